@@ -1,0 +1,1 @@
+//! Vocabulary of Kubernetes' list and watch, without runtime and without I/O.

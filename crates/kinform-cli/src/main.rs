@@ -1,0 +1,2 @@
+//! The `kinform` command.
+fn main() {}

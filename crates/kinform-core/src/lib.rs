@@ -1,0 +1,17 @@
+//! The machines of kinform: no runtime, no clock, no socket.
+//!
+//! ```text
+//! bytes → wire → reflector → fifo → informer (store + indexes) → handlers → queue
+//! ```
+
+pub mod backoff;
+pub mod delta;
+pub mod fifo;
+pub mod informer;
+pub mod object;
+pub mod queue;
+pub mod reflector;
+pub mod stats;
+pub mod store;
+pub mod time;
+pub mod wire;

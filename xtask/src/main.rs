@@ -1,0 +1,2 @@
+//! Habits as code.
+fn main() {}
