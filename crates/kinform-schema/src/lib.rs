@@ -1,1 +1,30 @@
-//! The table of Kubernetes' built-in types.
+//! The table of Kubernetes' built-in types: what a real API server knows about its own objects.
+//!
+//! ```text
+//! data/builtins.txt -> parse (once, on first use) -> builtin(..) resource(..) field(..) knows_path(..)
+//! ```
+//!
+//! Kinds, their fields (JSON name, protobuf number, type, list or map, pointer, omitempty, inline,
+//! patch strategy, merge key), and how a server serves them (plural, scope, verbs, short names,
+//! subresources). It is data with look-up only: it decodes nothing, validates nothing, and has no
+//! dependencies. The data is made by `cargo xtask schema` and never edited by hand.
+//!
+//! * `field.rs` and `types.rs`: fields and types; `resource.rs`: what is served; `path.rs`: does a
+//!   path exist in a kind; `parse.rs`: the data's grammar.
+//!
+//! Everything handed out lives for ever (`&'static`). The first look-up reads the table, some 6,000
+//! lines, in about a millisecond; later ones hash or scan a few names.
+//!
+//! Upstream: the Go struct tags of `kubernetes/api`, `kubernetes/apiextensions-apiserver` and
+//! `kubernetes/kube-aggregator`; a real server's discovery.
+
+mod field;
+mod parse;
+mod path;
+mod resource;
+mod types;
+
+pub use field::{Container, Field, FieldType, PatchStrategy};
+pub use path::{PathAnswer, PathSegment, knows_path};
+pub use resource::{GroupVersion, Resource, Subresource, group_versions, resource, resources};
+pub use types::{Type, builtin, kinds, named_type};

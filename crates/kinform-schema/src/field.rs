@@ -1,0 +1,170 @@
+//! One field of a built-in type.
+//!
+//! ```text
+//! Type -> Field: name, number, type, container -> Field::message() -> Type
+//! ```
+//!
+//! A field says how its value stands in JSON and in protobuf. It says nothing about defaults or
+//! validation: those are code upstream, not data.
+//!
+//! Upstream: the `json`, `protobuf`, `patchStrategy` and `patchMergeKey` tags of `kubernetes/api`.
+
+use crate::parse::table;
+use crate::types::Type;
+
+/// One field of a built-in type.
+#[derive(Clone, Debug)]
+pub struct Field {
+    pub(crate) name: &'static str,
+    pub(crate) number: u32,
+    pub(crate) kind: Kind,
+    pub(crate) container: Container,
+    pub(crate) flags: Flags,
+    pub(crate) merge_key: Option<&'static str>,
+}
+
+/// What a field's value, or an element of its list or map, is.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum FieldType {
+    /// UTF-8 text.
+    String,
+    /// A boolean.
+    Bool,
+    /// A 32-bit signed integer.
+    Int32,
+    /// A 64-bit signed integer, a plain number in JSON.
+    Int64,
+    /// A 64-bit floating point number.
+    Double,
+    /// Bytes; base64 text in JSON.
+    Bytes,
+    /// A list of strings that protobuf wraps into a message `{items = 1}`.
+    Strings,
+    /// RFC 3339 text without a fraction; `{seconds = 1, nanos = 2}` in protobuf.
+    Time,
+    /// RFC 3339 text with six digits of a fraction; `{seconds = 1, nanos = 2}` in protobuf.
+    MicroTime,
+    /// Go's text of a duration; `{duration = 1}` in protobuf.
+    Duration,
+    /// A quantity, text or number in JSON; `{string = 1}` in protobuf.
+    Quantity,
+    /// A number or text; `{type = 1, int = 2, string = 3}` in protobuf.
+    IntOrString,
+    /// The set of fields that a manager owns: any JSON; `{raw = 1}` in protobuf.
+    FieldsV1,
+    /// Any JSON object; `{raw = 1}` in protobuf.
+    RawExtension,
+    /// Any JSON value; `{raw = 1}` in protobuf.
+    Json,
+    /// A schema or a boolean; `{allows = 1, schema = 2}` in protobuf.
+    JsonSchemaPropsOrBool,
+    /// A schema or a list of them; `{schema = 1, schemas = 2}` in protobuf.
+    JsonSchemaPropsOrArray,
+    /// A schema or a list of strings; `{schema = 1, property = 2}` in protobuf.
+    JsonSchemaPropsOrStringArray,
+    /// A message of the table.
+    Message(&'static Type),
+}
+
+/// Whether a field holds one value or many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Container {
+    /// One value.
+    Single,
+    /// A list of values.
+    List,
+    /// A map from strings to values.
+    Map,
+}
+
+/// How a strategic merge patch treats a field.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PatchStrategy {
+    /// The list is merged item by item, by the merge key (or by value, for scalars).
+    pub merge: bool,
+    /// The value is replaced as a whole.
+    pub replace: bool,
+    /// Keys that the patch does not name in `$retainKeys` go away.
+    pub retain_keys: bool,
+}
+
+/// A field's type as the table holds it: messages by number, since types refer to each other.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Kind {
+    Plain(FieldType),
+    Message(u16),
+}
+
+/// The marks of a field.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Flags {
+    pub(crate) pointer: bool,
+    pub(crate) omit_empty: bool,
+    pub(crate) omit_zero: bool,
+    pub(crate) inline: bool,
+    pub(crate) patch: PatchStrategy,
+}
+
+impl Field {
+    /// Its name in JSON; empty for an inline field, whose own fields stand in the parent.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Its number in protobuf.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// The type of its value, or of an element of its list or map.
+    pub fn field_type(&self) -> FieldType {
+        match self.kind {
+            Kind::Plain(plain) => plain,
+            Kind::Message(number) => FieldType::Message(&table().types[usize::from(number)]),
+        }
+    }
+
+    /// The message it holds, if it holds one.
+    pub fn message(&self) -> Option<&'static Type> {
+        match self.field_type() {
+            FieldType::Message(message) => Some(message),
+            _ => None,
+        }
+    }
+
+    /// Whether it holds one value or many.
+    pub fn container(&self) -> Container {
+        self.container
+    }
+
+    /// Whether absent and zero are different.
+    pub fn is_pointer(&self) -> bool {
+        self.flags.pointer
+    }
+
+    /// Whether JSON leaves it out when it is zero or empty. Structs are never left out by this.
+    pub fn omits_empty(&self) -> bool {
+        self.flags.omit_empty
+    }
+
+    /// Whether JSON leaves it out when it is zero, structs included.
+    pub fn omits_zero(&self) -> bool {
+        self.flags.omit_zero
+    }
+
+    /// Whether JSON puts its fields into the parent; protobuf nests them.
+    pub fn is_inline(&self) -> bool {
+        self.flags.inline
+    }
+
+    /// How a strategic merge patch treats it.
+    pub fn patch_strategy(&self) -> PatchStrategy {
+        self.flags.patch
+    }
+
+    /// The field of its items by which a strategic merge patch tells them apart.
+    pub fn merge_key(&self) -> Option<&'static str> {
+        self.merge_key
+    }
+}

@@ -1,0 +1,295 @@
+//! The data's grammar, and the table that it becomes.
+//!
+//! ```text
+//! data/builtins.txt -> Table { types, kinds, resources } behind a OnceLock
+//! ```
+//!
+//! One fact a line; the first character says which:
+//! * `P package`, `T Name`: a type; types are numbered from 0 in the order of (package, name).
+//! * `.name number form [flags]`: a field. `-` is no name (inline). Form: `[` list, `{` map, then
+//!   `s b i l d y ss` scalars, `T M D Q I F R J JB JA JS` special forms, digits a type. Flags: `*`
+//!   pointer, `?` omitempty, `0` omitzero, `^` inline, `m r k` patch strategy, `=key` merge key.
+//! * `V group/version`, `K Kind type`: a kind.
+//! * `G group/version`, `R plural singular Kind n|c verbs short,names categories hash`: a resource;
+//!   `S name group/version Kind verbs`: its subresource; `-` is nothing.
+//!
+//! INVARIANT: the data is compiled in and read whole by the tests, so a line that does not parse is
+//! a mistake of ours and panics.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use crate::field::{Container, Field, FieldType, Flags, Kind};
+use crate::resource::{GroupVersion, Resource, Subresource};
+use crate::types::Type;
+
+static DATA: &str = include_str!("../data/builtins.txt");
+
+type Key = (&'static str, &'static str, &'static str);
+
+/// The table, read.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    pub(crate) types: Vec<Type>,
+    pub(crate) kinds: HashMap<Key, u16>,
+    pub(crate) resources: Vec<Resource>,
+    pub(crate) by_plural: HashMap<Key, usize>,
+    pub(crate) group_versions: Vec<GroupVersion>,
+}
+
+/// The table; the first call reads it.
+pub(crate) fn table() -> &'static Table {
+    static TABLE: OnceLock<Table> = OnceLock::new();
+    TABLE.get_or_init(|| {
+        let mut reader = Reader::default();
+        for line in DATA.lines() {
+            let Some(()) = reader.line(line) else {
+                panic!("the table's line does not parse: {line}")
+            };
+        }
+        reader.table
+    })
+}
+
+#[derive(Default)]
+struct Reader {
+    table: Table,
+    package: &'static str,
+    group_version: Option<GroupVersion>,
+}
+
+impl Reader {
+    fn line(&mut self, line: &'static str) -> Option<()> {
+        if let Some(field) = line.strip_prefix('.') {
+            return self.field(field);
+        }
+        let Some((tag, rest)) = line.split_once(' ') else {
+            return line.is_empty().then_some(());
+        };
+        match tag {
+            "#" => {}
+            "P" => self.package = rest,
+            "T" => self.table.types.push(Type {
+                package: self.package,
+                name: rest,
+                fields: Vec::new(),
+                by_number: Vec::new(),
+                is_kind: false,
+            }),
+            "V" => self.group_version = Some(group_version(rest)),
+            "K" => self.kind(rest)?,
+            "G" => {
+                self.group_version = Some(group_version(rest));
+                self.table.group_versions.push(group_version(rest));
+            }
+            "R" => self.resource(rest)?,
+            "S" => self.subresource(rest)?,
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn field(&mut self, line: &'static str) -> Option<()> {
+        let mut words = line.split(' ');
+        let name = words.next()?;
+        let number: u32 = words.next()?.parse().ok()?;
+        let (container, kind) = form(words.next()?)?;
+        let (flags, merge_key) = flags(words.next().unwrap_or_default())?;
+        let of = self.table.types.last_mut()?;
+        let name = if name == "-" { "" } else { name };
+        of.fields.push(Field {
+            name,
+            number,
+            kind,
+            container,
+            flags,
+            merge_key,
+        });
+        let number = usize::try_from(number).ok()?;
+        if of.by_number.len() <= number {
+            of.by_number.resize(number + 1, 0);
+        }
+        of.by_number[number] = u8::try_from(of.fields.len()).ok()?;
+        Some(())
+    }
+
+    fn kind(&mut self, line: &'static str) -> Option<()> {
+        let (kind, number) = line.split_once(' ')?;
+        let number: u16 = number.parse().ok()?;
+        let GroupVersion { group, version } = self.group_version?;
+        self.table.kinds.insert((group, version, kind), number);
+        self.table.types.get_mut(usize::from(number))?.is_kind = true;
+        Some(())
+    }
+
+    fn resource(&mut self, line: &'static str) -> Option<()> {
+        let words: Vec<&'static str> = line.split(' ').collect();
+        let [
+            plural,
+            singular,
+            kind,
+            scope,
+            letters,
+            short_names,
+            categories,
+            hash,
+        ] = words[..]
+        else {
+            return None;
+        };
+        let group_version = self.group_version?;
+        let key = (group_version.group, group_version.version, plural);
+        self.table.by_plural.insert(key, self.table.resources.len());
+        self.table.resources.push(Resource {
+            group_version,
+            plural,
+            singular,
+            kind,
+            is_namespaced: scope == "n",
+            verbs: verbs(letters)?,
+            short_names: list(short_names),
+            categories: list(categories),
+            storage_version_hash: if hash == "-" { "" } else { hash },
+            subresources: Vec::new(),
+        });
+        Some(())
+    }
+
+    fn subresource(&mut self, line: &'static str) -> Option<()> {
+        let words: Vec<&'static str> = line.split(' ').collect();
+        let [name, of, kind, letters] = words[..] else {
+            return None;
+        };
+        let parent = self.table.resources.last_mut()?;
+        parent.subresources.push(Subresource {
+            name,
+            group_version: (of != "-").then(|| group_version(of)),
+            kind,
+            verbs: verbs(letters)?,
+        });
+        Some(())
+    }
+}
+
+fn group_version(text: &'static str) -> GroupVersion {
+    let (group, version) = text.split_once('/').unwrap_or(("", text));
+    GroupVersion { group, version }
+}
+
+fn list(text: &'static str) -> Vec<&'static str> {
+    if text == "-" {
+        Vec::new()
+    } else {
+        text.split(',').collect()
+    }
+}
+
+fn verbs(letters: &str) -> Option<Vec<&'static str>> {
+    let verb = |letter| {
+        Some(match letter {
+            'c' => "create",
+            'd' => "delete",
+            'D' => "deletecollection",
+            'g' => "get",
+            'l' => "list",
+            'p' => "patch",
+            'u' => "update",
+            'w' => "watch",
+            _ => return None,
+        })
+    };
+    letters.chars().map(verb).collect()
+}
+
+fn form(text: &str) -> Option<(Container, Kind)> {
+    let (container, code) = match text.as_bytes().first()? {
+        b'[' => (Container::List, &text[1..]),
+        b'{' => (Container::Map, &text[1..]),
+        _ => (Container::Single, text),
+    };
+    let plain = match code {
+        "s" => FieldType::String,
+        "b" => FieldType::Bool,
+        "i" => FieldType::Int32,
+        "l" => FieldType::Int64,
+        "d" => FieldType::Double,
+        "y" => FieldType::Bytes,
+        "ss" => FieldType::Strings,
+        "T" => FieldType::Time,
+        "M" => FieldType::MicroTime,
+        "D" => FieldType::Duration,
+        "Q" => FieldType::Quantity,
+        "I" => FieldType::IntOrString,
+        "F" => FieldType::FieldsV1,
+        "R" => FieldType::RawExtension,
+        "J" => FieldType::Json,
+        "JB" => FieldType::JsonSchemaPropsOrBool,
+        "JA" => FieldType::JsonSchemaPropsOrArray,
+        "JS" => FieldType::JsonSchemaPropsOrStringArray,
+        number => return Some((container, Kind::Message(number.parse().ok()?))),
+    };
+    Some((container, Kind::Plain(plain)))
+}
+
+fn flags(text: &'static str) -> Option<(Flags, Option<&'static str>)> {
+    let (marks, merge_key) = match text.split_once('=') {
+        Some((marks, key)) => (marks, Some(key)),
+        None => (text, None),
+    };
+    let mut flags = Flags::default();
+    for mark in marks.chars() {
+        match mark {
+            '*' => flags.pointer = true,
+            '?' => flags.omit_empty = true,
+            '0' => flags.omit_zero = true,
+            '^' => flags.inline = true,
+            'm' => flags.patch.merge = true,
+            'r' => flags.patch.replace = true,
+            'k' => flags.patch.retain_keys = true,
+            _ => return None,
+        }
+    }
+    Some((flags, merge_key))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_of_the_table_parses_and_every_reference_leads_somewhere() {
+        let table = table();
+        for of in &table.types {
+            for field in &of.fields {
+                if let Kind::Message(number) = field.kind {
+                    assert!(
+                        usize::from(number) < table.types.len(),
+                        "{of:?}.{}",
+                        field.name
+                    );
+                }
+                assert!(
+                    of.field_by_number(field.number)
+                        .is_some_and(|f| f.name == field.name)
+                );
+                assert_eq!(field.name.is_empty(), field.is_inline(), "{of:?}");
+            }
+        }
+        let names: Vec<_> = table.types.iter().map(|of| (of.package, of.name)).collect();
+        assert!(names.is_sorted());
+    }
+
+    #[test]
+    fn a_line_that_is_not_in_the_grammar_is_refused() {
+        for line in [
+            "X y", ".f", ".f 1 ?", ".f 1 s !", "K Pod x", "R a b c", "S a", "word",
+        ] {
+            let mut reader = Reader {
+                package: "p",
+                ..Reader::default()
+            };
+            reader.line("T A");
+            assert_eq!(reader.line(line), None, "{line}");
+        }
+    }
+}
