@@ -1,1 +1,70 @@
-//! Vocabulary of Kubernetes' list and watch, without runtime and without I/O.
+//! Vocabulary of Kubernetes' list and watch: no runtime, no I/O, no knowledge of any type.
+//!
+//! ```text
+//! ObjectKey, KeyRef                              which object
+//! GroupVersionResource, GroupVersionKind, ..     which type, and its URL paths
+//! ListOptions, WatchOptions ──▶ query string     what is asked
+//! selector::{LabelSelector, FieldSelector}       which objects of a type
+//! FieldPath                                      which field of an object
+//! ResourceVersion                                which moment of a server's history
+//! WatchEventKind, Status                         what comes back
+//! names, FieldError                              what a server checks, and its words
+//! ```
+//!
+//! Every room of kinform, client and server alike, names things with these words. Texts are
+//! read as upstream reads them, to the letter of the error message, since servers answer with
+//! these messages and clients react to them; the tests compare with recordings of a real
+//! server. Whatever comes from a server may be hostile: nothing here panics on it or recurses
+//! without a bound.
+//!
+//! ```
+//! use kinform_api::selector::LabelSelector;
+//! use kinform_api::{GroupVersionResource, ListOptions, ObjectKey};
+//!
+//! let pods = GroupVersionResource::new("", "v1", "pods");
+//! let options = ListOptions { limit: Some(500), ..ListOptions::default() };
+//! assert_eq!(pods.path(Some("shop")), "/api/v1/namespaces/shop/pods");
+//! assert_eq!(options.to_query(), "limit=500");
+//!
+//! let web: LabelSelector = "app=web,!canary".parse()?;
+//! assert!(web.matches(|key| (key == "app").then_some("web")));
+//!
+//! let key: ObjectKey = "shop/cart".parse()?;
+//! assert_eq!((key.namespace(), key.name()), (Some("shop"), "cart"));
+//! # Ok::<(), kinform_api::Error>(())
+//! ```
+//!
+//! Upstream: `k8s.io/apimachinery`.
+
+mod error;
+mod event;
+mod field_error;
+mod field_path;
+mod field_selector;
+mod key;
+mod label_parse;
+mod label_selector;
+pub mod names;
+mod options;
+mod quote;
+mod resource;
+mod status;
+mod version;
+
+pub use error::Error;
+pub use event::{INITIAL_EVENTS_END, WatchEventKind};
+pub use field_error::{FieldError, FieldErrorKind, ShownValue};
+pub use field_path::{FieldPath, PathSegment};
+pub use key::{KeyRef, ObjectKey};
+pub use options::{ListOptions, VersionMatch, WatchOptions};
+pub use resource::{
+    GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource, Scope, TypeMeta,
+};
+pub use status::{Status, StatusCause, StatusDetails, StatusMetadata, reason};
+pub use version::ResourceVersion;
+
+/// Which objects of a type: by labels and by fields.
+pub mod selector {
+    pub use crate::field_selector::{FieldOperator, FieldSelector, FieldTerm};
+    pub use crate::label_selector::{LabelOperator, LabelSelector, Requirement};
+}

@@ -1,0 +1,342 @@
+//! What is wrong with one field of an object or of a request, in upstream's words.
+//!
+//! ```text
+//! FieldError::invalid("spec.replicas", -1, "must be ..") ──▶ `spec.replicas: Invalid value: -1: must be ..`
+//! [FieldError] ──Status::invalid──▶ message and causes of a 422
+//! ```
+//!
+//! Pure text: finding what is wrong is the validator's work.
+//! Upstream: `apimachinery:pkg/util/validation/field/errors.go`.
+
+use std::fmt;
+
+use crate::quote::quote;
+
+/// One thing that is wrong with one field.
+///
+/// Displays as `field: body`, as upstream's does.
+///
+/// Upstream: `field.Error`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FieldError {
+    kind: FieldErrorKind,
+    field: String,
+    /// As it is shown, in quotes if it is a string.
+    value: Option<String>,
+    detail: String,
+}
+
+/// In which way a field is wrong.
+///
+/// Upstream: `field.ErrorType`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum FieldErrorKind {
+    /// A value that is referred to does not exist.
+    NotFound,
+    /// There must be a value.
+    Required,
+    /// The value must be unique.
+    Duplicate,
+    /// The value is malformed or out of bounds.
+    Invalid,
+    /// The value is none of those allowed.
+    NotSupported,
+    /// The value is not allowed under these conditions.
+    Forbidden,
+    /// The value is too long.
+    TooLong,
+    /// Too many items.
+    TooMany,
+    /// The value has the wrong type.
+    TypeInvalid,
+    /// The server failed, not the field.
+    Internal,
+}
+
+impl FieldErrorKind {
+    /// The reason of the cause in a `Status`.
+    #[must_use]
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::NotFound => "FieldValueNotFound",
+            Self::Required => "FieldValueRequired",
+            Self::Duplicate => "FieldValueDuplicate",
+            Self::Invalid => "FieldValueInvalid",
+            Self::NotSupported => "FieldValueNotSupported",
+            Self::Forbidden => "FieldValueForbidden",
+            Self::TooLong => "FieldValueTooLong",
+            Self::TooMany => "FieldValueTooMany",
+            Self::TypeInvalid => "FieldValueTypeInvalid",
+            Self::Internal => "InternalError",
+        }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Self::NotFound => "Not found",
+            Self::Required => "Required value",
+            Self::Duplicate => "Duplicate value",
+            Self::Invalid | Self::TypeInvalid => "Invalid value",
+            Self::NotSupported => "Unsupported value",
+            Self::Forbidden => "Forbidden",
+            Self::TooLong => "Too long",
+            Self::TooMany => "Too many",
+            Self::Internal => "Internal error",
+        }
+    }
+}
+
+/// A value as a field error shows it: strings in quotes, all else as written.
+///
+/// Made by `From` of strings, whole numbers and booleans; [`ShownValue::raw`] takes any text,
+/// such as a value's JSON.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShownValue(String);
+
+impl ShownValue {
+    /// Shown as it stands, without quotes.
+    #[must_use]
+    pub fn raw(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+}
+
+impl From<&str> for ShownValue {
+    fn from(text: &str) -> Self {
+        Self(quote(text))
+    }
+}
+
+impl From<&String> for ShownValue {
+    fn from(text: &String) -> Self {
+        Self(quote(text))
+    }
+}
+
+impl From<i64> for ShownValue {
+    fn from(number: i64) -> Self {
+        Self(number.to_string())
+    }
+}
+
+impl From<bool> for ShownValue {
+    fn from(value: bool) -> Self {
+        Self(value.to_string())
+    }
+}
+
+impl FieldError {
+    /// A value is missing.
+    #[must_use]
+    pub fn required(field: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::new(FieldErrorKind::Required, field, None, detail)
+    }
+
+    /// A value is malformed or out of bounds.
+    #[must_use]
+    pub fn invalid(
+        field: impl Into<String>,
+        value: impl Into<ShownValue>,
+        detail: impl Into<String>,
+    ) -> Self {
+        Self::new(FieldErrorKind::Invalid, field, Some(value.into()), detail)
+    }
+
+    /// A value has the wrong type.
+    #[must_use]
+    pub fn type_invalid(
+        field: impl Into<String>,
+        value: impl Into<ShownValue>,
+        detail: impl Into<String>,
+    ) -> Self {
+        Self::new(
+            FieldErrorKind::TypeInvalid,
+            field,
+            Some(value.into()),
+            detail,
+        )
+    }
+
+    /// A value is none of those that are supported, which are named in the order given.
+    #[must_use]
+    pub fn not_supported(
+        field: impl Into<String>,
+        value: impl Into<ShownValue>,
+        supported: &[&str],
+    ) -> Self {
+        let quoted: Vec<String> = supported.iter().map(|s| quote(s)).collect();
+        let detail = match supported {
+            [] => String::new(),
+            _ => format!("supported values: {}", quoted.join(", ")),
+        };
+        Self::new(
+            FieldErrorKind::NotSupported,
+            field,
+            Some(value.into()),
+            detail,
+        )
+    }
+
+    /// A value is not allowed under these conditions.
+    #[must_use]
+    pub fn forbidden(field: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::new(FieldErrorKind::Forbidden, field, None, detail)
+    }
+
+    /// A value must be unique.
+    #[must_use]
+    pub fn duplicate(field: impl Into<String>, value: impl Into<ShownValue>) -> Self {
+        Self::new(FieldErrorKind::Duplicate, field, Some(value.into()), "")
+    }
+
+    /// What is referred to does not exist.
+    #[must_use]
+    pub fn not_found(field: impl Into<String>, value: impl Into<ShownValue>) -> Self {
+        Self::new(FieldErrorKind::NotFound, field, Some(value.into()), "")
+    }
+
+    /// A value is longer than `max` bytes; the value itself is not shown.
+    #[must_use]
+    pub fn too_long(field: impl Into<String>, max: usize) -> Self {
+        let bytes = if max == 1 { "byte" } else { "bytes" };
+        let detail = format!("may not be more than {max} {bytes}");
+        Self::new(FieldErrorKind::TooLong, field, None, detail)
+    }
+
+    /// The server failed while it looked at the field.
+    #[must_use]
+    pub fn internal(field: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::new(FieldErrorKind::Internal, field, None, detail)
+    }
+
+    fn new(
+        kind: FieldErrorKind,
+        field: impl Into<String>,
+        value: Option<ShownValue>,
+        detail: impl Into<String>,
+    ) -> Self {
+        let value = value.map(|v| v.0);
+        Self {
+            kind,
+            field: field.into(),
+            value,
+            detail: detail.into(),
+        }
+    }
+
+    /// In which way the field is wrong.
+    #[must_use]
+    pub fn kind(&self) -> FieldErrorKind {
+        self.kind
+    }
+
+    /// The path of the field.
+    #[must_use]
+    pub fn field(&self) -> &str {
+        &self.field
+    }
+
+    /// What is wrong, without the field.
+    ///
+    /// Upstream: `Error.ErrorBody`.
+    #[must_use]
+    pub fn body(&self) -> String {
+        let mut body = self.kind.words().to_owned();
+        let shown = [
+            self.value.as_deref(),
+            Some(&*self.detail).filter(|d| !d.is_empty()),
+        ];
+        for part in shown.into_iter().flatten() {
+            body.push_str(": ");
+            body.push_str(part);
+        }
+        body
+    }
+}
+
+impl fmt::Display for FieldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.body())
+    }
+}
+
+impl std::error::Error for FieldError {}
+
+/// Several messages as one: alone as it stands, else in brackets without repeats.
+///
+/// Upstream: `utilerrors.Aggregate`.
+pub(crate) fn aggregate(errors: &[FieldError]) -> String {
+    let mut messages: Vec<String> = Vec::new();
+    for message in errors.iter().map(FieldError::to_string) {
+        if !messages.contains(&message) {
+            messages.push(message);
+        }
+    }
+    match messages.as_slice() {
+        [one] => one.clone(),
+        several => format!("[{}]", several.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bodies_are_upstreams() {
+        // apimachinery: TestMakeFuncs, TestErrorUsefulMessage, TestNotSupported
+        for (error, text) in [
+            (FieldError::required("a", ""), "a: Required value"),
+            (
+                FieldError::required("a", "it must"),
+                "a: Required value: it must",
+            ),
+            (
+                FieldError::invalid("a.b", "x\"y", "no"),
+                r#"a.b: Invalid value: "x\"y": no"#,
+            ),
+            (
+                FieldError::invalid("a", -1, "low"),
+                "a: Invalid value: -1: low",
+            ),
+            (
+                FieldError::invalid("a", ShownValue::raw("{\"b\":1}"), "no"),
+                "a: Invalid value: {\"b\":1}: no",
+            ),
+            (
+                FieldError::not_supported("a", "v", &["y", "x"]),
+                r#"a: Unsupported value: "v": supported values: "y", "x""#,
+            ),
+            (
+                FieldError::not_supported("a", "v", &[]),
+                r#"a: Unsupported value: "v""#,
+            ),
+            (
+                FieldError::forbidden("a", "not now"),
+                "a: Forbidden: not now",
+            ),
+            (
+                FieldError::duplicate("a", "v"),
+                r#"a: Duplicate value: "v""#,
+            ),
+            (FieldError::not_found("a", true), "a: Not found: true"),
+            (
+                FieldError::too_long("[]", 1_048_576),
+                "[]: Too long: may not be more than 1048576 bytes",
+            ),
+            (FieldError::internal("a", "oops"), "a: Internal error: oops"),
+        ] {
+            assert_eq!(error.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn several_are_listed_once_each() {
+        let (a, b) = (FieldError::required("a", ""), FieldError::required("b", ""));
+        assert_eq!(aggregate(std::slice::from_ref(&a)), "a: Required value");
+        assert_eq!(
+            aggregate(&[a.clone(), b, a]),
+            "[a: Required value, b: Required value]"
+        );
+    }
+}
