@@ -1,0 +1,3 @@
+//! The public API against what a real server said.
+
+mod golden;
