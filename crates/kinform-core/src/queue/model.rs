@@ -1,0 +1,386 @@
+//! The queue against a model that is too simple to be wrong, and upstream's tests by name.
+//!
+//! ```text
+//! random operations → Queue and Model → the same answers, hand-outs and sizes
+//! ```
+//!
+//! The model keeps one record a key in a map and sorts whatever it needs sorted.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+
+#[derive(Clone, Debug, Default)]
+struct Record {
+    ready: bool,
+    /// Due tick and order of arrival.
+    delayed: Option<(u64, u64)>,
+    running: bool,
+    again: bool,
+    failures: u32,
+    priority: Priority,
+}
+
+#[derive(Debug)]
+struct Model {
+    records: BTreeMap<u8, Record>,
+    lanes: [VecDeque<u8>; 3],
+    passed_over: [u32; 3],
+    arrivals: u64,
+    /// Ticks never go back, even for what is due in the past.
+    reached: u64,
+    life: Life,
+}
+
+const BASE: Duration = Duration::from_millis(5);
+
+impl Model {
+    fn new() -> Self {
+        Self {
+            records: BTreeMap::new(),
+            lanes: Default::default(),
+            passed_over: [0; 3],
+            arrivals: 0,
+            reached: 0,
+            life: Life::Open,
+        }
+    }
+
+    fn record(&mut self, key: u8) -> &mut Record {
+        let fresh = Record {
+            priority: Priority::Low,
+            ..Record::default()
+        };
+        self.records.entry(key).or_insert(fresh)
+    }
+
+    fn add(&mut self, key: u8, priority: Priority) -> Added {
+        if self.life != Life::Open {
+            return Added::Refused;
+        }
+        self.ready(key, priority)
+    }
+
+    fn ready(&mut self, key: u8, priority: Priority) -> Added {
+        let record = self.record(key);
+        let raised = priority.max(record.priority);
+        let before = std::mem::replace(&mut record.priority, raised);
+        if record.ready {
+            if raised > before {
+                self.lanes
+                    .iter_mut()
+                    .for_each(|lane| lane.retain(|&other| other != key));
+                self.lanes[2 - raised as usize].push_back(key);
+            }
+            return Added::Merged;
+        }
+        if record.again {
+            return Added::Merged;
+        }
+        record.delayed = None;
+        if record.running {
+            record.again = true;
+        } else {
+            record.ready = true;
+            self.lanes[2 - raised as usize].push_back(key);
+        }
+        Added::Queued
+    }
+
+    fn add_after(&mut self, key: u8, delay: Duration, now: Instant) -> Added {
+        if self.life != Life::Open {
+            return Added::Refused;
+        }
+        self.delay(key, delay, now)
+    }
+
+    fn delay(&mut self, key: u8, delay: Duration, now: Instant) -> Added {
+        if delay.is_zero() {
+            return self.ready(key, Priority::Normal);
+        }
+        let due = (now + delay).since_start();
+        let tick = (due.as_micros().div_ceil(1000) as u64).max(self.reached);
+        let arrival = self.arrivals;
+        self.arrivals += 1;
+        let record = self.record(key);
+        let earlier = record.delayed.is_none_or(|(other, _)| tick < other);
+        if record.ready || record.again || !earlier {
+            return Added::Merged;
+        }
+        record.delayed = Some((tick, arrival));
+        Added::Delayed
+    }
+
+    fn fail(&mut self, key: u8) -> Duration {
+        let record = self.record(key);
+        let delay = BASE * 2u32.pow(record.failures.min(8));
+        record.failures += 1;
+        delay
+    }
+
+    fn advance(&mut self, now: Instant) {
+        let now = now.since_start().as_millis() as u64;
+        self.reached = self.reached.max(now);
+        let due = |(&key, record): (&u8, &Record)| {
+            record
+                .delayed
+                .filter(|&(tick, _)| tick <= now)
+                .map(|order| (order, key))
+        };
+        let mut due: Vec<_> = self.records.iter().filter_map(due).collect();
+        due.sort_unstable();
+        for (_, key) in due {
+            self.record(key).delayed = None;
+            self.ready(key, Priority::Normal);
+        }
+    }
+
+    fn take(&mut self, now: Instant) -> Option<u8> {
+        self.advance(now);
+        let first = (0..3).find(|&lane| !self.lanes[lane].is_empty())?;
+        let starving = |&lane: &usize| !self.lanes[lane].is_empty() && self.passed_over[lane] >= 15;
+        let chosen = (first + 1..3).find(starving).unwrap_or(first);
+        for lane in first..3 {
+            let passed = lane != chosen && !self.lanes[lane].is_empty();
+            self.passed_over[lane] = if passed {
+                self.passed_over[lane] + 1
+            } else {
+                0
+            };
+        }
+        let key = self.lanes[chosen].pop_front()?;
+        let record = self.record(key);
+        assert!(record.ready && !record.running, "one worker a key");
+        (record.ready, record.running, record.priority) = (false, true, Priority::Low);
+        Some(key)
+    }
+
+    fn settle(&mut self, key: u8, verdict: Verdict, now: Instant) -> Next {
+        let delay = match verdict {
+            Verdict::Done => None,
+            Verdict::Forget => {
+                self.record(key).failures = 0;
+                None
+            }
+            Verdict::Again(delay) => {
+                self.record(key).failures = 0;
+                Some(delay)
+            }
+            Verdict::Retry => Some(self.fail(key)),
+        };
+        let refused = self.life != Life::Open && !self.record(key).again && delay.is_some();
+        if refused {
+            self.record(key).failures = 0;
+        } else if let Some(delay) = delay {
+            self.delay(key, delay, now);
+        }
+        let record = self.record(key);
+        record.running = false;
+        if std::mem::take(&mut record.again) {
+            record.ready = true;
+            let lane = 2 - record.priority as usize;
+            self.lanes[lane].push_back(key);
+            return Next::Ready;
+        }
+        match record.delayed {
+            Some((tick, _)) => Next::After(Instant::from_millis(tick).since(now)),
+            None if refused => Next::Refused,
+            None => Next::Nothing,
+        }
+    }
+
+    fn shut_down(&mut self, now: Instant) -> Vec<u8> {
+        self.advance(now);
+        if self.life == Life::Open {
+            self.life = Life::HandingOut;
+        }
+        self.reached = u64::MAX;
+        let delayed = |(&key, record): (&u8, &mut Record)| record.delayed.take().map(|_| key);
+        self.records.iter_mut().filter_map(delayed).collect()
+    }
+
+    fn close(&mut self, now: Instant) -> Vec<u8> {
+        let mut given_up = self.shut_down(now);
+        self.life = Life::Closed;
+        self.lanes = Default::default();
+        for (&key, record) in &mut self.records {
+            if std::mem::take(&mut record.ready) || std::mem::take(&mut record.again) {
+                given_up.push(key);
+            }
+        }
+        given_up.sort_unstable();
+        given_up
+    }
+
+    fn sizes(&self) -> (usize, usize, usize, usize) {
+        let count = |test: fn(&Record) -> bool| self.records.values().filter(|r| test(r)).count();
+        (
+            count(|record| record.ready),
+            count(|record| record.delayed.is_some()),
+            count(|record| record.running),
+            count(|r| r.ready || r.delayed.is_some() || r.running || r.failures > 0),
+        )
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Add(u8, Priority),
+    AddAfter(u8, Duration),
+    ReplaceAfter(u8, Duration),
+    AddRateLimited(u8),
+    Cancel(u8),
+    Forget(u8),
+    Take,
+    Settle(usize, Verdict),
+    Pass(Duration),
+    ShutDown,
+    Close,
+}
+
+fn delays() -> impl Strategy<Value = Duration> {
+    prop_oneof![
+        Just(Duration::ZERO),
+        (1u64..200_000).prop_map(Duration::from_micros),
+        (1u64..10_000_000).prop_map(Duration::from_millis),
+        (1u64..100_000_000).prop_map(Duration::from_secs),
+    ]
+}
+
+fn ops() -> impl Strategy<Value = Op> {
+    let priorities = prop_oneof![
+        Just(Priority::Low),
+        Just(Priority::Normal),
+        Just(Priority::High)
+    ];
+    let verdicts = prop_oneof![
+        Just(Verdict::Done),
+        Just(Verdict::Forget),
+        delays().prop_map(Verdict::Again),
+        Just(Verdict::Retry),
+    ];
+    prop_oneof![
+        8 => (0u8..24, priorities).prop_map(|(key, priority)| Op::Add(key, priority)),
+        4 => (0u8..24, delays()).prop_map(|(key, delay)| Op::AddAfter(key, delay)),
+        2 => (0u8..24, delays()).prop_map(|(key, delay)| Op::ReplaceAfter(key, delay)),
+        2 => (0u8..24).prop_map(Op::AddRateLimited),
+        2 => (0u8..24).prop_map(Op::Cancel),
+        1 => (0u8..24).prop_map(Op::Forget),
+        10 => Just(Op::Take),
+        8 => (0usize..8, verdicts).prop_map(|(which, verdict)| Op::Settle(which, verdict)),
+        6 => delays().prop_map(Op::Pass),
+    ]
+}
+
+/// A run, with its end at a random place.
+fn runs() -> impl Strategy<Value = Vec<Op>> {
+    let ends = prop_oneof![Just(Op::ShutDown), Just(Op::Close)];
+    (
+        prop::collection::vec(ops(), 1..200),
+        ends,
+        prop::collection::vec(ops(), 0..40),
+    )
+        .prop_map(|(mut run, end, rest)| {
+            run.push(end);
+            run.extend(rest);
+            run
+        })
+}
+
+fn check(run: Vec<Op>) {
+    let limiter = Limiter::exponential(BASE, BASE * 256);
+    let (mut queue, mut model) = (Queue::<u8>::new(limiter), Model::new());
+    let mut now = Instant::from_millis(3);
+    let mut out: Vec<(u8, Ticket)> = Vec::new();
+    for op in run {
+        match op {
+            Op::Add(key, priority) => {
+                assert_eq!(queue.add(key, priority, now), model.add(key, priority));
+            }
+            Op::AddAfter(key, delay) => {
+                assert_eq!(
+                    queue.add_after(key, delay, now),
+                    model.add_after(key, delay, now)
+                );
+            }
+            Op::ReplaceAfter(key, delay) => {
+                if model.life == Life::Open {
+                    model.record(key).delayed = None;
+                }
+                assert_eq!(
+                    queue.replace_after(key, delay, now),
+                    model.add_after(key, delay, now)
+                );
+            }
+            Op::AddRateLimited(key) => {
+                let expected = match model.life {
+                    Life::Open => {
+                        let delay = model.fail(key);
+                        model.delay(key, delay, now)
+                    }
+                    _ => Added::Refused,
+                };
+                assert_eq!(queue.add_rate_limited(key, now), expected);
+            }
+            Op::Cancel(key) => {
+                let expected = model.record(key).delayed.take().is_some();
+                assert_eq!(queue.cancel(&key), expected);
+            }
+            Op::Forget(key) => {
+                model.record(key).failures = 0;
+                queue.forget(&key);
+            }
+            Op::Take => {
+                let taken = queue.take(now);
+                assert_eq!(taken.as_ref().map(|taken| taken.key), model.take(now));
+                out.extend(taken.map(|taken| (taken.key, taken.ticket)));
+            }
+            Op::Settle(which, verdict) if which < out.len() => {
+                let (key, ticket) = out.swap_remove(which);
+                assert_eq!(
+                    queue.settle(ticket, verdict, now),
+                    model.settle(key, verdict, now)
+                );
+                assert_eq!(queue.num_requeues(&key), model.record(key).failures);
+            }
+            Op::Settle(..) => {}
+            Op::Pass(time) => now += time,
+            Op::ShutDown | Op::Close => {
+                let (mut given_up, expected) = match op {
+                    Op::Close => (queue.close(now), model.close(now)),
+                    _ => (queue.shut_down(now), model.shut_down(now)),
+                };
+                given_up.sort_unstable();
+                assert_eq!(given_up, expected);
+            }
+        }
+        let stats = queue.stats(now);
+        let sizes = (stats.depth, stats.delayed, stats.processing, stats.known);
+        assert_eq!(sizes, model.sizes(), "ready, delayed, running, known");
+        let first = model
+            .records
+            .values()
+            .filter_map(|record| record.delayed)
+            .min();
+        let wake = queue.next_wake();
+        assert_eq!(wake.is_some(), first.is_some());
+        if let (Some(wake), Some((tick, _))) = (wake, first) {
+            assert!(
+                wake <= Instant::from_millis(tick),
+                "a wake-up that comes too late"
+            );
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn the_queue_does_what_the_model_does(run in runs()) {
+        check(run);
+    }
+}

@@ -1,0 +1,243 @@
+//! Where keys live: one slot a key, found by hash, linked into at most one list.
+//!
+//! ```text
+//! key → hash table → slot number → state, links, failures
+//! ```
+//!
+//! A slot lives from the first mention of a key until nothing is known of it: not waiting, not
+//! delayed, not handed out, no failures. Then the slot is reused, so memory follows the keys in
+//! flight, not the keys ever seen. Lists are links inside the slots; nothing is allocated for them.
+//!
+//! Upstream counterpart: `client-go:util/workqueue/queue.go` (`dirty`, `processing`: two sets of
+//! keys), `default_rate_limiters.go` (`failures`: a map in each limiter).
+
+use std::hash::{BuildHasher, Hash};
+
+use foldhash::fast::RandomState;
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
+
+use super::Priority;
+use crate::time::Instant;
+
+/// No slot.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// Slots above which an empty queue gives its memory back.
+const KEPT_SLOTS: usize = 1024;
+
+/// What one key is doing. The names of client-go's sets are in brackets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// Only its failures are remembered.
+    Idle,
+    /// In a lane [dirty].
+    Ready,
+    /// In the wheel [waiting].
+    Delayed,
+    /// Handed out [processing].
+    Running,
+    /// Handed out, and to be handed out again [processing and dirty].
+    RunningAgain,
+    /// Handed out, and in the wheel [processing and waiting].
+    RunningDelayed,
+}
+
+#[derive(Debug)]
+pub(super) struct Slot<K> {
+    /// Nothing while the slot is free.
+    pub(super) key: Option<K>,
+    hash: u64,
+    pub(super) prev: u32,
+    pub(super) next: u32,
+    /// The tick at which it is due, while it is in the wheel.
+    pub(super) due_tick: u64,
+    /// When it was last added, while `Ready` or `RunningAgain`.
+    pub(super) added: Instant,
+    /// Which hand-out a ticket belongs to.
+    pub(super) generation: u32,
+    /// Its place among the running, while handed out.
+    pub(super) running_at: u32,
+    pub(super) failures: u32,
+    pub(super) state: State,
+    pub(super) priority: Priority,
+}
+
+#[derive(Debug)]
+pub(super) struct Slots<K> {
+    slots: Vec<Slot<K>>,
+    // INVARIANT: holds exactly the slots whose key is set.
+    table: HashTable<u32>,
+    hasher: RandomState,
+    free: u32,
+}
+
+/// A doubly linked list through the slots.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct List {
+    pub(super) head: u32,
+    pub(super) tail: u32,
+}
+
+impl<K: Eq + Hash> Slots<K> {
+    pub(super) fn new() -> Self {
+        Self {
+            slots: Vec::new(),
+            table: HashTable::new(),
+            hasher: RandomState::default(),
+            free: NONE,
+        }
+    }
+
+    /// The slot of a key that is known.
+    pub(super) fn find(&self, key: &K) -> Option<u32> {
+        let hash = self.hasher.hash_one(key);
+        let slots = &self.slots;
+        self.table
+            .find(hash, |&at| slots[at as usize].key.as_ref() == Some(key))
+            .copied()
+    }
+
+    /// The slot of a key, an idle one if it was not known.
+    pub(super) fn intern(&mut self, key: K) -> u32 {
+        let hash = self.hasher.hash_one(&key);
+        let slots = &mut self.slots;
+        let same = |at: &u32| slots[*at as usize].key.as_ref() == Some(&key);
+        let vacant = match self.table.entry(hash, same, |&at| slots[at as usize].hash) {
+            Entry::Occupied(known) => return *known.get(),
+            Entry::Vacant(vacant) => vacant,
+        };
+        let at = self.free;
+        if at == NONE {
+            let at = u32::try_from(slots.len()).ok().filter(|&at| at != NONE);
+            let at = at.expect("fewer than 2^32 keys are in flight");
+            slots.push(Slot::of(key, hash));
+            vacant.insert(at);
+            return at;
+        }
+        let slot = &mut slots[at as usize];
+        self.free = slot.next;
+        slot.key = Some(key);
+        slot.hash = hash;
+        slot.state = State::Idle;
+        slot.failures = 0;
+        slot.priority = Priority::Low;
+        vacant.insert(at);
+        at
+    }
+
+    /// Forgets a slot that is idle and has no failures. Its links must be in no list.
+    pub(super) fn release_if_unused(&mut self, at: u32) {
+        let slot = &mut self.slots[at as usize];
+        if slot.state != State::Idle || slot.failures != 0 {
+            return;
+        }
+        let hash = slot.hash;
+        slot.key = None;
+        slot.next = self.free;
+        self.free = at;
+        let entry = self.table.find_entry(hash, |&other| other == at);
+        debug_assert!(entry.is_ok(), "a slot with a key is in the table");
+        if let Ok(entry) = entry {
+            entry.remove();
+        }
+        if self.table.is_empty() && self.slots.len() > KEPT_SLOTS {
+            *self = Self {
+                hasher: self.hasher.clone(),
+                ..Self::new()
+            };
+        }
+    }
+}
+
+impl<K> Slot<K> {
+    fn of(key: K, hash: u64) -> Self {
+        Self {
+            key: Some(key),
+            hash,
+            prev: NONE,
+            next: NONE,
+            due_tick: 0,
+            added: Instant::ZERO,
+            generation: 0,
+            running_at: NONE,
+            failures: 0,
+            state: State::Idle,
+            priority: Priority::Low,
+        }
+    }
+}
+
+impl<K> Slots<K> {
+    /// Keys known: waiting, delayed, handed out or failed.
+    pub(super) fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    pub(super) fn get(&self, at: u32) -> Option<&Slot<K>> {
+        self.slots.get(at as usize)
+    }
+}
+
+impl<K> std::ops::Index<u32> for Slots<K> {
+    type Output = Slot<K>;
+
+    fn index(&self, at: u32) -> &Slot<K> {
+        &self.slots[at as usize]
+    }
+}
+
+impl<K> std::ops::IndexMut<u32> for Slots<K> {
+    fn index_mut(&mut self, at: u32) -> &mut Slot<K> {
+        &mut self.slots[at as usize]
+    }
+}
+
+impl List {
+    pub(super) const EMPTY: Self = Self {
+        head: NONE,
+        tail: NONE,
+    };
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.head == NONE
+    }
+
+    pub(super) fn push_back<K>(&mut self, slots: &mut Slots<K>, at: u32) {
+        let tail = self.tail;
+        let slot = &mut slots[at];
+        slot.prev = tail;
+        slot.next = NONE;
+        if tail == NONE {
+            self.head = at;
+        } else {
+            slots[tail].next = at;
+        }
+        self.tail = at;
+    }
+
+    pub(super) fn remove<K>(&mut self, slots: &mut Slots<K>, at: u32) {
+        let (prev, next) = (slots[at].prev, slots[at].next);
+        if prev == NONE {
+            debug_assert_eq!(self.head, at, "a slot without a predecessor is the head");
+            self.head = next;
+        } else {
+            slots[prev].next = next;
+        }
+        if next == NONE {
+            debug_assert_eq!(self.tail, at, "a slot without a successor is the tail");
+            self.tail = prev;
+        } else {
+            slots[next].prev = prev;
+        }
+    }
+
+    pub(super) fn pop_front<K>(&mut self, slots: &mut Slots<K>) -> Option<u32> {
+        let at = self.head;
+        if at == NONE {
+            return None;
+        }
+        self.remove(slots, at);
+        Some(at)
+    }
+}
