@@ -15,3 +15,9 @@ pub mod stats;
 pub mod store;
 pub mod time;
 pub mod wire;
+
+pub use object::owner::OwnerReference;
+pub use object::projection::Projection;
+pub use object::typed::{DecodeError, TypedCache};
+pub use object::unreadable::Unreadable;
+pub use object::{Encoding, Object};

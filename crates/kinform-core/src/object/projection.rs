@@ -1,0 +1,250 @@
+//! What is kept of each object: the transform on bytes.
+//!
+//! ```text
+//! checked JSON → Projection::apply → smaller JSON, if something went
+//! ```
+//!
+//! Two informers are the same only if their projections are equal. `metadata.managedFields` goes
+//! unless it is asked for; other paths stay unless they are dropped or others are kept only. An
+//! object that lost something to a path [is projected](super::Object::is_projected).
+//!
+//! INVARIANT: recursion is as deep as the longest path, and never deeper than the checked bytes.
+//! Upstream: `SharedInformer.SetTransform`, which decodes and mutates.
+
+use kinform_api::{FieldPath, PathSegment};
+
+use crate::wire::cursor;
+use crate::wire::head::{Cuts, Cutter, ManagedFields};
+use crate::wire::strip;
+
+/// What is kept of each object. The default drops `metadata.managedFields` only.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Projection {
+    keeps_managed_fields: bool,
+    drops: Vec<FieldPath>,
+    keeps: Option<Vec<FieldPath>>,
+}
+
+impl Projection {
+    /// Everything but `metadata.managedFields`.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Keeps `metadata.managedFields`, too.
+    #[must_use]
+    pub fn keep_managed_fields(mut self) -> Self {
+        self.keeps_managed_fields = true;
+        self
+    }
+
+    /// Drops what is at the path, in addition to what is dropped already.
+    ///
+    /// Key, uid and version stay known whatever is dropped.
+    #[must_use]
+    pub fn drop_path(mut self, path: FieldPath) -> Self {
+        add(&mut self.drops, path);
+        self
+    }
+
+    /// Keeps only what is at the paths and, always, `metadata.name`, `namespace`, `uid` and
+    /// `resourceVersion`. Drops apply to what is kept; asked again, more is kept.
+    #[must_use]
+    pub fn keep_only(mut self, paths: impl IntoIterator<Item = FieldPath>) -> Self {
+        let keeps = self.keeps.get_or_insert_default();
+        for path in paths {
+            add(keeps, path);
+        }
+        self
+    }
+
+    /// Whether objects keep all their fields, but for `metadata.managedFields`.
+    #[must_use]
+    pub fn keeps_all_else(&self) -> bool {
+        self.drops.is_empty() && self.keeps.is_none()
+    }
+
+    pub(super) fn managed_fields(&self) -> ManagedFields {
+        if self.keeps_managed_fields {
+            ManagedFields::Keep
+        } else {
+            ManagedFields::Drop
+        }
+    }
+
+    /// What is left of a checked object; `None` if all of it.
+    pub(super) fn apply(&self, json: &[u8]) -> Option<Vec<u8>> {
+        let mut cuts = Cuts::new();
+        if let Some(keeps) = &self.keeps {
+            let paths = keeps.iter().map(FieldPath::segments);
+            let identity = identity_paths();
+            let paths: Vec<_> = paths.chain(identity.iter().map(Vec::as_slice)).collect();
+            cut(json, 0, &paths, Unmatched::Cut, &mut cuts);
+        }
+        let kept = without(json, &mut cuts);
+        let paths: Vec<_> = self.drops.iter().map(FieldPath::segments).collect();
+        let json = kept.as_deref().unwrap_or(json);
+        cut(json, 0, &paths, Unmatched::Keep, &mut cuts);
+        without(json, &mut cuts).or(kept)
+    }
+}
+
+/// Sorted and without repeats, so that equal projections are equal however they were made.
+fn add(paths: &mut Vec<FieldPath>, path: FieldPath) {
+    if let Err(at) = paths.binary_search(&path) {
+        paths.insert(at, path);
+    }
+}
+
+fn identity_paths() -> [Vec<PathSegment>; 4] {
+    ["name", "namespace", "uid", "resourceVersion"].map(|name| {
+        ["metadata", name]
+            .map(|name| PathSegment::Field(name.to_owned()))
+            .to_vec()
+    })
+}
+
+fn without(json: &[u8], cuts: &mut Cuts) -> Option<Vec<u8>> {
+    if cuts.is_empty() {
+        return None;
+    }
+    cuts.sort_unstable_by_key(|cut| cut.start);
+    let mut kept = Vec::with_capacity(strip::length(&(0..json.len()), cuts));
+    strip::copy(json, 0..json.len(), cuts, &mut kept);
+    cuts.clear();
+    Some(kept)
+}
+
+/// What happens to what no path matches; what one matches wholly meets the opposite.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Unmatched {
+    Cut,
+    Keep,
+}
+
+fn cut(json: &[u8], at: usize, paths: &[&[PathSegment]], unmatched: Unmatched, cuts: &mut Cuts) {
+    let mut cutter = Cutter::default();
+    let mut each = |matching: Vec<&[PathSegment]>, start: usize, value: std::ops::Range<usize>| {
+        let whole = matching.iter().any(|rest| rest.is_empty());
+        let container = matches!(json.get(value.start), Some(b'{' | b'['));
+        let inside = !whole && !matching.is_empty() && container;
+        if inside {
+            cut(json, value.start, &matching, unmatched, cuts);
+        }
+        let gone = match unmatched {
+            Unmatched::Cut => !whole && !inside,
+            Unmatched::Keep => whole,
+        };
+        cutter.member(gone, start..value.end, cuts);
+    };
+    for member in cursor::members(json, at) {
+        let key = cursor::unescape(&json[member.key.clone()]);
+        let matching = rests(
+            paths,
+            |first| matches!(first, PathSegment::Field(name) if *name == key),
+        );
+        each(matching, member.key.start - 1, member.value);
+    }
+    for (index, value) in cursor::elements(json, at).enumerate() {
+        let matching = rests(paths, |first| match first {
+            PathSegment::Each => true,
+            PathSegment::Index(wanted) => *wanted == index,
+            PathSegment::Field(_) => false,
+        });
+        each(matching, value.start, value);
+    }
+    cutter.finish(cuts);
+}
+
+/// What is left of the paths whose first segment matches.
+fn rests<'p>(
+    paths: &[&'p [PathSegment]],
+    matches: impl Fn(&PathSegment) -> bool,
+) -> Vec<&'p [PathSegment]> {
+    let rest = |path: &&'p [PathSegment]| path.split_first().filter(|(first, _)| matches(first));
+    paths
+        .iter()
+        .filter_map(rest)
+        .map(|(_, rest)| rest)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::Object;
+
+    const FOO: &str = r#"{"metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"1","labels":{"x":"y"}},"spec":{"list":[{"p":1,"q":2},{"p":3},{"q":4}],"big":"..."},"status":{}}"#;
+
+    fn path(text: &str) -> FieldPath {
+        text.parse().unwrap()
+    }
+
+    fn check(projection: &Projection, expected: &str) {
+        let object = Object::from_json(FOO.as_bytes(), projection).unwrap();
+        assert_eq!(std::str::from_utf8(object.bytes()).unwrap(), expected);
+        assert_eq!(object.is_projected(), expected != FOO);
+        assert_eq!(object.key().as_str(), "n/a");
+        assert_eq!((object.uid(), object.revision()), ("u", Some(1)));
+    }
+
+    #[test]
+    fn dropped_paths_go_and_the_identity_stays_known() {
+        check(&Projection::new().drop_path(path("nothing.here")), FOO);
+        check(
+            &Projection::new()
+                .drop_path(path("spec.list[*].p"))
+                .drop_path(path("status")),
+            r#"{"metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"1","labels":{"x":"y"}},"spec":{"list":[{"q":2},{},{"q":4}],"big":"..."}}"#,
+        );
+        check(
+            &Projection::new()
+                .drop_path(path("metadata"))
+                .drop_path(path("spec.list[0]")),
+            r#"{"spec":{"list":[{"p":3},{"q":4}],"big":"..."},"status":{}}"#,
+        );
+    }
+
+    #[test]
+    fn only_kept_paths_stay_beside_the_identity() {
+        let identity = r#""name":"a","namespace":"n","uid":"u","resourceVersion":"1""#;
+        check(
+            &Projection::new().keep_only([]),
+            &format!(r#"{{"metadata":{{{identity}}}}}"#),
+        );
+        check(
+            &Projection::new()
+                .keep_only([path("metadata.labels"), path("spec.list[*].p")])
+                .drop_path(path("metadata.uid")),
+            r#"{"metadata":{"name":"a","namespace":"n","resourceVersion":"1","labels":{"x":"y"}},"spec":{"list":[{"p":1},{"p":3},{}]}}"#,
+        );
+    }
+
+    #[test]
+    fn equal_projections_are_equal_however_they_were_made() {
+        let one = Projection::new().drop_path(path("a")).drop_path(path("b"));
+        assert_eq!(
+            one,
+            Projection::new()
+                .drop_path(path("b"))
+                .drop_path(path("a"))
+                .drop_path(path("b"))
+        );
+        assert_ne!(one, Projection::new().drop_path(path("a")));
+    }
+
+    #[test]
+    fn a_transform_changes_content_and_nothing_else() {
+        let object = Object::from_json(FOO.as_bytes(), &Projection::new()).unwrap();
+        let changed = object
+            .with_payload(br#"{"metadata":{"name":"z","labels":{"k":"v"}},"spec":{}}"#)
+            .unwrap();
+        assert_eq!((changed.key(), changed.uid()), (object.key(), "u"));
+        assert_eq!(changed.revision(), Some(1));
+        assert_eq!(changed.label("k").as_deref(), Some("v"));
+        assert!(changed.is_projected() && changed.bytes().ends_with(b"}"));
+        let error = object.with_payload(b"{]").unwrap_err();
+        assert_eq!(error.key, Some(object.key()));
+    }
+}

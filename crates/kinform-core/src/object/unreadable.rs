@@ -1,0 +1,116 @@
+//! Why an object could not be read, with as much of its name as there is.
+//!
+//! ```text
+//! broken bytes → salvage → Unreadable {key?, version?, path, reason} → quarantine
+//! ```
+//!
+//! Names keys and positions, never values: it goes to logs and events.
+//! Upstream: none; a decode error ends a reflector's list in `client-go:tools/cache/reflector.go`.
+
+use std::fmt;
+
+use kinform_api::{KeyRef, ObjectKey};
+
+use crate::wire::cursor;
+use crate::wire::head::HeadFault;
+use crate::wire::json::space;
+
+/// An object that cannot be read; its place is the quarantine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreadable {
+    /// Namespace and name, if they could be read.
+    pub key: Option<ObjectKey>,
+    /// The version, if it could be read.
+    pub resource_version: Option<String>,
+    /// Where the fault is, as `spec.containers[0].image`; empty for the object itself.
+    pub path: String,
+    /// What is wrong there, in a few words.
+    pub reason: String,
+}
+
+impl Unreadable {
+    /// Reads what can be read of the name of a broken object.
+    #[must_use]
+    pub fn salvage(bytes: &[u8], reason: impl Into<String>) -> Self {
+        let mut found = Self {
+            key: None,
+            resource_version: None,
+            path: String::new(),
+            reason: reason.into(),
+        };
+        let (mut name, mut namespace) = (None, None);
+        let Some(metadata) = cursor::open_members(bytes, space(bytes, 0))
+            .filter(|(key, _)| cursor::text_is(&bytes[key.clone()], "metadata"))
+            .map(|(_, value)| value)
+            .last()
+        else {
+            return found;
+        };
+        for (key, value) in cursor::open_members(bytes, metadata) {
+            let text = || {
+                let end = cursor::value_end(bytes, value)?;
+                let text = cursor::unescape(cursor::string_in(bytes, value..end)?).into_owned();
+                // BOUND: a name is at most 253 bytes; what is longer is no name.
+                (text.len() <= 253).then_some(text)
+            };
+            match &*cursor::unescape(&bytes[key]) {
+                "name" => name = text(),
+                "namespace" => namespace = text(),
+                "resourceVersion" => found.resource_version = text(),
+                _ => {}
+            }
+        }
+        found.key = name.filter(|name| is_name(name)).and_then(|name| {
+            let namespace = namespace.unwrap_or_default();
+            let valid = namespace.is_empty() || is_name(&namespace);
+            valid.then(|| {
+                KeyRef {
+                    namespace: &namespace,
+                    name: &name,
+                }
+                .to_key()
+            })
+        });
+        found
+    }
+
+    pub(crate) fn at(bytes: &[u8], fault: HeadFault) -> Self {
+        match fault {
+            HeadFault::Broken(fault) => {
+                let mut found =
+                    Self::salvage(bytes, format!("{} at byte {}", fault.what.text(), fault.at));
+                found.path = cursor::path_to(bytes, fault.at);
+                found
+            }
+            HeadFault::Field { path, why, .. } => {
+                let mut found = Self::salvage(bytes, why);
+                path.clone_into(&mut found.path);
+                found
+            }
+        }
+    }
+}
+
+/// Whether `text` can be a path segment of a URL, as names and namespaces must.
+pub(crate) fn is_name(text: &str) -> bool {
+    !text.is_empty() && !text.contains('/')
+}
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.key {
+            Some(key) => write!(f, "{key}")?,
+            None => f.write_str("an object without a readable name")?,
+        }
+        if let Some(version) = &self.resource_version {
+            write!(f, " at version {version}")?;
+        }
+        f.write_str(" cannot be read: ")?;
+        if !self.path.is_empty() {
+            write!(f, "{}: ", self.path)?;
+        }
+        f.write_str(&self.reason)
+    }
+}
+
+impl std::error::Error for Unreadable {}

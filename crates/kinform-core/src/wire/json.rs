@@ -1,0 +1,391 @@
+//! The validator: one pass over the bytes of one JSON value, no recursion, nothing built.
+//!
+//! ```text
+//! bytes, position of a value → value → position after it | Fault {at, what}
+//! ```
+//!
+//! It accepts what RFC 8259 and serde_json's `IgnoredAny` accept, but for nesting deeper than
+//! [`MAX_DEPTH`]. Strings: escapes and control characters are checked, UTF-8 is checked by the
+//! caller for the whole body at once. Lone surrogates (`\ud800`) are accepted, as serde_json does
+//! where it skips and Go does everywhere, and read as U+FFFD. Duplicate keys are accepted: the
+//! last one counts, as in Go.
+//!
+//! INVARIANT: whatever passed here can be walked by `wire::cursor` without meeting an error.
+//! Upstream: `sigs.k8s.io/json` (a fork of encoding/json's `scanner.go`).
+//! Complexity: linear, one look at each byte; the stack is one `u128`.
+
+use super::scan::string_stop;
+
+/// Deepest nesting of arrays and objects that is read; serde_json's recursion limit.
+pub const MAX_DEPTH: u32 = 128;
+
+/// What is wrong with a piece of JSON, and where; never what was there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub(crate) at: usize,
+    pub(crate) what: What,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    End,
+    Value,
+    Key,
+    Colon,
+    CommaOrEnd,
+    Control,
+    Escape,
+    Number,
+    Trailing,
+    TooDeep,
+    Utf8,
+}
+
+impl What {
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Self::End => "the JSON ends in the middle",
+            Self::Value => "expected a JSON value",
+            Self::Key => "expected a key in quotes",
+            Self::Colon => "expected a colon",
+            Self::CommaOrEnd => "expected a comma or a closing bracket",
+            Self::Control => "control character in a string",
+            Self::Escape => "bad escape in a string",
+            Self::Number => "bad number",
+            Self::Trailing => "bytes after the end of the value",
+            Self::TooDeep => "nested deeper than 128 levels",
+            Self::Utf8 => "not UTF-8",
+        }
+    }
+}
+
+type Result<T> = std::result::Result<T, Fault>;
+
+#[inline]
+fn fault<T>(bytes: &[u8], at: usize, what: What) -> Result<T> {
+    let what = if at >= bytes.len() { What::End } else { what };
+    Err(Fault {
+        at: at.min(bytes.len()),
+        what,
+    })
+}
+
+/// Checks that the bytes are UTF-8.
+pub(crate) fn utf8(bytes: &[u8]) -> Result<()> {
+    std::str::from_utf8(bytes)
+        .map(|_| ())
+        .map_err(|error| Fault {
+            at: error.valid_up_to(),
+            what: What::Utf8,
+        })
+}
+
+/// Checks one whole document: one value, white space around it, nothing else.
+pub(crate) fn document(bytes: &[u8]) -> Result<()> {
+    utf8(bytes)?;
+    let end = value(bytes, space(bytes, 0), 0)?;
+    let end = space(bytes, end);
+    if end == bytes.len() {
+        Ok(())
+    } else {
+        fault(bytes, end, What::Trailing)
+    }
+}
+
+/// Position of the first byte at or after `at` that is not white space.
+#[inline]
+pub(crate) fn space(bytes: &[u8], mut at: usize) -> usize {
+    while let Some(b' ' | b'\n' | b'\t' | b'\r') = bytes.get(at) {
+        at += 1;
+    }
+    at
+}
+
+/// Reads a string whose opening quote is at `at`; returns the position after its closing quote
+/// and whether it holds escapes.
+#[inline]
+pub(crate) fn string(bytes: &[u8], at: usize) -> Result<(usize, bool)> {
+    let stop = string_stop(bytes, at + 1);
+    if bytes.get(stop) == Some(&b'"') {
+        return Ok((stop + 1, false));
+    }
+    string_with_escapes(bytes, stop).map(|end| (end, true))
+}
+
+#[inline(never)]
+fn string_with_escapes(bytes: &[u8], mut at: usize) -> Result<usize> {
+    loop {
+        match bytes.get(at) {
+            Some(b'"') => return Ok(at + 1),
+            Some(b'\\') => at = escape(bytes, at)?,
+            _ => return fault(bytes, at, What::Control),
+        }
+        at = string_stop(bytes, at);
+    }
+}
+
+fn escape(bytes: &[u8], at: usize) -> Result<usize> {
+    match bytes.get(at + 1) {
+        Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => Ok(at + 2),
+        Some(b'u') => {
+            for digit in at + 2..at + 6 {
+                if !bytes.get(digit).is_some_and(u8::is_ascii_hexdigit) {
+                    return fault(bytes, digit, What::Escape);
+                }
+            }
+            Ok(at + 6)
+        }
+        _ => fault(bytes, at + 1, What::Escape),
+    }
+}
+
+/// Reads an object's key with its colon; returns the span between the quotes, whether it holds
+/// escapes, and the position of its value.
+#[inline]
+pub(crate) fn key(bytes: &[u8], at: usize) -> Result<(std::ops::Range<usize>, bool, usize)> {
+    if bytes.get(at) != Some(&b'"') {
+        return fault(bytes, at, What::Key);
+    }
+    let (end, escaped) = string(bytes, at)?;
+    let mut after = end;
+    if bytes.get(after) != Some(&b':') {
+        after = space(bytes, after);
+        if bytes.get(after) != Some(&b':') {
+            return fault(bytes, after, What::Colon);
+        }
+    }
+    Ok((at + 1..end - 1, escaped, space(bytes, after + 1)))
+}
+
+/// Checks the value that begins at `at` (no white space before it), with `depth` levels open
+/// around it; returns the position after it.
+pub(crate) fn value(bytes: &[u8], mut at: usize, mut depth: u32) -> Result<usize> {
+    // One bit a level, the innermost lowest: 1 is an object, 0 an array.
+    let mut objects: u128 = 0;
+    let outside = depth;
+    loop {
+        // A value begins at `at`.
+        match bytes.get(at) {
+            Some(b'"') => at = string(bytes, at)?.0,
+            Some(&open @ (b'{' | b'[')) => {
+                if depth >= MAX_DEPTH {
+                    return fault(bytes, at, What::TooDeep);
+                }
+                let inside = space(bytes, at + 1);
+                // `{` and `}`, `[` and `]` are two apart.
+                if bytes.get(inside) == Some(&(open + 2)) {
+                    at = inside + 1;
+                } else {
+                    depth += 1;
+                    objects = objects << 1 | u128::from(open == b'{');
+                    at = if open == b'{' {
+                        key(bytes, inside)?.2
+                    } else {
+                        inside
+                    };
+                    continue;
+                }
+            }
+            Some(b't') => at = literal(bytes, at, b"true")?,
+            Some(b'f') => at = literal(bytes, at, b"false")?,
+            Some(b'n') => at = literal(bytes, at, b"null")?,
+            Some(b'-' | b'0'..=b'9') => at = number(bytes, at)?,
+            _ => return fault(bytes, at, What::Value),
+        }
+        // A value ended before `at`: close what closes, and go to the next one.
+        loop {
+            if depth == outside {
+                return Ok(at);
+            }
+            let in_object = objects & 1 == 1;
+            match bytes.get(at) {
+                Some(b',') => {
+                    at = space(bytes, at + 1);
+                    if in_object {
+                        at = key(bytes, at)?.2;
+                    }
+                    break;
+                }
+                Some(b'}') if in_object => {}
+                Some(b']') if !in_object => {}
+                Some(b' ' | b'\n' | b'\t' | b'\r') => {
+                    at = space(bytes, at);
+                    continue;
+                }
+                _ => return fault(bytes, at, What::CommaOrEnd),
+            }
+            depth -= 1;
+            objects >>= 1;
+            at += 1;
+        }
+    }
+}
+
+fn literal(bytes: &[u8], at: usize, word: &[u8]) -> Result<usize> {
+    if bytes[at..].starts_with(word) {
+        return Ok(at + word.len());
+    }
+    let same = bytes[at..]
+        .iter()
+        .zip(word)
+        .take_while(|(a, b)| a == b)
+        .count();
+    fault(bytes, at + same, What::Value)
+}
+
+#[inline]
+fn digits(bytes: &[u8], mut at: usize) -> usize {
+    while let Some(b'0'..=b'9') = bytes.get(at) {
+        at += 1;
+    }
+    at
+}
+
+fn some_digits(bytes: &[u8], at: usize) -> Result<usize> {
+    let end = digits(bytes, at);
+    if end == at {
+        fault(bytes, at, What::Number)
+    } else {
+        Ok(end)
+    }
+}
+
+fn number(bytes: &[u8], mut at: usize) -> Result<usize> {
+    if bytes.get(at) == Some(&b'-') {
+        at += 1;
+    }
+    if bytes.get(at) == Some(&b'0') {
+        at += 1;
+        if let Some(b'0'..=b'9') = bytes.get(at) {
+            return fault(bytes, at, What::Number);
+        }
+    } else {
+        at = some_digits(bytes, at)?;
+    }
+    if bytes.get(at) == Some(&b'.') {
+        at = some_digits(bytes, at + 1)?;
+    }
+    if let Some(b'e' | b'E') = bytes.get(at) {
+        at += 1;
+        if let Some(b'+' | b'-') = bytes.get(at) {
+            at += 1;
+        }
+        at = some_digits(bytes, at)?;
+    }
+    Ok(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str) {
+        let ours = document(text.as_bytes());
+        let theirs = serde_json::from_str::<serde::de::IgnoredAny>(text);
+        assert_eq!(ours.is_ok(), theirs.is_ok(), "{text}: {ours:?} {theirs:?}");
+    }
+
+    #[test]
+    fn what_serde_json_accepts_is_accepted_and_nothing_else() {
+        let texts = [
+            "",
+            " ",
+            "{}",
+            "[]",
+            "{ }",
+            "[ ]",
+            "{]",
+            "[}",
+            "null",
+            "nul",
+            "nulll",
+            "true",
+            "tru",
+            "false",
+            "0",
+            "-0",
+            "-",
+            "00",
+            "01",
+            "1.",
+            "1.0",
+            ".5",
+            "1e",
+            "1e5",
+            "1E+5",
+            "1e-",
+            "1e-7",
+            "-1.25e+30",
+            "1e999",
+            "+1",
+            "\"\"",
+            "\"",
+            "\"\\\"",
+            "\"\\n\"",
+            "\"\\x\"",
+            "\"\\u12\"",
+            "\"\\u00e9\"",
+            "\"\\ud800\"",
+            "\"\t\"",
+            "\"\u{1}\"",
+            "\"é\"",
+            "\u{7f}",
+            "[1,2]",
+            "[1,]",
+            "[,1]",
+            "[1 2]",
+            "[1,,2]",
+            "{\"a\":1}",
+            "{\"a\":1,}",
+            "{\"a\"}",
+            "{\"a\":}",
+            "{a:1}",
+            "{\"a\" : [ 1 , { } ] } ",
+            "{\"a\":1 \"b\":2}",
+            "{,}",
+            "{\"a\":1}}",
+            "[[]",
+            "[]]",
+            "{1:2}",
+            "{\"a\":{\"b\":[{\"c\":null}]},\"a\":2}",
+            "\u{feff}{}",
+            "[1]x",
+            "{\"a\":1},",
+            "[\"a\",]",
+        ];
+        for text in texts {
+            check(text);
+        }
+    }
+
+    #[test]
+    fn nesting_is_accepted_up_to_the_limit() {
+        for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
+            for (depth, accepted) in [(127, true), (128, true), (129, false), (100_000, false)] {
+                let text = open.repeat(depth) + "1" + &close.repeat(depth);
+                assert_eq!(document(text.as_bytes()).is_ok(), accepted, "{depth}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_fault_says_where() {
+        for (text, at, what) in [
+            ("{\"a\":tru}", 8, What::Value),
+            ("{\"a\":1", 6, What::End),
+            ("{\"a\" 1}", 5, What::Colon),
+            ("[1 2]", 3, What::CommaOrEnd),
+            ("[\"\\q\"]", 3, What::Escape),
+            ("[] []", 3, What::Trailing),
+        ] {
+            assert_eq!(document(text.as_bytes()), Err(Fault { at, what }), "{text}");
+        }
+        assert_eq!(
+            document(b"\"\xff\""),
+            Err(Fault {
+                at: 1,
+                what: What::Utf8
+            })
+        );
+    }
+}
