@@ -1,0 +1,141 @@
+//! The one error of this crate: opaque, with a cause chain and questions.
+//!
+//! ```text
+//! SourceError | DecodeError | misuse → Error → is_forbidden()? is_not_found()? retry_after()?
+//! ```
+//!
+//! What happens normally is no error: a watch that ends, history that expires, a shutdown.
+//!
+//! Upstream counterpart: `apimachinery:pkg/api/errors`.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::time::Duration;
+
+use crate::source::SourceError;
+
+/// What an operation of this crate fails with.
+pub struct Error(Box<Inner>);
+
+struct Inner {
+    kind: ErrorKind,
+    message: String,
+    cause: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+/// What questions are answered from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ErrorKind {
+    Config,
+    Invalid,
+    Conflict,
+    NotFound,
+    Stopped,
+    TimedOut,
+    Source,
+    Decode,
+}
+
+impl Error {
+    pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self(Box::new(Inner {
+            kind,
+            message: message.into(),
+            cause: None,
+        }))
+    }
+
+    pub(crate) fn with_cause(mut self, cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        self.0.cause = Some(cause.into());
+        self
+    }
+
+    fn source_error(&self) -> Option<&SourceError> {
+        self.0.cause.as_deref()?.downcast_ref()
+    }
+
+    /// Nothing of that name: an object that is not in the cache, an index, a 404.
+    pub fn is_not_found(&self) -> bool {
+        self.0.kind == ErrorKind::NotFound
+            || self.source_error().is_some_and(SourceError::is_not_found)
+    }
+
+    /// The name is taken by something else (an index of another definition).
+    pub fn is_conflict(&self) -> bool {
+        self.0.kind == ErrorKind::Conflict
+    }
+
+    /// The server knows us and refuses.
+    pub fn is_forbidden(&self) -> bool {
+        self.source_error().is_some_and(SourceError::is_forbidden)
+    }
+
+    /// The server does not know us.
+    pub fn is_unauthorized(&self) -> bool {
+        self.source_error()
+            .is_some_and(SourceError::is_unauthorized)
+    }
+
+    /// History that was asked for is gone.
+    pub fn is_expired(&self) -> bool {
+        self.source_error().is_some_and(SourceError::is_expired)
+    }
+
+    /// The informer or factory is stopped.
+    pub fn is_stopped(&self) -> bool {
+        self.0.kind == ErrorKind::Stopped
+    }
+
+    /// The time given ended first.
+    pub fn is_timeout(&self) -> bool {
+        self.0.kind == ErrorKind::TimedOut
+    }
+
+    /// An object did not decode into the type asked for.
+    pub fn is_decode(&self) -> bool {
+        self.0.kind == ErrorKind::Decode
+    }
+
+    /// What was asked for makes no sense (a path that the type lacks, a selector that does not parse).
+    pub fn is_invalid(&self) -> bool {
+        self.0.kind == ErrorKind::Invalid
+    }
+
+    /// No configuration was found, or it cannot be used.
+    pub fn is_config(&self) -> bool {
+        self.0.kind == ErrorKind::Config
+    }
+
+    /// When the server wants us back.
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.source_error().and_then(SourceError::retry_after)
+    }
+}
+
+impl From<SourceError> for Error {
+    fn from(error: SourceError) -> Self {
+        Self::new(ErrorKind::Source, error.to_string()).with_cause(error)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Error")
+            .field("kind", &self.0.kind)
+            .field("message", &self.0.message)
+            .field("cause", &self.0.cause)
+            .finish()
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0.cause.as_deref().map(|cause| cause as _)
+    }
+}

@@ -1,0 +1,163 @@
+//! What users hold of an object: a handle with its type as a lens.
+//!
+//! ```text
+//! Object (head + bytes) + type → Obj<K> → key, labels, paths (nothing decoded) | typed() → Arc<K>
+//! ```
+//!
+//! A handle is two counted pointers. It keeps the state that it was made from, whatever happens to
+//! the store. `K` is decoded when [`Obj::typed`] is called and only then; there is no `Deref` to it,
+//! because decoding costs and can fail.
+//!
+//! Upstream counterpart: the `*T` in client-go's stores, decoded for every object at the door.
+
+use std::any::Any;
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use kinform_api::{FieldPath, KeyRef, ObjectKey, TypeMeta};
+use kinform_core::object::Object;
+use kinform_core::object::owner::OwnerReference;
+use kinform_core::object::typed::{DecodeError, TypedCache};
+use serde::de::DeserializeOwned;
+
+/// One state of one object, as a `K`.
+pub struct Obj<K> {
+    object: Object,
+    lens: Arc<Lens>,
+    of: PhantomData<fn() -> K>,
+}
+
+/// What decoding needs beside the bytes; one an informer.
+#[derive(Debug)]
+pub(crate) struct Lens {
+    pub(crate) type_meta: TypeMeta,
+    pub(crate) cache: TypedCache,
+}
+
+impl<K> Obj<K> {
+    pub(crate) fn new(object: Object, lens: &Arc<Lens>) -> Self {
+        Self {
+            object,
+            lens: Arc::clone(lens),
+            of: PhantomData,
+        }
+    }
+
+    /// Namespace and name, owned.
+    pub fn key(&self) -> ObjectKey {
+        self.object.key()
+    }
+
+    /// Namespace and name, borrowed.
+    pub fn key_ref(&self) -> KeyRef<'_> {
+        self.object.key_ref()
+    }
+
+    /// The namespace; absent for an object of the cluster.
+    pub fn namespace(&self) -> Option<&str> {
+        self.object.namespace()
+    }
+
+    /// The name.
+    pub fn name(&self) -> &str {
+        self.object.name()
+    }
+
+    /// What tells it from an object of the same name at another time.
+    pub fn uid(&self) -> &str {
+        self.object.uid()
+    }
+
+    /// The version of this state.
+    pub fn resource_version(&self) -> &str {
+        self.object.resource_version()
+    }
+
+    /// Whether its deletion was asked for, and finalizers hold it.
+    pub fn is_terminating(&self) -> bool {
+        self.object.is_terminating()
+    }
+
+    /// The labels.
+    pub fn labels(&self) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
+        self.object.labels()
+    }
+
+    /// One label.
+    pub fn label(&self, key: &str) -> Option<Cow<'_, str>> {
+        self.object.label(key)
+    }
+
+    /// The annotations.
+    pub fn annotations(&self) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
+        self.object.annotations()
+    }
+
+    /// One annotation.
+    pub fn annotation(&self, key: &str) -> Option<Cow<'_, str>> {
+        self.object.annotation(key)
+    }
+
+    /// The owner references.
+    pub fn owner_references(&self) -> Vec<OwnerReference> {
+        self.object.owner_references()
+    }
+
+    /// The scalars at `path`: strings as they are, numbers and booleans as written.
+    pub fn at(&self, path: &FieldPath) -> Vec<Cow<'_, str>> {
+        self.object.at(path)
+    }
+
+    /// Whether a projection or transform took something: such a state must never be written back.
+    pub fn is_projected(&self) -> bool {
+        self.object.is_projected()
+    }
+
+    /// The object with `apiVersion` and `kind`, as JSON.
+    pub fn to_json(&self) -> Vec<u8> {
+        self.object.to_json(&self.lens.type_meta)
+    }
+
+    /// `apiVersion` and `kind`.
+    pub fn type_meta(&self) -> &TypeMeta {
+        &self.lens.type_meta
+    }
+
+    /// The object without a type.
+    pub fn raw(&self) -> &Object {
+        &self.object
+    }
+
+    /// The same state through another lens: metadata only, a slim struct, a dynamic object.
+    pub fn cast<T>(&self) -> Obj<T> {
+        Obj::new(self.object.clone(), &self.lens)
+    }
+}
+
+impl<K: DeserializeOwned + Any + Send + Sync> Obj<K> {
+    /// The object decoded.
+    ///
+    /// # Errors
+    /// It does not fit the type; the error names the path, never the content.
+    ///
+    /// # Complexity
+    /// A full decode each time, unless the informer was told to keep what is decoded.
+    pub fn typed(&self) -> Result<Arc<K>, DecodeError> {
+        self.object.typed(&self.lens.type_meta, self.lens.cache)
+    }
+}
+
+impl<K> Clone for Obj<K> {
+    fn clone(&self) -> Self {
+        Self::new(self.object.clone(), &self.lens)
+    }
+}
+
+impl<K> fmt::Debug for Obj<K> {
+    /// Key and version, never content.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.object.fmt(f)
+    }
+}

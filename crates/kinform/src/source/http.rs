@@ -1,0 +1,276 @@
+//! Lists and watches over HTTP, through the user's `kube_client::Client`.
+//!
+//! ```text
+//! options → GET path?query, our Accept → code ok → Body (raw chunks, unpacked)
+//!                                      → else → SourceError (refusal.rs)
+//! ```
+//!
+//! Uses the client for what it is good at (address, TLS, credentials that expire, proxies) and
+//! nothing else: its typed calls copy a list's text twice and decode all of it before the first
+//! object is seen. Accept and Accept-Encoding are ours: JSON, uncompressed by default, because
+//! inflating costs more CPU than everything else that is done to a list.
+//! Never: a retry, a deadline, a log line with a body in it.
+//!
+//! Upstream counterpart: `client-go:rest/request.go` (`Do`, `Watch`).
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use futures::stream::{BoxStream, StreamExt};
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, HeaderMap};
+use http::{Request, Response};
+use http_body_util::BodyDataStream;
+use kinform_api::{ListOptions, WatchOptions};
+use kinform_core::object::Encoding;
+use kube_client::Client;
+use kube_client::client::Body as ReplyBody;
+
+use super::error::{SourceError, SourceErrorKind};
+use super::gunzip::gunzip;
+use super::refusal::{content_type, from_client, from_reply, not_kubernetes};
+use super::{Body, ListerWatcher, ResourceInfo};
+
+/// What of each object is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Representation {
+    /// The whole object.
+    #[default]
+    Full,
+    /// Its metadata (`PartialObjectMetadata`).
+    Metadata,
+}
+
+/// Whether replies may come compressed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Compression {
+    /// As they are: least CPU, right inside a cluster.
+    #[default]
+    Identity,
+    /// Packed where the server likes to: less traffic, right over a long line.
+    Gzip,
+}
+
+type ListTweak = Arc<dyn Fn(&mut ListOptions) + Send + Sync>;
+type WatchTweak = Arc<dyn Fn(&mut WatchOptions) + Send + Sync>;
+
+/// Lists and watches one resource on a server.
+#[derive(Clone)]
+#[doc(alias = "ListWatch")]
+pub struct HttpSource {
+    client: Client,
+    info: ResourceInfo,
+    representation: Representation,
+    compression: Compression,
+    list_tweak: Option<ListTweak>,
+    watch_tweak: Option<WatchTweak>,
+}
+
+impl HttpSource {
+    /// `info`, from the server that `client` talks to.
+    pub fn new(client: Client, info: ResourceInfo) -> Self {
+        Self {
+            client,
+            info,
+            representation: Representation::default(),
+            compression: Compression::default(),
+            list_tweak: None,
+            watch_tweak: None,
+        }
+    }
+
+    /// The same source, asking for `representation`.
+    #[must_use]
+    pub fn with_representation(mut self, representation: Representation) -> Self {
+        self.representation = representation;
+        self
+    }
+
+    /// The same source, allowing `compression`.
+    #[must_use]
+    pub fn with_compression(mut self, compression: Compression) -> Self {
+        self.compression = compression;
+        self
+    }
+
+    /// The same source; `tweak` has the last word on the options of each list.
+    #[must_use]
+    pub fn with_list_tweak(
+        mut self,
+        tweak: impl Fn(&mut ListOptions) + Send + Sync + 'static,
+    ) -> Self {
+        self.list_tweak = Some(Arc::new(tweak));
+        self
+    }
+
+    /// The same source; `tweak` has the last word on the options of each watch.
+    #[must_use]
+    pub fn with_watch_tweak(
+        mut self,
+        tweak: impl Fn(&mut WatchOptions) + Send + Sync + 'static,
+    ) -> Self {
+        self.watch_tweak = Some(Arc::new(tweak));
+        self
+    }
+
+    async fn open(&self, query: String, accept: &'static str) -> Result<Body, SourceError> {
+        let mut uri = self.info.resource.path(self.info.namespace.as_deref());
+        if !query.is_empty() {
+            uri.push('?');
+            uri.push_str(&query);
+        }
+        let response = send(&self.client, &uri, accept, self.compression).await?;
+        let code = response.status().as_u16();
+        let headers = response.headers();
+        let encoding = encoding_of(headers)
+            .ok_or_else(|| not_kubernetes(code, &format!("{:?}", content_type(headers))))?;
+        Ok(Body {
+            encoding,
+            chunks: chunks(response)?,
+        })
+    }
+
+    fn list_query(&self, options: &ListOptions) -> String {
+        let mut options = options.clone();
+        fill(&mut options.label_selector, &self.info.label_selector);
+        fill(&mut options.field_selector, &self.info.field_selector);
+        if let Some(tweak) = &self.list_tweak {
+            tweak(&mut options);
+        }
+        options.to_query()
+    }
+
+    fn watch_query(&self, options: &WatchOptions) -> String {
+        let mut options = options.clone();
+        fill(&mut options.label_selector, &self.info.label_selector);
+        fill(&mut options.field_selector, &self.info.field_selector);
+        if let Some(tweak) = &self.watch_tweak {
+            tweak(&mut options);
+        }
+        options.to_query()
+    }
+}
+
+fn fill(option: &mut Option<String>, from: &Option<String>) {
+    if option.is_none() {
+        option.clone_from(from);
+    }
+}
+
+impl ListerWatcher for HttpSource {
+    fn list<'a>(&'a self, options: &'a ListOptions) -> BoxFuture<'a, Result<Body, SourceError>> {
+        let accept = match self.representation {
+            Representation::Full => "application/json",
+            Representation::Metadata => {
+                "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+            }
+        };
+        Box::pin(self.open(self.list_query(options), accept))
+    }
+
+    fn watch<'a>(&'a self, options: &'a WatchOptions) -> BoxFuture<'a, Result<Body, SourceError>> {
+        let accept = match self.representation {
+            Representation::Full => "application/json",
+            Representation::Metadata => {
+                "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+            }
+        };
+        Box::pin(self.open(self.watch_query(options), accept))
+    }
+
+    fn resource(&self) -> &ResourceInfo {
+        &self.info
+    }
+}
+
+impl fmt::Debug for HttpSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpSource")
+            .field("info", &self.info)
+            .field("representation", &self.representation)
+            .field("compression", &self.compression)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The JSON at `path_and_query`, whole; for small documents such as discovery's.
+///
+/// # Errors
+/// As a list's; also if the reply is longer than `max_bytes`.
+///
+/// Cancel safety: dropping it closes the connection.
+pub async fn fetch(
+    client: &Client,
+    path_and_query: &str,
+    max_bytes: usize,
+) -> Result<Bytes, SourceError> {
+    let json = "application/json";
+    let response = send(client, path_and_query, json, Compression::Identity).await?;
+    let code = response.status().as_u16();
+    if encoding_of(response.headers()) != Some(Encoding::Json) {
+        let told = format!("{:?}", content_type(response.headers()));
+        return Err(not_kubernetes(code, &told));
+    }
+    let mut chunks = chunks(response)?;
+    let mut text = Vec::new();
+    while let Some(chunk) = chunks.next().await {
+        text.extend_from_slice(&chunk?);
+        if text.len() > max_bytes {
+            let message = format!("{path_and_query}: the reply is longer than {max_bytes} bytes");
+            return Err(SourceError::new(SourceErrorKind::Transport, message));
+        }
+    }
+    Ok(text.into())
+}
+
+/// Sends a GET; a reply that is no success is an error.
+async fn send(
+    client: &Client,
+    uri: &str,
+    accept: &'static str,
+    compression: Compression,
+) -> Result<Response<ReplyBody>, SourceError> {
+    let packing = match compression {
+        Compression::Identity => "identity",
+        Compression::Gzip => "gzip",
+    };
+    let request = Request::get(uri)
+        .header(ACCEPT, accept)
+        .header(ACCEPT_ENCODING, packing)
+        .body(ReplyBody::empty())
+        .map_err(|error| {
+            let message = format!("the request cannot be made: {error}");
+            SourceError::new(SourceErrorKind::Request, message).with_cause(error)
+        })?;
+    let response = client.send(request).await.map_err(from_client)?;
+    if response.status().is_success() {
+        return Ok(response);
+    }
+    let (parts, body) = response.into_parts();
+    Err(from_reply(parts.status.as_u16(), &parts.headers, body).await)
+}
+
+fn chunks(
+    response: Response<ReplyBody>,
+) -> Result<BoxStream<'static, Result<Bytes, SourceError>>, SourceError> {
+    let code = response.status().as_u16();
+    let packing = response.headers().get(CONTENT_ENCODING).cloned();
+    let raw = BodyDataStream::new(response.into_body())
+        .map(|chunk| chunk.map_err(from_client))
+        .boxed();
+    match packing.as_ref().map(|value| value.as_bytes()) {
+        None | Some(b"" | b"identity") => Ok(raw),
+        Some(b"gzip" | b"x-gzip") => Ok(gunzip(raw).boxed()),
+        Some(_) => Err(not_kubernetes(code, "a compression that was not asked for")),
+    }
+}
+
+fn encoding_of(headers: &HeaderMap) -> Option<Encoding> {
+    match content_type(headers) {
+        "application/json" => Some(Encoding::Json),
+        _ => None,
+    }
+}

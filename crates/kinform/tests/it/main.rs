@@ -1,0 +1,5 @@
+//! What users of the crate see, tested through its public interface.
+
+#![expect(clippy::unwrap_used, reason = "a test may unwrap")]
+
+mod source;

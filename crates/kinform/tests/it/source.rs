@@ -1,0 +1,194 @@
+//! The HTTP source against a client whose server is a function, and against real sockets.
+
+use std::convert::Infallible;
+use std::io::Write;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use flate2::write::GzEncoder;
+use futures::StreamExt;
+use http::{Request, Response};
+use http_body_util::Full;
+use kinform::source::{
+    Body, ClientOptions, Compression, HttpSource, ListerWatcher, Representation, ResourceInfo,
+    SourceError, SourceErrorKind, client_for, fetch,
+};
+use kinform_api::{GroupVersionResource, ListOptions, Scope, WatchOptions};
+use kube_client::client::Body as RequestBody;
+use kube_client::{Client, Config};
+
+type Seen = Arc<Mutex<Vec<Request<()>>>>;
+
+/// A client whose server answers every request with `reply`.
+fn answering(reply: impl Fn() -> Response<Full<Bytes>> + Send + 'static) -> (Client, Seen) {
+    let seen = Seen::default();
+    let log = Arc::clone(&seen);
+    let service = tower::service_fn(move |request: Request<RequestBody>| {
+        let (parts, _) = request.into_parts();
+        log.lock().unwrap().push(Request::from_parts(parts, ()));
+        let reply = reply();
+        async move { Ok::<_, Infallible>(reply) }
+    });
+    (Client::new(service, "default"), seen)
+}
+
+fn reply(code: u16, media: &'static str, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    let builder = Response::builder().status(code);
+    let builder = builder.header("content-type", media);
+    builder.body(Full::new(body.into())).unwrap()
+}
+
+fn pods() -> ResourceInfo {
+    ResourceInfo::new(
+        GroupVersionResource::new("", "v1", "pods"),
+        "Pod",
+        Scope::Namespaced,
+    )
+}
+
+async fn text(body: Body) -> Vec<u8> {
+    let mut text = Vec::new();
+    let mut chunks = body.into_chunks();
+    while let Some(chunk) = chunks.next().await {
+        text.extend_from_slice(&chunk.unwrap());
+    }
+    text
+}
+
+#[tokio::test]
+async fn a_list_asks_for_json_with_its_selectors_and_namespace() {
+    let (client, seen) = answering(|| reply(200, "application/json", "{}"));
+    let info = ResourceInfo {
+        namespace: Some("a".into()),
+        label_selector: Some("app=web".into()),
+        ..pods()
+    };
+    let source = HttpSource::new(client, info).with_list_tweak(|options| options.limit = Some(7));
+    let body = source.list(&ListOptions::default()).await.unwrap();
+    assert_eq!(text(body).await, b"{}");
+    let seen = seen.lock().unwrap();
+    let uri = seen[0].uri().to_string();
+    assert_eq!(
+        uri,
+        "/api/v1/namespaces/a/pods?labelSelector=app%3Dweb&limit=7"
+    );
+    assert_eq!(seen[0].headers()["accept"], "application/json");
+    assert_eq!(seen[0].headers()["accept-encoding"], "identity");
+}
+
+#[tokio::test]
+async fn metadata_alone_is_asked_for_by_accept() {
+    let (client, seen) = answering(|| reply(200, "application/json;as=PartialObjectMetadata", ""));
+    let source = HttpSource::new(client, pods()).with_representation(Representation::Metadata);
+    source.watch(&WatchOptions::default()).await.unwrap();
+    let seen = seen.lock().unwrap();
+    assert_eq!(seen[0].uri(), "/api/v1/pods?watch=true");
+    let accept = seen[0].headers()["accept"].to_str().unwrap();
+    assert!(accept.contains("as=PartialObjectMetadata;"), "{accept}");
+}
+
+#[tokio::test]
+async fn gzip_members_come_unpacked() {
+    let mut packed = Vec::new();
+    for part in ["{\"a\":1}\n", "{\"b\":2}\n"] {
+        let mut member = GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        member.write_all(part.as_bytes()).unwrap();
+        packed.extend(member.finish().unwrap());
+    }
+    let (client, seen) = answering(move || {
+        let mut reply = reply(200, "application/json", packed.clone());
+        reply
+            .headers_mut()
+            .insert("content-encoding", "gzip".parse().unwrap());
+        reply
+    });
+    let source = HttpSource::new(client, pods()).with_compression(Compression::Gzip);
+    let body = source.watch(&WatchOptions::default()).await.unwrap();
+    assert_eq!(text(body).await, b"{\"a\":1}\n{\"b\":2}\n");
+    assert_eq!(seen.lock().unwrap()[0].headers()["accept-encoding"], "gzip");
+}
+
+async fn refusal(reply: impl Fn() -> Response<Full<Bytes>> + Send + 'static) -> SourceError {
+    let (client, _) = answering(reply);
+    let source = HttpSource::new(client, pods());
+    source.list(&ListOptions::default()).await.unwrap_err()
+}
+
+#[tokio::test]
+async fn a_refusal_keeps_code_reason_and_retry_after() {
+    let status = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",
+        "message":"too many","reason":"TooManyRequests","details":{"retryAfterSeconds":9},"code":429}"#;
+    let error = refusal(move || {
+        let mut reply = reply(429, "application/json", status);
+        reply
+            .headers_mut()
+            .insert("retry-after", "3".parse().unwrap());
+        reply
+    })
+    .await;
+    assert_eq!(error.kind(), SourceErrorKind::Status);
+    assert!(error.status().unwrap().is_too_many_requests());
+    assert_eq!(error.retry_after(), Some(Duration::from_secs(3)));
+    assert_eq!(error.to_string(), "too many");
+}
+
+#[tokio::test]
+async fn a_page_for_people_is_not_kubernetes() {
+    let error = refusal(|| reply(200, "text/html; charset=utf-8", "<html>log in")).await;
+    assert_eq!(error.kind(), SourceErrorKind::NotKubernetes);
+    assert!(
+        error.to_string().contains("not a Kubernetes API server"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_small_document_is_fetched_up_to_its_bound() {
+    let (client, _) = answering(|| reply(200, "application/json", "{\"kind\":\"APIVersions\"}"));
+    assert_eq!(fetch(&client, "/api", 100).await.unwrap().len(), 22);
+    let error = fetch(&client, "/api", 10).await.unwrap_err();
+    assert!(
+        error.to_string().contains("longer than 10 bytes"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn nobody_listening_is_a_refused_connection() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let config = Config::new(format!("http://{address}").parse().unwrap());
+    let client = client_for(config, &ClientOptions::default()).unwrap();
+    let source = HttpSource::new(client, pods());
+    let error = source.list(&ListOptions::default()).await.unwrap_err();
+    assert_eq!(error.kind(), SourceErrorKind::Refused);
+    assert!(error.to_string().contains("onnection refused"), "{error}");
+}
+
+#[tokio::test]
+async fn a_body_cut_in_the_middle_is_a_broken_transport() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = tokio::spawn(async move {
+        let (mut socket, _) = listener.accept().await.unwrap();
+        let mut request = [0; 4096];
+        let _ = socket.read(&mut request).await.unwrap();
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n";
+        socket.write_all(head.as_bytes()).await.unwrap();
+        socket.write_all(b"5\r\n{\"a\":\r\n").await.unwrap();
+    });
+    let config = Config::new(format!("http://{address}").parse().unwrap());
+    let client = client_for(config, &ClientOptions::default()).unwrap();
+    let source = HttpSource::new(client, pods());
+    let body = source.list(&ListOptions::default()).await.unwrap();
+    let chunks: Vec<_> = body.into_chunks().collect().await;
+    assert_eq!(chunks[0].as_ref().unwrap().as_ref(), b"{\"a\":");
+    assert_eq!(
+        chunks[1].as_ref().unwrap_err().kind(),
+        SourceErrorKind::Transport
+    );
+    server.await.unwrap();
+}
