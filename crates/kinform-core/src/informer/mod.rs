@@ -1,1 +1,22 @@
-//! (room: informer)
+//! The informer: from deltas to the next root, and from roots to what each handler hears.
+//!
+//! ```text
+//! deltas ──Applier──▶ root, changes ──Ring──▶ Delivery (one a handler) ──▶ changes to hear
+//! ```
+//!
+//! | file | what lives there |
+//! |---|---|
+//! | `applier` | [`applier::Applier`]: what a delta does to the store; lists, quarantine, versions |
+//! | `ring` | [`ring::Ring`]: the newest batches of changes, bounded, each with the root after it |
+//! | `delivery` | [`delivery::Delivery`]: one handler's place; initial list, falling behind, resync |
+//! | `resync` | [`resync::ResyncSchedule`]: which handlers are due to hear everything again |
+//! | `writer` | [`writer::Writer`], [`writer::Reader`]: the above put together, one writer, many readers |
+//!
+//! Upstream counterpart: `client-go:tools/cache/controller.go` (`processDeltas`),
+//! `client-go:tools/cache/shared_informer.go`.
+
+pub mod applier;
+pub mod delivery;
+pub mod resync;
+pub mod ring;
+pub mod writer;

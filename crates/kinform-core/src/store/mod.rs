@@ -1,1 +1,30 @@
-//! (room: store)
+//! The store: one immutable root, replaced a batch at a time; everything else is the difference of
+//! two roots.
+//!
+//! ```text
+//! Root ──Edit::new──▶ Edit ──commit──▶ Root' ──SharedRoot::publish──▶ readers
+//!   └───────────────────Diff────────────┘
+//! ```
+//!
+//! | file | what lives there |
+//! |---|---|
+//! | `root` | [`root::Root`], what readers ask; `shared` the cell that they load it from |
+//! | `edit` | [`edit::Edit`], how the one writer makes the next root; indexes added while running |
+//! | `diff` | [`diff::Diff`], what changed from one root to another |
+//! | `view` | [`view::View`], a listing that owns its root |
+//! | `index` | [`index::Index`], what an index looks at, and its postings |
+//! | `radix`, `directory`, `slots` | the persistent array, hash directory and slot set below them |
+//!
+//! One writer, many readers; no lock. Readers never see half a batch.
+//!
+//! Upstream counterpart: `client-go:tools/cache/store.go`, `thread_safe_store.go`.
+
+pub mod diff;
+pub mod directory;
+pub mod edit;
+pub mod index;
+mod radix;
+pub mod root;
+pub mod shared;
+mod slots;
+pub mod view;

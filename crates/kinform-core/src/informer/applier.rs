@@ -1,0 +1,575 @@
+//! What a batch of deltas does to the store.
+//!
+//! ```text
+//! [Delta] ──▶ Edit of the published root │ Edit of a list that runs ──▶ Applied { root, news, .. }
+//! ```
+//!
+//! - A list edits a root that nobody sees; its end sweeps what it did not name and publishes at once,
+//!   its abort drops everything. What did not change (same uid and version) costs a look-up.
+//! - `Added` of what is there is an update, `Updated` of what is not an add, `Deleted` of what is not
+//!   nothing. An event older than the stored version of the same uid is dropped and counted.
+//! - A uid that changed is a delete, then an add. A list has the last word: in it, older wins, too, and
+//!   a list below the stored version is reported as [`ApplyEvent::WentBack`].
+//! - An unreadable object is set apart. What is stored under its key stays; if a list has one without
+//!   a readable key, that list deletes nothing, and says so.
+//!
+//! INVARIANT: the version of a root moves only past what was applied, set apart, or voided by a list.
+//!
+//! Upstream counterpart: `client-go:tools/cache/controller.go` (`processDeltas`, `processReplacedAll`).
+
+use kinform_api::{ObjectKey, ResourceVersion};
+
+use crate::delta::{Change, Delta, HandlerId, HeardIn, Quarantine};
+use crate::object::Object;
+use crate::store::diff::same_version;
+use crate::store::edit::{BuiltIndex, Edit, Seen};
+use crate::store::index::{IndexConflict, IndexFailure};
+use crate::store::root::{IndexId, Root};
+
+// BOUND: unreadable objects remembered by key; all are reported and counted.
+const MAX_QUARANTINED: usize = 1024;
+
+/// Applies deltas to a store, one batch at a time.
+#[derive(Debug)]
+pub struct Applier {
+    root: Root,
+    list: Option<Listing>,
+    counts: ApplyCounts,
+    // BOUND: changes recorded of one batch or list; beyond, handlers take the difference of roots.
+    max_changes: usize,
+}
+
+/// What came of a batch.
+#[derive(Debug)]
+pub struct Applied {
+    /// The root after it: the one before, if nothing changed.
+    pub root: Root,
+    /// What handlers hear.
+    pub news: News,
+    /// Who is due to hear everything again.
+    pub due: Vec<HandlerId>,
+    /// What is worth saying.
+    pub events: Vec<ApplyEvent>,
+}
+
+/// What a batch brings for handlers.
+#[derive(Debug)]
+pub enum News {
+    /// Nothing changed.
+    None,
+    /// These changes, in order.
+    Changes(Vec<Change>),
+    /// More than is kept, or the first list: everybody takes the difference of roots.
+    ByDiff,
+}
+
+/// Something worth saying, for reports and metrics.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ApplyEvent {
+    /// A list was published.
+    Listed(Listed),
+    /// A list broke off and was dropped.
+    ListAborted,
+    /// The server went back: its list is older than what was stored.
+    WentBack {
+        /// The version that was stored.
+        from: String,
+        /// The version of the list.
+        to: String,
+    },
+    /// An object was set apart.
+    Quarantined(Quarantine),
+    /// An object that had been set apart is well again, or gone.
+    Healed(ObjectKey),
+    /// An object is stored, but not under this index.
+    Unindexed(IndexFailure),
+}
+
+/// What a list did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Listed {
+    /// Its version.
+    pub version: String,
+    /// Objects that it named.
+    pub items: usize,
+    /// Of these, the ones that were stored already, at the same version.
+    pub unchanged: usize,
+    /// Stored objects that it did not name, and that are gone therefore.
+    pub deleted: usize,
+    /// Stored objects that it did not name, and that stay, since an item could not be read.
+    pub withheld: usize,
+    /// Items that could not be read.
+    pub quarantined: usize,
+}
+
+/// Counts since the start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ApplyCounts {
+    /// Events of the watch that changed the store.
+    pub applied: u64,
+    /// Events dropped since the same version is stored.
+    pub duplicates: u64,
+    /// Events dropped since a newer version of the same object is stored.
+    pub stale: u64,
+    /// Deletes of what is not stored.
+    pub unknown_deletes: u64,
+    /// Bookmarks below the version that was reached already.
+    pub late_bookmarks: u64,
+    /// Objects set apart.
+    pub quarantined: u64,
+    /// Objects that an index leaves out.
+    pub unindexed: u64,
+    /// Lists published.
+    pub lists: u64,
+    /// Lists dropped.
+    pub aborted_lists: u64,
+}
+
+#[derive(Debug)]
+struct Listing {
+    edit: Edit,
+    seen: Seen,
+    pending: Pending,
+    listed: Listed,
+    // Unreadable items that may be anyone's.
+    nameless: usize,
+}
+
+#[derive(Debug)]
+struct Pending {
+    changes: Vec<Change>,
+    max: usize,
+    is_by_diff: bool,
+}
+
+/// The work on one batch.
+struct Batch {
+    edit: Edit,
+    pending: Pending,
+    reached: Reached,
+    events: Vec<ApplyEvent>,
+    due: Vec<HandlerId>,
+    is_touched: bool,
+}
+
+/// The version reached so far, without an allocation an event.
+struct Reached {
+    version: String,
+    revision: Option<u64>,
+}
+
+impl Applier {
+    /// Begins from a root. At most `max_changes` changes of a batch or list are recorded one by one.
+    #[must_use]
+    pub fn new(root: Root, max_changes: usize) -> Self {
+        Self {
+            root,
+            list: None,
+            counts: ApplyCounts::default(),
+            max_changes,
+        }
+    }
+
+    /// The newest root.
+    #[must_use]
+    pub fn root(&self) -> &Root {
+        &self.root
+    }
+
+    /// Counts since the start.
+    #[must_use]
+    pub fn counts(&self) -> ApplyCounts {
+        self.counts
+    }
+
+    /// Whether a list has begun and not ended.
+    #[must_use]
+    pub fn is_listing(&self) -> bool {
+        self.list.is_some()
+    }
+
+    /// Applies deltas in order; the result is published as a whole.
+    ///
+    /// # Order guarantees
+    /// Changes come in the order of the deltas; those of a list come at its end, its deletes first.
+    pub fn apply(&mut self, deltas: impl IntoIterator<Item = Delta>) -> Applied {
+        let mut batch = Batch {
+            edit: Edit::new(&self.root),
+            pending: Pending::new(self.max_changes),
+            reached: Reached::at(self.root.version()),
+            events: Vec::new(),
+            due: Vec::new(),
+            is_touched: false,
+        };
+        for delta in deltas {
+            self.step(delta, &mut batch);
+        }
+        self.finish(batch)
+    }
+
+    /// Installs an index that was built from an earlier root of this store; returns the root that
+    /// has it, to be published. No change is heard.
+    ///
+    /// # Errors
+    /// There is an index of that name.
+    pub fn install(
+        &mut self,
+        built: BuiltIndex,
+    ) -> Result<(IndexId, Root, Vec<ApplyEvent>), IndexConflict> {
+        let mut edit = Edit::new(&self.root);
+        let id = edit.install(built.clone())?;
+        let mut events = Vec::new();
+        self.report_failures(&mut edit, &mut events);
+        self.root = edit.commit(self.root.position());
+        if let Some(list) = &mut self.list {
+            list.edit.install(built)?;
+        }
+        Ok((id, self.root.clone(), events))
+    }
+
+    fn step(&mut self, delta: Delta, batch: &mut Batch) {
+        match delta {
+            Delta::Added(object) | Delta::Updated(object) => match &mut self.list {
+                Some(list) => list.put(object, &mut self.counts, &mut batch.events),
+                None => self.put(object, batch),
+            },
+            Delta::Replaced(object) => match &mut self.list {
+                Some(list) => list.put(object, &mut self.counts, &mut batch.events),
+                // A list that was given up goes on: void.
+                None => {}
+            },
+            Delta::Deleted(object) => self.delete(object, batch),
+            Delta::ListBegin => self.begin(batch),
+            Delta::ListEnd { version } => self.end(version, batch),
+            Delta::ListAbort => self.abort(batch),
+            Delta::Sync { due } => batch.due.extend_from_slice(&due),
+            Delta::Bookmark { version } => self.bookmark(&version, batch),
+            Delta::Quarantined(quarantine) => self.set_apart(quarantine, batch),
+        }
+    }
+
+    fn put(&mut self, object: Object, batch: &mut Batch) {
+        if let Some(stored) = batch.edit.get(object.key_ref()) {
+            if same_version(stored, &object) {
+                self.counts.duplicates += 1;
+                return;
+            }
+            if stored.uid() == object.uid() && is_older(&object, stored) {
+                self.counts.stale += 1;
+                return;
+            }
+        }
+        self.counts.applied += 1;
+        batch.reached.by(&object);
+        batch.is_touched = true;
+        heal(&mut batch.edit, &object, &mut batch.events);
+        let old = batch.edit.insert(object.clone());
+        batch.pending.stored(old, object);
+    }
+
+    fn delete(&mut self, object: Object, batch: &mut Batch) {
+        let (edit, pending) = match &mut self.list {
+            Some(list) => (&mut list.edit, &mut list.pending),
+            None => {
+                batch.reached.by(&object);
+                batch.is_touched = true;
+                (&mut batch.edit, &mut batch.pending)
+            }
+        };
+        let Some(stored) = edit.get(object.key_ref()) else {
+            self.counts.unknown_deletes += 1;
+            return heal(edit, &object, &mut batch.events);
+        };
+        if is_older(&object, stored) {
+            self.counts.stale += 1;
+            return;
+        }
+        self.counts.applied += 1;
+        heal(edit, &object, &mut batch.events);
+        let Some(stored) = edit.remove(object.key_ref()) else {
+            return;
+        };
+        // The deletion of another uid says that the stored one is gone, too, but not how it ended.
+        pending.push(if stored.uid() == object.uid() {
+            Change::Deleted {
+                object,
+                final_state_unknown: false,
+            }
+        } else {
+            Change::Deleted {
+                object: stored,
+                final_state_unknown: true,
+            }
+        });
+    }
+
+    fn begin(&mut self, batch: &mut Batch) {
+        self.abort(batch);
+        let mut edit = batch.edit.fork();
+        edit.quarantined_mut().clear();
+        let mut pending = Pending::new(self.max_changes);
+        // Whoever listens now has heard nothing: the first list is heard as an initial list.
+        pending.is_by_diff = !self.root.has_synced();
+        self.list = Some(Listing {
+            edit,
+            seen: Seen::default(),
+            pending,
+            listed: Listed::default(),
+            nameless: 0,
+        });
+    }
+
+    fn abort(&mut self, batch: &mut Batch) {
+        if self.list.take().is_some() {
+            self.counts.aborted_lists += 1;
+            batch.events.push(ApplyEvent::ListAborted);
+        }
+    }
+
+    fn end(&mut self, version: String, batch: &mut Batch) {
+        let Some(Listing {
+            mut edit,
+            seen,
+            pending,
+            mut listed,
+            nameless,
+        }) = self.list.take()
+        else {
+            return;
+        };
+        if nameless > 0 {
+            listed.withheld = edit.count_unseen(&seen);
+        } else {
+            let swept = edit.sweep(&seen);
+            listed.deleted = swept.len();
+            for object in swept {
+                batch.pending.push(Change::Deleted {
+                    object,
+                    final_state_unknown: true,
+                });
+            }
+        }
+        batch.pending.append(pending);
+        let reached = Reached {
+            revision: revision(&version),
+            version: version.clone(),
+        };
+        if reached.revision < batch.reached.revision && reached.revision.is_some() {
+            let (from, to) = (batch.reached.version.clone(), version.clone());
+            batch.events.push(ApplyEvent::WentBack { from, to });
+        }
+        batch.reached = reached;
+        edit.mark_synced();
+        // Failures of what the batch did before the list are still to be told.
+        self.report_failures(&mut batch.edit, &mut batch.events);
+        batch.edit = edit;
+        batch.is_touched = true;
+        self.counts.lists += 1;
+        batch
+            .events
+            .push(ApplyEvent::Listed(Listed { version, ..listed }));
+    }
+
+    fn bookmark(&mut self, version: &str, batch: &mut Batch) {
+        // In a list, the end says the version.
+        if self.list.is_some() {
+            return;
+        }
+        match (revision(version), batch.reached.revision) {
+            (Some(new), Some(reached)) if new < reached => self.counts.late_bookmarks += 1,
+            _ => batch.reached = Reached::at(version),
+        }
+    }
+
+    fn set_apart(&mut self, quarantine: Quarantine, batch: &mut Batch) {
+        self.counts.quarantined += 1;
+        batch
+            .events
+            .push(ApplyEvent::Quarantined(quarantine.clone()));
+        let (edit, pending) = match &mut self.list {
+            Some(list) => {
+                list.listed.quarantined += 1;
+                match &quarantine.key {
+                    // Whatever is stored under it is not gone.
+                    Some(key) => _ = list.edit.mark(key.key_ref(), &mut list.seen),
+                    None => list.nameless += 1,
+                }
+                (&mut list.edit, &mut list.pending)
+            }
+            None => {
+                if let Some(version) = &quarantine.version {
+                    batch.reached.at_least(version);
+                }
+                batch.is_touched = true;
+                (&mut batch.edit, &mut batch.pending)
+            }
+        };
+        let Some(key) = quarantine.key.clone() else {
+            return;
+        };
+        if quarantine.heard_in == HeardIn::Deletion {
+            if let Some(object) = edit.remove(key.key_ref()) {
+                pending.push(Change::Deleted {
+                    object,
+                    final_state_unknown: true,
+                });
+            }
+            edit.quarantined_mut().remove(&key);
+        } else if edit.quarantined().len() < MAX_QUARANTINED
+            || edit.quarantined().contains_key(&key)
+        {
+            edit.quarantined_mut().insert(key, quarantine);
+        }
+    }
+
+    fn finish(&mut self, mut batch: Batch) -> Applied {
+        self.report_failures(&mut batch.edit, &mut batch.events);
+        let news = batch.pending.into_news();
+        let is_news = !matches!(news, News::None);
+        if batch.is_touched || is_news || *batch.reached.version != **self.root.version() {
+            batch.edit.reach(&batch.reached.version);
+            self.root = batch.edit.commit(self.root.position() + u64::from(is_news));
+        }
+        Applied {
+            root: self.root.clone(),
+            news,
+            due: batch.due,
+            events: batch.events,
+        }
+    }
+
+    fn report_failures(&mut self, edit: &mut Edit, events: &mut Vec<ApplyEvent>) {
+        let failures = edit.take_failures();
+        self.counts.unindexed += failures.count as u64;
+        events.extend(failures.first.into_iter().map(ApplyEvent::Unindexed));
+    }
+}
+
+impl Listing {
+    fn put(&mut self, object: Object, counts: &mut ApplyCounts, events: &mut Vec<ApplyEvent>) {
+        self.listed.items += 1;
+        let was_seen = self.edit.is_marked(object.key_ref(), &self.seen);
+        if let Some(stored) = self.edit.mark(object.key_ref(), &mut self.seen) {
+            if same_version(stored, &object) {
+                self.listed.unchanged += 1;
+                return heal(&mut self.edit, &object, events);
+            }
+            // A list has the last word on what was stored, but not on what it said itself.
+            if was_seen && stored.uid() == object.uid() && is_older(&object, stored) {
+                counts.stale += 1;
+                return;
+            }
+        }
+        heal(&mut self.edit, &object, events);
+        let old = self.edit.insert_seen(object.clone(), &mut self.seen);
+        self.pending.stored(old, object);
+    }
+}
+
+impl Pending {
+    fn new(max: usize) -> Self {
+        Self {
+            changes: Vec::new(),
+            max,
+            is_by_diff: false,
+        }
+    }
+
+    fn stored(&mut self, old: Option<Object>, new: Object) {
+        match old {
+            None => self.push(Change::Added {
+                object: new,
+                initial: false,
+            }),
+            Some(old) if old.uid() == new.uid() => self.push(Change::Updated { old, new }),
+            Some(old) => {
+                self.push(Change::Deleted {
+                    object: old,
+                    final_state_unknown: true,
+                });
+                self.push(Change::Added {
+                    object: new,
+                    initial: false,
+                });
+            }
+        }
+    }
+
+    fn push(&mut self, change: Change) {
+        if self.is_by_diff {
+            return;
+        }
+        if self.changes.len() == self.max {
+            self.changes = Vec::new();
+            self.is_by_diff = true;
+        } else {
+            self.changes.push(change);
+        }
+    }
+
+    fn append(&mut self, other: Self) {
+        if other.is_by_diff {
+            self.changes = Vec::new();
+            self.is_by_diff = true;
+        }
+        for change in other.changes {
+            self.push(change);
+        }
+    }
+
+    fn into_news(self) -> News {
+        if self.is_by_diff {
+            News::ByDiff
+        } else if self.changes.is_empty() {
+            News::None
+        } else {
+            News::Changes(self.changes)
+        }
+    }
+}
+
+impl Reached {
+    fn at(version: &str) -> Self {
+        Self {
+            version: version.to_owned(),
+            revision: revision(version),
+        }
+    }
+
+    /// Moves on to the version of an event; never back, where versions are numbers.
+    fn by(&mut self, object: &Object) {
+        self.move_on(object.resource_version(), object.revision());
+    }
+
+    fn at_least(&mut self, version: &str) {
+        self.move_on(version, revision(version));
+    }
+
+    fn move_on(&mut self, version: &str, revision: Option<u64>) {
+        let is_behind = matches!((revision, self.revision), (Some(new), Some(old)) if new <= old);
+        if !version.is_empty() && !is_behind {
+            self.version.clear();
+            self.version.push_str(version);
+            self.revision = revision;
+        }
+    }
+}
+
+/// Where both versions are numbers, whether the first is the lower.
+fn is_older(object: &Object, stored: &Object) -> bool {
+    matches!((object.revision(), stored.revision()), (Some(new), Some(old)) if new < old)
+}
+
+fn revision(version: &str) -> Option<u64> {
+    ResourceVersion::from(version).parsed()
+}
+
+fn heal(edit: &mut Edit, object: &Object, events: &mut Vec<ApplyEvent>) {
+    if edit.quarantined().is_empty() {
+        return;
+    }
+    let key = object.key();
+    if edit.quarantined_mut().remove(&key).is_some() {
+        events.push(ApplyEvent::Healed(key));
+    }
+}

@@ -1,0 +1,169 @@
+//! A persistent hash directory: from the hash of a name to the slot that holds the named thing.
+//!
+//! ```text
+//! hash32 ──top bits──▶ shard (one small hash table) ──rest──▶ candidates ──caller compares──▶ slot
+//! ```
+//!
+//! It stores no names: eight bytes an entry, and the caller compares the name inside the slot.
+//! A write copies one shard and the path to it, once a version. Shards are split as the directory
+//! grows, so that the copy stays a few kilobytes. Only new and removed names write here; updates
+//! do not.
+//!
+//! Names are chosen by tenants, so the hash must be seeded: see [`Seed`].
+//!
+//! Upstream counterpart: the key map of `client-go:tools/cache/thread_safe_store.go`.
+//! Complexity: O(1); a write in a new version copies up to 1,024 entries.
+
+use std::hash::{BuildHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+
+use super::radix::{Radix, WIDTH};
+
+// BOUND: entries a shard holds on average before the shards are split 64 ways.
+const SHARD_ENTRIES: usize = 1024;
+const SPLIT_BITS: u32 = 6;
+// BOUND: 2^18 shards; at four billion slots a shard holds 16,384 entries.
+const MAX_BITS: u32 = 18;
+
+/// What makes the hashes of one store its own, so that nobody outside can choose names that collide.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Seed(pub u64);
+
+impl Seed {
+    pub(crate) fn hash(self, name: impl Hash) -> u32 {
+        let mut hasher = FixedState::with_seed(self.0).build_hasher();
+        name.hash(&mut hasher);
+        let hash = hasher.finish();
+        (hash ^ (hash >> 32)) as u32
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    hash: u32,
+    slot: u32,
+}
+
+type Shard = HashTable<Entry>;
+
+/// From hashes to slots.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Directory {
+    shards: Radix<Arc<Shard>>,
+    bits: u32,
+    len: usize,
+}
+
+impl Directory {
+    /// The slot under `hash` for which `is_it` holds.
+    pub(crate) fn find(&self, hash: u32, is_it: impl Fn(u32) -> bool) -> Option<u32> {
+        let shard = self.shards.get(shard_of(hash, self.bits))?;
+        shard
+            .find(spread(hash), |e| e.hash == hash && is_it(e.slot))
+            .map(|e| e.slot)
+    }
+
+    /// Puts a slot under a hash; the caller knows that its name is not there.
+    pub(crate) fn insert(&mut self, hash: u32, slot: u32) {
+        if self.len >= SHARD_ENTRIES << self.bits && self.bits < MAX_BITS {
+            self.split();
+        }
+        self.place(Entry { hash, slot });
+        self.len += 1;
+    }
+
+    /// Takes a slot away from under a hash.
+    pub(crate) fn remove(&mut self, hash: u32, slot: u32) {
+        let at = shard_of(hash, self.bits);
+        let Some(shard) = self.shards.slot(at) else {
+            return;
+        };
+        let shard = Arc::make_mut(shard);
+        if let Ok(entry) = shard.find_entry(spread(hash), |e| e.slot == slot) {
+            entry.remove();
+            self.len -= 1;
+        }
+        if shard.is_empty() {
+            self.shards.take(at);
+        }
+    }
+
+    /// How many names there are.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    fn place(&mut self, entry: Entry) {
+        let shard = self
+            .shards
+            .slot(shard_of(entry.hash, self.bits))
+            .get_or_insert_default();
+        Arc::make_mut(shard).insert_unique(spread(entry.hash), entry, |e| spread(e.hash));
+    }
+
+    fn split(&mut self) {
+        let old = std::mem::take(&mut self.shards);
+        self.bits += SPLIT_BITS;
+        let mut next = 0;
+        while let Some((base, shards)) = old.leaf_from(next) {
+            for entry in shards.iter().flatten().flat_map(|shard| shard.iter()) {
+                self.place(*entry);
+            }
+            next = base + WIDTH;
+        }
+    }
+}
+
+/// The shard is chosen by the top bits, the place in it by all of them, spread anew.
+fn shard_of(hash: u32, bits: u32) -> usize {
+    (u64::from(hash) >> (32 - bits)) as usize
+}
+
+fn spread(hash: u32) -> u64 {
+    u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_keeps_what_it_had_through_splits_and_removals() {
+        let seed = Seed(7);
+        let mut directory = Directory::default();
+        let hash = |slot: u32| seed.hash(slot.to_string());
+        for slot in 0..3_000 {
+            directory.insert(hash(slot), slot);
+        }
+        let old = directory.clone();
+        for slot in 3_000..80_000 {
+            directory.insert(hash(slot), slot);
+        }
+        for slot in (0..80_000).filter(|slot| slot % 3 == 0) {
+            directory.remove(hash(slot), slot);
+        }
+        for slot in 0..80_000 {
+            let found = directory.find(hash(slot), |s| s == slot);
+            assert_eq!(found, (slot % 3 != 0).then_some(slot));
+            assert_eq!(
+                old.find(hash(slot), |s| s == slot),
+                (slot < 3_000).then_some(slot)
+            );
+        }
+        assert_eq!((directory.len(), old.len()), (53_333, 3_000));
+    }
+
+    #[test]
+    fn equal_hashes_are_told_apart_by_the_caller() {
+        let mut directory = Directory::default();
+        directory.insert(5, 1);
+        directory.insert(5, 2);
+        assert_eq!(directory.find(5, |slot| slot == 2), Some(2));
+        directory.remove(5, 2);
+        assert_eq!(directory.find(5, |slot| slot == 2), None);
+        assert_eq!(directory.find(5, |slot| slot == 1), Some(1));
+    }
+}

@@ -1,0 +1,339 @@
+//! The edit: how the one writer makes the next root.
+//!
+//! ```text
+//! Root ──new──▶ Edit: insert, remove, sweep, install, meta ──commit──▶ Root'
+//! ```
+//!
+//! An edit shares everything with the root that it began from and copies a block when it first
+//! touches it. Until `commit` nobody sees it; dropping it undoes it. Values of indexes are extracted
+//! before anything is written, so that a failing function leaves store and index consistent.
+//!
+//! An index that is added while the store runs is built from a root, anywhere and at leisure, and
+//! then caught up by the difference from that root to the edit.
+//!
+//! Upstream counterpart: the write half of `client-go:tools/cache/thread_safe_store.go`.
+//! Complexity: a write is O(log n) and a few copied blocks for each batch and block touched.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kinform_api::{KeyRef, ObjectKey};
+
+use super::index::{Index, IndexConflict, IndexData, IndexError, IndexFailure};
+use super::radix::WIDTH;
+use super::root::{IndexId, Root, State};
+use crate::delta::Quarantine;
+use crate::object::Object;
+
+// BOUND: failures kept for the report of one batch; all are counted.
+const KEPT_FAILURES: usize = 100;
+
+/// The next version of a store, not published yet.
+#[derive(Debug)]
+pub struct Edit {
+    state: State,
+    failures: Failures,
+}
+
+/// Objects that no index function could place: how many, and the first of them.
+#[derive(Debug, Clone, Default)]
+pub struct Failures {
+    /// How many.
+    pub count: usize,
+    /// The first of them.
+    pub first: Vec<IndexFailure>,
+}
+
+/// Slots that a list has named.
+#[derive(Debug, Default)]
+pub struct Seen {
+    words: Vec<u64>,
+}
+
+/// An index built from a root, to be installed.
+#[derive(Debug, Clone)]
+pub struct BuiltIndex {
+    root: Root,
+    data: IndexData,
+    failures: Failures,
+}
+
+impl Edit {
+    /// Begins from a root.
+    #[must_use]
+    pub fn new(root: &Root) -> Self {
+        Self {
+            state: State::clone(&root.0),
+            failures: Failures::default(),
+        }
+    }
+
+    /// A second edit that begins from what this one holds, with nothing to report yet.
+    #[must_use]
+    pub fn fork(&self) -> Self {
+        Self {
+            state: self.state.clone(),
+            failures: Failures::default(),
+        }
+    }
+
+    /// The object of this key, as it is in this edit.
+    #[must_use]
+    pub fn get(&self, key: KeyRef<'_>) -> Option<&Object> {
+        self.state.slots.get(self.state.slot_of(key)? as usize)
+    }
+
+    /// How many objects are in it.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.state.keys.len()
+    }
+
+    /// Whether it holds nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Stores an object under its key and returns the one that was there.
+    pub fn insert(&mut self, object: Object) -> Option<Object> {
+        self.insert_at(object).1
+    }
+
+    /// The same, and marks the key as seen.
+    pub fn insert_seen(&mut self, object: Object, seen: &mut Seen) -> Option<Object> {
+        let (slot, old) = self.insert_at(object);
+        seen.mark(slot);
+        old
+    }
+
+    fn insert_at(&mut self, object: Object) -> (u32, Option<Object>) {
+        let Self { state, failures } = self;
+        let known = state.slot_of(object.key_ref());
+        let slot = known.unwrap_or_else(|| state.free.last().unwrap_or(state.keys.len() as u32));
+        let was = known.and_then(|slot| state.slots.get(slot as usize));
+        for data in &mut state.indexes {
+            let values = data.index.extract(&object).unwrap_or_else(|error| {
+                failures.push(&data.index, &object, error);
+                Vec::new()
+            });
+            data.put(state.seed, slot, was, &values);
+        }
+        if known.is_none() {
+            state.free.remove(slot);
+            state.keys.insert(state.seed.hash(object.key_ref()), slot);
+        }
+        state.heap_size += object.heap_size();
+        let old = state.slots.set(slot as usize, object);
+        state.heap_size -= old.as_ref().map_or(0, Object::heap_size);
+        (slot, old)
+    }
+
+    /// Takes the object of this key away.
+    pub fn remove(&mut self, key: KeyRef<'_>) -> Option<Object> {
+        let slot = self.state.slot_of(key)?;
+        self.remove_at(slot)
+    }
+
+    fn remove_at(&mut self, slot: u32) -> Option<Object> {
+        let state = &mut self.state;
+        let old = state.slots.take(slot as usize)?;
+        state.keys.remove(state.seed.hash(old.key_ref()), slot);
+        for data in &mut state.indexes {
+            data.remove(state.seed, slot, &old);
+        }
+        state.free.insert(slot);
+        state.heap_size -= old.heap_size();
+        Some(old)
+    }
+
+    /// Marks the stored object of this key as seen, and returns it.
+    pub fn mark<'a>(&'a self, key: KeyRef<'_>, seen: &mut Seen) -> Option<&'a Object> {
+        let slot = self.state.slot_of(key)?;
+        seen.mark(slot);
+        self.state.slots.get(slot as usize)
+    }
+
+    /// Whether the object of this key was marked.
+    #[must_use]
+    pub fn is_marked(&self, key: KeyRef<'_>, seen: &Seen) -> bool {
+        self.state.slot_of(key).is_some_and(|slot| seen.has(slot))
+    }
+
+    /// Takes away every object that was not seen, and returns them.
+    ///
+    /// # Complexity
+    /// O(objects).
+    pub fn sweep(&mut self, seen: &Seen) -> Vec<Object> {
+        let unseen: Vec<u32> = self.unseen(seen).collect();
+        unseen
+            .into_iter()
+            .filter_map(|slot| self.remove_at(slot))
+            .collect()
+    }
+
+    /// How many objects were not seen.
+    #[must_use]
+    pub fn count_unseen(&self, seen: &Seen) -> usize {
+        self.unseen(seen).count()
+    }
+
+    fn unseen(&self, seen: &Seen) -> impl Iterator<Item = u32> {
+        let slots = self.state.slots.iter().map(|(slot, _)| slot as u32);
+        slots.filter(|slot| !seen.has(*slot))
+    }
+
+    /// Installs a built index, caught up to this edit.
+    ///
+    /// # Errors
+    /// There is an index of that name.
+    ///
+    /// # Complexity
+    /// O(what changed since the root that it was built from).
+    pub fn install(&mut self, built: BuiltIndex) -> Result<IndexId, IndexConflict> {
+        let BuiltIndex {
+            root,
+            mut data,
+            failures,
+        } = built;
+        let state = &mut self.state;
+        if let Some(taken) = state
+            .indexes
+            .iter()
+            .find(|d| d.index.name() == data.index.name())
+        {
+            return Err(IndexConflict {
+                name: taken.index.name().into(),
+            });
+        }
+        self.failures.absorb(failures);
+        let mut next = 0;
+        while let Some((base, old, new)) = root.0.slots.differing_from(&state.slots, next) {
+            for at in 0..WIDTH {
+                let slot = (base + at) as u32;
+                let old = old.and_then(|leaf| leaf[at].as_ref());
+                let new = new.and_then(|leaf| leaf[at].as_ref());
+                match (old, new) {
+                    (Some(old), Some(new)) if old.ptr_eq(new) => {}
+                    (old, Some(new)) => {
+                        if let Some(old) = old {
+                            // The slot may have changed hands.
+                            data.remove(state.seed, slot, old);
+                        }
+                        fill(&mut data, state, slot, new, &mut self.failures);
+                    }
+                    (Some(old), None) => data.remove(state.seed, slot, old),
+                    (None, None) => {}
+                }
+            }
+            next = base + WIDTH;
+        }
+        state.indexes.push(data);
+        Ok(IndexId(state.indexes.len() - 1))
+    }
+
+    /// What no index function could place since the last time this was asked.
+    pub fn take_failures(&mut self) -> Failures {
+        std::mem::take(&mut self.failures)
+    }
+
+    /// The version of the server that the edit reaches.
+    #[must_use]
+    pub fn version(&self) -> &Arc<str> {
+        &self.state.version
+    }
+
+    /// Says which version of the server the edit reaches.
+    pub fn reach(&mut self, version: &str) {
+        if *self.state.version != *version {
+            self.state.version = version.into();
+        }
+    }
+
+    /// Says that a whole list is stored.
+    pub fn mark_synced(&mut self) {
+        self.state.synced = true;
+    }
+
+    /// The keys whose newest version cannot be read.
+    #[must_use]
+    pub fn quarantined(&self) -> &BTreeMap<ObjectKey, Quarantine> {
+        &self.state.quarantined
+    }
+
+    /// The same, to be changed.
+    pub fn quarantined_mut(&mut self) -> &mut BTreeMap<ObjectKey, Quarantine> {
+        Arc::make_mut(&mut self.state.quarantined)
+    }
+
+    /// The next root; `position` is the first position of the ring whose changes are not in it.
+    #[must_use]
+    pub fn commit(mut self, position: u64) -> Root {
+        debug_assert!(self.state.position <= position, "the ring went back");
+        self.state.position = position;
+        Root(Arc::new(self.state))
+    }
+}
+
+impl BuiltIndex {
+    /// Builds an index over all objects of a root.
+    ///
+    /// # Complexity
+    /// One extraction an object: run it beside the writer, not in it.
+    #[must_use]
+    pub fn build(root: Root, index: Index) -> Self {
+        let mut data = IndexData::new(index);
+        let mut failures = Failures::default();
+        for (slot, object) in root.0.slots.iter() {
+            fill(&mut data, &root.0, slot as u32, object, &mut failures);
+        }
+        Self {
+            root,
+            data,
+            failures,
+        }
+    }
+}
+
+impl Failures {
+    fn push(&mut self, index: &Index, object: &Object, error: IndexError) {
+        self.count += 1;
+        if self.first.len() < KEPT_FAILURES {
+            self.first.push(IndexFailure {
+                index: index.name().into(),
+                key: object.key(),
+                version: object.resource_version().to_owned(),
+                error,
+            });
+        }
+    }
+
+    fn absorb(&mut self, other: Self) {
+        self.count += other.count;
+        let room = KEPT_FAILURES.saturating_sub(self.first.len());
+        self.first.extend(other.first.into_iter().take(room));
+    }
+}
+
+impl Seen {
+    fn mark(&mut self, slot: u32) {
+        let word = slot as usize / 64;
+        if self.words.len() <= word {
+            self.words.resize(word + 1, 0);
+        }
+        self.words[word] |= 1 << (slot % 64);
+    }
+
+    fn has(&self, slot: u32) -> bool {
+        self.words
+            .get(slot as usize / 64)
+            .is_some_and(|word| word & (1 << (slot % 64)) != 0)
+    }
+}
+
+fn fill(data: &mut IndexData, state: &State, slot: u32, object: &Object, failures: &mut Failures) {
+    match data.index.extract(object) {
+        Ok(values) => data.put(state.seed, slot, None, &values),
+        Err(error) => failures.push(&data.index, object, error),
+    }
+}

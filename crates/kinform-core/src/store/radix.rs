@@ -1,0 +1,363 @@
+//! A persistent array: slots of values, in blocks of 64, that versions share.
+//!
+//! ```text
+//! index ──6 bits a level──▶ inner ──▶ inner ──▶ leaf [64 × Option<T>]
+//! ```
+//!
+//! A clone shares everything. A write copies the path from the root to one leaf, once for each
+//! version that still holds it (`Arc::make_mut`), so a batch of writes copies each touched leaf at
+//! most once. Two versions are compared by walking only the blocks that they do not share.
+//! Walks are resumed by index, so no iterator has to borrow from the version that it walks.
+//! A leaf whose last value goes is given back.
+//!
+//! Upstream counterpart: none; client-go locks a Go map (`client-go:tools/cache/thread_safe_store.go`).
+//! Complexity: read and write O(log64 n), copies of 64 words a level; comparison O(blocks not shared).
+
+use std::sync::Arc;
+
+const BITS: u32 = 6;
+/// How many values one block holds.
+pub(crate) const WIDTH: usize = 1 << BITS;
+
+/// A block of values at consecutive indices.
+pub(crate) type Leaf<T> = [Option<T>; WIDTH];
+
+/// Two versions of one block that are not the same block, and the index of its first value.
+pub(crate) type Differing<'a, T> = (usize, Option<&'a Leaf<T>>, Option<&'a Leaf<T>>);
+
+/// A persistent sparse array.
+#[derive(Debug, Clone)]
+pub(crate) struct Radix<T> {
+    // INVARIANT: without a root, height is 0; a root at height 0 is a leaf, above it an inner node.
+    root: Option<Arc<Node<T>>>,
+    height: u32,
+}
+
+// An inner node is never wider than a leaf, and there are 64 leaves to one inner node.
+#[derive(Debug, Clone)]
+enum Node<T> {
+    Leaf(Leaf<T>),
+    Inner([Option<Arc<Self>>; WIDTH]),
+}
+
+impl<T> Default for Radix<T> {
+    fn default() -> Self {
+        Self {
+            root: None,
+            height: 0,
+        }
+    }
+}
+
+impl<T: Clone> Radix<T> {
+    /// The value at `index`.
+    pub(crate) fn get(&self, index: usize) -> Option<&T> {
+        self.leaf_at(index)?[index % WIDTH].as_ref()
+    }
+
+    /// The block that holds `index`.
+    pub(crate) fn leaf_at(&self, index: usize) -> Option<&Leaf<T>> {
+        if index >> (BITS * self.height) >= WIDTH {
+            return None;
+        }
+        let mut node = &**self.root.as_ref()?;
+        let mut level = self.height;
+        loop {
+            match node {
+                Node::Leaf(values) => return Some(values),
+                Node::Inner(children) => {
+                    node = children[(index >> (BITS * level)) % WIDTH].as_ref()?;
+                    level -= 1;
+                }
+            }
+        }
+    }
+
+    /// Puts a value at `index` and returns what was there.
+    pub(crate) fn set(&mut self, index: usize, value: T) -> Option<T> {
+        self.slot(index).replace(value)
+    }
+
+    /// The value at `index` to be changed in place, made if there is none.
+    pub(crate) fn slot(&mut self, index: usize) -> &mut Option<T> {
+        while index >> (BITS * self.height) >= WIDTH {
+            self.height += 1;
+            if let Some(below) = self.root.take() {
+                let mut children = [const { None }; WIDTH];
+                children[0] = Some(below);
+                self.root = Some(Arc::new(Node::Inner(children)));
+            }
+        }
+        let mut level = self.height;
+        let mut node = self.root.get_or_insert_with(|| Node::empty(level));
+        loop {
+            match Arc::make_mut(node) {
+                Node::Leaf(values) => return &mut values[index % WIDTH],
+                Node::Inner(children) => {
+                    let child = &mut children[(index >> (BITS * level)) % WIDTH];
+                    level -= 1;
+                    node = child.get_or_insert_with(|| Node::empty(level));
+                }
+            }
+        }
+    }
+
+    /// Takes the value at `index` away, and its block if that was the last one.
+    pub(crate) fn take(&mut self, index: usize) -> Option<T> {
+        self.get(index)?;
+        let (taken, is_empty) = take(self.root.as_mut()?, self.height, index);
+        if is_empty {
+            *self = Self::default();
+        }
+        taken
+    }
+
+    /// The first block that begins at or after the block of `index` and holds anything.
+    pub(crate) fn leaf_from(&self, index: usize) -> Option<(usize, &Leaf<T>)> {
+        // Against nothing, every block differs.
+        let (base, _, leaf) = differing(Side::NONE, Side::of(self), self.height, 0, index)?;
+        Some((base, leaf?))
+    }
+
+    /// The first block at or after that of `index` that `self` and `newer` do not share.
+    pub(crate) fn differing_from<'a>(
+        &'a self,
+        newer: &'a Self,
+        index: usize,
+    ) -> Option<Differing<'a, T>> {
+        let level = self.height.max(newer.height);
+        differing(Side::of(self), Side::of(newer), level, 0, index)
+    }
+
+    /// The values in order, with their indices.
+    pub(crate) fn iter(&self) -> Iter<'_, T> {
+        Iter {
+            radix: self,
+            leaf: None,
+            next: 0,
+        }
+    }
+
+    /// Whether both are the same version.
+    pub(crate) fn ptr_eq(&self, other: &Self) -> bool {
+        Side::of(self).shares(Side::of(other))
+    }
+}
+
+/// The values of a version in order.
+#[derive(Debug)]
+pub(crate) struct Iter<'a, T> {
+    radix: &'a Radix<T>,
+    // The block that `next` lies in, once looked up.
+    leaf: Option<&'a Leaf<T>>,
+    next: usize,
+}
+
+impl<'a, T: Clone> Iterator for Iter<'a, T> {
+    type Item = (usize, &'a T);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let Some(leaf) = self.leaf else {
+                let (base, leaf) = self.radix.leaf_from(self.next)?;
+                (self.leaf, self.next) = (Some(leaf), base);
+                continue;
+            };
+            let index = self.next;
+            self.next += 1;
+            if self.next % WIDTH == 0 {
+                self.leaf = None;
+            }
+            if let Some(value) = &leaf[index % WIDTH] {
+                return Some((index, value));
+            }
+        }
+    }
+}
+
+impl<T> Node<T> {
+    fn empty(level: u32) -> Arc<Self> {
+        Arc::new(match level {
+            0 => Self::Leaf([const { None }; WIDTH]),
+            _ => Self::Inner([const { None }; WIDTH]),
+        })
+    }
+}
+
+fn take<T: Clone>(node: &mut Arc<Node<T>>, level: u32, index: usize) -> (Option<T>, bool) {
+    match Arc::make_mut(node) {
+        Node::Leaf(values) => {
+            let taken = values[index % WIDTH].take();
+            (taken, values.iter().all(Option::is_none))
+        }
+        Node::Inner(children) => {
+            let child = &mut children[(index >> (BITS * level)) % WIDTH];
+            let Some(below) = child else {
+                return (None, false);
+            };
+            let (taken, is_empty) = take(below, level - 1, index);
+            if is_empty {
+                *child = None;
+            }
+            (taken, is_empty && children.iter().all(Option::is_none))
+        }
+    }
+}
+
+/// A node of one version, seen from a level at or above its own: a lower tree is the first child of
+/// a higher one.
+struct Side<'a, T> {
+    node: Option<&'a Arc<Node<T>>>,
+    height: u32,
+}
+
+impl<T> Clone for Side<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for Side<'_, T> {}
+
+impl<'a, T> Side<'a, T> {
+    const NONE: Self = Self {
+        node: None,
+        height: 0,
+    };
+
+    fn of(radix: &'a Radix<T>) -> Self {
+        Self {
+            node: radix.root.as_ref(),
+            height: radix.height,
+        }
+    }
+
+    fn child(self, level: u32, at: usize) -> Self {
+        if level > self.height {
+            return if at == 0 { self } else { Self::NONE };
+        }
+        match self.node.map(|node| &**node) {
+            Some(Node::Inner(children)) => Self {
+                node: children[at].as_ref(),
+                height: level - 1,
+            },
+            Some(Node::Leaf(_)) | None => Self::NONE,
+        }
+    }
+
+    fn leaf(self) -> Option<&'a Leaf<T>> {
+        match &**self.node? {
+            Node::Leaf(values) => Some(values),
+            Node::Inner(_) => None,
+        }
+    }
+
+    fn shares(self, other: Self) -> bool {
+        match (self.node, other.node) {
+            (Some(this), Some(that)) => Arc::ptr_eq(this, that),
+            (None, None) => true,
+            _ => false,
+        }
+    }
+}
+
+// Recursion is bounded by the height: at most 11 levels of 6 bits.
+fn differing<'a, T>(
+    old: Side<'a, T>,
+    new: Side<'a, T>,
+    level: u32,
+    base: usize,
+    from: usize,
+) -> Option<Differing<'a, T>> {
+    if old.shares(new) {
+        return None;
+    }
+    if level == 0 {
+        return Some((base, old.leaf(), new.leaf()));
+    }
+    let span = 1usize << (BITS * level);
+    let first = from.saturating_sub(base) / span;
+    (first..WIDTH).find_map(|at| {
+        let (old, new) = (old.child(level, at), new.child(level, at));
+        differing(old, new, level - 1, base + at * span, from)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    fn contents(radix: &Radix<u32>) -> BTreeMap<usize, u32> {
+        radix.iter().map(|(index, value)| (index, *value)).collect()
+    }
+
+    fn differences(
+        old: &Radix<u32>,
+        new: &Radix<u32>,
+    ) -> BTreeMap<usize, (Option<u32>, Option<u32>)> {
+        let mut found = BTreeMap::new();
+        let mut next = 0;
+        while let Some((base, a, b)) = old.differing_from(new, next) {
+            for i in 0..WIDTH {
+                let (a, b) = (a.and_then(|l| l[i]), b.and_then(|l| l[i]));
+                if a != b {
+                    found.insert(base + i, (a, b));
+                }
+            }
+            next = base + WIDTH;
+        }
+        found
+    }
+
+    fn index() -> impl Strategy<Value = usize> {
+        prop_oneof![0..70usize, 0..5_000usize, 0..3_000_000usize]
+    }
+
+    proptest! {
+        #[test]
+        fn versions_read_as_maps_and_differ_as_maps(
+            writes in prop::collection::vec((index(), prop::option::of(0..9u32)), 0..120),
+            cut in 0..120usize,
+        ) {
+            let (mut radix, mut model) = (Radix::default(), BTreeMap::new());
+            let (mut old, mut old_model) = (radix.clone(), model.clone());
+            for (at, (index, value)) in writes.into_iter().enumerate() {
+                if at == cut {
+                    (old, old_model) = (radix.clone(), model.clone());
+                }
+                match value {
+                    Some(value) => prop_assert_eq!(radix.set(index, value), model.insert(index, value)),
+                    None => prop_assert_eq!(radix.take(index), model.remove(&index)),
+                }
+                prop_assert_eq!(radix.get(index), model.get(&index));
+            }
+            prop_assert_eq!(contents(&radix), model.clone());
+            prop_assert_eq!(contents(&old), old_model.clone());
+            let mut expected = BTreeMap::new();
+            for index in old_model.keys().chain(model.keys()) {
+                let (a, b) = (old_model.get(index).copied(), model.get(index).copied());
+                if a != b {
+                    expected.insert(*index, (a, b));
+                }
+            }
+            prop_assert_eq!(differences(&old, &radix), expected);
+            prop_assert!(model.is_empty() == radix.root.is_none());
+        }
+    }
+
+    #[test]
+    fn what_is_shared_is_not_walked() {
+        let mut new = Radix::default();
+        for index in 0..100_000 {
+            new.set(index, 1u32);
+        }
+        let old = new.clone();
+        assert!(old.ptr_eq(&new));
+        assert!(old.differing_from(&new, 0).is_none());
+        new.set(70_000, 2);
+        let (base, _, _) = old.differing_from(&new, 0).unwrap();
+        assert_eq!(base, 70_000 / WIDTH * WIDTH);
+        assert!(old.differing_from(&new, base + WIDTH).is_none());
+    }
+}

@@ -1,0 +1,260 @@
+//! The root: one immutable version of a store, with its indexes.
+//!
+//! ```text
+//! key ──directory──▶ slot ──radix──▶ object        value ──index──▶ slots ──radix──▶ objects
+//! ```
+//!
+//! A clone is one counter. A root never changes, so whatever is asked of it, and of every view made
+//! from it, is the state at one version of the server. Holding a root keeps its objects alive.
+//!
+//! Upstream counterpart: `client-go:tools/cache/store.go` (`Store`, `Indexer`), whose reads are
+//! locked one by one and so never form a snapshot.
+//! Complexity: `get` is O(1); listings cost nothing until they are walked.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use kinform_api::{KeyRef, ObjectKey};
+
+use super::directory::{Directory, Seed};
+use super::index::{Index, IndexData, NAMESPACE};
+use super::radix::{Radix, WIDTH};
+use super::slots::SlotSet;
+use super::view::View;
+use crate::delta::Quarantine;
+use crate::object::Object;
+
+/// One version of a store; cheap to clone.
+///
+/// # Order guarantees
+/// Listings are in order of slots, neither sorted nor that of arrival: an object keeps its place while
+/// it lives, and a new one may take the place of one that is gone. Upstream's order is random.
+#[derive(Clone)]
+pub struct Root(pub(super) Arc<State>);
+
+#[derive(Debug, Clone)]
+pub(super) struct State {
+    pub(super) slots: Radix<Object>,
+    // INVARIANT: holds exactly the slots in use, by the hash of their object's key.
+    pub(super) keys: Directory,
+    pub(super) free: SlotSet,
+    pub(super) indexes: Vec<IndexData>,
+    pub(super) seed: Seed,
+    pub(super) heap_size: usize,
+    pub(super) version: Arc<str>,
+    pub(super) synced: bool,
+    pub(super) position: u64,
+    pub(super) quarantined: Arc<BTreeMap<ObjectKey, Quarantine>>,
+}
+
+/// Names an index of one store: its place among the indexes, the same in all later roots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct IndexId(pub(super) usize);
+
+/// There is no index of this name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownIndex {
+    /// The name that was asked for.
+    pub name: String,
+}
+
+impl Root {
+    /// An empty store with the namespace index, at no version, not synced.
+    #[must_use]
+    pub fn empty(seed: Seed) -> Self {
+        Self(Arc::new(State {
+            slots: Radix::default(),
+            keys: Directory::default(),
+            free: SlotSet::default(),
+            indexes: vec![IndexData::new(Index::namespace())],
+            seed,
+            heap_size: 0,
+            version: "".into(),
+            synced: false,
+            position: 0,
+            quarantined: Arc::default(),
+        }))
+    }
+
+    /// How many objects are stored.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.keys.len()
+    }
+
+    /// Whether nothing is stored.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The object of this key.
+    #[must_use]
+    pub fn get(&self, key: KeyRef<'_>) -> Option<&Object> {
+        self.0.slots.get(self.0.slot_of(key)? as usize)
+    }
+
+    /// All objects.
+    #[must_use]
+    pub fn list(&self) -> View {
+        View::all(self.clone())
+    }
+
+    /// All objects of a namespace; of the cluster, if it is empty.
+    #[must_use]
+    pub fn in_namespace(&self, namespace: &str) -> View {
+        self.by(IndexId(0), namespace)
+    }
+
+    /// The objects under a value of an index.
+    #[must_use]
+    pub fn by(&self, index: IndexId, value: &str) -> View {
+        let data = self.0.indexes.get(index.0);
+        let members = data.and_then(|data| data.members(self.0.seed, value));
+        View::of(self.clone(), members.cloned().unwrap_or_default())
+    }
+
+    /// The objects under any of some values of an index, each once.
+    ///
+    /// Upstream: `Indexer.Index`, given the values instead of an object that has them.
+    ///
+    /// # Complexity
+    /// One value costs nothing; several are merged, O(members).
+    #[must_use]
+    pub fn by_any<'a>(&self, index: IndexId, values: impl IntoIterator<Item = &'a str>) -> View {
+        let members = self.0.indexes.get(index.0).map(|data| {
+            let seed = self.0.seed;
+            SlotSet::union(
+                values
+                    .into_iter()
+                    .filter_map(|value| data.members(seed, value)),
+            )
+        });
+        View::of(self.clone(), members.unwrap_or_default())
+    }
+
+    /// The index of a name.
+    ///
+    /// # Errors
+    /// There is none of that name.
+    pub fn index(&self, name: &str) -> Result<IndexId, UnknownIndex> {
+        let at = self
+            .0
+            .indexes
+            .iter()
+            .position(|data| data.index.name() == name);
+        at.map(IndexId).ok_or_else(|| UnknownIndex {
+            name: name.to_owned(),
+        })
+    }
+
+    /// The definitions of all indexes; the first is that of namespaces.
+    pub fn indexes(&self) -> impl Iterator<Item = &Index> {
+        self.0.indexes.iter().map(|data| &data.index)
+    }
+
+    /// The values of an index that have objects, with the number of objects; not sorted.
+    ///
+    /// Upstream: `ListIndexFuncValues`.
+    pub fn index_values(&self, index: IndexId) -> impl Iterator<Item = (&Arc<str>, usize)> {
+        self.0
+            .indexes
+            .get(index.0)
+            .into_iter()
+            .flat_map(IndexData::values)
+    }
+
+    /// How many values of an index have objects.
+    #[must_use]
+    pub fn index_len(&self, index: IndexId) -> usize {
+        self.0.indexes.get(index.0).map_or(0, IndexData::len)
+    }
+
+    /// The version up to which everything said by the server is in here; empty before the first.
+    ///
+    /// Upstream: `LastSyncResourceVersion`.
+    #[must_use]
+    pub fn version(&self) -> &Arc<str> {
+        &self.0.version
+    }
+
+    /// Whether a whole list has been stored.
+    #[must_use]
+    pub fn has_synced(&self) -> bool {
+        self.0.synced
+    }
+
+    /// Bytes on the heap of the stored objects, what they decode into not counted.
+    #[must_use]
+    pub fn heap_size(&self) -> usize {
+        self.0.heap_size
+    }
+
+    /// The first position of the ring whose changes are not in here.
+    #[must_use]
+    pub fn position(&self) -> u64 {
+        self.0.position
+    }
+
+    /// Keys whose newest version cannot be read: what is stored under them, if anything, is older.
+    #[must_use]
+    pub fn quarantined(&self) -> &BTreeMap<ObjectKey, Quarantine> {
+        &self.0.quarantined
+    }
+
+    /// Appends whole blocks of objects from slot `from` on until there are at least `enough`;
+    /// returns where to go on, or nothing at the end.
+    pub(crate) fn walk_into(
+        &self,
+        from: usize,
+        out: &mut Vec<Object>,
+        enough: usize,
+    ) -> Option<usize> {
+        let mut next = from;
+        while out.len() < enough {
+            let (base, block) = self.0.slots.leaf_from(next)?;
+            out.extend(block.iter().flatten().cloned());
+            next = base + WIDTH;
+        }
+        Some(next)
+    }
+
+    /// Whether both are the very same version.
+    #[must_use]
+    pub fn ptr_eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl State {
+    pub(super) fn slot_of(&self, key: KeyRef<'_>) -> Option<u32> {
+        self.keys.find(self.seed.hash(key), |slot| {
+            self.slots
+                .get(slot as usize)
+                .is_some_and(|object| object.key_ref() == key)
+        })
+    }
+}
+
+impl fmt::Debug for Root {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Root")
+            .field("len", &self.len())
+            .field("version", &self.version())
+            .field("position", &self.position())
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for UnknownIndex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "no index named {}; every store has {NAMESPACE}",
+            self.name
+        )
+    }
+}
+
+impl std::error::Error for UnknownIndex {}
