@@ -1,14 +1,21 @@
 //! Habits as code.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
 
+mod ci;
 mod schema;
+mod tidy;
 
 /// The habits of this repository as code.
 #[derive(Debug, Parser)]
 enum Task {
+    /// Checks layers, sizes, headers and words.
+    Tidy,
+    /// Runs what CI runs: tests, formatting, clippy, tidy, documentation.
+    Ci,
     /// Makes the table of built-in types.
     Schema(schema::Arguments),
 }
@@ -19,8 +26,11 @@ enum Task {
     reason = "a task's report goes to its caller"
 )]
 fn main() -> ExitCode {
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
     let report = match Task::parse() {
-        Task::Schema(arguments) => schema::run(&arguments),
+        Task::Tidy => tidy::run(root),
+        Task::Ci => ci::run(root),
+        Task::Schema(arguments) => schema::run(&arguments).map_err(|e| e.to_string()),
     };
     match report {
         Ok(report) => {
