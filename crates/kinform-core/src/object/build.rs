@@ -18,11 +18,12 @@ use triomphe::ThinArc;
 
 use super::projection::Projection;
 use super::typed::TypedSlot;
-use super::unreadable::{Unreadable, is_name};
+
 use super::{Encoding, Flags, Head, Object, Span};
 use crate::wire::cursor;
 use crate::wire::head::{self, HeadFault, Layout, ManagedFields};
 use crate::wire::strip;
+use crate::wire::unreadable::{Unreadable, is_name};
 
 /// What of an object never changes.
 struct Identity<'a> {

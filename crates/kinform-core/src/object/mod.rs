@@ -16,10 +16,11 @@
 pub mod owner;
 pub mod projection;
 pub mod typed;
-pub mod unreadable;
 
 mod build;
 mod path;
+
+pub use crate::wire::unreadable;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -30,8 +31,8 @@ use triomphe::ThinArc;
 use self::owner::OwnerReference;
 use self::projection::Projection;
 use self::typed::TypedSlot;
-use self::unreadable::Unreadable;
 use crate::wire::cursor;
+use crate::wire::unreadable::Unreadable;
 
 /// One object as the server sent it, encoded, with a decoded head.
 ///

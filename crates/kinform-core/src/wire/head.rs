@@ -16,7 +16,7 @@ use std::ops::Range;
 use smallvec::SmallVec;
 
 use super::cursor::{self, text_is};
-use super::json::{self, Fault, What, space};
+use super::json::{self, Checked, Fault, What, space};
 
 /// Pieces of the input that are not kept, in order, not overlapping.
 pub(crate) type Cuts = SmallVec<[Range<usize>; 4]>;
@@ -188,51 +188,6 @@ fn text(
             path,
             why: NOT_A_STRING,
         }),
-    }
-}
-
-/// The members of an object that is being checked. The caller reads the value and moves `at`.
-struct Checked<'a> {
-    bytes: &'a [u8],
-    at: usize,
-    first: bool,
-}
-
-impl<'a> Checked<'a> {
-    fn after(bytes: &'a [u8], open: usize) -> Self {
-        Self {
-            bytes,
-            at: open + 1,
-            first: true,
-        }
-    }
-
-    /// The span of the next key between its quotes, and the position of its value.
-    fn next(&mut self) -> Result<Option<(Range<usize>, usize)>, Fault> {
-        let mut at = space(self.bytes, self.at);
-        let first = std::mem::replace(&mut self.first, false);
-        match self.bytes.get(at) {
-            Some(b'}') => {
-                self.at = at + 1;
-                return Ok(None);
-            }
-            Some(b',') if !first => at = space(self.bytes, at + 1),
-            Some(_) if first => {}
-            Some(_) => {
-                return Err(Fault {
-                    at,
-                    what: What::CommaOrEnd,
-                });
-            }
-            None => {
-                return Err(Fault {
-                    at,
-                    what: What::End,
-                });
-            }
-        }
-        let (key, _, value) = json::key(self.bytes, at)?;
-        Ok(Some((key, value)))
     }
 }
 

@@ -14,6 +14,8 @@
 //! Upstream: `sigs.k8s.io/json` (a fork of encoding/json's `scanner.go`).
 //! Complexity: linear, one look at each byte; the stack is one `u128`.
 
+use std::ops::Range;
+
 use super::scan::string_stop;
 
 /// Deepest nesting of arrays and objects that is read; serde_json's recursion limit.
@@ -142,7 +144,7 @@ fn escape(bytes: &[u8], at: usize) -> Result<usize> {
 /// Reads an object's key with its colon; returns the span between the quotes, whether it holds
 /// escapes, and the position of its value.
 #[inline]
-pub(crate) fn key(bytes: &[u8], at: usize) -> Result<(std::ops::Range<usize>, bool, usize)> {
+pub(crate) fn key(bytes: &[u8], at: usize) -> Result<(Range<usize>, bool, usize)> {
     if bytes.get(at) != Some(&b'"') {
         return fault(bytes, at, What::Key);
     }
@@ -218,6 +220,51 @@ pub(crate) fn value(bytes: &[u8], mut at: usize, mut depth: u32) -> Result<usize
             objects >>= 1;
             at += 1;
         }
+    }
+}
+
+/// The members of an object that is being checked. The caller reads the value and moves `at`.
+pub(crate) struct Checked<'a> {
+    bytes: &'a [u8],
+    pub(crate) at: usize,
+    first: bool,
+}
+
+impl<'a> Checked<'a> {
+    pub(crate) fn after(bytes: &'a [u8], open: usize) -> Self {
+        Self {
+            bytes,
+            at: open + 1,
+            first: true,
+        }
+    }
+
+    /// The span of the next key between its quotes, and the position of its value.
+    pub(crate) fn next(&mut self) -> Result<Option<(Range<usize>, usize)>> {
+        let mut at = space(self.bytes, self.at);
+        let first = std::mem::replace(&mut self.first, false);
+        match self.bytes.get(at) {
+            Some(b'}') => {
+                self.at = at + 1;
+                return Ok(None);
+            }
+            Some(b',') if !first => at = space(self.bytes, at + 1),
+            Some(_) if first => {}
+            Some(_) => {
+                return Err(Fault {
+                    at,
+                    what: What::CommaOrEnd,
+                });
+            }
+            None => {
+                return Err(Fault {
+                    at,
+                    what: What::End,
+                });
+            }
+        }
+        let (key, _, value) = key(self.bytes, at)?;
+        Ok(Some((key, value)))
     }
 }
 

@@ -5,13 +5,25 @@
 //! body chunks → watch (frames of a watch) ┴→ bytes of one object → head → object
 //! ```
 //!
-//! `scan` finds ends (safe SIMD), `json` checks every byte of an object once, `cursor` walks what
-//! was checked, `head` finds key, version and the other spans of an object's metadata, `strip`
-//! copies what is kept. Server data is hostile: no recursion, no panic, every buffer bounded.
+//! `piece` holds the one item that chunks cut in two, `scan` finds ends (safe SIMD), `json` checks
+//! every byte of an object once, `cursor` walks what was checked, `head` finds key, version and
+//! the other spans of an object's metadata, `strip` copies what is kept. Server data is hostile:
+//! no recursion, no panic, every buffer bounded.
 //! Upstream: `apimachinery:pkg/runtime/serializer/json`, `apimachinery:pkg/util/framer`.
 
 pub(crate) mod cursor;
+pub mod error;
 pub(crate) mod head;
 pub mod json;
+pub mod list;
+mod piece;
 pub(crate) mod scan;
 pub(crate) mod strip;
+pub mod unreadable;
+pub mod watch;
+
+/// Largest item of a list or frame of a watch, unless set otherwise.
+///
+/// BOUND: etcd takes 1.5 MiB by default and about 10 MiB at most; JSON escapes make up to six
+/// bytes of one.
+pub const DEFAULT_MAX_ITEM_BYTES: usize = 64 << 20;

@@ -11,9 +11,9 @@ use std::fmt;
 
 use kinform_api::{KeyRef, ObjectKey};
 
-use crate::wire::cursor;
-use crate::wire::head::HeadFault;
-use crate::wire::json::space;
+use super::cursor;
+use super::head::HeadFault;
+use super::json::space;
 
 /// An object that cannot be read; its place is the quarantine.
 #[derive(Clone, Debug, PartialEq, Eq)]

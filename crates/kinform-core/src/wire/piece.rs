@@ -1,0 +1,87 @@
+//! One bracketed value out of a stream of chunks: borrowed if a chunk holds it whole, else held.
+//!
+//! ```text
+//! chunk, position → Piece::read → Whole(bytes) | TooLarge(first bytes) | the chunk is used up
+//! ```
+//!
+//! INVARIANT: what comes out depends on the bytes only, never on where the chunks were cut.
+//! BOUND: at most `limit` bytes are held; of a larger value only the first ones, where its name
+//! can be expected. Upstream: `apimachinery:pkg/util/framer` (`jsonFrameReader`).
+
+use super::scan::Nesting;
+
+/// How much of a value that is too large is kept to find its name.
+const SALVAGE_BYTES: usize = 64 << 10;
+
+/// How much memory is kept for the next value.
+const KEPT_CAPACITY: usize = 1 << 20;
+
+#[derive(Debug)]
+pub(super) struct Piece {
+    limit: usize,
+    nesting: Nesting,
+    held: Vec<u8>,
+    length: usize,
+}
+
+/// What a chunk had of the value.
+#[derive(Debug, PartialEq)]
+pub(super) enum Read<'a> {
+    More,
+    Whole(&'a [u8]),
+    TooLarge(&'a [u8]),
+}
+
+impl Piece {
+    pub(super) fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            nesting: Nesting::default(),
+            held: Vec::new(),
+            length: 0,
+        }
+    }
+
+    /// A new value begins: the next byte is its opening bracket.
+    pub(super) fn begin(&mut self) {
+        self.nesting = Nesting::default();
+        self.length = 0;
+        self.held.clear();
+        self.held.shrink_to(KEPT_CAPACITY);
+    }
+
+    /// Reads on; returns how many bytes of the chunk belong to the value.
+    pub(super) fn read<'a>(&'a mut self, chunk: &'a [u8]) -> (usize, Read<'a>) {
+        let Some(end) = self.nesting.advance(chunk) else {
+            self.hold(chunk);
+            return (chunk.len(), Read::More);
+        };
+        let salvage = SALVAGE_BYTES.min(self.limit);
+        if self.length == 0 {
+            let whole = &chunk[..end];
+            let read = match end > self.limit {
+                true => Read::TooLarge(&whole[..salvage]),
+                false => Read::Whole(whole),
+            };
+            return (end, read);
+        }
+        self.hold(&chunk[..end]);
+        let read = match self.length > self.limit {
+            true => Read::TooLarge(&self.held),
+            false => Read::Whole(&self.held),
+        };
+        (end, read)
+    }
+
+    fn hold(&mut self, bytes: &[u8]) {
+        self.length = self.length.saturating_add(bytes.len());
+        if self.length <= self.limit {
+            self.held.extend_from_slice(bytes);
+            return;
+        }
+        let salvage = SALVAGE_BYTES.min(self.limit);
+        let missing = salvage.saturating_sub(self.held.len()).min(bytes.len());
+        self.held.extend_from_slice(&bytes[..missing]);
+        self.held.truncate(salvage);
+    }
+}
