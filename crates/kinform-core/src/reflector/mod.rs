@@ -1,1 +1,464 @@
-//! (room: reflector)
+//! The reflector: keeps asking a server for its state and its changes, and hands both on in order.
+//!
+//! ```text
+//! Input (what the shell observed) + now → Reflector → Step (requests, deltas, reports), next_wake
+//! ```
+//!
+//! A pure machine: it opens no connection, reads no clock, throws no dice but its own. The shell
+//! performs each [`Step`] in order, keeps at most one request open, and tells what comes of it as
+//! [`Input`]s; when [`Reflector::next_wake`] comes, it says [`Input::Timer`].
+//!
+//! INVARIANT: between `ListBegin` and `ListEnd` stands a whole list, or there is a `ListAbort`.
+//! INVARIANT: the version to resume from moves only with what was handed on ([`position`]).
+//! INVARIANT: until it is stopped it has a request open or a time to wake up at: it never gives up.
+//! BOUND: requests: what fails waits 0.8 s doubling to 30 s; what succeeds at once and ends at
+//! once ([`watch`]) waits too, after the third time.
+//!
+//! `list` reads lists, streamed or in pages; `watch` follows changes; `verdict` is the error table,
+//! `recover` acts on it. `pager`, `position` hold what their names say.
+//!
+//! Upstream counterpart: `client-go:tools/cache/reflector.go`.
+
+mod config;
+mod dice;
+mod list;
+mod pager;
+mod position;
+mod recover;
+mod report;
+#[cfg(test)]
+mod tests;
+mod verdict;
+mod watch;
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use kinform_api::{ListOptions, ResourceVersion, Status, WatchEventKind, WatchOptions};
+
+use crate::backoff::Backoff;
+use crate::delta::Delta;
+use crate::object::{Object, Unreadable};
+use crate::stats::ReflectorStats;
+use crate::time::Instant;
+
+pub use config::{ReflectorConfig, StreamingList};
+pub use report::{FallbackReason, Problem, ProblemKind, ReflectorEvent, RelistReason, State, Verb};
+pub use verdict::Failure;
+
+use dice::Dice;
+use list::ListCycle;
+use pager::Pager;
+use position::Position;
+use recover::{InternalErrors, Next};
+use verdict::Ask;
+use watch::StreamHabits;
+
+/// What the shell observed.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// The server accepted the request: success, headers are there, the body follows.
+    Accepted,
+    /// The request came to nothing before its body.
+    Failed(Failure),
+    /// Bytes of the body came, whatever is in them.
+    Bytes,
+    /// A list: one item.
+    Item(Result<Object, Unreadable>),
+    /// A list: the page is whole, this is its metadata. Nothing else follows for this request.
+    PageEnd {
+        /// `metadata.resourceVersion`, unset if absent.
+        version: ResourceVersion,
+        /// `metadata.continue`, empty if absent.
+        continue_token: String,
+    },
+    /// A watch: one frame.
+    Event(Event),
+    /// The body ended, of a list before its [`Input::PageEnd`].
+    Ended(Ending),
+    /// The shell reads again after it had waited for room downstream for so long: the silence was
+    /// our own.
+    Unblocked {
+        /// How long nothing was read.
+        blocked: Duration,
+    },
+    /// The time of [`Reflector::next_wake`] has come.
+    Timer,
+    /// The owner wants everything listed again.
+    Relist,
+    /// The owner wants no more.
+    Stop,
+}
+
+/// One frame of a watch.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// `ADDED`.
+    Added(Object),
+    /// `MODIFIED`.
+    Modified(Object),
+    /// `DELETED`.
+    Deleted(Object),
+    /// `BOOKMARK`.
+    Bookmark {
+        /// Nothing changed up to here.
+        version: ResourceVersion,
+        /// Whether it carries the mark that ends the initial events, with the value `true`.
+        initial_events_end: bool,
+    },
+    /// `ERROR`, or a bare Status in a frame's place; nothing if it is no Status.
+    Error(Option<Status>),
+    /// An event of a known type whose object cannot be read.
+    Unreadable {
+        /// Which type.
+        kind: WatchEventKind,
+        /// What can be said of the object.
+        object: Unreadable,
+    },
+    /// An event of a type that no server sends today, or with an object of another kind (a Table).
+    Foreign {
+        /// Of which, in a few words.
+        what: String,
+    },
+}
+
+/// How a body ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// In order, after the last byte.
+    Clean,
+    /// In the middle: a reset, a lost connection, half a frame at the end.
+    Cut {
+        /// What the connection said.
+        message: String,
+    },
+    /// It is still open or not, but its bytes are no list or no frames, or of another kind.
+    Garbled {
+        /// What is wrong, in a few words.
+        message: String,
+    },
+}
+
+/// What the shell does next, in order.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// Make this request; none is open.
+    Request(Request),
+    /// Drop the request that is open, and everything of it that is still unread.
+    CloseRequest,
+    /// Hand this to the fifo.
+    Delta(Delta),
+    /// Tell whom it may concern.
+    Report(ReflectorEvent),
+}
+
+/// What to ask the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// A list, or one page of it.
+    List {
+        /// Its parameters.
+        options: ListOptions,
+        /// The machine gives up by itself at this time, through `next_wake`.
+        deadline: Instant,
+    },
+    /// A watch, or a streaming list.
+    Watch {
+        /// Its parameters.
+        options: WatchOptions,
+        /// The machine gives up by itself if it is not accepted at this time.
+        deadline: Instant,
+    },
+    /// A list of one item, of which only the end matters: nothing needs to be decoded.
+    Probe {
+        /// Its parameters.
+        options: ListOptions,
+        /// The machine gives up by itself at this time.
+        deadline: Instant,
+    },
+}
+
+/// What it is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Idle,
+    /// A request was made.
+    Opening(Ask),
+    /// It was accepted.
+    Reading(Ask),
+    Waiting {
+        until: Instant,
+        next: Next,
+    },
+    Stopped,
+}
+
+/// The times of the request under way.
+#[derive(Clone, Copy, Debug, Default)]
+struct Clock {
+    asked_at: Instant,
+    opened_at: Instant,
+    heard_at: Instant,
+}
+
+/// BOUND: less patience than this would be a busy loop.
+const MIN_PATIENCE: Duration = Duration::from_millis(50);
+
+/// A machine that follows one resource of one server.
+///
+/// # Complexity
+/// Each input is O(1) besides the copy of a version; memory is bounded by the steps not yet polled.
+#[derive(Debug)]
+pub struct Reflector {
+    config: ReflectorConfig,
+    dice: Dice,
+    backoff: Backoff,
+    // BOUND: a few steps an input; the shell polls after each.
+    steps: VecDeque<Step>,
+    phase: Phase,
+    clock: Clock,
+    /// When anything came from the server for the last time.
+    heard_at: Option<Instant>,
+    state: State,
+    position: Position,
+    pager: Pager,
+    cycle: ListCycle,
+    habits: StreamHabits,
+    internal_errors: InternalErrors,
+    has_synced: bool,
+    stats: ReflectorStats,
+}
+
+impl Reflector {
+    /// A reflector that does nothing yet. `seed` is all the chance there is: jitter and timeouts.
+    pub fn new(mut config: ReflectorConfig, seed: u64) -> Self {
+        config.silence_limit = config.silence_limit.max(MIN_PATIENCE);
+        config.progress_limit = config.progress_limit.max(MIN_PATIENCE);
+        let cycle = ListCycle::new(config.streaming_list);
+        let backoff = Backoff::new(config.backoff);
+        Self {
+            config,
+            dice: Dice::new(seed),
+            backoff,
+            steps: VecDeque::new(),
+            phase: Phase::Idle,
+            clock: Clock::default(),
+            heard_at: None,
+            state: State::Pending,
+            position: Position::default(),
+            pager: Pager::default(),
+            cycle,
+            habits: StreamHabits::default(),
+            internal_errors: InternalErrors::default(),
+            has_synced: false,
+            stats: ReflectorStats::default(),
+        }
+    }
+
+    /// Begins. Once: later calls do nothing.
+    pub fn start(&mut self, now: Instant) {
+        if self.phase == Phase::Idle {
+            self.begin_cycle(now);
+        }
+    }
+
+    /// Takes what was observed. What does not fit what was asked is ignored: it is left over from
+    /// a request that was closed.
+    pub fn handle(&mut self, input: Input, now: Instant) {
+        match input {
+            Input::Accepted => self.on_accepted(now),
+            Input::Failed(failure) => self.on_failed(failure, now),
+            Input::Bytes => self.heard(now),
+            Input::Item(item) => self.on_item(item, now),
+            Input::PageEnd {
+                version,
+                continue_token,
+            } => {
+                self.on_page_end(version, &continue_token, now);
+            }
+            Input::Event(event) => self.on_event(event, now),
+            Input::Ended(ending) => self.on_ended(ending, now),
+            Input::Unblocked { blocked } => self.on_unblocked(blocked, now),
+            Input::Timer => self.on_timer(now),
+            Input::Relist => self.on_relist_wanted(now),
+            Input::Stop => self.on_stop(),
+        }
+    }
+
+    /// The next thing to do, in order.
+    pub fn poll(&mut self) -> Option<Step> {
+        self.steps.pop_front()
+    }
+
+    /// When to say [`Input::Timer`]; ask again after each input.
+    pub fn next_wake(&self) -> Option<Instant> {
+        let (clock, config) = (&self.clock, &self.config);
+        match self.phase {
+            Phase::Idle | Phase::Stopped => None,
+            Phase::Waiting { until, .. } => Some(until),
+            Phase::Opening(ask) => Some(self.opening_deadline(ask)),
+            Phase::Reading(Ask::Page | Ask::NextPage | Ask::Probe) => {
+                Some(clock.asked_at + config.list_deadline)
+            }
+            Phase::Reading(Ask::Watch) => Some(clock.heard_at + config.silence_limit),
+            Phase::Reading(Ask::StreamingList) => {
+                let end = clock.asked_at + config.initial_events_limit;
+                Some(end.min(clock.heard_at + config.progress_limit))
+            }
+        }
+    }
+
+    /// What it is doing.
+    pub const fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Whether a whole list was handed on, at any time.
+    pub const fn has_synced(&self) -> bool {
+        self.has_synced
+    }
+
+    /// The version of what was handed on, if the server has versions.
+    pub fn version(&self) -> Option<&ResourceVersion> {
+        self.position.version()
+    }
+
+    /// When anything came from the server for the last time.
+    pub const fn heard_at(&self) -> Option<Instant> {
+        self.heard_at
+    }
+
+    /// What it has done so far.
+    pub const fn stats(&self) -> &ReflectorStats {
+        &self.stats
+    }
+
+    fn opening_deadline(&self, ask: Ask) -> Instant {
+        let limit = match ask {
+            Ask::StreamingList | Ask::Probe => self.config.progress_limit,
+            Ask::Page | Ask::NextPage => self.config.list_deadline,
+            // A proxy that sends no headers before the first event sends them with a bookmark.
+            Ask::Watch => self.config.silence_limit,
+        };
+        self.clock.asked_at + limit
+    }
+
+    fn on_accepted(&mut self, now: Instant) {
+        let Phase::Opening(ask) = self.phase else {
+            return;
+        };
+        self.phase = Phase::Reading(ask);
+        self.clock.opened_at = now;
+        self.heard(now);
+        match ask {
+            Ask::StreamingList | Ask::Page => self.enter(State::Listing),
+            Ask::Watch => self.on_watch_opened(now),
+            Ask::NextPage | Ask::Probe => {}
+        }
+    }
+
+    fn on_event(&mut self, event: Event, now: Instant) {
+        let Phase::Reading(ask) = self.phase else {
+            return;
+        };
+        self.heard(now);
+        match ask {
+            Ask::StreamingList => self.on_initial_event(event, now),
+            Ask::Watch => self.on_live_event(event, now),
+            Ask::Page | Ask::NextPage | Ask::Probe => {}
+        }
+    }
+
+    fn on_ended(&mut self, ending: Ending, now: Instant) {
+        let Phase::Reading(ask) = self.phase else {
+            return;
+        };
+        match ask {
+            Ask::Watch => self.on_watch_ended(ending, now),
+            Ask::StreamingList => self.on_streaming_list_ended(ending, now),
+            Ask::Page | Ask::NextPage | Ask::Probe => self.on_page_cut(ask, ending, now),
+        }
+    }
+
+    fn on_timer(&mut self, now: Instant) {
+        if self.next_wake().is_none_or(|wake| wake > now) {
+            return;
+        }
+        match self.phase {
+            Phase::Idle | Phase::Stopped => {}
+            Phase::Waiting { next, .. } => self.go_on(next, now),
+            Phase::Opening(_) => {
+                self.steps.push_back(Step::CloseRequest);
+                self.on_failed(Failure::Deadline, now);
+            }
+            Phase::Reading(Ask::StreamingList) => self.on_streaming_list_late(now),
+            Phase::Reading(Ask::Watch) => self.on_silence(now),
+            Phase::Reading(ask) => {
+                self.steps.push_back(Step::CloseRequest);
+                let message = "deadline exceeded".to_owned();
+                self.on_page_cut(ask, Ending::Cut { message }, now);
+            }
+        }
+    }
+
+    fn on_unblocked(&mut self, blocked: Duration, now: Instant) {
+        self.clock.asked_at = (self.clock.asked_at + blocked).min(now);
+        self.clock.opened_at = (self.clock.opened_at + blocked).min(now);
+        self.clock.heard_at = now;
+    }
+
+    fn on_relist_wanted(&mut self, now: Instant) {
+        if matches!(
+            self.phase,
+            Phase::Opening(Ask::Watch | Ask::Probe) | Phase::Reading(Ask::Watch | Ask::Probe)
+        ) {
+            self.steps.push_back(Step::CloseRequest);
+            self.relist_soon(RelistReason::Asked, None, now);
+        } else if let Phase::Waiting {
+            next: next @ Next::Reopen,
+            ..
+        } = &mut self.phase
+        {
+            *next = Next::Cycle;
+            self.cycle.reason = Some(RelistReason::Asked);
+        }
+    }
+
+    fn on_stop(&mut self) {
+        if matches!(self.phase, Phase::Opening(_) | Phase::Reading(_)) {
+            self.steps.push_back(Step::CloseRequest);
+        }
+        self.abort_list();
+        self.phase = Phase::Stopped;
+        self.enter(State::Stopped);
+    }
+
+    /// Makes a request: nothing is open.
+    fn ask(&mut self, ask: Ask, now: Instant, request: impl FnOnce(Instant) -> Request) {
+        self.phase = Phase::Opening(ask);
+        self.clock.asked_at = now;
+        self.stats.requests += 1;
+        let deadline = self.opening_deadline(ask);
+        self.steps.push_back(Step::Request(request(deadline)));
+    }
+
+    fn heard(&mut self, now: Instant) {
+        self.clock.heard_at = now;
+        self.heard_at = Some(now);
+    }
+
+    fn hand_on(&mut self, delta: Delta) {
+        self.steps.push_back(Step::Delta(delta));
+    }
+
+    fn report(&mut self, event: ReflectorEvent) {
+        self.steps.push_back(Step::Report(event));
+    }
+
+    fn enter(&mut self, state: State) {
+        if self.state != state {
+            self.state = state.clone();
+            self.report(ReflectorEvent::State(state));
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! What a reflector is told once: what to ask for, and how patient to be.
+//!
+//! ```text
+//! the informer's options → ReflectorConfig → Reflector
+//! ```
+//!
+//! The defaults are those of the design; tests shorten them. Nothing here changes while it runs.
+//!
+//! Upstream counterpart: `client-go:tools/cache/reflector.go` (`ReflectorOptions` and the constants).
+
+use std::time::Duration;
+
+use crate::backoff::BackoffPolicy;
+use crate::time::Instant;
+
+/// Whether the state is asked for as a stream of events (`sendInitialEvents`) or as pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StreamingList {
+    /// As a stream first, as pages if that does not work.
+    #[default]
+    Preferred,
+    /// As pages until then, since streams did not work on this server for this resource; what an
+    /// earlier reflector reported in [`FellBack`](super::ReflectorEvent::FellBack).
+    NotBefore(Instant),
+    /// As pages, always.
+    Never,
+}
+
+/// What to ask for, and how patient to be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReflectorConfig {
+    /// Sent with every request.
+    pub label_selector: Option<String>,
+    /// Sent with every request.
+    pub field_selector: Option<String>,
+    /// Streaming list or pages. Default: streaming first.
+    pub streaming_list: StreamingList,
+    /// Items a page, whatever the version asked for. Default: by the rules of [`Pager`](super::pager).
+    pub page_size: Option<u32>,
+    /// A watch lasts at random one to two of these. Default 5 min; less counts as that.
+    pub min_watch_timeout: Duration,
+    /// How long one list request may take, first byte to last. Default 2 min: servers give up
+    /// after one.
+    pub list_deadline: Duration,
+    /// How long a streaming list, its headers included, may be without a byte. Default 30 s.
+    pub progress_limit: Duration,
+    /// How long a streaming list may take until its end bookmark. Default 5 min.
+    pub initial_events_limit: Duration,
+    /// How long to stay with pages after a streaming list stalled. Default 10 min.
+    pub fallback_memory: Duration,
+    /// How long a watch, its headers included, may be without a byte. Default 90 s: bookmarks
+    /// come each minute.
+    pub silence_limit: Duration,
+    /// For so long after the first internal error a watch is reopened instead of listing again.
+    /// Default zero: never.
+    pub internal_error_window: Duration,
+    /// Delays after failures.
+    pub backoff: BackoffPolicy,
+}
+
+impl Default for ReflectorConfig {
+    fn default() -> Self {
+        Self {
+            label_selector: None,
+            field_selector: None,
+            streaming_list: StreamingList::Preferred,
+            page_size: None,
+            min_watch_timeout: MIN_WATCH_TIMEOUT,
+            list_deadline: Duration::from_secs(120),
+            progress_limit: Duration::from_secs(30),
+            initial_events_limit: Duration::from_secs(300),
+            fallback_memory: Duration::from_secs(600),
+            silence_limit: Duration::from_secs(90),
+            internal_error_window: Duration::ZERO,
+            backoff: BackoffPolicy::default(),
+        }
+    }
+}
+
+impl ReflectorConfig {
+    /// A watch timeout, uniformly from one to two times the minimum.
+    pub(super) fn watch_timeout(&self, random: f64) -> Duration {
+        // client-go: TestWatchTimeout
+        let min = self.min_watch_timeout.max(MIN_WATCH_TIMEOUT);
+        min.saturating_add(Duration::try_from_secs_f64(min.as_secs_f64() * random).unwrap_or(min))
+    }
+}
+
+/// Shorter watches only cost the server.
+const MIN_WATCH_TIMEOUT: Duration = Duration::from_secs(300);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn watches_last_five_to_ten_minutes() {
+        // client-go: TestWatchTimeout
+        for (min, random, expected) in [
+            (0, 0.0, 300),
+            (1, 0.5, 450),
+            (300, 0.999, 599),
+            (600, 0.5, 900),
+        ] {
+            let min_watch_timeout = Duration::from_secs(min);
+            let config = ReflectorConfig {
+                min_watch_timeout,
+                ..ReflectorConfig::default()
+            };
+            assert_eq!(
+                config.watch_timeout(random).as_secs(),
+                expected,
+                "{min} {random}"
+            );
+        }
+    }
+}

@@ -1,0 +1,448 @@
+//! Reading a whole list: as a stream of initial events, or in pages.
+//!
+//! ```text
+//! cycle → streaming list ──end bookmark──▶ ListEnd, and the same stream is the watch
+//!              │ refused, stalled, cut        │
+//!              ▼                              │
+//!           pages ──last page──▶ ListEnd → watch
+//! ```
+//!
+//! `ListBegin` is handed on with the first item, so that a refused request leaves no trace. Whatever
+//! breaks a list hands on `ListAbort`: nothing of it counts.
+//! A `DELETED` among the initial events is handed on inside the list: it takes its object out again.
+//! An unknown type or another kind there gives the streaming list up, since what it hides
+//! would be missing from the list, and so be deleted.
+//!
+//! Upstream counterpart: `client-go:tools/cache/reflector.go` (`list`, `watchList`).
+
+use kinform_api::{ListOptions, ResourceVersion, VersionMatch, WatchOptions};
+
+use crate::delta::{Delta, HeardIn, Quarantine};
+use crate::object::{Object, Unreadable};
+use crate::time::Instant;
+
+use super::pager::{PAGE_SIZE, Pager, Turn};
+use super::recover::Next;
+use super::report::{FallbackReason, Problem, ProblemKind, ReflectorEvent, RelistReason, State};
+use super::verdict::{Ask, Failure, of_event, problem_of_event};
+use super::{Ending, Event, Phase, Reflector, Request, Step, StreamingList};
+
+/// BOUND: streaming lists that end before their end bookmark, a cycle.
+const MAX_EARLY_ENDS: u8 = 3;
+
+/// What one cycle, and those before, have taught about listing.
+#[derive(Clone, Debug)]
+pub(super) struct ListCycle {
+    /// When the cycle under way, or the last one, began.
+    pub(super) began_at: Option<Instant>,
+    /// Why it lists again.
+    pub(super) reason: Option<RelistReason>,
+    /// `ListBegin` was handed on, its end not yet.
+    is_open: bool,
+    /// Streaming lists of this cycle that ended before their end bookmark.
+    early_ends: u8,
+    /// Pages until then.
+    streaming: StreamingList,
+    /// A list at version 0 came in pages: the server has no watch cache.
+    pages_at_zero: bool,
+    /// The pages of the list before did not fit: ask for it in one piece.
+    unpaged_once: bool,
+    /// What the streaming list under way asked for.
+    asked: ResourceVersion,
+}
+
+impl ListCycle {
+    pub(super) fn new(streaming: StreamingList) -> Self {
+        Self {
+            began_at: None,
+            reason: None,
+            is_open: false,
+            early_ends: 0,
+            streaming,
+            pages_at_zero: false,
+            unpaged_once: false,
+            asked: ResourceVersion::UNSET,
+        }
+    }
+
+    fn may_stream(&self, now: Instant) -> bool {
+        match self.streaming {
+            StreamingList::Preferred => true,
+            StreamingList::NotBefore(until) => until <= now,
+            StreamingList::Never => false,
+        }
+    }
+}
+
+impl Reflector {
+    /// Begins a cycle: list, then watch.
+    pub(super) fn begin_cycle(&mut self, now: Instant) {
+        self.cycle.began_at = Some(now);
+        self.cycle.early_ends = 0;
+        if let Some(reason) = self.cycle.reason {
+            self.report(ReflectorEvent::Relisting { reason });
+        }
+        self.begin_list(now);
+    }
+
+    /// Asks for the whole state, in the way that this server allows.
+    pub(super) fn begin_list(&mut self, now: Instant) {
+        if self.cycle.may_stream(now) {
+            self.ask_streaming_list(now)
+        } else {
+            self.ask_pages(now)
+        }
+    }
+
+    /// Asks for the first page, or for everything.
+    pub(super) fn ask_pages(&mut self, now: Instant) {
+        let version = self.position.for_pages();
+        // client-go: TestReflectorWatchListPageSize, TestReflectorNotPaginatingNotConsistentReads,
+        // TestReflectorPaginatingNonConsistentReadsIfWatchCacheDisabled
+        let is_cached = !version.is_unset() && !version.is_zero();
+        let in_one_piece = std::mem::take(&mut self.cycle.unpaged_once);
+        let limit = match self.config.page_size {
+            _ if in_one_piece => None,
+            Some(size) => (size > 0).then_some(size),
+            None if is_cached && !self.cycle.pages_at_zero => None,
+            None => Some(PAGE_SIZE),
+        };
+        self.pager = Pager::new(version, limit);
+        self.ask_page(now);
+    }
+
+    /// Asks for the list anew, in one piece.
+    pub(super) fn ask_unpaged(&mut self, now: Instant) {
+        self.pager.restart_unpaged();
+        self.ask_page(now);
+    }
+
+    fn ask_page(&mut self, now: Instant) {
+        let (resource_version, limit, continue_token) = self.pager.request();
+        let options = ListOptions {
+            limit,
+            continue_token,
+            resource_version,
+            version_match: None,
+            ..self.selected()
+        };
+        let ask = if self.pager.is_continuing() {
+            Ask::NextPage
+        } else {
+            Ask::Page
+        };
+        self.ask(ask, now, |deadline| Request::List { options, deadline });
+    }
+
+    fn ask_streaming_list(&mut self, now: Instant) {
+        let version = self.position.for_streaming();
+        self.cycle.asked = version.clone();
+        let options = WatchOptions {
+            resource_version: (!version.is_unset()).then_some(version),
+            version_match: Some(VersionMatch::NotOlderThan),
+            send_initial_events: Some(true),
+            ..self.watch_options()
+        };
+        self.ask(Ask::StreamingList, now, |deadline| Request::Watch {
+            options,
+            deadline,
+        });
+    }
+
+    /// List options that select what this reflector is about, and nothing more.
+    pub(super) fn selected(&self) -> ListOptions {
+        ListOptions {
+            label_selector: self.config.label_selector.clone(),
+            field_selector: self.config.field_selector.clone(),
+            ..ListOptions::default()
+        }
+    }
+
+    /// Watch options that every watch has.
+    pub(super) fn watch_options(&mut self) -> WatchOptions {
+        WatchOptions {
+            label_selector: self.config.label_selector.clone(),
+            field_selector: self.config.field_selector.clone(),
+            allow_bookmarks: true,
+            timeout: Some(self.config.watch_timeout(self.dice.throw())),
+            ..WatchOptions::default()
+        }
+    }
+
+    pub(super) fn on_item(&mut self, item: Result<Object, Unreadable>, now: Instant) {
+        let Phase::Reading(Ask::Page | Ask::NextPage) = self.phase else {
+            return;
+        };
+        self.heard(now);
+        self.pager.count_item();
+        match item {
+            Ok(object) => self.hand_on_item(Delta::Replaced(object)),
+            Err(object) => self.hand_on_item(quarantined(object, HeardIn::List)),
+        }
+    }
+
+    pub(super) fn on_page_end(&mut self, version: ResourceVersion, token: &str, now: Instant) {
+        let Phase::Reading(ask) = self.phase else {
+            return;
+        };
+        self.heard(now);
+        match ask {
+            Ask::Probe => self.on_probe_answered(&version, now),
+            Ask::Page | Ask::NextPage => self.on_turn(version, token, now),
+            Ask::StreamingList | Ask::Watch => {}
+        }
+    }
+
+    fn on_turn(&mut self, version: ResourceVersion, token: &str, now: Instant) {
+        if !token.is_empty() && self.pager.asked().is_zero() {
+            self.cycle.pages_at_zero = true;
+        }
+        match self.pager.end_page(version, token) {
+            Turn::Next => self.ask_page(now),
+            Turn::Broken(message) => {
+                self.cycle.unpaged_once = true;
+                let problem = garbled(Ask::Page, message);
+                self.abort_list();
+                self.wait(Next::Cycle, problem, None, now);
+            }
+            Turn::Whole(version)
+                if self.is_too_old_for_us(&self.pager.asked().clone(), &version) =>
+            {
+                self.ask_consistent(Ask::Page, now);
+            }
+            Turn::Whole(version) => {
+                self.end_list(version, now);
+                self.ask_watch(now);
+            }
+        }
+    }
+
+    /// A server that was asked for a state not older than ours and gave an older one: a lagging
+    /// replica, or one that went back in time.
+    fn is_too_old_for_us(&self, asked: &ResourceVersion, version: &ResourceVersion) -> bool {
+        !asked.is_unset() && self.position.is_after_version(version)
+    }
+
+    /// Asks at once for the most recent state; if that is what was asked already, waits.
+    pub(super) fn ask_consistent(&mut self, ask: Ask, now: Instant) {
+        self.abort_list();
+        if self.position.ask_consistent {
+            let message = "even for the most recent state".to_owned();
+            let problem = Problem {
+                verb: ask.verb(),
+                kind: ProblemKind::Expired,
+                code: None,
+                message,
+            };
+            return self.wait(Next::Cycle, problem, None, now);
+        }
+        self.position.ask_consistent = true;
+        if ask == Ask::StreamingList {
+            self.begin_list(now)
+        } else {
+            self.ask_pages(now)
+        }
+    }
+
+    /// Gives the streaming list up for pages, for this cycle or for some time.
+    pub(super) fn ask_pages_instead(&mut self, reason: FallbackReason, now: Instant) {
+        self.abort_list();
+        let until = match reason {
+            FallbackReason::Refused | FallbackReason::Failed => None,
+            FallbackReason::NoProgress | FallbackReason::NoEnd | FallbackReason::EndedEarly => {
+                Some(now + self.config.fallback_memory)
+            }
+        };
+        if let Some(until) = until {
+            self.cycle.streaming = StreamingList::NotBefore(until);
+        }
+        self.report(ReflectorEvent::FellBack { reason, until });
+        self.ask_pages(now);
+    }
+
+    /// An event of a streaming list, before its end bookmark.
+    pub(super) fn on_initial_event(&mut self, event: Event, now: Instant) {
+        match event {
+            // client-go: TestWatchList (modify and delete before the bookmark applied)
+            Event::Added(object) | Event::Modified(object) => {
+                self.hand_on_item(Delta::Replaced(object));
+            }
+            Event::Deleted(object) => self.hand_on_item(Delta::Deleted(object)),
+            Event::Unreadable { object, .. } => {
+                self.hand_on_item(quarantined(object, HeardIn::List));
+            }
+            Event::Bookmark {
+                initial_events_end: false,
+                ..
+            } => {}
+            Event::Bookmark {
+                version,
+                initial_events_end: true,
+            } => {
+                self.on_initial_events_end(version, now);
+            }
+            Event::Error(status) => {
+                self.steps.push_back(Step::CloseRequest);
+                let problem = problem_of_event(status.as_ref(), Ask::StreamingList.verb());
+                let wait = status.and_then(|s| s.retry_after());
+                let verdict = of_event(Ask::StreamingList, problem.kind);
+                self.act(verdict, Ask::StreamingList, problem, wait, now);
+            }
+            Event::Foreign { .. } => {
+                self.steps.push_back(Step::CloseRequest);
+                self.ask_pages_instead(FallbackReason::Failed, now);
+            }
+        }
+    }
+
+    fn on_initial_events_end(&mut self, version: ResourceVersion, now: Instant) {
+        let is_anchor = !version.is_unset() && !version.is_zero();
+        if !is_anchor {
+            self.steps.push_back(Step::CloseRequest);
+            return self.ask_pages_instead(FallbackReason::NoEnd, now);
+        }
+        if self.is_too_old_for_us(&self.cycle.asked, &version) {
+            self.steps.push_back(Step::CloseRequest);
+            return self.ask_consistent(Ask::StreamingList, now);
+        }
+        self.end_list(version, now);
+        self.phase = Phase::Reading(Ask::Watch);
+        self.clock.opened_at = now;
+        self.on_watch_opened(now);
+    }
+
+    /// A streaming list without a byte, or without its end, for too long.
+    pub(super) fn on_streaming_list_late(&mut self, now: Instant) {
+        let is_stalled = now.since(self.clock.heard_at) >= self.config.progress_limit;
+        let reason = if is_stalled {
+            FallbackReason::NoProgress
+        } else {
+            FallbackReason::NoEnd
+        };
+        self.steps.push_back(Step::CloseRequest);
+        self.ask_pages_instead(reason, now);
+    }
+
+    /// A streaming list that ended before its end bookmark.
+    pub(super) fn on_streaming_list_ended(&mut self, ending: Ending, now: Instant) {
+        let had_items = self.cycle.is_open;
+        let lived = now.since(self.clock.opened_at);
+        self.cycle.early_ends += 1;
+        let message = match ending {
+            Ending::Garbled { .. } => {
+                self.steps.push_back(Step::CloseRequest);
+                return self.ask_pages_instead(FallbackReason::Failed, now);
+            }
+            _ if !had_items && lived < super::watch::VERY_SHORT => {
+                return self.ask_pages_instead(FallbackReason::Failed, now);
+            }
+            _ if self.cycle.early_ends >= MAX_EARLY_ENDS => {
+                return self.ask_pages_instead(FallbackReason::EndedEarly, now);
+            }
+            Ending::Clean => "ended before its end bookmark".to_owned(),
+            Ending::Cut { message } => message,
+        };
+        self.abort_list();
+        let verb = Ask::StreamingList.verb();
+        let problem = Problem {
+            verb,
+            kind: ProblemKind::Transport,
+            code: None,
+            message,
+        };
+        self.wait(Next::List, problem, None, now);
+    }
+
+    /// A page, or a probe, whose body broke off.
+    pub(super) fn on_page_cut(&mut self, ask: Ask, ending: Ending, now: Instant) {
+        let problem = match ending {
+            Ending::Garbled { message } => {
+                self.steps.push_back(Step::CloseRequest);
+                garbled(ask, &message)
+            }
+            Ending::Clean => Failure::Transport {
+                message: "body ended early".to_owned(),
+            }
+            .problem(ask.verb()),
+            Ending::Cut { message } => Failure::Transport { message }.problem(ask.verb()),
+        };
+        self.abort_list();
+        let next = if ask == Ask::Probe {
+            Next::Reopen
+        } else {
+            Next::Cycle
+        };
+        self.wait(next, problem, None, now);
+    }
+
+    fn hand_on_item(&mut self, delta: Delta) {
+        if !self.cycle.is_open {
+            self.cycle.is_open = true;
+            self.hand_on(Delta::ListBegin);
+        }
+        self.stats.items += 1;
+        self.stats.quarantined += u64::from(matches!(delta, Delta::Quarantined(_)));
+        self.hand_on(delta);
+    }
+
+    /// The list is whole.
+    fn end_list(&mut self, version: ResourceVersion, now: Instant) {
+        if !self.cycle.is_open {
+            self.hand_on(Delta::ListBegin);
+        }
+        self.cycle.is_open = false;
+        let to = version.clone();
+        if let Some(from) = self.position.anchor(&version) {
+            self.stats.epochs += 1;
+            self.report(ReflectorEvent::EpochChanged {
+                from,
+                to: to.clone(),
+            });
+        }
+        self.hand_on(Delta::ListEnd {
+            version: to.clone().into(),
+        });
+        self.stats.lists += 1;
+        self.stats.relists += u64::from(self.has_synced);
+        self.has_synced = true;
+        self.habits.forget_version();
+        let relist = self.cycle.reason.take();
+        self.report(ReflectorEvent::Listed {
+            version: to.clone(),
+            relist,
+        });
+        self.enter(State::Synced {
+            version: self.position.version_or_unset(),
+        });
+        self.heard(now);
+    }
+
+    /// Nothing of the list under way counts.
+    pub(super) fn abort_list(&mut self) {
+        if std::mem::take(&mut self.cycle.is_open) {
+            self.stats.aborted_lists += 1;
+            self.hand_on(Delta::ListAbort);
+            self.report(ReflectorEvent::Aborted);
+        }
+    }
+}
+
+/// An object that cannot be read, as a delta.
+pub(super) fn quarantined(object: Unreadable, heard_in: HeardIn) -> Delta {
+    Delta::Quarantined(Quarantine {
+        key: object.key,
+        version: object.resource_version,
+        path: object.path,
+        reason: object.reason,
+        heard_in,
+    })
+}
+
+fn garbled(ask: Ask, message: &str) -> Problem {
+    Problem {
+        verb: ask.verb(),
+        kind: ProblemKind::Garbled,
+        code: None,
+        message: message.to_owned(),
+    }
+}

@@ -1,0 +1,144 @@
+//! Where a reflector stands in the server's history, and what it asks for from there.
+//!
+//! ```text
+//! whole lists, events, bookmarks → Position → version of the next list, of the next watch
+//! ```
+//!
+//! INVARIANT: the version moves only with something that was handed on (or set apart), forward
+//! within a stream, and to whatever a whole list says.
+//! The ladder of lists: `"0"` (any state) at first, the last version seen afterwards, unset
+//! (the most recent state) after a server said that this version is too old or too new.
+//! A list without a version of its own (unset or `"0"`) is never a point to resume from: the
+//! position is then *unanchored*, the watch that follows starts from nowhere, moves no version (its
+//! first events are in the order of keys), and when it ends, everything is listed again.
+//!
+//! Upstream counterpart: `client-go:tools/cache/reflector.go` (`relistResourceVersion`,
+//! `rewatchResourceVersion`, `lastSyncResourceVersion`).
+
+use std::cmp::Ordering;
+
+use kinform_api::ResourceVersion;
+
+/// Where a reflector stands.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Position {
+    /// The last version seen, if it is a point to resume from.
+    version: Option<ResourceVersion>,
+    /// The same as a number, where it is one: events are compared by it.
+    revision: Option<u64>,
+    /// The next list asks for the most recent state.
+    pub(super) ask_consistent: bool,
+}
+
+impl Position {
+    /// The point to resume from.
+    pub(super) fn version(&self) -> Option<&ResourceVersion> {
+        self.version.as_ref()
+    }
+
+    /// The point to resume from, unset if there is none.
+    pub(super) fn version_or_unset(&self) -> ResourceVersion {
+        self.version.clone().unwrap_or_default()
+    }
+
+    /// What a list in pages asks for.
+    pub(super) fn for_pages(&self) -> ResourceVersion {
+        if self.ask_consistent {
+            return ResourceVersion::UNSET;
+        }
+        self.version.clone().unwrap_or_else(ResourceVersion::zero)
+    }
+
+    /// What a streaming list asks for.
+    pub(super) fn for_streaming(&self) -> ResourceVersion {
+        if self.ask_consistent {
+            ResourceVersion::UNSET
+        } else {
+            self.version_or_unset()
+        }
+    }
+
+    /// Whether what the server says now can be told from what it said before.
+    pub(super) fn is_comparable(&self) -> bool {
+        self.revision.is_some()
+    }
+
+    /// Whether an event's version lies before this one; never, where they do not compare.
+    pub(super) fn is_after(&self, revision: Option<u64>) -> bool {
+        matches!((self.revision, revision), (Some(mine), Some(theirs)) if theirs < mine)
+    }
+
+    /// Whether a list's or a bookmark's version lies before this one.
+    pub(super) fn is_after_version(&self, version: &ResourceVersion) -> bool {
+        let mine = self.version.as_ref();
+        mine.is_some_and(|mine| matches!(version.compare(mine), Ok(Ordering::Less)))
+    }
+
+    /// An event or a bookmark was handed on.
+    pub(super) fn advance(&mut self, version: &str, revision: Option<u64>) {
+        debug_assert!(!self.is_after(revision), "a position moves forward");
+        if self.version.is_some() && !version.is_empty() && version != "0" {
+            self.version = Some(version.into());
+            self.revision = revision;
+        }
+    }
+
+    /// A whole list was handed on. Returns the old version if the new one lies before it.
+    pub(super) fn anchor(&mut self, version: &ResourceVersion) -> Option<ResourceVersion> {
+        let went_back = self.is_after_version(version);
+        let usable = !version.is_unset() && !version.is_zero();
+        let before = std::mem::replace(&mut self.version, usable.then(|| version.clone()));
+        self.revision = version.parsed();
+        self.ask_consistent = false;
+        before.filter(|_| went_back)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ladder_of_versions() {
+        let mut position = Position::default();
+        assert_eq!(
+            (position.for_pages(), position.for_streaming()),
+            ("0".into(), "".into())
+        );
+        assert_eq!(position.anchor(&"7".into()), None);
+        position.advance("9", Some(9));
+        assert_eq!(
+            (position.for_pages(), position.for_streaming()),
+            ("9".into(), "9".into())
+        );
+        position.ask_consistent = true;
+        assert_eq!(
+            (position.for_pages(), position.for_streaming()),
+            ("".into(), "".into())
+        );
+        assert_eq!(position.anchor(&"5".into()), Some("9".into()));
+        assert!(!position.ask_consistent);
+        assert_eq!(position.version(), Some(&"5".into()));
+    }
+
+    #[test]
+    fn a_list_without_a_version_is_no_anchor() {
+        for nothing in ["", "0"] {
+            let mut position = Position::default();
+            position.anchor(&"7".into());
+            position.anchor(&nothing.into());
+            position.advance("9", Some(9));
+            assert_eq!(position.version(), None, "{nothing:?}");
+            assert!(!position.is_comparable());
+        }
+    }
+
+    #[test]
+    fn versions_that_are_no_numbers_are_kept_and_not_compared() {
+        let mut position = Position::default();
+        position.anchor(&"7".into());
+        position.advance("abc", None);
+        assert_eq!(position.version(), Some(&"abc".into()));
+        assert!(!position.is_after(Some(1)) && !position.is_after_version(&"1".into()));
+    }
+}

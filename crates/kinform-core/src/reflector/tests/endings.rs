@@ -1,0 +1,223 @@
+//! How watches end, fall silent and are taken up again.
+//!
+//! ```text
+//! scripts → machine → steps
+//! ```
+//!
+//! Each test names the upstream test that it pins, where there is one.
+
+use super::*;
+
+/// A machine that watches at version 10 through the stream of its list.
+fn watching() -> Bench {
+    let mut bench = Bench::new(ReflectorConfig::default());
+    bench.run(
+        "start          -> stream rv=
+         ok
+         end-mark 10    -> begin, end 10
+         +60
+         bytes",
+    );
+    bench
+}
+
+#[test]
+fn a_watch_that_ends_in_order_goes_on_at_once() {
+    // client-go: TestWatchList (cut after sync = plain watch at last RV)
+    watching().run(
+        "ended          -> watch rv=10
+         ?              -> synced
+         ok             -> reopened 10",
+    );
+}
+
+#[test]
+fn a_watch_that_is_cut_asks_the_server_where_it_is() {
+    watching().run(
+        "mod a@11       -> updated a@11
+         cut            -> probe
+         ok
+         page 30        -> watch rv=11
+         ok             -> reopened 11",
+    );
+}
+
+#[test]
+fn a_server_that_went_back_is_listed_from_its_own_present() {
+    for failure in ["ok\n page 4", "ok\n page 1"] {
+        watching().run(&format!(
+            "cut            -> probe
+             {failure}      -> relist server went back, stream rv=
+             ok
+             add a@2        -> begin, item a@2
+             end-mark 4     -> epoch 10>4, end 4
+             ?              -> synced
+             mod a@5        -> updated a@5
+             +6
+             ended          -> watch rv=5"
+        ));
+    }
+}
+
+#[test]
+fn a_probe_that_is_not_answered_is_tried_again_or_not_needed() {
+    watching().run("cut -> probe\n transport -> retry connection failed\n wait -> probe");
+    watching().run("cut -> probe\n +30 -> close, retry deadline exceeded\n wait -> probe");
+    watching().run("cut -> probe\n ok\n item a@1\n cut -> retry connection failed\n wait -> probe");
+    watching().run("cut -> probe\n http 403 -> watch rv=10");
+    watching().run("cut -> probe\n http 500 -> watch rv=10");
+    watching().run("cut -> probe\n ok\n page \"\" -> watch rv=10");
+}
+
+#[test]
+fn a_very_short_watch_leads_to_a_list() {
+    // client-go: TestReflectorHandleWatchResultChanClosedBefore
+    watching().run(
+        "ended          -> watch rv=10
+         ok             -> reopened 10
+         ended          -> retry very short watch
+         wait           -> relist very short watch, stream rv=10",
+    );
+}
+
+#[test]
+fn a_watch_that_is_cut_at_once_is_tried_a_few_times() {
+    let mut bench = watching();
+    bench.run("ended -> watch rv=10");
+    for _ in 0..2 {
+        bench.run(
+            "ok             -> reopened 10
+             cut            -> retry connection failed
+             wait           -> probe
+             ok
+             page 10        -> watch rv=10",
+        );
+    }
+    bench.run(
+        "ok             -> reopened 10
+         cut            -> retry connection failed
+         wait           -> relist watch unavailable, stream rv=10",
+    );
+}
+
+#[test]
+fn watches_that_are_short_again_and_again_wait() {
+    let mut bench = watching();
+    bench.run("mod a@11 -> updated a@11\n ended -> watch rv=11");
+    for version in 12..15 {
+        bench.run(&format!(
+            "ok             -> reopened {}
+             mod a@{version} -> updated a@{version}
+             ended          -> watch rv={version}",
+            version - 1
+        ));
+    }
+    bench.run("ok -> reopened 14\n mod a@15 -> updated a@15\n ended -> retry connection failed");
+    bench.run("wait -> watch rv=15");
+}
+
+#[test]
+fn bytes_that_make_no_sense_lead_to_a_list() {
+    watching().run(
+        "garbled        -> close, retry reply makes no sense
+         wait           -> relist garbled watch, stream rv=10",
+    );
+}
+
+#[test]
+fn silence_asks_the_server_where_it_is_and_reopens_without_a_list() {
+    watching().run(
+        "+89
+         bytes
+         +89
+         +1             -> silent, close, probe
+         ?              -> synced
+         ok
+         page 10        -> watch rv=10
+         ok             -> reopened 10
+         +90            -> silent, close, probe
+         ok
+         page 3         -> relist server went back, stream rv=",
+    );
+}
+
+#[test]
+fn a_watch_that_is_not_accepted_in_time_is_silence_too() {
+    watching().run("ended -> watch rv=10\n +90 -> close, retry deadline exceeded\n wait -> probe");
+}
+
+#[test]
+fn silence_while_we_do_not_read_is_our_own() {
+    watching().run("+80\n unblocked 80\n +80\n bytes");
+    let mut bench = Bench::new(ReflectorConfig {
+        streaming_list: StreamingList::Never,
+        ..ReflectorConfig::default()
+    });
+    bench.run("start -> list rv=0 limit=500\n ok\n +100\n unblocked 100\n +100");
+    bench.run("+20 -> close, retry connection failed");
+}
+
+#[test]
+fn what_is_stale_says_since_when() {
+    let mut bench = watching();
+    let heard_at = bench.now;
+    bench.run("+30\n cut -> probe\n refused -> retry connection refused");
+    assert_eq!(*bench.machine.state(), State::Stale { since: heard_at });
+    bench.run("wait -> probe\n http 503 -> retry server unavailable");
+    assert_eq!(*bench.machine.state(), State::Stale { since: heard_at });
+}
+
+#[test]
+fn a_stop_closes_what_is_open_and_ends_everything() {
+    // client-go: TestRunUntil, TestReflectorWatchStoppedBefore, TestReflectorWatchStoppedAfter
+    check("stop\n ? -> stopped\n start");
+    check("start -> stream rv=\n stop -> close\n ok\n add a@1");
+}
+
+#[test]
+fn a_stop_in_a_list_leaves_nothing_of_it() {
+    check(
+        "start          -> stream rv=
+         ok
+         add a@1        -> begin, item a@1
+         stop           -> close, abort
+         ?              -> stopped
+         add b@2
+         end-mark 5
+         ended
+         timer
+         stop
+         relist",
+    );
+    let mut bench = watching();
+    bench.run("cut -> probe\n refused -> retry connection refused\n stop\n ? -> stopped");
+    assert_eq!(bench.machine.next_wake(), None);
+}
+
+#[test]
+fn the_owner_may_want_a_list() {
+    watching().run("relist -> close, relist asked, stream rv=10");
+    watching().run(
+        "cut            -> probe
+         refused        -> retry connection refused
+         relist
+         wait           -> relist asked, stream rv=10",
+    );
+}
+
+#[test]
+fn what_is_left_over_from_a_closed_request_is_ignored() {
+    watching().run(
+        "error 410      -> close, relist expired, stream rv=10
+         add a@11
+         mark 12
+         ended
+         cut
+         garbled
+         item a@1
+         page 5
+         bytes
+         ok
+         add b@3        -> begin, item b@3",
+    );
+}
