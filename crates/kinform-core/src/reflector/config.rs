@@ -20,7 +20,7 @@ pub enum StreamingList {
     #[default]
     Preferred,
     /// As pages until then, since streams did not work on this server for this resource; what an
-    /// earlier reflector reported in [`FellBack`](super::ReflectorEvent::FellBack).
+    /// earlier reflector reported in [`FellBack`](super::report::ReflectorEvent::FellBack).
     NotBefore(Instant),
     /// As pages, always.
     Never,
@@ -35,7 +35,7 @@ pub struct ReflectorConfig {
     pub field_selector: Option<String>,
     /// Streaming list or pages. Default: streaming first.
     pub streaming_list: StreamingList,
-    /// Items a page, whatever the version asked for. Default: by the rules of [`Pager`](super::pager).
+    /// Items a page, whatever the version asked for. Default: 500, but all of it at a version that caches serve.
     pub page_size: Option<u32>,
     /// A watch lasts at random one to two of these. Default 5 min; less counts as that.
     pub min_watch_timeout: Duration,

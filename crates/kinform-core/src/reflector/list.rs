@@ -18,14 +18,17 @@
 use kinform_api::{ListOptions, ResourceVersion, VersionMatch, WatchOptions};
 
 use crate::delta::{Delta, HeardIn, Quarantine};
-use crate::object::{Object, Unreadable};
+use crate::object::Object;
+use crate::object::unreadable::Unreadable;
 use crate::time::Instant;
 
+use super::config::StreamingList;
+use super::input::{Ending, Event, Failure};
 use super::pager::{PAGE_SIZE, Pager, Turn};
 use super::recover::Next;
 use super::report::{FallbackReason, Problem, ProblemKind, ReflectorEvent, RelistReason, State};
-use super::verdict::{Ask, Failure, of_event, problem_of_event};
-use super::{Ending, Event, Phase, Reflector, Request, Step, StreamingList};
+use super::verdict::{Ask, of_event, problem_of_event};
+use super::{Phase, Reflector, Request, Step};
 
 /// BOUND: streaming lists that end before their end bookmark, a cycle.
 const MAX_EARLY_ENDS: u8 = 3;
@@ -391,26 +394,22 @@ impl Reflector {
             self.hand_on(Delta::ListBegin);
         }
         self.cycle.is_open = false;
-        let to = version.clone();
         if let Some(from) = self.position.anchor(&version) {
             self.stats.epochs += 1;
             self.report(ReflectorEvent::EpochChanged {
                 from,
-                to: to.clone(),
+                to: version.clone(),
             });
         }
         self.hand_on(Delta::ListEnd {
-            version: to.clone().into(),
+            version: version.as_str().to_owned(),
         });
         self.stats.lists += 1;
         self.stats.relists += u64::from(self.has_synced);
         self.has_synced = true;
         self.habits.forget_version();
         let relist = self.cycle.reason.take();
-        self.report(ReflectorEvent::Listed {
-            version: to.clone(),
-            relist,
-        });
+        self.report(ReflectorEvent::Listed { version, relist });
         self.enter(State::Synced {
             version: self.position.version_or_unset(),
         });

@@ -19,13 +19,14 @@
 //!
 //! Upstream counterpart: `client-go:tools/cache/reflector.go`.
 
-mod config;
+pub mod config;
 mod dice;
+pub mod input;
 mod list;
 mod pager;
 mod position;
 mod recover;
-mod report;
+pub mod report;
 #[cfg(test)]
 mod tests;
 mod verdict;
@@ -34,110 +35,23 @@ mod watch;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use kinform_api::{ListOptions, ResourceVersion, Status, WatchEventKind, WatchOptions};
+use kinform_api::{ListOptions, ResourceVersion, WatchOptions};
 
 use crate::backoff::Backoff;
 use crate::delta::Delta;
-use crate::object::{Object, Unreadable};
 use crate::stats::ReflectorStats;
 use crate::time::Instant;
 
-pub use config::{ReflectorConfig, StreamingList};
-pub use report::{FallbackReason, Problem, ProblemKind, ReflectorEvent, RelistReason, State, Verb};
-pub use verdict::Failure;
-
+use config::ReflectorConfig;
 use dice::Dice;
+use input::{Ending, Event, Failure, Input};
 use list::ListCycle;
 use pager::Pager;
 use position::Position;
 use recover::{InternalErrors, Next};
+use report::{ReflectorEvent, RelistReason, State};
 use verdict::Ask;
 use watch::StreamHabits;
-
-/// What the shell observed.
-#[derive(Clone, Debug)]
-pub enum Input {
-    /// The server accepted the request: success, headers are there, the body follows.
-    Accepted,
-    /// The request came to nothing before its body.
-    Failed(Failure),
-    /// Bytes of the body came, whatever is in them.
-    Bytes,
-    /// A list: one item.
-    Item(Result<Object, Unreadable>),
-    /// A list: the page is whole, this is its metadata. Nothing else follows for this request.
-    PageEnd {
-        /// `metadata.resourceVersion`, unset if absent.
-        version: ResourceVersion,
-        /// `metadata.continue`, empty if absent.
-        continue_token: String,
-    },
-    /// A watch: one frame.
-    Event(Event),
-    /// The body ended, of a list before its [`Input::PageEnd`].
-    Ended(Ending),
-    /// The shell reads again after it had waited for room downstream for so long: the silence was
-    /// our own.
-    Unblocked {
-        /// How long nothing was read.
-        blocked: Duration,
-    },
-    /// The time of [`Reflector::next_wake`] has come.
-    Timer,
-    /// The owner wants everything listed again.
-    Relist,
-    /// The owner wants no more.
-    Stop,
-}
-
-/// One frame of a watch.
-#[derive(Clone, Debug)]
-pub enum Event {
-    /// `ADDED`.
-    Added(Object),
-    /// `MODIFIED`.
-    Modified(Object),
-    /// `DELETED`.
-    Deleted(Object),
-    /// `BOOKMARK`.
-    Bookmark {
-        /// Nothing changed up to here.
-        version: ResourceVersion,
-        /// Whether it carries the mark that ends the initial events, with the value `true`.
-        initial_events_end: bool,
-    },
-    /// `ERROR`, or a bare Status in a frame's place; nothing if it is no Status.
-    Error(Option<Status>),
-    /// An event of a known type whose object cannot be read.
-    Unreadable {
-        /// Which type.
-        kind: WatchEventKind,
-        /// What can be said of the object.
-        object: Unreadable,
-    },
-    /// An event of a type that no server sends today, or with an object of another kind (a Table).
-    Foreign {
-        /// Of which, in a few words.
-        what: String,
-    },
-}
-
-/// How a body ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ending {
-    /// In order, after the last byte.
-    Clean,
-    /// In the middle: a reset, a lost connection, half a frame at the end.
-    Cut {
-        /// What the connection said.
-        message: String,
-    },
-    /// It is still open or not, but its bytes are no list or no frames, or of another kind.
-    Garbled {
-        /// What is wrong, in a few words.
-        message: String,
-    },
-}
 
 /// What the shell does next, in order.
 #[derive(Clone, Debug)]

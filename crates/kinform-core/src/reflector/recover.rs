@@ -15,8 +15,9 @@ use std::time::Duration;
 
 use crate::time::Instant;
 
+use super::input::{Ending, Failure};
 use super::report::{Problem, ProblemKind, ReflectorEvent, RelistReason, State};
-use super::verdict::{Ask, Failure, Verdict, of_failure};
+use super::verdict::{Ask, Verdict, of_failure};
 use super::{Phase, Reflector};
 
 /// BOUND: a server may ask to wait, but not for longer than this.
@@ -68,7 +69,7 @@ impl Reflector {
             Phase::Opening(ask) => self.on_failed_ask(ask, failure, now),
             Phase::Reading(ask) => {
                 let message = failure.problem(ask.verb()).message;
-                self.on_ended(super::Ending::Cut { message }, now);
+                self.on_ended(Ending::Cut { message }, now);
             }
             Phase::Idle | Phase::Waiting { .. } | Phase::Stopped => {}
         }

@@ -194,7 +194,7 @@ pub enum ReflectorEvent {
         reason: FallbackReason,
         /// Until when pages are asked for; nothing if for this list only. Worth telling the next
         /// reflector of the same server and resource, see
-        /// [`StreamingList::NotBefore`](super::StreamingList::NotBefore).
+        /// [`StreamingList::NotBefore`](super::config::StreamingList::NotBefore).
         until: Option<Instant>,
     },
     /// A watch was silent for longer than bookmarks allow, and is closed.

@@ -16,40 +16,8 @@ use std::time::Duration;
 
 use kinform_api::{Status, reason};
 
+use super::input::Failure;
 use super::report::{FallbackReason, Problem, ProblemKind, RelistReason, Verb};
-
-/// Why a request came to nothing before its body began.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Failure {
-    /// The connection was refused.
-    Refused {
-        /// What the connection said.
-        message: String,
-    },
-    /// The server answered with an error.
-    Status {
-        /// The HTTP status.
-        code: u16,
-        /// The body, or what stands for it if it was no Status.
-        status: Status,
-        /// The header of that name, already counted from now.
-        retry_after: Option<Duration>,
-    },
-    /// Something answered that is no Kubernetes: HTML, a redirect to a login page.
-    NotKubernetes {
-        /// The HTTP status.
-        code: u16,
-        /// What it is, in a few words.
-        message: String,
-    },
-    /// The connection failed in another way.
-    Transport {
-        /// What the connection said.
-        message: String,
-    },
-    /// No answer within the deadline.
-    Deadline,
-}
 
 /// What was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -234,7 +202,7 @@ mod tests {
     fn status(code: u16, status: Status) -> Failure {
         Failure::Status {
             code,
-            status,
+            status: Box::new(status),
             retry_after: None,
         }
     }
@@ -387,7 +355,7 @@ mod tests {
         let header = Some(Duration::from_secs(7));
         let both = Failure::Status {
             code: 429,
-            status: body.clone(),
+            status: Box::new(body.clone()),
             retry_after: header,
         };
         assert_eq!(both.retry_after(), header);

@@ -23,14 +23,16 @@ use std::time::Duration;
 use kinform_api::{ListOptions, ResourceVersion, WatchEventKind, WatchOptions};
 
 use crate::delta::{Delta, HeardIn};
-use crate::object::{Object, Unreadable};
+use crate::object::Object;
+use crate::object::unreadable::Unreadable;
 use crate::time::Instant;
 
+use super::input::{Ending, Event, Failure};
 use super::list::quarantined;
 use super::recover::Next;
 use super::report::{Problem, ProblemKind, ReflectorEvent, RelistReason, State};
-use super::verdict::{Ask, Failure, of_event, problem_of_event};
-use super::{Ending, Event, Reflector, Request, Step};
+use super::verdict::{Ask, of_event, problem_of_event};
+use super::{Reflector, Request, Step};
 
 /// A watch that ends so soon without an event is a failure.
 pub(super) const VERY_SHORT: Duration = Duration::from_secs(1);

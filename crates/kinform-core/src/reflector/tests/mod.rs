@@ -17,9 +17,12 @@ use std::time::Duration;
 use kinform_api::{Status, WatchEventKind, reason};
 
 use crate::delta::Delta;
-use crate::object::{Object, Projection, Unreadable};
+use crate::object::Object;
+use crate::object::projection::Projection;
+use crate::object::unreadable::Unreadable;
 use crate::time::Instant;
 
+use super::config::StreamingList;
 use super::*;
 
 /// A machine and a clock.
@@ -133,7 +136,7 @@ fn parse(input: &str) -> Input {
         }),
         "http" => Input::Failed(Failure::Status {
             code: rest.parse().unwrap_or(504),
-            status: status(rest),
+            status: Box::new(status(rest)),
             retry_after: last.map(|s| Duration::from_secs(s.parse().unwrap())),
         }),
         "bytes" => Input::Bytes,

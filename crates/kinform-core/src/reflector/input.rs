@@ -1,0 +1,136 @@
+//! What a reflector is told: everything that its shell can observe.
+//!
+//! ```text
+//! connection, body, clock, owner → Input → Reflector
+//! ```
+//!
+//! The shell classifies what the transport says and no more: what follows from it is decided by the
+//! machine. Messages are for people; nothing is decided by them.
+//!
+//! Upstream counterpart: `apimachinery:pkg/watch/watch.go` (`Event`) and the errors of
+//! `client-go:rest/request.go`.
+
+use std::time::Duration;
+
+use kinform_api::{ResourceVersion, Status, WatchEventKind};
+
+use crate::object::Object;
+use crate::object::unreadable::Unreadable;
+
+/// What the shell observed.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// The server accepted the request: success, headers are there, the body follows.
+    Accepted,
+    /// The request came to nothing before its body.
+    Failed(Failure),
+    /// Bytes of the body came, whatever is in them.
+    Bytes,
+    /// A list: one item.
+    Item(Result<Object, Unreadable>),
+    /// A list: the page is whole, this is its metadata. Nothing else follows for this request.
+    PageEnd {
+        /// `metadata.resourceVersion`, unset if absent.
+        version: ResourceVersion,
+        /// `metadata.continue`, empty if absent.
+        continue_token: String,
+    },
+    /// A watch: one frame.
+    Event(Event),
+    /// The body ended, of a list before its [`Input::PageEnd`].
+    Ended(Ending),
+    /// The shell reads again after it had waited for room downstream for so long: the silence was
+    /// our own.
+    Unblocked {
+        /// How long nothing was read.
+        blocked: Duration,
+    },
+    /// The time of [`next_wake`](super::Reflector::next_wake) has come.
+    Timer,
+    /// The owner wants everything listed again.
+    Relist,
+    /// The owner wants no more.
+    Stop,
+}
+
+/// One frame of a watch.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// `ADDED`.
+    Added(Object),
+    /// `MODIFIED`.
+    Modified(Object),
+    /// `DELETED`.
+    Deleted(Object),
+    /// `BOOKMARK`.
+    Bookmark {
+        /// Nothing changed up to here.
+        version: ResourceVersion,
+        /// Whether it carries the mark that ends the initial events, with the value `true`.
+        initial_events_end: bool,
+    },
+    /// `ERROR`, or a bare Status in a frame's place; nothing if it is no Status.
+    Error(Option<Status>),
+    /// An event of a known type whose object cannot be read.
+    Unreadable {
+        /// Which type.
+        kind: WatchEventKind,
+        /// What can be said of the object.
+        object: Unreadable,
+    },
+    /// An event of a type that no server sends today, or with an object of another kind (a Table).
+    Foreign {
+        /// Of which, in a few words.
+        what: String,
+    },
+}
+
+/// How a body ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// In order, after the last byte.
+    Clean,
+    /// In the middle: a reset, a lost connection, half a frame at the end.
+    Cut {
+        /// What the connection said.
+        message: String,
+    },
+    /// It is still open or not, but its bytes are no list or no frames, or of another kind.
+    Garbled {
+        /// What is wrong, in a few words.
+        message: String,
+    },
+}
+
+/// Why a request came to nothing before its body began.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The connection was refused.
+    Refused {
+        /// What the connection said.
+        message: String,
+    },
+    /// The server answered with an error.
+    Status {
+        /// The HTTP status.
+        code: u16,
+        /// The body, or what stands for it if it was no Status.
+        status: Box<Status>,
+        /// The header of that name, already counted from now.
+        retry_after: Option<Duration>,
+    },
+    /// Something answered that is no Kubernetes: HTML, a redirect to a login page.
+    NotKubernetes {
+        /// The HTTP status.
+        code: u16,
+        /// What it is, in a few words.
+        message: String,
+    },
+    /// The connection failed in another way.
+    Transport {
+        /// What the connection said.
+        message: String,
+    },
+    /// No answer within the deadline.
+    Deadline,
+}
