@@ -91,9 +91,10 @@ impl FromStr for FieldSelector {
         parts.retain(|part| !part.is_empty());
         parts.sort_unstable();
         let terms = parts.into_iter().map(|part| parse_term(text, part));
-        Ok(Self {
-            terms: terms.collect::<Result<_, _>>()?,
-        })
+        let mut terms = terms.collect::<Result<Vec<_>, _>>()?;
+        // Upstream drops a term that names nothing.
+        terms.retain(|term| !term.field.is_empty() || !term.value.is_empty());
+        Ok(Self { terms })
     }
 }
 
@@ -231,6 +232,7 @@ mod tests {
         check("x!=", Ok("x!="));
         check("x=", Ok("x="));
         check("=x", Ok("=x"));
+        check("=,!=,a=b", Ok("a=b"));
         check("a!b=c", Ok("a!b=c"));
         check(r"x=a\,b\=c\\", Ok(r"x=a\,b\=c\\"));
         check(

@@ -24,12 +24,19 @@ pub(crate) fn quote(text: &str) -> String {
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
             '\'' => out.push('\''),
-            c if c.escape_debug().len() == 1 => out.push(c),
+            c if is_print(c) => out.push(c),
             c => push_escape(&mut out, u32::from(c)),
         }
     }
     out.push('"');
     out
+}
+
+/// Go's `IsPrint`, so nearly that few characters of the last Unicode versions differ.
+fn is_print(c: char) -> bool {
+    // A combining mark is escaped only where a text begins, which a letter before it prevents.
+    let after_letter = String::from_iter(['a', c]);
+    after_letter.escape_debug().count() == 2
 }
 
 fn push_escape(out: &mut String, code: u32) {
@@ -49,6 +56,7 @@ mod tests {
     fn quotes_as_go_does() {
         for (text, quoted) in [
             ("", r#""""#),
+            ("e\u{301}", "\"e\u{301}\""),
             ("it's é 漢字 😀", r#""it's é 漢字 😀""#),
             ("a\"b\\c\n\t\r", r#""a\"b\\c\n\t\r""#),
             (

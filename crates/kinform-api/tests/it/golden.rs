@@ -8,7 +8,8 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::LazyLock;
 
 use flate2::read::GzDecoder;
 use kinform_api::selector::{FieldSelector, LabelSelector};
@@ -16,52 +17,42 @@ use kinform_api::{
     FieldError, GroupKind, GroupResource, INITIAL_EVENTS_END, ResourceVersion, ShownValue, Status,
     StatusDetails, WatchEventKind, WatchOptions, reason,
 };
+use serde::Deserialize;
 use serde_json::Value;
 
+#[derive(Deserialize)]
 struct Exchange {
     file: String,
     path: String,
     status: u16,
+    #[serde(default)]
     body: String,
 }
 
-fn golden_files() -> Vec<PathBuf> {
+/// All recordings, by their names; read once, since most of a test's time goes into that.
+static RECORDED: LazyLock<BTreeMap<String, Exchange>> = LazyLock::new(|| {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/golden");
-    let entries = std::fs::read_dir(folder)
+    let files = std::fs::read_dir(folder)
         .unwrap()
         .map(|e| e.unwrap().path());
-    entries
-        .filter(|p| p.extension().is_some_and(|e| e == "gz"))
-        .collect()
-}
-
-fn exchanges() -> Vec<Exchange> {
-    let mut all = Vec::new();
-    for file in golden_files() {
+    let mut all = BTreeMap::new();
+    for file in files.filter(|p| p.extension().is_some_and(|e| e == "gz")) {
         for line in BufReader::new(GzDecoder::new(File::open(file).unwrap())).lines() {
-            let mut value: Value = serde_json::from_str(&line.unwrap()).unwrap();
-            let mut text = |name: &str| match value[name].take() {
-                Value::String(text) => text,
-                _ => String::new(),
-            };
-            let (file, path, body) = (text("file"), text("path"), text("body"));
-            let status = value["status"].as_u64().unwrap().try_into().unwrap();
-            all.push(Exchange {
-                file,
-                path,
-                status,
-                body,
-            });
+            let exchange: Exchange = serde_json::from_str(&line.unwrap()).unwrap();
+            all.insert(exchange.file.clone(), exchange);
         }
     }
     all
-}
+});
 
-fn errors() -> BTreeMap<String, Exchange> {
-    exchanges()
-        .into_iter()
-        .map(|e| (e.file.clone(), e))
-        .collect()
+/// The recorded `Status` of a file.
+fn status(file: &str) -> Status {
+    let exchange = RECORDED
+        .get(file)
+        .unwrap_or_else(|| panic!("{file} is not recorded"));
+    // The one indented answer is no line, but read all the same.
+    let text = status_text(&exchange.body).unwrap_or(&exchange.body);
+    Status::from_slice(text.as_bytes()).unwrap()
 }
 
 /// The `Status` of a body: the body itself, or the object of an ERROR line.
@@ -77,7 +68,7 @@ fn status_text(body: &str) -> Option<&str> {
 #[test]
 fn every_recorded_status_reads_and_writes_back_byte_for_byte() {
     let mut seen = 0;
-    for exchange in exchanges() {
+    for exchange in RECORDED.values() {
         let Some(text) = status_text(&exchange.body) else {
             continue;
         };
@@ -94,10 +85,9 @@ fn every_recorded_status_reads_and_writes_back_byte_for_byte() {
 
 #[test]
 fn text_that_is_not_a_status_is_none() {
-    let recorded = errors();
     for file in ["error/404-group.json", "error/404-path.json"] {
         assert_eq!(
-            Status::from_slice(recorded[file].body.as_bytes()),
+            Status::from_slice(RECORDED[file].body.as_bytes()),
             None,
             "{file}"
         );
@@ -106,15 +96,8 @@ fn text_that_is_not_a_status_is_none() {
 
 #[test]
 fn constructors_say_what_the_server_said() {
-    let recorded = errors();
     for (file, ours) in constructed() {
-        let body = &recorded
-            .get(file)
-            .unwrap_or_else(|| panic!("{file} is not recorded"))
-            .body;
-        // The one indented answer is compared as a value.
-        let theirs = Status::from_slice(status_text(body).unwrap_or(body).as_bytes()).unwrap();
-        assert_eq!(ours, theirs, "{file}");
+        assert_eq!(ours, status(file), "{file}");
     }
 }
 
@@ -329,12 +312,7 @@ fn list_option_rows() -> Vec<(&'static str, Status)> {
 
 #[test]
 fn selectors_fail_with_the_servers_words() {
-    let recorded = errors();
-    let message = |file: &str| {
-        Status::from_slice(recorded[file].body.as_bytes())
-            .unwrap()
-            .message
-    };
+    let message = |file: &str| status(file).message;
     let labels = "a in (b".parse::<LabelSelector>().unwrap_err();
     assert_eq!(labels.to_string(), message("error/400-label-selector.json"));
     let fields = "abc".parse::<FieldSelector>().unwrap_err();
@@ -346,11 +324,6 @@ fn selectors_fail_with_the_servers_words() {
 
 #[test]
 fn questions_answer_what_the_recordings_mean() {
-    let recorded = errors();
-    let status = |file: &str| {
-        let body = &recorded[file].body;
-        Status::from_slice(status_text(body).unwrap_or(body).as_bytes()).unwrap()
-    };
     assert!(status("error/410-watch-old-cache.jsonl").is_expired());
     assert!(status("error/410-watch-events.jsonl").is_expired());
     assert!(status("error/504-future-rv-exact.json").is_too_large_resource_version());
@@ -377,7 +350,7 @@ fn questions_answer_what_the_recordings_mean() {
 #[test]
 fn recorded_selectors_and_queries_are_ours() {
     let mut label_selectors = 0;
-    for exchange in exchanges().into_iter().filter(|e| e.status == 200) {
+    for exchange in RECORDED.values().filter(|e| e.status == 200) {
         let query = exchange.path.split_once('?').map_or("", |(_, query)| query);
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
             match &*name {
@@ -405,7 +378,7 @@ fn recorded_selectors_and_queries_are_ours() {
 #[test]
 fn recorded_watches_speak_words_that_we_know_and_end_their_initial_events() {
     let (mut events, mut ends) = (0, 0);
-    for exchange in exchanges() {
+    for exchange in RECORDED.values() {
         if !exchange.file.starts_with("watch/") || !exchange.body.starts_with("{\"type\"") {
             continue;
         }
