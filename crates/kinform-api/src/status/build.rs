@@ -136,6 +136,30 @@ impl Status {
         Self::failure(403, reason::FORBIDDEN, message).with_details(about(resource, name))
     }
 
+    /// 403: this user may not do this here. `name` is empty for a collection.
+    ///
+    /// Upstream: `apiserver:pkg/endpoints/handlers/responsewriters/errors.go` (`Forbidden`).
+    #[must_use]
+    pub fn access_denied(
+        user: &str,
+        verb: &str,
+        resource: &GroupResource,
+        name: &str,
+        namespace: Option<&str>,
+    ) -> Self {
+        let place = match namespace {
+            None | Some("") => "at the cluster scope".to_owned(),
+            Some(namespace) => format!("in the namespace {}", quote(namespace)),
+        };
+        let why = format!(
+            "User {} cannot {verb} resource {} in API group {} {place}",
+            quote(user),
+            quote(&resource.resource),
+            quote(&resource.group)
+        );
+        Self::forbidden(resource, name, &why)
+    }
+
     /// 403: a namespace that is being deleted takes no new objects.
     #[must_use]
     pub fn namespace_terminating(resource: &GroupResource, name: &str, namespace: &str) -> Self {

@@ -103,28 +103,24 @@ fn constructors_say_what_the_server_said() {
 
 /// What a server made of our constructors answers, by recording.
 fn constructed() -> Vec<(&'static str, Status)> {
-    let core = |resource: &str| GroupResource::new("", resource);
-    let (pods, maps, config_map) = (
-        core("pods"),
-        core("configmaps"),
-        GroupKind::new("", "ConfigMap"),
-    );
-    let cannot = |user: &str, verb: &str, resource: &str, place: &str| {
-        format!("User \"{user}\" cannot {verb} resource \"{resource}\" in API group \"\" {place}")
-    };
-    let cluster = "at the cluster scope";
-    let shop = "in the namespace \"shop\"";
-    let media = [
-        "application/json",
-        "application/yaml",
-        "application/vnd.kubernetes.protobuf",
-    ];
-    let streams = [
-        "application/json;stream=watch",
-        "application/vnd.kubernetes.protobuf;stream=watch",
-    ];
-    let uid = "cc594f51-2c66-4faa-ab06-0f3ee2daba4e";
-    let mut rows = vec![
+    [
+        reads(),
+        refusals(),
+        writes(),
+        invalid_objects(),
+        list_options(),
+    ]
+    .concat()
+}
+
+fn core(resource: &str) -> GroupResource {
+    GroupResource::new("", resource)
+}
+
+/// What is not there, not there yet, or not there any more.
+fn reads() -> Vec<(&'static str, Status)> {
+    let pods = core("pods");
+    vec![
         (
             "error/400-timeout.json",
             Status::bad_request(
@@ -157,30 +153,46 @@ fn constructed() -> Vec<(&'static str, Status)> {
             "error/410-watch-events.jsonl",
             Status::expired("The resourceVersion for the provided watch is too old."),
         ),
+        (
+            "crd/list-while-establishing-1.json",
+            Status::too_many_requests("storage is (re)initializing", 1),
+        ),
+    ]
+}
+
+/// Who asks may not, or asks in a way that the server does not speak.
+fn refusals() -> Vec<(&'static str, Status)> {
+    let pods = core("pods");
+    let media = [
+        "application/json",
+        "application/yaml",
+        "application/vnd.kubernetes.protobuf",
+    ];
+    let streams = [
+        "application/json;stream=watch",
+        "application/vnd.kubernetes.protobuf;stream=watch",
+    ];
+    vec![
         ("error/401-wrong-token.json", Status::unauthorized()),
         (
             "error/403-anonymous.json",
-            Status::forbidden(
-                &pods,
-                "",
-                &cannot("system:anonymous", "list", "pods", cluster),
-            ),
+            Status::access_denied("system:anonymous", "list", &pods, "", None),
+        ),
+        (
+            "error/403-list.json",
+            Status::access_denied("limited", "list", &pods, "", None),
         ),
         (
             "error/403-watch.json",
-            Status::forbidden(&pods, "", &cannot("limited", "watch", "pods", cluster)),
+            Status::access_denied("limited", "watch", &pods, "", None),
+        ),
+        (
+            "error/403-create.json",
+            Status::access_denied("limited", "create", &pods, "", Some("shop")),
         ),
         (
             "error/403-get.json",
-            Status::forbidden(
-                &core("secrets"),
-                "x",
-                &cannot("limited", "get", "secrets", shop),
-            ),
-        ),
-        (
-            "error/403-namespace-terminating.json",
-            Status::namespace_terminating(&maps, "x", "dying"),
+            Status::access_denied("limited", "get", &core("secrets"), "x", Some("shop")),
         ),
         ("error/405-method.json", Status::method_not_allowed()),
         (
@@ -195,20 +207,17 @@ fn constructed() -> Vec<(&'static str, Status)> {
             "error/413-too-large.json",
             Status::request_entity_too_large(3_145_728),
         ),
+    ]
+}
+
+/// What comes of writes to an object that is there, or not wanted.
+fn writes() -> Vec<(&'static str, Status)> {
+    let maps = core("configmaps");
+    let uid = "cc594f51-2c66-4faa-ab06-0f3ee2daba4e";
+    vec![
         (
-            "error/422-no-name.json",
-            Status::invalid(
-                &config_map,
-                "",
-                &[FieldError::required(
-                    "metadata.name",
-                    "name or generateName is required",
-                )],
-            ),
-        ),
-        (
-            "error/422-too-large-object.json",
-            Status::invalid(&config_map, "x", &[FieldError::too_long("[]", 1_048_576)]),
+            "error/403-namespace-terminating.json",
+            Status::namespace_terminating(&maps, "x", "dying"),
         ),
         (
             "write/create-exists.json",
@@ -225,8 +234,35 @@ fn constructed() -> Vec<(&'static str, Status)> {
             .with_details(StatusDetails::default()),
         ),
         (
-            "crd/list-while-establishing-1.json",
-            Status::too_many_requests("storage is (re)initializing", 1),
+            "kinds/configmap.delete.json",
+            Status::success(StatusDetails {
+                name: "x".into(),
+                kind: "configmaps".into(),
+                uid: uid.into(),
+                ..StatusDetails::default()
+            }),
+        ),
+    ]
+}
+
+/// What is wrong with objects.
+fn invalid_objects() -> Vec<(&'static str, Status)> {
+    let config_map = GroupKind::new("", "ConfigMap");
+    vec![
+        (
+            "error/422-no-name.json",
+            Status::invalid(
+                &config_map,
+                "",
+                &[FieldError::required(
+                    "metadata.name",
+                    "name or generateName is required",
+                )],
+            ),
+        ),
+        (
+            "error/422-too-large-object.json",
+            Status::invalid(&config_map, "x", &[FieldError::too_long("[]", 1_048_576)]),
         ),
         (
             "crd/invalid.json",
@@ -252,22 +288,11 @@ fn constructed() -> Vec<(&'static str, Status)> {
                 )],
             ),
         ),
-        (
-            "kinds/configmap.delete.json",
-            Status::success(StatusDetails {
-                name: "x".into(),
-                kind: "configmaps".into(),
-                uid: uid.into(),
-                ..StatusDetails::default()
-            }),
-        ),
-    ];
-    rows.extend(list_option_rows());
-    rows
+    ]
 }
 
 /// What does not go together in the options of a list or a watch.
-fn list_option_rows() -> Vec<(&'static str, Status)> {
+fn list_options() -> Vec<(&'static str, Status)> {
     let field = "resourceVersionMatch";
     let forbidden = |detail: &str| FieldError::forbidden(field, detail);
     let without = forbidden("resourceVersionMatch is forbidden unless resourceVersion is provided");
