@@ -1,6 +1,6 @@
 //! Habits as code.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -13,7 +13,10 @@ mod tidy;
 #[derive(Debug, Parser)]
 enum Task {
     /// Checks layers, sizes, headers and words.
-    Tidy,
+    Tidy {
+        /// The repository; this one if not said.
+        root: Option<PathBuf>,
+    },
     /// Runs what CI runs: tests, formatting, clippy, tidy, documentation.
     Ci,
     /// Makes the table of built-in types.
@@ -28,7 +31,7 @@ enum Task {
 fn main() -> ExitCode {
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
     let report = match Task::parse() {
-        Task::Tidy => tidy::run(root),
+        Task::Tidy { root: other } => tidy::run(other.as_deref().unwrap_or(root)),
         Task::Ci => ci::run(root),
         Task::Schema(arguments) => schema::run(&arguments).map_err(|e| e.to_string()),
     };
