@@ -1,1 +1,50 @@
-//! (room: kinform-apiserver)
+//! A Kubernetes-compatible API server that runs inside your process.
+//!
+//! ```text
+//!  sockets, TLS ─┐                     ┌─ read: get, list, watch ──┐
+//!                ├─▶ Api: who, what ──▶├─ write: create .. delete ─┼─▶ storage: revision, log, snapshots
+//!  Service ──────┘   faults, journal   └─ discovery ───────────────┘
+//! ```
+//!
+//! It keeps everything in memory, in the order of one global revision, and serves it as a real API
+//! server does: lists at a version, pages, watches with bookmarks, initial events, selectors, expired
+//! versions, conflicts. What it says is compared with recordings of a real one. It never reads a cluster,
+//! runs nothing, and forgets everything when it is dropped.
+//!
+//! Tests hold a [`Server`], hurt it by [`Server::faults`], and ask its [`Server::journal`] what clients
+//! did. Clients in the same process go through [`Server::service`], by the same path as over sockets,
+//! and work under paused time.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() {
+//! use kinform_apiserver::Server;
+//!
+//! let server = Server::builder().in_process();
+//! let request = http::Request::get("/api/v1/pods").body(bytes::Bytes::new()).unwrap();
+//! let reply = server.service().call(request).await;
+//! assert_eq!(reply.status(), 200);
+//! # }
+//! ```
+//!
+//! Upstream: `kubernetes/apiserver`.
+
+mod api;
+mod discovery;
+mod fault;
+mod http;
+mod journal;
+mod read;
+mod resource;
+mod server;
+mod storage;
+mod write;
+
+pub use fault::{Fault, FaultRule, Faults};
+pub use http::body::{Body, CutOff};
+pub use journal::{Journal, Record};
+pub use resource::{Found, Origin, Registry, ResourceInfo, shelf_name};
+pub use server::{Builder, Error, Server, Service, State};
+pub use storage::{
+    Committed, Draft, Event, Expect, HistoryLimits, Mismatch, OutOfReach, SelectableField, Shelf,
+    Snapshot, Store, Stored, View,
+};

@@ -1,0 +1,338 @@
+//! One request, from its head to its reply: who asks, what for, and who answers.
+//!
+//! ```text
+//! request ──route──▶ journal ──faults──▶ credentials ──▶ read | write | discovery ──▶ reply
+//! ```
+//!
+//! Sockets and callers in the process come through here alike. It knows no kind and no encoding. Each
+//! ordinary request has a deadline; watches have their own.
+//!
+//! Upstream: `apiserver:pkg/server/config.go` (the chain of handlers).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use http::request::Parts;
+use http::{HeaderMap, Method, Response, StatusCode};
+use kinform_api::Status;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::fault::{Damage, Fault, Faults};
+use crate::http::body::Body;
+use crate::http::query::Query;
+use crate::http::reply;
+use crate::http::route::{Route, Target, route};
+use crate::journal::{Journal, Record};
+use crate::resource::Registry;
+use crate::storage::{Shelf, Store, View};
+use crate::{discovery, read, write};
+
+/// How long an ordinary request may take.
+const DEADLINE: Duration = Duration::from_secs(60);
+/// How long a write may take.
+const WRITE_DEADLINE: Duration = Duration::from_secs(34);
+/// How long a watch lasts if its client does not say; up to twice as long, at random.
+const WATCH_TIMEOUT: Duration = Duration::from_secs(1800);
+/// The longest timeout that a watch may ask for.
+const LONGEST_WATCH: u64 = 7 * 24 * 3600;
+
+/// Bounds and periods of a server.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Events that a live watch may be behind before it is cut.
+    pub(crate) watch_backlog: usize,
+    /// How often watches that allow bookmarks get one.
+    pub(crate) bookmark_period: Option<Duration>,
+    /// The size of a request's body.
+    pub(crate) body: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            watch_backlog: 10_000,
+            bookmark_period: Some(Duration::from_secs(60)),
+            body: 3 << 20,
+        }
+    }
+}
+
+/// The server without its sockets.
+#[derive(Debug)]
+pub(crate) struct Api {
+    pub(crate) store: Arc<Store>,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) faults: Faults,
+    pub(crate) journal: Arc<Journal>,
+    pub(crate) limits: Limits,
+    pub(crate) stopping: CancellationToken,
+}
+
+/// The body of a request that may still be on its way.
+pub(crate) type Incoming<'a> = BoxFuture<'a, Result<Bytes, Status>>;
+
+/// Who asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum User {
+    Admin,
+    Anonymous,
+    /// A credential was shown that is not ours.
+    Unknown,
+}
+
+impl Api {
+    /// Answers a request. The body is only read if it is wanted.
+    pub(crate) async fn answer(
+        self: &Arc<Self>,
+        head: Parts,
+        body: Incoming<'_>,
+        user: User,
+    ) -> Response<Body> {
+        let path = head.uri.path();
+        let query = Query::parse(head.uri.query());
+        let route = route(&self.registry, path);
+        let watch = query.flag("watch").unwrap_or(false);
+        let (verb, resource, target) = match &route {
+            Route::Target(target) => (
+                target.verb(&head.method, watch),
+                &*target.resource.plural,
+                Some(target),
+            ),
+            _ => (plain_verb(&head.method), path, None),
+        };
+        let entry = self.journal.begin(Record {
+            verb,
+            resource: resource.to_owned(),
+            namespace: target.and_then(|target| target.namespace.clone()),
+            name: target.and_then(|target| target.name.clone()),
+            query: head.uri.query().unwrap_or_default().to_owned(),
+            code: 0,
+            bytes: 0,
+            started: Instant::now(),
+            ended: None,
+        });
+        let fault = self.faults.meet(verb, resource);
+        let mut damage = None;
+        let reply = match fault {
+            Some(fault @ (Fault::Reply(_) | Fault::Foreign { .. })) => replaced(fault),
+            Some(Fault::ErrorEvent(status)) => {
+                let mut frame = bytes::BytesMut::new();
+                read::encode::error_frame(&mut frame, &status);
+                reply::streamed(Body::full(frame))
+            }
+            Some(Fault::EmptyStream) => reply::streamed(Body::full(Bytes::new())),
+            Some(Fault::Hang) => {
+                self.stopping.cancelled().await;
+                reply::status(&shutting_down())
+            }
+            other => {
+                if let Some(Fault::Delay(time)) = other {
+                    tokio::time::sleep(time).await;
+                }
+                damage = match other {
+                    Some(Fault::TruncateAfter(bytes)) => Some(Damage::TruncateAfter(bytes)),
+                    Some(Fault::StallAfter(bytes)) => Some(Damage::StallAfter(bytes)),
+                    Some(Fault::LoseReply) => Some(Damage::TruncateAfter(0)),
+                    _ => None,
+                };
+                match allowed(user, target, verb, path) {
+                    Ok(()) => self.carry_out(&head, &query, route, verb, body).await,
+                    Err(status) => reply::status(&status),
+                }
+            }
+        };
+        entry.answered(reply.status().as_u16());
+        if verb != "watch" && damage.is_none() && reply.body().as_full().is_some() {
+            entry.sent(reply.body().as_full().map_or(0, <[u8]>::len));
+            return reply;
+        }
+        reply.map(|body| {
+            self.faults
+                .through(body, entry, damage, self.stopping.clone())
+        })
+    }
+
+    async fn carry_out(
+        self: &Arc<Self>,
+        head: &Parts,
+        query: &Query,
+        route: Route,
+        verb: &str,
+        body: Incoming<'_>,
+    ) -> Response<Body> {
+        if self.stopping.is_cancelled() {
+            return reply::status(&shutting_down());
+        }
+        let asked = match query.timeout() {
+            Ok(asked) => asked,
+            Err(status) => return reply::status(&status),
+        };
+        let most = if is_read(&head.method) {
+            DEADLINE
+        } else {
+            WRITE_DEADLINE
+        };
+        let deadline = asked
+            .filter(|asked| !asked.is_zero())
+            .map_or(most, |asked| asked.min(most));
+        let work = async {
+            match route {
+                Route::Target(target) => self.resource(head, query, &target, body).await,
+                Route::UnknownResource => Err(Status::no_such_resource()),
+                Route::Elsewhere => Ok(discovery::handle(self, head)),
+            }
+        };
+        let done = if verb == "watch" {
+            Ok(work.await)
+        } else {
+            tokio::time::timeout(deadline, work).await
+        };
+        match done {
+            Ok(Ok(reply)) => reply,
+            Ok(Err(status)) => reply::status(&status),
+            Err(_) => reply::status(&Status::timeout(
+                "request did not complete within the allotted timeout",
+                0,
+            )),
+        }
+    }
+
+    async fn resource(
+        self: &Arc<Self>,
+        head: &Parts,
+        query: &Query,
+        target: &Target,
+        body: Incoming<'_>,
+    ) -> Result<Response<Body>, Status> {
+        if is_read(&head.method) && target.subresource.is_none() {
+            return read::read(self, target, query, &head.headers).await;
+        }
+        let body = body.await?;
+        let request = WriteRequest {
+            method: &head.method,
+            headers: &head.headers,
+            query,
+            body,
+        };
+        write::handle(self, target, request).await
+    }
+
+    /// What reads that may be stale see: the store, or a replica that was told to lag.
+    pub(crate) fn replica_view(&self, shelf: Shelf) -> View {
+        let lagging = self
+            .faults
+            .replica()
+            .and_then(|at| self.store.view_at(shelf, at).ok());
+        lagging.unwrap_or_else(|| self.store.view(shelf))
+    }
+
+    /// The revision that the replica has reached.
+    pub(crate) fn replica_revision(&self) -> u64 {
+        let now = self.store.revision();
+        self.faults.replica().map_or(now, |at| at.min(now))
+    }
+
+    pub(crate) fn bookmark_period(&self) -> Option<Duration> {
+        self.limits.bookmark_period
+    }
+
+    /// How long a watch lasts.
+    pub(crate) fn watch_timeout(&self, asked_seconds: u64) -> Duration {
+        match asked_seconds {
+            0 => WATCH_TIMEOUT.mul_f64(1.0 + rand::random::<f64>()),
+            asked => Duration::from_secs(asked.min(LONGEST_WATCH)),
+        }
+    }
+}
+
+/// What a write is made of.
+#[derive(Debug)]
+pub(crate) struct WriteRequest<'a> {
+    pub(crate) method: &'a Method,
+    pub(crate) headers: &'a HeaderMap,
+    pub(crate) query: &'a Query,
+    pub(crate) body: Bytes,
+}
+
+fn is_read(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD)
+}
+
+fn plain_verb(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "get",
+        Method::HEAD => "head",
+        Method::POST => "post",
+        Method::PUT => "put",
+        Method::PATCH => "patch",
+        Method::DELETE => "delete",
+        _ => "other",
+    }
+}
+
+fn shutting_down() -> Status {
+    Status::service_unavailable("apiserver is shutting down")
+}
+
+fn replaced(fault: Fault) -> Response<Body> {
+    match fault {
+        Fault::Foreign {
+            code,
+            media,
+            body,
+            retry_after,
+        } => {
+            let code = StatusCode::from_u16(code).unwrap_or(StatusCode::BAD_GATEWAY);
+            let mut reply = reply::text(code, body);
+            reply
+                .headers_mut()
+                .insert(CONTENT_TYPE, HeaderValue::from_static(media));
+            if let Some(seconds) = retry_after {
+                reply
+                    .headers_mut()
+                    .insert(RETRY_AFTER, HeaderValue::from(seconds));
+            }
+            reply
+        }
+        Fault::Reply(status) => reply::status(&status),
+        _ => reply::no_such_path(),
+    }
+}
+
+/// Paths that anybody may read.
+const PUBLIC: [&str; 4] = ["/healthz", "/livez", "/readyz", "/version"];
+
+fn allowed(user: User, target: Option<&Target>, verb: &str, path: &str) -> Result<(), Status> {
+    match user {
+        User::Admin => Ok(()),
+        User::Unknown => Err(Status::unauthorized()),
+        User::Anonymous if PUBLIC.contains(&path.trim_end_matches('/')) => Ok(()),
+        User::Anonymous => Err(forbidden(target, verb, path)),
+    }
+}
+
+fn forbidden(target: Option<&Target>, verb: &str, path: &str) -> Status {
+    let Some(target) = target else {
+        let message = format!("forbidden: User \"system:anonymous\" cannot {verb} path \"{path}\"");
+        return Status::failure(403, kinform_api::reason::FORBIDDEN, message)
+            .with_details(kinform_api::StatusDetails::default());
+    };
+    let resource = &target.resource;
+    let place = target.namespace.as_deref().map_or_else(
+        || "at the cluster scope".to_owned(),
+        |namespace| format!("in the namespace \"{namespace}\""),
+    );
+    let (plural, group) = (&resource.plural, &resource.group);
+    let why = format!(
+        "User \"system:anonymous\" cannot {verb} resource \"{plural}\" in API group \"{group}\" {place}"
+    );
+    Status::forbidden(
+        &resource.group_resource(),
+        target.name.as_deref().unwrap_or_default(),
+        &why,
+    )
+}

@@ -1,0 +1,305 @@
+//! Faults that tests inject: what networks, proxies and tired servers do to clients.
+//!
+//! ```text
+//! rule (verb, resource, nth match, times) ──request──▶ Fault ──▶ another reply | the reply, damaged
+//! switches (stall, lag, bookmarks, refuse) ──▶ everything at once
+//! ```
+//!
+//! A rule takes requests that match it, lets the first ones through, and then acts a number of times.
+//! The first rule that wants a request gets it. Streams are damaged while they are read, outside of
+//! lists and watches, which know nothing of it.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::{StreamExt, stream};
+use kinform_api::Status;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::http::body::{Body, CutOff};
+use crate::journal::Entry;
+
+/// What happens to a request.
+#[derive(Clone, Debug)]
+pub enum Fault {
+    /// This status instead of the answer, with `Retry-After` if it has one.
+    Reply(Status),
+    /// Any reply that is not Kubernetes': a proxy's page, a plain 429.
+    Foreign {
+        /// The HTTP status.
+        code: u16,
+        /// The media type.
+        media: &'static str,
+        /// The body.
+        body: &'static str,
+        /// `Retry-After`, in seconds.
+        retry_after: Option<u32>,
+    },
+    /// A watch that is accepted and then fails with one ERROR event.
+    ErrorEvent(Status),
+    /// A watch that is accepted and ends cleanly without an event.
+    EmptyStream,
+    /// The answer, later.
+    Delay(Duration),
+    /// No answer, until the server stops.
+    Hang,
+    /// The answer's head and that many bytes of its body, then a broken connection.
+    TruncateAfter(usize),
+    /// That many bytes of the body, then nothing more on an open connection.
+    StallAfter(usize),
+    /// The request is carried out, and its answer lost: a broken connection instead.
+    LoseReply,
+}
+
+/// Which requests a fault meets.
+#[derive(Clone, Debug)]
+pub struct FaultRule {
+    fault: Fault,
+    verb: Option<String>,
+    resource: Option<String>,
+    skip: usize,
+    times: usize,
+}
+
+impl FaultRule {
+    /// Meets the next request, once.
+    #[must_use]
+    pub fn new(fault: Fault) -> Self {
+        Self {
+            fault,
+            verb: None,
+            resource: None,
+            skip: 0,
+            times: 1,
+        }
+    }
+
+    /// Only requests with this verb (`list`, `watch`, `create`).
+    #[must_use]
+    pub fn on_verb(mut self, verb: &str) -> Self {
+        self.verb = Some(verb.to_owned());
+        self
+    }
+
+    /// Only requests for this resource (its plural).
+    #[must_use]
+    pub fn on_resource(mut self, plural: &str) -> Self {
+        self.resource = Some(plural.to_owned());
+        self
+    }
+
+    /// Begins with the `nth` matching request, counted from 1.
+    #[must_use]
+    pub fn from_nth(mut self, nth: usize) -> Self {
+        self.skip = nth.saturating_sub(1);
+        self
+    }
+
+    /// Acts that many times, 1 if not said.
+    #[must_use]
+    pub fn times(mut self, times: usize) -> Self {
+        self.times = times;
+        self
+    }
+
+    /// Acts until the rules are cleared.
+    #[must_use]
+    pub fn always(self) -> Self {
+        self.times(usize::MAX)
+    }
+}
+
+/// The faults of a server.
+#[derive(Debug)]
+pub struct Faults {
+    rules: Mutex<Vec<FaultRule>>,
+    switches: watch::Sender<Switches>,
+}
+
+/// Faults that act on everything.
+#[derive(Clone, Copy, Debug, Default)]
+struct Switches {
+    stalled: bool,
+    refusing: bool,
+    silent: bool,
+    endless_initial_events: bool,
+    replica: Option<u64>,
+}
+
+impl Default for Faults {
+    fn default() -> Self {
+        Self {
+            rules: Mutex::default(),
+            switches: watch::Sender::new(Switches::default()),
+        }
+    }
+}
+
+impl Faults {
+    /// Adds a rule after those that are there.
+    pub fn inject(&self, rule: FaultRule) {
+        self.rules
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(rule);
+    }
+
+    /// Takes all rules and switches back.
+    pub fn clear(&self) {
+        self.rules
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clear();
+        self.switches.send_replace(Switches::default());
+    }
+
+    /// Watches send nothing more; their connections stay open.
+    pub fn stall_watches(&self) {
+        self.switches
+            .send_modify(|switches| switches.stalled = true);
+    }
+
+    /// Stalled watches go on.
+    pub fn resume_watches(&self) {
+        self.switches
+            .send_modify(|switches| switches.stalled = false);
+    }
+
+    /// New connections are closed at once; those that are open are not touched.
+    pub fn refuse_connections(&self) {
+        self.switches
+            .send_modify(|switches| switches.refusing = true);
+    }
+
+    /// Connections are served again.
+    pub fn accept_connections(&self) {
+        self.switches
+            .send_modify(|switches| switches.refusing = false);
+    }
+
+    /// No periodic bookmarks.
+    pub fn without_bookmarks(&self) {
+        self.switches.send_modify(|switches| switches.silent = true);
+    }
+
+    /// Streaming lists never say that their initial events are complete.
+    pub fn without_initial_events_end(&self) {
+        self.switches
+            .send_modify(|switches| switches.endless_initial_events = true);
+    }
+
+    pub(crate) fn set_replica(&self, revision: Option<u64>) {
+        self.switches
+            .send_modify(|switches| switches.replica = revision);
+    }
+
+    pub(crate) fn replica(&self) -> Option<u64> {
+        self.switches.borrow().replica
+    }
+
+    pub(crate) fn is_refusing(&self) -> bool {
+        self.switches.borrow().refusing
+    }
+
+    pub(crate) fn sends_bookmarks(&self) -> bool {
+        !self.switches.borrow().silent
+    }
+
+    pub(crate) fn sends_initial_events_end(&self) -> bool {
+        !self.switches.borrow().endless_initial_events
+    }
+
+    /// The fault for a request, if a rule wants it.
+    pub(crate) fn meet(&self, verb: &str, resource: &str) -> Option<Fault> {
+        let mut rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
+        for rule in rules.iter_mut() {
+            let same = |want: &Option<String>, is: &str| want.as_deref().is_none_or(|w| w == is);
+            if !same(&rule.verb, verb) || !same(&rule.resource, resource) || rule.times == 0 {
+                continue;
+            }
+            if rule.skip > 0 {
+                rule.skip -= 1;
+                continue;
+            }
+            if rule.times != usize::MAX {
+                rule.times -= 1;
+            }
+            let fault = rule.fault.clone();
+            rules.retain(|rule| rule.times > 0);
+            return Some(fault);
+        }
+        None
+    }
+
+    /// Passes a stream on while it is not stalled, counts it, and damages it as asked.
+    pub(crate) fn through(
+        &self,
+        body: Body,
+        entry: Entry,
+        damage: Option<Damage>,
+        stopping: CancellationToken,
+    ) -> Body {
+        let passage = Passage {
+            body,
+            entry,
+            damage,
+            switches: self.switches.subscribe(),
+            stopping,
+        };
+        Body::stream(stream::unfold(Some(passage), Passage::step))
+    }
+}
+
+/// How a body is damaged.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Damage {
+    TruncateAfter(usize),
+    StallAfter(usize),
+}
+
+struct Passage {
+    body: Body,
+    entry: Entry,
+    damage: Option<Damage>,
+    switches: watch::Receiver<Switches>,
+    stopping: CancellationToken,
+}
+
+impl Passage {
+    async fn step(this: Option<Self>) -> Option<(Result<Bytes, CutOff>, Option<Self>)> {
+        let mut this = this?;
+        this.unstalled().await?;
+        let chunk = match this.damage {
+            Some(Damage::TruncateAfter(0)) => return Some((Err(CutOff), None)),
+            Some(Damage::StallAfter(0)) => {
+                this.stopping.cancelled().await;
+                return None;
+            }
+            _ => this.body.next().await?,
+        };
+        // What became ready while the watch was stalled waits with it.
+        this.unstalled().await?;
+        let chunk = chunk.map(|chunk| this.damaged(chunk));
+        this.entry.sent(chunk.as_ref().map_or(0, Bytes::len));
+        Some((chunk, Some(this)))
+    }
+
+    fn damaged(&mut self, mut chunk: Bytes) -> Bytes {
+        if let Some(Damage::TruncateAfter(left) | Damage::StallAfter(left)) = &mut self.damage {
+            chunk.truncate(*left);
+            *left -= chunk.len();
+        }
+        chunk
+    }
+
+    /// Waits while watches are stalled; nothing if the server stops meanwhile.
+    async fn unstalled(&mut self) -> Option<()> {
+        tokio::select! {
+            biased;
+            () = self.stopping.cancelled() => Some(()),
+            _ = self.switches.wait_for(|switches| !switches.stalled) => Some(()),
+        }
+    }
+}

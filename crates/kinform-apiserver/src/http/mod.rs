@@ -1,0 +1,11 @@
+//! The shell around reads and writes: paths, parameters, negotiation, replies.
+//!
+//! ```text
+//! request ──▶ route ──▶ read or write ──▶ reply
+//! ```
+
+pub(crate) mod body;
+pub(crate) mod negotiate;
+pub(crate) mod query;
+pub(crate) mod reply;
+pub(crate) mod route;

@@ -1,0 +1,146 @@
+//! Query parameters, converted as upstream converts them.
+//!
+//! ```text
+//! ?watch&limit=5 ──▶ Query ──flag, number, text──▶ options
+//! ```
+//!
+//! The first value of a name counts, unknown names are ignored. Upstream's conversions are lenient for
+//! booleans and strict for numbers.
+//!
+//! Upstream: `apimachinery:pkg/conversion/queryparams`, `apimachinery:pkg/runtime/conversion.go`.
+
+use std::time::Duration;
+
+use kinform_api::Status;
+
+/// The parameters of a request.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Query(Vec<(String, String)>);
+
+impl Query {
+    pub(crate) fn parse(query: Option<&str>) -> Self {
+        let pairs = form_urlencoded::parse(query.unwrap_or_default().as_bytes());
+        // BOUND: the head of a request is limited by the connection.
+        Self(
+            pairs
+                .map(|(name, value)| (name.into_owned(), value.into_owned()))
+                .collect(),
+        )
+    }
+
+    /// The text of a parameter, absent if it is not given.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.0
+            .iter()
+            .find(|(known, _)| known == name)
+            .map(|(_, value)| value.as_str())
+    }
+
+    /// The text of a parameter, empty if it is not given.
+    pub(crate) fn text(&self, name: &str) -> &str {
+        self.get(name).unwrap_or_default()
+    }
+
+    /// Present is true, unless it says `false` or `0`.
+    pub(crate) fn flag(&self, name: &str) -> Option<bool> {
+        self.get(name)
+            .map(|value| !value.eq_ignore_ascii_case("false") && value != "0")
+    }
+
+    /// A whole number; 0 if it is not given or empty.
+    pub(crate) fn number(&self, name: &str) -> Result<i64, Status> {
+        let text = self.text(name);
+        if text.is_empty() {
+            return Ok(0);
+        }
+        text.parse().map_err(|error: std::num::ParseIntError| {
+            let why = match error.kind() {
+                std::num::IntErrorKind::PosOverflow | std::num::IntErrorKind::NegOverflow => {
+                    "value out of range"
+                }
+                _ => "invalid syntax",
+            };
+            Status::bad_request(format!("strconv.ParseInt: parsing {text:?}: {why}"))
+        })
+    }
+
+    /// The deadline that the client asks for an ordinary request.
+    pub(crate) fn timeout(&self) -> Result<Option<Duration>, Status> {
+        match self.get("timeout") {
+            None | Some("") => Ok(None),
+            Some(text) => go_duration(text).map(Some).ok_or_else(|| {
+                Status::bad_request(format!(
+                    "invalid timeout specified in the request URL - time: invalid duration {text:?}"
+                ))
+            }),
+        }
+    }
+}
+
+/// Reads a Go duration such as `1m30s` or `2.5s`; negative ones are not meant for timeouts.
+pub(crate) fn go_duration(text: &str) -> Option<Duration> {
+    let mut rest = text.strip_prefix('+').unwrap_or(text);
+    if rest == "0" {
+        return Some(Duration::ZERO);
+    }
+    let mut seconds = 0.0;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let amount: f64 = rest[..digits].parse().ok()?;
+        rest = &rest[digits..];
+        let letters = rest
+            .find(|c: char| c.is_ascii_digit() || c == '.')
+            .unwrap_or(rest.len());
+        let unit = match &rest[..letters] {
+            "ns" => 1e-9,
+            "us" | "µs" | "μs" => 1e-6,
+            "ms" => 1e-3,
+            "s" => 1.0,
+            "m" => 60.0,
+            "h" => 3600.0,
+            _ => return None,
+        };
+        seconds += amount * unit;
+        rest = &rest[letters..];
+    }
+    if text.is_empty() {
+        None
+    } else {
+        Duration::try_from_secs_f64(seconds).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_gos() {
+        for (text, millis) in [
+            ("1m30s", Some(90_000)),
+            ("2.5s", Some(2500)),
+            ("0", Some(0)),
+            ("10ms", Some(10)),
+            ("abc", None),
+            ("5", None),
+            ("", None),
+            ("1s-", None),
+        ] {
+            assert_eq!(go_duration(text).map(|d| d.as_millis()), millis, "{text}");
+        }
+    }
+
+    #[test]
+    fn flags_are_lenient_and_numbers_strict() {
+        let query = Query::parse(Some("a&b=FALSE&c=0&d=no&limit=x"));
+        assert_eq!(
+            ["a", "b", "c", "d", "e"].map(|name| query.flag(name)),
+            [Some(true), Some(false), Some(false), Some(true), None]
+        );
+        let status = query.number("limit").unwrap_err();
+        assert_eq!(
+            status.message,
+            "strconv.ParseInt: parsing \"x\": invalid syntax"
+        );
+    }
+}

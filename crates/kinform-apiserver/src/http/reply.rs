@@ -1,0 +1,152 @@
+//! Replies: a status, an object, or a stream of chunks, with upstream's headers.
+//!
+//! ```text
+//! Status ──▶ code, Retry-After, JSON      chunks ──128 KiB or more, if asked──▶ gzip ──▶ body
+//! ```
+//!
+//! Small bodies have a length, large ones are chunked and made while they are sent: nothing here holds
+//! a long list. Compression starts once a body proves to be long, as upstream's does.
+//!
+//! Upstream: `apiserver:pkg/endpoints/handlers/responsewriters`.
+
+use std::io::Write;
+
+use bytes::{Bytes, BytesMut};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use futures::stream;
+use http::header::{
+    CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, RETRY_AFTER, VARY,
+    X_CONTENT_TYPE_OPTIONS,
+};
+use http::{Response, StatusCode};
+use kinform_api::Status;
+
+use super::body::Body;
+
+/// The size from which replies are compressed, if the client takes that.
+const GZIP_FROM: usize = 128 << 10;
+/// The size up to which a body is sent in one piece.
+const FULL_UP_TO: usize = 64 << 10;
+
+/// A reply of JSON.
+pub(crate) fn json(code: StatusCode, body: impl Into<Bytes>) -> Response<Body> {
+    with_type(code, "application/json", Body::full(body))
+}
+
+/// A reply of plain text.
+pub(crate) fn text(code: StatusCode, body: &'static str) -> Response<Body> {
+    let mut reply = with_type(code, "text/plain; charset=utf-8", Body::full(body));
+    reply
+        .headers_mut()
+        .insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    reply
+}
+
+/// What upstream's router says about paths that lead nowhere.
+pub(crate) fn no_such_path() -> Response<Body> {
+    text(StatusCode::NOT_FOUND, "404 page not found\n")
+}
+
+/// A failure, or the success that has no object to show.
+pub(crate) fn status(status: &Status) -> Response<Body> {
+    let code = if status.is_success() {
+        200
+    } else {
+        status.code
+    };
+    let code = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut body = status.to_json();
+    body.push(b'\n');
+    let mut reply = json(code, body);
+    if let Some(after) = status.retry_after() {
+        reply
+            .headers_mut()
+            .insert(RETRY_AFTER, HeaderValue::from(after.as_secs()));
+    }
+    if code == StatusCode::FORBIDDEN {
+        reply
+            .headers_mut()
+            .insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    }
+    reply
+}
+
+/// A stream of JSON whose head goes out at once.
+pub(crate) fn streamed(body: Body) -> Response<Body> {
+    with_type(StatusCode::OK, "application/json", body)
+}
+
+/// A reply of JSON made in chunks: whole if it is small, compressed if it is long and the client
+/// takes that, and else sent as it is made.
+pub(crate) fn chunked(
+    mut chunks: impl Iterator<Item = Bytes> + Send + 'static,
+    gzip: bool,
+) -> Response<Body> {
+    let mut first = BytesMut::new();
+    let enough = if gzip { GZIP_FROM } else { FULL_UP_TO };
+    loop {
+        match chunks.next() {
+            None => return json(StatusCode::OK, first),
+            Some(chunk) => first.extend_from_slice(&chunk),
+        }
+        if first.len() >= enough {
+            break;
+        }
+    }
+    let all = std::iter::once(first.freeze()).chain(chunks);
+    if !gzip {
+        return streamed(Body::stream(stream::iter(all.map(Ok))));
+    }
+    let mut reply = streamed(Body::stream(stream::iter(Gzip::new(all).map(Ok))));
+    reply
+        .headers_mut()
+        .insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    reply
+        .headers_mut()
+        .insert(VARY, HeaderValue::from_static("Accept-Encoding"));
+    reply
+}
+
+fn with_type(code: StatusCode, media: &'static str, body: Body) -> Response<Body> {
+    let mut reply = Response::new(body);
+    *reply.status_mut() = code;
+    let headers = reply.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(media));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    reply
+}
+
+/// Chunks compressed one after another into one member.
+struct Gzip<I> {
+    chunks: I,
+    encoder: Option<GzEncoder<Vec<u8>>>,
+}
+
+impl<I: Iterator<Item = Bytes>> Gzip<I> {
+    fn new(chunks: I) -> Self {
+        Self {
+            chunks,
+            encoder: Some(GzEncoder::new(Vec::new(), Compression::fast())),
+        }
+    }
+}
+
+impl<I: Iterator<Item = Bytes>> Iterator for Gzip<I> {
+    type Item = Bytes;
+
+    fn next(&mut self) -> Option<Bytes> {
+        loop {
+            let encoder = self.encoder.as_mut()?;
+            // Writing to a vector does not fail.
+            match self.chunks.next() {
+                Some(chunk) => encoder.write_all(&chunk).ok()?,
+                None => return self.encoder.take()?.finish().ok().map(Bytes::from),
+            }
+            let made = encoder.get_mut();
+            if made.len() >= FULL_UP_TO / 4 {
+                return Some(Bytes::from(std::mem::take(made)));
+            }
+        }
+    }
+}

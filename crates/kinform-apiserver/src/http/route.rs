@@ -1,0 +1,130 @@
+//! Paths and methods, read as data.
+//!
+//! ```text
+//! GET /apis/apps/v1/namespaces/shop/deployments/web/status ──▶ Target { resource, shop, web, status }
+//! ```
+//!
+//! There is no table of routes: the registry says what exists, so a custom resource is reachable in
+//! the moment that it is installed. The deprecated `/watch/` prefix turns into a flag.
+//!
+//! Upstream: `apiserver:pkg/endpoints/request/requestinfo.go`.
+
+use std::sync::Arc;
+
+use http::Method;
+use kinform_api::Scope;
+use percent_encoding::percent_decode_str;
+
+use crate::resource::{Found, Registry, ResourceInfo};
+
+/// What a path leads to.
+#[derive(Debug)]
+pub(crate) enum Route {
+    /// A resource, an object or a part of one.
+    Target(Target),
+    /// A served group and version, but no such resource in it.
+    UnknownResource,
+    /// Everything else: discovery, health, or nothing.
+    Elsewhere,
+}
+
+/// A resource's path, taken apart.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    pub(crate) resource: Arc<ResourceInfo>,
+    pub(crate) namespace: Option<String>,
+    pub(crate) name: Option<String>,
+    pub(crate) subresource: Option<String>,
+    /// The path had the deprecated prefix that asks for a watch.
+    pub(crate) forced_watch: bool,
+}
+
+impl Target {
+    /// The key in the storage; none for a collection.
+    pub(crate) fn key(&self) -> Option<String> {
+        let name = self.name.as_deref()?;
+        Some(match self.namespace.as_deref() {
+            Some(namespace) => format!("{namespace}/{name}"),
+            None => name.to_owned(),
+        })
+    }
+
+    /// Upstream's verb for a method.
+    pub(crate) fn verb(&self, method: &Method, watch: bool) -> &'static str {
+        let one = self.name.is_some() && !self.forced_watch;
+        match *method {
+            Method::POST => "create",
+            Method::PUT => "update",
+            Method::PATCH => "patch",
+            Method::DELETE if one => "delete",
+            Method::DELETE => "deletecollection",
+            _ if one => "get",
+            _ if watch || self.forced_watch => "watch",
+            _ => "list",
+        }
+    }
+}
+
+/// Reads a path.
+pub(crate) fn route(registry: &Registry, path: &str) -> Route {
+    let decoded: Option<Vec<String>> = path
+        .trim_matches('/')
+        .split('/')
+        .map(|part| {
+            percent_decode_str(part)
+                .decode_utf8()
+                .ok()
+                .map(String::from)
+        })
+        .collect();
+    let Some(parts) = decoded else {
+        return Route::Elsewhere;
+    };
+    let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+    match parts.as_slice() {
+        ["api", version, rest @ ..] => resource_path(registry, "", version, rest),
+        ["apis", group, version, rest @ ..] if !group.is_empty() => {
+            resource_path(registry, group, version, rest)
+        }
+        _ => Route::Elsewhere,
+    }
+}
+
+fn resource_path(registry: &Registry, group: &str, version: &str, rest: &[&str]) -> Route {
+    let (forced_watch, rest) = match rest {
+        ["watch", rest @ ..] if !rest.is_empty() => (true, rest),
+        rest => (false, rest),
+    };
+    let (namespace, rest) = match rest {
+        // Of a namespace itself, these are parts; everything else lies in the namespace.
+        ["namespaces", _, "status" | "finalize"] => (None, rest),
+        ["namespaces", namespace, rest @ ..] if !rest.is_empty() => (Some(*namespace), rest),
+        rest => (None, rest),
+    };
+    let (plural, name, subresource) = match rest {
+        [plural] => (*plural, None, None),
+        [plural, name] => (*plural, Some(*name), None),
+        [plural, name, subresource] => (*plural, Some(*name), Some(*subresource)),
+        _ => return Route::Elsewhere,
+    };
+    let resource = match registry.find(group, version, plural) {
+        Found::Resource(resource) => resource,
+        Found::UnknownResource => return Route::UnknownResource,
+        Found::UnknownGroupVersion => return Route::Elsewhere,
+    };
+    let fits = match resource.scope {
+        Scope::Cluster => namespace.is_none(),
+        Scope::Namespaced => namespace.is_some() || name.is_none(),
+    };
+    let served = subresource.is_none_or(|part| resource.has_subresource(part));
+    if !fits || !served || name == Some("") {
+        return Route::UnknownResource;
+    }
+    Route::Target(Target {
+        resource,
+        namespace: namespace.map(str::to_owned),
+        name: name.map(str::to_owned),
+        subresource: subresource.map(str::to_owned),
+        forced_watch,
+    })
+}

@@ -1,0 +1,218 @@
+//! Puts stored bytes into replies: list items, watch events, bookmarks.
+//!
+//! ```text
+//! Stored + Form ──▶ {"kind":..,"apiVersion":..,  + stored bytes  ──▶ item, frame, reply
+//! ```
+//!
+//! Objects are encoded once, when they are stored; here only what stands around them is written. Items
+//! of built-in lists have no `kind` and `apiVersion`, those of custom ones have, watch events always
+//! have: as upstream's. Built-in objects name the kind first, custom ones the version (sorted members).
+//!
+//! Upstream: `apiserver:pkg/endpoints/handlers/response.go`.
+
+use bytes::{BufMut, BytesMut};
+use kinform_api::{INITIAL_EVENTS_END, Status, WatchEventKind};
+
+use crate::http::negotiate::Form;
+use crate::resource::{Origin, ResourceInfo};
+use crate::storage::{Stored, decimal};
+
+/// Writes objects of one resource in one form.
+#[derive(Clone, Debug)]
+pub(crate) struct Encoder {
+    form: Form,
+    /// `{"kind":"Pod","apiVersion":"v1",`
+    head: Box<[u8]>,
+    list_head: Box<[u8]>,
+    items_are_bare: bool,
+    sorted: bool,
+}
+
+impl Encoder {
+    pub(crate) fn new(resource: &ResourceInfo, form: Form) -> Self {
+        let custom = resource.origin == Origin::Custom;
+        let (version, kind, list_kind) = match form {
+            Form::Whole => (
+                resource.api_version(),
+                &*resource.kind,
+                &*resource.list_kind,
+            ),
+            Form::Metadata => (
+                "meta.k8s.io/v1".to_owned(),
+                "PartialObjectMetadata",
+                "PartialObjectMetadataList",
+            ),
+        };
+        let sorted = custom && form == Form::Whole;
+        let head = |kind: &str| -> Box<[u8]> {
+            let text = if sorted {
+                format!(r#"{{"apiVersion":"{version}","kind":"{kind}","#)
+            } else {
+                format!(r#"{{"kind":"{kind}","apiVersion":"{version}","#)
+            };
+            text.into_bytes().into()
+        };
+        Self {
+            form,
+            head: head(kind),
+            list_head: head(list_kind),
+            items_are_bare: !custom && form == Form::Whole,
+            sorted,
+        }
+    }
+
+    /// An object of its own.
+    pub(crate) fn object(&self, out: &mut BytesMut, object: &Stored) {
+        self.versioned(out, object, None);
+    }
+
+    /// An object in a list.
+    pub(crate) fn item(&self, out: &mut BytesMut, object: &Stored) {
+        if self.items_are_bare {
+            out.put_slice(object.bytes());
+        } else {
+            self.object(out, object);
+        }
+    }
+
+    /// A frame of a watch. The revision is told instead of the object's own, if given.
+    pub(crate) fn event(
+        &self,
+        out: &mut BytesMut,
+        kind: WatchEventKind,
+        object: &Stored,
+        revision: Option<u64>,
+    ) {
+        begin_frame(out, kind);
+        self.versioned(out, object, revision);
+        out.put_slice(b"}\n");
+    }
+
+    /// A bookmark.
+    pub(crate) fn bookmark(&self, out: &mut BytesMut, revision: u64, mark: Bookmark) {
+        begin_frame(out, WatchEventKind::Bookmark);
+        out.put_slice(&self.head);
+        out.put_slice(br#""metadata":{"resourceVersion":""#);
+        put_decimal(out, revision);
+        match mark {
+            Bookmark::Periodic => out.put_slice(b"\"}}}\n"),
+            Bookmark::InitialEventsEnd => {
+                out.put_slice(br#"","annotations":{""#);
+                out.put_slice(INITIAL_EVENTS_END.as_bytes());
+                out.put_slice(b"\":\"true\"}}}}\n");
+            }
+        }
+    }
+
+    /// Everything of a list before its items.
+    pub(crate) fn begin_list(&self, out: &mut BytesMut, meta: &ListMeta) {
+        out.put_slice(&self.list_head);
+        if !self.sorted {
+            meta.put(out, self.sorted);
+            out.put_u8(b',');
+        }
+        out.put_slice(br#""items":["#);
+    }
+
+    /// Everything of a list after its items.
+    pub(crate) fn end_list(&self, out: &mut BytesMut, meta: &ListMeta) {
+        out.put_u8(b']');
+        if self.sorted {
+            out.put_u8(b',');
+            meta.put(out, self.sorted);
+        }
+        out.put_slice(b"}\n");
+    }
+
+    fn versioned(&self, out: &mut BytesMut, object: &Stored, revision: Option<u64>) {
+        out.put_slice(&self.head);
+        match self.form {
+            Form::Metadata => {
+                let (metadata, version) = object.metadata();
+                out.put_slice(br#""metadata":"#);
+                out.put_slice(&metadata[..version.start]);
+                put_decimal(out, revision.unwrap_or(object.revision()));
+                out.put_slice(&metadata[version.end..]);
+                out.put_u8(b'}');
+            }
+            // The stored object is not empty: it has metadata. Its brace is replaced by the head.
+            Form::Whole => match revision {
+                None => out.put_slice(&object.bytes()[1..]),
+                Some(revision) => {
+                    let (before, after) = object.around_version();
+                    out.put_slice(&before[1..]);
+                    put_decimal(out, revision);
+                    out.put_slice(after);
+                }
+            },
+        }
+    }
+}
+
+/// Which bookmark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bookmark {
+    Periodic,
+    InitialEventsEnd,
+}
+
+/// What a list says about itself.
+#[derive(Clone, Debug)]
+pub(crate) struct ListMeta {
+    pub(crate) revision: u64,
+    pub(crate) continue_token: Option<String>,
+    pub(crate) remaining: Option<usize>,
+}
+
+impl ListMeta {
+    fn put(&self, out: &mut BytesMut, sorted: bool) {
+        out.put_slice(br#""metadata":{"#);
+        let token = self.continue_token.as_deref();
+        if sorted {
+            // Custom lists always name the token. Its alphabet needs no escapes.
+            out.put_slice(br#""continue":""#);
+            out.put_slice(token.unwrap_or_default().as_bytes());
+            out.put_slice(b"\",");
+            self.put_remaining(out);
+        }
+        out.put_slice(br#""resourceVersion":""#);
+        put_decimal(out, self.revision);
+        out.put_u8(b'"');
+        if let (Some(token), false) = (token, sorted) {
+            out.put_slice(br#","continue":""#);
+            out.put_slice(token.as_bytes());
+            out.put_u8(b'"');
+            if self.remaining.is_some() {
+                out.put_u8(b',');
+                self.put_remaining(out);
+                out.truncate(out.len() - 1);
+            }
+        }
+        out.put_u8(b'}');
+    }
+
+    fn put_remaining(&self, out: &mut BytesMut) {
+        if let Some(remaining) = self.remaining {
+            out.put_slice(br#""remainingItemCount":"#);
+            put_decimal(out, remaining as u64);
+            out.put_u8(b',');
+        }
+    }
+}
+
+/// The frame of a watch that failed; the last one of its stream.
+pub(crate) fn error_frame(out: &mut BytesMut, status: &Status) {
+    begin_frame(out, WatchEventKind::Error);
+    out.put_slice(&status.to_json());
+    out.put_slice(b"}\n");
+}
+
+fn begin_frame(out: &mut BytesMut, kind: WatchEventKind) {
+    out.put_slice(br#"{"type":""#);
+    out.put_slice(kind.as_str().as_bytes());
+    out.put_slice(br#"","object":"#);
+}
+
+fn put_decimal(out: &mut BytesMut, number: u64) {
+    out.put_slice(decimal(number, &mut [0; 20]));
+}

@@ -1,0 +1,263 @@
+//! Lists: a snapshot at the version asked for, in pages if asked, written as it is sent.
+//!
+//! ```text
+//! options ──which version?──▶ View ──range, selectors, limit──▶ chunks of 64 KiB ──▶ reply
+//! ```
+//!
+//! | version    | match        | limit    | answer                                          |
+//! |------------|--------------|----------|-------------------------------------------------|
+//! | unset      | none         | honoured | now                                             |
+//! | 0          | any          | ignored  | what this replica has                           |
+//! | N          | none         | none     | not older than N                                |
+//! | N          | none         | given    | exactly N (legacy)                              |
+//! | N          | NotOlderThan | honoured | not older than N                                |
+//! | N          | Exact        | honoured | exactly N                                       |
+//! | a token    | none         | honoured | exactly the token's, after its key              |
+//!
+//! A version from the future is waited for, then 504; one from before the history is 410. Nothing here
+//! holds a list's bytes: a chunk is made when the one before it was taken.
+//!
+//! Upstream: `apiserver:pkg/storage/cacher/delegator.go`, `apiserver:pkg/storage/etcd3/store.go`.
+
+use std::sync::Arc;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use http::{HeaderMap, Response};
+use kinform_api::Status;
+
+use super::encode::{Encoder, ListMeta};
+use super::options::{self, Match, ReadOptions, Version};
+use super::select::Selection;
+use super::token::Token;
+use super::wait_for_revision;
+use crate::api::Api;
+use crate::http::body::Body;
+use crate::http::negotiate::{self, Form};
+use crate::http::reply;
+use crate::http::route::Target;
+use crate::storage::{OutOfReach, Place, Snapshot, Stored, View};
+
+/// How much is written before it is handed on.
+const CHUNK: usize = 64 << 10;
+
+const LIST_EXPIRED: &str = "The resourceVersion for the provided list is too old.";
+const TOKEN_EXPIRED: &str = "The provided continue parameter is too old to display a consistent \
+    list result. You can start a new list without the continue parameter, or use the continue token \
+    in this response to retrieve the remainder of the results. Continuing with the provided token \
+    results in an inconsistent list - objects that were created, modified, or deleted between the \
+    time the first chunk was returned and now may show up in the list.";
+
+/// Answers a list.
+pub(crate) async fn list(
+    api: &Arc<Api>,
+    target: &Target,
+    options: ReadOptions,
+    form: Form,
+    headers: &HeaderMap,
+) -> Result<Response<Body>, Status> {
+    let selection = Selection::new(target, options.labels.clone(), &options.fields)?;
+    let page = choose(api, target, &options).await?;
+    let (mut from, end) = selection.bounds(&page.view.snapshot);
+    if let Some(start) = &page.start {
+        let start = format!("{}{start}", selection.prefix());
+        from = from.max(page.view.snapshot.seek(&start));
+    }
+    let (to, last) = cut(&page.view.snapshot, &selection, (from, end), page.limit);
+    let more = to < end;
+    let relative = |object: &Arc<Stored>| {
+        let key = object.key();
+        key.strip_prefix(selection.prefix())
+            .unwrap_or(key)
+            .to_owned()
+    };
+    let meta = ListMeta {
+        revision: page.view.revision,
+        continue_token: last
+            .filter(|_| more)
+            .map(|last| Token::after(&relative(&last), Some(page.view.revision)).encode()),
+        remaining: (more && selection.is_unfiltered()).then(|| page.view.snapshot.count(to, end)),
+    };
+    let chunks = Chunks {
+        encoder: Encoder::new(&target.resource, form),
+        snapshot: page.view.snapshot,
+        selection,
+        meta,
+        at: from,
+        to,
+        state: Progress::Begin,
+    };
+    Ok(reply::chunked(chunks, negotiate::accepts_gzip(headers)))
+}
+
+/// The state that a request means, and the part of it.
+struct Page {
+    view: View,
+    start: Option<String>,
+    limit: Option<usize>,
+}
+
+async fn choose(api: &Arc<Api>, target: &Target, options: &ReadOptions) -> Result<Page, Status> {
+    let (store, shelf) = (&api.store, target.resource.shelf);
+    let limit = Some(options.limit).filter(|limit| *limit > 0);
+    if !options.continue_token.is_empty() {
+        return resume(api, target, options, limit);
+    }
+    let version = options::version(&options.version)
+        .map_err(|why| Status::bad_request(format!("invalid resource version: {why}")))?;
+    let (asked, exactly) = match (version, options.version_match) {
+        (Version::Unset, _) => {
+            return Ok(Page {
+                view: store.view(shelf),
+                start: None,
+                limit,
+            });
+        }
+        (Version::Any, _) => {
+            return Ok(Page {
+                view: api.replica_view(shelf),
+                start: None,
+                limit: None,
+            });
+        }
+        (Version::At(asked), Some(Match::Exact)) => (asked, true),
+        (Version::At(asked), None) => (asked, limit.is_some()),
+        (Version::At(asked), Some(Match::NotOlderThan)) => (asked, false),
+    };
+    wait_for_revision(api, asked).await?;
+    let view = if exactly {
+        store.view_at(shelf, asked).map_err(|error| match error {
+            OutOfReach::Expired => Status::expired(LIST_EXPIRED),
+            OutOfReach::Future(now) => Status::too_large_resource_version(asked, now),
+        })?
+    } else {
+        let replica = api.replica_view(shelf);
+        if replica.revision >= asked {
+            replica
+        } else {
+            store.view(shelf)
+        }
+    };
+    Ok(Page {
+        view,
+        start: None,
+        limit,
+    })
+}
+
+fn resume(
+    api: &Arc<Api>,
+    target: &Target,
+    options: &ReadOptions,
+    limit: Option<usize>,
+) -> Result<Page, Status> {
+    if !matches!(&*options.version, "" | "0") {
+        return Err(Status::bad_request(
+            "specifying resource version is not allowed when using continue",
+        ));
+    }
+    let token = Token::decode(&options.continue_token)?;
+    let shelf = target.resource.shelf;
+    let view = match token.revision {
+        None => api.store.view(shelf),
+        Some(revision) => api
+            .store
+            .view_at(shelf, revision)
+            .map_err(|error| match error {
+                OutOfReach::Expired => {
+                    let latest = Token {
+                        revision: None,
+                        start: token.start.clone(),
+                    };
+                    Status::expired(TOKEN_EXPIRED).with_continue_token(latest.encode())
+                }
+                OutOfReach::Future(now) => Status::too_large_resource_version(revision, now),
+            })?,
+    };
+    Ok(Page {
+        view,
+        start: Some(token.start),
+        limit,
+    })
+}
+
+/// Where a page ends, and its last object. A page goes on until it is full of objects that match.
+fn cut(
+    snapshot: &Snapshot,
+    selection: &Selection,
+    (from, end): (Place, Place),
+    limit: Option<usize>,
+) -> (Place, Option<Arc<Stored>>) {
+    let Some(limit) = limit else {
+        return (end, None);
+    };
+    let (mut at, mut taken) = (from, 0);
+    while at < end {
+        let Some(object) = snapshot.at(at) else {
+            break;
+        };
+        at = snapshot.next(at);
+        if selection.matches(object) {
+            taken += 1;
+            if taken == limit {
+                return (at, Some(object.clone()));
+            }
+        }
+    }
+    (end, None)
+}
+
+/// The bytes of a list, a chunk at a time.
+struct Chunks {
+    encoder: Encoder,
+    snapshot: Snapshot,
+    selection: Selection,
+    meta: ListMeta,
+    at: Place,
+    to: Place,
+    state: Progress,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    Begin,
+    FirstItem,
+    Items,
+    Done,
+}
+
+impl Iterator for Chunks {
+    type Item = Bytes;
+
+    fn next(&mut self) -> Option<Bytes> {
+        if self.state == Progress::Done {
+            return None;
+        }
+        let first = self.state == Progress::Begin;
+        let mut out = BytesMut::with_capacity(if first { CHUNK / 16 } else { CHUNK });
+        if first {
+            self.encoder.begin_list(&mut out, &self.meta);
+            self.state = Progress::FirstItem;
+        }
+        while self.at < self.to {
+            let Some(object) = self.snapshot.at(self.at) else {
+                break;
+            };
+            // BOUND: a chunk is at most this, or one object.
+            if !out.is_empty() && out.len() + object.bytes().len() > CHUNK {
+                return Some(out.freeze());
+            }
+            self.at = self.snapshot.next(self.at);
+            if !self.selection.matches(object) {
+                continue;
+            }
+            if self.state == Progress::Items {
+                out.put_u8(b',');
+            }
+            self.state = Progress::Items;
+            self.encoder.item(&mut out, object);
+        }
+        self.encoder.end_list(&mut out, &self.meta);
+        self.state = Progress::Done;
+        Some(out.freeze())
+    }
+}

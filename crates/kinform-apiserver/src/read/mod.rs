@@ -1,0 +1,123 @@
+//! Reads: get, list and watch, from the store to bytes.
+//!
+//! ```text
+//! Target + Query ──options, selection──▶ get | list | watch ──encode──▶ reply
+//! ```
+//!
+//! Upstream: `apiserver:pkg/endpoints/handlers/get.go`.
+
+pub(crate) mod encode;
+mod list;
+mod options;
+mod select;
+mod token;
+mod watch;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use http::{HeaderMap, Response, StatusCode};
+use kinform_api::Status;
+
+use crate::api::Api;
+use crate::http::body::Body;
+use crate::http::negotiate::{self, Form};
+use crate::http::query::Query;
+use crate::http::reply;
+use crate::http::route::Target;
+use crate::resource::ResourceInfo;
+use crate::storage::Stored;
+use encode::Encoder;
+use options::{ReadOptions, Version};
+
+/// How long a version from the future is waited for.
+const FUTURE_WAIT: Duration = Duration::from_secs(3);
+
+/// Answers GET.
+pub(crate) async fn read(
+    api: &Arc<Api>,
+    target: &Target,
+    query: &Query,
+    headers: &HeaderMap,
+) -> Result<Response<Body>, Status> {
+    let form = negotiate::form(headers)?;
+    if target.name.is_some() && !target.forced_watch {
+        return get(api, target, query, form).await;
+    }
+    let watch = target.forced_watch || query.flag("watch").unwrap_or(false);
+    let verb = if watch { "watch" } else { "list" };
+    if !target.resource.has_verb(verb) {
+        return Err(Status::method_not_supported(
+            &target.resource.group_resource(),
+            verb,
+        ));
+    }
+    let options = ReadOptions::read(query, watch)?;
+    if watch {
+        watch::watch(api, target, options, form).await
+    } else {
+        list::list(api, target, options, form, headers).await
+    }
+}
+
+async fn get(
+    api: &Arc<Api>,
+    target: &Target,
+    query: &Query,
+    form: Form,
+) -> Result<Response<Body>, Status> {
+    let version = options::version(query.text("resourceVersion"))
+        .map_err(|why| Status::failure(500, "", why))?;
+    let view = match version {
+        Version::Unset => api.store.view(target.resource.shelf),
+        Version::Any => api.replica_view(target.resource.shelf),
+        Version::At(asked) => {
+            wait_for_revision(api, asked).await?;
+            api.store.view(target.resource.shelf)
+        }
+    };
+    let key = target.key().unwrap_or_default();
+    match view.snapshot.get(&key) {
+        Some(object) => Ok(object_reply(StatusCode::OK, &target.resource, object, form)),
+        None => Err(not_found(target)),
+    }
+}
+
+/// An object as a reply of its own.
+pub(crate) fn object_reply(
+    code: StatusCode,
+    resource: &ResourceInfo,
+    object: &Stored,
+    form: Form,
+) -> Response<Body> {
+    let mut out = BytesMut::with_capacity(object.bytes().len() + 128);
+    Encoder::new(resource, form).object(&mut out, object);
+    out.extend_from_slice(b"\n");
+    reply::json(code, out)
+}
+
+/// The object of a path does not exist.
+pub(crate) fn not_found(target: &Target) -> Status {
+    let name = target.name.as_deref().unwrap_or_default();
+    Status::not_found(&target.resource.group_resource(), name)
+}
+
+/// Waits until what is asked of is there.
+///
+/// # Errors
+/// 504 when it did not come in time.
+async fn wait_for_revision(api: &Arc<Api>, asked: u64) -> Result<(), Status> {
+    if api.store.revision() >= asked {
+        return Ok(());
+    }
+    let mut revisions = api.store.revisions();
+    let reached = tokio::time::timeout(FUTURE_WAIT, revisions.wait_for(|now| *now >= asked)).await;
+    match reached {
+        Ok(_) => Ok(()),
+        Err(_) => Err(Status::too_large_resource_version(
+            asked,
+            api.store.revision(),
+        )),
+    }
+}

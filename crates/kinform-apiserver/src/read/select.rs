@@ -1,0 +1,155 @@
+//! Which objects of a resource a request means: by place, labels and fields.
+//!
+//! ```text
+//! Target + selectors ──▶ Selection ──range──▶ keys to walk ──matches──▶ objects
+//! ```
+//!
+//! Namespace and name become a range of keys wherever they are given, also by a field selector, so that a
+//! watch of one object walks one object. Labels and other fields are read from the stored bytes.
+//!
+//! Upstream: `apiserver:pkg/storage/selection_predicate.go`.
+
+use kinform_api::selector::{FieldOperator, FieldSelector, LabelSelector};
+use kinform_api::{Scope, Status};
+
+use crate::http::route::Target;
+use crate::resource::{Origin, ResourceInfo};
+use crate::storage::{Place, Snapshot, Stored};
+
+/// What a request means.
+#[derive(Clone, Debug)]
+pub(crate) struct Selection {
+    range: Range,
+    labels: LabelSelector,
+    fields: Vec<Term>,
+}
+
+#[derive(Clone, Debug)]
+enum Range {
+    All,
+    /// `namespace/`
+    Namespace(String),
+    Key(String),
+}
+
+#[derive(Clone, Debug)]
+struct Term {
+    field: Field,
+    operator: FieldOperator,
+    value: String,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Field {
+    Name,
+    Namespace,
+    At(usize),
+}
+
+impl Selection {
+    /// Resolves the selectors of a request.
+    ///
+    /// # Errors
+    /// A field that the resource does not know, or a name that contradicts the path's.
+    pub(crate) fn new(
+        target: &Target,
+        labels: LabelSelector,
+        fields: &FieldSelector,
+    ) -> Result<Self, Status> {
+        let resource = &target.resource;
+        let mut terms = Vec::with_capacity(fields.terms().len());
+        for term in fields.terms() {
+            let field = field(resource, &term.field)?;
+            terms.push(Term {
+                field,
+                operator: term.operator,
+                value: term.value.clone(),
+            });
+        }
+        let asked_name = fields.exact("metadata.name");
+        if let (Some(path), Some(asked)) = (target.name.as_deref(), asked_name) {
+            if path != asked {
+                return Err(Status::bad_request(
+                    "fieldSelector metadata.name doesn't match requested name",
+                ));
+            }
+        }
+        let name = target.name.as_deref().or(asked_name);
+        let range = match (target.namespace.as_deref(), name, resource.scope) {
+            (Some(namespace), Some(name), _) => Range::Key(format!("{namespace}/{name}")),
+            (None, Some(name), Scope::Cluster) => Range::Key(name.to_owned()),
+            (Some(namespace), None, _) => Range::Namespace(format!("{namespace}/")),
+            (None, _, _) => Range::All,
+        };
+        Ok(Self {
+            range,
+            labels,
+            fields: terms,
+        })
+    }
+
+    /// Whether everything in the range is meant.
+    pub(crate) fn is_unfiltered(&self) -> bool {
+        self.labels.is_empty() && self.fields.is_empty()
+    }
+
+    /// Where the range begins and ends in a snapshot.
+    pub(crate) fn bounds(&self, snapshot: &Snapshot) -> (Place, Place) {
+        let (from, to) = match &self.range {
+            Range::All => (snapshot.seek(""), None),
+            // '0' follows '/'.
+            Range::Namespace(prefix) => {
+                let end = format!("{}0", &prefix[..prefix.len() - 1]);
+                (snapshot.seek(prefix), Some(end))
+            }
+            Range::Key(key) => (snapshot.seek(key), Some(format!("{key}\0"))),
+        };
+        (
+            from,
+            to.map_or_else(|| snapshot.end(), |to| snapshot.seek(&to)),
+        )
+    }
+
+    /// The part of storage keys that tokens leave out: they name keys below the range asked for.
+    pub(crate) fn prefix(&self) -> &str {
+        match &self.range {
+            Range::Namespace(prefix) => prefix,
+            Range::All | Range::Key(_) => "",
+        }
+    }
+
+    /// Whether an object is meant.
+    pub(crate) fn matches(&self, object: &Stored) -> bool {
+        let in_range = match &self.range {
+            Range::All => true,
+            Range::Namespace(prefix) => object.key().starts_with(prefix.as_str()),
+            Range::Key(key) => object.key() == key,
+        };
+        in_range
+            && self.fields.iter().all(|term| {
+                let value = match term.field {
+                    Field::Name => object.name(),
+                    Field::Namespace => object.namespace().unwrap_or_default(),
+                    Field::At(position) => object.field(position),
+                };
+                (value == term.value) == (term.operator != FieldOperator::NotEquals)
+            })
+            && (self.labels.is_empty() || self.labels.matches(|key| object.label(key)))
+    }
+}
+
+fn field(resource: &ResourceInfo, name: &str) -> Result<Field, Status> {
+    match name {
+        "metadata.name" => return Ok(Field::Name),
+        "metadata.namespace" => return Ok(Field::Namespace),
+        _ => {}
+    }
+    let known = resource
+        .fields
+        .iter()
+        .position(|field| field.name() == name);
+    known.map(Field::At).ok_or_else(|| {
+        debug_assert!(matches!(resource.origin, Origin::BuiltIn | Origin::Custom));
+        Status::bad_request(format!("field label not supported: {name}"))
+    })
+}

@@ -1,0 +1,143 @@
+//! Continue tokens: where the next page begins, and at which revision.
+//!
+//! ```text
+//! (revision, last key) ──▶ base64url {"v":"meta.k8s.io/v1","rv":N,"start":"/ns/name\u0000"} ──▶ (revision, start)
+//! ```
+//!
+//! The same bytes as upstream's, which clients pass back without reading them. What comes back is not
+//! trusted: a start that is not a clean relative key is refused.
+//!
+//! Upstream: `apiserver:pkg/storage/continue.go`.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use kinform_api::Status;
+use serde::{Deserialize, Serialize};
+
+/// Where a list goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Token {
+    /// The revision of the whole list; none for a list that goes on at the latest one.
+    pub(crate) revision: Option<u64>,
+    /// The first key that may come, relative to the range asked for.
+    pub(crate) start: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Wire<'a> {
+    #[serde(default)]
+    v: std::borrow::Cow<'a, str>,
+    #[serde(default)]
+    rv: i64,
+    #[serde(default)]
+    start: std::borrow::Cow<'a, str>,
+}
+
+impl Token {
+    /// A token for what comes after the object `last`, a key relative to the range asked for.
+    pub(crate) fn after(last: &str, revision: Option<u64>) -> Self {
+        Self {
+            revision,
+            start: format!("{last}\0"),
+        }
+    }
+
+    pub(crate) fn encode(&self) -> String {
+        let rv = self
+            .revision
+            .map_or(-1, |revision| i64::try_from(revision).unwrap_or(i64::MAX));
+        let wire = Wire {
+            v: "meta.k8s.io/v1".into(),
+            rv,
+            start: format!("/{}", self.start).into(),
+        };
+        URL_SAFE_NO_PAD.encode(serde_json::to_vec(&wire).unwrap_or_default())
+    }
+
+    /// Reads a token.
+    ///
+    /// # Errors
+    /// 400 for anything that we would not have written.
+    pub(crate) fn decode(text: &str) -> Result<Self, Status> {
+        let invalid = |why: &str| {
+            Status::bad_request(format!(
+                "invalid continue token: continue key is not valid: {why}"
+            ))
+        };
+        let bytes = URL_SAFE_NO_PAD
+            .decode(text)
+            .map_err(|error| invalid(&format!("illegal base64 data: {error}")))?;
+        let wire: Wire<'_> = serde_json::from_slice(&bytes).map_err(|_| {
+            let first = bytes.first().copied().map_or('\0', char::from);
+            invalid(&format!(
+                "invalid character '{first}' looking for beginning of value"
+            ))
+        })?;
+        if wire.v != "meta.k8s.io/v1" {
+            let why = format!(
+                "server does not recognize this encoded version {:?}",
+                wire.v
+            );
+            return Err(invalid(&why));
+        }
+        let revision = match wire.rv {
+            0 => {
+                return Err(invalid(
+                    "incorrect encoded start resourceVersion (version meta.k8s.io/v1)",
+                ));
+            }
+            rv => u64::try_from(rv).ok(),
+        };
+        let start = wire.start.trim_start_matches('/');
+        let clean = start
+            .split('/')
+            .all(|part| !matches!(part, "" | "." | ".."));
+        if start.is_empty() {
+            return Err(invalid("encoded start key empty (version meta.k8s.io/v1)"));
+        }
+        if !clean {
+            return Err(invalid(&format!("{:?}", wire.start)));
+        }
+        Ok(Self {
+            revision,
+            start: start.to_owned(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_are_upstreams_bytes() {
+        let text = "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6NzI1LCJzdGFydCI6Ii9nYW1lL2xvYmJ5LTAwMDA1XHUwMDAwIn0";
+        let token = Token::after("game/lobby-00005", Some(725));
+        assert_eq!(token.encode(), text);
+        assert_eq!(Token::decode(text).unwrap(), token);
+        let latest = Token::after("a", None);
+        assert_eq!(Token::decode(&latest.encode()).unwrap(), latest);
+    }
+
+    #[test]
+    fn foreign_tokens_are_refused() {
+        let encode = |json: &str| URL_SAFE_NO_PAD.encode(json);
+        for token in [
+            "!".to_owned(),
+            "abc".to_owned(),
+            encode("{}"),
+            encode(r#"{"v":"v2","rv":5,"start":"/a"}"#),
+            encode(r#"{"v":"meta.k8s.io/v1","rv":0,"start":"/a"}"#),
+            encode(r#"{"v":"meta.k8s.io/v1","rv":5,"start":""}"#),
+            encode(r#"{"v":"meta.k8s.io/v1","rv":5,"start":"/a/../b"}"#),
+        ] {
+            let status = Token::decode(&token).unwrap_err();
+            assert_eq!(status.code, 400);
+            assert!(
+                status.message.starts_with("invalid continue token: "),
+                "{}",
+                status.message
+            );
+        }
+    }
+}

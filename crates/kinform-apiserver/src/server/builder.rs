@@ -1,0 +1,185 @@
+//! How a server is made.
+//!
+//! ```text
+//! Server::builder().plain().history(200).start().await ──▶ Server
+//! ```
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::identity::{Identity, Tls};
+use super::{Error, Server, State, listen};
+use crate::api::{Api, Limits};
+use crate::fault::Faults;
+use crate::journal::Journal;
+use crate::resource::Registry;
+use crate::storage::{HistoryLimits, Store};
+
+/// A server before it starts.
+#[derive(Debug)]
+#[must_use = "a builder does nothing until it is started"]
+pub struct Builder {
+    listen: SocketAddr,
+    transport: Transport,
+    history: HistoryLimits,
+    limits: Limits,
+    state: Option<State>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Transport {
+    Plain,
+    Tls,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0),
+            transport: Transport::Tls,
+            history: HistoryLimits::default(),
+            limits: Limits::default(),
+            state: None,
+        }
+    }
+}
+
+impl Builder {
+    /// Listens there; a free port on loopback if not said.
+    pub fn listen(mut self, address: SocketAddr) -> Self {
+        self.listen = address;
+        self
+    }
+
+    /// HTTPS with a certificate made at start. This is the default.
+    pub fn tls(mut self) -> Self {
+        self.transport = Transport::Tls;
+        self
+    }
+
+    /// Plain HTTP, which is only served on loopback.
+    pub fn plain(mut self) -> Self {
+        self.transport = Transport::Plain;
+        self
+    }
+
+    /// Keeps that many events over all resources (100,000 if not said).
+    pub fn history(mut self, events: usize) -> Self {
+        self.history.events = events;
+        self
+    }
+
+    /// Keeps at most that many bytes of superseded versions (256 MiB if not said).
+    pub fn history_bytes(mut self, bytes: usize) -> Self {
+        self.history.bytes = bytes;
+        self
+    }
+
+    /// Tells watches that allow bookmarks their version that often (60 s if not said).
+    pub fn bookmark_period(mut self, period: Duration) -> Self {
+        self.limits.bookmark_period = Some(period);
+        self
+    }
+
+    /// No periodic bookmarks, as for resources without a watch cache.
+    pub fn without_bookmarks(mut self) -> Self {
+        self.limits.bookmark_period = None;
+        self
+    }
+
+    /// Cuts live watches that are more than that many events behind (10,000 if not said).
+    pub fn watch_backlog(mut self, events: usize) -> Self {
+        self.limits.watch_backlog = events.max(1);
+        self
+    }
+
+    /// Goes on with what another server left, its token and its certificate. The limits of the history
+    /// are then those of that server.
+    pub fn state(mut self, state: State) -> Self {
+        self.state = Some(state);
+        self
+    }
+
+    /// A server without sockets, reached by [`Server::service`].
+    pub fn in_process(self) -> Server {
+        let identity = self
+            .state
+            .as_ref()
+            .map_or_else(|| Identity::new(None), |state| state.identity.clone());
+        self.assemble(identity, None)
+    }
+
+    /// Listens and serves, until the server is stopped or dropped.
+    ///
+    /// # Errors
+    /// The address is taken, plain HTTP was asked for outside of loopback, or no certificate could be
+    /// made.
+    ///
+    /// # Cancel safety
+    /// Nothing is left when dropped.
+    pub async fn start(self) -> Result<Server, Error> {
+        if self.transport == Transport::Plain && !self.listen.ip().is_loopback() {
+            return Err(Error::plain_outside_of_loopback(self.listen));
+        }
+        let kept = self.state.as_ref().map(|state| state.identity.clone());
+        let identity = match (self.transport, kept) {
+            (Transport::Tls, Some(identity)) if identity.tls.is_some() => identity,
+            (Transport::Tls, kept) => {
+                let tls = Some(Tls::generate(self.listen.ip())?);
+                kept.map_or_else(
+                    || Identity::new(tls.clone()),
+                    |kept| Identity {
+                        tls: tls.clone(),
+                        ..kept
+                    },
+                )
+            }
+            (Transport::Plain, Some(kept)) => Identity { tls: None, ..kept },
+            (Transport::Plain, None) => Identity::new(None),
+        };
+        let listener = TcpListener::bind(self.listen)
+            .await
+            .map_err(|error| Error::listen(self.listen, error))?;
+        let address = listener
+            .local_addr()
+            .map_err(|error| Error::listen(self.listen, error))?;
+        let server = self.assemble(identity, Some(address));
+        server.tasks.spawn(listen::accept(
+            listener,
+            server.api.clone(),
+            server.identity.clone(),
+            server.tasks.clone(),
+        ));
+        Ok(server)
+    }
+
+    fn assemble(self, identity: Identity, address: Option<SocketAddr>) -> Server {
+        let (store, registry) = match self.state {
+            Some(state) => (state.store, state.registry),
+            None => {
+                let store = Arc::new(Store::new(self.history));
+                let registry = Arc::new(Registry::built_in(&store));
+                (store, registry)
+            }
+        };
+        let api = Api {
+            store,
+            registry,
+            faults: Faults::default(),
+            journal: Arc::new(Journal::default()),
+            limits: self.limits,
+            stopping: CancellationToken::new(),
+        };
+        Server {
+            api: Arc::new(api),
+            identity,
+            address,
+            tasks: TaskTracker::new(),
+        }
+    }
+}

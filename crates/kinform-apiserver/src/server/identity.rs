@@ -1,0 +1,154 @@
+//! Who the server is: its token, its certificate, and the kubeconfig that trusts both.
+//!
+//! ```text
+//! made at start ──▶ token, authority, certificate ──▶ TLS handshakes, kubeconfig (0600, whole at once)
+//! ```
+//!
+//! Everything is made anew for each server and kept over its restarts. Nothing of it is logged.
+
+use std::io::Write;
+use std::net::IpAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose,
+};
+use rustls::ServerConfig;
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+
+use super::Error;
+
+/// A server's credentials.
+#[derive(Clone)]
+pub(crate) struct Identity {
+    pub(crate) token: Arc<str>,
+    pub(crate) tls: Option<Tls>,
+}
+
+/// A certificate, and the authority that signed it.
+#[derive(Clone)]
+pub(crate) struct Tls {
+    pub(crate) authority_pem: Arc<str>,
+    pub(crate) config: Arc<ServerConfig>,
+}
+
+impl Identity {
+    pub(crate) fn new(tls: Option<Tls>) -> Self {
+        let bytes: [u8; 32] = rand::random();
+        let token: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        Self {
+            token: token.into(),
+            tls,
+        }
+    }
+
+    /// Whether a token is ours, in a time that does not depend on where it differs.
+    pub(crate) fn owns(&self, token: &str) -> bool {
+        let (ours, theirs) = (self.token.as_bytes(), token.as_bytes());
+        let differences = ours.iter().zip(theirs).fold(0, |sum, (a, b)| sum | (a ^ b));
+        ours.len() == theirs.len() && differences == 0
+    }
+
+    /// A kubeconfig with one context.
+    pub(crate) fn kubeconfig(&self, url: &str) -> String {
+        let authority = self.tls.as_ref().map_or_else(String::new, |tls| {
+            format!(
+                "    certificate-authority-data: {}\n",
+                STANDARD.encode(&*tls.authority_pem)
+            )
+        });
+        format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: kinform\n\
+             clusters:\n- name: kinform\n  cluster:\n    server: {url}\n{authority}\
+             users:\n- name: kinform\n  user:\n    token: {}\n\
+             contexts:\n- name: kinform\n  context:\n    cluster: kinform\n    user: kinform\n    \
+             namespace: default\n",
+            self.token
+        )
+    }
+}
+
+impl std::fmt::Debug for Identity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Identity")
+            .field("tls", &self.tls.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Tls {
+    /// A new authority, and a certificate for loopback, `localhost` and the address listened on.
+    pub(crate) fn generate(address: IpAddr) -> Result<Self, Error> {
+        let authority_key = KeyPair::generate().map_err(Error::certificate)?;
+        let mut authority = CertificateParams::default();
+        authority
+            .distinguished_name
+            .push(DnType::CommonName, "kinform-ca");
+        authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        let signed = authority
+            .self_signed(&authority_key)
+            .map_err(Error::certificate)?;
+        let issuer = Issuer::new(authority, authority_key);
+
+        let key = KeyPair::generate().map_err(Error::certificate)?;
+        let mut names: Vec<String> = [
+            "localhost",
+            "kubernetes",
+            "kubernetes.default.svc",
+            "127.0.0.1",
+            "::1",
+        ]
+        .map(str::to_owned)
+        .into();
+        if !address.is_loopback() && !address.is_unspecified() {
+            names.push(address.to_string());
+        }
+        let mut leaf = CertificateParams::new(names).map_err(Error::certificate)?;
+        leaf.distinguished_name
+            .push(DnType::CommonName, "kinform-apiserver");
+        leaf.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        leaf.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        leaf.use_authority_key_identifier_extension = true;
+        let certificate = leaf.signed_by(&key, &issuer).map_err(Error::certificate)?;
+
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let private = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        let mut config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(Error::tls)?
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.der().clone()], private)
+            .map_err(Error::tls)?;
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Self {
+            authority_pem: signed.pem().into(),
+            config: Arc::new(config),
+        })
+    }
+}
+
+/// Writes a file that only its owner reads, and that appears whole.
+pub(crate) fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.tmp", std::process::id()));
+    let temporary = path.with_file_name(name);
+    let _ = std::fs::remove_file(&temporary);
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let written = options.open(&temporary).and_then(|mut file| {
+        file.write_all(text.as_bytes())?;
+        file.sync_all()
+    });
+    let done = written.and_then(|()| std::fs::rename(&temporary, path));
+    if done.is_err() {
+        let _ = std::fs::remove_file(&temporary);
+    }
+    done
+}

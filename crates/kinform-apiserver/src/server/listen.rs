@@ -1,0 +1,165 @@
+//! Sockets: accepts connections, does TLS, and speaks HTTP/1.1.
+//!
+//! ```text
+//! accept ──▶ TLS ──▶ HTTP/1.1 ──request──▶ Api ──reply──▶ connection
+//! ```
+//!
+//! Each connection is a task of the server's tracker; stopping lets replies end, then cuts. Bounds:
+//! connections, the time for a handshake and for a request's head, the size of heads and bodies.
+//!
+//! Upstream: `apiserver:pkg/server/secure_serving.go`.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::FutureExt;
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, Request, Response};
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use kinform_api::Status;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_rustls::TlsAcceptor;
+use tokio_util::task::TaskTracker;
+
+use super::identity::Identity;
+use crate::api::{Api, User};
+use crate::http::body::Body;
+
+/// BOUND: connections at a time; more wait in the kernel's queue.
+const CONNECTIONS: usize = 4096;
+/// BOUND: bytes of a request's head.
+const HEAD: usize = 64 << 10;
+const HANDSHAKE: Duration = Duration::from_secs(10);
+const HEAD_TIME: Duration = Duration::from_secs(30);
+/// How long an idle connection is kept once the server stops.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
+
+/// Accepts connections until the server stops.
+pub(super) async fn accept(
+    listener: TcpListener,
+    api: Arc<Api>,
+    identity: Identity,
+    tasks: TaskTracker,
+) {
+    let slots = Arc::new(Semaphore::new(CONNECTIONS));
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            () = api.stopping.cancelled() => return,
+            accepted = listener.accept() => accepted,
+        };
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                // Out of descriptors, or a connection that broke before it was accepted.
+                tracing::debug!(%error, "accept failed");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        if api.faults.is_refusing() {
+            reset(&stream);
+            continue;
+        }
+        let Ok(slot) = slots.clone().acquire_owned().await else {
+            return;
+        };
+        let (api, identity) = (api.clone(), identity.clone());
+        tasks.spawn(async move {
+            connection(stream, api, identity).await;
+            drop(slot);
+        });
+    }
+}
+
+/// Lets the peer see a reset instead of an orderly end.
+fn reset(stream: &TcpStream) {
+    let _ = stream.set_zero_linger();
+}
+
+async fn connection(stream: TcpStream, api: Arc<Api>, identity: Identity) {
+    let _ = stream.set_nodelay(true);
+    let Some(tls) = &identity.tls else {
+        return serve(stream, api, &identity).await;
+    };
+    let acceptor = TlsAcceptor::from(tls.config.clone());
+    match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
+        Ok(Ok(stream)) => serve(stream, api, &identity).await,
+        Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
+        Err(_) => tracing::debug!("TLS handshake took too long"),
+    }
+}
+
+async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, api: Arc<Api>, identity: &Identity) {
+    let stopping = api.stopping.clone();
+    let service = service_fn(|request| answer(&api, identity, request).map(Ok::<_, Infallible>));
+    let mut http = hyper::server::conn::http1::Builder::new();
+    http.timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIME)
+        .max_buf_size(HEAD);
+    let connection = http.serve_connection(TokioIo::new(stream), service);
+    let mut connection = std::pin::pin!(connection);
+    let done = tokio::select! {
+        biased;
+        () = stopping.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+        done = connection.as_mut() => done,
+    };
+    if let Err(error) = done {
+        // Clients leave watches without a word; that is how they end them.
+        tracing::trace!(%error, "connection ended");
+    }
+}
+
+async fn answer(api: &Arc<Api>, identity: &Identity, request: Request<Incoming>) -> Response<Body> {
+    let (head, body) = request.into_parts();
+    let user = user(identity, &head.headers);
+    let limit = api.limits.body;
+    let body = async move {
+        match Limited::new(body, limit).collect().await {
+            Ok(body) => Ok(body.to_bytes()),
+            Err(error) if error.is::<http_body_util::LengthLimitError>() => {
+                Err(Status::request_entity_too_large(limit))
+            }
+            Err(error) => Err(Status::bad_request(format!(
+                "cannot read the body: {error}"
+            ))),
+        }
+    };
+    api.answer(head, body.boxed(), user).await
+}
+
+fn user(identity: &Identity, headers: &HeaderMap) -> User {
+    let Some(credential) = headers.get(AUTHORIZATION) else {
+        return User::Anonymous;
+    };
+    let token = credential.to_str().unwrap_or_default().split_once(' ');
+    match token {
+        Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => {
+            if identity.owns(token.trim()) {
+                User::Admin
+            } else {
+                User::Unknown
+            }
+        }
+        _ => User::Anonymous,
+    }
+}
+
+/// A body that is there already.
+pub(super) fn ready(body: Bytes, limit: usize) -> Result<Bytes, Status> {
+    if body.len() > limit {
+        Err(Status::request_entity_too_large(limit))
+    } else {
+        Ok(body)
+    }
+}

@@ -1,0 +1,244 @@
+//! The handle on a running server: where it is, what it holds, and how to hurt it.
+//!
+//! ```text
+//! Builder ──start──▶ Server { url, token, kubeconfig, service, faults, journal } ──stop──▶ State ──▶ Builder
+//! ```
+//!
+//! The server lives as long as its handle: dropping it ends every watch and closes the port. Stopping
+//! waits for that, and gives back what was stored, for the next server.
+
+mod builder;
+mod error;
+mod identity;
+mod listen;
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::FutureExt;
+use http::{Request, Response};
+use tokio_util::task::TaskTracker;
+
+use crate::api::{Api, User};
+use crate::fault::Faults;
+use crate::http::body::Body;
+use crate::journal::Journal;
+use crate::resource::Registry;
+use crate::storage::{HistoryLimits, Store, Stored};
+pub use builder::Builder;
+pub use error::Error;
+use identity::Identity;
+
+/// How long open replies may take to end when the server stops.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// A running server.
+#[derive(Debug)]
+pub struct Server {
+    api: Arc<Api>,
+    identity: Identity,
+    address: Option<SocketAddr>,
+    tasks: TaskTracker,
+}
+
+/// What a server leaves behind: objects, history, definitions and credentials.
+#[derive(Debug)]
+pub struct State {
+    store: Arc<Store>,
+    registry: Arc<Registry>,
+    identity: Identity,
+}
+
+impl State {
+    /// Forgets the history, as a restart of a real server does: older versions are too old to watch.
+    #[must_use]
+    pub fn without_history(self) -> Self {
+        self.store.compact(u64::MAX);
+        self
+    }
+
+    /// Forgets every object and starts the versions over, as a lost disk does. Credentials stay.
+    #[must_use]
+    pub fn without_objects(self) -> Self {
+        let store = Arc::new(Store::new(HistoryLimits::default()));
+        let registry = Arc::new(Registry::built_in(&store));
+        Self {
+            store,
+            registry,
+            identity: self.identity,
+        }
+    }
+}
+
+impl Server {
+    /// Begins a server: HTTPS on a free port of loopback, unless told otherwise.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// Where it listens; none in process.
+    #[must_use]
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.address
+    }
+
+    /// Its URL.
+    #[must_use]
+    pub fn url(&self) -> String {
+        let scheme = if self.identity.tls.is_some() {
+            "https"
+        } else {
+            "http"
+        };
+        self.address.map_or_else(
+            || "http://in-process.invalid".to_owned(),
+            |address| format!("{scheme}://{address}"),
+        )
+    }
+
+    /// The bearer token that it takes.
+    #[must_use]
+    pub fn token(&self) -> &str {
+        &self.identity.token
+    }
+
+    /// The certificate of the authority that signed its own, as PEM; none for plain HTTP.
+    #[must_use]
+    pub fn authority(&self) -> Option<&str> {
+        self.identity.tls.as_ref().map(|tls| &*tls.authority_pem)
+    }
+
+    /// A kubeconfig with its address, authority and token.
+    #[must_use]
+    pub fn kubeconfig(&self) -> String {
+        self.identity.kubeconfig(&self.url())
+    }
+
+    /// Writes the kubeconfig: mode 0600, whole at once.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write_kubeconfig(&self, path: &Path) -> std::io::Result<()> {
+        identity::write_private(path, &self.kubeconfig())
+    }
+
+    /// The way in without sockets, as its administrator.
+    #[must_use]
+    pub fn service(&self) -> Service {
+        Service {
+            api: self.api.clone(),
+        }
+    }
+
+    /// The faults to inject.
+    #[must_use]
+    pub fn faults(&self) -> &Faults {
+        &self.api.faults
+    }
+
+    /// What was asked.
+    #[must_use]
+    pub fn journal(&self) -> &Journal {
+        &self.api.journal
+    }
+
+    /// The storage: the truth to compare caches with.
+    #[must_use]
+    pub fn store(&self) -> &Arc<Store> {
+        &self.api.store
+    }
+
+    /// The resources that it serves.
+    #[must_use]
+    pub fn registry(&self) -> &Arc<Registry> {
+        &self.api.registry
+    }
+
+    /// All objects of a shelf (`pods`, `deployments.apps`), in the order of their keys.
+    #[must_use]
+    pub fn objects(&self, shelf: &str) -> Vec<Arc<Stored>> {
+        let shelf = self.api.store.shelf(shelf);
+        self.api
+            .store
+            .view(shelf)
+            .snapshot
+            .iter()
+            .cloned()
+            .collect()
+    }
+
+    /// Forgets the history up to a revision; returns the lowest version that can still be resumed.
+    pub fn compact(&self, revision: u64) -> u64 {
+        self.api.store.compact(revision)
+    }
+
+    /// Forgets all history: every version but the current one is too old. Open watches go on.
+    pub fn expire_history(&self) -> u64 {
+        self.api.store.compact(u64::MAX)
+    }
+
+    /// Ends every open watch cleanly, without a word, as upstream's servers often do.
+    pub fn cut_watches(&self) {
+        self.api.store.end_all_watches();
+    }
+
+    /// From now on, reads that may be stale and watches see the state of this moment only.
+    pub fn lag(&self) {
+        self.api.faults.set_replica(Some(self.api.store.revision()));
+    }
+
+    /// The lagging replica reaches the present.
+    pub fn catch_up(&self) {
+        self.api.faults.set_replica(None);
+        self.api.store.wake_all();
+    }
+
+    /// Ends every watch, lets other replies finish for up to 2 s, and closes the port.
+    ///
+    /// # Cancel safety
+    /// The server stops all the same; its state is lost.
+    pub async fn stop(self) -> State {
+        self.api.stopping.cancel();
+        self.tasks.close();
+        if tokio::time::timeout(GRACE, self.tasks.wait())
+            .await
+            .is_err()
+        {
+            tracing::debug!("connections were left open by their clients");
+        }
+        State {
+            store: self.api.store.clone(),
+            registry: self.api.registry.clone(),
+            identity: self.identity.clone(),
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.api.stopping.cancel();
+    }
+}
+
+/// The server as a function, for callers in the same process. Clones are the same server.
+#[derive(Clone, Debug)]
+pub struct Service {
+    api: Arc<Api>,
+}
+
+impl Service {
+    /// Answers a request; the body of the reply is made while it is read.
+    ///
+    /// # Cancel safety
+    /// A write that was not answered may have been done, as over a network.
+    pub async fn call(&self, request: Request<Bytes>) -> Response<Body> {
+        let (head, body) = request.into_parts();
+        let body = listen::ready(body, self.api.limits.body);
+        self.api
+            .answer(head, std::future::ready(body).boxed(), User::Admin)
+            .await
+    }
+}

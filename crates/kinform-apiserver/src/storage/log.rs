@@ -1,0 +1,160 @@
+//! The log: what changed, in the order of revisions, as much of it as the bounds allow.
+//!
+//! ```text
+//! commit ──push──▶ Log of the shelf (events)      ──poll(after)──▶ watches, undoing
+//!             └──▶ Order of the store (which shelf) ──over a limit──▶ evict the oldest
+//! ```
+//!
+//! Each shelf has its own events, so that a watch never walks another resource's; the order over all
+//! shelves only says whose oldest event goes next. An event's previous version is what nobody but the
+//! log (and old snapshots) holds, so that is what the byte bound counts.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::{EndWatches, HistoryLimits, Shelf, Stored};
+
+/// A change of one object. Without a previous version it is a creation, without a current one a removal.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// The revision that the change made.
+    pub revision: u64,
+    /// What was stored before.
+    pub previous: Option<Arc<Stored>>,
+    /// What is stored since.
+    pub current: Option<Arc<Stored>>,
+}
+
+/// What a watch finds when it looks.
+#[derive(Debug)]
+pub(crate) struct Polled {
+    pub(crate) events: Vec<Event>,
+    /// Everything up to here is in `events` or was before.
+    pub(crate) upto: u64,
+    /// Events of the shelf that are still to come after these.
+    pub(crate) remaining: usize,
+    /// Events after the cursor were evicted: the watch fell behind.
+    pub(crate) lost: bool,
+    pub(crate) ends: Ends,
+}
+
+/// How often watches were told to end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ends {
+    pub(crate) at_once: u64,
+    pub(crate) after_events: u64,
+}
+
+/// The events of one shelf.
+#[derive(Debug, Default)]
+pub(super) struct Log {
+    // INVARIANT: revisions ascend.
+    events: VecDeque<Event>,
+    evicted: u64,
+    ends: Ends,
+}
+
+impl Log {
+    pub(super) fn push(&mut self, event: Event) {
+        debug_assert!(
+            self.events
+                .back()
+                .is_none_or(|last| last.revision < event.revision)
+        );
+        self.events.push_back(event);
+    }
+
+    pub(super) fn evict(&mut self, revision: u64) {
+        while self
+            .events
+            .front()
+            .is_some_and(|event| event.revision <= revision)
+        {
+            self.events.pop_front();
+        }
+        self.evicted = revision;
+    }
+
+    pub(super) fn after(&self, revision: u64) -> Vec<Event> {
+        let from = self
+            .events
+            .partition_point(|event| event.revision <= revision);
+        self.events.range(from..).cloned().collect()
+    }
+
+    pub(super) fn poll(&self, after: u64, ceiling: u64, most: usize) -> Polled {
+        let from = self.events.partition_point(|event| event.revision <= after);
+        let to = self
+            .events
+            .partition_point(|event| event.revision <= ceiling)
+            .max(from);
+        let taken = to.min(from.saturating_add(most));
+        let events: Vec<_> = self.events.range(from..taken).cloned().collect();
+        let last = events.last().map_or(after, |event| event.revision);
+        Polled {
+            upto: if taken == to {
+                ceiling.max(after)
+            } else {
+                last
+            },
+            remaining: to - taken,
+            lost: self.evicted > after,
+            ends: self.ends,
+            events,
+        }
+    }
+
+    pub(super) fn ends(&self) -> Ends {
+        self.ends
+    }
+
+    pub(super) fn end(&mut self, end: EndWatches) {
+        match end {
+            EndWatches::AtOnce => self.ends.at_once += 1,
+            EndWatches::AfterEvents => self.ends.after_events += 1,
+        }
+    }
+}
+
+/// Whose event is the oldest.
+#[derive(Debug)]
+pub(super) struct Order {
+    slots: VecDeque<Slot>,
+    bytes: usize,
+    limits: HistoryLimits,
+}
+
+#[derive(Debug)]
+struct Slot {
+    revision: u64,
+    shelf: Shelf,
+    weight: usize,
+}
+
+impl Order {
+    pub(super) fn new(limits: HistoryLimits) -> Self {
+        Self {
+            slots: VecDeque::new(),
+            bytes: 0,
+            limits,
+        }
+    }
+
+    pub(super) fn push(&mut self, revision: u64, shelf: Shelf, weight: usize) {
+        self.slots.push_back(Slot {
+            revision,
+            shelf,
+            weight,
+        });
+        self.bytes += weight;
+    }
+
+    pub(super) fn pop_over_limit(&mut self) -> Option<(u64, Shelf)> {
+        if self.slots.len() <= self.limits.events && self.bytes <= self.limits.bytes {
+            return None;
+        }
+        let slot = self.slots.pop_front()?;
+        self.bytes -= slot.weight;
+        Some((slot.revision, slot.shelf))
+    }
+}

@@ -1,0 +1,190 @@
+//! Finds where a few values stand in encoded JSON, without decoding the rest.
+//!
+//! ```text
+//! encoded object ──▶ walk members ──▶ descend into wanted paths, skip the others ──▶ spans
+//! ```
+//!
+//! The bytes come from our own encoder, so they are well formed; still nothing here panics or
+//! recurses on bytes that are not: a walk that meets something unexpected ends early and what was
+//! not found stays absent. Skipping keeps a depth counter instead of a stack.
+//!
+//! Complexity: one pass, linear in the object's length; a value outside of the wanted paths costs
+//! one look at each of its bytes.
+
+use std::ops::Range;
+
+/// Where a value stands in an object's bytes; empty when the object has no such value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Span {
+    start: u32,
+    end: u32,
+}
+
+impl Span {
+    pub(crate) fn new(range: Range<usize>) -> Self {
+        // BOUND: objects are far below 4 GiB (requests end at 3 MiB).
+        Self {
+            start: u32::try_from(range.start).unwrap_or(u32::MAX),
+            end: u32::try_from(range.end).unwrap_or(u32::MAX),
+        }
+    }
+
+    pub(crate) fn range(self) -> Range<usize> {
+        self.start as usize..self.end as usize
+    }
+
+    pub(crate) fn is_absent(self) -> bool {
+        self.start == self.end
+    }
+
+    /// The text at this place; empty when absent.
+    pub(crate) fn of(self, bytes: &[u8]) -> &[u8] {
+        bytes.get(self.range()).unwrap_or_default()
+    }
+
+    /// The same value after `by` bytes were put in at `at`.
+    pub(crate) fn shifted(self, at: usize, by: usize) -> Self {
+        if self.is_absent() || (self.start as usize) <= at {
+            return self;
+        }
+        let range = self.range();
+        Self::new(range.start + by..range.end + by)
+    }
+}
+
+/// Calls `visit(name, value)` for each member of the object that starts at `at`, in order. Names are
+/// given as written between their quotes; values with everything that belongs to them.
+pub(crate) fn members(bytes: &[u8], at: usize, mut visit: impl FnMut(&[u8], Range<usize>)) {
+    let mut at = skip_space(bytes, at);
+    if bytes.get(at) != Some(&b'{') {
+        return;
+    }
+    at = skip_space(bytes, at + 1);
+    while bytes.get(at) == Some(&b'"') {
+        let name_end = end_of_string(bytes, at);
+        let Some(name) = bytes.get(at + 1..name_end.saturating_sub(1)) else {
+            return;
+        };
+        at = skip_space(bytes, name_end);
+        if bytes.get(at) != Some(&b':') {
+            return;
+        }
+        at = skip_space(bytes, at + 1);
+        let end = end_of_value(bytes, at);
+        visit(name, at..end);
+        at = skip_space(bytes, end);
+        if bytes.get(at) != Some(&b',') {
+            return;
+        }
+        at = skip_space(bytes, at + 1);
+    }
+}
+
+/// The text of a scalar without its quotes. Escapes stay as they are written.
+pub(crate) fn unquoted(bytes: &[u8], value: Range<usize>) -> Range<usize> {
+    if bytes.get(value.start) == Some(&b'"') && value.len() >= 2 {
+        value.start + 1..value.end - 1
+    } else {
+        value
+    }
+}
+
+fn skip_space(bytes: &[u8], mut at: usize) -> usize {
+    while matches!(bytes.get(at), Some(b' ' | b'\n' | b'\r' | b'\t')) {
+        at += 1;
+    }
+    at
+}
+
+/// One past the closing quote of the string whose opening quote is at `at`.
+fn end_of_string(bytes: &[u8], at: usize) -> usize {
+    let mut at = at + 1;
+    while let Some(byte) = bytes.get(at) {
+        match byte {
+            b'"' => return at + 1,
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
+    }
+    bytes.len()
+}
+
+fn end_of_value(bytes: &[u8], at: usize) -> usize {
+    match bytes.get(at) {
+        Some(b'"') => end_of_string(bytes, at),
+        Some(b'{' | b'[') => end_of_nested(bytes, at),
+        _ => end_of_word(bytes, at),
+    }
+}
+
+fn end_of_word(bytes: &[u8], mut at: usize) -> usize {
+    while let Some(byte) = bytes.get(at) {
+        if matches!(byte, b',' | b'}' | b']' | b' ' | b'\n' | b'\r' | b'\t') {
+            break;
+        }
+        at += 1;
+    }
+    at
+}
+
+fn end_of_nested(bytes: &[u8], mut at: usize) -> usize {
+    let mut depth = 0usize;
+    while let Some(byte) = bytes.get(at) {
+        match byte {
+            b'"' => {
+                at = end_of_string(bytes, at);
+                continue;
+            }
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => {
+                depth = depth.saturating_sub(1);
+                if depth == 0 {
+                    return at + 1;
+                }
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    bytes.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn walk(json: &str) -> Vec<(String, String)> {
+        let mut found = Vec::new();
+        members(json.as_bytes(), 0, |name, value| {
+            found.push((
+                String::from_utf8_lossy(name).into_owned(),
+                json[value].to_owned(),
+            ));
+        });
+        found
+    }
+
+    #[test]
+    fn members_are_found_with_everything_that_belongs_to_them() {
+        let got = walk(r#"{"a":{"x":["}\"",{}]},"b" : "q\\" , "c":12,"d":null}"#);
+        let want = [
+            ("a", r#"{"x":["}\"",{}]}"#),
+            ("b", r#""q\\""#),
+            ("c", "12"),
+            ("d", "null"),
+        ];
+        assert_eq!(
+            got,
+            want.map(|(name, value)| (name.to_owned(), value.to_owned()))
+        );
+    }
+
+    #[test]
+    fn broken_bytes_end_the_walk() {
+        for json in [
+            "", "{", "{\"", "{\"a", "{\"a\"", "{\"a\":", "{\"a\":{", "[1]", "{\"a\\", "nul",
+        ] {
+            walk(json);
+        }
+    }
+}

@@ -1,0 +1,339 @@
+//! One version of an object as the server keeps it: its bytes, encoded once, and a small head.
+//!
+//! ```text
+//! value ──Draft::new──▶ bytes without a version ──commit(revision)──▶ Stored, shared by the
+//!                                                                    snapshot, the log and every reply
+//! ```
+//!
+//! The bytes hold neither `apiVersion` nor `kind`: replies put them in front, so that one storage
+//! serves every version of a kind, and list items of built-in kinds lack them as upstream's do.
+//! The version goes into a gap that the draft left open: encoding happens outside of the store's lock.
+//! Deletions re-use the last bytes with another version in the gap, as upstream does.
+//!
+//! Upstream: apiserver:pkg/storage/etcd3/store.go, apiserver:pkg/storage/cacher/caching_object.go.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use super::scan::{self, Span};
+
+/// A field that `fieldSelector` knows: its name, and the members to walk to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SelectableField {
+    name: Box<str>,
+    segments: Box<[Box<str>]>,
+}
+
+impl SelectableField {
+    /// The field `name`, found at the path of the same spelling (`spec.nodeName`).
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        Self::at(name, name)
+    }
+
+    /// The field `name`, found at `path`, whose members are joined by dots.
+    #[must_use]
+    pub fn at(name: &str, path: &str) -> Self {
+        Self {
+            name: name.into(),
+            segments: path.split('.').map(Box::from).collect(),
+        }
+    }
+
+    /// The name that selectors use.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// A version of an object in the store.
+pub struct Stored {
+    key: Box<str>,
+    revision: u64,
+    bytes: Bytes,
+    version: Span,
+    metadata: Span,
+    uid: Span,
+    labels: Span,
+    fields: Box<[Span]>,
+}
+
+impl Stored {
+    /// `namespace/name`, or `name` for what has no namespace.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// The namespace, absent for what has none.
+    #[must_use]
+    pub fn namespace(&self) -> Option<&str> {
+        self.key.split_once('/').map(|(namespace, _)| namespace)
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.key
+            .split_once('/')
+            .map_or(&*self.key, |(_, name)| name)
+    }
+
+    /// The revision that wrote this version.
+    #[must_use]
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// The uid, empty if the object was stored without one.
+    #[must_use]
+    pub fn uid(&self) -> &str {
+        std::str::from_utf8(self.uid.of(&self.bytes)).unwrap_or_default()
+    }
+
+    /// The encoded object, without `apiVersion` and `kind`.
+    #[must_use]
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// The object decoded, without `apiVersion` and `kind`.
+    #[must_use]
+    pub fn value(&self) -> Value {
+        serde_json::from_slice(&self.bytes).unwrap_or_default()
+    }
+
+    /// The bytes before and after the version, to say the same object under another version.
+    pub(crate) fn around_version(&self) -> (&[u8], &[u8]) {
+        let range = self.version.range();
+        (&self.bytes[..range.start], &self.bytes[range.end..])
+    }
+
+    /// The encoded `metadata`, and the version's place in it.
+    pub(crate) fn metadata(&self) -> (&[u8], Range<usize>) {
+        let (outer, version) = (self.metadata.range(), self.version.range());
+        (
+            self.metadata.of(&self.bytes),
+            version.start - outer.start..version.end - outer.start,
+        )
+    }
+
+    /// Looks the value of a label up.
+    pub(crate) fn label(&self, wanted: &str) -> Option<&str> {
+        let mut found = None;
+        if self.labels.is_absent() {
+            return None;
+        }
+        scan::members(&self.bytes, self.labels.range().start, |name, value| {
+            if name == wanted.as_bytes() {
+                found = Some(Span::new(scan::unquoted(&self.bytes, value)));
+            }
+        });
+        // Letters of labels need no escapes: what is between the quotes is the value.
+        found.and_then(|span| std::str::from_utf8(span.of(&self.bytes)).ok())
+    }
+
+    /// The value of the selectable field with this position in its resource's table; `""` when absent.
+    pub(crate) fn field(&self, position: usize) -> &str {
+        let span = self.fields.get(position).copied().unwrap_or_default();
+        std::str::from_utf8(span.of(&self.bytes)).unwrap_or_default()
+    }
+
+    fn same_but_for_version(&self, draft: &Draft) -> bool {
+        let (before, after) = self.around_version();
+        let gap = draft.version.range().start;
+        before == &draft.bytes[..gap] && after == &draft.bytes[gap..]
+    }
+}
+
+impl std::fmt::Debug for Stored {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Stored")
+            .field("key", &self.key)
+            .field("revision", &self.revision)
+            .finish()
+    }
+}
+
+/// An object that is ready to be stored but for its version.
+pub struct Draft {
+    key: Box<str>,
+    bytes: Vec<u8>,
+    // INVARIANT: empty and inside of `metadata`: the gap that the revision fills.
+    version: Span,
+    metadata: Span,
+    uid: Span,
+    labels: Span,
+    fields: Box<[Span]>,
+}
+
+impl Draft {
+    /// Encodes a value. `apiVersion`, `kind` and any `metadata.resourceVersion` are left out.
+    ///
+    /// Returns nothing if the value has no `metadata.name`.
+    #[must_use]
+    pub fn new(fields: &[SelectableField], mut value: Value) -> Option<Self> {
+        let object = value.as_object_mut()?;
+        object.remove("apiVersion");
+        object.remove("kind");
+        let metadata = object.get_mut("metadata")?.as_object_mut()?;
+        metadata.insert("resourceVersion".to_owned(), Value::String(String::new()));
+        let name = metadata
+            .get("name")
+            .and_then(Value::as_str)
+            .filter(|name| !name.is_empty())?;
+        let key = match metadata.get("namespace").and_then(Value::as_str) {
+            Some(namespace) if !namespace.is_empty() => format!("{namespace}/{name}"),
+            _ => name.to_owned(),
+        };
+        let mut bytes = serde_json::to_vec(&value).ok()?;
+        bytes.shrink_to_fit();
+        Self::from_encoded(fields, key.into(), bytes)
+    }
+
+    /// Takes bytes that are encoded already, with an empty `metadata.resourceVersion` and without
+    /// `apiVersion` and `kind`.
+    ///
+    /// Returns nothing if the gap for the version is not there.
+    pub(crate) fn from_encoded(
+        fields: &[SelectableField],
+        key: Box<str>,
+        bytes: Vec<u8>,
+    ) -> Option<Self> {
+        let mut found = Found::default();
+        let mut values = vec![Span::default(); fields.len()].into_boxed_slice();
+        scan::members(&bytes, 0, |name, value| {
+            if name == b"metadata" {
+                found.metadata = Span::new(value.clone());
+                found.read_metadata(&bytes, value.start);
+            }
+            find_fields(&bytes, (name, value), fields, (0, u64::MAX), &mut values);
+        });
+        let gap = found.gap?;
+        Some(Self {
+            key,
+            version: Span::new(gap..gap),
+            metadata: found.metadata,
+            uid: found.uid,
+            labels: found.labels,
+            fields: values,
+            bytes,
+        })
+    }
+
+    /// The key under which it will be stored.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// Whether storing it over `current` would change nothing.
+    pub(crate) fn repeats(&self, current: &Stored) -> bool {
+        current.same_but_for_version(self)
+    }
+
+    /// Fills the gap.
+    pub(crate) fn seal(self, revision: u64) -> Stored {
+        let gap = self.version.range().start;
+        let mut digits = [0; 20];
+        let digits = decimal(revision, &mut digits);
+        let mut bytes = Vec::with_capacity(self.bytes.len() + digits.len());
+        bytes.extend_from_slice(&self.bytes[..gap]);
+        bytes.extend_from_slice(digits);
+        bytes.extend_from_slice(&self.bytes[gap..]);
+        let by = digits.len();
+        let mut fields = self.fields;
+        for span in &mut fields {
+            *span = span.shifted(gap, by);
+        }
+        let metadata = self.metadata.range();
+        Stored {
+            key: self.key,
+            revision,
+            bytes: Bytes::from(bytes),
+            version: Span::new(gap..gap + by),
+            metadata: Span::new(metadata.start..metadata.end + by),
+            uid: self.uid.shifted(gap, by),
+            labels: self.labels.shifted(gap, by),
+            fields,
+        }
+    }
+}
+
+impl std::fmt::Debug for Draft {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Draft")
+            .field("key", &self.key)
+            .field("len", &self.bytes.len())
+            .finish()
+    }
+}
+
+#[derive(Default)]
+struct Found {
+    gap: Option<usize>,
+    metadata: Span,
+    uid: Span,
+    labels: Span,
+}
+
+impl Found {
+    fn read_metadata(&mut self, bytes: &[u8], at: usize) {
+        scan::members(bytes, at, |name, value| match name {
+            b"resourceVersion" if value.len() == 2 => self.gap = Some(value.start + 1),
+            b"uid" => self.uid = Span::new(scan::unquoted(bytes, value)),
+            b"labels" => self.labels = Span::new(value),
+            _ => {}
+        });
+    }
+}
+
+/// Notes the spans of those `active` fields that stand at or below this member, `depth` members deep.
+fn find_fields(
+    bytes: &[u8],
+    (name, value): (&[u8], Range<usize>),
+    fields: &[SelectableField],
+    (depth, active): (usize, u64),
+    values: &mut [Span],
+) {
+    let mut deeper = 0;
+    // BOUND: 64 selectable fields a resource; upstream's longest table has 11.
+    for (position, field) in fields.iter().enumerate().take(64) {
+        let bit = 1 << position;
+        if active & bit == 0
+            || field
+                .segments
+                .get(depth)
+                .is_none_or(|s| s.as_bytes() != name)
+        {
+            continue;
+        }
+        if depth + 1 < field.segments.len() {
+            deeper |= bit;
+        } else if &bytes[value.clone()] != b"null" {
+            values[position] = Span::new(scan::unquoted(bytes, value.clone()));
+        }
+    }
+    // BOUND: as deep as the longest path of the table.
+    if deeper != 0 {
+        scan::members(bytes, value.start, |inner, range| {
+            find_fields(bytes, (inner, range), fields, (depth + 1, deeper), values);
+        });
+    }
+}
+
+/// Writes a number as decimal digits.
+pub(crate) fn decimal(mut number: u64, buffer: &mut [u8; 20]) -> &[u8] {
+    let mut at = buffer.len();
+    loop {
+        at -= 1;
+        buffer[at] = b'0' + u8::try_from(number % 10).unwrap_or_default();
+        number /= 10;
+        if number == 0 {
+            return &buffer[at..];
+        }
+    }
+}
