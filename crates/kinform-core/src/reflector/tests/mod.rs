@@ -9,6 +9,7 @@
 
 mod endings;
 mod lists;
+mod props;
 mod watches;
 
 use std::fmt::Write as _;
