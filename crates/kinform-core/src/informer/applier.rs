@@ -9,7 +9,7 @@
 //! - `Added` of what is there is an update, `Updated` of what is not an add, `Deleted` of what is not
 //!   nothing. An event older than the stored version of the same uid is dropped and counted.
 //! - A uid that changed is a delete, then an add. A list has the last word: in it, older wins, too, and
-//!   a list below the stored version is reported as [`ApplyEvent::WentBack`].
+//!   a list below the stored version is reported as [`super::report::ApplyEvent::WentBack`].
 //! - An unreadable object is set apart. What is stored under its key stays; if a list has one without
 //!   a readable key, that list deletes nothing, and says so.
 //!
@@ -17,13 +17,14 @@
 //!
 //! Upstream counterpart: `client-go:tools/cache/controller.go` (`processDeltas`, `processReplacedAll`).
 
-use kinform_api::{ObjectKey, ResourceVersion};
+use kinform_api::ResourceVersion;
 
+use super::report::{ApplyCounts, ApplyEvent, Listed};
 use crate::delta::{Change, Delta, HandlerId, HeardIn, Quarantine};
 use crate::object::Object;
 use crate::store::diff::same_version;
 use crate::store::edit::{BuiltIndex, Edit, Seen};
-use crate::store::index::{IndexConflict, IndexFailure};
+use crate::store::index::IndexConflict;
 use crate::store::root::{IndexId, Root};
 
 // BOUND: unreadable objects remembered by key; all are reported and counted.
@@ -61,68 +62,6 @@ pub enum News {
     Changes(Vec<Change>),
     /// More than is kept, or the first list: everybody takes the difference of roots.
     ByDiff,
-}
-
-/// Something worth saying, for reports and metrics.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ApplyEvent {
-    /// A list was published.
-    Listed(Listed),
-    /// A list broke off and was dropped.
-    ListAborted,
-    /// The server went back: its list is older than what was stored.
-    WentBack {
-        /// The version that was stored.
-        from: String,
-        /// The version of the list.
-        to: String,
-    },
-    /// An object was set apart.
-    Quarantined(Quarantine),
-    /// An object that had been set apart is well again, or gone.
-    Healed(ObjectKey),
-    /// An object is stored, but not under this index.
-    Unindexed(IndexFailure),
-}
-
-/// What a list did.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Listed {
-    /// Its version.
-    pub version: String,
-    /// Objects that it named.
-    pub items: usize,
-    /// Of these, the ones that were stored already, at the same version.
-    pub unchanged: usize,
-    /// Stored objects that it did not name, and that are gone therefore.
-    pub deleted: usize,
-    /// Stored objects that it did not name, and that stay, since an item could not be read.
-    pub withheld: usize,
-    /// Items that could not be read.
-    pub quarantined: usize,
-}
-
-/// Counts since the start.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ApplyCounts {
-    /// Events of the watch that changed the store.
-    pub applied: u64,
-    /// Events dropped since the same version is stored.
-    pub duplicates: u64,
-    /// Events dropped since a newer version of the same object is stored.
-    pub stale: u64,
-    /// Deletes of what is not stored.
-    pub unknown_deletes: u64,
-    /// Bookmarks below the version that was reached already.
-    pub late_bookmarks: u64,
-    /// Objects set apart.
-    pub quarantined: u64,
-    /// Objects that an index leaves out.
-    pub unindexed: u64,
-    /// Lists published.
-    pub lists: u64,
-    /// Lists dropped.
-    pub aborted_lists: u64,
 }
 
 #[derive(Debug)]
@@ -233,11 +172,12 @@ impl Applier {
                 Some(list) => list.put(object, &mut self.counts, &mut batch.events),
                 None => self.put(object, batch),
             },
-            Delta::Replaced(object) => match &mut self.list {
-                Some(list) => list.put(object, &mut self.counts, &mut batch.events),
-                // A list that was given up goes on: void.
-                None => {}
-            },
+            // Outside of a list it belongs to one that was given up: void.
+            Delta::Replaced(object) => {
+                if let Some(list) = &mut self.list {
+                    list.put(object, &mut self.counts, &mut batch.events);
+                }
+            }
             Delta::Deleted(object) => self.delete(object, batch),
             Delta::ListBegin => self.begin(batch),
             Delta::ListEnd { version } => self.end(version, batch),

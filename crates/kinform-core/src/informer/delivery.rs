@@ -1,1 +1,287 @@
-//! x
+//! One handler's place in the stream.
+//!
+//! ```text
+//! waiting ──first list stored──▶ initial adds ──▶ synced ──▶ batches of the ring, one after another
+//!                                                   evicted: difference of roots ──▶ batches again
+//! ```
+//!
+//! A delivery remembers a position and the root that it was last told. That is all it takes: a late
+//! handler takes the difference from nothing, one that fell behind the difference from what it was
+//! told, a resync walks what it was told. `old` is always exactly what this handler heard last.
+//!
+//! What is handed out counts as heard when [`Delivery::next`] is called again: so a handler is synced
+//! only after it returned from its last initial add, or panicked in it.
+//!
+//! A resync hands out pieces in turn with fresh batches: neither starves the other, and each object is
+//! told as this handler knows it at that moment. It pins at most two roots: the one told and, while it
+//! catches up, the one it is led to.
+//!
+//! Upstream counterpart: `client-go:tools/cache/shared_informer.go` (`processorListener`),
+//! `client-go:tools/cache/synctrack`.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::ring::{Batch, Found};
+use super::writer::{Reader, ResyncMark};
+use crate::delta::{Change, HandlerId};
+use crate::store::diff::Diff;
+use crate::store::root::Root;
+
+// BOUND: changes handed out at once from a difference or a resync, but for the rest of a block.
+const PIECE: usize = 256;
+
+/// One handler's place in the stream; the handler's task owns it.
+#[derive(Debug)]
+pub struct Delivery {
+    reader: Reader,
+    id: HandlerId,
+    mark: Arc<ResyncMark>,
+    phase: Phase,
+    // INVARIANT: what the handler heard, when everything handed out was heard: all of `told`, and,
+    // while there is a difference, that part of it which was taken.
+    told: Root,
+    cursor: u64,
+    diff: Option<Diff>,
+    resync: Resync,
+    times_behind: u64,
+}
+
+/// What comes next for a handler.
+#[derive(Debug)]
+pub enum Next {
+    /// Changes to hear, in order.
+    Changes(Changes),
+    /// The handler has heard everything that was stored when it came. Once only.
+    Synced,
+    /// Nothing now: ask again when the writer published.
+    Idle,
+}
+
+/// Changes handed out together, borrowed from the ring where they come from it.
+#[derive(Debug)]
+pub struct Changes {
+    origin: Origin,
+    held: Held,
+}
+
+/// Where changes come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// What was stored when the handler came.
+    Initial,
+    /// As the server said it.
+    Live,
+    /// The difference from what was told, since the handler fell behind or a list changed much.
+    CaughtUp,
+    /// A resync.
+    Resync,
+}
+
+#[derive(Debug)]
+enum Held {
+    Ring(Arc<Batch>),
+    Own(Vec<Change>),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Waiting,
+    Initial,
+    Live,
+}
+
+#[derive(Debug, Default)]
+struct Resync {
+    // How many times due have been taken up.
+    times: u64,
+    // Where the walk goes on, if one runs.
+    walk: Option<usize>,
+    // Whether the walk has the next turn.
+    is_next: bool,
+}
+
+impl Delivery {
+    pub(super) fn new(reader: Reader, id: HandlerId, mark: Arc<ResyncMark>) -> Self {
+        let told = Root::empty(reader.root().seed());
+        Self {
+            reader,
+            id,
+            mark,
+            phase: Phase::Waiting,
+            told,
+            cursor: 0,
+            diff: None,
+            resync: Resync::default(),
+            times_behind: 0,
+        }
+    }
+
+    /// What the handler hears next. Asking says that everything handed out before was heard.
+    ///
+    /// # Order guarantees
+    /// For one key, that of the server. Over keys, too, but for what a difference tells.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "it goes on after nothing came"
+    )]
+    pub fn next(&mut self) -> Next {
+        if self.phase == Phase::Waiting {
+            let root = self.reader.root();
+            if !root.has_synced() {
+                return Next::Idle;
+            }
+            self.phase = Phase::Initial;
+            self.diff = Some(Diff::initial(root));
+        }
+        if let Some(changes) = self.next_difference() {
+            return Next::Changes(changes);
+        }
+        if self.phase == Phase::Initial {
+            self.phase = Phase::Live;
+            // A resync that was due before is answered by the initial adds.
+            self.resync.times = self.mark.times.load(Ordering::Acquire);
+            return Next::Synced;
+        }
+        self.next_live()
+    }
+
+    /// Which handler this is, for resync.
+    #[must_use]
+    pub fn id(&self) -> HandlerId {
+        self.id
+    }
+
+    /// Whether the handler has heard everything that was stored when it came.
+    #[must_use]
+    pub fn has_synced(&self) -> bool {
+        self.phase == Phase::Live
+    }
+
+    /// How often the handler fell behind the ring.
+    #[must_use]
+    pub fn times_behind(&self) -> u64 {
+        self.times_behind
+    }
+
+    /// How many batches wait for this handler.
+    #[must_use]
+    pub fn waiting(&self) -> u64 {
+        self.reader.ring().end().saturating_sub(self.cursor)
+    }
+
+    /// Bytes of old versions that this place keeps alive besides the newest root.
+    ///
+    /// # Complexity
+    /// O(what changed since): for a gauge that somebody reads, not for each batch.
+    #[must_use]
+    pub fn pinned_bytes(&self) -> usize {
+        let mut diff = Diff::between(self.told.clone(), self.reader.root());
+        let (mut piece, mut bytes) = (Vec::new(), 0);
+        while !diff.is_done() {
+            diff.take_into(&mut piece, PIECE);
+            bytes += piece
+                .drain(..)
+                .map(|change| change.heap_size())
+                .sum::<usize>();
+        }
+        bytes
+    }
+
+    fn next_live(&mut self) -> Next {
+        loop {
+            self.take_up_resync();
+            if std::mem::take(&mut self.resync.is_next)
+                && let Some(changes) = self.next_of_resync()
+            {
+                return Next::Changes(changes);
+            }
+            match self.reader.ring().at(self.cursor) {
+                Found::Batch(batch) => {
+                    self.cursor += 1;
+                    self.told = batch.root().clone();
+                    self.resync.is_next = true;
+                    return Next::Changes(Changes {
+                        origin: Origin::Live,
+                        held: Held::Ring(batch),
+                    });
+                }
+                Found::Evicted => {
+                    self.times_behind += 1;
+                    self.diff = Some(Diff::between(self.told.clone(), self.reader.root()));
+                    if let Some(changes) = self.next_difference() {
+                        return Next::Changes(changes);
+                    }
+                    // What changed was changed back: go on from the newest root.
+                }
+                Found::Nothing => return self.next_of_resync().map_or(Next::Idle, Next::Changes),
+            }
+        }
+    }
+
+    fn next_difference(&mut self) -> Option<Changes> {
+        let diff = self.diff.as_mut()?;
+        let mut piece = Vec::new();
+        diff.take_into(&mut piece, PIECE);
+        if !piece.is_empty() {
+            let origin = if self.phase == Phase::Initial {
+                Origin::Initial
+            } else {
+                Origin::CaughtUp
+            };
+            return Some(Changes {
+                origin,
+                held: Held::Own(piece),
+            });
+        }
+        debug_assert!(diff.is_done(), "a piece is empty only at the end");
+        self.told = diff.target().clone();
+        self.cursor = self.told.position();
+        self.resync.is_next = true;
+        self.diff = None;
+        None
+    }
+
+    fn take_up_resync(&mut self) {
+        let times = self.mark.times.load(Ordering::Acquire);
+        // Not before what was said before it.
+        if times != self.resync.times && self.cursor >= self.mark.position.load(Ordering::Acquire) {
+            self.resync.times = times;
+            self.resync.walk.get_or_insert(0);
+        }
+    }
+
+    fn next_of_resync(&mut self) -> Option<Changes> {
+        let from = self.resync.walk?;
+        let mut objects = Vec::new();
+        self.resync.walk = self.told.walk_into(from, &mut objects, PIECE);
+        if objects.is_empty() {
+            return None;
+        }
+        let piece = objects.into_iter().map(Change::Sync).collect();
+        Some(Changes {
+            origin: Origin::Resync,
+            held: Held::Own(piece),
+        })
+    }
+}
+
+impl Changes {
+    /// Where they come from.
+    #[must_use]
+    pub fn origin(&self) -> Origin {
+        self.origin
+    }
+}
+
+impl Deref for Changes {
+    type Target = [Change];
+
+    fn deref(&self) -> &[Change] {
+        match &self.held {
+            Held::Ring(batch) => batch.changes(),
+            Held::Own(changes) => changes,
+        }
+    }
+}

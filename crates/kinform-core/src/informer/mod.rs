@@ -7,6 +7,7 @@
 //! | file | what lives there |
 //! |---|---|
 //! | `applier` | [`applier::Applier`]: what a delta does to the store; lists, quarantine, versions |
+//! | `report` | [`report::ApplyEvent`], [`report::ApplyCounts`]: what is worth saying |
 //! | `ring` | [`ring::Ring`]: the newest batches of changes, bounded, each with the root after it |
 //! | `delivery` | [`delivery::Delivery`]: one handler's place; initial list, falling behind, resync |
 //! | `resync` | [`resync::ResyncSchedule`]: which handlers are due to hear everything again |
@@ -17,6 +18,7 @@
 
 pub mod applier;
 pub mod delivery;
+pub mod report;
 pub mod resync;
 pub mod ring;
 pub mod writer;

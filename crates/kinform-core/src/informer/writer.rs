@@ -1,1 +1,191 @@
-//! x
+//! An informer without its source: one writer, many readers, any number of deliveries.
+//!
+//! ```text
+//! deltas ──Writer::apply──▶ ring, then root, then end ──▶ Reader::root, Reader::deliver
+//! ```
+//!
+//! The order of publishing is the contract: a batch is in the ring and its root is in the cell before a
+//! cursor may hear of it, so whoever hears a change finds it, or something newer, in the store.
+//! The shell wakes its handlers after `apply` returns news; nothing here waits or wakes.
+//!
+//! Upstream counterpart: `client-go:tools/cache/shared_informer.go` (`sharedIndexInformer`,
+//! `sharedProcessor.distribute`).
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use arc_swap::ArcSwap;
+
+use super::applier::{Applied, Applier, News};
+use super::delivery::Delivery;
+use super::report::{ApplyCounts, ApplyEvent};
+use super::ring::{Ring, RingLimits, RingWriter};
+use crate::delta::{Delta, HandlerId};
+use crate::store::directory::Seed;
+use crate::store::edit::{BuiltIndex, Edit};
+use crate::store::index::{Index, IndexConflict};
+use crate::store::root::{IndexId, Root};
+use crate::store::shared::SharedRoot;
+
+/// The one who applies deltas and publishes.
+#[derive(Debug)]
+pub struct Writer {
+    applier: Applier,
+    ring: RingWriter,
+    hub: Arc<Hub>,
+}
+
+/// Reads what a [`Writer`] publishes; cheap to clone, usable from any thread.
+#[derive(Debug, Clone)]
+pub struct Reader {
+    pub(super) hub: Arc<Hub>,
+}
+
+/// What a batch came to, for those who wake and report.
+#[derive(Debug)]
+pub struct Published {
+    /// Whether handlers have something to hear.
+    pub is_news: bool,
+    /// What is worth saying.
+    pub events: Vec<ApplyEvent>,
+}
+
+#[derive(Debug)]
+pub(super) struct Hub {
+    pub(super) root: SharedRoot,
+    pub(super) ring: Arc<Ring>,
+    next_handler: AtomicU64,
+    marks: ArcSwap<BTreeMap<HandlerId, Weak<ResyncMark>>>,
+}
+
+/// How often a handler was due to hear everything again, and since which position.
+#[derive(Debug, Default)]
+pub(super) struct ResyncMark {
+    pub(super) times: AtomicU64,
+    pub(super) position: AtomicU64,
+}
+
+impl Writer {
+    /// An empty store with these indexes besides that of namespaces.
+    ///
+    /// # Errors
+    /// Two indexes have one name.
+    pub fn new(
+        indexes: impl IntoIterator<Item = Index>,
+        seed: Seed,
+        limits: RingLimits,
+    ) -> Result<Self, IndexConflict> {
+        let empty = Root::empty(seed);
+        let mut edit = Edit::new(&empty);
+        for index in indexes {
+            edit.install(BuiltIndex::build(empty.clone(), index))?;
+        }
+        let root = edit.commit(0);
+        let ring = RingWriter::new(limits);
+        let hub = Hub {
+            root: SharedRoot::new(root.clone()),
+            ring: Arc::clone(ring.ring()),
+            next_handler: AtomicU64::new(1),
+            marks: ArcSwap::default(),
+        };
+        Ok(Self {
+            applier: Applier::new(root, limits.changes),
+            ring,
+            hub: Arc::new(hub),
+        })
+    }
+
+    /// Applies a batch of deltas and publishes what came of it.
+    ///
+    /// # Complexity
+    /// A few microseconds a change; the number of handlers does not matter.
+    pub fn apply(&mut self, deltas: impl IntoIterator<Item = Delta>) -> Published {
+        let Applied {
+            root,
+            news,
+            due,
+            events,
+        } = self.applier.apply(deltas);
+        let is_news = !matches!(news, News::None) || !due.is_empty();
+        match news {
+            News::None => {}
+            News::Changes(changes) => self.ring.write(changes, root.clone()),
+            News::ByDiff => self.ring.clear(),
+        }
+        let end = root.position();
+        self.hub.root.publish(root);
+        self.ring.reveal(end);
+        self.hub.mark_due(&due, end);
+        Published { is_news, events }
+    }
+
+    /// Installs an index that was built from an earlier root of this store.
+    ///
+    /// # Errors
+    /// There is an index of that name.
+    pub fn install(
+        &mut self,
+        built: BuiltIndex,
+    ) -> Result<(IndexId, Vec<ApplyEvent>), IndexConflict> {
+        let (id, root, events) = self.applier.install(built)?;
+        self.hub.root.publish(root);
+        Ok((id, events))
+    }
+
+    /// Counts since the start.
+    #[must_use]
+    pub fn counts(&self) -> ApplyCounts {
+        self.applier.counts()
+    }
+
+    /// A reader of what this publishes.
+    #[must_use]
+    pub fn reader(&self) -> Reader {
+        Reader {
+            hub: Arc::clone(&self.hub),
+        }
+    }
+}
+
+impl Reader {
+    /// The newest root.
+    #[must_use]
+    pub fn root(&self) -> Root {
+        self.hub.root.load()
+    }
+
+    /// The ring, for its gauges.
+    #[must_use]
+    pub fn ring(&self) -> &Ring {
+        &self.hub.ring
+    }
+
+    /// A new place in the stream for one handler: it will hear everything stored, a synced marker,
+    /// then every change. Dropping it ends it.
+    #[must_use]
+    pub fn deliver(&self) -> Delivery {
+        let id = HandlerId(self.hub.next_handler.fetch_add(1, Ordering::Relaxed));
+        let mark = Arc::new(ResyncMark::default());
+        self.hub.marks.rcu(|marks| {
+            let mut marks = BTreeMap::clone(marks);
+            marks.retain(|_, mark| mark.strong_count() > 0);
+            marks.insert(id, Arc::downgrade(&mark));
+            marks
+        });
+        Delivery::new(self.clone(), id, mark)
+    }
+}
+
+impl Hub {
+    fn mark_due(&self, due: &[HandlerId], position: u64) {
+        if due.is_empty() {
+            return;
+        }
+        let marks = self.marks.load();
+        for mark in due.iter().filter_map(|id| marks.get(id)?.upgrade()) {
+            mark.position.store(position, Ordering::Release);
+            mark.times.fetch_add(1, Ordering::Release);
+        }
+    }
+}

@@ -14,7 +14,7 @@
 //! Upstream counterpart: the key map of `client-go:tools/cache/thread_safe_store.go`.
 //! Complexity: O(1); a write in a new version copies up to 1,024 entries.
 
-use std::hash::{BuildHasher, Hash, Hasher};
+use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
@@ -34,9 +34,7 @@ pub struct Seed(pub u64);
 
 impl Seed {
     pub(crate) fn hash(self, name: impl Hash) -> u32 {
-        let mut hasher = FixedState::with_seed(self.0).build_hasher();
-        name.hash(&mut hasher);
-        let hash = hasher.finish();
+        let hash = FixedState::with_seed(self.0).hash_one(name);
         (hash ^ (hash >> 32)) as u32
     }
 }

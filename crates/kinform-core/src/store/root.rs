@@ -203,6 +203,10 @@ impl Root {
         &self.0.quarantined
     }
 
+    pub(crate) fn seed(&self) -> Seed {
+        self.0.seed
+    }
+
     /// Appends whole blocks of objects from slot `from` on until there are at least `enough`;
     /// returns where to go on, or nothing at the end.
     pub(crate) fn walk_into(

@@ -1,0 +1,354 @@
+//! What the store and the fan-out cost: `cargo run --release -p kinform-core --example store`.
+//!
+//! ```text
+//! sizes (arguments; 100000 and 1000000 by default) ──▶ one line a measurement
+//! ```
+//!
+//! Scenario, size and seed are data: objects of about 400 bytes in 40 namespaces, batches of 256
+//! changes at random places, a root published after each. Times are wall clock of one run.
+
+#![expect(clippy::print_stdout, reason = "it prints what it measured")]
+
+use std::hint::black_box;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use kinform_api::ObjectKey;
+use kinform_core::delta::{Change, Delta};
+use kinform_core::informer::delivery::Next;
+use kinform_core::informer::ring::{Found, RingLimits, RingWriter};
+use kinform_core::informer::writer::Writer;
+use kinform_core::store::diff::Diff;
+use kinform_core::store::directory::Seed;
+use kinform_core::store::edit::{BuiltIndex, Edit};
+use kinform_core::store::index::Index;
+use kinform_core::store::root::Root;
+use kinform_core::{Object, Projection};
+
+const NAMESPACES: usize = 40;
+const BATCH: usize = 256;
+
+/// A small generator of numbers, seeded.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 33) as usize) % bound
+    }
+}
+
+fn pod(name: usize, version: u64) -> Object {
+    let namespace = name % NAMESPACES;
+    let node = name % 5_000;
+    let json = format!(
+        r#"{{"metadata":{{"namespace":"team-{namespace:03}","name":"web-7d4b9c6f5d-{name:08}","uid":"0a1b2c3d-0000-4000-8000-{name:012}","resourceVersion":"{version}","labels":{{"app":"web","tier":"front"}}}},"spec":{{"nodeName":"node-{node:05}","containers":[{{"name":"web","image":"registry/web:1.2.3"}}]}},"status":{{"phase":"Running","podIP":"10.0.0.1"}}}}"#
+    );
+    Object::from_json(json.as_bytes(), &Projection::default()).expect("the object is well formed")
+}
+
+fn each(what: &str, time: Duration, count: usize) {
+    println!(
+        "{what:<58} {:>10.0} ns each, {:>9.3} ms in all",
+        time.as_nanos() as f64 / count as f64,
+        time.as_secs_f64() * 1e3
+    );
+}
+
+fn fill(size: usize, indexes: Vec<Index>) -> Root {
+    let mut edit = Edit::new(&Root::empty(Seed(42)));
+    for index in indexes {
+        let empty = Root::empty(Seed(42));
+        edit.install(BuiltIndex::build(empty, index))
+            .expect("names differ");
+    }
+    let objects: Vec<Object> = (0..size).map(|name| pod(name, 1)).collect();
+    let start = Instant::now();
+    for object in objects {
+        edit.insert(object);
+    }
+    each(
+        &format!("fill {size}, namespace index"),
+        start.elapsed(),
+        size,
+    );
+    edit.commit(0)
+}
+
+fn update(mut root: Root, batch: usize, rounds: usize) {
+    let mut numbers = Numbers(7);
+    let size = root.len();
+    let cell = kinform_core::store::shared::SharedRoot::new(root.clone());
+    let mut time = Duration::ZERO;
+    for round in 0..rounds {
+        let objects: Vec<Object> = (0..batch)
+            .map(|_| pod(numbers.below(size), 2 + round as u64))
+            .collect();
+        let start = Instant::now();
+        let mut edit = Edit::new(&root);
+        for object in objects {
+            black_box(edit.insert(object));
+        }
+        root = edit.commit(0);
+        cell.publish(root.clone());
+        time += start.elapsed();
+    }
+    each(
+        &format!("update of {size}, published by {batch}"),
+        time,
+        rounds * batch,
+    );
+}
+
+fn churn(mut root: Root, rounds: usize) {
+    let mut numbers = Numbers(9);
+    let size = root.len();
+    let mut time = Duration::ZERO;
+    for round in 0..rounds {
+        let names: Vec<usize> = (0..BATCH / 2).map(|_| numbers.below(size)).collect();
+        let keys: Vec<ObjectKey> = names.iter().map(|name| pod(*name, 1).key()).collect();
+        let objects: Vec<Object> = names
+            .iter()
+            .map(|name| pod(size + name, round as u64 + 1))
+            .collect();
+        let start = Instant::now();
+        let mut edit = Edit::new(&root);
+        for (key, object) in keys.iter().zip(objects) {
+            black_box(edit.remove(key.key_ref()));
+            black_box(edit.insert(object));
+        }
+        root = edit.commit(0);
+        time += start.elapsed();
+    }
+    each(
+        &format!("remove or add of {size}, published by {BATCH}"),
+        time,
+        rounds * BATCH,
+    );
+}
+
+fn diff(root: &Root, percent: usize) {
+    let mut numbers = Numbers(11);
+    let size = root.len();
+    let mut edit = Edit::new(root);
+    for _ in 0..size * percent / 100 {
+        edit.insert(pod(numbers.below(size), 9));
+    }
+    let newer = edit.commit(0);
+    let start = Instant::now();
+    let mut diff = Diff::between(root.clone(), newer);
+    let (mut piece, mut found) = (Vec::new(), 0);
+    while !diff.is_done() {
+        piece.clear();
+        diff.take_into(&mut piece, BATCH);
+        found += piece.len();
+    }
+    each(
+        &format!("difference of {size}, {percent}% changed ({found})"),
+        start.elapsed(),
+        found,
+    );
+}
+
+fn read(root: &Root) {
+    let mut numbers = Numbers(13);
+    let size = root.len();
+    let keys: Vec<ObjectKey> = (0..100_000)
+        .map(|_| pod(numbers.below(size), 1).key())
+        .collect();
+    let start = Instant::now();
+    for key in &keys {
+        black_box(root.get(key.key_ref()));
+    }
+    each(&format!("get of {size}"), start.elapsed(), keys.len());
+    let start = Instant::now();
+    let view = root.in_namespace("team-007");
+    each(
+        &format!("view of {} in {size}", view.len()),
+        start.elapsed(),
+        1,
+    );
+    for _ in 0..2 {
+        let start = Instant::now();
+        let handles = view
+            .iter()
+            .filter(|object| !object.resource_version().is_empty())
+            .count();
+        each("  touching each object", start.elapsed(), handles);
+        let start = Instant::now();
+        let handles: Vec<Object> = view.iter().cloned().collect();
+        each("  cloning each handle", start.elapsed(), handles.len());
+    }
+    let start = Instant::now();
+    let late = BuiltIndex::build(
+        root.clone(),
+        Index::path("spec.nodeName".parse().expect("a path")),
+    );
+    each(
+        &format!("late index by path over {size}"),
+        start.elapsed(),
+        size,
+    );
+    drop(late);
+}
+
+/// One producer of batches, and cursors that drain them on a second thread, borrowing.
+fn fan_out(cursors: usize, batches: usize) {
+    let limits = RingLimits {
+        batches: 4096,
+        changes: 1 << 20,
+        bytes: 8 << 30,
+    };
+    let mut ring = RingWriter::new(limits);
+    let empty = Root::empty(Seed(5));
+    let (old, new) = (pod(1, 1), pod(1, 2));
+    // Which batch is heard does not matter here, only that each has its own handles and root.
+    let prepared: Vec<(Vec<Change>, Root)> = (0..batches)
+        .map(|at| {
+            let change = || Change::Updated {
+                old: old.clone(),
+                new: new.clone(),
+            };
+            let root = Edit::new(&empty).commit(at as u64 + 1);
+            ((0..BATCH).map(|_| change()).collect(), root)
+        })
+        .collect();
+    let reader = ring.ring().clone();
+    let start = Instant::now();
+    let heard = std::thread::scope(|scope| {
+        let drain = scope.spawn(|| {
+            let mut places = vec![0; cursors];
+            let mut heard = 0;
+            while places.iter().any(|place| *place < batches as u64) {
+                for place in &mut places {
+                    while let Found::Batch(batch) = reader.at(*place) {
+                        heard += batch.changes().iter().map(visit).sum::<usize>();
+                        *place += 1;
+                    }
+                }
+            }
+            heard
+        });
+        for (changes, root) in prepared {
+            let end = root.position();
+            ring.write(changes, root);
+            ring.reveal(end);
+        }
+        drain.join().expect("draining does not panic")
+    });
+    report(
+        "ring alone",
+        cursors,
+        batches * BATCH,
+        heard,
+        start.elapsed(),
+    );
+}
+
+/// The same through the writer: what is heard was applied, stored and published.
+fn informer(cursors: usize, batches: usize) {
+    let limits = RingLimits {
+        batches: 4096,
+        changes: 1 << 20,
+        bytes: 8 << 30,
+    };
+    let mut writer = Writer::new([], Seed(5), limits).expect("no indexes");
+    writer.apply([Delta::ListBegin]);
+    writer.apply((0..64 * BATCH).map(|name| Delta::Replaced(pod(name, 1))));
+    writer.apply([Delta::ListEnd {
+        version: "1".into(),
+    }]);
+    let mut deliveries: Vec<_> = (0..cursors).map(|_| writer.reader().deliver()).collect();
+    for delivery in &mut deliveries {
+        while !matches!(delivery.next(), Next::Idle) {}
+    }
+    let prepared: Vec<Vec<Delta>> = (0..batches)
+        .map(|at| {
+            let first = at % 64 * BATCH;
+            let version = 2 + at as u64;
+            (first..first + BATCH)
+                .map(|name| Delta::Updated(pod(name, version)))
+                .collect()
+        })
+        .collect();
+    let is_over = AtomicBool::new(false);
+    let start = Instant::now();
+    let heard = std::thread::scope(|scope| {
+        let drain = scope.spawn(|| {
+            let mut heard = 0;
+            loop {
+                let was_over = is_over.load(Ordering::Acquire);
+                let mut is_idle = true;
+                for delivery in &mut deliveries {
+                    if let Next::Changes(changes) = delivery.next() {
+                        is_idle = false;
+                        heard += changes.iter().map(visit).sum::<usize>();
+                    }
+                }
+                if is_idle && was_over {
+                    return heard;
+                }
+            }
+        });
+        for batch in prepared {
+            writer.apply(batch);
+        }
+        is_over.store(true, Ordering::Release);
+        drain.join().expect("draining does not panic")
+    });
+    report(
+        "applied, stored, published",
+        cursors,
+        batches * BATCH,
+        heard,
+        start.elapsed(),
+    );
+}
+
+fn report(what: &str, cursors: usize, events: usize, heard: usize, time: Duration) {
+    let (events_each, heard_each) = (
+        events as f64 / time.as_secs_f64() / 1e6,
+        heard as f64 / time.as_secs_f64() / 1e6,
+    );
+    println!(
+        "fan-out to {cursors:>3}, {what}: {events_each:>6.2} M events/s until all were heard, \
+         {heard_each:>7.1} M deliveries/s, {heard} of {}",
+        events * cursors
+    );
+}
+
+/// What the least of handlers does with a change: it looks at which one it is.
+fn visit(change: &Change) -> usize {
+    match black_box(change) {
+        Change::Updated { .. } => 1,
+        _ => 0,
+    }
+}
+
+fn main() {
+    let sizes: Vec<usize> = std::env::args()
+        .skip(1)
+        .filter_map(|size| size.parse().ok())
+        .collect();
+    let sizes = if sizes.is_empty() {
+        vec![100_000, 1_000_000]
+    } else {
+        sizes
+    };
+    for size in sizes {
+        let root = fill(size, vec![]);
+        update(root.clone(), BATCH, 400);
+        update(root.clone(), 1, 20_000);
+        churn(root.clone(), 100);
+        diff(&root, 1);
+        diff(&root, 10);
+        read(&root);
+    }
+    for cursors in [1, 10, 100] {
+        fan_out(cursors, 4_000);
+        informer(cursors, 1_000);
+    }
+}

@@ -1,0 +1,345 @@
+//! Applier, ring and deliveries against a naive store and listeners that check what they hear.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kinform_api::ObjectKey;
+use kinform_core::Object;
+use kinform_core::delta::{Change, Delta, HeardIn, Quarantine};
+use kinform_core::informer::delivery::{Delivery, Next, Origin};
+use kinform_core::informer::ring::RingLimits;
+use kinform_core::informer::writer::{Reader, Writer};
+use kinform_core::store::directory::Seed;
+use kinform_core::store::index::Index;
+use proptest::prelude::*;
+
+use crate::objects::Pod;
+
+/// What there is to say about an object: uid and version.
+pub(crate) type State = (String, u64);
+pub(crate) type Model = BTreeMap<ObjectKey, State>;
+
+fn state(object: &Object) -> State {
+    (object.uid().to_owned(), object.revision().unwrap())
+}
+
+/// The rules of the applier, on maps.
+#[derive(Default)]
+struct NaiveStore {
+    stored: Model,
+    list: Option<(Model, BTreeSet<ObjectKey>, usize)>,
+    version: u64,
+    synced: bool,
+}
+
+impl NaiveStore {
+    fn apply(&mut self, delta: &Delta) {
+        match delta {
+            Delta::ListBegin => self.list = Some((self.stored.clone(), BTreeSet::new(), 0)),
+            Delta::ListAbort => self.list = None,
+            Delta::ListEnd { version } => {
+                let Some((mut stored, seen, nameless)) = self.list.take() else {
+                    return;
+                };
+                stored.retain(|key, _| nameless > 0 || seen.contains(key));
+                self.stored = stored;
+                self.version = version.parse().unwrap();
+                self.synced = true;
+            }
+            Delta::Replaced(object) | Delta::Added(object) | Delta::Updated(object) => {
+                let new = state(object);
+                if let Some((stored, seen, _)) = &mut self.list {
+                    let is_again = !seen.insert(object.key());
+                    let is_older = stored
+                        .get(&object.key())
+                        .is_some_and(|s| s.0 == new.0 && s.1 > new.1);
+                    if !(is_again && is_older) {
+                        stored.insert(object.key(), new);
+                    }
+                } else if !matches!(delta, Delta::Replaced(_)) {
+                    if self
+                        .stored
+                        .get(&object.key())
+                        .is_some_and(|s| s.0 == new.0 && s.1 >= new.1)
+                    {
+                        return;
+                    }
+                    self.version = self.version.max(new.1);
+                    self.stored.insert(object.key(), new);
+                }
+            }
+            Delta::Deleted(object) => {
+                let (_, version) = state(object);
+                let stored = self
+                    .list
+                    .as_mut()
+                    .map_or(&mut self.stored, |list| &mut list.0);
+                if stored.get(&object.key()).is_none_or(|s| s.1 <= version) {
+                    stored.remove(&object.key());
+                }
+                if self.list.is_none() {
+                    self.version = self.version.max(version);
+                }
+            }
+            Delta::Bookmark { version } => {
+                if self.list.is_none() {
+                    self.version = self.version.max(version.parse().unwrap());
+                }
+            }
+            Delta::Quarantined(quarantine) => {
+                if let Some((stored, seen, nameless)) = &mut self.list {
+                    match &quarantine.key {
+                        Some(key) if stored.contains_key(key) => _ = seen.insert(key.clone()),
+                        Some(_) => {}
+                        None => *nameless += 1,
+                    }
+                } else if let Some(version) = &quarantine.version {
+                    self.version = self.version.max(version.parse().unwrap());
+                }
+                if quarantine.heard_in == HeardIn::Deletion {
+                    let stored = self
+                        .list
+                        .as_mut()
+                        .map_or(&mut self.stored, |list| &mut list.0);
+                    quarantine.key.as_ref().map(|key| stored.remove(key));
+                }
+            }
+            Delta::Sync { .. } => {}
+        }
+    }
+}
+
+/// A handler that believes what it hears, and checks that it can.
+pub(crate) struct Listener {
+    delivery: Delivery,
+    pub(crate) heard: Model,
+    is_synced: bool,
+    syncs: usize,
+}
+
+impl Listener {
+    pub(crate) fn new(reader: &Reader) -> Self {
+        Self {
+            delivery: reader.deliver(),
+            heard: Model::new(),
+            is_synced: false,
+            syncs: 0,
+        }
+    }
+
+    /// Hears one piece; returns whether there was one.
+    pub(crate) fn hear(&mut self, reader: &Reader) -> bool {
+        let changes = match self.delivery.next() {
+            Next::Idle => return false,
+            Next::Synced => {
+                assert!(!self.is_synced && self.delivery.has_synced());
+                self.is_synced = true;
+                return true;
+            }
+            Next::Changes(changes) => changes,
+        };
+        assert_eq!(changes.origin() == Origin::Initial, !self.is_synced);
+        assert_eq!(self.delivery.has_synced(), self.is_synced);
+        for change in &*changes {
+            self.believe(change, changes.origin());
+        }
+        if changes.origin() == Origin::Live {
+            // The store is never behind what a handler may hear.
+            let end = reader.ring().end();
+            assert!(reader.root().position() >= end);
+        }
+        true
+    }
+
+    fn believe(&mut self, change: &Change, origin: Origin) {
+        let key = change.key().to_key();
+        let known = self.heard.get(&key).cloned();
+        match change {
+            Change::Added { object, initial } => {
+                assert_eq!(known, None, "add of what is there");
+                assert_eq!(*initial, origin == Origin::Initial);
+                self.heard.insert(key, state(object));
+            }
+            Change::Updated { old, new } => {
+                assert_eq!(known, Some(state(old)), "old is not what was heard");
+                assert_eq!(old.uid(), new.uid());
+                assert_ne!(state(old), state(new));
+                self.heard.insert(key, state(new));
+            }
+            Change::Deleted {
+                object,
+                final_state_unknown,
+            } => {
+                let (uid, _) = known.clone().expect("delete of what is not");
+                assert_eq!(uid, object.uid());
+                if *final_state_unknown {
+                    assert_eq!(known, Some(state(object)), "not the last state told");
+                }
+                assert!(origin == Origin::Live || *final_state_unknown);
+                self.heard.remove(&key);
+            }
+            Change::Sync(object) => {
+                assert_eq!(known, Some(state(object)), "sync of what was not told");
+                assert_eq!(origin, Origin::Resync);
+                self.syncs += 1;
+            }
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Op {
+    Apply(Vec<Said>),
+    Listen,
+    Hear(usize, usize),
+    Leave(usize),
+    Resync(Vec<usize>),
+}
+
+#[derive(Debug, Clone)]
+enum Said {
+    Put(Pod),
+    Delete(Pod),
+    List,
+    Item(Pod),
+    End(u64),
+    Abort,
+    Bookmark(u64),
+    Unreadable(Option<(u8, u8)>, HeardIn),
+}
+
+fn pod() -> impl Strategy<Value = Pod> {
+    (0..2u8, 0..7u8, 0..2u8, 1..30u64).prop_map(|(namespace, name, uid, version)| Pod {
+        namespace,
+        name,
+        uid,
+        version,
+        node: 0,
+        owners: vec![],
+    })
+}
+
+fn said() -> impl Strategy<Value = Said> {
+    let heard_in = prop_oneof![
+        Just(HeardIn::List),
+        Just(HeardIn::Watch),
+        Just(HeardIn::Deletion)
+    ];
+    prop_oneof![
+        6 => pod().prop_map(Said::Put),
+        4 => pod().prop_map(Said::Delete),
+        2 => Just(Said::List),
+        8 => pod().prop_map(Said::Item),
+        2 => (1..30u64).prop_map(Said::End),
+        1 => Just(Said::Abort),
+        1 => (1..30u64).prop_map(Said::Bookmark),
+        1 => (prop::option::of((0..2u8, 0..7u8)), heard_in).prop_map(|(k, h)| Said::Unreadable(k, h)),
+    ]
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        8 => prop::collection::vec(said(), 1..8).prop_map(Op::Apply),
+        1 => Just(Op::Listen),
+        6 => (0..4usize, 1..4usize).prop_map(|(who, times)| Op::Hear(who, times)),
+        1 => (0..4usize).prop_map(Op::Leave),
+        1 => prop::collection::vec(0..4usize, 1..3).prop_map(Op::Resync),
+    ]
+}
+
+fn delta(said: Said) -> Delta {
+    match said {
+        Said::Put(pod) if pod.version % 2 == 0 => Delta::Added(pod.object()),
+        Said::Put(pod) => Delta::Updated(pod.object()),
+        Said::Delete(pod) => Delta::Deleted(pod.object()),
+        Said::List => Delta::ListBegin,
+        Said::Item(pod) => Delta::Replaced(pod.object()),
+        Said::End(version) => Delta::ListEnd {
+            version: version.to_string(),
+        },
+        Said::Abort => Delta::ListAbort,
+        Said::Bookmark(version) => Delta::Bookmark {
+            version: version.to_string(),
+        },
+        Said::Unreadable(key, heard_in) => Delta::Quarantined(Quarantine {
+            key: key.map(|(ns, n)| ObjectKey::new(Some(&format!("ns{ns}")), &format!("pod{n}"))),
+            version: Some("3".into()),
+            path: String::new(),
+            reason: "not an object".into(),
+            heard_in,
+        }),
+    }
+}
+
+pub(crate) fn stored(reader: &Reader) -> Model {
+    reader
+        .root()
+        .list()
+        .iter()
+        .map(|object| (object.key(), state(object)))
+        .collect()
+}
+
+fn limits() -> impl Strategy<Value = RingLimits> {
+    (1..5usize, 1..12usize).prop_map(|(batches, changes)| RingLimits {
+        batches,
+        changes,
+        ..RingLimits::default()
+    })
+}
+
+pub(crate) fn writer(limits: RingLimits) -> Writer {
+    Writer::new([Index::label("app")], Seed(3), limits).unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+    #[test]
+    fn every_listener_can_believe_what_it_hears(
+        limits in limits(),
+        ops in prop::collection::vec(op(), 1..60),
+    ) {
+        let mut writer = writer(limits);
+        let reader = writer.reader();
+        let mut naive = NaiveStore::default();
+        let mut listeners = vec![Listener::new(&reader)];
+        for op in ops {
+            match op {
+                Op::Apply(batch) => {
+                    let batch: Vec<Delta> = batch.into_iter().map(delta).collect();
+                    batch.iter().for_each(|delta| naive.apply(delta));
+                    writer.apply(batch);
+                    prop_assert_eq!(stored(&reader), naive.stored.clone());
+                    prop_assert_eq!(reader.root().has_synced(), naive.synced);
+                    let version = match naive.version { 0 => String::new(), v => v.to_string() };
+                    prop_assert_eq!(reader.root().version().to_string(), version);
+                    prop_assert!(reader.ring().kept_changes() <= limits.changes as u64);
+                }
+                Op::Listen if listeners.len() < 4 => listeners.push(Listener::new(&reader)),
+                Op::Listen => {}
+                Op::Hear(who, times) => {
+                    if let Some(listener) = listeners.get_mut(who) {
+                        (0..times).all(|_| listener.hear(&reader));
+                    }
+                }
+                Op::Leave(who) if who < listeners.len() => drop(listeners.remove(who)),
+                Op::Leave(_) => {}
+                Op::Resync(who) => {
+                    let due = who.iter().filter_map(|w| Some(listeners.get(*w)?.delivery.id()));
+                    writer.apply([Delta::Sync { due: due.collect() }]);
+                }
+            }
+        }
+        for listener in &mut listeners {
+            while listener.hear(&reader) {}
+            prop_assert_eq!(listener.is_synced, naive.synced);
+            if naive.synced {
+                prop_assert_eq!(&listener.heard, &naive.stored);
+                // A resync when all is quiet: every object, once, to this listener alone.
+                listener.syncs = 0;
+                writer.apply([Delta::Sync { due: [listener.delivery.id()].into() }]);
+                while listener.hear(&reader) {}
+                prop_assert_eq!(listener.syncs, naive.stored.len());
+            }
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! The machines of kinform, as their users see them.
+#![expect(
+    clippy::unwrap_used,
+    reason = "this binary holds tests and what they share"
+)]
+
+mod informer;
+mod listeners;
+mod objects;
+mod store;
