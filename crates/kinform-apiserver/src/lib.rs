@@ -35,6 +35,7 @@ mod http;
 mod journal;
 mod read;
 mod resource;
+mod seed;
 mod server;
 mod storage;
 mod write;
@@ -43,6 +44,7 @@ pub use fault::{Fault, FaultRule, Faults};
 pub use http::body::{Body, CutOff};
 pub use journal::{Journal, Record};
 pub use resource::{Found, Origin, Registry, ResourceInfo, shelf_name};
+pub use seed::Seed;
 pub use server::{Builder, Error, Server, Service, State};
 pub use storage::{
     Committed, Draft, Event, Expect, HistoryLimits, Mismatch, OutOfReach, SelectableField, Shelf,

@@ -28,6 +28,7 @@ use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::task::TaskTracker;
 
+use super::GRACE;
 use super::identity::Identity;
 use crate::api::{Api, User};
 use crate::http::body::Body;
@@ -38,7 +39,7 @@ const CONNECTIONS: usize = 4096;
 const HEAD: usize = 64 << 10;
 const HANDSHAKE: Duration = Duration::from_secs(10);
 const HEAD_TIME: Duration = Duration::from_secs(30);
-/// How long an idle connection is kept once the server stops.
+/// How long to wait after an accept that failed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 
 /// Accepts connections until the server stops.
@@ -68,8 +69,10 @@ pub(super) async fn accept(
             reset(&stream);
             continue;
         }
-        let Ok(slot) = slots.clone().acquire_owned().await else {
-            return;
+        let slot = tokio::select! {
+            biased;
+            () = api.stopping.cancelled() => return,
+            slot = slots.clone().acquire_owned() => slot,
         };
         let (api, identity) = (api.clone(), identity.clone());
         tasks.spawn(async move {
@@ -90,7 +93,13 @@ async fn connection(stream: TcpStream, api: Arc<Api>, identity: Identity) {
         return serve(stream, api, &identity).await;
     };
     let acceptor = TlsAcceptor::from(tls.config.clone());
-    match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
+    let handshake = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream));
+    let done = tokio::select! {
+        biased;
+        () = api.stopping.cancelled() => return,
+        done = handshake => done,
+    };
+    match done {
         Ok(Ok(stream)) => serve(stream, api, &identity).await,
         Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
         Err(_) => tracing::debug!("TLS handshake took too long"),
@@ -110,7 +119,10 @@ async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, api: Arc<Api>, ident
         biased;
         () = stopping.cancelled() => {
             connection.as_mut().graceful_shutdown();
-            connection.await
+            match tokio::time::timeout(GRACE, connection).await {
+                Ok(done) => done,
+                Err(_) => return tracing::debug!("a client did not let its connection end"),
+            }
         }
         done = connection.as_mut() => done,
     };

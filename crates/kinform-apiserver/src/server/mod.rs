@@ -27,13 +27,14 @@ use crate::fault::Faults;
 use crate::http::body::Body;
 use crate::journal::Journal;
 use crate::resource::Registry;
-use crate::storage::{HistoryLimits, Store, Stored};
+use crate::seed::{self, Seed};
+use crate::storage::{Store, Stored};
 pub use builder::Builder;
 pub use error::Error;
 use identity::Identity;
 
 /// How long open replies may take to end when the server stops.
-const GRACE: Duration = Duration::from_secs(2);
+pub(crate) const GRACE: Duration = Duration::from_secs(2);
 
 /// A running server.
 #[derive(Debug)]
@@ -63,7 +64,7 @@ impl State {
     /// Forgets every object and starts the versions over, as a lost disk does. Credentials stay.
     #[must_use]
     pub fn without_objects(self) -> Self {
-        let store = Arc::new(Store::new(HistoryLimits::default()));
+        let store = Arc::new(Store::new(self.store.limits()));
         let registry = Arc::new(Registry::built_in(&store));
         Self {
             store,
@@ -170,6 +171,11 @@ impl Server {
             .collect()
     }
 
+    /// Adds a cluster made from a number. What is there already stays.
+    pub fn seed(&self, seed: Seed) {
+        seed::plant(&self.api.store, &self.api.registry, seed);
+    }
+
     /// Forgets the history up to a revision; returns the lowest version that can still be resumed.
     pub fn compact(&self, revision: u64) -> u64 {
         self.api.store.compact(revision)
@@ -203,12 +209,7 @@ impl Server {
     pub async fn stop(self) -> State {
         self.api.stopping.cancel();
         self.tasks.close();
-        if tokio::time::timeout(GRACE, self.tasks.wait())
-            .await
-            .is_err()
-        {
-            tracing::debug!("connections were left open by their clients");
-        }
+        self.tasks.wait().await;
         State {
             store: self.api.store.clone(),
             registry: self.api.registry.clone(),

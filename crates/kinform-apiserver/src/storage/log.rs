@@ -140,6 +140,10 @@ impl Order {
         }
     }
 
+    pub(super) fn limits(&self) -> HistoryLimits {
+        self.limits
+    }
+
     pub(super) fn push(&mut self, revision: u64, shelf: Shelf, weight: usize) {
         self.slots.push_back(Slot {
             revision,

@@ -17,6 +17,8 @@
 //! Upstream: `apiserver:pkg/storage/{etcd3,cacher}`.
 
 mod log;
+#[cfg(test)]
+mod model;
 mod scan;
 mod snapshot;
 mod stored;
@@ -149,6 +151,12 @@ impl Store {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         // Nothing that runs under this lock panics half way through a change.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How much of the past is kept.
+    #[must_use]
+    pub fn limits(&self) -> HistoryLimits {
+        self.lock().order.limits()
     }
 
     /// The current revision.

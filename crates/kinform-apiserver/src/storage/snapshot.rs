@@ -215,6 +215,7 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
         #[test]
         fn a_snapshot_is_an_ordered_map_and_its_clones_stay(
             steps in prop::collection::vec((0u16..900, 0u8..4), 1..1500),

@@ -2,6 +2,8 @@
 
 mod support;
 
+mod faults;
 mod list;
+mod semantics;
 mod sockets;
 mod watch;

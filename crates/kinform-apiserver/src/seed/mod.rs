@@ -1,0 +1,290 @@
+//! A cluster made from a number: namespaces, nodes, deployments and their pods, the same for the same seed.
+//!
+//! ```text
+//! Seed { seed, nodes, deployments, pods } ──▶ store, an object a revision
+//! ```
+//!
+//! Pods look like those of a real cluster: about 8 KB each, two fifths of it `managedFields`, with owners,
+//! nodes, addresses and states. They are cut from a template instead of being encoded, so that 100,000 of
+//! them take a second. Only what the store does not have yet is added.
+
+mod dice;
+mod pod;
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::resource::{Found, Registry, ResourceInfo};
+use crate::storage::{Draft, Expect, Store};
+use dice::Dice;
+
+/// How large a cluster to make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seed {
+    /// What makes two clusters different.
+    pub seed: u64,
+    /// Nodes.
+    pub nodes: usize,
+    /// Deployments, spread over ten namespaces.
+    pub deployments: usize,
+    /// Pods, spread over the deployments and nodes.
+    pub pods: usize,
+}
+
+const NAMESPACES: [&str; 10] = [
+    "bank", "blog", "data", "game", "home", "mail", "news", "shop", "tele", "wiki",
+];
+const APPS: [&str; 12] = [
+    "api", "auth", "cache", "cart", "feed", "ledger", "lobby", "match", "queue", "search", "store",
+    "web",
+];
+const TIERS: [&str; 3] = ["web", "cache", "db"];
+const ZONES: usize = 3;
+
+/// A deployment, as its pods need to know it.
+pub(crate) struct App {
+    pub(crate) name: String,
+    pub(crate) namespace: &'static str,
+    pub(crate) hash: String,
+    pub(crate) owner: String,
+    pub(crate) tier: &'static str,
+}
+
+/// Makes the cluster. Objects that are there already stay as they are.
+pub(crate) fn plant(store: &Store, registry: &Registry, seed: Seed) {
+    let mut dice = Dice::new(seed.seed);
+    let planter = Planter { store, registry };
+    planter.plant(
+        "",
+        "v1",
+        "namespaces",
+        NAMESPACES.iter().map(|name| namespace(name, &mut dice)),
+    );
+    let mut dice = Dice::new(seed.seed ^ 1);
+    let nodes = (0..seed.nodes).map(|number| node(number, &mut dice));
+    planter.plant("", "v1", "nodes", nodes);
+    let mut dice = Dice::new(seed.seed ^ 2);
+    let apps: Vec<App> = (0..seed.deployments.max(1))
+        .map(|n| app(n, &mut dice))
+        .collect();
+    let replicas = |number: usize| (seed.pods + seed.deployments - 1 - number) / seed.deployments;
+    let deployments = (0..seed.deployments).map(|n| deployment(&apps[n], replicas(n), &mut dice));
+    planter.plant("apps", "v1", "deployments", deployments);
+    let mut dice = Dice::new(seed.seed ^ 3);
+    let template = pod::Template::new();
+    let Some(pods) = planter.resource("", "v1", "pods") else {
+        return;
+    };
+    for number in 0..seed.pods {
+        let app = &apps[number % apps.len()];
+        let at = pod::Place {
+            number,
+            node: number % seed.nodes.max(1),
+        };
+        let (key, bytes) = template.fill(app, at, &mut dice);
+        if let Some(draft) = Draft::from_encoded(&pods.fields, key, bytes) {
+            // What is there already wins.
+            let _ = store.put(pods.shelf, draft, Expect::Absent);
+        }
+    }
+}
+
+struct Planter<'a> {
+    store: &'a Store,
+    registry: &'a Registry,
+}
+
+impl Planter<'_> {
+    fn resource(&self, group: &str, version: &str, plural: &str) -> Option<Arc<ResourceInfo>> {
+        match self.registry.find(group, version, plural) {
+            Found::Resource(resource) => Some(resource),
+            Found::UnknownResource | Found::UnknownGroupVersion => None,
+        }
+    }
+
+    fn plant(
+        &self,
+        group: &str,
+        version: &str,
+        plural: &str,
+        objects: impl Iterator<Item = Value>,
+    ) {
+        let Some(resource) = self.resource(group, version, plural) else {
+            return;
+        };
+        for object in objects {
+            if let Some(draft) = Draft::new(&resource.fields, object) {
+                let _ = self.store.put(resource.shelf, draft, Expect::Absent);
+            }
+        }
+    }
+}
+
+fn app(number: usize, dice: &mut Dice) -> App {
+    App {
+        name: format!("{}-{number:03}", APPS[number % APPS.len()]),
+        namespace: NAMESPACES[number % NAMESPACES.len()],
+        hash: dice.hex(10),
+        owner: dice.uid(),
+        tier: TIERS[dice.below(TIERS.len())],
+    }
+}
+
+fn namespace(name: &str, dice: &mut Dice) -> Value {
+    json!({
+        "metadata": {
+            "name": name,
+            "uid": dice.uid(),
+            "creationTimestamp": dice.moment(),
+            "labels": {"kubernetes.io/metadata.name": name},
+        },
+        "spec": {"finalizers": ["kubernetes"]},
+        "status": {"phase": "Active"},
+    })
+}
+
+fn node(number: usize, dice: &mut Dice) -> Value {
+    let (name, started) = (format!("node-{number}"), dice.moment());
+    json!({
+        "metadata": {
+            "name": name,
+            "uid": dice.uid(),
+            "creationTimestamp": started,
+            "labels": {
+                "kubernetes.io/arch": "amd64",
+                "kubernetes.io/hostname": name,
+                "kubernetes.io/os": "linux",
+                "topology.kubernetes.io/zone": format!("z{}", number % ZONES),
+            },
+            "managedFields": [{
+                "manager": "kubelet", "operation": "Update", "apiVersion": "v1", "time": started,
+                "fieldsType": "FieldsV1",
+                "fieldsV1": {"f:status": {"f:capacity": {".": {}, "f:cpu": {}, "f:memory": {}}}},
+            }],
+        },
+        "spec": {"podCIDR": pod::range(number), "podCIDRs": [pod::range(number)]},
+        "status": {
+            "capacity": {"cpu": "64", "memory": "256Gi", "pods": "1000"},
+            "allocatable": {"cpu": "63500m", "memory": "252Gi", "pods": "1000"},
+            "conditions": [{
+                "type": "Ready", "status": "True", "reason": "KubeletReady",
+                "message": "kubelet is posting ready status",
+                "lastHeartbeatTime": started, "lastTransitionTime": started,
+            }],
+            "addresses": [
+                {"type": "InternalIP", "address": pod::host(number)},
+                {"type": "Hostname", "address": name},
+            ],
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
+            "nodeInfo": {
+                "machineID": dice.hex(32), "systemUUID": dice.uid(), "bootID": dice.uid(),
+                "kernelVersion": "6.12.0", "osImage": "Linux", "kubeletVersion": "v1.37.1",
+                "containerRuntimeVersion": "containerd://2.1.0", "kubeProxyVersion": "",
+                "operatingSystem": "linux", "architecture": "amd64",
+            },
+        },
+    })
+}
+
+fn deployment(app: &App, replicas: usize, dice: &mut Dice) -> Value {
+    let labels = json!({"app": app.name, "tier": app.tier});
+    let started = dice.moment();
+    json!({
+        "metadata": {
+            "name": app.name, "namespace": app.namespace, "uid": dice.uid(), "generation": 1,
+            "creationTimestamp": started, "labels": labels,
+            "annotations": {"deployment.kubernetes.io/revision": "1"},
+            "managedFields": [{
+                "manager": "kubectl", "operation": "Update", "apiVersion": "apps/v1",
+                "time": started, "fieldsType": "FieldsV1",
+                "fieldsV1": {"f:spec": {"f:replicas": {}, "f:selector": {}, "f:template": {}}},
+            }],
+        },
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": app.name}},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {
+                    "containers": [{
+                        "name": "main",
+                        "image": format!("registry.example.com/{}:1.0.0", app.name),
+                        "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}},
+                        "terminationMessagePath": "/dev/termination-log",
+                        "terminationMessagePolicy": "File",
+                        "imagePullPolicy": "IfNotPresent",
+                    }],
+                    "restartPolicy": "Always", "terminationGracePeriodSeconds": 30,
+                    "dnsPolicy": "ClusterFirst", "securityContext": {},
+                    "schedulerName": "default-scheduler",
+                },
+            },
+            "strategy": {
+                "type": "RollingUpdate",
+                "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": "25%"},
+            },
+            "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600,
+        },
+        "status": {
+            "observedGeneration": 1, "replicas": replicas, "updatedReplicas": replicas,
+            "readyReplicas": replicas, "availableReplicas": replicas,
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::HistoryLimits;
+
+    fn planted(seed: u64) -> Vec<(String, Value)> {
+        let store = Store::new(HistoryLimits::default());
+        let registry = Registry::built_in(&store);
+        plant(
+            &store,
+            &registry,
+            Seed {
+                seed,
+                nodes: 5,
+                deployments: 7,
+                pods: 100,
+            },
+        );
+        let view = store.view(store.shelf("pods"));
+        view.snapshot
+            .iter()
+            .map(|pod| (pod.key().to_owned(), pod.value()))
+            .collect()
+    }
+
+    #[test]
+    fn the_same_seed_makes_the_same_pods_as_real_ones_are() {
+        let (pods, again, other) = (planted(7), planted(7), planted(8));
+        assert_eq!(pods.len(), 100);
+        assert_eq!(pods, again);
+        assert_ne!(pods, other);
+        let (mut all, mut managed) = (0, 0);
+        for (key, pod) in &pods {
+            let metadata = &pod["metadata"];
+            let (namespace, name) = key.split_once('/').unwrap();
+            assert_eq!(
+                (&metadata["namespace"], &metadata["name"]),
+                (&json!(namespace), &json!(name))
+            );
+            assert!(!pod.to_string().contains('@'), "{pod}");
+            all += pod.to_string().len();
+            managed += metadata["managedFields"].to_string().len();
+        }
+        assert!(
+            (7_000..9_000).contains(&(all / pods.len())),
+            "{}",
+            all / pods.len()
+        );
+        assert!(
+            (35..45).contains(&(managed * 100 / all)),
+            "{}",
+            managed * 100 / all
+        );
+    }
+}

@@ -1,0 +1,146 @@
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Request;
+use kinform_api::Status;
+use kinform_apiserver::{Fault, FaultRule};
+use serde_json::json;
+
+use crate::support::*;
+
+const ALL: &str = "/api/v1/configmaps";
+
+#[tokio::test(start_paused = true)]
+async fn a_rule_acts_on_the_nth_match_and_then_no_more() {
+    let (server, service) = server().await;
+    let status = Status::too_many_requests("slow down", 3);
+    let rule = FaultRule::new(Fault::Reply(status))
+        .on_verb("list")
+        .on_resource("configmaps");
+    server.faults().inject(rule.from_nth(2).times(2));
+    let mut codes = Vec::new();
+    for _ in 0..4 {
+        codes.push(get(&service, ALL).await.0);
+        assert_eq!(get(&service, "/api/v1/secrets").await.0, 200);
+    }
+    assert_eq!(codes, [200, 429, 429, 200]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn replies_can_say_when_to_come_again_or_not() {
+    let (server, service) = server().await;
+    let with = Fault::Reply(Status::too_many_requests("slow down", 3));
+    let without = Fault::Foreign {
+        code: 429,
+        media: "text/plain",
+        body: "too many",
+        retry_after: None,
+    };
+    for (fault, want) in [(with, Some("3")), (without, None)] {
+        server.faults().inject(FaultRule::new(fault));
+        let reply = service
+            .call(Request::get(ALL).body(Bytes::new()).unwrap())
+            .await;
+        assert_eq!(reply.status(), 429);
+        let after = reply
+            .headers()
+            .get("retry-after")
+            .map(|value| value.to_str().unwrap());
+        assert_eq!(after, want);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn streams_can_be_cut_stalled_and_refused() {
+    let (server, service) = server().await;
+    create(&service, "a", "x", json!({})).await;
+    let on_watch = |fault| FaultRule::new(fault).on_verb("watch");
+    let watch = format!("{ALL}?watch=1");
+
+    server
+        .faults()
+        .inject(on_watch(Fault::ErrorEvent(Status::expired("gone"))));
+    let mut stream = Watch::open(&service, &watch).await;
+    assert_eq!(stream.tell().await, "ERROR 410 Expired");
+    assert_eq!(stream.tell().await, "END");
+
+    server.faults().inject(on_watch(Fault::EmptyStream));
+    assert_eq!(Watch::open(&service, &watch).await.tell().await, "END");
+
+    server.faults().inject(on_watch(Fault::StallAfter(20)));
+    let mut stream = Watch::open(&service, &watch).await;
+    assert_eq!(
+        stream.within(Duration::from_secs(3600)).await,
+        Vec::<String>::new()
+    );
+
+    server
+        .faults()
+        .inject(FaultRule::new(Fault::TruncateAfter(20)).on_verb("list"));
+    let reply = service
+        .call(Request::get(ALL).body(Bytes::new()).unwrap())
+        .await;
+    assert_eq!(reply.status(), 200);
+    assert!(reply.into_body().collect().await.is_err());
+
+    server.faults().stall_watches();
+    let mut stream = Watch::open(&service, &watch).await;
+    assert_eq!(
+        stream.within(Duration::from_secs(3600)).await,
+        Vec::<String>::new()
+    );
+    server.faults().resume_watches();
+    assert!(stream.tell().await.starts_with("ADDED a/x"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_reply_is_a_write_that_was_done() {
+    let (server, service) = server().await;
+    server
+        .faults()
+        .inject(FaultRule::new(Fault::LoseReply).on_verb("create"));
+    let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}});
+    let request = Request::post("/api/v1/namespaces/a/configmaps")
+        .header("content-type", "application/json")
+        .body(Bytes::from(body.to_string()))
+        .unwrap();
+    let reply = service.call(request).await;
+    assert!(reply.into_body().collect().await.is_err());
+    assert_eq!(
+        get(&service, "/api/v1/namespaces/a/configmaps/x").await.0,
+        200
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lagging_replica_shows_the_past_until_it_catches_up() {
+    let (server, service) = server().await;
+    let before = create(&service, "a", "x", json!({})).await;
+    server.lag();
+    let after = create(&service, "a", "y", json!({})).await;
+    let (_, stale) = get(&service, &format!("{ALL}?resourceVersion=0")).await;
+    assert_eq!(
+        (version(&stale), stale["items"].as_array().unwrap().len()),
+        (before, 1)
+    );
+    let (_, fresh) = get(&service, ALL).await;
+    assert_eq!(version(&fresh), after);
+    let path = format!("{ALL}?watch=1&resourceVersion={before}");
+    let mut watch = Watch::open(&service, &path).await;
+    assert_eq!(
+        watch.within(Duration::from_secs(60)).await,
+        Vec::<String>::new()
+    );
+    server.catch_up();
+    assert_eq!(watch.tell().await, format!("ADDED a/y {after}"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn bookmarks_can_stay_away() {
+    let (server, service) = server().await;
+    server.faults().without_bookmarks();
+    server.faults().without_initial_events_end();
+    let path = format!("{ALL}?watch=1&allowWatchBookmarks=true&timeoutSeconds=100");
+    let mut watch = Watch::open(&service, &path).await;
+    assert_eq!(watch.within(Duration::from_secs(200)).await, ["END"]);
+}
