@@ -83,14 +83,9 @@ pub struct Batch {
     pub version: ResourceVersion,
 }
 
-/// Why a delta was not taken; it is given back.
+/// There is no room: the delta is given back. Stop reading until there is.
 #[derive(Debug)]
-pub enum PushError {
-    /// There is no room: stop reading until there is.
-    Full(Delta),
-    /// The queue was closed: nobody will read it.
-    Closed(Delta),
-}
+pub struct Full(pub Delta);
 
 #[derive(Debug)]
 struct Entry {
@@ -137,13 +132,14 @@ impl DeltaFifo {
         self
     }
 
-    /// Adds a delta at the end, or to those of its object.
+    /// Adds a delta at the end, or to those of its object. Once closed, nobody will read it: it is
+    /// dropped.
     ///
     /// # Errors
-    /// There is no room, or the queue is closed; the delta is given back.
-    pub fn push(&mut self, delta: Delta) -> Result<(), PushError> {
+    /// There is no room; the delta is given back.
+    pub fn push(&mut self, delta: Delta) -> Result<(), Full> {
         if self.is_closed {
-            return Err(PushError::Closed(delta));
+            return Ok(());
         }
         if let Delta::Bookmark { version } = &delta
             && let Some(Delta::Bookmark { version: waiting }) = self.last_delta()
@@ -153,12 +149,12 @@ impl DeltaFifo {
             return Ok(());
         }
         if self.bytes > 0 && self.bytes + bytes_of(&delta) > self.max_bytes {
-            return Err(PushError::Full(delta));
+            return Err(Full(delta));
         }
         let hash = self.hash_of(&delta);
         match hash.and_then(|hash| self.open_entry(hash, &delta)) {
             Some(number) => self.join(number, delta),
-            None if self.entries.len() >= self.capacity => Err(PushError::Full(delta)),
+            None if self.entries.len() >= self.capacity => Err(Full(delta)),
             None => {
                 self.append(hash, delta);
                 Ok(())
@@ -169,7 +165,7 @@ impl DeltaFifo {
     /// Whether a delta is taken, whatever it is. In a coalescing queue, one of an object that
     /// waits already may be taken without it, and a rare one refused in spite of it.
     pub fn has_room(&self) -> bool {
-        self.entries.len() < self.capacity && self.bytes < self.max_bytes && !self.is_closed
+        self.entries.len() < self.capacity && self.bytes < self.max_bytes
     }
 
     /// Takes out up to `max` deltas in order; more only to keep those of one object together.
@@ -286,7 +282,7 @@ impl DeltaFifo {
     }
 
     /// Adds to what waits of the same object.
-    fn join(&mut self, number: u64, delta: Delta) -> Result<(), PushError> {
+    fn join(&mut self, number: u64, delta: Delta) -> Result<(), Full> {
         let entry = &mut self.entries[(number - self.first) as usize];
         let is_full = entry.deltas.len() >= MAX_DELTAS_A_KEY;
         match (entry.deltas.last_mut(), &delta) {
@@ -303,7 +299,7 @@ impl DeltaFifo {
                 self.pushed.by(&delta);
                 return Ok(());
             }
-            _ if is_full => return Err(PushError::Full(delta)),
+            _ if is_full => return Err(Full(delta)),
             _ => {}
         }
         self.pushed.by(&delta);
@@ -327,6 +323,22 @@ impl DeltaFifo {
         self.deltas -= entry.deltas.len();
         self.bytes -= entry.deltas.iter().map(bytes_of).sum::<usize>();
         into.extend(entry.deltas);
+    }
+}
+
+impl Batch {
+    /// Whether nothing came out.
+    pub fn is_empty(&self) -> bool {
+        self.deltas.is_empty()
+    }
+}
+
+impl IntoIterator for Batch {
+    type Item = Delta;
+    type IntoIter = std::vec::IntoIter<Delta>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.deltas.into_iter()
     }
 }
 

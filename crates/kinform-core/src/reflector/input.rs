@@ -15,7 +15,7 @@ use std::time::Duration;
 use kinform_api::{ResourceVersion, Status, WatchEventKind};
 
 use crate::object::Object;
-use crate::object::unreadable::Unreadable;
+use crate::wire::unreadable::Unreadable;
 
 /// What the shell observed.
 #[derive(Clone, Debug)]

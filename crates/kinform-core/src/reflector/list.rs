@@ -15,12 +15,12 @@
 //!
 //! Upstream counterpart: `client-go:tools/cache/reflector.go` (`list`, `watchList`).
 
-use kinform_api::{ListOptions, ResourceVersion, VersionMatch, WatchOptions};
+use kinform_api::{ListOptions, ResourceVersion, VersionMatch, WatchEventKind, WatchOptions};
 
 use crate::delta::{Delta, HeardIn, Quarantine};
 use crate::object::Object;
-use crate::object::unreadable::Unreadable;
 use crate::time::Instant;
+use crate::wire::unreadable::Unreadable;
 
 use super::config::StreamingList;
 use super::input::{Ending, Event, Failure};
@@ -271,6 +271,10 @@ impl Reflector {
                 self.hand_on_item(Delta::Replaced(object));
             }
             Event::Deleted(object) => self.hand_on_item(Delta::Deleted(object)),
+            Event::Unreadable {
+                kind: WatchEventKind::Bookmark,
+                ..
+            } => {}
             Event::Unreadable { object, .. } => {
                 self.hand_on_item(quarantined(object, HeardIn::List));
             }

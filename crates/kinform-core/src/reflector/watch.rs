@@ -24,8 +24,8 @@ use kinform_api::{ListOptions, ResourceVersion, WatchEventKind, WatchOptions};
 
 use crate::delta::{Delta, HeardIn};
 use crate::object::Object;
-use crate::object::unreadable::Unreadable;
 use crate::time::Instant;
+use crate::wire::unreadable::Unreadable;
 
 use super::input::{Ending, Event, Failure};
 use super::list::quarantined;
@@ -130,6 +130,12 @@ impl Reflector {
             Event::Modified(object) => self.on_change(object, Delta::Updated, now),
             Event::Deleted(object) => self.on_deleted(object),
             Event::Bookmark { version, .. } => self.on_bookmark(version, now),
+            Event::Unreadable {
+                kind: WatchEventKind::Bookmark,
+                ..
+            } => {
+                self.on_foreign("unreadable bookmark".to_owned());
+            }
             Event::Unreadable { kind, object } => self.on_unreadable(kind, object),
             Event::Foreign { what } => self.on_foreign(what),
             Event::Error(status) => {

@@ -20,8 +20,8 @@ use kinform_api::{Status, WatchEventKind, reason};
 use crate::delta::Delta;
 use crate::object::Object;
 use crate::object::projection::Projection;
-use crate::object::unreadable::Unreadable;
 use crate::time::Instant;
+use crate::wire::unreadable::Unreadable;
 
 use super::config::StreamingList;
 use super::*;
