@@ -29,6 +29,7 @@
 //! Upstream: `kubernetes/apiserver`.
 
 mod api;
+mod crd;
 mod discovery;
 mod fault;
 mod http;
@@ -43,7 +44,7 @@ mod write;
 pub use fault::{Fault, FaultRule, Faults};
 pub use http::body::{Body, CutOff};
 pub use journal::{Journal, Record};
-pub use resource::{Found, Origin, Registry, ResourceInfo, shelf_name};
+pub use resource::{Found, Origin, Registry, ResourceInfo, Subresource, shelf_name};
 pub use seed::Seed;
 pub use server::{Builder, Error, Server, Service, State};
 pub use storage::{

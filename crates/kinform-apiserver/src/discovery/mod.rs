@@ -1,41 +1,294 @@
-//! What the server tells about itself.
+//! What the server says about itself: versions, groups, resources, health.
 //!
 //! ```text
-//! /version, /healthz, /livez, /readyz ──▶ reply; any other path ──▶ 404
+//! GET path + registry -> Page { content type, body } | 404
 //! ```
 //!
-//! Upstream: `apiserver:pkg/server/{healthz,routes}`.
+//! The legacy form of discovery. A client that asks for the aggregated form gets this one and reads
+//! it, too.
+//!
+//! Upstream: `kubernetes/apiserver:pkg/endpoints/discovery`, `pkg/server/{healthz,routes}`.
+
+use std::sync::Arc;
 
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use crate::api::Api;
 use crate::http::body::Body;
 use crate::http::reply;
+use crate::resource::{Registry, ResourceInfo, Subresource};
+
+type Entries = [Arc<ResourceInfo>];
 
 /// Answers paths that are no resources.
-pub(crate) fn handle(_api: &Api, head: &Parts) -> Response<Body> {
+pub(crate) fn handle(api: &Api, head: &Parts) -> Response<Body> {
     if !matches!(head.method, Method::GET | Method::HEAD) {
         return reply::no_such_path();
     }
-    match head.uri.path().trim_end_matches('/') {
-        "/version" => reply::json(StatusCode::OK, version().to_string()),
-        "/healthz" | "/livez" | "/readyz" => reply::text(StatusCode::OK, "ok"),
-        _ => reply::no_such_path(),
+    let path = head
+        .uri
+        .path()
+        .trim_start_matches('/')
+        .trim_end_matches('/');
+    if let "healthz" | "livez" | "readyz" | "healthz/ping" | "livez/ping" | "readyz/ping" = path {
+        return reply::text(StatusCode::OK, "ok");
+    }
+    let host = head
+        .headers
+        .get(http::header::HOST)
+        .and_then(|host| host.to_str().ok());
+    let address = host.unwrap_or("localhost");
+    match page(path, &api.registry, address) {
+        Some(value) => {
+            let mut body = value.to_string();
+            body.push('\n');
+            reply::json(StatusCode::OK, body)
+        }
+        None => reply::no_such_path(),
     }
 }
 
-fn version() -> serde_json::Value {
+/// The page of a path, if there is one. `address` is where the server is reached, as `host:port`.
+fn page(path: &str, registry: &Registry, address: &str) -> Option<Value> {
+    let segments: Vec<&str> = path
+        .split('/')
+        .filter(|segment| !segment.is_empty())
+        .collect();
+    let entries = &*registry.entries();
+    Some(match segments[..] {
+        [] => paths(entries),
+        ["version"] => version(),
+        ["api"] => api_versions(address),
+        ["api", version] => resource_list(entries, "", version)?,
+        ["apis"] => group_list(entries),
+        ["apis", group] => group_page(entries, group)?,
+        ["apis", group, version] => resource_list(entries, group, version)?,
+        _ => return None,
+    })
+}
+
+/// Every group and version, in order, each once.
+fn group_versions(entries: &Entries) -> Vec<(&str, &str)> {
+    let mut versions: Vec<(&str, &str)> = Vec::new();
+    for entry in entries {
+        let version = (entry.group.as_str(), entry.version.as_str());
+        if versions.last() != Some(&version) && !versions.contains(&version) {
+            versions.push(version);
+        }
+    }
+    versions
+}
+
+fn paths(entries: &Entries) -> Value {
+    let mut paths = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned()];
+    for (group, version) in group_versions(entries) {
+        if !group.is_empty() {
+            paths.extend([format!("/apis/{group}"), format!("/apis/{group}/{version}")]);
+        }
+    }
+    paths.extend(["/healthz", "/livez", "/readyz", "/version"].map(str::to_owned));
+    paths.sort();
+    paths.dedup();
+    json!({"paths": paths})
+}
+
+/// Says which release it behaves like, and that it is not that.
+fn version() -> Value {
     json!({
         "major": "1",
         "minor": "37",
-        "gitVersion": concat!("v1.37.0+kinform-", env!("CARGO_PKG_VERSION")),
+        "emulationMajor": "1",
+        "emulationMinor": "37",
+        "minCompatibilityMajor": "1",
+        "minCompatibilityMinor": "36",
+        "gitVersion": concat!("v1.37.1+kinform.", env!("CARGO_PKG_VERSION")),
         "gitCommit": "",
-        "gitTreeState": "clean",
-        "buildDate": "",
-        "goVersion": "",
-        "compiler": "",
-        "platform": concat!("rust/", env!("CARGO_PKG_VERSION")),
+        "gitTreeState": "",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "none",
+        "compiler": "rustc",
+        "platform": format!("{}/{}", std::env::consts::OS, platform()),
     })
+}
+
+fn platform() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
+
+fn api_versions(address: &str) -> Value {
+    json!({
+        "kind": "APIVersions",
+        "versions": ["v1"],
+        "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}],
+    })
+}
+
+fn group_list(entries: &Entries) -> Value {
+    let mut groups: Vec<&str> = Vec::new();
+    for (group, _) in group_versions(entries) {
+        if !group.is_empty() && !groups.contains(&group) {
+            groups.push(group);
+        }
+    }
+    let groups: Vec<Value> = groups
+        .into_iter()
+        .filter_map(|name| group(entries, name))
+        .collect();
+    json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
+}
+
+fn group_page(entries: &Entries, name: &str) -> Option<Value> {
+    let mut group = group(entries, name)?;
+    group["kind"] = Value::from("APIGroup");
+    group["apiVersion"] = Value::from("v1");
+    Some(group)
+}
+
+fn group(entries: &Entries, name: &str) -> Option<Value> {
+    let versions = group_versions(entries)
+        .into_iter()
+        .filter(|(group, _)| *group == name);
+    let versions: Vec<Value> = versions
+        .map(|(group, version)| {
+            json!({"groupVersion": format!("{group}/{version}"), "version": version})
+        })
+        .collect();
+    let preferred = versions.first()?.clone();
+    Some(json!({"name": name, "versions": versions, "preferredVersion": preferred}))
+}
+
+fn resource_list(entries: &Entries, group: &str, version: &str) -> Option<Value> {
+    let mut resources = Vec::new();
+    let of_version = |of: &&Arc<ResourceInfo>| of.group == group && of.version == version;
+    for of in entries.iter().filter(of_version) {
+        resources.push(resource(of));
+        resources.extend(of.subresources.iter().map(|sub| subresource(of, sub)));
+    }
+    if resources.is_empty() {
+        return None;
+    }
+    let mut list = json!({"kind": "APIResourceList", "resources": resources});
+    // Upstream's oldest reply lacks it.
+    if group.is_empty() {
+        list["groupVersion"] = Value::from(version);
+    } else {
+        list["apiVersion"] = Value::from("v1");
+        list["groupVersion"] = Value::from(format!("{group}/{version}"));
+    }
+    Some(list)
+}
+
+fn resource(of: &ResourceInfo) -> Value {
+    let mut out = Map::new();
+    let mut put = |name: &str, value: Value| _ = out.insert(name.to_owned(), value);
+    put("name", Value::from(of.plural.as_str()));
+    put("singularName", Value::from(of.singular.as_str()));
+    put("namespaced", Value::from(of.is_namespaced()));
+    put("kind", Value::from(of.kind.as_str()));
+    put("verbs", Value::from(of.verbs.clone()));
+    if !of.short_names.is_empty() {
+        put("shortNames", Value::from(of.short_names.clone()));
+    }
+    if !of.categories.is_empty() {
+        put("categories", Value::from(of.categories.clone()));
+    }
+    if !of.storage_version_hash.is_empty() {
+        put(
+            "storageVersionHash",
+            Value::from(of.storage_version_hash.as_str()),
+        );
+    }
+    Value::Object(out)
+}
+
+fn subresource(parent: &ResourceInfo, of: &Subresource) -> Value {
+    let mut out = json!({
+        "name": format!("{}/{}", parent.plural, of.name),
+        "singularName": "",
+        "namespaced": parent.is_namespaced(),
+        "kind": of.kind,
+        "verbs": of.verbs,
+    });
+    if let Some((group, version)) = of.group_version {
+        out["group"] = Value::from(group);
+        out["version"] = Value::from(version);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use super::*;
+    use crate::storage::{HistoryLimits, Store};
+
+    /// The recorded replies, by path.
+    fn recorded() -> Vec<(String, Value)> {
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../testdata/golden/discovery.jsonl.gz"
+        );
+        let mut text = String::new();
+        let file = std::fs::File::open(path).unwrap();
+        flate2::read::MultiGzDecoder::new(file)
+            .read_to_string(&mut text)
+            .unwrap();
+        let lines = text
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap());
+        lines
+            .filter(|line| line["accept"] == "application/json")
+            .filter_map(|line| {
+                let body = serde_json::from_str(line["body"].as_str()?).ok()?;
+                Some((line["path"].as_str()?.to_owned(), body))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn groups_and_resources_are_those_of_a_real_server() {
+        let registry = Registry::built_in(&Store::new(HistoryLimits::default()));
+        let mut compared = 0;
+        for (path, mut body) in recorded() {
+            if path == "/" || path == "/version" || path.contains(".example.com/") {
+                continue;
+            }
+            if path.contains("samplecontroller") {
+                continue;
+            }
+            if path == "/apis" {
+                // The definitions that were installed when it was recorded.
+                body["groups"].as_array_mut().unwrap().truncate(21);
+            }
+            let page = page(path.trim_start_matches('/'), &registry, "192.0.2.1:26443");
+            assert_eq!(page.as_ref(), Some(&body), "{path}");
+            compared += 1;
+        }
+        assert!(compared > 20, "{compared}");
+    }
+
+    #[test]
+    fn pages_that_do_not_exist_are_not_made_up() {
+        let registry = Registry::built_in(&Store::new(HistoryLimits::default()));
+        for path in [
+            "apis/nope",
+            "apis/apps/v9",
+            "api/v2",
+            "nope",
+            "apis/apps/v1/x/y/z",
+        ] {
+            assert_eq!(page(path, &registry, "x"), None, "{path}");
+        }
+        assert_eq!(
+            page("apis/apps", &registry, "x").unwrap()["kind"],
+            "APIGroup"
+        );
+    }
 }

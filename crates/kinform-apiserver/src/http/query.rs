@@ -28,6 +28,13 @@ impl Query {
         )
     }
 
+    /// All parameters, in order.
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
     /// The text of a parameter, absent if it is not given.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0

@@ -61,6 +61,15 @@ pub(crate) async fn read(
     }
 }
 
+/// What the selectors of a request mean.
+///
+/// # Errors
+/// A selector that does not parse, or a field that the resource does not know.
+pub(crate) fn selection(target: &Target, query: &Query) -> Result<select::Selection, Status> {
+    let options = ReadOptions::read(query, false)?;
+    select::Selection::new(target, options.labels.clone(), &options.fields)
+}
+
 async fn get(
     api: &Arc<Api>,
     target: &Target,

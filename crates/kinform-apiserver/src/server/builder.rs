@@ -19,6 +19,7 @@ use crate::fault::Faults;
 use crate::journal::Journal;
 use crate::resource::Registry;
 use crate::storage::{HistoryLimits, Store};
+use crate::write;
 
 /// A server before it starts.
 #[derive(Debug)]
@@ -167,6 +168,7 @@ impl Builder {
                 (store, registry)
             }
         };
+        write::found_namespaces(&store, &registry);
         let api = Api {
             store,
             registry,

@@ -1,150 +1,154 @@
-//! Writes: create, update and delete, from a body to a revision.
+//! The write pipeline: what a request makes of the stored state, without doing it.
 //!
 //! ```text
-//! body ──decode──▶ checks against the path ──prepare──▶ Draft ──store.put/remove──▶ reply
+//! request body + stored state + clock + names -> Outcome { action, answer } | Status
 //! ```
 //!
-//! Upstream: `apiserver:pkg/endpoints/handlers`, `apiserver:pkg/registry/rest`.
+//! All of it is pure but for `handle.rs`, which commits the action under the storage's compare-and-swap
+//! and, if somebody else was faster, asks again with the new state: version checks happen against the
+//! state given, so a repeat refuses what upstream refuses and retries what it retries.
+//!
+//! Objects are `serde_json::Value`s without `apiVersion` and `kind`, as they are stored.
+//!
+//! * `body.rs`: bytes to a value of the right kind; `typed.rs`: a built-in's fields, as Go's structs
+//!   read and write them; `options.rs`: what query and body say about how to write;
+//! * `metadata.rs`: what the server sets, keeps and checks; `names.rs`: names and generated ones;
+//!   `strategy.rs`: status, generation, defaults; `builtin.rs`: defaults of a few types;
+//! * `create.rs` `update.rs` `patch.rs` `delete.rs` `scale.rs`: the verbs;
+//! * `handle.rs`: from request to reply; `collection.rs`: delete of many; `after.rs`: what follows from
+//!   a commit: definitions that begin to be served, namespaces that empty themselves.
+//!
+//! Upstream: `kubernetes/apiserver:pkg/endpoints/handlers`, `pkg/registry/rest`,
+//! `pkg/registry/generic/registry/store.go`.
 
-use std::sync::Arc;
+mod after;
+mod body;
+mod builtin;
+mod collection;
+mod create;
+mod delete;
+mod handle;
+pub(crate) mod metadata;
+mod names;
+mod options;
+mod patch;
+mod scale;
+mod strategy;
+mod typed;
+mod update;
 
-use http::{Method, Response, StatusCode};
-use kinform_api::{Status, StatusDetails};
-use serde_json::{Map, Value};
+use jiff::Timestamp;
+use kinform_api::Status;
+use serde_json::Value;
 
-use crate::api::{Api, WriteRequest};
-use crate::http::body::Body;
-use crate::http::negotiate::{self, Form};
-use crate::http::reply;
-use crate::http::route::Target;
-use crate::read::{not_found, object_reply};
-use crate::storage::{Draft, Expect, Mismatch};
+use crate::resource::ResourceInfo;
 
-/// Answers POST, PUT and DELETE.
-pub(crate) async fn handle(
-    api: &Arc<Api>,
-    target: &Target,
-    request: WriteRequest<'_>,
-) -> Result<Response<Body>, Status> {
-    let form = negotiate::form(request.headers)?;
-    match (request.method.clone(), &target.name) {
-        (Method::POST, None) => create(api, target, &request, form),
-        (Method::PUT, Some(_)) => update(api, target, &request, form),
-        (Method::DELETE, Some(_)) => delete(api, target),
-        _ => Err(Status::method_not_allowed()),
-    }
+pub(crate) use self::after::found_namespaces;
+pub(crate) use self::handle::handle;
+pub(crate) use self::options::{DeleteOptions, FieldValidation, WriteOptions};
+
+/// Where and with what a request is handled.
+#[derive(Debug)]
+pub(crate) struct Context<'a> {
+    pub(crate) resource: &'a ResourceInfo,
+    /// The namespace of the URL; nothing for what belongs to the cluster.
+    pub(crate) namespace: Option<&'a str>,
+    pub(crate) options: &'a WriteOptions,
+    pub(crate) now: Timestamp,
+    /// Chosen before: a uid for a new object, and five letters for a generated name.
+    pub(crate) fresh: Fresh,
 }
 
-fn create(
-    api: &Arc<Api>,
-    target: &Target,
-    request: &WriteRequest<'_>,
-    form: Form,
-) -> Result<Response<Body>, Status> {
-    let mut value = decode(request)?;
-    let metadata = metadata(&mut value)?;
-    if let Some(namespace) = &target.namespace {
-        metadata.insert("namespace".to_owned(), Value::from(namespace.as_str()));
-    }
-    metadata.insert(
-        "uid".to_owned(),
-        Value::from(uuid::Uuid::new_v4().to_string()),
-    );
-    let now = jiff::Timestamp::now()
-        .strftime("%Y-%m-%dT%H:%M:%SZ")
-        .to_string();
-    metadata.insert("creationTimestamp".to_owned(), Value::from(now));
-    let draft = draft(target, value)?;
-    let name = draft
-        .key()
-        .rsplit('/')
-        .next()
-        .unwrap_or_default()
-        .to_owned();
-    let done = api
-        .store
-        .put(target.resource.shelf, draft, Expect::Absent)
-        .map_err(|_| Status::already_exists(&target.resource.group_resource(), &name))?;
-    Ok(object_reply(
-        StatusCode::CREATED,
-        &target.resource,
-        &done.object,
-        form,
-    ))
+/// What chance gives to a new object.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Fresh {
+    pub(crate) uid: String,
+    pub(crate) suffix: String,
 }
 
-fn update(
-    api: &Arc<Api>,
-    target: &Target,
-    request: &WriteRequest<'_>,
-    form: Form,
-) -> Result<Response<Body>, Status> {
-    let shelf = target.resource.shelf;
-    let key = target.key().unwrap_or_default();
-    let current = api
-        .store
-        .get(shelf, &key)
-        .ok_or_else(|| not_found(target))?;
-    let stored = current.value();
-    let mut value = decode(request)?;
-    let metadata = metadata(&mut value)?;
-    let expect = match metadata.get("resourceVersion").and_then(Value::as_str) {
-        Some(version) if !version.is_empty() => {
-            Expect::Revision(version.parse().unwrap_or_default())
+/// Which part of an object is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// The object, but for its status where that is a part of its own.
+    Main,
+    /// `status`.
+    Status,
+    /// The number of replicas, through the `Scale` kind.
+    Scale,
+    /// `spec.finalizers` of a namespace.
+    Finalize,
+}
+
+/// What is known of the namespace that an object is created in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NamespaceState {
+    /// It exists; also for objects of the cluster.
+    Active,
+    /// It is being deleted.
+    Terminating,
+    /// It does not exist.
+    Missing,
+}
+
+/// What to do, and what to answer.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Outcome {
+    /// The HTTP code.
+    pub(crate) code: u16,
+    pub(crate) action: Action,
+    pub(crate) answer: Answer,
+    /// Texts for `Warning` headers.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// What to do to the storage.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Action {
+    /// Nothing: a dry run, or nothing would change.
+    Nothing,
+    /// Store this as a new object; if its name is taken, that is a conflict.
+    Create(Value),
+    /// Store this over the state that was given.
+    Replace(Value),
+    /// Remove the object. Watches are told this last state under the deletion's version.
+    Remove,
+}
+
+/// What to answer.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Answer {
+    /// The object as it is stored after the action.
+    Stored,
+    /// The same as a `Scale`, made by [`scale_of`].
+    StoredScale,
+    /// This value. Unless it says its own, it is of the resource's `apiVersion` and `kind`.
+    Object(Value),
+    /// This status.
+    Status(Box<Status>),
+}
+
+impl Outcome {
+    fn new(code: u16, action: Action, answer: Answer) -> Self {
+        Self {
+            code,
+            action,
+            answer,
+            warnings: Vec::new(),
         }
-        _ => Expect::Present,
-    };
-    for kept in ["uid", "creationTimestamp", "namespace", "name"] {
-        if let Some(value) = stored["metadata"].get(kept) {
-            metadata.insert(kept.to_owned(), value.clone());
-        }
     }
-    let draft = draft(target, value)?;
-    let done = api
-        .store
-        .put(shelf, draft, expect)
-        .map_err(|mismatch| conflict(target, &mismatch))?;
-    Ok(object_reply(
-        StatusCode::OK,
-        &target.resource,
-        &done.object,
-        form,
-    ))
-}
 
-fn delete(api: &Arc<Api>, target: &Target) -> Result<Response<Body>, Status> {
-    let key = target.key().unwrap_or_default();
-    let done = api
-        .store
-        .remove(target.resource.shelf, &key, Expect::Present)
-        .map_err(|_| not_found(target))?;
-    Ok(reply::status(&Status::success(StatusDetails {
-        name: done.object.name().to_owned(),
-        group: target.resource.group.to_string(),
-        kind: target.resource.plural.to_string(),
-        uid: done.object.uid().to_owned(),
-        ..StatusDetails::default()
-    })))
-}
-
-fn decode(request: &WriteRequest<'_>) -> Result<Value, Status> {
-    serde_json::from_slice(&request.body).map_err(|error| Status::bad_request(error.to_string()))
-}
-
-fn metadata(value: &mut Value) -> Result<&mut Map<String, Value>, Status> {
-    let metadata = value.get_mut("metadata").and_then(Value::as_object_mut);
-    metadata.ok_or_else(|| Status::bad_request("metadata is missing"))
-}
-
-fn draft(target: &Target, value: Value) -> Result<Draft, Status> {
-    Draft::new(&target.resource.fields, value)
-        .ok_or_else(|| Status::bad_request("metadata.name is missing"))
-}
-
-fn conflict(target: &Target, mismatch: &Mismatch) -> Status {
-    let name = target.name.as_deref().unwrap_or_default();
-    match mismatch {
-        Mismatch(Some(_)) => Status::modified(&target.resource.group_resource(), name),
-        Mismatch(None) => not_found(target),
+    fn warned(mut self, warnings: Vec<String>) -> Self {
+        self.warnings = warnings;
+        self
     }
+}
+
+/// The member at a path of names.
+pub(crate) fn at<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
+    path.iter().try_fold(value, |value, name| value.get(name))
+}
+
+/// The text at a path of names; `""` when absent.
+pub(crate) fn text<'a>(value: &'a Value, path: &[&str]) -> &'a str {
+    at(value, path).and_then(Value::as_str).unwrap_or_default()
 }

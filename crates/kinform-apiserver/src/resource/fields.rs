@@ -1,0 +1,86 @@
+//! The fields that `fieldSelector` knows, beside `metadata.name` and `metadata.namespace`.
+//!
+//! ```text
+//! resource -> [name, path]
+//! ```
+//!
+//! A selector on any other field is a 400: the server never scans for what it does not index.
+//!
+//! Upstream: the conversion functions in `kubernetes/kubernetes:pkg/apis/*/v1/conversion.go`, and
+//! `selectableFields` of custom resource definitions.
+
+use crate::storage::SelectableField;
+
+/// The selectable fields of a built-in resource.
+pub(crate) fn of_builtin(group: &str, plural: &str) -> Vec<SelectableField> {
+    if (group, plural) == ("events.k8s.io", "events") {
+        return renamed_event_fields();
+    }
+    let names: &[&str] = match (group, plural) {
+        ("", "pods") => &[
+            "spec.nodeName",
+            "spec.restartPolicy",
+            "spec.schedulerName",
+            "spec.serviceAccountName",
+            "spec.hostNetwork",
+            "status.phase",
+            "status.podIP",
+            "status.podIPs",
+            "status.nominatedNodeName",
+        ],
+        ("", "nodes") => &["spec.unschedulable"],
+        ("", "events") => &[
+            "involvedObject.kind",
+            "involvedObject.namespace",
+            "involvedObject.name",
+            "involvedObject.uid",
+            "involvedObject.apiVersion",
+            "involvedObject.resourceVersion",
+            "involvedObject.fieldPath",
+            "reason",
+            "reportingComponent",
+            "type",
+        ],
+        ("", "namespaces") => &["status.phase"],
+        ("", "secrets") => &["type"],
+        ("", "services") => &["spec.clusterIP", "spec.type"],
+        ("", "replicationcontrollers") | ("apps", "replicasets") => &["status.replicas"],
+        ("batch", "jobs") => &["status.successful"],
+        ("certificates.k8s.io", "certificatesigningrequests") => &["spec.signerName"],
+        _ => &[],
+    };
+    let mut fields: Vec<_> = names
+        .iter()
+        .map(|name| SelectableField::new(name))
+        .collect();
+    match (group, plural) {
+        ("", "events") => fields.push(SelectableField::at("source", "source.component")),
+        ("batch", "jobs") => {
+            fields = vec![SelectableField::at("status.successful", "status.succeeded")]
+        }
+        _ => {}
+    }
+    fields
+}
+
+/// `events.k8s.io` calls the involved object `regarding`.
+fn renamed_event_fields() -> Vec<SelectableField> {
+    let of = |name| SelectableField::at(&format!("regarding.{name}"), &format!("regarding.{name}"));
+    let names = [
+        "kind",
+        "namespace",
+        "name",
+        "uid",
+        "apiVersion",
+        "resourceVersion",
+        "fieldPath",
+    ];
+    let mut fields: Vec<_> = names.into_iter().map(of).collect();
+    fields.push(SelectableField::new("reason"));
+    fields.push(SelectableField::at(
+        "reportingController",
+        "reportingController",
+    ));
+    fields.push(SelectableField::new("type"));
+    fields
+}

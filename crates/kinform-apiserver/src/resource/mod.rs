@@ -1,0 +1,425 @@
+//! What the server serves: the built-in resources and those of custom resource definitions.
+//!
+//! ```text
+//! kinform-schema + definitions -> Registry -> find(group, version, plural) -> Resource + Rules
+//! ```
+//!
+//! Routes, reads, writes and discovery ask here what a resource is. An entry never changes: a changed
+//! definition is another entry, and requests under way keep theirs. A resource is one version of a
+//! type; its versions share a shelf of the store, but where their objects differ in shape
+//! (`events`, `horizontalpodautoscalers`): those are not converted into each other, and stay apart.
+//!
+//! * `rules.rs`: what sets built-in types apart when they are written and deleted, as data.
+//! * `fields.rs`: the fields that `fieldSelector` knows.
+//!
+//! Upstream: `kubernetes/apiserver:pkg/endpoints/installer.go`, the strategies under
+//! `kubernetes/kubernetes:pkg/registry`, `kubernetes/apiextensions-apiserver:pkg/apiserver`.
+//!
+//! Complexity: `find` hashes; a change is linear in the resources.
+
+mod fields;
+mod rules;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use kinform_api::{GroupKind, GroupResource, Scope};
+use serde_json::Value;
+
+use crate::storage::{SelectableField, Shelf, Store};
+
+pub(crate) use self::rules::{Generation, NameRule, Propagation, Rules};
+
+/// Where a resource comes from; built-in and custom ones are encoded differently.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Compiled in.
+    BuiltIn,
+    /// Made by a CustomResourceDefinition.
+    Custom,
+}
+
+/// A resource that is served in one version.
+#[derive(Clone, Debug)]
+pub struct ResourceInfo {
+    /// The group, `""` for the core.
+    pub group: String,
+    /// The version.
+    pub version: String,
+    /// The name in paths.
+    pub plural: String,
+    /// The name of one.
+    pub singular: String,
+    /// The kind of its objects.
+    pub kind: String,
+    /// The kind of its lists.
+    pub list_kind: String,
+    /// Whether its objects have a namespace.
+    pub scope: Scope,
+    /// What can be done with it.
+    pub verbs: Vec<&'static str>,
+    /// Its short names, as `po`.
+    pub short_names: Vec<String>,
+    /// The groups of resources that it is in, as `all`.
+    pub categories: Vec<String>,
+    /// Parts with paths of their own.
+    pub subresources: Vec<Subresource>,
+    /// Where it comes from.
+    pub origin: Origin,
+    /// What field selectors may ask, besides name and namespace.
+    pub fields: Vec<SelectableField>,
+    /// Where its objects are kept.
+    pub shelf: Shelf,
+    /// Empty where it is not known.
+    pub(crate) storage_version_hash: String,
+    pub(crate) rules: Rules,
+    pub(crate) shape: Shape,
+}
+
+/// A part of a resource with a path of its own.
+#[derive(Clone, Debug)]
+pub struct Subresource {
+    /// Its name, as `status`.
+    pub name: &'static str,
+    /// Group and version of its kind, where they are not its parent's.
+    pub group_version: Option<(&'static str, &'static str)>,
+    /// The kind that it takes and gives.
+    pub kind: String,
+    /// What can be done with it.
+    pub verbs: Vec<&'static str>,
+}
+
+/// What objects may hold.
+#[derive(Clone, Debug)]
+pub(crate) enum Shape {
+    /// A type of the table.
+    Builtin(&'static kinform_schema::Type),
+    /// A definition's schema.
+    Custom(Arc<CustomShape>),
+}
+
+/// What a definition's version says about its objects.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CustomShape {
+    /// The structural schema, as it stands in the definition.
+    pub(crate) schema: Value,
+    /// The paths of the scale subresource, if there is one.
+    pub(crate) scale: Option<ScalePaths>,
+    /// Whether the definition is being deleted: then nothing may be created.
+    pub(crate) terminating: bool,
+}
+
+/// Where the scale subresource finds its values: members joined by dots.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ScalePaths {
+    pub(crate) spec_replicas: String,
+    pub(crate) status_replicas: String,
+    pub(crate) label_selector: Option<String>,
+}
+
+impl ResourceInfo {
+    /// `apps/v1`, or `v1` for the core group.
+    #[must_use]
+    pub fn api_version(&self) -> String {
+        match self.group.as_str() {
+            "" => self.version.clone(),
+            group => format!("{group}/{}", self.version),
+        }
+    }
+
+    /// Group and plural, as messages name it.
+    #[must_use]
+    pub fn group_resource(&self) -> GroupResource {
+        GroupResource::new(self.group.as_str(), self.plural.as_str())
+    }
+
+    /// Group and kind, as messages name it.
+    #[must_use]
+    pub fn group_kind(&self) -> GroupKind {
+        GroupKind::new(self.group.as_str(), self.kind.as_str())
+    }
+
+    /// Whether its objects live in namespaces.
+    #[must_use]
+    pub fn is_namespaced(&self) -> bool {
+        self.scope == Scope::Namespaced
+    }
+
+    /// Whether a verb (`list`, `deletecollection`) is served.
+    #[must_use]
+    pub fn has_verb(&self, verb: &str) -> bool {
+        self.verbs.contains(&verb)
+    }
+
+    /// The subresource of this name.
+    #[must_use]
+    pub fn subresource(&self, name: &str) -> Option<&Subresource> {
+        self.subresources
+            .iter()
+            .find(|subresource| subresource.name == name)
+    }
+
+    /// Whether a subresource is served.
+    #[must_use]
+    pub fn has_subresource(&self, name: &str) -> bool {
+        self.subresource(name).is_some()
+    }
+
+    pub(crate) fn is_custom(&self) -> bool {
+        self.origin == Origin::Custom
+    }
+
+    /// Whether its objects are stored at all: reviews and bindings are only answered.
+    pub(crate) fn is_stored(&self) -> bool {
+        self.has_verb("list")
+    }
+
+    /// Whether it is the resource of the core group with this name.
+    pub(crate) fn is_core(&self, plural: &str) -> bool {
+        self.group.is_empty() && self.plural == plural
+    }
+
+    /// Whether its objects are custom resource definitions.
+    pub(crate) fn is_definition(&self) -> bool {
+        self.group == "apiextensions.k8s.io" && self.plural == "customresourcedefinitions"
+    }
+}
+
+/// What a group, a version and a plural lead to.
+#[derive(Clone, Debug)]
+pub enum Found {
+    /// A resource.
+    Resource(Arc<ResourceInfo>),
+    /// A served group and version without this resource.
+    UnknownResource,
+    /// Nothing that is served.
+    UnknownGroupVersion,
+}
+
+/// All resources of a server.
+#[derive(Debug)]
+pub struct Registry {
+    table: RwLock<Arc<Table>>,
+    /// Held by whoever turns definitions into resources.
+    changing: Mutex<()>,
+}
+
+/// A registry at one moment.
+#[derive(Debug, Default)]
+struct Table {
+    /// In the order of discovery: built-in ones first, groups together, best versions first.
+    entries: Arc<[Arc<ResourceInfo>]>,
+    by_path: HashMap<String, usize>,
+}
+
+impl Registry {
+    /// The built-in resources, whose objects `store` keeps.
+    #[must_use]
+    pub fn built_in(store: &Store) -> Self {
+        let entries = kinform_schema::resources().iter();
+        let entries = entries
+            .filter_map(|facts| builtin(store, facts))
+            .map(Arc::new);
+        let table = Table::new(entries.collect());
+        Self {
+            table: RwLock::new(Arc::new(table)),
+            changing: Mutex::new(()),
+        }
+    }
+
+    /// All entries, in the order of discovery.
+    #[must_use]
+    pub fn entries(&self) -> Arc<[Arc<ResourceInfo>]> {
+        self.table().entries.clone()
+    }
+
+    /// Looks a resource up.
+    #[must_use]
+    pub fn find(&self, group: &str, version: &str, plural: &str) -> Found {
+        let table = self.table();
+        if let Some(at) = table.by_path.get(&path(group, version, plural)) {
+            return Found::Resource(table.entries[*at].clone());
+        }
+        let served = kinform_schema::group_versions();
+        if served
+            .iter()
+            .any(|of| of.group == group && of.version == version)
+        {
+            Found::UnknownResource
+        } else {
+            Found::UnknownGroupVersion
+        }
+    }
+
+    /// Replaces all custom resources.
+    pub(crate) fn set_custom(&self, custom: Vec<ResourceInfo>) {
+        let mut custom: Vec<Arc<ResourceInfo>> = custom.into_iter().map(Arc::new).collect();
+        sort_custom(&mut custom);
+        let entries = self.entries();
+        let kept = entries.iter().filter(|entry| !entry.is_custom()).cloned();
+        let table = Table::new(kept.chain(custom).collect());
+        *self.table.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(table);
+    }
+
+    /// Waits for whoever changes the custom resources.
+    pub(crate) fn change(&self) -> MutexGuard<'_, ()> {
+        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn table(&self) -> Arc<Table> {
+        self.table
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+}
+
+impl Table {
+    fn new(entries: Vec<Arc<ResourceInfo>>) -> Self {
+        let key = |entry: &ResourceInfo| path(&entry.group, &entry.version, &entry.plural);
+        let by_path = entries
+            .iter()
+            .enumerate()
+            .map(|(at, entry)| (key(entry), at))
+            .collect();
+        Self {
+            entries: entries.into(),
+            by_path,
+        }
+    }
+}
+
+fn path(group: &str, version: &str, plural: &str) -> String {
+    format!("{group}/{version}/{plural}")
+}
+
+fn builtin(store: &Store, facts: &'static kinform_schema::Resource) -> Option<ResourceInfo> {
+    let (group, version) = (facts.group_version.group, facts.group_version.version);
+    let subresources = facts.subresources.iter().map(|subresource| Subresource {
+        name: subresource.name,
+        group_version: subresource.group_version.map(|of| (of.group, of.version)),
+        kind: subresource.kind.to_owned(),
+        verbs: subresource.verbs.clone(),
+    });
+    let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    Some(ResourceInfo {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        plural: facts.plural.to_owned(),
+        singular: facts.singular.to_owned(),
+        kind: facts.kind.to_owned(),
+        list_kind: format!("{}List", facts.kind),
+        scope: if facts.is_namespaced {
+            Scope::Namespaced
+        } else {
+            Scope::Cluster
+        },
+        verbs: facts.verbs.clone(),
+        short_names: owned(&facts.short_names),
+        categories: owned(&facts.categories),
+        subresources: subresources.collect(),
+        origin: Origin::BuiltIn,
+        fields: fields::of_builtin(group, facts.plural),
+        shelf: store.shelf(&match (group, version) {
+            ("autoscaling", "v1") => format!("{}.v1.{group}", facts.plural),
+            _ => shelf_name(group, facts.plural),
+        }),
+        storage_version_hash: facts.storage_version_hash.to_owned(),
+        rules: Rules::of_builtin(group, facts.plural),
+        shape: Shape::Builtin(kinform_schema::builtin(group, version, facts.kind)?),
+    })
+}
+
+/// The name of the shelf of a resource: `pods`, `deployments.apps`.
+#[must_use]
+pub fn shelf_name(group: &str, plural: &str) -> String {
+    match group {
+        "" => plural.to_owned(),
+        _ => format!("{plural}.{group}"),
+    }
+}
+
+/// Groups by the name of their best version's API service, versions best first.
+fn sort_custom(custom: &mut [Arc<ResourceInfo>]) {
+    let mut service: HashMap<String, String> = HashMap::new();
+    custom.sort_by(|a, b| version_order(&a.version, &b.version));
+    for resource in custom.iter() {
+        let name = || format!("{}.{}", resource.version, resource.group);
+        service.entry(resource.group.clone()).or_insert_with(name);
+    }
+    custom.sort_by(|a, b| {
+        let by_group = service.get(&a.group).cmp(&service.get(&b.group));
+        let by_version = || version_order(&a.version, &b.version);
+        by_group
+            .then_with(by_version)
+            .then_with(|| a.plural.cmp(&b.plural))
+    });
+}
+
+/// Best first: stable, beta, alpha, each with the highest number first; then anything else by name.
+///
+/// Upstream: `apimachinery:pkg/version/helpers.go`, `CompareKubeAwareVersionStrings`.
+pub(crate) fn version_order(a: &str, b: &str) -> std::cmp::Ordering {
+    let (left, right) = (parse_version(a), parse_version(b));
+    right.cmp(&left).then_with(|| {
+        if left.is_none() {
+            a.cmp(b)
+        } else {
+            std::cmp::Ordering::Equal
+        }
+    })
+}
+
+/// Stability (alpha 0, beta 1, stable 2), major, minor; nothing for other names.
+fn parse_version(version: &str) -> Option<(u8, u64, u64)> {
+    let rest = version.strip_prefix('v')?;
+    let end = rest
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(rest.len());
+    let (major, suffix) = rest.split_at(end);
+    let major = major.parse().ok()?;
+    match suffix.strip_prefix("beta").map(|minor| (1, minor)) {
+        Some((stability, minor)) => Some((stability, major, minor.parse().ok()?)),
+        None if suffix.is_empty() => Some((2, major, 0)),
+        None => Some((0, major, suffix.strip_prefix("alpha")?.parse().ok()?)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_stand_best_first() {
+        let mut versions = [
+            "foo1", "v1alpha1", "v2beta1", "v1", "v10", "v1beta2", "v2", "v11beta2",
+        ];
+        versions.sort_by(|a, b| version_order(a, b));
+        let best_first = [
+            "v10", "v2", "v1", "v11beta2", "v2beta1", "v1beta2", "v1alpha1", "foo1",
+        ];
+        assert_eq!(versions, best_first);
+    }
+
+    #[test]
+    fn built_ins_are_found_by_path() {
+        let store = Store::new(crate::storage::HistoryLimits::default());
+        let registry = Registry::built_in(&store);
+        let Found::Resource(pods) = registry.find("", "v1", "pods") else {
+            panic!("no pods")
+        };
+        assert_eq!(
+            (pods.kind.as_str(), pods.list_kind.as_str()),
+            ("Pod", "PodList")
+        );
+        assert!(matches!(
+            registry.find("", "v1", "nopes"),
+            Found::UnknownResource
+        ));
+        assert!(matches!(
+            registry.find("", "v2", "pods"),
+            Found::UnknownGroupVersion
+        ));
+        assert_eq!(registry.entries().len(), kinform_schema::resources().len());
+    }
+}

@@ -1,0 +1,197 @@
+//! What sets types apart when they are written and deleted, as data.
+//!
+//! ```text
+//! (group, plural) -> Rules: generation, unconditional update, create on update, reply of a delete, ..
+//! ```
+//!
+//! Upstream keeps these facts in a strategy for each type; the recordings of 45 kinds and
+//! upstream's own tests of the differences are what this table is checked against.
+//!
+//! Upstream: `kubernetes/kubernetes:pkg/registry/*/*/strategy.go`,
+//! `test/integration/apiserver/apidefinitions`.
+
+/// The rules of one type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rules {
+    pub(crate) generation: Generation,
+    /// An update without a version takes the newest state.
+    pub(crate) unconditional_update: bool,
+    /// An update of what does not exist creates it.
+    pub(crate) create_on_update: bool,
+    /// A delete is answered by the object, not by a `Status`.
+    pub(crate) returns_deleted: bool,
+    /// The status that a create brings is dropped.
+    pub(crate) resets_status: bool,
+    pub(crate) name: NameRule,
+    /// What a delete does about dependents if it does not say.
+    pub(crate) propagation: Propagation,
+    /// BOUND: how many bytes of data an object may have, if its type limits them.
+    pub(crate) max_data_bytes: Option<usize>,
+    /// Paths that cannot change: members joined by dots.
+    pub(crate) immutable: &'static [&'static str],
+}
+
+/// When a type's `metadata.generation` grows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Generation {
+    /// It has none.
+    Absent,
+    /// When `spec` changes.
+    Spec,
+    /// When anything outside of `metadata` and `status` changes.
+    Content,
+    /// As content, or when labels or annotations change.
+    ContentAndLabels,
+    /// Set once.
+    Constant,
+}
+
+/// Which names a type's objects may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NameRule {
+    /// A DNS subdomain, as most.
+    Subdomain,
+    /// A DNS label.
+    Label,
+    /// Whatever fits a path segment.
+    PathSegment,
+}
+
+/// What a delete does about the objects that depend on what is deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Propagation {
+    /// They are deleted later.
+    Background,
+    /// They are deleted first.
+    Foreground,
+    /// They stay.
+    Orphan,
+}
+
+impl Rules {
+    /// The rules of custom resources.
+    pub(crate) const CUSTOM: Self = Self {
+        generation: Generation::Content,
+        unconditional_update: false,
+        create_on_update: false,
+        returns_deleted: false,
+        resets_status: true,
+        name: NameRule::Subdomain,
+        propagation: Propagation::Background,
+        max_data_bytes: None,
+        immutable: &[],
+    };
+
+    /// The rules of a built-in resource.
+    pub(crate) fn of_builtin(group: &str, plural: &str) -> Self {
+        Self {
+            generation: generation(group, plural),
+            unconditional_update: unconditional_update(group, plural),
+            create_on_update: create_on_update(group, plural),
+            returns_deleted: returns_deleted(group, plural),
+            resets_status: !matches!((group, plural), ("", "nodes")),
+            name: name_rule(group, plural),
+            propagation: match (group, plural) {
+                ("", "replicationcontrollers") | ("batch", "jobs") => Propagation::Orphan,
+                _ => Propagation::Background,
+            },
+            max_data_bytes: match (group, plural) {
+                ("", "configmaps" | "secrets") => Some(1 << 20),
+                _ => None,
+            },
+            immutable: immutable(group, plural),
+        }
+    }
+}
+
+fn generation(group: &str, plural: &str) -> Generation {
+    match (group, plural) {
+        ("", "pods" | "replicationcontrollers")
+        | ("apps", "deployments" | "replicasets" | "statefulsets" | "daemonsets")
+        | ("batch", "jobs" | "cronjobs")
+        | ("autoscaling", "horizontalpodautoscalers")
+        | ("networking.k8s.io", "ingresses" | "ingressclasses" | "networkpolicies")
+        | ("policy", "poddisruptionbudgets")
+        | ("flowcontrol.apiserver.k8s.io", _)
+        | ("apiextensions.k8s.io", _)
+        | ("resource.k8s.io", "deviceclasses" | "resourceslices")
+        | (
+            "admissionregistration.k8s.io",
+            "validatingadmissionpolicies"
+            | "validatingadmissionpolicybindings"
+            | "mutatingadmissionpolicies"
+            | "mutatingadmissionpolicybindings",
+        ) => Generation::Spec,
+        ("", "podtemplates") | ("admissionregistration.k8s.io", _) => Generation::Content,
+        ("discovery.k8s.io", "endpointslices") => Generation::ContentAndLabels,
+        ("scheduling.k8s.io", "priorityclasses") => Generation::Constant,
+        _ => Generation::Absent,
+    }
+}
+
+fn unconditional_update(group: &str, plural: &str) -> bool {
+    !matches!(
+        (group, plural),
+        (
+            "coordination.k8s.io" | "apiextensions.k8s.io" | "apiregistration.k8s.io",
+            _
+        ) | ("policy", "poddisruptionbudgets")
+            | ("node.k8s.io", "runtimeclasses")
+            | (
+                "storage.k8s.io",
+                "volumeattachments" | "csidrivers" | "csinodes"
+            )
+            | (
+                "admissionregistration.k8s.io" | "storagemigration.k8s.io",
+                _
+            )
+    )
+}
+
+fn create_on_update(group: &str, plural: &str) -> bool {
+    matches!(
+        (group, plural),
+        ("coordination.k8s.io" | "rbac.authorization.k8s.io", _)
+            | ("", "endpoints" | "events" | "limitranges" | "services")
+            | ("events.k8s.io", "events")
+            | ("node.k8s.io", "runtimeclasses")
+    )
+}
+
+fn returns_deleted(group: &str, plural: &str) -> bool {
+    matches!(
+        (group, plural),
+        (
+            "",
+            "pods"
+                | "namespaces"
+                | "services"
+                | "serviceaccounts"
+                | "persistentvolumes"
+                | "persistentvolumeclaims"
+                | "resourcequotas"
+                | "podtemplates"
+        ) | (
+            "storage.k8s.io",
+            "storageclasses" | "csidrivers" | "csinodes" | "volumeattachments"
+        )
+    )
+}
+
+fn name_rule(group: &str, plural: &str) -> NameRule {
+    match (group, plural) {
+        ("", "namespaces" | "services") => NameRule::Label,
+        ("rbac.authorization.k8s.io", _) => NameRule::PathSegment,
+        _ => NameRule::Subdomain,
+    }
+}
+
+fn immutable(group: &str, plural: &str) -> &'static [&'static str] {
+    match (group, plural) {
+        ("apps", "controllerrevisions") => &["data"],
+        ("apps", _) => &["spec.selector"],
+        ("batch", "jobs") => &["spec.selector", "spec.completionMode"],
+        ("", "secrets") => &["type"],
+        _ => &[],
+    }
+}

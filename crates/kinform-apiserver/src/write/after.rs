@@ -1,0 +1,290 @@
+//! What follows from a commit: the part of upstream's controllers that clients cannot do without.
+//!
+//! ```text
+//! definition written -> conditions, resources served      namespace deleted -> content deleted, namespace gone
+//! pod deleted gracefully -> gone at once                  last custom object gone -> definition gone
+//! ```
+//!
+//! Everything is done before the reply goes out, in the order in which upstream's controllers would
+//! write it, so watches see the same events. There is no garbage collector: finalizers that a delete
+//! leaves for one stay. There is no kubelet, either: a pod that got a grace period is marked, and then
+//! gone at once.
+//!
+//! Upstream: `kubernetes/kubernetes:pkg/controller/namespace`, `apiextensions-apiserver:pkg/controller`.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kinform_api::Status;
+use serde_json::{Value, json};
+
+use super::delete::delete;
+use super::{Action, Context, DeleteOptions, Fresh, Outcome, WriteOptions, metadata, text};
+use crate::api::Api;
+use crate::crd::{definition, life};
+use crate::resource::{Found, Registry, ResourceInfo, shelf_name};
+use crate::storage::{Draft, EndWatches, Expect, Shelf, Store, Stored};
+
+/// The namespaces that every cluster begins with.
+const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
+const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
+
+/// BOUND: how often a step is tried again because somebody else was faster.
+const TRIES: usize = 64;
+
+/// Does what follows from a change of an object of this resource.
+pub(super) fn commit(api: &Arc<Api>, resource: &ResourceInfo, object: Option<&Stored>) {
+    let Some(object) = object else { return };
+    if resource.is_core("pods") {
+        finish_pod(api, resource, object);
+    }
+    if resource.is_definition() {
+        settle_definitions(api);
+    } else if resource.is_custom() {
+        release_definition(api, resource);
+    }
+    if resource.is_core("namespaces") {
+        drain_namespace(api, object.name());
+    } else if let Some(namespace) = object.namespace() {
+        drain_namespace(api, namespace);
+    }
+}
+
+/// Makes the namespaces that every cluster begins with.
+pub(crate) fn found_namespaces(store: &Store, registry: &Registry) {
+    let Found::Resource(namespaces) = registry.find("", "v1", "namespaces") else {
+        return;
+    };
+    for name in NAMESPACES {
+        let object = json!({
+            "metadata": {
+                "name": name,
+                "uid": uuid::Uuid::new_v4().to_string(),
+                "creationTimestamp": metadata::time(Timestamp::now()),
+                "labels": {"kubernetes.io/metadata.name": name},
+            },
+            "spec": {"finalizers": ["kubernetes"]},
+            "status": {"phase": "Active"},
+        });
+        if let Some(draft) = Draft::new(&namespaces.fields, object) {
+            // One that is there already stays as it is.
+            drop(store.put(namespaces.shelf, draft, Expect::Absent));
+        }
+    }
+}
+
+/// A namespace's object.
+pub(super) fn namespace(api: &Api, name: &str) -> Option<Arc<Stored>> {
+    api.store.get(api.store.shelf("namespaces"), name)
+}
+
+/// Asks for the deletion of one object until nobody is faster; gives what was stored or removed.
+pub(super) fn delete_stored(
+    store: &Store,
+    resource: &ResourceInfo,
+    key: &str,
+    ask: impl Fn(&Value) -> Result<Outcome, Box<Status>>,
+) -> Option<Arc<Stored>> {
+    for _ in 0..TRIES {
+        let current = store.get(resource.shelf, key)?;
+        let outcome = ask(&current.value()).ok()?;
+        let expect = Expect::Revision(current.revision());
+        let done = match outcome.action {
+            Action::Nothing => return None,
+            Action::Create(object) | Action::Replace(object) => store.put(
+                resource.shelf,
+                Draft::new(&resource.fields, object)?,
+                expect,
+            ),
+            Action::Remove => store.remove(resource.shelf, key, expect),
+        };
+        if let Ok(done) = done {
+            return Some(done.object);
+        }
+    }
+    None
+}
+
+/// A pod that is being deleted is gone as soon as nothing else holds it.
+fn finish_pod(api: &Arc<Api>, resource: &ResourceInfo, pod: &Stored) {
+    let Some(current) = api.store.get(resource.shelf, pod.key()) else {
+        return;
+    };
+    let value = current.value();
+    let grace = super::at(&value, &["metadata", "deletionGracePeriodSeconds"]);
+    if metadata::is_terminating(&value) && grace.and_then(Value::as_i64).unwrap_or(0) > 0 {
+        at_once(api, resource, &current);
+    }
+}
+
+/// Deletes an object without a grace period, as far as its finalizers allow.
+fn at_once(api: &Arc<Api>, resource: &ResourceInfo, object: &Stored) {
+    let write = WriteOptions::default();
+    let options = DeleteOptions {
+        grace_period_seconds: Some(0),
+        ..DeleteOptions::default()
+    };
+    let context = Context {
+        resource,
+        namespace: object.namespace(),
+        options: &write,
+        now: Timestamp::now(),
+        fresh: Fresh::default(),
+    };
+    // Nothing follows from this: whoever called is what follows.
+    delete_stored(&api.store, resource, object.key(), |current| {
+        delete(&context, object.name(), &options, Some(current))
+    });
+}
+
+/// Empties a namespace that is being deleted, and takes it away when it is empty.
+fn drain_namespace(api: &Arc<Api>, name: &str) {
+    let Some(object) = namespace(api, name) else {
+        return;
+    };
+    let Found::Resource(namespaces) = api.registry.find("", "v1", "namespaces") else {
+        return;
+    };
+    let value = object.value();
+    if !metadata::is_terminating(&value) {
+        return;
+    }
+    let mut seen: HashSet<Shelf> = HashSet::new();
+    let prefix = format!("{name}/");
+    let mut left = false;
+    for entry in api.registry.entries().iter() {
+        if !entry.is_namespaced() || !seen.insert(entry.shelf) {
+            continue;
+        }
+        for key in keys(&api.store, entry.shelf, &prefix) {
+            if let Some(object) = api.store.get(entry.shelf, &key)
+                && !metadata::is_terminating(&object.value())
+            {
+                at_once(api, entry, &object);
+            }
+            left |= api.store.get(entry.shelf, &key).is_some();
+        }
+    }
+    let held = metadata::finalizers(&value).next().is_some();
+    if !left && !held {
+        // What it waited for is gone; somebody else may have said so already.
+        drop(api.store.remove(namespaces.shelf, name, Expect::Present));
+    }
+}
+
+fn keys(store: &Store, shelf: Shelf, prefix: &str) -> Vec<String> {
+    let view = store.view(shelf);
+    let mut place = view.snapshot.seek(prefix);
+    let mut keys = Vec::new();
+    while let Some(object) = view
+        .snapshot
+        .at(place)
+        .filter(|o| o.key().starts_with(prefix))
+    {
+        keys.push(object.key().to_owned());
+        place = view.snapshot.next(place);
+    }
+    keys
+}
+
+/// Brings every definition to rest, and serves what they define.
+pub(crate) fn settle_definitions(api: &Arc<Api>) {
+    let _changing = api.registry.change();
+    let store = &api.store;
+    let shelf = store.shelf(DEFINITIONS);
+    let mut resources = Vec::new();
+    for name in keys(store, shelf, "") {
+        for _ in 0..TRIES {
+            let Some(current) = store.get(shelf, &name) else {
+                break;
+            };
+            let view = store.view(shelf);
+            let others: Vec<Value> = view.snapshot.iter().map(|other| other.value()).collect();
+            let Some(next) = life::settle(&current.value(), &others, Timestamp::now()) else {
+                break;
+            };
+            put(store, shelf, next, &current);
+        }
+        if let Some(settled) = store.get(shelf, &name) {
+            let settled = settled.value();
+            resources.extend(definition::resources_of(
+                &settled,
+                shelf_of(store, &settled),
+            ));
+        }
+    }
+    api.registry.set_custom(resources);
+    drop(_changing);
+    for name in keys(store, shelf, "") {
+        end(api, shelf, &name);
+    }
+}
+
+/// Takes the objects of a definition that is being deleted away, and then the definition.
+fn end(api: &Arc<Api>, shelf: Shelf, name: &str) {
+    let Some(current) = api.store.get(shelf, name) else {
+        return;
+    };
+    let value = current.value();
+    if !life::awaits_cleanup(&value) {
+        return;
+    }
+    let objects = shelf_of(&api.store, &value);
+    let entries = api.registry.entries();
+    if let Some(resource) = entries.iter().find(|entry| entry.shelf == objects) {
+        for key in keys(&api.store, objects, "") {
+            if let Some(object) = api.store.get(objects, &key)
+                && !metadata::is_terminating(&object.value())
+            {
+                at_once(api, resource, &object);
+            }
+        }
+    }
+    if !keys(&api.store, objects, "").is_empty() {
+        return;
+    }
+    let released = life::release(&value, Timestamp::now());
+    let is_free = metadata::finalizers(&released).next().is_none();
+    let gone = if is_free {
+        api.store
+            .remove(shelf, name, Expect::Revision(current.revision()))
+            .is_ok()
+    } else {
+        put(&api.store, shelf, released, &current)
+    };
+    if gone && is_free {
+        api.store.end_watches(objects, EndWatches::AfterEvents);
+        settle_definitions(api);
+    }
+}
+
+/// After an object of a definition went: the definition may have waited for it.
+fn release_definition(api: &Arc<Api>, resource: &ResourceInfo) {
+    let shelf = api.store.shelf(DEFINITIONS);
+    let name = format!("{}.{}", resource.plural, resource.group);
+    let waits = api
+        .store
+        .get(shelf, &name)
+        .is_some_and(|object| life::awaits_cleanup(&object.value()));
+    if waits && keys(&api.store, resource.shelf, "").is_empty() {
+        end(api, shelf, &name);
+    }
+}
+
+fn shelf_of(store: &Store, definition: &Value) -> Shelf {
+    let group = text(definition, &["spec", "group"]);
+    store.shelf(&shelf_name(
+        group,
+        text(definition, &["spec", "names", "plural"]),
+    ))
+}
+
+fn put(store: &Store, shelf: Shelf, object: Value, over: &Stored) -> bool {
+    let Some(draft) = Draft::new(&[], object) else {
+        return false;
+    };
+    store
+        .put(shelf, draft, Expect::Revision(over.revision()))
+        .is_ok()
+}

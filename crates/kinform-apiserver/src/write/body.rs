@@ -1,0 +1,239 @@
+//! A request's bytes to an object of the resource's kind.
+//!
+//! ```text
+//! content type + bytes -> Decoded { object without apiVersion and kind, warnings } | 400, 415
+//! ```
+//!
+//! Built-ins go through the table (`typed.rs`), custom resources through their schema. Unknown fields
+//! are dropped, and said or refused as the request asks.
+//!
+//! Upstream: `kubernetes/apiserver:pkg/endpoints/handlers/create.go`,
+//! `kubernetes/apimachinery:pkg/runtime/serializer/json`.
+
+use kinform_api::{Status, reason};
+use serde_json::{Map, Value};
+
+use super::{Context, FieldValidation, Part, text};
+use super::{scale, typed};
+use crate::crd::structural;
+use crate::resource::{ResourceInfo, Shape};
+
+/// A body that was read.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Decoded {
+    pub(crate) object: Value,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Reads the body of a create or an update.
+///
+/// # Errors
+/// 415 for another encoding, 400 for what is not an object of this kind.
+pub(crate) fn decode(
+    cx: &Context<'_>,
+    part: Part,
+    (content_type, bytes): (Option<&str>, &[u8]),
+) -> Result<Decoded, Box<Status>> {
+    if !matches!(media_type(content_type), "" | "application/json" | "*/*") {
+        return Err(unsupported(&["application/json"]));
+    }
+    let kind = &cx.resource.kind;
+    let value = serde_json::from_slice(bytes).map_err(|error| {
+        let error = json_error(&error);
+        bad_request(format!(
+            "the object provided is unrecognized (must be of type {kind}): couldn't get \
+             version/kind; json parse error: {error}"
+        ))
+    })?;
+    decode_value(cx, part, value)
+}
+
+/// Reads the body of a patch, which may be any JSON.
+///
+/// # Errors
+/// 400 for what is not JSON.
+pub(crate) fn decode_patch(bytes: &[u8]) -> Result<Value, Box<Status>> {
+    serde_json::from_slice(bytes)
+        .map_err(|error| bad_request(format!("error decoding patch: {}", json_error(&error))))
+}
+
+/// Reads a value as an object of the resource's kind, or of its part's.
+pub(crate) fn decode_value(
+    cx: &Context<'_>,
+    part: Part,
+    value: Value,
+) -> Result<Decoded, Box<Status>> {
+    let resource = cx.resource;
+    if part == Part::Scale {
+        let object = scale::read(value).map_err(|error| unrecognized(resource, &error.0))?;
+        return Ok(Decoded {
+            object,
+            warnings: Vec::new(),
+        });
+    }
+    let Value::Object(mut given) = value else {
+        let what = "json: cannot unmarshal into Go value of type struct";
+        return Err(unrecognized(resource, what));
+    };
+    check_kind(resource, &given)?;
+    given.remove("apiVersion");
+    given.remove("kind");
+    let mut unknown = Vec::new();
+    let object = match &resource.shape {
+        Shape::Builtin(of) => typed::read(of, Value::Object(given), &mut unknown),
+        Shape::Custom(custom) => metadata(&mut given, &mut unknown).map(|()| {
+            let mut object = Value::Object(given);
+            structural::prune(&custom.schema, &mut object, &mut unknown);
+            structural::default(&custom.schema, &mut object);
+            object
+        }),
+    };
+    let object = object.map_err(|error| unrecognized(resource, &error.0))?;
+    let unknown = unknown.iter().map(|path| format!("unknown field {path:?}"));
+    let warnings: Vec<String> = match cx.options.field_validation {
+        FieldValidation::Ignore => Vec::new(),
+        FieldValidation::Warn | FieldValidation::Strict => unknown.collect(),
+    };
+    if cx.options.field_validation == FieldValidation::Strict && !warnings.is_empty() {
+        let text = format!("strict decoding error: {}", warnings.join(", "));
+        return Err(unrecognized(resource, &text));
+    }
+    Ok(Decoded { object, warnings })
+}
+
+/// A 415 that names what is accepted.
+pub(crate) fn unsupported(accepted: &[&str]) -> Box<Status> {
+    let message = format!(
+        "the body of the request was in an unknown format - accepted media types include: {}",
+        accepted.join(", ")
+    );
+    Box::new(Status::failure(
+        415,
+        reason::UNSUPPORTED_MEDIA_TYPE,
+        message,
+    ))
+}
+
+/// The media type without its parameters.
+pub(crate) fn media_type(content_type: Option<&str>) -> &str {
+    content_type
+        .unwrap_or_default()
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim()
+}
+
+fn check_kind(resource: &ResourceInfo, given: &Map<String, Value>) -> Result<(), Box<Status>> {
+    let said = |name| given.get(name).and_then(Value::as_str).unwrap_or_default();
+    let (version, kind) = (said("apiVersion"), said("kind"));
+    let wanted = resource.api_version();
+    if resource.is_custom() && kind.is_empty() {
+        return Err(bad_request(
+            "Object 'Kind' is missing in the request's body".to_owned(),
+        ));
+    }
+    let same_kind = kind == resource.kind || kind.is_empty();
+    let same_version = version == wanted || (version.is_empty() && !resource.is_custom());
+    if same_kind && same_version {
+        return Ok(());
+    }
+    if same_kind {
+        return Err(bad_request(format!(
+            "the API version in the data ({version}) does not match the expected API version \
+             ({wanted})"
+        )));
+    }
+    let short = version.rsplit('/').next().unwrap_or_default();
+    let (of, into) = (&resource.kind, group_name(resource));
+    Err(bad_request(format!(
+        "{kind} in version {short:?} cannot be handled as a {of}: converting ({short}.{kind}) to \
+         ({into}.{of}): unknown conversion"
+    )))
+}
+
+/// The name of a group's Go package.
+fn group_name(resource: &ResourceInfo) -> &str {
+    match resource.group.split('.').next() {
+        Some("") | None => "core",
+        Some(name) => name,
+    }
+}
+
+/// Reads the metadata of a custom resource as that of a built-in.
+fn metadata(
+    given: &mut Map<String, Value>,
+    unknown: &mut Vec<String>,
+) -> Result<(), typed::TypeError> {
+    const PACKAGE: &str = "k8s.io/apimachinery/pkg/apis/meta/v1";
+    let metadata = given
+        .remove("metadata")
+        .filter(|metadata| !metadata.is_null());
+    let metadata = metadata.unwrap_or_else(|| Value::Object(Map::new()));
+    let Some(of) = kinform_schema::named_type(PACKAGE, "ObjectMeta") else {
+        return Ok(());
+    };
+    let mut found = Vec::new();
+    let metadata = typed::read(of, metadata, &mut found)?;
+    unknown.extend(found.into_iter().map(|path| format!("metadata.{path}")));
+    given.insert("metadata".to_owned(), metadata);
+    Ok(())
+}
+
+fn unrecognized(resource: &ResourceInfo, what: &str) -> Box<Status> {
+    let (kind, version) = (&resource.kind, &resource.version);
+    bad_request(format!(
+        "{kind} in version {version:?} cannot be handled as a {kind}: {what}"
+    ))
+}
+
+pub(crate) fn bad_request(message: String) -> Box<Status> {
+    Box::new(Status::bad_request(message))
+}
+
+/// What is wrong with the JSON, without any of it.
+fn json_error(error: &serde_json::Error) -> String {
+    if error.is_eof() {
+        return "unexpected end of JSON input".to_owned();
+    }
+    error.to_string()
+}
+
+/// Whether name and namespace of a body are those of the URL; sets the namespace.
+pub(crate) fn match_url(
+    cx: &Context<'_>,
+    name: Option<&str>,
+    object: &mut Value,
+) -> Result<(), Box<Status>> {
+    let said = text(object, &["metadata", "namespace"]);
+    let wanted = cx.namespace.unwrap_or_default();
+    if !said.is_empty() && said != wanted {
+        return Err(bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+                .to_owned(),
+        ));
+    }
+    let said = text(object, &["metadata", "name"]);
+    if let Some(name) = name {
+        if said.is_empty() {
+            return Err(bad_request(
+                "the name of the object (based on metadata.name) was undeterminable: name must be \
+                 provided"
+                    .to_owned(),
+            ));
+        }
+        if said != name {
+            return Err(bad_request(format!(
+                "the name of the object ({said}) does not match the name on the URL ({name})"
+            )));
+        }
+    }
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        if wanted.is_empty() {
+            metadata.remove("namespace");
+        } else {
+            metadata.insert("namespace".to_owned(), Value::from(wanted));
+        }
+    }
+    Ok(())
+}

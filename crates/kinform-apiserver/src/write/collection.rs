@@ -1,0 +1,65 @@
+//! Delete of everything that selectors mean.
+//!
+//! ```text
+//! selectors -> objects of this moment -> each deleted as by itself -> the list of what was there
+//! ```
+//!
+//! Not atomic, as upstream's: each object is a revision and an event of its own, and one that somebody
+//! else deleted meanwhile is passed over.
+//!
+//! Upstream: `kubernetes/apiserver:pkg/registry/generic/registry/store.go` (`DeleteCollection`).
+
+use bytes::{BufMut, BytesMut};
+use http::{Response, StatusCode};
+use kinform_api::Status;
+
+use super::delete::delete as delete_one;
+use super::handle::Write;
+use super::{DeleteOptions, WriteOptions, after};
+use crate::api::WriteRequest;
+use crate::http::body::Body;
+use crate::http::reply;
+use crate::read::encode::{Encoder, ListMeta};
+use crate::read::selection;
+
+/// Deletes, and answers the list of what was there.
+pub(super) fn delete(
+    write: &Write<'_>,
+    request: &WriteRequest<'_>,
+) -> Result<Response<Body>, Box<Status>> {
+    let options = DeleteOptions::read(request.query.pairs(), &request.body)?;
+    let (selection, resource) = (
+        selection(write.target, request.query)?,
+        &write.target.resource,
+    );
+    let view = write.api.store.view(resource.shelf);
+    let encoder = Encoder::new(resource, write.form);
+    let meta = ListMeta {
+        revision: view.revision,
+        continue_token: None,
+        remaining: None,
+    };
+    let mut out = BytesMut::new();
+    encoder.begin_list(&mut out, &meta);
+    let mut first = true;
+    for object in view
+        .snapshot
+        .iter()
+        .filter(|object| selection.matches(object))
+    {
+        if !first {
+            out.put_u8(b',');
+        }
+        first = false;
+        encoder.item(&mut out, object);
+        let write_options = WriteOptions::default();
+        let mut context = write.context(&write_options);
+        context.namespace = object.namespace();
+        let done = after::delete_stored(&write.api.store, resource, object.key(), |current| {
+            delete_one(&context, object.name(), &options, Some(current))
+        });
+        after::commit(write.api, resource, done.as_deref());
+    }
+    encoder.end_list(&mut out, &meta);
+    Ok(reply::json(StatusCode::OK, out.freeze()))
+}

@@ -1,0 +1,94 @@
+//! Create.
+//!
+//! ```text
+//! body + namespace's state -> Create(object) 201 | 400, 403, 404, 422, 500
+//! ```
+//!
+//! Whether the name is taken is known to the storage only: it refuses the action, and the server
+//! answers 409, or asks again with other letters if the name was generated.
+//!
+//! Upstream: `kubernetes/apiserver:pkg/registry/rest/create.go`,
+//! `pkg/admission/plugin/namespace/lifecycle`.
+
+use kinform_api::{FieldError, GroupResource, Status};
+use serde_json::Value;
+
+use super::body::{Decoded, match_url};
+use super::{Action, Answer, Context, NamespaceState, Outcome, metadata, strategy, text};
+use crate::resource::Shape;
+
+/// What a create makes.
+///
+/// # Errors
+/// Whatever a real server refuses: a namespace that is missing or going, a body that is invalid.
+pub(crate) fn create(
+    cx: &Context<'_>,
+    body: Decoded,
+    namespace: NamespaceState,
+) -> Result<Outcome, Box<Status>> {
+    let Decoded {
+        mut object,
+        warnings,
+    } = body;
+    match_url(cx, None, &mut object)?;
+    admit(cx, &object, namespace)?;
+    metadata::prepare_create(cx, &mut object);
+    strategy::prepare_create(cx, &mut object);
+    let mut errors = metadata::errors(cx, &object);
+    errors.extend(strategy::errors(cx.resource, &object));
+    refuse(cx, &object, &errors)?;
+    if !text(&object, &["metadata", "resourceVersion"]).is_empty() {
+        let message = "resourceVersion should not be set on objects to be created";
+        return Err(Box::new(Status::failure(500, "", message)));
+    }
+    metadata::of(&mut object).remove("resourceVersion");
+    if cx.options.dry_run {
+        return Ok(Outcome::new(201, Action::Nothing, Answer::Object(object)).warned(warnings));
+    }
+    Ok(Outcome::new(201, Action::Create(object), Answer::Stored).warned(warnings))
+}
+
+/// Refuses new objects where there is no place for them.
+fn admit(cx: &Context<'_>, object: &Value, namespace: NamespaceState) -> Result<(), Box<Status>> {
+    if let Shape::Custom(custom) = &cx.resource.shape
+        && custom.terminating
+    {
+        let message = "create not allowed while custom resource definition is terminating";
+        let status = Status::method_not_supported(&cx.resource.group_resource(), "create");
+        return Err(Box::new(Status {
+            message: message.to_owned(),
+            ..status
+        }));
+    }
+    let name = text(object, &["metadata", "name"]);
+    let of = cx.namespace.unwrap_or_default();
+    match namespace {
+        NamespaceState::Active => Ok(()),
+        NamespaceState::Missing => Err(Box::new(Status::not_found(
+            &GroupResource::new("", "namespaces"),
+            of,
+        ))),
+        NamespaceState::Terminating => Err(Box::new(Status::namespace_terminating(
+            &cx.resource.group_resource(),
+            name,
+            of,
+        ))),
+    }
+}
+
+/// A 422 if there are errors.
+pub(super) fn refuse(
+    cx: &Context<'_>,
+    object: &Value,
+    errors: &[FieldError],
+) -> Result<(), Box<Status>> {
+    if errors.is_empty() {
+        return Ok(());
+    }
+    let name = text(object, &["metadata", "name"]);
+    Err(Box::new(Status::invalid(
+        &cx.resource.group_kind(),
+        name,
+        errors,
+    )))
+}

@@ -1,0 +1,224 @@
+//! Delete.
+//!
+//! ```text
+//! options + stored state -> Remove | Replace(object with deletionTimestamp) | Nothing 200
+//! ```
+//!
+//! What has finalizers, and a pod that runs somewhere, is marked first; whoever takes the last
+//! finalizer away removes it (`update.rs`). A namespace is marked, too: its content goes before it.
+//! Dependents are nobody's business here: as upstream's server, this one only leaves finalizers for
+//! a garbage collector.
+//!
+//! Upstream: `kubernetes/apiserver:pkg/registry/rest/delete.go`,
+//! `pkg/registry/generic/registry/store.go` (`Delete`).
+
+use jiff::{SignedDuration, Timestamp};
+use kinform_api::{GroupResource, Status, StatusDetails};
+use serde_json::Value;
+
+use super::{Action, Answer, Context, DeleteOptions, Outcome, at, metadata, text};
+use crate::crd;
+use crate::resource::{Generation, Propagation};
+
+const FOREGROUND: &str = "foregroundDeletion";
+const ORPHAN: &str = "orphan";
+
+/// What a delete makes of the stored state.
+///
+/// # Errors
+/// 404 if there is nothing to delete, 409 for another uid or version, 403 for what must stay.
+pub(crate) fn delete(
+    cx: &Context<'_>,
+    name: &str,
+    options: &DeleteOptions,
+    current: Option<&Value>,
+) -> Result<Outcome, Box<Status>> {
+    let Some(current) = current else {
+        return Err(Box::new(Status::not_found(
+            &cx.resource.group_resource(),
+            name,
+        )));
+    };
+    check_preconditions(cx, name, options, current)?;
+    if cx.resource.is_core("namespaces")
+        && matches!(name, "default" | "kube-system" | "kube-public")
+    {
+        let resource = GroupResource::new("", "namespaces");
+        let why = "this namespace may not be deleted";
+        return Err(Box::new(Status::forbidden(&resource, name, why)));
+    }
+    let dry_run = options.dry_run || cx.options.dry_run;
+    let marked = mark(cx, options, current);
+    if is_held(cx, &marked) {
+        if marked == *current || dry_run {
+            return Ok(Outcome::new(200, Action::Nothing, Answer::Object(marked)));
+        }
+        let mut stored = marked;
+        metadata::of(&mut stored).remove("resourceVersion");
+        return Ok(Outcome::new(200, Action::Replace(stored), Answer::Stored));
+    }
+    let action = if dry_run {
+        Action::Nothing
+    } else {
+        Action::Remove
+    };
+    let answer = if cx.resource.rules.returns_deleted {
+        let shown = if cx.resource.is_core("pods") {
+            marked
+        } else {
+            current.clone()
+        };
+        Answer::Object(shown)
+    } else {
+        Answer::Status(Box::new(deleted(cx, name, current)))
+    };
+    Ok(Outcome::new(200, action, answer))
+}
+
+/// What a delete answers when the object is gone at once.
+fn deleted(cx: &Context<'_>, name: &str, current: &Value) -> Status {
+    Status::success(StatusDetails {
+        name: name.to_owned(),
+        group: cx.resource.group.clone(),
+        kind: cx.resource.plural.clone(),
+        uid: text(current, &["metadata", "uid"]).to_owned(),
+        ..StatusDetails::default()
+    })
+}
+
+fn check_preconditions(
+    cx: &Context<'_>,
+    name: &str,
+    options: &DeleteOptions,
+    current: &Value,
+) -> Result<(), Box<Status>> {
+    let conditions = [
+        ("UID", &options.uid, text(current, &["metadata", "uid"])),
+        (
+            "ResourceVersion",
+            &options.resource_version,
+            text(current, &["metadata", "resourceVersion"]),
+        ),
+    ];
+    for (what, wanted, stored) in conditions {
+        let Some(wanted) = wanted.as_deref().filter(|wanted| *wanted != stored) else {
+            continue;
+        };
+        let why = format!(
+            "the {what} in the precondition ({wanted}) does not match the {what} in record \
+             ({stored}). The object might have been {}",
+            if what == "UID" {
+                "deleted and then recreated"
+            } else {
+                "modified"
+            }
+        );
+        // Upstream names the kind here, without its group, not the resource.
+        let kind = GroupResource::new(cx.resource.group.as_str(), cx.resource.kind.as_str());
+        return Err(Box::new(Status::conflict(&kind, name, &why)));
+    }
+    Ok(())
+}
+
+/// The object as it looks when its deletion has begun.
+fn mark(cx: &Context<'_>, options: &DeleteOptions, current: &Value) -> Value {
+    let mut marked = current.clone();
+    let before = metadata::is_terminating(current);
+    put_finalizers(cx, options, &mut marked);
+    if cx.resource.is_definition() {
+        crd::definition::mark_terminating(&mut marked, cx.now);
+        return marked;
+    }
+    let grace = grace(cx, options, current);
+    let stored_grace =
+        at(current, &["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_i64);
+    if before && stored_grace.is_none_or(|stored| stored <= grace) {
+        return marked;
+    }
+    let generation = at(current, &["metadata", "generation"]).and_then(Value::as_i64);
+    let metadata = metadata::of(&mut marked);
+    let at = cx
+        .now
+        .checked_add(SignedDuration::from_secs(grace))
+        .unwrap_or(cx.now);
+    let begun = if before {
+        shortened(current, stored_grace, grace).unwrap_or(at)
+    } else {
+        at
+    };
+    metadata.insert("deletionTimestamp".to_owned(), metadata::time(begun));
+    metadata.insert("deletionGracePeriodSeconds".to_owned(), Value::from(grace));
+    let counts = !matches!(
+        cx.resource.rules.generation,
+        Generation::Absent | Generation::Constant
+    );
+    if let Some(generation) = generation.filter(|generation| counts && *generation > 0 && !before) {
+        metadata.insert("generation".to_owned(), Value::from(generation + 1));
+    }
+    if cx.resource.is_core("namespaces") {
+        marked["status"]["phase"] = Value::from("Terminating");
+    }
+    marked
+}
+
+/// The end of a shorter grace period, counted from when the deletion began.
+fn shortened(current: &Value, stored: Option<i64>, grace: i64) -> Option<Timestamp> {
+    let end: Timestamp = text(current, &["metadata", "deletionTimestamp"])
+        .parse()
+        .ok()?;
+    end.checked_sub(SignedDuration::from_secs(stored? - grace))
+        .ok()
+}
+
+/// How long a pod that runs somewhere gets; nothing else gets any time.
+fn grace(cx: &Context<'_>, options: &DeleteOptions, current: &Value) -> i64 {
+    if !cx.resource.is_core("pods") || text(current, &["spec", "nodeName"]).is_empty() {
+        return 0;
+    }
+    if matches!(text(current, &["status", "phase"]), "Succeeded" | "Failed") {
+        return 0;
+    }
+    let own = at(current, &["spec", "terminationGracePeriodSeconds"]).and_then(Value::as_i64);
+    match options.grace_period_seconds.or(own).unwrap_or(30) {
+        seconds if seconds < 0 => 1,
+        seconds => seconds,
+    }
+}
+
+/// Leaves word for the garbage collector.
+fn put_finalizers(cx: &Context<'_>, options: &DeleteOptions, object: &mut Value) {
+    let kept: Vec<Value> = metadata::finalizers(object)
+        .filter(|name| options.propagation.is_none() || !matches!(*name, FOREGROUND | ORPHAN))
+        .map(Value::from)
+        .collect();
+    let said = kept
+        .iter()
+        .any(|name| *name == FOREGROUND || *name == ORPHAN);
+    let policy = match options.propagation {
+        None if said => Propagation::Background,
+        None => cx.resource.rules.propagation,
+        Some(policy) => policy,
+    };
+    let mut finalizers = kept;
+    match policy {
+        Propagation::Foreground => finalizers.push(Value::from(FOREGROUND)),
+        Propagation::Orphan => finalizers.push(Value::from(ORPHAN)),
+        Propagation::Background => {}
+    }
+    let metadata = metadata::of(object);
+    if finalizers.is_empty() {
+        metadata.remove("finalizers");
+    } else {
+        metadata.insert("finalizers".to_owned(), Value::Array(finalizers));
+    }
+}
+
+/// Whether a marked object stays for now.
+fn is_held(cx: &Context<'_>, marked: &Value) -> bool {
+    let grace = at(marked, &["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_i64);
+    let namespace = || {
+        let finalizers = at(marked, &["spec", "finalizers"]).and_then(Value::as_array);
+        cx.resource.is_core("namespaces") && finalizers.is_some_and(|list| !list.is_empty())
+    };
+    grace.unwrap_or(0) > 0 || metadata::finalizers(marked).next().is_some() || namespace()
+}

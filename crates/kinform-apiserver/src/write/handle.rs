@@ -1,0 +1,332 @@
+//! From a request to a commit and a reply.
+//!
+//! ```text
+//! WriteRequest -> part, options -> (stored state -> Outcome -> commit) until nobody was faster -> reply
+//! ```
+//!
+//! Upstream: `kubernetes/apiserver:pkg/endpoints/handlers/{create,update,patch,delete}.go`.
+
+use std::sync::Arc;
+
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use http::{Method, Response, StatusCode};
+use kinform_api::Status;
+use serde_json::{Value, json};
+
+use super::body::decode;
+use super::create::create;
+use super::delete::delete;
+use super::patch::Patch;
+use super::patch::patch;
+use super::update::update;
+use super::{
+    Action, Answer, Context, DeleteOptions, Fresh, NamespaceState, Outcome, Part, WriteOptions,
+    after, collection, metadata, names, scale,
+};
+use crate::api::{Api, WriteRequest};
+use crate::http::body::Body;
+use crate::http::negotiate::{self, Form};
+use crate::http::reply;
+use crate::http::route::Target;
+use crate::read::object_reply;
+use crate::storage::{Draft, Expect, Stored};
+
+/// BOUND: how often a write is tried again because somebody else was faster.
+const TRIES: usize = 64;
+/// BOUND: how many generated names are tried.
+const NAMES: usize = 8;
+
+/// Answers POST, PUT, PATCH and DELETE, and GET of a part.
+pub(crate) async fn handle(
+    api: &Arc<Api>,
+    target: &Target,
+    request: WriteRequest<'_>,
+) -> Result<Response<Body>, Status> {
+    answer(api, target, &request).map_err(|status| *status)
+}
+
+fn answer(
+    api: &Arc<Api>,
+    target: &Target,
+    request: &WriteRequest<'_>,
+) -> Result<Response<Body>, Box<Status>> {
+    let form = negotiate::form(request.headers)?;
+    let resource = &target.resource;
+    let part = match target.subresource.as_deref() {
+        None => Part::Main,
+        Some("status") => Part::Status,
+        Some("scale") => Part::Scale,
+        Some("finalize") if resource.is_core("namespaces") => Part::Finalize,
+        Some(_) => return Err(Box::new(Status::no_such_resource())),
+    };
+    let is_named = target.name.is_some();
+    let verb = target.verb(request.method, false);
+    let fits = match *request.method {
+        Method::POST => !is_named,
+        Method::DELETE => part == Part::Main,
+        Method::PUT | Method::PATCH => is_named,
+        Method::GET | Method::HEAD => part != Part::Main,
+        _ => false,
+    };
+    let served = resource.subresource(target.subresource.as_deref().unwrap_or_default());
+    let has_verb = match (part, served) {
+        (Part::Main, _) => resource.has_verb(verb),
+        (_, Some(part)) => part.verbs.contains(&verb),
+        (_, None) => false,
+    };
+    if !fits || !has_verb {
+        return Err(Box::new(Status::method_not_allowed()));
+    }
+    if !resource.is_stored() {
+        return Err(Box::new(Status::method_not_supported(
+            &resource.group_resource(),
+            verb,
+        )));
+    }
+    let write = Write {
+        api,
+        target,
+        part,
+        form,
+    };
+    match *request.method {
+        Method::POST => write.create(request),
+        Method::PUT => write.update(request),
+        Method::PATCH => write.patch(request),
+        Method::DELETE if is_named => write.delete(request),
+        Method::DELETE => collection::delete(&write, request),
+        _ => write.get(),
+    }
+}
+
+/// A request under way.
+pub(super) struct Write<'a> {
+    pub(super) api: &'a Arc<Api>,
+    pub(super) target: &'a Target,
+    part: Part,
+    pub(super) form: Form,
+}
+
+impl Write<'_> {
+    /// The context of one try.
+    pub(super) fn context<'a>(&'a self, options: &'a WriteOptions) -> Context<'a> {
+        Context {
+            resource: &self.target.resource,
+            namespace: self.target.namespace.as_deref(),
+            options,
+            now: jiff::Timestamp::now(),
+            fresh: Fresh {
+                uid: uuid::Uuid::new_v4().to_string(),
+                suffix: names::random_suffix(rand::random()),
+            },
+        }
+    }
+
+    fn name(&self) -> &str {
+        self.target.name.as_deref().unwrap_or_default()
+    }
+
+    fn current(&self) -> Option<Arc<Stored>> {
+        let key = self.target.key().unwrap_or_default();
+        self.api.store.get(self.target.resource.shelf, &key)
+    }
+
+    fn get(&self) -> Result<Response<Body>, Box<Status>> {
+        let resource = &self.target.resource;
+        let Some(current) = self.current() else {
+            return Err(Box::new(Status::not_found(
+                &resource.group_resource(),
+                self.name(),
+            )));
+        };
+        match self.part {
+            Part::Scale => Ok(value_reply(
+                StatusCode::OK,
+                &scale::scale_of(resource, &current.value()),
+            )),
+            _ => Ok(object_reply(StatusCode::OK, resource, &current, self.form)),
+        }
+    }
+
+    fn create(&self, request: &WriteRequest<'_>) -> Result<Response<Body>, Box<Status>> {
+        let options = WriteOptions::from_query(request.query.pairs(), "CreateOptions")?;
+        let resource = &self.target.resource;
+        let body = decode(
+            &self.context(&options),
+            self.part,
+            (content_type(request), &request.body),
+        )?;
+        let is_generated = super::text(&body.object, &["metadata", "name"]).is_empty();
+        let mut last = String::new();
+        for _ in 0..if is_generated { NAMES } else { 1 } {
+            let namespace = self.namespace_state();
+            let outcome = create(&self.context(&options), body.clone(), namespace)?;
+            if let Action::Create(object) = &outcome.action {
+                last = super::text(object, &["metadata", "name"]).to_owned();
+            }
+            if let Some(reply) = self.commit(outcome, None) {
+                return Ok(reply);
+            }
+        }
+        let group_resource = resource.group_resource();
+        Err(Box::new(if is_generated {
+            Status::generate_name_conflict(&group_resource, &last, 1)
+        } else {
+            Status::already_exists(&group_resource, &last)
+        }))
+    }
+
+    fn update(&self, request: &WriteRequest<'_>) -> Result<Response<Body>, Box<Status>> {
+        let options = WriteOptions::from_query(request.query.pairs(), "UpdateOptions")?;
+        let body = decode(
+            &self.context(&options),
+            self.part,
+            (content_type(request), &request.body),
+        )?;
+        self.until_committed(|current| {
+            let state = (current, self.namespace_state());
+            update(
+                &self.context(&options),
+                self.name(),
+                self.part,
+                body.clone(),
+                state,
+            )
+        })
+    }
+
+    fn patch(&self, request: &WriteRequest<'_>) -> Result<Response<Body>, Box<Status>> {
+        let options = WriteOptions::from_query(request.query.pairs(), "PatchOptions")?;
+        let change = Patch::read(content_type(request), &request.body)?;
+        self.until_committed(|current| {
+            patch(
+                &self.context(&options),
+                self.name(),
+                self.part,
+                &change,
+                current,
+            )
+        })
+    }
+
+    fn delete(&self, request: &WriteRequest<'_>) -> Result<Response<Body>, Box<Status>> {
+        let options = DeleteOptions::read(request.query.pairs(), &request.body)?;
+        let write = WriteOptions::default();
+        self.until_committed(|current| {
+            delete(&self.context(&write), self.name(), &options, current)
+        })
+    }
+
+    /// Asks with the stored state, and again if it changed before the commit.
+    fn until_committed(
+        &self,
+        ask: impl Fn(Option<&Value>) -> Result<Outcome, Box<Status>>,
+    ) -> Result<Response<Body>, Box<Status>> {
+        for _ in 0..TRIES {
+            let current = self.current();
+            let value = current.as_ref().map(|stored| stored.value());
+            let outcome = ask(value.as_ref())?;
+            if let Some(reply) = self.commit(outcome, current) {
+                return Ok(reply);
+            }
+        }
+        Err(Box::new(Status::modified(
+            &self.target.resource.group_resource(),
+            self.name(),
+        )))
+    }
+
+    /// Does what is to be done; nothing if the state is not what it was.
+    fn commit(&self, outcome: Outcome, current: Option<Arc<Stored>>) -> Option<Response<Body>> {
+        let (store, resource) = (&self.api.store, &self.target.resource);
+        let shelf = resource.shelf;
+        let expect = current
+            .as_ref()
+            .map_or(Expect::Absent, |now| Expect::Revision(now.revision()));
+        let stored = match outcome.action {
+            Action::Nothing => current,
+            Action::Create(object) | Action::Replace(object) => {
+                let draft = Draft::new(&resource.fields, object)?;
+                Some(store.put(shelf, draft, expect).ok()?.object)
+            }
+            Action::Remove => {
+                let key = current.as_ref().map(|stored| stored.key().to_owned())?;
+                Some(store.remove(shelf, &key, expect).ok()?.object)
+            }
+        };
+        let code = StatusCode::from_u16(outcome.code).unwrap_or(StatusCode::OK);
+        let mut reply = match (outcome.answer, &stored) {
+            (Answer::Stored, Some(stored)) => object_reply(code, resource, stored, self.form),
+            (Answer::StoredScale, Some(stored)) => {
+                value_reply(code, &scale::scale_of(resource, &stored.value()))
+            }
+            (Answer::Object(value), _) => self.shown(code, value),
+            (Answer::Status(status), _) => reply::status(&status),
+            (Answer::Stored | Answer::StoredScale, None) => return None,
+        };
+        for warning in outcome.warnings {
+            warn(&mut reply, &warning);
+        }
+        after::commit(self.api, resource, stored.as_deref());
+        Some(reply)
+    }
+
+    /// A value that is not stored as it is shown.
+    fn shown(&self, code: StatusCode, mut value: Value) -> Response<Body> {
+        let resource = &self.target.resource;
+        if value.get("kind").is_some() {
+            return value_reply(code, &value);
+        }
+        if self.form == Form::Metadata {
+            let metadata = metadata::of(&mut value).clone();
+            return value_reply(
+                code,
+                &json!({
+                    "kind": "PartialObjectMetadata",
+                    "apiVersion": "meta.k8s.io/v1",
+                    "metadata": metadata,
+                }),
+            );
+        }
+        value["apiVersion"] = Value::from(resource.api_version());
+        value["kind"] = Value::from(resource.kind.as_str());
+        value_reply(code, &value)
+    }
+
+    /// The state of the namespace that the request's object belongs to.
+    fn namespace_state(&self) -> NamespaceState {
+        let Some(namespace) = self.target.namespace.as_deref() else {
+            return NamespaceState::Active;
+        };
+        match after::namespace(self.api, namespace) {
+            None => NamespaceState::Missing,
+            Some(object) if metadata::is_terminating(&object.value()) => {
+                NamespaceState::Terminating
+            }
+            Some(_) => NamespaceState::Active,
+        }
+    }
+}
+
+fn content_type<'a>(request: &WriteRequest<'a>) -> Option<&'a str> {
+    request
+        .headers
+        .get(CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+}
+
+fn value_reply(code: StatusCode, value: &Value) -> Response<Body> {
+    let mut body = value.to_string();
+    body.push('\n');
+    reply::json(code, body)
+}
+
+/// Upstream: `net/http`'s `Warning` header as `apiserver:pkg/warning` writes it.
+fn warn(reply: &mut Response<Body>, text: &str) {
+    let escaped = text.replace('\\', "\\\\").replace('"', "\\\"");
+    if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{escaped}\"")) {
+        reply
+            .headers_mut()
+            .append(HeaderName::from_static("warning"), value);
+    }
+}

@@ -1,0 +1,240 @@
+//! What the server sets, keeps and checks in an object's metadata.
+//!
+//! ```text
+//! new object -> uid, creationTimestamp set, what only a server may say removed -> errors
+//! new + old object -> what is absent is kept, what may not change is an error
+//! ```
+//!
+//! `managedFields` are kept as they come and never made: nothing here tracks who owns a field.
+//!
+//! Upstream: `kubernetes/apiserver:pkg/registry/rest/{create,update,meta}.go`,
+//! `kubernetes/apimachinery:pkg/api/validation/objectmeta.go`.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use kinform_api::{FieldError, ShownValue, names as texts};
+use serde_json::{Map, Value};
+
+use super::{Context, at, names, text};
+
+/// BOUND: keys and values of all annotations together.
+const MAX_ANNOTATIONS: usize = 256 << 10;
+
+/// Fields that an update keeps if it does not say them.
+const KEPT: [&str; 6] = [
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+    "managedFields",
+];
+
+/// A time as metadata writes it.
+pub(crate) fn time(at: Timestamp) -> Value {
+    Value::from(at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
+}
+
+/// An object's metadata, to be written to.
+pub(crate) fn of(object: &mut Value) -> &mut Map<String, Value> {
+    if !object.is_object() {
+        *object = Value::Object(Map::new());
+    }
+    let metadata = &mut object["metadata"];
+    if !metadata.is_object() {
+        *metadata = Value::Object(Map::new());
+    }
+    metadata
+        .as_object_mut()
+        .expect("it was made an object above")
+}
+
+/// Sets what the server says about a new object, and makes its name if it asks for one.
+pub(super) fn prepare_create(cx: &Context<'_>, object: &mut Value) {
+    let metadata = of(object);
+    for name in [
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "selfLink",
+        "generation",
+    ] {
+        metadata.remove(name);
+    }
+    metadata.insert("uid".to_owned(), Value::from(cx.fresh.uid.as_str()));
+    metadata.insert("creationTimestamp".to_owned(), time(cx.now));
+    let said = |name| {
+        metadata
+            .get(name)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    };
+    if said("name").is_empty() && !said("generateName").is_empty() {
+        let name = names::generate(said("generateName"), &cx.fresh.suffix);
+        metadata.insert("name".to_owned(), Value::from(name));
+    }
+}
+
+/// Keeps what an update did not say.
+pub(super) fn prepare_update(new: &mut Value, old: &Value) {
+    let metadata = of(new);
+    metadata.remove("selfLink");
+    metadata.remove("resourceVersion");
+    for name in KEPT {
+        let absent = metadata.get(name).is_none_or(Value::is_null) || name == "generation";
+        match at(old, &["metadata", name]) {
+            Some(kept) if absent => _ = metadata.insert(name.to_owned(), kept.clone()),
+            None if absent => _ = metadata.remove(name),
+            _ => {}
+        }
+    }
+}
+
+/// What is wrong with an object's metadata.
+pub(super) fn errors(cx: &Context<'_>, object: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let prefix = text(object, &["metadata", "generateName"]);
+    if !prefix.is_empty() {
+        let wrong = names::errors(cx.resource.rules.name, prefix, true);
+        let error = |detail| FieldError::invalid("metadata.generateName", prefix, detail);
+        errors.extend(wrong.into_iter().map(error));
+    }
+    let name = text(object, &["metadata", "name"]);
+    if name.is_empty() {
+        let detail = "name or generateName is required";
+        errors.push(FieldError::required("metadata.name", detail));
+    } else {
+        let wrong = names::errors(cx.resource.rules.name, name, false);
+        let error = |detail| FieldError::invalid("metadata.name", name, detail);
+        errors.extend(wrong.into_iter().map(error));
+    }
+    label_errors(object, &mut errors);
+    annotation_errors(object, &mut errors);
+    owner_errors(object, &mut errors);
+    for finalizer in finalizers(object) {
+        let error = |detail| FieldError::invalid("metadata.finalizers", finalizer, detail);
+        errors.extend(texts::label_key_errors(finalizer).into_iter().map(error));
+    }
+    errors
+}
+
+/// What is wrong with a change of metadata.
+pub(super) fn change_errors(new: &Value, old: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    if at(old, &["metadata", "deletionTimestamp"]).is_some() {
+        let known: Vec<&str> = finalizers(old).collect();
+        let added: Vec<String> = finalizers(new)
+            .filter(|finalizer| !known.contains(finalizer))
+            .map(|finalizer| format!("{finalizer:?}"))
+            .collect();
+        if !added.is_empty() {
+            let detail = format!(
+                "no new finalizers can be added if the object is being deleted, found new \
+                 finalizers []string{{{}}}",
+                added.join(", ")
+            );
+            errors.push(FieldError::forbidden("metadata.finalizers", detail));
+        }
+    }
+    for name in [
+        "uid",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+    ] {
+        let (after, before) = (at(new, &["metadata", name]), at(old, &["metadata", name]));
+        if after != before {
+            errors.push(immutable(&format!("metadata.{name}"), after));
+        }
+    }
+    errors
+}
+
+/// A field that may not change.
+pub(super) fn immutable(field: &str, value: Option<&Value>) -> FieldError {
+    FieldError::invalid(field, shown(value), "field is immutable")
+}
+
+/// A value as an error shows it.
+pub(crate) fn shown(value: Option<&Value>) -> ShownValue {
+    match value {
+        Some(Value::String(text)) => ShownValue::from(text),
+        Some(value) => ShownValue::raw(value.to_string()),
+        None => ShownValue::raw("null"),
+    }
+}
+
+/// An object's finalizers.
+pub(crate) fn finalizers(object: &Value) -> impl Iterator<Item = &str> {
+    let list = at(object, &["metadata", "finalizers"]).and_then(Value::as_array);
+    list.into_iter().flatten().filter_map(Value::as_str)
+}
+
+/// Whether an object is being deleted.
+pub(crate) fn is_terminating(object: &Value) -> bool {
+    at(object, &["metadata", "deletionTimestamp"]).is_some_and(|time| !time.is_null())
+}
+
+fn entries<'a>(object: &'a Value, name: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
+    let entries = at(object, &["metadata", name]).and_then(Value::as_object);
+    let text = |(key, value): (&'a String, &'a Value)| (key.as_str(), value.as_str().unwrap_or(""));
+    entries.into_iter().flatten().map(text)
+}
+
+fn label_errors(object: &Value, errors: &mut Vec<FieldError>) {
+    for (key, value) in entries(object, "labels") {
+        let error =
+            |shown: &str, detail: String| FieldError::invalid("metadata.labels", shown, detail);
+        errors.extend(
+            texts::label_key_errors(key)
+                .into_iter()
+                .map(|detail| error(key, detail)),
+        );
+        let wrong = texts::label_value_errors(value).into_iter();
+        errors.extend(wrong.map(|detail| error(value, detail)));
+    }
+}
+
+fn annotation_errors(object: &Value, errors: &mut Vec<FieldError>) {
+    let mut bytes = 0;
+    for (key, value) in entries(object, "annotations") {
+        bytes += key.len() + value.len();
+        let wrong = texts::label_key_errors(&key.to_lowercase()).into_iter();
+        errors.extend(wrong.map(|detail| FieldError::invalid("metadata.annotations", key, detail)));
+    }
+    if bytes > MAX_ANNOTATIONS {
+        errors.push(FieldError::too_long(
+            "metadata.annotations",
+            MAX_ANNOTATIONS,
+        ));
+    }
+}
+
+fn owner_errors(object: &Value, errors: &mut Vec<FieldError>) {
+    let owners = at(object, &["metadata", "ownerReferences"]).and_then(Value::as_array);
+    let mut controllers: BTreeMap<usize, &str> = BTreeMap::new();
+    for (place, owner) in owners.into_iter().flatten().enumerate() {
+        for name in ["apiVersion", "kind", "name", "uid"] {
+            if text(owner, &[name]).is_empty() {
+                let field = format!("metadata.ownerReferences[{place}].{name}");
+                let detail = if name == "apiVersion" {
+                    "version must not be empty"
+                } else {
+                    "must not be empty"
+                };
+                errors.push(FieldError::invalid(field, "", detail));
+            }
+        }
+        if at(owner, &["controller"]) == Some(&Value::Bool(true)) {
+            controllers.insert(place, text(owner, &["name"]));
+        }
+    }
+    if controllers.len() > 1 {
+        let names: Vec<&str> = controllers.into_values().collect();
+        errors.push(FieldError::invalid(
+            "metadata.ownerReferences",
+            ShownValue::raw(format!("[{}]", names.join(" "))),
+            "Only one reference can have Controller set to true",
+        ));
+    }
+}

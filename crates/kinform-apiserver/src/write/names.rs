@@ -1,0 +1,90 @@
+//! Which names objects may have, and names that the server makes.
+//!
+//! ```text
+//! name + rule -> texts of what is wrong          generateName + 5 letters -> name
+//! ```
+//!
+//! Upstream: `kubernetes/apiserver:pkg/storage/names/generate.go`,
+//! `kubernetes/apimachinery:pkg/api/validation/generic.go`.
+
+use kinform_api::names::{dns_label_errors, dns_subdomain_errors};
+
+use crate::resource::NameRule;
+
+/// BOUND: a generated name has 63 letters at most, 5 of them random.
+const MAX_BASE: usize = 58;
+
+/// Letters without vowels and without those that look alike.
+const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+
+/// Five letters for a generated name, out of random numbers.
+pub(crate) fn random_suffix(random: [u8; 5]) -> String {
+    random
+        .iter()
+        .map(|number| char::from(LETTERS[usize::from(*number) % LETTERS.len()]))
+        .collect()
+}
+
+/// A name made of a base and five letters.
+pub(super) fn generate(base: &str, suffix: &str) -> String {
+    let mut end = base.len().min(MAX_BASE);
+    while !base.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}{suffix}", &base[..end])
+}
+
+/// What is wrong with a name; with a prefix of one, a last dash is fine.
+pub(super) fn errors(rule: NameRule, name: &str, is_prefix: bool) -> Vec<String> {
+    let masked = match name.strip_suffix('-') {
+        Some(rest) if is_prefix && !rest.is_empty() => format!("{rest}a"),
+        _ => name.to_owned(),
+    };
+    match rule {
+        NameRule::Subdomain => dns_subdomain_errors(&masked),
+        NameRule::Label => dns_label_errors(&masked),
+        NameRule::PathSegment => path_segment_errors(&masked),
+    }
+}
+
+fn path_segment_errors(name: &str) -> Vec<String> {
+    if matches!(name, "." | "..") {
+        return vec![format!("may not be '{name}'")];
+    }
+    let within = |letter: char| {
+        name.contains(letter)
+            .then(|| format!("may not contain '{letter}'"))
+    };
+    ['/', '%'].into_iter().filter_map(within).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generated_names_are_cut_and_end_in_five_letters() {
+        assert_eq!(generate("w-", "bcdfg"), "w-bcdfg");
+        assert_eq!(generate(&"é".repeat(40), "bcdfg").len(), 63);
+        let suffix = random_suffix([0, 26, 27, 200, 255]);
+        assert_eq!(suffix.len(), 5);
+        assert!(suffix.bytes().all(|letter| LETTERS.contains(&letter)));
+    }
+
+    #[test]
+    fn names_follow_the_rule_of_their_type() {
+        for (rule, name, good) in [
+            (NameRule::Subdomain, "a.b-c", true),
+            (NameRule::Subdomain, "A", false),
+            (NameRule::Subdomain, "", false),
+            (NameRule::Label, "a.b", false),
+            (NameRule::PathSegment, "system:x", true),
+            (NameRule::PathSegment, "a/b", false),
+            (NameRule::PathSegment, "..", false),
+        ] {
+            assert_eq!(errors(rule, name, false).is_empty(), good, "{name}");
+        }
+        assert!(errors(NameRule::Subdomain, "w-", true).is_empty());
+        assert!(!errors(NameRule::Subdomain, "w-", false).is_empty());
+    }
+}

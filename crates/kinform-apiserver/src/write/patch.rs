@@ -1,0 +1,256 @@
+//! JSON patch and merge patch.
+//!
+//! ```text
+//! content type + body -> Patch          Patch + stored state -> the object -> as an update
+//! ```
+//!
+//! A patch that does not say a version applies to whatever is stored. Strategic merge patches and
+//! server-side apply are not done yet: they are answered 415, with what is accepted.
+//!
+//! BOUND: 10,000 operations; 3 MiB copied; results no deeper than a parsed body may be twice.
+//!
+//! Upstream: `kubernetes/apiserver:pkg/endpoints/handlers/patch.go`.
+
+use json_patch::{PatchOperation, jsonptr::Pointer};
+use kinform_api::{FieldError, Status, StatusDetails, reason};
+use serde_json::Value;
+
+use super::body::{
+    Decoded, bad_request, decode_patch, decode_value, match_url, media_type, unsupported,
+};
+use super::update::replace;
+use super::{Context, Outcome, Part, scale};
+
+const MAX_OPERATIONS: usize = 10_000;
+const MAX_COPIED: usize = 3 << 20;
+const MAX_DEPTH: usize = 256;
+
+const JSON_PATCH: &str = "application/json-patch+json";
+const MERGE_PATCH: &str = "application/merge-patch+json";
+
+/// A change of an object.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Patch {
+    /// RFC 6902: operations one after the other.
+    Json(Vec<PatchOperation>),
+    /// RFC 7396: a value laid over another; null removes.
+    Merge(Value),
+}
+
+impl Patch {
+    /// Reads a request's body.
+    ///
+    /// # Errors
+    /// 415 for another kind of patch, 400 for what is not one, 413 for too many operations.
+    pub(crate) fn read(content_type: Option<&str>, bytes: &[u8]) -> Result<Self, Box<Status>> {
+        match media_type(content_type) {
+            MERGE_PATCH => decode_patch(bytes).map(Self::Merge),
+            JSON_PATCH => {
+                let patch: json_patch::Patch = serde_json::from_slice(bytes)
+                    .map_err(|error| bad_request(format!("error decoding patch: {error}")))?;
+                if patch.0.len() > MAX_OPERATIONS {
+                    return Err(too_large(&format!(
+                        "The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {}",
+                        patch.0.len()
+                    )));
+                }
+                Ok(Self::Json(patch.0))
+            }
+            "application/strategic-merge-patch+json"
+            | "application/apply-patch+yaml"
+            | "application/apply-patch+cbor" => Err(unsupported(&[JSON_PATCH, MERGE_PATCH])),
+            _ => {
+                let message = "415: Unsupported Media Type";
+                let status = Status::failure(415, reason::UNSUPPORTED_MEDIA_TYPE, message);
+                Err(Box::new(status.with_details(StatusDetails::default())))
+            }
+        }
+    }
+
+    fn apply(&self, value: &mut Value) -> Result<(), Box<Status>> {
+        match self {
+            Self::Merge(patch) => {
+                json_patch::merge(value, patch);
+                Ok(())
+            }
+            Self::Json(operations) => {
+                let mut budget = MAX_COPIED;
+                operations
+                    .iter()
+                    .try_for_each(|operation| step(value, operation, &mut budget))
+            }
+        }
+    }
+}
+
+/// What a patch makes of the stored state.
+///
+/// # Errors
+/// 404 without a stored state, 422 for a patch that does not apply, and those of an update.
+pub(crate) fn patch(
+    cx: &Context<'_>,
+    name: &str,
+    part: Part,
+    patch: &Patch,
+    current: Option<&Value>,
+) -> Result<Outcome, Box<Status>> {
+    let resource = cx.resource;
+    let Some(current) = current else {
+        return Err(Box::new(Status::not_found(
+            &resource.group_resource(),
+            name,
+        )));
+    };
+    let mut value = match part {
+        Part::Scale => scale::scale_of(resource, current),
+        _ => current.clone(),
+    };
+    if part != Part::Scale {
+        value["apiVersion"] = Value::from(resource.api_version());
+        value["kind"] = Value::from(resource.kind.as_str());
+    }
+    patch.apply(&mut value)?;
+    let Decoded {
+        mut object,
+        warnings,
+    } = decode_value(cx, part, value).map_err(|status| not_decoded(cx, name, status))?;
+    match_url(cx, Some(name), &mut object)?;
+    if part == Part::Scale {
+        object = scale::into_object(resource, &object, current)?;
+    }
+    replace(cx, part, object, current).map(|outcome| outcome.warned(warnings))
+}
+
+/// A result that is no object of its kind is invalid; one with unknown fields was forbidden.
+fn not_decoded(cx: &Context<'_>, name: &str, status: Box<Status>) -> Box<Status> {
+    if status.message.contains("strict decoding error") || status.message.contains("API version") {
+        return status;
+    }
+    let error = FieldError::invalid("patch", "", status.message);
+    Box::new(Status::invalid(&cx.resource.group_kind(), name, &[error]))
+}
+
+/// One operation, after its size was looked at: copies can double a value, and moves deepen it.
+fn step(
+    value: &mut Value,
+    operation: &PatchOperation,
+    budget: &mut usize,
+) -> Result<(), Box<Status>> {
+    let deepest = match operation {
+        PatchOperation::Add(add) => add.path.tokens().count() + depth(&add.value),
+        PatchOperation::Replace(replace) => replace.path.tokens().count() + depth(&replace.value),
+        PatchOperation::Copy(copy) => {
+            copy.path.tokens().count() + weigh(value, &copy.from, budget)?
+        }
+        PatchOperation::Move(moved) => {
+            moved.path.tokens().count() + weigh(value, &moved.from, budget)?
+        }
+        PatchOperation::Remove(_) | PatchOperation::Test(_) => 0,
+    };
+    if deepest > MAX_DEPTH {
+        return Err(refused());
+    }
+    json_patch::patch(value, std::slice::from_ref(operation)).map_err(|_| refused())
+}
+
+/// The depth of what is copied, paid for by its size.
+fn weigh(value: &Value, from: &Pointer, budget: &mut usize) -> Result<usize, Box<Status>> {
+    let Ok(source) = from.resolve(value) else {
+        return Err(refused());
+    };
+    let left = budget.checked_sub(source.to_string().len());
+    *budget = left.ok_or_else(|| {
+        too_large("Unable to process JSON Patch: the accumulated size of copies is too large")
+    })?;
+    Ok(depth(source))
+}
+
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Value::Object(entries) => 1 + entries.values().map(depth).max().unwrap_or(0),
+        _ => 0,
+    }
+}
+
+/// An operation that does not apply, or a test that fails.
+fn refused() -> Box<Status> {
+    let message = "the server rejected our request due to an error in our request";
+    let status = Status::failure(422, reason::INVALID, message);
+    Box::new(status.with_details(StatusDetails::default()))
+}
+
+fn too_large(message: &str) -> Box<Status> {
+    Box::new(Status::failure(
+        413,
+        reason::REQUEST_ENTITY_TOO_LARGE,
+        message,
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn apply(content_type: &str, patch: &Value, mut value: Value) -> Result<Value, u16> {
+        let patch = Patch::read(Some(content_type), patch.to_string().as_bytes());
+        let patch = patch.map_err(|status| status.code)?;
+        patch.apply(&mut value).map_err(|status| status.code)?;
+        Ok(value)
+    }
+
+    #[test]
+    fn patches_apply_or_are_refused_whole() {
+        let value = || json!({"a": {"b": 1}, "c": [1]});
+        assert_eq!(
+            apply(
+                MERGE_PATCH,
+                &json!({"a": null, "d": {"e": null, "f": 2}}),
+                value()
+            ),
+            Ok(json!({"c": [1], "d": {"f": 2}}))
+        );
+        let add = json!([{"op": "test", "path": "/a/b", "value": 1},
+            {"op": "add", "path": "/c/-", "value": 2}]);
+        assert_eq!(
+            apply(JSON_PATCH, &add, value()),
+            Ok(json!({"a": {"b": 1}, "c": [1, 2]}))
+        );
+        let missing = json!([{"op": "remove", "path": "/nope"}]);
+        assert_eq!(apply(JSON_PATCH, &missing, value()), Err(422));
+        assert_eq!(apply(JSON_PATCH, &json!({"op": "add"}), value()), Err(400));
+        assert_eq!(apply("application/x-patch", &json!({}), value()), Err(415));
+        assert_eq!(
+            apply(
+                "application/strategic-merge-patch+json",
+                &json!({}),
+                value()
+            ),
+            Err(415)
+        );
+    }
+
+    #[test]
+    fn a_patch_cannot_grow_without_bound() {
+        let mut operations = vec![json!({"op": "add", "path": "/x", "value": "y".repeat(1000)})];
+        for at in 0..40 {
+            operations.push(json!({"op": "copy", "from": "", "path": format!("/z{at}")}));
+        }
+        let grown = apply(JSON_PATCH, &Value::from(operations), json!({}));
+        assert_eq!(grown.err(), Some(413));
+        let mut operations = vec![json!({"op": "add", "path": "/m", "value": {}})];
+        for _ in 0..300 {
+            operations.push(json!({"op": "add", "path": "/n", "value": {}}));
+            operations.push(json!({"op": "move", "from": "/m", "path": "/n/m"}));
+            operations.push(json!({"op": "move", "from": "/n", "path": "/m"}));
+        }
+        assert_eq!(
+            apply(JSON_PATCH, &Value::from(operations), json!({})),
+            Err(422)
+        );
+        let many = vec![json!({"op": "test", "path": "", "value": {}}); MAX_OPERATIONS + 1];
+        assert_eq!(apply(JSON_PATCH, &Value::from(many), json!({})), Err(413));
+    }
+}

@@ -1,0 +1,173 @@
+//! What a type's strategy does to an object: its status, its generation, its own checks.
+//!
+//! ```text
+//! prepare_create(new)      prepare_update(part, new, old) -> the object as it would be stored
+//! ```
+//!
+//! The differences between types are the table in `resource/rules.rs`; this is the one code for all.
+//!
+//! Upstream: `PrepareForCreate`, `PrepareForUpdate`, `Validate*` of the strategies in
+//! `kubernetes/kubernetes:pkg/registry` and `apiextensions-apiserver:pkg/registry/customresource`.
+
+use kinform_api::FieldError;
+use serde_json::{Map, Value};
+
+use super::{Context, Part, at, builtin, metadata, typed};
+use crate::crd::{self, validate};
+use crate::resource::{Generation, ResourceInfo, Shape};
+
+/// Status, generation and defaults of a new object.
+pub(super) fn prepare_create(cx: &Context<'_>, object: &mut Value) {
+    let resource = cx.resource;
+    if has_status(resource) && resource.rules.resets_status {
+        put_status(resource, object, None);
+    }
+    builtin::prepare_create(resource, object);
+    crd::definition::prepare_create(resource, object);
+    if resource.rules.generation != Generation::Absent {
+        metadata::of(object).insert("generation".to_owned(), Value::from(1));
+    }
+}
+
+/// Keeps the parts that this request does not write, and counts the generation.
+pub(super) fn prepare_update(cx: &Context<'_>, part: Part, new: &mut Value, old: &Value) {
+    let resource = cx.resource;
+    match part {
+        Part::Main | Part::Scale if has_status(resource) => {
+            put_status(resource, new, old.get("status"));
+        }
+        Part::Main | Part::Scale => {}
+        Part::Status => {
+            let status = new.get("status").cloned();
+            *new = old.clone();
+            put_status(resource, new, status.as_ref());
+        }
+        Part::Finalize => {
+            let finalizers = at(new, &["spec", "finalizers"]).cloned();
+            *new = old.clone();
+            put_finalizers(new, finalizers);
+        }
+    }
+    metadata::of(new).remove("resourceVersion");
+    if part == Part::Main {
+        builtin::prepare_update(resource, new, old);
+        crd::definition::prepare_update(resource, new);
+    }
+    let grows = part != Part::Status && has_grown(resource, new, old);
+    let generation = at(old, &["metadata", "generation"])
+        .and_then(Value::as_i64)
+        .unwrap_or(0);
+    if grows && resource.rules.generation != Generation::Absent {
+        metadata::of(new).insert("generation".to_owned(), Value::from(generation + 1));
+    }
+}
+
+/// What is wrong with an object, its metadata apart.
+pub(super) fn errors(resource: &ResourceInfo, object: &Value) -> Vec<FieldError> {
+    let mut errors = match &resource.shape {
+        Shape::Custom(custom) => validate::errors(&custom.schema, object),
+        Shape::Builtin(_) if resource.is_definition() => crd::definition::errors(object),
+        Shape::Builtin(_) => Vec::new(),
+    };
+    if let Some(max) = resource.rules.max_data_bytes {
+        let size = |name: &str| {
+            let entries = at(object, &[name]).and_then(Value::as_object);
+            let bytes = |(key, value): (&String, &Value)| {
+                let text = value.as_str().map_or(0, str::len);
+                key.len()
+                    + if name == "binaryData" || resource.kind == "Secret" {
+                        text / 4 * 3
+                    } else {
+                        text
+                    }
+            };
+            entries.into_iter().flatten().map(bytes).sum::<usize>()
+        };
+        if size("data") + size("binaryData") > max {
+            let field = if resource.kind == "Secret" {
+                "data"
+            } else {
+                "[]"
+            };
+            errors.push(FieldError::too_long(field, max));
+        }
+    }
+    errors
+}
+
+/// What is wrong with a change, metadata apart.
+pub(super) fn change_errors(resource: &ResourceInfo, new: &Value, old: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    for path in resource.rules.immutable {
+        let members: Vec<&str> = path.split('.').collect();
+        let (after, before) = (at(new, &members), at(old, &members));
+        if after != before {
+            errors.push(metadata::immutable(path, after));
+        }
+    }
+    if old.get("immutable") == Some(&Value::Bool(true)) {
+        let detail = "field is immutable when `immutable` is set";
+        for name in ["immutable", "data", "binaryData"] {
+            if new.get(name) != old.get(name) {
+                errors.push(FieldError::forbidden(name, detail));
+            }
+        }
+    }
+    errors
+}
+
+/// Whether `status` is a part of its own.
+pub(super) fn has_status(resource: &ResourceInfo) -> bool {
+    resource.subresource("status").is_some()
+}
+
+/// Sets the status, or what stands there when nobody has set one.
+fn put_status(resource: &ResourceInfo, object: &mut Value, status: Option<&Value>) {
+    let Some(object) = object.as_object_mut() else {
+        return;
+    };
+    let empty = || match &resource.shape {
+        Shape::Builtin(of) => typed::empty_member(of, "status"),
+        Shape::Custom(_) => None,
+    };
+    match status.cloned().or_else(empty) {
+        Some(status) => _ = object.insert("status".to_owned(), status),
+        None => _ = object.remove("status"),
+    }
+}
+
+fn put_finalizers(object: &mut Value, finalizers: Option<Value>) {
+    if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
+        match finalizers {
+            Some(finalizers) => _ = spec.insert("finalizers".to_owned(), finalizers),
+            None => _ = spec.remove("finalizers"),
+        }
+    }
+}
+
+fn has_grown(resource: &ResourceInfo, new: &Value, old: &Value) -> bool {
+    match resource.rules.generation {
+        Generation::Absent | Generation::Constant => false,
+        Generation::Spec => new.get("spec") != old.get("spec"),
+        Generation::Content => content_differs(resource, new, old),
+        Generation::ContentAndLabels => {
+            let differs = |name| at(new, &["metadata", name]) != at(old, &["metadata", name]);
+            content_differs(resource, new, old) || differs("labels") || differs("annotations")
+        }
+    }
+}
+
+/// Whether anything outside of the metadata, and of a status that is a part of its own, differs.
+fn content_differs(resource: &ResourceInfo, new: &Value, old: &Value) -> bool {
+    let empty = Map::new();
+    let skips = |name: &str| name == "metadata" || (name == "status" && has_status(resource));
+    let (new, old) = (
+        new.as_object().unwrap_or(&empty),
+        old.as_object().unwrap_or(&empty),
+    );
+    let content = |object: &Map<String, Value>| object.keys().filter(|name| !skips(name)).count();
+    content(new) != content(old)
+        || new
+            .iter()
+            .any(|(name, value)| !skips(name) && old.get(name) != Some(value))
+}

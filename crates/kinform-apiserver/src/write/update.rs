@@ -1,0 +1,175 @@
+//! Update, of an object or of one of its parts.
+//!
+//! ```text
+//! body + stored state -> Replace(object) | Remove (last finalizer gone) | Nothing (no change) 200
+//! ```
+//!
+//! A version in the body that is not the stored one is a conflict. Without one the newest state is
+//! taken, where the type allows it. An update that changes nothing keeps its version and is heard by
+//! nobody.
+//!
+//! Upstream: `kubernetes/apiserver:pkg/registry/rest/update.go`,
+//! `pkg/registry/generic/registry/store.go` (`Update`), `pkg/storage/etcd3/store.go`.
+
+use kinform_api::{FieldError, ShownValue, Status};
+use serde_json::Value;
+
+use super::body::{Decoded, match_url};
+use super::create::{create, refuse};
+use super::{
+    Action, Answer, Context, NamespaceState, Outcome, Part, at, metadata, scale, strategy, text,
+};
+
+/// What an update makes of the stored state; without one, it creates where the type allows it.
+///
+/// # Errors
+/// 404 if there is nothing to update, 409 for another version or uid, 400 and 422 for what is wrong.
+pub(crate) fn update(
+    cx: &Context<'_>,
+    name: &str,
+    part: Part,
+    body: Decoded,
+    (current, namespace): (Option<&Value>, NamespaceState),
+) -> Result<Outcome, Box<Status>> {
+    let Some(current) = current else {
+        if part == Part::Main && cx.resource.rules.create_on_update {
+            let mut body = body;
+            match_url(cx, Some(name), &mut body.object)?;
+            return create(cx, body, namespace);
+        }
+        return Err(Box::new(Status::not_found(
+            &cx.resource.group_resource(),
+            name,
+        )));
+    };
+    let mut object = body.object;
+    match_url(cx, Some(name), &mut object)?;
+    if part == Part::Scale {
+        object = scale::into_object(cx.resource, &object, current)?;
+    }
+    replace(cx, part, object, current).map(|outcome| outcome.warned(body.warnings))
+}
+
+/// Writes a whole object over the stored one.
+pub(super) fn replace(
+    cx: &Context<'_>,
+    part: Part,
+    mut new: Value,
+    old: &Value,
+) -> Result<Outcome, Box<Status>> {
+    check_uid(cx, &new, old)?;
+    let version = check_version(cx, &new, old)?;
+    metadata::prepare_update(&mut new, old);
+    strategy::prepare_update(cx, part, &mut new, old);
+    let mut errors = version.into_iter().collect::<Vec<FieldError>>();
+    errors.extend(metadata::errors(cx, &new));
+    errors.extend(metadata::change_errors(&new, old));
+    errors.extend(strategy::errors(cx.resource, &new));
+    errors.extend(strategy::change_errors(cx.resource, &new, old));
+    refuse(cx, &new, &errors)?;
+    Ok(finish(cx, part, new, old))
+}
+
+fn finish(cx: &Context<'_>, part: Part, new: Value, old: &Value) -> Outcome {
+    let version = at(old, &["metadata", "resourceVersion"]).cloned();
+    let answer = |stored: &Value| {
+        let mut shown = stored.clone();
+        if let Some(version) = &version {
+            metadata::of(&mut shown).insert("resourceVersion".to_owned(), version.clone());
+        }
+        match part {
+            Part::Scale => Answer::Object(scale::scale_of(cx.resource, &shown)),
+            _ => Answer::Object(shown),
+        }
+    };
+    let mut before = old.clone();
+    metadata::of(&mut before).remove("resourceVersion");
+    if is_finished(cx, &new) {
+        let action = if cx.options.dry_run {
+            Action::Nothing
+        } else {
+            Action::Remove
+        };
+        return Outcome::new(200, action, answer(&new));
+    }
+    if new == before {
+        return Outcome::new(200, Action::Nothing, answer(old));
+    }
+    if cx.options.dry_run {
+        return Outcome::new(200, Action::Nothing, answer(&new));
+    }
+    let stored = if part == Part::Scale {
+        Answer::StoredScale
+    } else {
+        Answer::Stored
+    };
+    Outcome::new(200, Action::Replace(new), stored)
+}
+
+/// Whether nothing holds an object that is being deleted any more.
+fn is_finished(cx: &Context<'_>, object: &Value) -> bool {
+    let grace = at(object, &["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_i64);
+    let held = || {
+        let finalizers = at(object, &["spec", "finalizers"]).and_then(Value::as_array);
+        cx.resource.is_core("namespaces") && finalizers.is_some_and(|list| !list.is_empty())
+    };
+    metadata::is_terminating(object)
+        && grace.unwrap_or(0) == 0
+        && metadata::finalizers(object).next().is_none()
+        && !held()
+}
+
+fn check_uid(cx: &Context<'_>, new: &Value, old: &Value) -> Result<(), Box<Status>> {
+    let (said, stored) = (
+        text(new, &["metadata", "uid"]),
+        text(old, &["metadata", "uid"]),
+    );
+    if said.is_empty() || said == stored {
+        return Ok(());
+    }
+    let name = text(old, &["metadata", "name"]);
+    let key = match cx.namespace {
+        Some(namespace) => format!("{}/{namespace}/{name}", cx.resource.plural),
+        None => format!("{}/{name}", cx.resource.plural),
+    };
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: /registry/{key}, ResourceVersion: 0, \
+         AdditionalErrorMsg: Precondition failed: UID in precondition: {said}, UID in object meta: \
+         {stored}"
+    );
+    Err(Box::new(Status::conflict(
+        &cx.resource.group_resource(),
+        name,
+        &why,
+    )))
+}
+
+/// A conflict if the version is another one; an error among others if there has to be one.
+fn check_version(
+    cx: &Context<'_>,
+    new: &Value,
+    old: &Value,
+) -> Result<Option<FieldError>, Box<Status>> {
+    let path = ["metadata", "resourceVersion"];
+    let (said, stored) = (text(new, &path), text(old, &path));
+    if said.is_empty() {
+        let allowed = cx.resource.rules.unconditional_update;
+        let error = || {
+            let field = "metadata.resourceVersion";
+            FieldError::invalid(
+                field,
+                ShownValue::raw("0"),
+                "must be specified for an update",
+            )
+        };
+        return Ok((!allowed).then(error));
+    }
+    if said == stored {
+        return Ok(None);
+    }
+    let name = text(old, &["metadata", "name"]);
+    Err(Box::new(Status::modified(
+        &cx.resource.group_resource(),
+        name,
+    )))
+}
