@@ -56,6 +56,14 @@ impl Env {
             .random()
     }
 
+    /// A seed for a machine that draws its own numbers.
+    pub fn seed(&self) -> u64 {
+        self.random
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .random()
+    }
+
     /// Waits until `at`; for ever if it is [`Instant::FAR_FUTURE`].
     ///
     /// Cancel safety: dropping it forgets the wake-up, nothing else.

@@ -8,14 +8,47 @@
 //! This crate is the shell: tasks, timers and sockets, on tokio and `kube-client`. Every decision is
 //! made by a machine of `kinform-core`; every clock and random number comes from [`env`].
 //!
+//! | file | what lives there |
+//! |---|---|
+//! | `factory` | [`InformerFactory`]: one watch for all who ask for the same |
+//! | `informer` | [`Informer`] and the tasks behind it |
+//! | `store`, `lister`, `index` | reading the cache |
+//! | `handler`, `changes` | hearing what changes: closures, or a stream |
+//! | `state`, `report`, `metrics` | how it is doing |
+//! | `source` | where lists and watches come from |
+//! | `env` | clocks and randomness |
+//!
 //! Upstream counterpart: `client-go:tools/cache`, `client-go:informers`.
 
+mod changes;
 pub mod env;
 mod error;
+mod factory;
+mod handler;
+mod index;
+mod informer;
+mod lister;
+mod metrics;
 mod object;
+mod report;
 pub mod source;
 mod state;
+mod store;
 
+pub use kinform_core::fifo::FifoPolicy;
+pub use kinform_core::object::projection::Projection;
+pub use kinform_core::object::typed::DecodeError;
+pub use kinform_core::reflector::config::ReflectorConfig;
+
+pub use crate::changes::Changes;
 pub use crate::error::Error;
+pub use crate::factory::{FactoryBuilder, InformerBuilder, InformerFactory};
+pub use crate::handler::{Deleted, Handlers, Notification};
+pub use crate::index::Index;
+pub use crate::informer::{Informer, Registration, Transform};
+pub use crate::lister::{Lister, NamespaceLister};
+pub use crate::metrics::InformerStats;
 pub use crate::object::Obj;
+pub use crate::report::{Report, ReportEvent, Reports};
 pub use crate::state::{InformerState, Trouble};
+pub use crate::store::{IndexReader, Listing, Snapshot, Store};

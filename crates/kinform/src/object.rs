@@ -22,6 +22,9 @@ use kinform_core::object::owner::OwnerReference;
 use kinform_core::object::typed::{DecodeError, TypedCache};
 use serde::de::DeserializeOwned;
 
+use crate::informer::Core;
+use crate::report::{Report, ReportEvent};
+
 /// One state of one object, as a `K`.
 pub struct Obj<K> {
     object: Object,
@@ -29,11 +32,32 @@ pub struct Obj<K> {
     of: PhantomData<fn() -> K>,
 }
 
-/// What decoding needs beside the bytes; one an informer.
+/// What decoding needs beside the bytes; one a handle of an informer.
 #[derive(Debug)]
 pub(crate) struct Lens {
     pub(crate) type_meta: TypeMeta,
     pub(crate) cache: TypedCache,
+    core: Arc<Core>,
+}
+
+impl Lens {
+    pub(crate) fn of(core: &Arc<Core>, cache: TypedCache) -> Arc<Self> {
+        Arc::new(Self {
+            type_meta: core.type_meta().clone(),
+            cache,
+            core: Arc::clone(core),
+        })
+    }
+
+    /// Counts and reports an object that a reader left out because it does not decode.
+    pub(crate) fn undecodable(&self, error: &DecodeError) {
+        self.core.telemetry.undecodable();
+        tracing::warn!(%error, "an object is left out");
+        self.core.report(Report::now(ReportEvent::Undecodable {
+            key: error.key().clone(),
+            reason: error.to_string(),
+        }));
+    }
 }
 
 impl<K> Obj<K> {

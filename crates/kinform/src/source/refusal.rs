@@ -131,7 +131,7 @@ fn classify(code: u16, content_type: &str, text: &[u8]) -> SourceError {
                 }
                 other => format!("the server answered {code} {phrase}: {other}"),
             };
-            SourceError::new(SourceErrorKind::Status, message).with_http_code(code)
+            SourceError::from_status(code, Status::failure(code, "", message))
         }
     }
 }

@@ -2,4 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may unwrap")]
 
+mod fixture;
+mod informer;
 mod source;

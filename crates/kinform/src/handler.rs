@@ -1,0 +1,385 @@
+//! What users hand over to hear changes: closures, or an async function.
+//!
+//! ```text
+//! Change (from the ring) → filter → on_add | on_update | on_delete | on_synced
+//! ```
+//!
+//! Handlers are plain closures that get borrowed handles. They run on a task of their own, one
+//! change after the other, and yield between batches; a slow one delays nobody else. A panic is
+//! caught, counted as delivered and reported: the next change comes as if nothing had happened.
+//! Never: a lock of ours held while they run.
+//!
+//! Upstream counterpart: `client-go:tools/cache/controller.go` (`ResourceEventHandlerDetailedFuncs`,
+//! `FilteringResourceEventHandler`).
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use kinform_core::delta::Change;
+
+use crate::object::{Lens, Obj};
+
+/// What one handler hears, owned: for async handlers and streams.
+///
+/// # Order guarantees
+/// For one key: `(Added Updated* Deleted)*`, with `Sync` only in between. `old` is what this handler
+/// heard last. Objects of different uid are never joined by an update.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Notification<K> {
+    /// The object is there and was not before.
+    Added {
+        /// Its state.
+        object: Obj<K>,
+        /// Whether it belongs to what was stored when the handler came.
+        initial: bool,
+    },
+    /// The object changed.
+    Updated {
+        /// What was heard last.
+        old: Obj<K>,
+        /// The state now.
+        new: Obj<K>,
+    },
+    /// The object is gone.
+    Deleted(Deleted<K>),
+    /// A resync: the object as it was heard already.
+    Sync(Obj<K>),
+    /// All that was stored when the handler came, or the first list, has been told. Comes once.
+    Synced,
+}
+
+/// An object that is gone.
+#[derive(Debug)]
+#[doc(alias = "DeletedFinalStateUnknown")]
+pub struct Deleted<K> {
+    object: Obj<K>,
+    final_state_unknown: bool,
+}
+
+impl<K> Deleted<K> {
+    /// Its state at deletion; the last one told if the final state is unknown.
+    pub fn object(&self) -> &Obj<K> {
+        &self.object
+    }
+
+    /// The same, owned.
+    pub fn into_object(self) -> Obj<K> {
+        self.object
+    }
+
+    /// Whether the deletion itself was not seen: a list told it, or the handler fell behind.
+    pub fn is_final_state_unknown(&self) -> bool {
+        self.final_state_unknown
+    }
+}
+
+impl<K> std::ops::Deref for Deleted<K> {
+    type Target = Obj<K>;
+
+    fn deref(&self) -> &Obj<K> {
+        &self.object
+    }
+}
+
+impl<K> Clone for Deleted<K> {
+    fn clone(&self) -> Self {
+        Self {
+            object: self.object.clone(),
+            final_state_unknown: self.final_state_unknown,
+        }
+    }
+}
+
+impl<K> Clone for Notification<K> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Added { object, initial } => Self::Added {
+                object: object.clone(),
+                initial: *initial,
+            },
+            Self::Updated { old, new } => Self::Updated {
+                old: old.clone(),
+                new: new.clone(),
+            },
+            Self::Deleted(deleted) => Self::Deleted(deleted.clone()),
+            Self::Sync(object) => Self::Sync(object.clone()),
+            Self::Synced => Self::Synced,
+        }
+    }
+}
+
+impl<K> Notification<K> {
+    pub(crate) fn of(change: &Change, lens: &Arc<Lens>) -> Self {
+        let handle = |object: &kinform_core::object::Object| Obj::new(object.clone(), lens);
+        match change {
+            Change::Added { object, initial } => Self::Added {
+                object: handle(object),
+                initial: *initial,
+            },
+            Change::Updated { old, new } => Self::Updated {
+                old: handle(old),
+                new: handle(new),
+            },
+            Change::Deleted {
+                object,
+                final_state_unknown,
+            } => Self::Deleted(Deleted {
+                object: handle(object),
+                final_state_unknown: *final_state_unknown,
+            }),
+            Change::Sync(object) => Self::Sync(handle(object)),
+        }
+    }
+
+    /// The newest state that this carries; none for `Synced`.
+    pub fn object(&self) -> Option<&Obj<K>> {
+        match self {
+            Self::Added { object, .. } | Self::Sync(object) => Some(object),
+            Self::Updated { new, .. } => Some(new),
+            Self::Deleted(deleted) => Some(&deleted.object),
+            Self::Synced => None,
+        }
+    }
+}
+
+type OnAdd<K> = Box<dyn FnMut(&Obj<K>, bool) + Send>;
+type OnUpdate<K> = Box<dyn FnMut(&Obj<K>, &Obj<K>) + Send>;
+type OnDelete<K> = Box<dyn FnMut(&Deleted<K>) + Send>;
+type OnSync<K> = Box<dyn FnMut(&Obj<K>) + Send>;
+type Filter<K> = Box<dyn FnMut(&Obj<K>) -> bool + Send>;
+type OnEvent<K> = Box<dyn FnMut(Notification<K>) -> BoxFuture<'static, ()> + Send>;
+
+/// Handlers to be added to an informer; what is not set is not called.
+#[doc(alias = "ResourceEventHandlerFuncs")]
+#[must_use]
+pub struct Handlers<K> {
+    name: Option<String>,
+    on_add: Option<OnAdd<K>>,
+    on_update: Option<OnUpdate<K>>,
+    on_delete: Option<OnDelete<K>>,
+    on_resync: Option<OnSync<K>>,
+    on_synced: Option<Box<dyn FnMut() + Send>>,
+    filter: Option<Filter<K>>,
+    on_event: Option<OnEvent<K>>,
+    resync: Option<Duration>,
+    place: Place,
+}
+
+/// Where handlers run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// On a task of the runtime.
+    #[default]
+    Task,
+    /// On a thread that may block.
+    Thread,
+}
+
+impl<K> Default for Handlers<K> {
+    fn default() -> Self {
+        Self {
+            name: None,
+            on_add: None,
+            on_update: None,
+            on_delete: None,
+            on_resync: None,
+            on_synced: None,
+            filter: None,
+            on_event: None,
+            resync: None,
+            place: Place::default(),
+        }
+    }
+}
+
+impl<K: 'static> Handlers<K> {
+    /// Handlers that hear nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Hears objects that are there and were not before; `initial` if the object belongs to what
+    /// was stored when these handlers came.
+    pub fn on_add(mut self, heard: impl FnMut(&Obj<K>, bool) + Send + 'static) -> Self {
+        self.on_add = Some(Box::new(heard));
+        self
+    }
+
+    /// Hears changes: the state that these handlers heard last, and the new one.
+    pub fn on_update(mut self, heard: impl FnMut(&Obj<K>, &Obj<K>) + Send + 'static) -> Self {
+        self.on_update = Some(Box::new(heard));
+        self
+    }
+
+    /// Hears deletions, with the last state.
+    pub fn on_delete(mut self, heard: impl FnMut(&Deleted<K>) + Send + 'static) -> Self {
+        self.on_delete = Some(Box::new(heard));
+        self
+    }
+
+    /// Hears resyncs; without this, they are heard as updates whose old and new are the same.
+    pub fn on_resync(mut self, heard: impl FnMut(&Obj<K>) + Send + 'static) -> Self {
+        self.on_resync = Some(Box::new(heard));
+        self
+    }
+
+    /// Called once, when all that was stored at the beginning has been told.
+    pub fn on_synced(mut self, heard: impl FnMut() + Send + 'static) -> Self {
+        self.on_synced = Some(Box::new(heard));
+        self
+    }
+
+    /// Only objects that `keep` wants: an update into its range is heard as an add, one out of it
+    /// as a delete of the old state.
+    #[doc(alias = "FilteringResourceEventHandler")]
+    pub fn filtered(mut self, keep: impl FnMut(&Obj<K>) -> bool + Send + 'static) -> Self {
+        self.filter = Some(Box::new(keep));
+        self
+    }
+
+    /// Hears everything as owned notifications, in an async function, one after the other.
+    /// Excludes the closures above: they are not called.
+    pub fn on_event_async<F>(
+        mut self,
+        mut heard: impl FnMut(Notification<K>) -> F + Send + 'static,
+    ) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.on_event = Some(Box::new(move |notification| Box::pin(heard(notification))));
+        self
+    }
+
+    /// Every stored object is told again each `period`; at least one second.
+    pub fn resync_each(mut self, period: Duration) -> Self {
+        // client-go: a period below one second is raised to it.
+        self.resync = Some(period.max(Duration::from_secs(1)));
+        self
+    }
+
+    /// The closures may block: they run on threads made for that, never on the runtime's own.
+    pub fn blocking(mut self) -> Self {
+        self.place = Place::Thread;
+        self
+    }
+
+    /// A name for logs, metrics and reports.
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    pub(crate) fn into_parts(self, lens: Arc<Lens>) -> Parts {
+        Parts {
+            name: self.name.clone(),
+            resync: self.resync,
+            place: self.place,
+            sink: self.into_sink(lens),
+        }
+    }
+
+    fn into_sink(mut self, lens: Arc<Lens>) -> Sink {
+        if let Some(mut heard) = self.on_event.take() {
+            return Sink::Async(Box::new(move |told| {
+                heard(match told {
+                    Told::Change(change) => Notification::of(change, &lens),
+                    Told::Synced => Notification::Synced,
+                })
+            }));
+        }
+        Sink::Sync(Box::new(move |told| match told {
+            Told::Synced => {
+                if let Some(heard) = &mut self.on_synced {
+                    heard();
+                }
+            }
+            Told::Change(change) => {
+                let notification = Notification::of(change, &lens);
+                if let Some(notification) = self.filter(notification) {
+                    self.tell(&notification);
+                }
+            }
+        }))
+    }
+
+    fn filter(&mut self, notification: Notification<K>) -> Option<Notification<K>> {
+        let Some(keep) = &mut self.filter else {
+            return Some(notification);
+        };
+        match notification {
+            Notification::Updated { old, new } => match (keep(&old), keep(&new)) {
+                (true, true) => Some(Notification::Updated { old, new }),
+                (false, true) => Some(Notification::Added {
+                    object: new,
+                    initial: false,
+                }),
+                (true, false) => Some(Notification::Deleted(Deleted {
+                    object: old,
+                    final_state_unknown: false,
+                })),
+                (false, false) => None,
+            },
+            other => other.object().is_none_or(keep).then_some(other),
+        }
+    }
+
+    fn tell(&mut self, notification: &Notification<K>) {
+        match notification {
+            Notification::Added { object, initial } => {
+                if let Some(heard) = &mut self.on_add {
+                    heard(object, *initial);
+                }
+            }
+            Notification::Updated { old, new } => {
+                if let Some(heard) = &mut self.on_update {
+                    heard(old, new);
+                }
+            }
+            Notification::Deleted(deleted) => {
+                if let Some(heard) = &mut self.on_delete {
+                    heard(deleted);
+                }
+            }
+            Notification::Sync(object) => match (&mut self.on_resync, &mut self.on_update) {
+                (Some(heard), _) => heard(object),
+                (None, Some(heard)) => heard(object, object),
+                (None, None) => {}
+            },
+            Notification::Synced => {}
+        }
+    }
+}
+
+impl<K> fmt::Debug for Handlers<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handlers")
+            .field("name", &self.name)
+            .field("resync", &self.resync)
+            .field("place", &self.place)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Handlers without their type: what the informer keeps.
+pub(crate) struct Parts {
+    pub(crate) name: Option<String>,
+    pub(crate) resync: Option<Duration>,
+    pub(crate) place: Place,
+    pub(crate) sink: Sink,
+}
+
+/// What is told to a sink.
+#[derive(Debug)]
+pub(crate) enum Told<'a> {
+    Change(&'a Change),
+    Synced,
+}
+
+/// Where changes end up.
+pub(crate) enum Sink {
+    Sync(Box<dyn FnMut(Told<'_>) + Send>),
+    Async(Box<dyn FnMut(Told<'_>) -> BoxFuture<'static, ()> + Send>),
+}

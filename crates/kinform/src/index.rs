@@ -1,0 +1,177 @@
+//! Definitions of indexes, and the handles that read them.
+//!
+//! ```text
+//! Index::path | label | owner | by → Informer::add_index → IndexReader → get(value) → Listing
+//! ```
+//!
+//! Path, label and owner indexes read the bytes and decode nothing. A typed function decodes each
+//! object version once and runs before anything is applied; where it fails or panics, the object is
+//! stored, left out of the index, and reported. A path that a built-in type lacks is refused when
+//! the index is added, not found empty later.
+//!
+//! Upstream counterpart: `client-go:tools/cache/index.go` (`Indexers`, `IndexFunc`).
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+use kinform_api::{FieldPath, PathSegment};
+use kinform_core::object::typed::TypedCache;
+use kinform_core::store::index::{Index as CoreIndex, IndexError};
+use kinform_schema::{PathAnswer, PathSegment as SchemaSegment, knows_path};
+use serde::de::DeserializeOwned;
+
+use crate::error::{Error, ErrorKind};
+use crate::object::Lens;
+use crate::source::ResourceInfo;
+
+/// A named way to find objects of type `K` by something that they say.
+#[doc(alias = "IndexFunc")]
+pub struct Index<K> {
+    name: Option<String>,
+    look: Look<K>,
+}
+
+type Values<K> = dyn Fn(&K) -> Vec<String> + Send + Sync;
+
+enum Look<K> {
+    Path(String),
+    Label(String),
+    Owner,
+    Function(Arc<Values<K>>),
+}
+
+impl<K> Index<K> {
+    /// By the scalars at `path`, such as `spec.nodeName` or `spec.containers[*].image`; its name is
+    /// the path.
+    pub fn path(path: impl Into<String>) -> Self {
+        Self::of(Look::Path(path.into()))
+    }
+
+    /// By the value of the label `key`; its name is `label:KEY`.
+    pub fn label(key: impl Into<String>) -> Self {
+        Self::of(Look::Label(key.into()))
+    }
+
+    /// By the uid of each owner; its name is `owner`.
+    pub fn owner() -> Self {
+        Self::of(Look::Owner)
+    }
+
+    /// By the values that `function` names for a decoded object. `name` is what it is asked for by:
+    /// two functions of one name are a conflict.
+    pub fn by<V: Into<String>, I: IntoIterator<Item = V>>(
+        name: impl Into<String>,
+        function: impl Fn(&K) -> I + Send + Sync + 'static,
+    ) -> Self {
+        let function = move |object: &K| function(object).into_iter().map(V::into).collect();
+        Self {
+            name: Some(name.into()),
+            look: Look::Function(Arc::new(function)),
+        }
+    }
+
+    /// The same index under another name.
+    #[must_use]
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    fn of(look: Look<K>) -> Self {
+        Self { name: None, look }
+    }
+}
+
+/// An index as the store knows it, and what it was made from: the same twice is no conflict.
+#[derive(Clone, Debug)]
+pub(crate) struct Definition {
+    pub(crate) index: CoreIndex,
+    pub(crate) origin: Origin,
+}
+
+/// INVARIANT: two definitions of the same origin have the same values for every object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Path(String),
+    Label(String),
+    Owner,
+    Function,
+}
+
+impl<K: DeserializeOwned + Any + Send + Sync> Index<K> {
+    /// The same for the store of `resource`'s objects.
+    pub(crate) fn define(
+        self,
+        resource: &ResourceInfo,
+        lens: &Arc<Lens>,
+    ) -> Result<Definition, Error> {
+        let (index, origin) = match self.look {
+            Look::Path(text) => {
+                let path = checked_path(&text, resource)?;
+                (CoreIndex::path(path), Origin::Path(text))
+            }
+            Look::Label(key) => (CoreIndex::label(&key), Origin::Label(key)),
+            Look::Owner => (CoreIndex::owner(), Origin::Owner),
+            Look::Function(function) => {
+                let name = self.name.as_deref().unwrap_or_default();
+                let lens = Arc::clone(lens);
+                let values = move |object: &kinform_core::object::Object| {
+                    // Decoded for the index only: keeping it would cost memory nobody asked for.
+                    let typed = object.typed::<K>(&lens.type_meta, TypedCache::Never);
+                    typed
+                        .map(|typed| function(&typed))
+                        .map_err(|error| IndexError(error.to_string()))
+                };
+                (
+                    CoreIndex::function(name, Arc::new(values)),
+                    Origin::Function,
+                )
+            }
+        };
+        let index = match &self.name {
+            Some(name) => index.with_name(name),
+            None => index,
+        };
+        Ok(Definition { index, origin })
+    }
+}
+
+/// Parses a path and refuses one that the built-in type `resource` is known not to have.
+pub(crate) fn checked_path(text: &str, resource: &ResourceInfo) -> Result<FieldPath, Error> {
+    let invalid = |why: String| Error::new(ErrorKind::Invalid, why);
+    let path: FieldPath = text
+        .parse()
+        .map_err(|error| invalid(format!("{text:?} is no path: {error}")))?;
+    let segments: Vec<SchemaSegment<'_>> = path
+        .segments()
+        .iter()
+        .map(|segment| match segment {
+            PathSegment::Field(name) => SchemaSegment::Field(name),
+            PathSegment::Each | PathSegment::Index(_) => SchemaSegment::Item,
+        })
+        .collect();
+    let gvr = &resource.resource;
+    match knows_path(&gvr.group, &gvr.version, &resource.kind, &segments) {
+        PathAnswer::Unknown { depth } => Err(invalid(format!(
+            "{} has no {text} (nothing is at its part {})",
+            resource.kind,
+            depth + 1
+        ))),
+        _ => Ok(path),
+    }
+}
+
+impl<K> fmt::Debug for Index<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Index");
+        shown.field("name", &self.name);
+        match &self.look {
+            Look::Path(path) => shown.field("path", path),
+            Look::Label(key) => shown.field("label", key),
+            Look::Owner => shown.field("of", &"owner"),
+            Look::Function(_) => shown.field("of", &"function"),
+        };
+        shown.finish()
+    }
+}

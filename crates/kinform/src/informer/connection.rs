@@ -1,0 +1,215 @@
+//! One request at a time: opening it, reading its body, saying what was observed.
+//!
+//! ```text
+//! Request → ListerWatcher → Opened | Chunk | Closed → Reader (splitter or framer) → Input…
+//! ```
+//!
+//! Knows bytes and frames, decides nothing: what came is told to the reflector as [`Input`]s. The
+//! deadlines are the reflector's; when one passes, the connection is dropped here, and with it the
+//! socket.
+//! BOUND: what is held is one piece of a body (the splitter's and the framer's bounds).
+//!
+//! Upstream counterpart: `client-go:rest/watch/decoder.go`, `apimachinery:pkg/watch/streamwatcher.go`.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use futures::stream::{BoxStream, StreamExt};
+use kinform_api::{Status, WatchEventKind};
+use kinform_core::object::Object;
+use kinform_core::reflector::Request;
+use kinform_core::reflector::input::{Ending, Event, Failure, Input};
+use kinform_core::wire::error::WireError;
+use kinform_core::wire::list::{ListPart, ListSplitter};
+use kinform_core::wire::unreadable::Unreadable;
+use kinform_core::wire::watch::{Frame, FrameKind, WatchFramer, bookmark};
+
+use super::ingest::Ingest;
+use crate::source::{Body, ListerWatcher, SourceError, SourceErrorKind};
+
+/// The request that is open, if one is.
+#[derive(Default)]
+pub(super) enum Connection {
+    #[default]
+    Idle,
+    Opening(BoxFuture<'static, Result<Body, SourceError>>, Reader),
+    Reading(BoxStream<'static, Result<Bytes, SourceError>>, Reader),
+}
+
+/// What was observed on the connection.
+pub(super) enum Observed {
+    Opened(Result<(), SourceError>),
+    Chunk(Bytes),
+    Broke(SourceError),
+    End,
+}
+
+/// Makes inputs of a body's bytes.
+pub(super) enum Reader {
+    List(ListSplitter),
+    Watch(WatchFramer),
+}
+
+impl Connection {
+    /// Makes `request`; replaces, and so closes, what was open.
+    pub(super) fn open(&mut self, source: &Arc<dyn ListerWatcher>, request: Request) {
+        let source = Arc::clone(source);
+        *self = match request {
+            Request::List { options, .. } | Request::Probe { options, .. } => Self::Opening(
+                Box::pin(async move { source.list(&options).await }),
+                Reader::List(ListSplitter::new()),
+            ),
+            Request::Watch { options, .. } => Self::Opening(
+                Box::pin(async move { source.watch(&options).await }),
+                Reader::Watch(WatchFramer::new()),
+            ),
+        };
+    }
+
+    /// The next thing that happens; never, if nothing is open.
+    ///
+    /// Cancel safety: nothing is lost, the connection goes on where it was.
+    pub(super) async fn next(&mut self) -> Observed {
+        match self {
+            Self::Idle => std::future::pending().await,
+            Self::Opening(opening, _) => {
+                let opened = opening.await;
+                let Self::Opening(_, reader) = std::mem::take(self) else {
+                    return Observed::End;
+                };
+                Observed::Opened(opened.map(|body| {
+                    *self = Self::Reading(body.into_chunks(), reader);
+                }))
+            }
+            Self::Reading(chunks, _) => match chunks.next().await {
+                Some(Ok(chunk)) => Observed::Chunk(chunk),
+                Some(Err(error)) => Observed::Broke(error),
+                None => Observed::End,
+            },
+        }
+    }
+
+    /// Takes the reader out, so that the rest can be changed while it reads.
+    pub(super) fn take_reader(&mut self) -> Option<Reader> {
+        match self {
+            Self::Reading(_, reader) => {
+                Some(std::mem::replace(reader, Reader::Watch(WatchFramer::new())))
+            }
+            Self::Idle | Self::Opening(..) => None,
+        }
+    }
+
+    /// Puts the reader back; forgets it if the connection is gone meanwhile.
+    pub(super) fn put_reader(&mut self, with: Reader) {
+        if let Self::Reading(_, reader) = self {
+            *reader = with;
+        }
+    }
+}
+
+impl Reader {
+    /// Reads the next bytes of the body.
+    pub(super) fn feed(&mut self, chunk: &[u8], ingest: &Ingest, mut observe: impl FnMut(Input)) {
+        let fed = match self {
+            Self::List(splitter) => splitter.feed(chunk, &mut |part| {
+                observe(Input::Item(match part {
+                    ListPart::Item(bytes) => ingest.object(bytes),
+                    ListPart::Unreadable(unreadable) => Err(unreadable),
+                }));
+            }),
+            Self::Watch(framer) => framer.feed(chunk, &mut |frame| {
+                observe(Input::Event(event(&frame, ingest)));
+            }),
+        };
+        if let Err(error) = fed {
+            observe(Input::Ended(garbled(&error)));
+        }
+    }
+
+    /// The body has ended by itself.
+    pub(super) fn finish(self) -> Input {
+        match self {
+            Self::List(splitter) => match splitter.finish() {
+                Ok(meta) => Input::PageEnd {
+                    version: meta.resource_version.as_str().into(),
+                    continue_token: meta.continue_token,
+                },
+                Err(WireError::Truncated) => Input::Ended(cut("the list ended in the middle")),
+                Err(error) => Input::Ended(garbled(&error)),
+            },
+            Self::Watch(framer) => Input::Ended(match framer.finish() {
+                Ok(()) => Ending::Clean,
+                Err(_) => cut("the watch ended in the middle of an event"),
+            }),
+        }
+    }
+}
+
+fn cut(message: &str) -> Ending {
+    Ending::Cut {
+        message: message.to_owned(),
+    }
+}
+
+fn garbled(error: &WireError) -> Ending {
+    Ending::Garbled {
+        message: error.to_string(),
+    }
+}
+
+fn event(frame: &Frame<'_>, ingest: &Ingest) -> Event {
+    let object = |kind, wrap: fn(Object) -> Event| match ingest.object(frame.object) {
+        Ok(object) => wrap(object),
+        Err(object) => Event::Unreadable { kind, object },
+    };
+    match &frame.kind {
+        FrameKind::Known(kind @ WatchEventKind::Added) => object(*kind, Event::Added),
+        FrameKind::Known(kind @ WatchEventKind::Modified) => object(*kind, Event::Modified),
+        FrameKind::Known(kind @ WatchEventKind::Deleted) => object(*kind, Event::Deleted),
+        FrameKind::Known(kind @ WatchEventKind::Bookmark) => match bookmark(frame.object) {
+            Ok(bookmark) => Event::Bookmark {
+                version: bookmark.resource_version.as_str().into(),
+                initial_events_end: bookmark.initial_events_end,
+            },
+            Err(object) => Event::Unreadable {
+                kind: *kind,
+                object,
+            },
+        },
+        FrameKind::Known(WatchEventKind::Error) | FrameKind::Status => {
+            Event::Error(Status::from_slice(frame.object))
+        }
+        FrameKind::Unknown(what) => Event::Foreign { what: what.clone() },
+        FrameKind::Malformed(unreadable) => malformed(unreadable.clone()),
+    }
+}
+
+fn malformed(object: Unreadable) -> Event {
+    Event::Unreadable {
+        kind: WatchEventKind::Modified,
+        object,
+    }
+}
+
+/// What the reflector needs to know of a request that came to nothing.
+pub(super) fn failure(error: &SourceError) -> Failure {
+    let message = error.to_string();
+    match (error.kind(), error.http_code()) {
+        (SourceErrorKind::Refused, _) => Failure::Refused { message },
+        (SourceErrorKind::Deadline, _) => Failure::Deadline,
+        (SourceErrorKind::Status, Some(code)) => Failure::Status {
+            code,
+            status: match error.status() {
+                Some(status) => Box::new(status.clone()),
+                None => Box::new(Status::failure(code, "", message)),
+            },
+            retry_after: error.retry_after(),
+        },
+        (SourceErrorKind::NotKubernetes, code) => Failure::NotKubernetes {
+            code: code.unwrap_or_default(),
+            message,
+        },
+        _ => Failure::Transport { message },
+    }
+}

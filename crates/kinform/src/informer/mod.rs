@@ -1,0 +1,335 @@
+//! Informers: what runs behind the handles.
+//!
+//! ```text
+//! Core (one watch) ── Pipeline (its loop): source → reflector → fifo → store ──▶ ring
+//!   └ Informer<K> (one or more cores) → Store, IndexReader │ Listener tasks, Changes ◀──┘
+//! ```
+//!
+//! | file | what lives there |
+//! |---|---|
+//! | `pipeline` | the loop: the only task that reads a source and writes a store |
+//! | `connection` | one request at a time, and what its bytes mean |
+//! | `ingest` | projection and transform, before anything is stored |
+//! | `listen` | the task of one handler, and its registration |
+//! | `handle` | [`Informer`], what users hold |
+//! | `status` | the one state that users see |
+//!
+//! An informer of several namespaces has a core for each: each has its own watch, version and
+//! relists, so nothing that one does can touch the objects of another.
+//! INVARIANT: no lock here is held across an await or while user code runs.
+//!
+//! Upstream counterpart: `client-go:tools/cache/shared_informer.go`.
+
+mod connection;
+mod handle;
+mod ingest;
+mod listen;
+mod pipeline;
+mod status;
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use kinform_api::{KeyRef, TypeMeta};
+use kinform_core::delta::HandlerId;
+use kinform_core::fifo::FifoPolicy;
+use kinform_core::informer::delivery::Delivery;
+use kinform_core::informer::ring::RingLimits;
+use kinform_core::informer::writer::{Reader, Writer};
+use kinform_core::reflector::config::ReflectorConfig;
+use kinform_core::store::directory::Seed;
+use kinform_core::store::edit::BuiltIndex;
+use kinform_core::store::index::Index as CoreIndex;
+use kinform_core::store::root::Root;
+use tokio::sync::{broadcast, mpsc, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+pub use self::handle::Informer;
+pub(crate) use self::handle::in_runtime;
+pub(crate) use self::ingest::Ingest;
+pub use self::ingest::Transform;
+pub use self::listen::Registration;
+pub(crate) use self::listen::Shared as ListenerShared;
+use self::pipeline::Pipeline;
+use crate::env::Env;
+use crate::error::{Error, ErrorKind};
+use crate::index::{Definition, Origin};
+use crate::metrics::Telemetry;
+use crate::report::{REPORTS_KEPT, Report};
+use crate::source::{ListerWatcher, ResourceInfo};
+use crate::state::InformerState;
+
+/// How informers of a factory behave.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    pub(crate) reflector: ReflectorConfig,
+    pub(crate) fifo: FifoPolicy,
+    // BOUND: deltas queued between reading and applying.
+    pub(crate) fifo_capacity: usize,
+    pub(crate) ring: RingLimits,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            reflector: ReflectorConfig::default(),
+            fifo: FifoPolicy::InOrder,
+            fifo_capacity: 4096,
+            ring: RingLimits::default(),
+        }
+    }
+}
+
+/// Who owns the tasks: the factory waits for them and can end them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tasks {
+    pub(crate) tracker: TaskTracker,
+    /// Ends everything at once, heard or not.
+    pub(crate) abort: CancellationToken,
+}
+
+/// One watch with its store: what informers share.
+pub(crate) struct Core {
+    pub(crate) info: ResourceInfo,
+    ingest: Ingest,
+    source: Arc<dyn ListerWatcher>,
+    env: Env,
+    options: Options,
+    tasks: Tasks,
+    reader: Reader,
+    idle: Mutex<Option<Idle>>,
+    definitions: Mutex<Vec<Definition>>,
+    // Commands come at the rate of user's calls and are small: no bound is needed.
+    commands: mpsc::UnboundedSender<Command>,
+    state: watch::Sender<InformerState>,
+    progress: watch::Sender<Progress>,
+    reports: broadcast::Sender<Report>,
+    pub(crate) telemetry: Telemetry,
+    listeners: Mutex<Vec<Weak<ListenerShared>>>,
+    /// Ends the loop; handlers then hear what is left.
+    cancel: CancellationToken,
+}
+
+/// What the loop takes when it starts.
+struct Idle {
+    writer: Writer,
+    inbox: mpsc::UnboundedReceiver<Command>,
+}
+
+/// What is asked of a running loop.
+enum Command {
+    Relist,
+    Index(CoreIndex),
+    Resync(HandlerId, Duration),
+    Forget(HandlerId),
+}
+
+/// Wakes whoever waits for news.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Progress {
+    turns: u64,
+    /// The loop has ended: nothing is published any more.
+    pub(crate) ended: bool,
+}
+
+/// What a core is made of.
+pub(crate) struct CoreParts {
+    pub(crate) source: Arc<dyn ListerWatcher>,
+    pub(crate) ingest: Ingest,
+    pub(crate) env: Env,
+    pub(crate) options: Options,
+    pub(crate) tasks: Tasks,
+}
+
+impl Core {
+    pub(crate) fn new(parts: CoreParts) -> Arc<Self> {
+        let CoreParts {
+            source,
+            ingest,
+            env,
+            options,
+            tasks,
+        } = parts;
+        let writer = Writer::new([], Seed(env.seed()), options.ring)
+            .expect("no two of no indexes have one name");
+        let (commands, inbox) = mpsc::unbounded_channel();
+        Arc::new(Self {
+            info: source.resource().clone(),
+            ingest,
+            source,
+            env,
+            options,
+            cancel: tasks.abort.child_token(),
+            tasks,
+            reader: writer.reader(),
+            idle: Mutex::new(Some(Idle { writer, inbox })),
+            definitions: Mutex::default(),
+            commands,
+            state: watch::Sender::new(InformerState::Pending),
+            progress: watch::Sender::new(Progress::default()),
+            reports: broadcast::Sender::new(REPORTS_KEPT),
+            telemetry: Telemetry::default(),
+            listeners: Mutex::default(),
+        })
+    }
+
+    /// Starts the loop, once; later calls do nothing. Must be called inside a runtime.
+    pub(crate) fn start(self: &Arc<Self>) {
+        let Some(idle) = lock(&self.idle).take() else {
+            return;
+        };
+        let core = Arc::clone(self);
+        let pipeline = Pipeline::new(Arc::clone(self), idle.writer, idle.inbox);
+        self.tasks.tracker.spawn(async move {
+            pipeline.run().await;
+            core.progress.send_modify(|progress| progress.ended = true);
+        });
+    }
+
+    /// Asks the loop to end. A core that never ran is stopped at once.
+    pub(crate) fn stop(&self) {
+        self.cancel.cancel();
+        if lock(&self.idle).take().is_some() {
+            self.state.send_replace(InformerState::Stopped);
+            self.progress.send_modify(|progress| progress.ended = true);
+        }
+    }
+
+    /// The newest root.
+    pub(crate) fn root(&self) -> Root {
+        self.reader.root()
+    }
+
+    pub(crate) fn type_meta(&self) -> &TypeMeta {
+        &self.ingest.type_meta
+    }
+
+    /// A new place in the stream, and what wakes whoever sits there.
+    pub(crate) fn seat(&self) -> (Delivery, watch::Receiver<Progress>) {
+        (self.reader.deliver(), self.progress.subscribe())
+    }
+
+    /// Whether an object of this key could be in this store.
+    pub(crate) fn may_hold(&self, key: KeyRef<'_>) -> bool {
+        let namespace = self.info.namespace.as_deref();
+        namespace.is_none_or(|namespace| namespace == key.namespace)
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.cancel.is_cancelled()
+    }
+
+    pub(crate) fn relist(&self) {
+        // A loop that is gone has nobody to listen.
+        let _ = self.commands.send(Command::Relist);
+    }
+
+    pub(crate) fn reports(&self) -> broadcast::Receiver<Report> {
+        self.reports.subscribe()
+    }
+
+    pub(crate) fn report(&self, report: Report) {
+        let _ = self.reports.send(report);
+    }
+
+    /// The definition of an index that was asked for, built or not.
+    pub(crate) fn definition(&self, name: &str) -> Option<CoreIndex> {
+        let definitions = lock(&self.definitions);
+        let found = definitions.iter().find(|known| known.index.name() == name);
+        found.map(|known| known.index.clone())
+    }
+
+    /// Whether the definition is new here.
+    fn is_new(&self, definition: &Definition) -> Result<bool, Error> {
+        let name = definition.index.name();
+        let conflict = |why: &str| {
+            Error::new(
+                ErrorKind::Conflict,
+                format!("the index name {name:?} is taken {why}"),
+            )
+        };
+        if name == kinform_core::store::index::NAMESPACE {
+            return Err(conflict("by the index of namespaces"));
+        }
+        let definitions = lock(&self.definitions);
+        let known = definitions.iter().find(|known| known.index.name() == name);
+        match known {
+            None => Ok(true),
+            Some(known)
+                if known.origin == definition.origin && known.origin != Origin::Function =>
+            {
+                Ok(false)
+            }
+            Some(_) => Err(conflict("by another definition")),
+        }
+    }
+
+    fn add_index(&self, definition: Definition) -> Result<(), Error> {
+        if !self.is_new(&definition)? {
+            return Ok(());
+        }
+        let index = definition.index.clone();
+        lock(&self.definitions).push(definition);
+        if let Some(idle) = &mut *lock(&self.idle) {
+            // Nothing is stored yet: building costs nothing.
+            let built = BuiltIndex::build(self.reader.root(), index);
+            return idle
+                .writer
+                .install(built)
+                .map(drop)
+                .map_err(|conflict| Error::new(ErrorKind::Conflict, conflict.to_string()));
+        }
+        // Until it is built, readers look at each object.
+        let _ = self.commands.send(Command::Index(index));
+        Ok(())
+    }
+
+    pub(crate) fn add_listener(&self, listener: &Arc<ListenerShared>) {
+        let mut listeners = lock(&self.listeners);
+        listeners.retain(|known| known.strong_count() > 0);
+        listeners.push(Arc::downgrade(listener));
+    }
+
+    /// How many listen, and how many batches the latest is behind.
+    pub(crate) fn listeners(&self) -> (u64, u64) {
+        let listeners = lock(&self.listeners);
+        let lags = listeners.iter().filter_map(Weak::upgrade);
+        lags.map(|listener| listener.lag())
+            .fold((0, 0), |(count, most), lag| (count + 1, lag.max(most)))
+    }
+}
+
+impl fmt::Debug for Core {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Core")
+            .field("info", &self.info)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The cores of one informer, at least one; cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Cores(Arc<[Arc<Core>]>);
+
+impl Cores {
+    pub(crate) fn new(cores: Vec<Arc<Core>>) -> Self {
+        debug_assert!(!cores.is_empty(), "an informer watches something");
+        Self(cores.into())
+    }
+}
+
+impl Deref for Cores {
+    type Target = [Arc<Core>];
+
+    fn deref(&self) -> &[Arc<Core>] {
+        &self.0
+    }
+}
+
+/// Locks what cannot be left half done: no code that panics runs under these locks.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,328 @@
+//! The loop of one informer: the only task that reads its source and writes its store.
+//!
+//! ```text
+//! bytes → Reader → Reflector → fifo → Writer (apply, publish) → progress → listeners
+//!                     └─ requests, timers, reports ◀────────────┘
+//! ```
+//!
+//! Each turn waits for one thing (the end, a command, a timer, bytes), tells it to the machines and
+//! does what they say. Nothing else runs here: handlers have tasks of their own and take what they
+//! hear from the ring. Between batches the loop yields.
+//! INVARIANT: one request is open at a time; all of a turn's deltas are applied before the next.
+//!
+//! Upstream counterpart: `client-go:tools/cache/reflector.go` (`ListAndWatch`) and `controller.go`
+//! (`processLoop`), two goroutines with a queue between them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kinform_core::delta::Delta;
+use kinform_core::fifo::{DeltaFifo, Full};
+use kinform_core::informer::report::ApplyEvent;
+use kinform_core::informer::resync::{MINIMUM_PERIOD, ResyncSchedule};
+use kinform_core::informer::writer::Writer;
+use kinform_core::reflector::input::{Ending, Input};
+use kinform_core::reflector::report::ReflectorEvent;
+use kinform_core::reflector::{Reflector, Request, Step};
+use kinform_core::store::edit::BuiltIndex;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tracing::Instrument;
+
+use super::connection::{Connection, Observed, failure};
+use super::status::Status;
+use super::{Command, Core};
+use crate::report::{Report, ReportEvent, translate};
+
+/// BOUND: deltas applied and published at once; larger batches make publishing cheaper, smaller
+/// ones let others run.
+const BATCH: usize = 256;
+
+pub(super) struct Pipeline {
+    core: Arc<Core>,
+    writer: Writer,
+    resync: ResyncSchedule,
+    commands: mpsc::UnboundedReceiver<Command>,
+    reflector: Reflector,
+    fifo: DeltaFifo,
+    status: Status,
+    // What the steps of this turn want of the connection.
+    close: bool,
+    request: Option<Request>,
+    builds: JoinSet<BuiltIndex>,
+}
+
+impl Pipeline {
+    pub(super) fn new(
+        core: Arc<Core>,
+        writer: Writer,
+        commands: mpsc::UnboundedReceiver<Command>,
+    ) -> Self {
+        let reflector = Reflector::new(core.options.reflector.clone(), core.env.seed());
+        let fifo = DeltaFifo::new(core.options.fifo, core.options.fifo_capacity);
+        Self {
+            core,
+            writer,
+            // Each handler gets the period that it asked for, to the second.
+            resync: ResyncSchedule::new(Some(MINIMUM_PERIOD)),
+            commands,
+            reflector,
+            fifo,
+            status: Status::default(),
+            close: false,
+            request: None,
+            builds: JoinSet::new(),
+        }
+    }
+
+    /// Runs until the informer is stopped.
+    pub(super) async fn run(self) {
+        let span = tracing::info_span!("informer", resource = %self.core.info);
+        self.run_loop().instrument(span).await;
+    }
+
+    async fn run_loop(mut self) {
+        let core = Arc::clone(&self.core);
+        let mut connection = Connection::default();
+        self.reflector.start(core.env.now());
+        self.resync.start(core.env.now());
+        loop {
+            self.settle(&mut connection).await;
+            let wake = self.next_wake();
+            tokio::select! {
+                biased;
+                () = core.cancel.cancelled() => break,
+                Some(command) = self.commands.recv() => self.obey(command),
+                Some(built) = self.builds.join_next(), if !self.builds.is_empty() => {
+                    if let Ok(built) = built {
+                        self.install(built);
+                    }
+                }
+                () = core.env.sleep_until(wake) => self.on_time(),
+                observed = connection.next() => self.on_observed(observed, &mut connection),
+            }
+        }
+        drop(connection);
+        self.builds.shutdown().await;
+        self.reflector.handle(Input::Stop, core.env.now());
+        self.take_steps();
+        self.apply_all().await;
+        self.tell_state();
+    }
+
+    /// Does what the machines want after something was told to them.
+    async fn settle(&mut self, connection: &mut Connection) {
+        self.take_steps();
+        if std::mem::take(&mut self.close) {
+            *connection = Connection::Idle;
+        }
+        if let Some(request) = self.request.take() {
+            tracing::debug!(?request, "request");
+            connection.open(&self.core.source, request);
+        }
+        self.apply_all().await;
+        self.tell_state();
+    }
+
+    fn next_wake(&self) -> kinform_core::time::Instant {
+        let reflector = self.reflector.next_wake();
+        let resync = self.resync.next_wake();
+        let wakes = [reflector, resync].into_iter().flatten();
+        wakes
+            .min()
+            .unwrap_or(kinform_core::time::Instant::FAR_FUTURE)
+    }
+
+    fn on_time(&mut self) {
+        let now = self.core.env.now();
+        self.reflector.handle(Input::Timer, now);
+        let due = self.resync.due(now);
+        if !due.is_empty() {
+            self.enqueue(Delta::Sync { due: due.into() });
+        }
+    }
+
+    fn on_observed(&mut self, observed: Observed, connection: &mut Connection) {
+        match observed {
+            Observed::Opened(Ok(())) => self.tell(Input::Accepted),
+            Observed::Opened(Err(error)) => self.tell(Input::Failed(failure(&error))),
+            Observed::Broke(error) => {
+                *connection = Connection::Idle;
+                self.tell(Input::Ended(Ending::Cut {
+                    message: error.to_string(),
+                }));
+            }
+            Observed::End => {
+                let reader = connection.take_reader();
+                *connection = Connection::Idle;
+                if let Some(reader) = reader {
+                    self.tell(reader.finish());
+                }
+            }
+            Observed::Chunk(chunk) => {
+                self.core.telemetry.wire_bytes(chunk.len());
+                self.tell(Input::Bytes);
+                if let Some(mut reader) = connection.take_reader() {
+                    let core = Arc::clone(&self.core);
+                    reader.feed(&chunk, &core.ingest, |input| self.tell_and_take(input));
+                    connection.put_reader(reader);
+                }
+            }
+        }
+    }
+
+    fn tell(&mut self, input: Input) {
+        self.reflector.handle(input, self.core.env.now());
+    }
+
+    /// The same in the middle of a chunk: what is left of it is void once the request is closed.
+    fn tell_and_take(&mut self, input: Input) {
+        if self.close {
+            return;
+        }
+        self.tell(input);
+        self.take_steps();
+    }
+
+    fn take_steps(&mut self) {
+        while let Some(step) = self.reflector.poll() {
+            match step {
+                Step::Delta(delta) => self.enqueue(delta),
+                Step::Report(event) => self.on_report(&event),
+                Step::CloseRequest => {
+                    self.close = true;
+                    self.request = None;
+                }
+                Step::Request(request) => self.request = Some(request),
+            }
+        }
+    }
+
+    fn enqueue(&mut self, delta: Delta) {
+        let mut delta = delta;
+        // A full fifo is emptied here: the writer is the same task, so nobody else could.
+        while let Err(Full(back)) = self.fifo.push(delta) {
+            self.apply_batch();
+            delta = back;
+        }
+    }
+
+    /// Applies what is queued, yielding between batches.
+    async fn apply_all(&mut self) {
+        while self.apply_batch() {
+            tokio::task::yield_now().await;
+        }
+        let stats = (*self.reflector.stats(), self.writer.counts());
+        self.core
+            .telemetry
+            .machines(stats.0, stats.1, self.fifo.len());
+    }
+
+    /// Applies one batch; whether more is left.
+    fn apply_batch(&mut self) -> bool {
+        let batch = self.fifo.pop_batch(BATCH);
+        if batch.deltas.is_empty() {
+            return false;
+        }
+        let published = self.writer.apply(batch.deltas);
+        if published.is_news {
+            self.wake();
+        }
+        for event in published.events {
+            self.on_applied(event);
+        }
+        !self.fifo.is_empty()
+    }
+
+    /// Handlers and streams look again.
+    fn wake(&self) {
+        self.core
+            .progress
+            .send_modify(|progress| progress.turns += 1);
+    }
+
+    fn on_report(&mut self, event: &ReflectorEvent) {
+        self.status.on_event(event);
+        if let Some(event) = translate(event) {
+            match &event {
+                ReportEvent::Failed(trouble) => {
+                    tracing::warn!(reason = %trouble.reason, retry_in = ?trouble.retry_in, "{trouble}");
+                }
+                told => tracing::debug!(event = ?told, "reflector"),
+            }
+            self.report(event);
+        }
+    }
+
+    fn on_applied(&mut self, event: ApplyEvent) {
+        match event {
+            ApplyEvent::Quarantined(quarantine) => {
+                tracing::warn!(%quarantine, "an object is set apart");
+                self.report(ReportEvent::Quarantined(quarantine));
+            }
+            ApplyEvent::Unindexed(failure) => {
+                tracing::warn!(%failure, "an object is not indexed");
+                self.report(ReportEvent::Unindexed {
+                    index: failure.index.to_string(),
+                    key: failure.key,
+                    reason: failure.error.to_string(),
+                });
+            }
+            ApplyEvent::Listed(_)
+            | ApplyEvent::ListAborted
+            | ApplyEvent::WentBack { .. }
+            | ApplyEvent::Healed(_) => tracing::debug!(?event, "applied"),
+        }
+    }
+
+    fn obey(&mut self, command: Command) {
+        match command {
+            Command::Relist => self.tell(Input::Relist),
+            Command::Index(index) => {
+                let root = self.core.root();
+                self.builds
+                    .spawn_blocking(move || BuiltIndex::build(root, index));
+            }
+            Command::Resync(id, period) => {
+                let now = self.core.env.now();
+                self.resync.add(id, Some(period), now);
+            }
+            Command::Forget(id) => self.resync.remove(id),
+        }
+    }
+
+    fn install(&mut self, built: BuiltIndex) {
+        match self.writer.install(built) {
+            Ok((_, events)) => {
+                for event in events {
+                    self.on_applied(event);
+                }
+            }
+            // Definitions are checked before they come here.
+            Err(conflict) => tracing::error!(%conflict, "an index was not installed"),
+        }
+    }
+
+    fn report(&self, event: ReportEvent) {
+        // Nobody listening is normal.
+        let _ = self.core.reports.send(Report::now(event));
+    }
+
+    fn tell_state(&mut self) {
+        let root = self.core.root();
+        let heard = self.reflector.heard_at();
+        let quiet = heard.map_or(Duration::ZERO, |at| self.core.env.now().since(at));
+        let state = self.status.state(&root, quiet);
+        let changed = self.core.state.send_if_modified(|known| {
+            let changed = *known != state;
+            if changed {
+                known.clone_from(&state);
+            }
+            changed
+        });
+        if changed {
+            tracing::debug!(%state, "state");
+            self.report(ReportEvent::State(state));
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! What is counted about one informer, and its snapshot.
+//!
+//! ```text
+//! loop, handlers, readers → Telemetry (counters) → InformerStats (plain numbers)
+//! ```
+//!
+//! Counters are local to an informer: no registry, no global. Prometheus' names come where they are
+//! exported. The loop copies its machines' numbers here once a turn.
+//!
+//! Upstream counterpart: `client-go:tools/cache/reflector_metrics.go` (defined there, not wired).
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use kinform_core::informer::report::ApplyCounts;
+use kinform_core::stats::ReflectorStats;
+
+/// Numbers of one informer, over all its namespaces. Totals count since it was made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct InformerStats {
+    /// Objects stored now.
+    pub objects: u64,
+    /// Bytes that they take on the heap, decoded values not counted.
+    pub heap_bytes: u64,
+    /// Bytes of bodies read, decompressed.
+    pub wire_bytes: u64,
+    /// Events of watches, bookmarks not counted.
+    pub events: u64,
+    /// Items of lists.
+    pub items: u64,
+    /// Bookmarks.
+    pub bookmarks: u64,
+    /// Whole lists stored.
+    pub lists: u64,
+    /// Of these, those after the first.
+    pub relists: u64,
+    /// Watches that went on where the one before stopped.
+    pub reopens: u64,
+    /// Requests made.
+    pub requests: u64,
+    /// Failures that were waited after.
+    pub retries: u64,
+    /// Watches closed because they were silent.
+    pub silences: u64,
+    /// Objects set apart because they could not be read.
+    pub quarantined: u64,
+    /// Of these, those that are not well yet.
+    pub quarantined_now: u64,
+    /// Objects that some index leaves out.
+    pub unindexed: u64,
+    /// Deltas that wait to be applied.
+    pub queue_depth: u64,
+    /// Handlers and streams.
+    pub handlers: u64,
+    /// Changes told to handlers and streams.
+    pub notifications: u64,
+    /// Batches that the latest handler is behind.
+    pub handler_lag: u64,
+    /// Handlers' panics.
+    pub handler_panics: u64,
+    /// Objects that readers could not decode.
+    pub undecodable: u64,
+}
+
+/// The counters behind [`InformerStats`].
+#[derive(Debug, Default)]
+pub(crate) struct Telemetry {
+    wire_bytes: AtomicU64,
+    notifications: AtomicU64,
+    handler_panics: AtomicU64,
+    undecodable: AtomicU64,
+    machines: Mutex<(ReflectorStats, ApplyCounts, usize)>,
+}
+
+impl Telemetry {
+    pub(crate) fn wire_bytes(&self, bytes: usize) {
+        self.wire_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn notified(&self, changes: u64) {
+        self.notifications.fetch_add(changes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn handler_panicked(&self) {
+        self.handler_panics.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn undecodable(&self) {
+        self.undecodable.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn machines(
+        &self,
+        reflector: ReflectorStats,
+        applier: ApplyCounts,
+        queue_depth: usize,
+    ) {
+        *self.machines.lock().unwrap_or_else(PoisonError::into_inner) =
+            (reflector, applier, queue_depth);
+    }
+
+    /// Adds these numbers to `stats`.
+    pub(crate) fn add_to(&self, stats: &mut InformerStats) {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        stats.wire_bytes += read(&self.wire_bytes);
+        stats.notifications += read(&self.notifications);
+        stats.handler_panics += read(&self.handler_panics);
+        stats.undecodable += read(&self.undecodable);
+        let machines = self.machines.lock().unwrap_or_else(PoisonError::into_inner);
+        let (reflector, applier, queue_depth) = &*machines;
+        stats.events += reflector.events;
+        stats.items += reflector.items;
+        stats.bookmarks += reflector.bookmarks;
+        stats.lists += reflector.lists;
+        stats.relists += reflector.relists;
+        stats.reopens += reflector.reopens;
+        stats.requests += reflector.requests;
+        stats.retries += reflector.retries;
+        stats.silences += reflector.silences;
+        stats.quarantined += applier.quarantined;
+        stats.unindexed += applier.unindexed;
+        stats.queue_depth += *queue_depth as u64;
+    }
+}

@@ -1,0 +1,215 @@
+//! What happens to an informer, told in order to whoever wants to know.
+//!
+//! ```text
+//! reflectors' events, applied batches, handlers' panics → Report → Reports (a stream), tracing
+//! ```
+//!
+//! For people, dashboards and tests: nothing decides by them. A subscriber that does not keep up
+//! loses the oldest and is told how many. Messages carry what a server said about a request, never
+//! objects.
+//!
+//! Upstream counterpart: `client-go:tools/cache/shared_informer.go` (`SetWatchErrorHandler`).
+
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures::Stream;
+use futures::stream::{self, BoxStream, StreamExt};
+use jiff::Timestamp;
+use kinform_api::ObjectKey;
+use kinform_core::delta::Quarantine;
+use kinform_core::reflector::report::{Problem, ProblemKind, ReflectorEvent};
+use tokio::sync::broadcast;
+
+use crate::state::{InformerState, Trouble};
+
+/// BOUND: reports kept for a subscriber that is late; one is about 200 bytes.
+pub(crate) const REPORTS_KEPT: usize = 256;
+
+/// One thing that happened.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// When.
+    pub time: Timestamp,
+    /// What.
+    pub event: ReportEvent,
+}
+
+/// What happened.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum ReportEvent {
+    /// The state changed.
+    State(InformerState),
+    /// A request failed, or a watch broke, and is tried again.
+    Failed(Trouble),
+    /// A whole list was stored.
+    Listed {
+        /// Its version.
+        version: String,
+        /// Why it was read again; absent for the first.
+        relist: Option<String>,
+    },
+    /// A watch goes on at the version where the one before stopped.
+    Reopened {
+        /// From where.
+        version: String,
+    },
+    /// A streaming list was given up for pages.
+    FellBack {
+        /// Why.
+        reason: String,
+    },
+    /// A watch was silent for longer than bookmarks allow.
+    Silent {
+        /// For how long.
+        quiet: Duration,
+    },
+    /// The server's version went back: it was restored or emptied, or is another one.
+    ServerWentBack {
+        /// What it had said before.
+        from: String,
+        /// What it says now.
+        to: String,
+    },
+    /// An object was set apart because it cannot be read.
+    Quarantined(Quarantine),
+    /// An object is stored but in no place of an index.
+    Unindexed {
+        /// The index.
+        index: String,
+        /// The object.
+        key: ObjectKey,
+        /// Why.
+        reason: String,
+    },
+    /// A reader left an object out because it does not decode.
+    Undecodable {
+        /// The object.
+        key: ObjectKey,
+        /// Why.
+        reason: String,
+    },
+    /// A handler panicked over an object; it goes on with the next.
+    HandlerPanicked {
+        /// Its name.
+        handler: String,
+        /// The object, if it was told one.
+        key: Option<ObjectKey>,
+    },
+    /// Something of a stream was skipped that no server sends today.
+    Skipped {
+        /// In a few words.
+        what: String,
+    },
+    /// This subscriber was late and lost so many reports.
+    Lost(u64),
+}
+
+impl Report {
+    pub(crate) fn now(event: ReportEvent) -> Self {
+        Self {
+            time: crate::env::wall_clock(),
+            event,
+        }
+    }
+}
+
+/// The reports of one informer, from the moment of subscription. Dropping it ends it.
+pub struct Reports(BoxStream<'static, Report>);
+
+impl Reports {
+    pub(crate) fn new(receiver: broadcast::Receiver<Report>) -> Self {
+        let reports = stream::unfold(receiver, |mut receiver| async move {
+            let report = match receiver.recv().await {
+                Ok(report) => report,
+                Err(broadcast::error::RecvError::Lagged(lost)) => {
+                    Report::now(ReportEvent::Lost(lost))
+                }
+                Err(broadcast::error::RecvError::Closed) => return None,
+            };
+            Some((report, receiver))
+        });
+        Self(reports.boxed())
+    }
+
+    pub(crate) fn merged(reports: BoxStream<'static, Report>) -> Self {
+        Self(reports)
+    }
+}
+
+impl Stream for Reports {
+    type Item = Report;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Report>> {
+        self.0.poll_next_unpin(cx)
+    }
+}
+
+impl fmt::Debug for Reports {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Reports")
+    }
+}
+
+/// What a reflector's event means for people; states are told apart, see [`crate::state`].
+pub(crate) fn translate(event: &ReflectorEvent) -> Option<ReportEvent> {
+    Some(match event {
+        ReflectorEvent::Retrying { after, problem } => {
+            ReportEvent::Failed(trouble(problem, Some(*after)))
+        }
+        ReflectorEvent::Listed { version, relist } => ReportEvent::Listed {
+            version: version.to_string(),
+            relist: relist.map(|reason| reason.as_str().to_owned()),
+        },
+        ReflectorEvent::Reopened { version } => ReportEvent::Reopened {
+            version: version.to_string(),
+        },
+        ReflectorEvent::FellBack { reason, .. } => ReportEvent::FellBack {
+            reason: reason.as_str().to_owned(),
+        },
+        ReflectorEvent::Silent { quiet } => ReportEvent::Silent { quiet: *quiet },
+        ReflectorEvent::EpochChanged { from, to } => ReportEvent::ServerWentBack {
+            from: from.to_string(),
+            to: to.to_string(),
+        },
+        ReflectorEvent::Skipped { what } => ReportEvent::Skipped { what: what.clone() },
+        ReflectorEvent::State(_) | ReflectorEvent::Relisting { .. } | ReflectorEvent::Aborted => {
+            return None;
+        }
+    })
+}
+
+pub(crate) fn trouble(problem: &Problem, retry_in: Option<Duration>) -> Trouble {
+    Trouble {
+        reason: reason(problem.kind).to_owned(),
+        message: problem.to_string(),
+        retry_in,
+    }
+}
+
+/// One word for scripts.
+fn reason(kind: ProblemKind) -> &'static str {
+    match kind {
+        ProblemKind::Refused => "ConnectionRefused",
+        ProblemKind::Transport => "ConnectionFailed",
+        ProblemKind::Deadline => "DeadlineExceeded",
+        ProblemKind::NotKubernetes => "NotKubernetes",
+        ProblemKind::TooManyRequests => "TooManyRequests",
+        ProblemKind::Unavailable => "ServiceUnavailable",
+        ProblemKind::Internal => "InternalError",
+        ProblemKind::StoreRead => "StoreReadError",
+        ProblemKind::Unauthorized => "Unauthorized",
+        ProblemKind::Forbidden => "Forbidden",
+        ProblemKind::NotFound => "NotFound",
+        ProblemKind::Expired => "Expired",
+        ProblemKind::TooLarge => "ResourceVersionTooLarge",
+        ProblemKind::Rejected => "Rejected",
+        ProblemKind::Garbled => "Garbled",
+        ProblemKind::VeryShortWatch => "VeryShortWatch",
+        ProblemKind::OutOfOrder => "OutOfOrder",
+        ProblemKind::Other => "Failure",
+    }
+}

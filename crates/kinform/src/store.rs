@@ -1,0 +1,395 @@
+//! Reading a cache: snapshots, listings, indexes. Nothing here waits or locks.
+//!
+//! ```text
+//! Store (follows the informer) → Snapshot (stands still) → Listing → Obj<K>
+//! ```
+//!
+//! A [`Store`] answers from the newest root at each call. A [`Snapshot`] is one moment: several
+//! reads from it fit together. A [`Listing`] owns what it lists; walking it decodes nothing.
+//! With several namespaces there is one root for each, every one consistent in itself.
+//! INVARIANT: read handles keep nothing running and stay readable after the informer stopped.
+//!
+//! Upstream counterpart: `client-go:tools/cache/store.go` (`Store`, `Indexer`).
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use kinform_api::{KeyRef, ObjectKey};
+use kinform_core::object::Object;
+use kinform_core::store::index::{Index as CoreIndex, NAMESPACE};
+use kinform_core::store::root::Root;
+use kinform_core::store::view::View;
+use serde::de::DeserializeOwned;
+
+use crate::error::{Error, ErrorKind};
+use crate::informer::Cores;
+use crate::object::{Lens, Obj};
+
+/// A cache that follows its informer; cheap to clone.
+#[doc(alias = "Indexer")]
+pub struct Store<K> {
+    cores: Cores,
+    lens: Arc<Lens>,
+    of: PhantomData<fn() -> K>,
+}
+
+/// A cache at one moment; cheap to clone. It keeps that moment's objects alive.
+pub struct Snapshot<K> {
+    // In the order of the informer's namespaces.
+    roots: Arc<[Root]>,
+    cores: Cores,
+    lens: Arc<Lens>,
+    of: PhantomData<fn() -> K>,
+}
+
+/// Some objects of a cache at one moment.
+pub struct Listing<K> {
+    parts: Vec<Part>,
+    lens: Arc<Lens>,
+    of: PhantomData<fn() -> K>,
+}
+
+/// What is listed of one root.
+#[derive(Clone)]
+enum Part {
+    View(View),
+    /// Found by looking at each object: the index is not built yet.
+    Found(Vec<Object>),
+}
+
+impl<K> Store<K> {
+    pub(crate) fn new(cores: Cores, lens: &Arc<Lens>) -> Self {
+        Self {
+            cores,
+            lens: Arc::clone(lens),
+            of: PhantomData,
+        }
+    }
+
+    /// The cache as it is now.
+    pub fn snapshot(&self) -> Snapshot<K> {
+        Snapshot {
+            roots: self.cores.iter().map(|core| core.root()).collect(),
+            cores: self.cores.clone(),
+            lens: Arc::clone(&self.lens),
+            of: PhantomData,
+        }
+    }
+
+    /// The object of this key.
+    pub fn get(&self, key: &ObjectKey) -> Option<Obj<K>> {
+        self.get_ref(key.key_ref())
+    }
+
+    /// The same for a borrowed key.
+    pub fn get_ref(&self, key: KeyRef<'_>) -> Option<Obj<K>> {
+        let mut found = self.cores.iter().filter(|core| core.may_hold(key));
+        found.find_map(|core| {
+            let root = core.root();
+            root.get(key)
+                .map(|object| Obj::new(object.clone(), &self.lens))
+        })
+    }
+
+    /// All objects.
+    pub fn list(&self) -> Listing<K> {
+        self.snapshot().list()
+    }
+
+    /// All objects of a namespace.
+    pub fn in_namespace(&self, namespace: &str) -> Listing<K> {
+        self.snapshot().in_namespace(namespace)
+    }
+
+    /// The objects under `value` of the index `name`.
+    ///
+    /// # Errors
+    /// There is no index of that name.
+    #[doc(alias = "ByIndex")]
+    pub fn by_index(&self, name: &str, value: &str) -> Result<Listing<K>, Error> {
+        self.snapshot().by_index(name, value)
+    }
+
+    /// How many objects are stored.
+    pub fn len(&self) -> usize {
+        self.cores.iter().map(|core| core.root().len()).sum()
+    }
+
+    /// Whether nothing is stored.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl<K> Snapshot<K> {
+    /// The object of this key.
+    pub fn get(&self, key: &ObjectKey) -> Option<Obj<K>> {
+        let key = key.key_ref();
+        let object = self.roots.iter().find_map(|root| root.get(key))?;
+        Some(Obj::new(object.clone(), &self.lens))
+    }
+
+    /// All objects.
+    pub fn list(&self) -> Listing<K> {
+        self.listing(|root| Part::View(root.list()))
+    }
+
+    /// All objects of a namespace.
+    pub fn in_namespace(&self, namespace: &str) -> Listing<K> {
+        self.listing(|root| Part::View(root.in_namespace(namespace)))
+    }
+
+    /// The objects under `value` of the index `name`.
+    ///
+    /// # Errors
+    /// There is no index of that name.
+    pub fn by_index(&self, name: &str, value: &str) -> Result<Listing<K>, Error> {
+        let index = self.definition(name)?;
+        Ok(self.listing(|root| match root.index(name) {
+            Ok(id) => Part::View(root.by(id, value)),
+            Err(_) => Part::Found(look_for(root, &index, value)),
+        }))
+    }
+
+    /// The values of the index `name` that have objects, with their number, in order.
+    ///
+    /// # Errors
+    /// There is no index of that name.
+    #[doc(alias = "ListIndexFuncValues")]
+    pub fn index_values(&self, name: &str) -> Result<BTreeMap<Arc<str>, usize>, Error> {
+        let index = self.definition(name)?;
+        let mut values = BTreeMap::new();
+        let mut count =
+            |value: Arc<str>, objects: usize| *values.entry(value).or_default() += objects;
+        for root in &*self.roots {
+            match root.index(name) {
+                Ok(id) => root
+                    .index_values(id)
+                    .for_each(|(value, objects)| count(Arc::clone(value), objects)),
+                Err(_) => {
+                    let found = &root.list();
+                    let values = found
+                        .into_iter()
+                        .flat_map(|object| index.extract(object).unwrap_or_default());
+                    values.for_each(|value| count(value.into(), 1));
+                }
+            }
+        }
+        Ok(values)
+    }
+
+    /// How many objects there are.
+    pub fn len(&self) -> usize {
+        self.roots.iter().map(Root::len).sum()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The version of each namespace's part; one part if all namespaces come in one watch.
+    pub fn versions(&self) -> impl Iterator<Item = &str> {
+        self.roots.iter().map(|root| &**root.version())
+    }
+
+    /// Whether the first list of every part is in it.
+    pub fn has_synced(&self) -> bool {
+        self.roots.iter().all(Root::has_synced)
+    }
+
+    fn definition(&self, name: &str) -> Result<CoreIndex, Error> {
+        if name == NAMESPACE {
+            return Ok(CoreIndex::namespace());
+        }
+        self.cores[0].definition(name).ok_or_else(|| {
+            Error::new(
+                ErrorKind::NotFound,
+                format!("there is no index named {name:?}"),
+            )
+        })
+    }
+
+    fn listing(&self, part: impl Fn(&Root) -> Part) -> Listing<K> {
+        Listing {
+            parts: self.roots.iter().map(part).collect(),
+            lens: Arc::clone(&self.lens),
+            of: PhantomData,
+        }
+    }
+}
+
+fn look_for(root: &Root, index: &CoreIndex, value: &str) -> Vec<Object> {
+    let has_value = |object: &&Object| {
+        let values = index.extract(object).unwrap_or_default();
+        values.iter().any(|has| *has == value)
+    };
+    root.list().iter().filter(has_value).cloned().collect()
+}
+
+impl Part {
+    fn len(&self) -> usize {
+        match self {
+            Self::View(view) => view.len(),
+            Self::Found(objects) => objects.len(),
+        }
+    }
+
+    fn iter(&self) -> Box<dyn Iterator<Item = &Object> + '_> {
+        match self {
+            Self::View(view) => Box::new(view.iter()),
+            Self::Found(objects) => Box::new(objects.iter()),
+        }
+    }
+}
+
+impl<K> Listing<K> {
+    /// How many objects it lists.
+    pub fn len(&self) -> usize {
+        self.parts.iter().map(Part::len).sum()
+    }
+
+    /// Whether it lists none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The objects, in no order that means anything.
+    pub fn iter(&self) -> impl Iterator<Item = Obj<K>> {
+        let objects = self.parts.iter().flat_map(Part::iter);
+        objects.map(|object| Obj::new(object.clone(), &self.lens))
+    }
+
+    /// The keys, in order.
+    pub fn keys(&self) -> Vec<ObjectKey> {
+        let objects = self.parts.iter().flat_map(Part::iter);
+        let mut keys: Vec<_> = objects.map(|object| object.key()).collect();
+        keys.sort_unstable();
+        keys
+    }
+}
+
+impl<K: DeserializeOwned + Any + Send + Sync> Listing<K> {
+    /// The objects decoded; what does not decode is left out, counted and reported.
+    pub fn typed(&self) -> impl Iterator<Item = Arc<K>> {
+        self.iter().filter_map(|object| match object.typed() {
+            Ok(typed) => Some(typed),
+            Err(error) => {
+                self.lens.undecodable(&error);
+                None
+            }
+        })
+    }
+}
+
+impl<'a, K> IntoIterator for &'a Listing<K> {
+    type Item = Obj<K>;
+    type IntoIter = Box<dyn Iterator<Item = Obj<K>> + 'a>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        Box::new(self.iter())
+    }
+}
+
+/// Reads one index.
+pub struct IndexReader<K> {
+    store: Store<K>,
+    name: Arc<str>,
+}
+
+impl<K> IndexReader<K> {
+    pub(crate) fn new(store: Store<K>, name: &str) -> Self {
+        Self {
+            store,
+            name: name.into(),
+        }
+    }
+
+    /// The index's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The objects under `value`.
+    pub fn get(&self, value: &str) -> Listing<K> {
+        let snapshot = self.store.snapshot();
+        // A definition never goes away: there is no other error.
+        let listing = snapshot.by_index(&self.name, value);
+        listing.unwrap_or_else(|_| snapshot.listing(|_| Part::Found(Vec::new())))
+    }
+
+    /// The values that have objects, with their number, in order.
+    pub fn values(&self) -> BTreeMap<Arc<str>, usize> {
+        let snapshot = self.store.snapshot();
+        snapshot.index_values(&self.name).unwrap_or_default()
+    }
+}
+
+impl<K> Clone for Store<K> {
+    fn clone(&self) -> Self {
+        Self::new(self.cores.clone(), &self.lens)
+    }
+}
+
+impl<K> Clone for Snapshot<K> {
+    fn clone(&self) -> Self {
+        Self {
+            roots: Arc::clone(&self.roots),
+            cores: self.cores.clone(),
+            lens: Arc::clone(&self.lens),
+            of: PhantomData,
+        }
+    }
+}
+
+impl<K> Clone for Listing<K> {
+    fn clone(&self) -> Self {
+        Self {
+            parts: self.parts.clone(),
+            lens: Arc::clone(&self.lens),
+            of: PhantomData,
+        }
+    }
+}
+
+impl<K> Clone for IndexReader<K> {
+    fn clone(&self) -> Self {
+        Self {
+            store: self.store.clone(),
+            name: Arc::clone(&self.name),
+        }
+    }
+}
+
+impl<K> fmt::Debug for Store<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store")
+            .field("len", &self.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<K> fmt::Debug for Snapshot<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Snapshot")
+            .field("roots", &self.roots)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<K> fmt::Debug for Listing<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+impl<K> fmt::Debug for IndexReader<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IndexReader")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
