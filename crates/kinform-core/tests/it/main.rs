@@ -4,6 +4,8 @@
     reason = "this binary holds tests and what they share"
 )]
 
+mod cluster;
+mod convergence;
 mod informer;
 mod listeners;
 mod objects;
