@@ -435,7 +435,7 @@ mod tests {
             "",
         );
         check(r#"{"kind":"PodList","items":null}"#, &[], "");
-        
+
         check(r#"{"ite\u006ds":[{}],"metadata":null}"#, &["{}"], "");
         check(
             r#"{"metadata":{"resourceVersion":"1"},"metadata":{"resourceVersion":"2"},"items":[]}"#,

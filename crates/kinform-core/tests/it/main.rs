@@ -6,7 +6,10 @@
 
 mod cluster;
 mod convergence;
+mod golden;
+mod golden_types;
 mod informer;
 mod listeners;
+mod mutated;
 mod objects;
 mod store;
