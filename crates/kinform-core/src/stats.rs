@@ -165,6 +165,8 @@ pub struct ReflectorStats {
     pub retries: u64,
     /// Times that a stream was silent for longer than allowed.
     pub silences: u64,
+    /// Events that were older than what the watch had said before.
+    pub disorders: u64,
     /// Times that the server's version went back.
     pub epochs: u64,
 }

@@ -9,10 +9,10 @@
 //! [`Input`]s; when [`Reflector::next_wake`] comes, it says [`Input::Timer`].
 //!
 //! INVARIANT: between `ListBegin` and `ListEnd` stands a whole list, or there is a `ListAbort`.
-//! INVARIANT: the version to resume from moves only with what was handed on ([`position`]).
+//! INVARIANT: the version to resume from moves only with what was handed on (`position`).
 //! INVARIANT: until it is stopped it has a request open or a time to wake up at: it never gives up.
 //! BOUND: requests: what fails waits 0.8 s doubling to 30 s; what succeeds at once and ends at
-//! once ([`watch`]) waits too, after the third time.
+//! once (`watch`) waits too, after the third time.
 //!
 //! `list` reads lists, streamed or in pages; `watch` follows changes; `verdict` is the error table,
 //! `recover` acts on it. `pager`, `position` hold what their names say.

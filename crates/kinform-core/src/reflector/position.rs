@@ -11,13 +11,23 @@
 //! A list without a version of its own (unset or `"0"`) is never a point to resume from: the
 //! position is then *unanchored*, the watch that follows starts from nowhere, moves no version (its
 //! first events are in the order of keys), and when it ends, everything is listed again.
+//! Versions are compared where they are numbers. A server whose numbers go back from event to event,
+//! again and again, counts by other rules (one counter an object): nothing is compared any more, and
+//! the last version heard is the point to resume from, as upstream has it for all servers.
 //!
 //! Upstream counterpart: `client-go:tools/cache/reflector.go` (`relistResourceVersion`,
 //! `rewatchResourceVersion`, `lastSyncResourceVersion`).
 
 use std::cmp::Ordering;
+use std::time::Duration;
 
 use kinform_api::ResourceVersion;
+
+use crate::time::Instant;
+
+/// Events from the past within `DISORDER_WINDOW` that mean that numbers say nothing.
+const MAX_DISORDERS: u8 = 3;
+const DISORDER_WINDOW: Duration = Duration::from_secs(600);
 
 /// Where a reflector stands.
 #[derive(Clone, Debug, Default)]
@@ -28,6 +38,11 @@ pub(super) struct Position {
     revision: Option<u64>,
     /// The next list asks for the most recent state.
     pub(super) ask_consistent: bool,
+    /// Versions are numbers that say nothing about order.
+    is_unordered: bool,
+    /// Events from the past, and when the first of them came.
+    disorders: u8,
+    disorder_began: Instant,
 }
 
 impl Position {
@@ -60,18 +75,30 @@ impl Position {
 
     /// Whether what the server says now can be told from what it said before.
     pub(super) fn is_comparable(&self) -> bool {
-        self.revision.is_some()
+        self.revision.is_some() && !self.is_unordered
     }
 
     /// Whether an event's version lies before this one; never, where they do not compare.
     pub(super) fn is_after(&self, revision: Option<u64>) -> bool {
-        matches!((self.revision, revision), (Some(mine), Some(theirs)) if theirs < mine)
+        !self.is_unordered
+            && matches!((self.revision, revision), (Some(mine), Some(theirs)) if theirs < mine)
     }
 
     /// Whether a list's or a bookmark's version lies before this one.
     pub(super) fn is_after_version(&self, version: &ResourceVersion) -> bool {
-        let mine = self.version.as_ref();
+        let mine = self.version.as_ref().filter(|_| !self.is_unordered);
         mine.is_some_and(|mine| matches!(version.compare(mine), Ok(Ordering::Less)))
+    }
+
+    /// An event came from the past. Returns whether that is the server's way.
+    pub(super) fn count_disorder(&mut self, now: Instant) -> bool {
+        if self.disorders == 0 || now.since(self.disorder_began) >= DISORDER_WINDOW {
+            self.disorder_began = now;
+            self.disorders = 0;
+        }
+        self.disorders += 1;
+        self.is_unordered = self.disorders > MAX_DISORDERS;
+        self.is_unordered
     }
 
     /// An event or a bookmark was handed on.

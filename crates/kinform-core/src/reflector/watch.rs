@@ -12,7 +12,7 @@
 //! first.
 //!
 //! An event older than ours is either a replay or the second half of a gap; which, cannot be told,
-//! so everything is listed again. A `DELETED` may carry its object's last version, as old servers
+//! so everything is listed again, unless that is this server's way (`position`). A `DELETED` may carry its object's last version, as old servers
 //! send it: it is handed on and moves nothing.
 //!
 //! Upstream counterpart: `client-go:tools/cache/reflector.go` (`watch`, `handleAnyWatch`); the
@@ -156,8 +156,11 @@ impl Reflector {
     fn on_change(&mut self, object: Object, delta: fn(Object) -> Delta, now: Instant) {
         let revision = object.revision();
         if self.position.is_after(revision) {
-            self.steps.push_back(Step::CloseRequest);
-            return self.relist_soon(RelistReason::OutOfOrder, None, now);
+            self.stats.disorders += 1;
+            if !self.position.count_disorder(now) {
+                self.steps.push_back(Step::CloseRequest);
+                return self.relist_soon(RelistReason::OutOfOrder, None, now);
+            }
         }
         self.position.advance(object.resource_version(), revision);
         self.hand_on_event(delta(object));

@@ -69,6 +69,31 @@ fn an_event_from_the_past_leads_to_a_list() {
 }
 
 #[test]
+fn a_server_that_counts_by_object_is_followed_without_comparing() {
+    // client-go: TestReflectorWatchHandler (RV of the last event kept, even if numerically lower)
+    let mut bench = watching(ReflectorConfig::default());
+    for _ in 0..3 {
+        bench.run(
+            "add a@3        -> close, relist out of order, list rv=10
+             ok
+             page 10        -> begin, end 10, watch rv=10
+             ok
+             +60",
+        );
+    }
+    bench.run(
+        "add a@3        -> added a@3
+         mod b@50       -> updated b@50
+         mod a@4        -> updated a@4
+         cut            -> watch rv=4
+         ok             -> reopened 4
+         error 410      -> close, relist expired, list rv=4
+         ok
+         page 2         -> begin, end 2, watch rv=2",
+    );
+}
+
+#[test]
 fn a_bookmark_from_the_past_asks_the_server_where_it_is() {
     check_watch(
         "mark 5         -> close, retry events out of order
