@@ -14,8 +14,9 @@ use bytes::{BufMut, BytesMut};
 use kinform_api::{INITIAL_EVENTS_END, Status, WatchEventKind};
 
 use crate::http::negotiate::Form;
-use crate::resource::{Origin, ResourceInfo};
+use crate::resource::{Origin, ResourceInfo, Shape};
 use crate::storage::{Stored, decimal};
+use crate::write::empty_member;
 
 /// Writes objects of one resource in one form.
 #[derive(Clone, Debug)]
@@ -24,6 +25,9 @@ pub(crate) struct Encoder {
     /// `{"kind":"Pod","apiVersion":"v1",`
     head: Box<[u8]>,
     list_head: Box<[u8]>,
+    /// What stands in a bookmark beside its metadata: upstream's are empty structs, which write their
+    /// members that have no `omitempty`.
+    bookmark_rest: Box<[u8]>,
     items_are_bare: bool,
     sorted: bool,
 }
@@ -56,6 +60,10 @@ impl Encoder {
             form,
             head: head(kind),
             list_head: head(list_kind),
+            bookmark_rest: match form {
+                Form::Whole => empty_members(resource),
+                Form::Metadata => Box::default(),
+            },
             items_are_bare: !custom && form == Form::Whole,
             sorted,
         }
@@ -95,13 +103,15 @@ impl Encoder {
         out.put_slice(br#""metadata":{"resourceVersion":""#);
         put_decimal(out, revision);
         match mark {
-            Bookmark::Periodic => out.put_slice(b"\"}}}\n"),
+            Bookmark::Periodic => out.put_slice(b"\"}"),
             Bookmark::InitialEventsEnd => {
                 out.put_slice(br#"","annotations":{""#);
                 out.put_slice(INITIAL_EVENTS_END.as_bytes());
-                out.put_slice(b"\":\"true\"}}}}\n");
+                out.put_slice(b"\":\"true\"}}");
             }
         }
+        out.put_slice(&self.bookmark_rest);
+        out.put_slice(b"}}\n");
     }
 
     /// Everything of a list before its items.
@@ -147,6 +157,24 @@ impl Encoder {
             },
         }
     }
+}
+
+/// The members of an object that nobody has set, its metadata apart, with a comma before each.
+fn empty_members(resource: &ResourceInfo) -> Box<[u8]> {
+    let Shape::Builtin(of) = &resource.shape else {
+        return Box::default();
+    };
+    let mut text = String::new();
+    for field in of
+        .fields()
+        .iter()
+        .filter(|field| field.name() != "metadata")
+    {
+        if let Some(value) = empty_member(of, field.name()) {
+            text.push_str(&format!(",\"{}\":{value}", field.name()));
+        }
+    }
+    text.into_bytes().into()
 }
 
 /// Which bookmark.

@@ -39,6 +39,8 @@ use crate::http::reply;
 use crate::http::route::Target;
 use crate::storage::{Ends, Event, Place, PollLimits, Shelf, Snapshot};
 
+const WATCH_EXPIRED: &str = "The resourceVersion for the provided watch is too old.";
+
 /// BOUND: bytes that a watch writes before it hands them on.
 const CHUNK: usize = 64 << 10;
 /// BOUND: events that a watch takes from the log at once.
@@ -153,11 +155,15 @@ impl Watcher {
                 Version::Unset | Version::Any => self.api.replica_revision(),
                 Version::At(revision) => revision,
             };
-            return self
-                .api
-                .store
-                .can_resume(self.cursor)
-                .map_err(|floor| Status::too_old_resource_version(self.cursor, floor));
+            let store = &self.api.store;
+            return store.can_resume(self.cursor).map_err(|floor| {
+                // Upstream keeps no watch cache of events: the storage itself answers.
+                if self.shelf == store.shelf("events") {
+                    Status::expired(WATCH_EXPIRED)
+                } else {
+                    Status::too_old_resource_version(self.cursor, floor)
+                }
+            });
         }
         let asked = match version {
             Version::Unset => self.api.store.revision(),

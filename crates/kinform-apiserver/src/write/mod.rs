@@ -46,6 +46,7 @@ use crate::resource::ResourceInfo;
 pub(crate) use self::after::found_namespaces;
 pub(crate) use self::handle::handle;
 pub(crate) use self::options::{DeleteOptions, FieldValidation, WriteOptions};
+pub(crate) use self::typed::empty_member;
 
 /// Where and with what a request is handled.
 #[derive(Debug)]

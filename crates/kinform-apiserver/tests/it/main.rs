@@ -3,6 +3,7 @@
 mod support;
 
 mod faults;
+mod golden;
 mod list;
 mod semantics;
 mod sockets;

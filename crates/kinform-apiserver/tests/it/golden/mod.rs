@@ -1,0 +1,347 @@
+//! The server against a real one: what was asked and answered there is asked here, with the same
+//! objects stored, and the answers are compared value by value.
+//!
+//! Rows that differ on purpose are listed with their reason. A listed row that matches fails the test,
+//! so the list cannot outlive its reasons, and it may be one row in ten at most.
+
+mod recorded;
+
+use futures::future::join_all;
+use serde_json::{Value, json};
+
+use recorded::{
+    Comparison, Exchange, OFFSET, Objects, exchanges, mapped_body, reach, request, send, server,
+};
+
+/// What differs on purpose, and why.
+const DIFFERENCES: [(&str, &str); 6] = [
+    (
+        "error/406-accept.json",
+        "the message names what is produced, and we produce JSON only",
+    ),
+    (
+        "error/415-content-type.json",
+        "the message names what is read, and we read JSON only",
+    ),
+    (
+        "error/400-json.json",
+        "a body is never repeated in a message: it may hold a secret",
+    ),
+    (
+        "watch/pods.node.jsonl",
+        "there is no kubelet to wait for: a pod with a grace period is gone at once",
+    ),
+    (
+        "list/events.k8s.io.events.json",
+        "the two views of events are kept apart, not converted",
+    ),
+    (
+        "write/smp-custom.json",
+        "server-side apply is not there yet, so it is not named as accepted",
+    ),
+];
+
+/// The outcome of all rows of a folder.
+#[derive(Default)]
+struct Rows {
+    compared: usize,
+    listed: usize,
+    wrong: Vec<String>,
+}
+
+impl Rows {
+    fn row(&mut self, exchange: &Exchange, differences: &[String]) {
+        self.compared += 1;
+        let row = format!("{} {}", exchange.method, exchange.file);
+        let listed = DIFFERENCES.iter().find(|(file, _)| *file == exchange.file);
+        match (listed, differences.is_empty()) {
+            (None, true) => {}
+            (Some(_), false) => self.listed += 1,
+            (Some((_, reason)), true) => {
+                self.wrong
+                    .push(format!("{row}: is listed ({reason}), but matches"));
+            }
+            (None, false) => {
+                let few: Vec<&str> = differences.iter().take(6).map(String::as_str).collect();
+                self.wrong.push(format!(
+                    "{row} {}\n    {}",
+                    exchange.path,
+                    few.join("\n    ")
+                ));
+            }
+        }
+    }
+
+    fn finish(self, at_least: usize) {
+        let count = self.wrong.len();
+        assert!(
+            self.wrong.is_empty(),
+            "{count} rows differ:\n{}",
+            self.wrong.join("\n")
+        );
+        assert!(
+            self.compared >= at_least,
+            "only {} rows were compared",
+            self.compared
+        );
+        assert!(
+            self.listed * 10 <= self.compared,
+            "{} of {}",
+            self.listed,
+            self.compared
+        );
+    }
+}
+
+fn status(recorded: u16, ours: u16) -> Option<String> {
+    (recorded != ours).then(|| format!("status: {recorded} / {ours}"))
+}
+
+fn is_plain_json(exchange: &Exchange) -> bool {
+    exchange.accept == "application/json"
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_are_those_of_a_real_server() {
+    let server = server(|_, items| items).await;
+    reach(&server, 725);
+    let (service, mut rows) = (server.service(), Rows::default());
+    for exchange in exchanges("list") {
+        if !is_plain_json(&exchange) || exchange.body.is_empty() {
+            continue;
+        }
+        let (code, body) = send(&service, &exchange).await;
+        let mut differences = Comparison::new(Objects::Loaded).bodies(&exchange.body, &body);
+        differences.extend(status(exchange.status, code));
+        rows.row(&exchange, &differences);
+    }
+    rows.finish(25);
+}
+
+/// What the recorder did while the watches were open.
+async fn story(service: &kinform_apiserver::Service) {
+    const MERGE: &str = "application/merge-patch+json";
+    let maps = "/api/v1/namespaces/shop/configmaps";
+    let foos = "/apis/samplecontroller.k8s.io/v1alpha1/namespaces/shop/foos";
+    let map = |at: usize, within: &str, data: &str| {
+        json!({"metadata": {"name": format!("story-{at}"), "labels": {"story": "golden", "in": within}},
+            "data": {"i": data}})
+    };
+    let patch = |path: String, body: Value| {
+        let content_type = Some(MERGE.to_owned());
+        Exchange {
+            content_type,
+            ..request("PATCH", &path, body)
+        }
+    };
+    let delete = |path: String| request("DELETE", &path, Value::Null);
+    let label = |within: &str| json!({"metadata": {"labels": {"in": within}}});
+    let mut steps: Vec<Exchange> = (0..4)
+        .map(|at| {
+            let within = if at % 2 == 0 { "yes" } else { "no" };
+            request("POST", maps, map(at, within, &at.to_string()))
+        })
+        .collect();
+    let hold = |list: Value| json!({"metadata": {"finalizers": list}});
+    steps.extend([
+        patch(format!("{maps}/story-0"), label("no")),
+        patch(format!("{maps}/story-1"), label("yes")),
+        patch(format!("{maps}/story-2"), json!({"data": {"i": "22"}})),
+        patch(format!("{maps}/story-2"), json!({"data": {"i": "22"}})),
+        delete(format!("{maps}/story-2")),
+        request("POST", maps, map(2, "yes", "recreated")),
+        patch(format!("{maps}/story-3"), hold(json!(["example.com/hold"]))),
+        delete(format!("{maps}/story-3")),
+        patch(format!("{maps}/story-3"), hold(json!([]))),
+        delete(format!("{maps}/story-1")),
+        delete(format!("{maps}/story-0")),
+    ]);
+    for at in 0..2 {
+        let status = json!({"status": {"availableReplicas": at}});
+        steps.push(patch(format!("{foos}/foo-{at}/status"), status));
+        steps.push(patch(
+            format!("{foos}/foo-{at}"),
+            json!({"spec": {"replicas": 5}}),
+        ));
+    }
+    let pods = "/api/v1/namespaces/shop/pods";
+    steps.extend([
+        delete(format!("{foos}/foo-11")),
+        delete(format!("{pods}/cart-00043?gracePeriodSeconds=0")),
+        delete(format!("{pods}/cart-00042")),
+    ]);
+    for step in steps {
+        let (code, body) = send(service, &step).await;
+        assert!(code < 300, "{} {}: {body}", step.method, step.path);
+    }
+}
+
+/// Compares streams frame by frame. When the periodic bookmarks come, how often near the end, and which
+/// version they tell depends on a server's ticks and on what else it writes: there are some or none.
+fn compare_streams(recorded: &str, ours: &str) -> Vec<String> {
+    let read = |text: &str| {
+        let frames = text
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap());
+        frames.partition::<Vec<Value>, _>(|frame| {
+            frame["type"] == "BOOKMARK" && frame["object"]["metadata"]["annotations"].is_null()
+        })
+    };
+    let ((bookmarks, recorded), (our_bookmarks, ours)) = (read(recorded), read(ours));
+    let mut differences = Vec::new();
+    if bookmarks.is_empty() != our_bookmarks.is_empty() {
+        let (a, b) = (bookmarks.len(), our_bookmarks.len());
+        differences.push(format!("{a} bookmarks / {b}"));
+    }
+    let (recorded, ours) = (Value::from(recorded), Value::from(ours));
+    let mut comparison = Comparison::new(Objects::WrittenInOrder);
+    differences.extend(comparison.bodies(&recorded.to_string(), &ours.to_string()));
+    differences
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_are_those_of_a_real_server() {
+    let server = server(|_, items| items).await;
+    reach(&server, 725);
+    let (service, mut rows) = (server.service(), Rows::default());
+    let exchanges: Vec<Exchange> = exchanges("watch")
+        .into_iter()
+        .filter(is_plain_json)
+        .collect();
+    let streams = exchanges.iter().map(|exchange| send(&service, exchange));
+    let told = async {
+        // The watches are open when the clock moves for the first time.
+        tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+        story(&service).await;
+    };
+    let (streams, ()) = futures::join!(join_all(streams), told);
+    for (exchange, (code, body)) in exchanges.iter().zip(streams) {
+        let mut differences = compare_streams(&exchange.body, &body);
+        differences.extend(status(exchange.status, code));
+        rows.row(exchange, &differences);
+    }
+    rows.finish(13);
+}
+
+/// Two are about sizes, the others about who asks.
+const OTHER_ERRORS: [&str; 8] = [
+    "error/413-too-large.json",
+    "error/422-too-large-object.json",
+    "error/401-wrong-token.json",
+    "error/403-anonymous.json",
+    "error/403-list.json",
+    "error/403-watch.json",
+    "error/403-get.json",
+    "error/403-create.json",
+];
+
+#[tokio::test(start_paused = true)]
+async fn errors_are_those_of_a_real_server() {
+    let exchanges = exchanges("error");
+    let exact = exchanges
+        .iter()
+        .find(|e| e.file == "error/410-list-exact.json")
+        .unwrap();
+    let maps: Value = serde_json::from_str(&exact.body).unwrap();
+    let maps = maps["items"].as_array().unwrap().clone();
+    let server = server(|plural, items| match plural {
+        // As they were when the errors were recorded.
+        "configmaps" => maps.clone(),
+        _ => items,
+    })
+    .await;
+    let service = server.service();
+    reach(&server, 863);
+    let dying = json!({"metadata": {"name": "dying", "finalizers": ["example.com/hold"]}});
+    send(&service, &request("POST", "/api/v1/namespaces", dying)).await;
+    send(
+        &service,
+        &request("DELETE", "/api/v1/namespaces/dying", Value::Null),
+    )
+    .await;
+    let mut rows = Rows::default();
+    for exchange in &exchanges {
+        let is_json = exchange.accept == "application/json" || exchange.status == 406;
+        if !is_json || OTHER_ERRORS.contains(&exchange.file.as_str()) {
+            continue;
+        }
+        let (code, body) = send(&service, exchange).await;
+        let mut differences = match exchange.file.ends_with(".jsonl") {
+            true => compare_streams(&exchange.body, &body),
+            false => Comparison::new(Objects::WrittenInOrder).bodies(&exchange.body, &body),
+        };
+        differences.extend(status(exchange.status, code));
+        rows.row(exchange, &differences);
+    }
+    rows.finish(35);
+}
+
+/// Writes that are not ours yet: strategic merge patch, server-side apply, and what controllers and
+/// kubelets do.
+fn is_of_another_issue(file: &str) -> bool {
+    let name = file.trim_start_matches("write/");
+    [
+        "smp-",
+        "ssa",
+        "ssrr",
+        "token-",
+        "binding",
+        "eviction",
+        "pod-",
+        "deployment-",
+        "namespace-",
+    ]
+    .iter()
+    .any(|start| name.starts_with(start) && name != "smp-custom.json")
+        || [
+            "delete-foreground.json",
+            "delete-orphan.json",
+            "delete-pod-graceful.json",
+        ]
+        .contains(&name)
+}
+
+/// What the recorder did before a row without recording it.
+async fn prepare(service: &kinform_apiserver::Service, file: &str) {
+    let maps = "/api/v1/namespaces/shop/configmaps";
+    let step = match file {
+        "write/delete-precondition.json" => {
+            request("POST", maps, json!({"metadata": {"name": "pre"}}))
+        }
+        "write/delete-finalizer.json" => Exchange {
+            content_type: Some("application/merge-patch+json".to_owned()),
+            ..request(
+                "PATCH",
+                &format!("{maps}/pre"),
+                json!({"metadata": {"finalizers": ["example.com/hold"]}}),
+            )
+        },
+        _ => return,
+    };
+    let (code, body) = send(service, &step).await;
+    assert!(code < 300, "{body}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn writes_are_those_of_a_real_server() {
+    let server = server(|_, items| items).await;
+    let (service, mut rows) = (server.service(), Rows::default());
+    story(&service).await;
+    let mut comparison = Comparison::new(Objects::Written);
+    for mut exchange in exchanges("write") {
+        if !is_plain_json(&exchange) || is_of_another_issue(&exchange.file) {
+            continue;
+        }
+        prepare(&service, &exchange.file).await;
+        if let Some(Ok(mut body)) = exchange.request.as_deref().map(serde_json::from_str) {
+            mapped_body(&comparison.learned, &mut body);
+            exchange.request = Some(body.to_string());
+        }
+        let (code, body) = send(&service, &exchange).await;
+        let mut differences = comparison.bodies(&exchange.body, &body);
+        differences.extend(status(exchange.status, code));
+        rows.row(&exchange, &differences);
+    }
+    assert!(server.store().revision() > OFFSET);
+    rows.finish(24);
+}
