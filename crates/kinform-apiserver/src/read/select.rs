@@ -67,12 +67,12 @@ impl Selection {
             });
         }
         let asked_name = fields.exact("metadata.name");
-        if let (Some(path), Some(asked)) = (target.name.as_deref(), asked_name) {
-            if path != asked {
-                return Err(Status::bad_request(
-                    "fieldSelector metadata.name doesn't match requested name",
-                ));
-            }
+        if let (Some(path), Some(asked)) = (target.name.as_deref(), asked_name)
+            && path != asked
+        {
+            return Err(Status::bad_request(
+                "fieldSelector metadata.name doesn't match requested name",
+            ));
         }
         let name = target.name.as_deref().or(asked_name);
         let range = match (target.namespace.as_deref(), name, resource.scope) {

@@ -1,4 +1,8 @@
 //! The server as its clients see it.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test stops where something is missing"
+)]
 
 mod support;
 
