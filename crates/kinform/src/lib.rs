@@ -15,14 +15,18 @@
 //! | `store`, `lister`, `index` | reading the cache |
 //! | `handler`, `changes` | hearing what changes: closures, or a stream |
 //! | `state`, `report`, `metrics` | how it is doing |
+//! | [`workqueue`], [`controller`] | keys for workers, and the loop around a reconcile function |
+//! | [`events`] | what controllers tell people |
 //! | `source` | where lists and watches come from |
 //! | `env` | clocks and randomness |
 //!
 //! Upstream counterpart: `client-go:tools/cache`, `client-go:informers`.
 
 mod changes;
+pub mod controller;
 pub mod env;
 mod error;
+pub mod events;
 mod factory;
 mod handler;
 mod index;
@@ -34,6 +38,7 @@ mod report;
 pub mod source;
 mod state;
 mod store;
+pub mod workqueue;
 
 pub use kinform_core::fifo::FifoPolicy;
 pub use kinform_core::object::projection::Projection;

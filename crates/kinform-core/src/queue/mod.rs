@@ -36,7 +36,7 @@ use std::time::Duration;
 use lanes::Lanes;
 pub use limiter::Limiter;
 use slots::{NONE, Slots, State};
-pub use stats::{Histogram, QueueStats};
+pub use stats::QueueStats;
 use wheel::Wheel;
 
 use crate::time::Instant;
@@ -391,7 +391,7 @@ impl<K: Eq + Hash + Clone> Queue<K> {
             known: self.slots.len(),
             unfinished: ages.clone().fold(Duration::ZERO, Duration::saturating_add),
             longest_running: ages.max().unwrap_or_default(),
-            ..self.counts
+            ..self.counts.clone()
         }
     }
 

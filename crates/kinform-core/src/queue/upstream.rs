@@ -242,7 +242,7 @@ fn the_numbers_are_exact() {
     let taken = queue.take(at(50)).expect("a key is ready");
     let stats = queue.stats(at(80));
     assert_eq!((stats.depth, stats.processing), (0, 1));
-    assert_eq!(stats.queue_latency.sum(), 50 * MS);
+    assert_eq!(stats.queue_latency.total(), 50 * MS);
     assert_eq!(
         (stats.unfinished, stats.longest_running),
         (30 * MS, 30 * MS)
@@ -253,7 +253,7 @@ fn the_numbers_are_exact() {
     queue.settle(taken.ticket, Verdict::Forget, at(100));
     let stats = queue.stats(at(100));
     assert_eq!(
-        (stats.work_duration.sum(), stats.work_duration.count()),
+        (stats.work_duration.total(), stats.work_duration.count()),
         (50 * MS, 1)
     );
     let again = queue.take(at(110)).expect("it was added in between");

@@ -70,6 +70,9 @@ impl Wheel {
 
     /// Takes one slot out that is due by `now`, the earliest first.
     pub(super) fn expire<K>(&mut self, slots: &mut Slots<K>, now: Instant) -> Option<u32> {
+        if self.len == 0 {
+            return None;
+        }
         let now = tick_reached(now);
         while let Some(block) = self.next_block().filter(|block| block.starts <= now) {
             self.elapsed = block.starts;

@@ -277,6 +277,14 @@ impl InformerState {
     }
 }
 
+#[cfg(test)]
+impl<K> Informer<K> {
+    /// The lens of its objects, for tests that make some.
+    pub(crate) fn lens(&self) -> &Arc<Lens> {
+        &self.lens
+    }
+}
+
 impl<K> Clone for Informer<K> {
     fn clone(&self) -> Self {
         self.cast()

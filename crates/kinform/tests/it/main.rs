@@ -5,3 +5,4 @@
 mod fixture;
 mod informer;
 mod source;
+mod workqueue;

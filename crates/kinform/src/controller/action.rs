@@ -1,0 +1,132 @@
+//! What a reconcile function gets beside the object, and what it answers.
+//!
+//! ```text
+//! reconcile(object, Ctx<C>) → Ok(Action) | Err(anything that is an error)
+//! ```
+//!
+//! Upstream counterpart: `controller-runtime:pkg/reconcile` (`Request`, `Result`),
+//! `kube-runtime:controller` (`Context`, `Action`).
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kinform_api::ObjectKey;
+use tokio_util::sync::CancellationToken;
+
+/// What happens to a key after a reconcile that succeeded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use]
+pub struct Action {
+    requeue_after: Option<Duration>,
+}
+
+impl Action {
+    /// Nothing, until something changes. Units and default: this is the default.
+    pub const fn await_change() -> Self {
+        Self {
+            requeue_after: None,
+        }
+    }
+
+    /// Again after `delay`, or when something changes before.
+    #[doc(alias = "RequeueAfter")]
+    pub const fn requeue(delay: Duration) -> Self {
+        Self {
+            requeue_after: Some(delay),
+        }
+    }
+
+    /// After what time the key comes again by itself.
+    #[must_use]
+    pub const fn requeue_after(self) -> Option<Duration> {
+        self.requeue_after
+    }
+}
+
+/// What a reconcile function gets beside the object. It derefs to the context that was given to the
+/// controller.
+pub struct Ctx<C> {
+    pub(super) context: Arc<C>,
+    pub(super) key: ObjectKey,
+    pub(super) failures: u32,
+    pub(super) stopping: CancellationToken,
+}
+
+impl<C> Ctx<C> {
+    /// The controller's context, shared by all workers.
+    ///
+    /// A `reconcile(Arc<K>, Arc<C>)` written for kube-runtime runs as
+    /// `|object, cx| reconcile(object, cx.context())`.
+    #[must_use]
+    pub fn context(&self) -> Arc<C> {
+        Arc::clone(&self.context)
+    }
+
+    /// The key that is reconciled.
+    #[must_use]
+    pub fn key(&self) -> &ObjectKey {
+        &self.key
+    }
+
+    /// How often this key failed in a row before.
+    #[must_use]
+    pub fn failures(&self) -> u32 {
+        self.failures
+    }
+
+    /// Cancelled when the controller is asked to stop: long work can end early.
+    #[must_use]
+    pub fn stopping(&self) -> &CancellationToken {
+        &self.stopping
+    }
+}
+
+impl<C> Ctx<C> {
+    /// The same for a function that was given before the context was.
+    pub(super) fn without_context(self) -> Ctx<()> {
+        let Self {
+            key,
+            failures,
+            stopping,
+            ..
+        } = self;
+        Ctx {
+            context: Arc::new(()),
+            key,
+            failures,
+            stopping,
+        }
+    }
+}
+
+impl<C> Deref for Ctx<C> {
+    type Target = C;
+
+    fn deref(&self) -> &C {
+        &self.context
+    }
+}
+
+impl<C> Clone for Ctx<C> {
+    fn clone(&self) -> Self {
+        Self {
+            context: Arc::clone(&self.context),
+            key: self.key.clone(),
+            failures: self.failures,
+            stopping: self.stopping.clone(),
+        }
+    }
+}
+
+impl<C> fmt::Debug for Ctx<C> {
+    /// The key, never the context.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key, failures, .. } = self;
+        f.debug_struct("Ctx")
+            .field("key", key)
+            .field("failures", failures)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,164 @@
+//! What a controller needs of an informer, and what it makes of changes: keys.
+//!
+//! ```text
+//! changes of the primary resource → its key ─┐
+//! changes of owned objects → their owner's ──┼→ WorkQueue<ObjectKey>
+//! changes of watched objects → a function's ─┘
+//! ```
+//!
+//! Only the key travels: by the time a worker has it, the object may be newer or gone. What a first list
+//! or a resync tells waits behind what happens ([`Priority::Low`]).
+//! Never: blocks, decodes (a mapping function may, if its author wants), reads the API.
+//!
+//! Upstream counterpart: `sample-controller:controller.go` (`enqueueFoo`, `handleObject`),
+//! `controller-runtime:pkg/handler`.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use kinform_api::{ObjectKey, Scope};
+use kinform_core::queue::Priority;
+
+use crate::error::Error;
+use crate::object::Obj;
+use crate::source::ResourceInfo;
+use crate::workqueue::WorkQueue;
+
+/// What an informer gives a controller.
+pub(super) trait Feed<K>: Send + Sync + 'static {
+    /// What it watches.
+    fn resource(&self) -> &ResourceInfo;
+    /// The object as it is stored now.
+    fn get(&self, key: &ObjectKey) -> Option<Obj<K>>;
+    /// Tells all that is stored, then what changes.
+    fn listen(&self, hear: Hear<K>) -> Result<Box<dyn Listening>, Error>;
+    /// Waits for the first list.
+    fn synced(&self) -> BoxFuture<'static, Result<(), Error>>;
+    /// Waits until nothing will be told any more.
+    fn stopped(&self) -> BoxFuture<'static, ()>;
+}
+
+/// A handler that was added to a feed.
+pub(super) trait Listening: Send + Sync {
+    /// Tells it nothing more.
+    fn remove(self: Box<Self>);
+}
+
+pub(super) type Hear<K> = Arc<dyn Fn(Heard<'_, K>) + Send + Sync>;
+
+/// A change, as a controller hears it.
+#[derive(Debug)]
+pub(super) enum Heard<'a, K> {
+    Added { object: &'a Obj<K>, initial: bool },
+    Updated { old: &'a Obj<K>, new: &'a Obj<K> },
+    Deleted(&'a Obj<K>),
+    Resynced(&'a Obj<K>),
+}
+
+/// A feed with the function that makes keys of its objects; its type is gone.
+pub(super) trait Trigger: Send + Sync {
+    fn resource(&self) -> &ResourceInfo;
+    fn listen(&self, queue: &WorkQueue<ObjectKey>) -> Result<Box<dyn Listening>, Error>;
+    fn synced(&self) -> BoxFuture<'static, Result<(), Error>>;
+    fn stopped(&self) -> BoxFuture<'static, ()>;
+}
+
+/// The resource that is reconciled.
+pub(super) struct Primary<K>(pub(super) Arc<dyn Feed<K>>);
+
+/// Another resource, whose objects concern those that are reconciled.
+pub(super) struct Mapped<T> {
+    pub(super) feed: Arc<dyn Feed<T>>,
+    pub(super) keys_of: KeysOf<T>,
+}
+
+/// The keys that an object concerns.
+pub(super) type KeysOf<T> = Arc<dyn Fn(&Obj<T>) -> Vec<ObjectKey> + Send + Sync>;
+
+impl<K: 'static> Trigger for Primary<K> {
+    fn resource(&self) -> &ResourceInfo {
+        self.0.resource()
+    }
+
+    fn listen(&self, queue: &WorkQueue<ObjectKey>) -> Result<Box<dyn Listening>, Error> {
+        let queue = queue.clone();
+        self.0.listen(Arc::new(move |heard| {
+            let (object, priority) = match heard {
+                Heard::Added {
+                    object,
+                    initial: true,
+                }
+                | Heard::Resynced(object) => (object, Priority::Low),
+                Heard::Added { object, .. }
+                | Heard::Updated { new: object, .. }
+                | Heard::Deleted(object) => (object, Priority::Normal),
+            };
+            queue.add_with(object.key(), priority);
+        }))
+    }
+
+    fn synced(&self) -> BoxFuture<'static, Result<(), Error>> {
+        self.0.synced()
+    }
+
+    fn stopped(&self) -> BoxFuture<'static, ()> {
+        self.0.stopped()
+    }
+}
+
+impl<T: 'static> Trigger for Mapped<T> {
+    fn resource(&self) -> &ResourceInfo {
+        self.feed.resource()
+    }
+
+    fn listen(&self, queue: &WorkQueue<ObjectKey>) -> Result<Box<dyn Listening>, Error> {
+        let (queue, keys_of) = (queue.clone(), Arc::clone(&self.keys_of));
+        let add = move |object: &Obj<T>, priority| {
+            for key in keys_of(object) {
+                queue.add_with(key, priority);
+            }
+        };
+        self.feed.listen(Arc::new(move |heard| match heard {
+            Heard::Added {
+                object,
+                initial: true,
+            } => add(object, Priority::Low),
+            Heard::Added { object, .. } | Heard::Deleted(object) => add(object, Priority::Normal),
+            Heard::Updated { old, new } => {
+                // Whoever it concerned until now learns that it does so no longer.
+                add(old, Priority::Normal);
+                add(new, Priority::Normal);
+            }
+            // sample-controller: a resync of an owned object says nothing new.
+            Heard::Resynced(_) => {}
+        }))
+    }
+
+    fn synced(&self) -> BoxFuture<'static, Result<(), Error>> {
+        self.feed.synced()
+    }
+
+    fn stopped(&self) -> BoxFuture<'static, ()> {
+        self.feed.stopped()
+    }
+}
+
+/// The key of the controlling owner, if it is of the kind that is reconciled. Versions of the owner's
+/// group are not compared: an object keeps the reference that it was made with.
+///
+/// Upstream: `metav1.GetControllerOf`.
+pub(super) fn owner_key<T>(object: &Obj<T>, primary: &ResourceInfo) -> Option<ObjectKey> {
+    let owners = object.owner_references();
+    let owner = owners.iter().find(|owner| owner.controller)?;
+    let group = owner
+        .api_version
+        .split_once('/')
+        .map_or("", |(group, _)| group);
+    if owner.kind != primary.kind || group != primary.resource.group {
+        return None;
+    }
+    match primary.scope {
+        Scope::Namespaced => Some(ObjectKey::new(object.namespace(), &owner.name)),
+        Scope::Cluster => Some(ObjectKey::new(None, &owner.name)),
+    }
+}

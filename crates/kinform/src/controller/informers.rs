@@ -1,0 +1,91 @@
+//! Informers as what feeds a controller.
+//!
+//! ```text
+//! Informer<K> → Feed<K> (its handlers, its cache, its state) → Controller
+//! ```
+//!
+//! Upstream counterpart: `controller-runtime:pkg/builder` (`For`, `Owns`, `Watches`).
+
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use kinform_api::ObjectKey;
+
+use super::Controller;
+use super::feed::{Feed, Hear, Heard, Listening};
+use crate::error::Error;
+use crate::handler::Handlers;
+use crate::informer::{Informer, Registration};
+use crate::object::Obj;
+use crate::source::ResourceInfo;
+
+impl<K: Send + Sync + 'static> Controller<K> {
+    /// A controller that reconciles the objects of `informer`, whose factory starts it.
+    #[doc(alias = "For")]
+    pub fn of(informer: &Informer<K>) -> Self {
+        Self::over(Arc::new(informer.clone()))
+    }
+}
+
+impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
+    /// Reconciles the controlling owner of an object of `informer` when that changes or is gone.
+    #[doc(alias = "handleObject")]
+    pub fn owns<T: Send + Sync + 'static>(self, informer: &Informer<T>) -> Self {
+        self.owns_feed(Arc::new(informer.clone()))
+    }
+
+    /// Reconciles what `keys_of` makes of an object of `informer` when that changes or is gone;
+    /// at a change, what it makes of the old and of the new state. It runs where handlers run: it must
+    /// not block.
+    pub fn watches<T, I>(
+        self,
+        informer: &Informer<T>,
+        keys_of: impl Fn(&Obj<T>) -> I + Send + Sync + 'static,
+    ) -> Self
+    where
+        T: Send + Sync + 'static,
+        I: IntoIterator<Item = ObjectKey>,
+    {
+        self.watches_feed(Arc::new(informer.clone()), keys_of)
+    }
+}
+
+impl<K: Send + Sync + 'static> Feed<K> for Informer<K> {
+    fn resource(&self) -> &ResourceInfo {
+        self.resource()
+    }
+
+    fn get(&self, key: &ObjectKey) -> Option<Obj<K>> {
+        self.get(key)
+    }
+
+    fn listen(&self, hear: Hear<K>) -> Result<Box<dyn Listening>, Error> {
+        let [added, updated, deleted, resynced] = [(); 4].map(|()| Arc::clone(&hear));
+        let handlers = Handlers::new()
+            .named("controller")
+            .on_add(move |object, initial| added(Heard::Added { object, initial }))
+            .on_update(move |old, new| updated(Heard::Updated { old, new }))
+            .on_delete(move |object| deleted(Heard::Deleted(object)))
+            .on_resync(move |object| resynced(Heard::Resynced(object)));
+        Ok(Box::new(self.add_handler(handlers)?))
+    }
+
+    fn synced(&self) -> BoxFuture<'static, Result<(), Error>> {
+        let informer = self.clone();
+        Box::pin(async move { informer.synced().await })
+    }
+
+    fn stopped(&self) -> BoxFuture<'static, ()> {
+        let informer = self.clone();
+        Box::pin(async move { drop(informer.state_when(|state| state.is_stopped()).await) })
+    }
+}
+
+impl Listening for Registration {
+    fn remove(self: Box<Self>) {
+        // One poll removes them; nobody has to wait until the change under way was heard, for the queue
+        // refuses its key.
+        let _ = (*self).remove().now_or_never();
+    }
+}

@@ -1,0 +1,91 @@
+//! What a controller counts, readable from outside while it runs.
+//!
+//! ```text
+//! workers → Counters (atomics) → ControllerMetrics::snapshot() → ControllerStats
+//! ```
+//!
+//! Upstream counterpart: `controller-runtime:pkg/internal/controller/metrics` (names at the fields).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use kinform_api::ObjectKey;
+use kinform_core::queue::QueueStats;
+
+use crate::workqueue::WorkQueue;
+
+/// A counter that many add to.
+#[derive(Debug, Default)]
+pub(super) struct Counter(AtomicU64);
+
+impl Counter {
+    pub(super) fn add(&self, count: u64) {
+        // A number for people: it orders nothing.
+        self.0.fetch_add(count, Ordering::Relaxed);
+    }
+
+    fn read(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    pub(super) succeeded: Counter,
+    pub(super) failed: Counter,
+    pub(super) panics: Counter,
+    pub(super) timeouts: Counter,
+    pub(super) gone: Counter,
+    pub(super) undecodable: Counter,
+}
+
+/// Reads a controller's numbers, before, while and after it runs.
+#[derive(Clone, Debug)]
+pub struct ControllerMetrics {
+    pub(super) counters: Arc<Counters>,
+    pub(super) queue: WorkQueue<ObjectKey>,
+}
+
+/// A controller's numbers at one instant.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct ControllerStats {
+    /// Reconciles that ended well (`controller_runtime_reconcile_total{result="success"}`).
+    pub succeeded: u64,
+    /// Reconciles that failed, panics and deadlines included (`..{result="error"}`).
+    pub failed: u64,
+    /// Those that panicked (`controller_runtime_reconcile_panics_total`).
+    pub panics: u64,
+    /// Those that met their deadline (`controller_runtime_reconcile_timeouts_total`).
+    pub timeouts: u64,
+    /// Keys whose object was gone, where nobody asked to hear of that.
+    pub gone: u64,
+    /// Keys whose object did not decode.
+    pub undecodable: u64,
+    /// The queue's numbers; its work duration is that of reconciles.
+    pub queue: QueueStats,
+}
+
+impl ControllerStats {
+    /// All reconciles that ended.
+    #[must_use]
+    pub fn reconciles(&self) -> u64 {
+        self.succeeded + self.failed
+    }
+}
+
+impl ControllerMetrics {
+    /// The numbers now.
+    #[must_use]
+    pub fn snapshot(&self) -> ControllerStats {
+        ControllerStats {
+            succeeded: self.counters.succeeded.read(),
+            failed: self.counters.failed.read(),
+            panics: self.counters.panics.read(),
+            timeouts: self.counters.timeouts.read(),
+            gone: self.counters.gone.read(),
+            undecodable: self.counters.undecodable.read(),
+            queue: self.queue.stats(),
+        }
+    }
+}

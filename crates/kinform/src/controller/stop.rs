@@ -1,0 +1,90 @@
+//! When a controller stops: a token, or the process's signals.
+//!
+//! ```text
+//! CancellationToken | SIGTERM, SIGINT, ctrl-c → asked: no new work      a second signal → forced: no more waiting
+//! ```
+//!
+//! Upstream counterpart: `controller-runtime:pkg/manager/signals`, where the second signal ends the
+//! process; here it ends the waiting, and `run` says which keys were cut off.
+
+use tokio_util::sync::CancellationToken;
+
+use crate::error::{Error, ErrorKind};
+
+/// What can stop a controller.
+#[derive(Debug)]
+pub(super) struct Stop {
+    pub(super) token: CancellationToken,
+    pub(super) signals: Option<Signals>,
+}
+
+impl Stop {
+    /// Waits until the controller is to end. Cancel safety: nothing is lost.
+    pub(super) async fn asked(&mut self) {
+        let signal = next_of(&mut self.signals);
+        tokio::select! {
+            biased;
+            () = self.token.cancelled() => {}
+            () = signal => {}
+        }
+    }
+
+    /// Waits until it is to end at once.
+    pub(super) async fn forced(&mut self) {
+        next_of(&mut self.signals).await;
+    }
+}
+
+async fn next_of(signals: &mut Option<Signals>) {
+    match signals {
+        Some(signals) => signals.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The signals that ask a process to end.
+#[derive(Debug)]
+pub(super) struct Signals {
+    #[cfg(unix)]
+    terminate: tokio::signal::unix::Signal,
+    #[cfg(unix)]
+    interrupt: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    #[cfg(unix)]
+    pub(super) fn new() -> Result<Self, Error> {
+        use tokio::signal::unix::{SignalKind, signal};
+        let listen = |kind| {
+            let failed = |error| {
+                Error::new(ErrorKind::Config, "cannot listen for signals").with_cause(error)
+            };
+            signal(kind).map_err(failed as fn(std::io::Error) -> Error)
+        };
+        Ok(Self {
+            terminate: listen(SignalKind::terminate())?,
+            interrupt: listen(SignalKind::interrupt())?,
+        })
+    }
+
+    #[cfg(not(unix))]
+    pub(super) fn new() -> Result<Self, Error> {
+        Ok(Self {})
+    }
+
+    #[cfg(unix)]
+    async fn next(&mut self) {
+        tokio::select! {
+            biased;
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+
+    #[cfg(not(unix))]
+    async fn next(&mut self) {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}

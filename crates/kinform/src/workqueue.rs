@@ -1,0 +1,503 @@
+//! The work queue for async workers: keys in from handlers, keys out to whoever waits.
+//!
+//! ```text
+//! add (from any thread) → Mutex<Queue> → get().await → Item → settle, or dropped = failed
+//! ```
+//!
+//! A clone is a handle. The lock is a std one, held for the machine's work only and never across an
+//! await. There is no background task: a delayed key needs a timer only if somebody waits for it, so one
+//! of those who wait keeps the time, and hands that duty on when it leaves. An add wakes at most one
+//! worker, and none if all are busy.
+//!
+//! INVARIANT: while a key is ready or delayed and workers wait, one of them is woken or keeps the time.
+//!
+//! Upstream counterpart: `client-go:util/workqueue` (`TypedRateLimitingInterface`), where each queue has
+//! a goroutine for delays and one for metrics.
+
+use std::fmt;
+use std::future::Future;
+use std::hash::Hash;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use kinform_core::queue::{
+    Added, Limiter, Next, Priority, Queue, QueueStats, Running, Taken, Ticket, Verdict,
+};
+use kinform_core::time::Instant;
+use tokio::sync::Notify;
+
+use crate::env::Env;
+
+/// A handle of a work queue.
+#[doc(alias = "TypedRateLimitingInterface")]
+pub struct WorkQueue<K: Eq + Hash + Clone>(Arc<Shared<K>>);
+
+/// A key that was handed out. Dropped without a verdict, it counts as failed and is retried.
+pub struct Item<K: Eq + Hash + Clone> {
+    queue: WorkQueue<K>,
+    key: K,
+    ticket: Option<Ticket>,
+    failures: u32,
+    waited: Duration,
+}
+
+/// Waits for a key: see [`WorkQueue::get`].
+#[must_use = "nothing is handed out before it is awaited"]
+pub struct Get<K: Eq + Hash + Clone> {
+    queue: WorkQueue<K>,
+    /// Its place among those who wait, from its first poll on.
+    id: Option<u64>,
+    timer: Option<(Instant, BoxFuture<'static, ()>)>,
+}
+
+/// What a drain did not wait for any longer.
+#[derive(Debug)]
+pub struct Undrained<K> {
+    /// The keys that workers still have, the longest held first.
+    pub running: Vec<Running<K>>,
+    /// How many keys wait for a worker.
+    pub waiting: usize,
+}
+
+struct Shared<K> {
+    inner: Mutex<Inner<K>>,
+    drained: Notify,
+    env: Env,
+}
+
+struct Inner<K> {
+    queue: Queue<K>,
+    // BOUND: as many as there are pending `get`s.
+    waiters: Vec<Waiter>,
+    /// Who keeps the time, and until when.
+    timekeeper: Option<(u64, Instant)>,
+    next_id: u64,
+}
+
+struct Waiter {
+    id: u64,
+    waker: Waker,
+}
+
+impl<K: Eq + Hash + Clone> WorkQueue<K> {
+    /// An empty queue whose failed keys wait as `limiter` says.
+    #[must_use]
+    pub fn new(limiter: Limiter) -> Self {
+        Self::with_env(limiter, Env::system())
+    }
+
+    /// The same, with the clock of `env`.
+    #[must_use]
+    pub fn with_env(limiter: Limiter, env: Env) -> Self {
+        let inner = Inner {
+            queue: Queue::new(limiter),
+            waiters: Vec::new(),
+            timekeeper: None,
+            next_id: 0,
+        };
+        Self(Arc::new(Shared {
+            inner: Mutex::new(inner),
+            drained: Notify::new(),
+            env,
+        }))
+    }
+
+    /// Adds a key, to be handed out as soon as a worker is free.
+    pub fn add(&self, key: K) -> Added {
+        self.add_with(key, Priority::Normal)
+    }
+
+    /// Adds a key with a priority.
+    pub fn add_with(&self, key: K, priority: Priority) -> Added {
+        self.change(|queue, now| queue.add(key, priority, now))
+    }
+
+    /// Adds a key, to be handed out after `delay`, or earlier if it is added earlier.
+    pub fn add_after(&self, key: K, delay: Duration) -> Added {
+        self.change(|queue, now| queue.add_after(key, delay, now))
+    }
+
+    /// Adds a key, to be handed out after `delay` instead of when it was delayed to before.
+    pub fn replace_after(&self, key: K, delay: Duration) -> Added {
+        self.change(|queue, now| queue.replace_after(key, delay, now))
+    }
+
+    /// Adds a key that failed, to be handed out when the limiter allows.
+    pub fn add_rate_limited(&self, key: K) -> Added {
+        self.change(|queue, now| queue.add_rate_limited(key, now))
+    }
+
+    /// Takes back a delayed add. True if there was one.
+    pub fn cancel(&self, key: &K) -> bool {
+        self.lock().queue.cancel(key)
+    }
+
+    /// Forgets a key's failures.
+    pub fn forget(&self, key: &K) {
+        self.lock().queue.forget(key);
+    }
+
+    /// How often a key failed since it was last forgotten.
+    #[must_use]
+    pub fn num_requeues(&self, key: &K) -> u32 {
+        self.lock().queue.num_requeues(key)
+    }
+
+    /// Keys that wait for a worker.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.lock().queue.len()
+    }
+
+    /// Whether no key waits for a worker.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether adds are refused.
+    #[must_use]
+    pub fn is_shut_down(&self) -> bool {
+        self.lock().queue.is_shut_down()
+    }
+
+    /// What the queue counts.
+    #[must_use]
+    pub fn stats(&self) -> QueueStats {
+        self.lock().queue.stats(self.0.env.now())
+    }
+
+    /// Waits for a key. Nothing comes once the queue is shut down and everything was handed out.
+    ///
+    /// # Cancel safety
+    /// Dropping it loses nothing: a key that it was woken for goes to another worker.
+    ///
+    /// # Order guarantees
+    /// By priority, then first in, first out. One key is never with two workers.
+    pub fn get(&self) -> Get<K> {
+        Get {
+            queue: self.clone(),
+            id: None,
+            timer: None,
+        }
+    }
+
+    /// Refuses what comes from now on; what waits is handed out, delayed keys are given up and returned.
+    pub fn shut_down(&self) -> Vec<K> {
+        self.end(|queue, now| queue.shut_down(now))
+    }
+
+    /// The same, and what waits is given up and returned, too.
+    pub fn close(&self) -> Vec<K> {
+        self.end(|queue, now| queue.close(now))
+    }
+
+    /// Shuts down and waits until nothing waits and no worker has a key. Returns the delayed keys that
+    /// were given up.
+    ///
+    /// # Errors
+    /// `within` went by; what is left is named.
+    ///
+    /// # Cancel safety
+    /// Dropping it stops the waiting; the queue stays shut down.
+    ///
+    /// Upstream: `ShutDownWithDrain`, which does not wait for what is queued and knows no deadline.
+    pub async fn drain(&self, within: Duration) -> Result<Vec<K>, Undrained<K>> {
+        let deadline = self.0.env.now() + within;
+        let given_up = self.shut_down();
+        loop {
+            let mut drained = std::pin::pin!(self.0.drained.notified());
+            drained.as_mut().enable();
+            if self.lock().queue.is_drained() {
+                return Ok(given_up);
+            }
+            tokio::select! {
+                biased;
+                () = drained => {}
+                () = self.0.env.sleep_until(deadline) => return Err(self.undrained()),
+            }
+        }
+    }
+
+    fn undrained(&self) -> Undrained<K> {
+        let now = self.0.env.now();
+        let inner = self.lock();
+        Undrained {
+            running: inner.queue.running(now),
+            waiting: inner.queue.len(),
+        }
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut Queue<K>, Instant) -> T) -> T {
+        let now = self.0.env.now();
+        let mut inner = self.lock();
+        let changed = change(&mut inner.queue, now);
+        let woken = inner.whom_to_wake();
+        drop(inner);
+        wake(woken);
+        changed
+    }
+
+    fn end(&self, end: impl FnOnce(&mut Queue<K>, Instant) -> Vec<K>) -> Vec<K> {
+        let now = self.0.env.now();
+        let mut inner = self.lock();
+        let given_up = end(&mut inner.queue, now);
+        let woken = std::mem::take(&mut inner.waiters);
+        inner.timekeeper = None;
+        let drained = inner.queue.is_drained();
+        drop(inner);
+        woken.into_iter().for_each(|waiter| waiter.waker.wake());
+        if drained {
+            self.0.drained.notify_waiters();
+        }
+        given_up
+    }
+
+    fn settle(&self, ticket: Ticket, verdict: Verdict) -> Next {
+        let now = self.0.env.now();
+        let mut inner = self.lock();
+        let next = inner.queue.settle(ticket, verdict, now);
+        let woken = inner.whom_to_wake();
+        let drained = inner.queue.is_drained();
+        drop(inner);
+        wake(woken);
+        if drained {
+            self.0.drained.notify_waiters();
+        }
+        next
+    }
+
+    /// The lock. A poisoned one is used on: only a panic in a key's `Hash` or `Eq` can poison it, and
+    /// those are called before anything is changed.
+    fn lock(&self) -> MutexGuard<'_, Inner<K>> {
+        self.0.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K> Inner<K> {
+    /// Whom a change concerns: somebody for a key that is ready, or somebody to keep the time.
+    fn whom_to_wake(&mut self) -> Option<Waker>
+    where
+        K: Eq + Hash + Clone,
+    {
+        if self.waiters.is_empty() {
+            return None;
+        }
+        if !self.queue.is_empty() {
+            return self.remove_waiter(self.waiters.last()?.id);
+        }
+        let wake_at = self.queue.next_wake()?;
+        match self.timekeeper {
+            None => self.remove_waiter(self.waiters.last()?.id),
+            Some((id, until)) if wake_at < until => self.remove_waiter(id),
+            Some(_) => None,
+        }
+    }
+
+    fn remove_waiter(&mut self, id: u64) -> Option<Waker> {
+        if self.timekeeper.is_some_and(|(keeper, _)| keeper == id) {
+            self.timekeeper = None;
+        }
+        let at = self.waiters.iter().rposition(|waiter| waiter.id == id)?;
+        Some(self.waiters.remove(at).waker)
+    }
+
+    fn keep_waiting(&mut self, id: u64, waker: &Waker) {
+        match self.waiters.iter_mut().find(|waiter| waiter.id == id) {
+            Some(waiter) => waiter.waker.clone_from(waker),
+            None => self.waiters.push(Waiter {
+                id,
+                waker: waker.clone(),
+            }),
+        }
+    }
+}
+
+impl<K: Eq + Hash + Clone> Get<K> {
+    fn poll_queue(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Result<Option<Taken<K>>, Option<Instant>> {
+        let now = self.queue.0.env.now();
+        let mut inner = self.queue.lock();
+        if let Some(id) = self.id {
+            inner.remove_waiter(id);
+        }
+        let taken = inner.queue.take(now);
+        if taken.is_some() || inner.queue.is_finished() {
+            self.id = None;
+            let woken = inner.whom_to_wake();
+            drop(inner);
+            wake(woken);
+            return Ok(taken);
+        }
+        let id = self.id.unwrap_or(inner.next_id);
+        if self.id.is_none() {
+            inner.next_id += 1;
+            self.id = Some(id);
+        }
+        inner.keep_waiting(id, context.waker());
+        let wake_at = inner.queue.next_wake();
+        if let Some(wake_at) = wake_at.filter(|_| inner.timekeeper.is_none()) {
+            inner.timekeeper = Some((id, wake_at));
+            return Err(Some(wake_at));
+        }
+        Err(None)
+    }
+}
+
+impl<K: Eq + Hash + Clone> Future for Get<K> {
+    type Output = Option<Item<K>>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Item<K>>> {
+        let this = &mut *self;
+        loop {
+            let wake_at = match this.poll_queue(context) {
+                Ok(taken) => {
+                    this.timer = None;
+                    return Poll::Ready(taken.map(|taken| Item::new(&this.queue, taken)));
+                }
+                Err(wake_at) => wake_at,
+            };
+            let Some(wake_at) = wake_at else {
+                this.timer = None;
+                return Poll::Pending;
+            };
+            let timer = match &mut this.timer {
+                Some((until, timer)) if *until == wake_at => timer,
+                timer => {
+                    let env = this.queue.0.env.clone();
+                    let sleep = Box::pin(async move { env.sleep_until(wake_at).await });
+                    &mut timer.insert((wake_at, sleep)).1
+                }
+            };
+            if timer.as_mut().poll(context).is_pending() {
+                return Poll::Pending;
+            }
+            this.timer = None;
+        }
+    }
+}
+
+impl<K: Eq + Hash + Clone> Drop for Get<K> {
+    /// Leaves, and passes on what it was woken for or kept the time for.
+    fn drop(&mut self) {
+        let Some(id) = self.id else { return };
+        let mut inner = self.queue.lock();
+        inner.remove_waiter(id);
+        let woken = inner.whom_to_wake();
+        drop(inner);
+        wake(woken);
+    }
+}
+
+impl<K: Eq + Hash + Clone> Item<K> {
+    fn new(queue: &WorkQueue<K>, taken: Taken<K>) -> Self {
+        Self {
+            queue: queue.clone(),
+            key: taken.key,
+            ticket: Some(taken.ticket),
+            failures: taken.failures,
+            waited: taken.waited,
+        }
+    }
+
+    /// The key.
+    pub fn key(&self) -> &K {
+        &self.key
+    }
+
+    /// How often it failed in a row before this.
+    pub fn failures(&self) -> u32 {
+        self.failures
+    }
+
+    /// How long it waited for a worker.
+    pub fn waited(&self) -> Duration {
+        self.waited
+    }
+
+    /// Gives the key back.
+    pub fn settle(mut self, verdict: Verdict) -> Next {
+        match self.ticket.take() {
+            Some(ticket) => self.queue.settle(ticket, verdict),
+            None => Next::Nothing,
+        }
+    }
+}
+
+impl<K: Eq + Hash + Clone> Drop for Item<K> {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket.take() {
+            self.queue.settle(ticket, Verdict::Retry);
+        }
+    }
+}
+
+fn wake(waker: Option<Waker>) {
+    if let Some(waker) = waker {
+        waker.wake();
+    }
+}
+
+impl<K: Eq + Hash + Clone> Default for WorkQueue<K> {
+    fn default() -> Self {
+        Self::new(Limiter::default())
+    }
+}
+
+impl<K: Eq + Hash + Clone> Clone for WorkQueue<K> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<K: Eq + Hash + Clone> fmt::Debug for WorkQueue<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WorkQueue")
+            .field("waiting", &self.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<K: Eq + Hash + Clone + fmt::Debug> fmt::Debug for Item<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key, failures, .. } = self;
+        f.debug_struct("Item")
+            .field("key", key)
+            .field("failures", failures)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<K: Eq + Hash + Clone> fmt::Debug for Get<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Get")
+            .field("waits", &self.id.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<K: fmt::Debug> fmt::Display for Undrained<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { running, waiting } = self;
+        write!(
+            f,
+            "the queue is not empty at its deadline: {waiting} keys wait, in work are"
+        )?;
+        // BOUND: a message names as many as one can read.
+        for Running { key, since } in running.iter().take(8) {
+            write!(f, " {key:?} (for {since:?})")?;
+        }
+        match running.len() {
+            0 => f.write_str(" none"),
+            1..=8 => Ok(()),
+            more => write!(f, " and {} more", more - 8),
+        }
+    }
+}
+
+impl<K: fmt::Debug> std::error::Error for Undrained<K> {}

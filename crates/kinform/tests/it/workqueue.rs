@@ -1,0 +1,247 @@
+//! The work queue under tasks: who is woken, who keeps the time, what cancelling loses (nothing).
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::join_all;
+use kinform::workqueue::WorkQueue;
+use kinform_core::queue::{Added, Limiter, Next, Verdict};
+use tokio::time::Instant;
+
+const MS: Duration = Duration::from_millis(1);
+
+fn queue() -> WorkQueue<u32> {
+    WorkQueue::new(Limiter::exponential(5 * MS, 1000 * MS))
+}
+
+// client-go: TestBasic
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn fifty_producers_and_ten_workers_lose_and_double_nothing() {
+    let queue = queue();
+    let busy: Arc<Mutex<HashMap<u32, ()>>> = Arc::default();
+    let handed_out = Arc::new(AtomicUsize::new(0));
+    let worker = || {
+        let (queue, busy, handed_out) = (queue.clone(), busy.clone(), handed_out.clone());
+        tokio::spawn(async move {
+            while let Some(item) = queue.get().await {
+                let key = *item.key();
+                assert_ne!(key, u32::MAX, "added after the shutdown");
+                assert!(
+                    busy.lock().unwrap().insert(key, ()).is_none(),
+                    "with two workers at once"
+                );
+                tokio::task::yield_now().await;
+                busy.lock().unwrap().remove(&key);
+                handed_out.fetch_add(1, Ordering::Relaxed);
+                item.settle(Verdict::Forget);
+            }
+        })
+    };
+    let workers: Vec<_> = (0..10).map(|_| worker()).collect();
+    let producer = |from: u32| {
+        let queue = queue.clone();
+        tokio::spawn(async move {
+            for round in 0..50 {
+                queue.add(from);
+                if round % 7 == 0 {
+                    tokio::task::yield_now().await;
+                }
+            }
+        })
+    };
+    for done in join_all((0..50).map(producer)).await {
+        done.unwrap();
+    }
+    queue.shut_down();
+    assert_eq!(queue.add(u32::MAX), Added::Refused);
+    for done in join_all(workers).await {
+        done.unwrap();
+    }
+    let stats = queue.stats();
+    assert_eq!(stats.adds, handed_out.load(Ordering::Relaxed) as u64);
+    assert_eq!(stats.adds + stats.merged, 50 * 50);
+    assert!(handed_out.load(Ordering::Relaxed) >= 50);
+    assert_eq!((stats.depth, stats.processing, stats.known), (0, 0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delayed_key_comes_at_its_time_and_an_earlier_one_moves_the_timer() {
+    let queue = queue();
+    let start = Instant::now();
+    queue.add_after(1, 10_000 * MS);
+    let workers: Vec<_> = (0..3)
+        .map(|_| tokio::spawn(take_one(queue.clone())))
+        .collect();
+    tokio::task::yield_now().await;
+    queue.add_after(2, 3_000 * MS);
+    queue.add_after(3, 5_000 * MS);
+    let mut came = Vec::new();
+    for worker in workers {
+        came.push(worker.await.unwrap());
+    }
+    came.sort_unstable();
+    let at = |millis: u32| start + millis * MS;
+    assert_eq!(came, [(1, at(10_000)), (2, at(3_000)), (3, at(5_000))]);
+}
+
+async fn take_one(queue: WorkQueue<u32>) -> (u32, Instant) {
+    let item = queue.get().await.expect("the queue is open");
+    let came = (*item.key(), Instant::now());
+    item.settle(Verdict::Forget);
+    came
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_keeps_the_time_can_be_dropped() {
+    let queue = queue();
+    queue.add_after(1, 100 * MS);
+    let mut keeper = Box::pin(queue.get());
+    assert!(keeper.as_mut().now_or_never().is_none());
+    let worker = tokio::spawn(take_one(queue.clone()));
+    tokio::task::yield_now().await;
+    drop(keeper);
+    let start = Instant::now();
+    assert_eq!(worker.await.unwrap(), (1, start + 100 * MS));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_was_woken_can_be_dropped_before_it_looks() {
+    let queue = queue();
+    let worker = tokio::spawn(take_one(queue.clone()));
+    tokio::task::yield_now().await;
+    // The last to wait is the first to be woken.
+    let mut woken = Box::pin(queue.get());
+    assert!(woken.as_mut().now_or_never().is_none());
+    queue.add(7);
+    drop(woken);
+    assert_eq!(worker.await.unwrap().0, 7);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_item_that_is_dropped_counts_as_failed() {
+    let queue = queue();
+    queue.add(1);
+    for failures in 0..3 {
+        let item = queue.get().await.unwrap();
+        assert_eq!(item.failures(), failures);
+    }
+    let item = queue.get().await.unwrap();
+    assert_eq!((item.failures(), queue.num_requeues(&1)), (3, 3));
+    assert_eq!(item.settle(Verdict::Forget), Next::Nothing);
+    assert_eq!(queue.num_requeues(&1), 0);
+}
+
+// client-go: TestQueueDrainageUsingShutDownWithDrain; kubernetes#141079: queued keys count, too.
+#[tokio::test(start_paused = true)]
+async fn a_drain_waits_for_what_is_queued_and_what_is_in_work() {
+    let queue = queue();
+    queue.add(1);
+    queue.add(2);
+    queue.add_after(3, 1000 * MS);
+    let held = queue.get().await.unwrap();
+    let drain = tokio::spawn({
+        let queue = queue.clone();
+        async move { queue.drain(60_000 * MS).await }
+    });
+    tokio::task::yield_now().await;
+    assert_eq!(queue.add(4), Added::Refused);
+    held.settle(Verdict::Forget);
+    tokio::task::yield_now().await;
+    assert!(!drain.is_finished(), "key 2 is queued");
+    queue.get().await.unwrap().settle(Verdict::Forget);
+    assert_eq!(
+        drain.await.unwrap().unwrap(),
+        [3],
+        "what was delayed is given up and named"
+    );
+    assert!(queue.get().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_that_meets_its_deadline_names_the_keys() {
+    let queue = queue();
+    queue.add(17);
+    queue.add(18);
+    let _held = queue.get().await.unwrap();
+    let left = queue.drain(500 * MS).await.unwrap_err();
+    assert_eq!(
+        (left.running[0].key, left.running[0].since, left.waiting),
+        (17, 500 * MS, 1)
+    );
+    let text = "the queue is not empty at its deadline: 1 keys wait, in work are 17 (for 500ms)";
+    assert_eq!(left.to_string(), text);
+}
+
+// controller-runtime#3332: a worker was stuck in get at shutdown.
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_sends_every_waiting_worker_home() {
+    let queue = queue();
+    queue.add_after(1, 3_600_000 * MS);
+    let workers: Vec<_> = (0..5)
+        .map(|_| {
+            let queue = queue.clone();
+            tokio::spawn(async move { queue.get().await.is_none() })
+        })
+        .collect();
+    tokio::task::yield_now().await;
+    assert_eq!(queue.shut_down(), [1]);
+    for worker in workers {
+        assert!(worker.await.unwrap());
+    }
+}
+
+/// Random adds, delays, cancelled waits and failures under many workers: all keys come to rest.
+#[tokio::test(start_paused = true)]
+async fn no_wake_up_is_lost_whatever_is_cancelled() {
+    use rand::rngs::SmallRng;
+    use rand::{Rng, SeedableRng};
+    for seed in 0..100 {
+        let mut random = SmallRng::seed_from_u64(seed);
+        let queue = queue();
+        let workers = random.random_range(1..4);
+        let workers: Vec<_> = (0..workers)
+            .map(|_| {
+                let (queue, mut random) = (queue.clone(), SmallRng::seed_from_u64(random.random()));
+                tokio::spawn(async move {
+                    loop {
+                        let patience = random.random_range(0..30) * MS;
+                        let got = tokio::time::timeout(patience, queue.get()).await;
+                        match got {
+                            Ok(None) => return,
+                            Ok(Some(item)) if random.random_bool(0.1) => drop(item),
+                            Ok(Some(item)) => {
+                                tokio::time::sleep(random.random_range(0..5) * MS).await;
+                                item.settle(Verdict::Forget);
+                            }
+                            Err(_) => {}
+                        }
+                    }
+                })
+            })
+            .collect();
+        for _ in 0..60 {
+            let key = random.random_range(0..12);
+            match random.random_range(0..4) {
+                0 => queue.add_after(key, random.random_range(0..80) * MS),
+                1 => queue.replace_after(key, random.random_range(0..80) * MS),
+                _ => queue.add(key),
+            };
+            if random.random_bool(0.5) {
+                tokio::time::sleep(random.random_range(0..10) * MS).await;
+            }
+        }
+        tokio::time::sleep(2_000 * MS).await;
+        let stats = queue.stats();
+        assert_eq!((stats.known, stats.depth), (0, 0), "seed {seed}: {stats:?}");
+        queue
+            .drain(MS)
+            .await
+            .unwrap_or_else(|left| panic!("seed {seed}: {left}"));
+        for worker in workers {
+            worker.await.unwrap();
+        }
+    }
+}
