@@ -317,7 +317,10 @@ impl Comparison {
 
     fn texts(&mut self, recorded: &str, ours: &str, path: &str) {
         let name = path.rsplit('.').next().unwrap_or_default();
-        let is_chosen = matches!(name, "uid" | "creationTimestamp" | "deletionTimestamp");
+        let is_chosen = matches!(
+            name,
+            "uid" | "creationTimestamp" | "deletionTimestamp" | "lastTransitionTime"
+        );
         let same = match name {
             _ if is_chosen && self.objects != Objects::Loaded => {
                 // Many objects have one time: requests that repeat it are about the first.
