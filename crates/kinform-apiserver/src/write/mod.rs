@@ -120,7 +120,7 @@ pub(crate) enum Action {
 pub(crate) enum Answer {
     /// The object as it is stored after the action.
     Stored,
-    /// The same as a `Scale`, made by [`scale_of`].
+    /// The same as a `Scale`, made by [`scale::scale_of`].
     StoredScale,
     /// This value. Unless it says its own, it is of the resource's `apiVersion` and `kind`.
     Object(Value),

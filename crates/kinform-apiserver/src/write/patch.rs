@@ -7,7 +7,7 @@
 //! A patch that does not say a version applies to whatever is stored. Strategic merge patches and
 //! server-side apply are not done yet: they are answered 415, with what is accepted.
 //!
-//! BOUND: 10,000 operations; 3 MiB copied; results no deeper than a parsed body may be twice.
+//! BOUND: 10,000 operations; 3 MiB copied; 100 levels, so that a result can be parsed again (128).
 //!
 //! Upstream: `kubernetes/apiserver:pkg/endpoints/handlers/patch.go`.
 
@@ -23,7 +23,7 @@ use super::{Context, Outcome, Part, scale};
 
 const MAX_OPERATIONS: usize = 10_000;
 const MAX_COPIED: usize = 3 << 20;
-const MAX_DEPTH: usize = 256;
+const MAX_DEPTH: usize = 100;
 
 const JSON_PATCH: &str = "application/json-patch+json";
 const MERGE_PATCH: &str = "application/merge-patch+json";

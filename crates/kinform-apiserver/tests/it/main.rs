@@ -12,3 +12,4 @@ mod list;
 mod semantics;
 mod sockets;
 mod watch;
+mod writes;
