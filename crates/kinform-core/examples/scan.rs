@@ -11,6 +11,7 @@
 use std::fmt::Write as _;
 use std::time::Instant;
 
+use kinform_core::wire::item::Item;
 use kinform_core::wire::list::{ListPart, ListSplitter};
 use kinform_core::{Object, Projection};
 
@@ -29,14 +30,14 @@ fn main() {
         body.len() / pods
     ));
 
-    measure("split", rounds, &body, || {
+    measure("split + heads", rounds, &body, || {
         let mut bytes = 0;
-        split(&body, |item| bytes += item.len());
+        split(&body, |item| bytes += item.bytes().len());
         bytes
     });
     let items = {
         let mut items = Vec::new();
-        split(&body, |item| items.push(item.to_vec()));
+        split(&body, |item| items.push(item.bytes().to_vec()));
         items
     };
     measure("objects, dropped", rounds, &body, || {
@@ -49,7 +50,7 @@ fn main() {
     measure("split + objects, dropped", rounds, &body, || {
         let mut found = 0;
         split(&body, |item| {
-            found += usize::from(Object::from_json(item, &projection).is_ok())
+            found += usize::from(Object::from_item(item, &projection).is_ok())
         });
         found
     });
@@ -71,17 +72,17 @@ fn main() {
 fn keep(body: &[u8], projection: &Projection, pods: usize) -> Vec<Object> {
     let mut objects = Vec::with_capacity(pods);
     split(body, |item| {
-        objects.extend(Object::from_json(item, projection))
+        objects.extend(Object::from_item(item, projection))
     });
     objects
 }
 
-fn split(body: &[u8], mut item: impl FnMut(&[u8])) {
+fn split(body: &[u8], mut item: impl FnMut(&Item<'_>)) {
     let mut splitter = ListSplitter::new();
     for chunk in body.chunks(CHUNK) {
         let fed = splitter.feed(chunk, &mut |part| {
-            if let ListPart::Item(bytes) = part {
-                item(bytes);
+            if let ListPart::Item(found) = part {
+                item(&found);
             }
         });
         fed.expect("the list is well formed");

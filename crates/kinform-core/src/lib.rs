@@ -21,6 +21,7 @@ pub use object::projection::Projection;
 pub use object::typed::{DecodeError, TypedCache};
 pub use object::{Encoding, Object};
 pub use wire::error::WireError;
+pub use wire::item::Item;
 pub use wire::list::{ListMeta, ListPart, ListSplitter};
 pub use wire::unreadable::Unreadable;
 pub use wire::watch::{Bookmark, Frame, FrameKind, WatchFramer};

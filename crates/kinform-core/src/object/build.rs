@@ -22,6 +22,7 @@ use super::typed::TypedSlot;
 use super::{Encoding, Flags, Head, Object, Span};
 use crate::wire::cursor;
 use crate::wire::head::{self, HeadFault, Layout, ManagedFields};
+use crate::wire::item::Item;
 use crate::wire::strip;
 use crate::wire::unreadable::{Unreadable, is_name};
 
@@ -35,16 +36,31 @@ struct Identity<'a> {
 }
 
 pub(super) fn from_json(body: &[u8], projection: &Projection) -> Result<Object, Unreadable> {
-    let layout = read(body, projection.managed_fields())?;
-    let identity = Identity::of(body, &layout)?;
-    if projection.keeps_all_else() {
-        return Ok(assemble(body, &layout, &identity));
+    from_layout(body, &read(body)?, projection)
+}
+
+pub(super) fn from_item(item: &Item<'_>, projection: &Projection) -> Result<Object, Unreadable> {
+    match item.layout() {
+        Some(layout) => from_layout(item.bytes(), layout, projection),
+        None => from_json(item.bytes(), projection),
     }
-    let mut plain = Vec::with_capacity(strip::length(&layout.body, &layout.cuts));
-    strip::copy(body, layout.body.clone(), &layout.cuts, &mut plain);
+}
+
+fn from_layout(
+    body: &[u8],
+    layout: &Layout,
+    projection: &Projection,
+) -> Result<Object, Unreadable> {
+    let identity = Identity::of(body, layout)?;
+    let cuts = layout.cuts(projection.managed_fields());
+    if projection.keeps_all_else() {
+        return Ok(assemble(body, layout, &cuts, &identity));
+    }
+    let mut plain = Vec::with_capacity(strip::length(&layout.body, &cuts));
+    strip::copy(body, layout.body.clone(), &cuts, &mut plain);
     match projection.apply(&plain) {
         Some(json) => replace(identity, &json),
-        None => Ok(assemble(body, &layout, &identity)),
+        None => Ok(assemble(body, layout, &cuts, &identity)),
     }
 }
 
@@ -61,21 +77,22 @@ pub(super) fn with_payload(object: &Object, json: &[u8]) -> Result<Object, Unrea
 }
 
 fn replace(mut identity: Identity<'_>, json: &[u8]) -> Result<Object, Unreadable> {
-    let layout = read(json, ManagedFields::Keep).map_err(|mut unreadable| {
+    let layout = read(json).map_err(|mut unreadable| {
         unreadable.key = Some(identity.key().to_key());
         unreadable.resource_version = Some(identity.resource_version.clone().into_owned());
         unreadable
     })?;
     identity.flags = identity.flags.with(Flags::PROJECTED, true);
-    Ok(assemble(json, &layout, &identity))
+    let cuts = layout.cuts(ManagedFields::Keep);
+    Ok(assemble(json, &layout, &cuts, &identity))
 }
 
-fn read(bytes: &[u8], managed: ManagedFields) -> Result<Layout, Unreadable> {
+fn read(bytes: &[u8]) -> Result<Layout, Unreadable> {
     // BOUND: spans are 32 bits; half of that leaves room for the copies behind the bytes.
     if bytes.len() > (u32::MAX / 2) as usize {
         return Err(Unreadable::salvage(&[], "larger than 2 GiB"));
     }
-    head::read(bytes, managed).map_err(|fault| Unreadable::at(bytes, fault))
+    head::read(bytes).map_err(|fault| Unreadable::at(bytes, fault))
 }
 
 impl<'a> Identity<'a> {
@@ -113,13 +130,18 @@ impl<'a> Identity<'a> {
     }
 }
 
-fn assemble(bytes: &[u8], layout: &Layout, identity: &Identity<'_>) -> Object {
-    let length = strip::length(&layout.body, &layout.cuts);
+fn assemble(
+    bytes: &[u8],
+    layout: &Layout,
+    cuts: &[Range<usize>],
+    identity: &Identity<'_>,
+) -> Object {
+    let length = strip::length(&layout.body, cuts);
     let mut payload = Vec::with_capacity(length);
-    strip::copy(bytes, layout.body.clone(), &layout.cuts, &mut payload);
+    strip::copy(bytes, layout.body.clone(), cuts, &mut payload);
     let moved = |span: &Option<Range<usize>>| {
         span.as_ref().map_or(Span::default(), |span| Span {
-            start: strip::moved(span.start, &layout.body, &layout.cuts) as u32,
+            start: strip::moved(span.start, &layout.body, cuts) as u32,
             len: span.len() as u32,
         })
     };

@@ -20,8 +20,6 @@ pub mod typed;
 mod build;
 mod path;
 
-pub use crate::wire::unreadable;
-
 use std::borrow::Cow;
 use std::fmt;
 
@@ -32,6 +30,7 @@ use self::owner::OwnerReference;
 use self::projection::Projection;
 use self::typed::TypedSlot;
 use crate::wire::cursor;
+use crate::wire::item::Item;
 use crate::wire::unreadable::Unreadable;
 
 /// One object as the server sent it, encoded, with a decoded head.
@@ -110,6 +109,16 @@ impl Object {
     /// One pass and one copy of what is kept.
     pub fn from_json(body: &[u8], projection: &Projection) -> Result<Self, Unreadable> {
         build::from_json(body, projection)
+    }
+
+    /// Reads one object that was cut out of a list or a watch.
+    ///
+    /// As [`Object::from_json`], but does not check again what was checked on the way.
+    ///
+    /// # Errors
+    /// As [`Object::from_json`].
+    pub fn from_item(item: &Item<'_>, projection: &Projection) -> Result<Self, Unreadable> {
+        build::from_item(item, projection)
     }
 
     /// The same object with another content: for transforms.

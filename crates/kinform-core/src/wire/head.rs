@@ -19,7 +19,7 @@ use super::cursor::{self, text_is};
 use super::json::{self, Checked, Fault, What, space};
 
 /// Pieces of the input that are not kept, in order, not overlapping.
-pub(crate) type Cuts = SmallVec<[Range<usize>; 4]>;
+pub(crate) type Cuts = SmallVec<[Range<usize>; 3]>;
 
 /// Whether `metadata.managedFields` is copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub(crate) enum ManagedFields {
 }
 
 /// Where things are in the bytes of an object. Strings: between the quotes.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Layout {
     /// The object without white space around it.
     pub(crate) body: Range<usize>,
@@ -41,7 +41,22 @@ pub(crate) struct Layout {
     pub(crate) annotations: Option<Range<usize>>,
     pub(crate) owners: Option<Range<usize>>,
     pub(crate) terminating: bool,
-    pub(crate) cuts: Cuts,
+    /// `kind` and `apiVersion`.
+    type_cuts: Cuts,
+    /// `metadata.managedFields`.
+    managed_cuts: Cuts,
+}
+
+impl Layout {
+    /// What is not kept.
+    pub(crate) fn cuts(&self, managed: ManagedFields) -> Cuts {
+        let mut cuts = self.type_cuts.clone();
+        if managed == ManagedFields::Drop {
+            cuts.extend(self.managed_cuts.iter().cloned());
+            cuts.sort_unstable_by_key(|cut| cut.start);
+        }
+        cuts
+    }
 }
 
 /// Why an object has no head.
@@ -67,9 +82,8 @@ const NOT_AN_OBJECT: &str = "is not a JSON object";
 const NOT_A_STRING: &str = "is not a string";
 
 /// Checks the bytes of one object and finds its head.
-pub(crate) fn read(bytes: &[u8], managed: ManagedFields) -> Result<Layout, HeadFault> {
+pub(crate) fn read(bytes: &[u8]) -> Result<Layout, HeadFault> {
     json::utf8(bytes)?;
-    let mut layout = Layout::default();
     let start = space(bytes, 0);
     if bytes.get(start) != Some(&b'{') {
         json::document(bytes)?;
@@ -79,41 +93,49 @@ pub(crate) fn read(bytes: &[u8], managed: ManagedFields) -> Result<Layout, HeadF
             why: NOT_AN_OBJECT,
         });
     }
-    let mut members = Checked::after(bytes, start);
-    let mut cutter = Cutter::default();
-    while let Some((key, value)) = members.next()? {
-        let end = match &bytes[key.clone()] {
-            raw if text_is(raw, "metadata") => metadata(bytes, value, managed, &mut layout)?,
-            _ => json::value(bytes, value, 1)?,
-        };
-        let raw = &bytes[key.clone()];
-        let cut = text_is(raw, "kind") || text_is(raw, "apiVersion");
-        cutter.member(cut, key.start - 1..end, &mut layout.cuts);
-        members.at = end;
-    }
-    cutter.finish(&mut layout.cuts);
-    let end = space(bytes, members.at);
-    if end != bytes.len() {
-        return Err(Fault {
-            at: end,
+    let layout = object(bytes, start)?;
+    match space(bytes, layout.body.end) {
+        end if end == bytes.len() => Ok(layout),
+        at => Err(Fault {
+            at,
             what: What::Trailing,
         }
-        .into());
+        .into()),
     }
-    layout.cuts.sort_unstable_by_key(|cut| cut.start);
+}
+
+/// The object that `bytes` begin with, if it is whole and sound: saves a search for its end.
+pub(crate) fn read_first(bytes: &[u8]) -> Option<Layout> {
+    let layout = bytes.starts_with(b"{").then(|| object(bytes, 0).ok())??;
+    json::utf8(&bytes[layout.body.clone()]).ok()?;
+    Some(layout)
+}
+
+/// The object whose `{` is at `start`; UTF-8 is checked by the caller.
+fn object(bytes: &[u8], start: usize) -> Result<Layout, HeadFault> {
+    let mut layout = Layout::default();
+    let mut members = Checked::after(bytes, start);
+    let (mut cutter, mut cuts) = (Cutter::default(), Cuts::new());
+    while let Some((key, value)) = members.next()? {
+        let raw = &bytes[key.clone()];
+        let end = match text_is(raw, "metadata") {
+            true => metadata(bytes, value, &mut layout)?,
+            false => json::value(bytes, value, 1)?,
+        };
+        let cut = text_is(raw, "kind") || text_is(raw, "apiVersion");
+        cutter.member(cut, key.start - 1..end, &mut cuts);
+        members.at = end;
+    }
+    cutter.finish(&mut cuts);
+    layout.type_cuts = cuts;
     layout.body = start..members.at;
     Ok(layout)
 }
 
-fn metadata(
-    bytes: &[u8],
-    at: usize,
-    managed: ManagedFields,
-    layout: &mut Layout,
-) -> Result<usize, HeadFault> {
-    let cuts = std::mem::take(&mut layout.cuts);
+fn metadata(bytes: &[u8], at: usize, layout: &mut Layout) -> Result<usize, HeadFault> {
+    let managed_cuts = std::mem::take(&mut layout.managed_cuts);
     *layout = Layout {
-        cuts,
+        managed_cuts,
         ..Layout::default()
     };
     if bytes.get(at) != Some(&b'{') {
@@ -131,14 +153,14 @@ fn metadata(
     let mut cutter = Cutter::default();
     while let Some((key, value)) = members.next()? {
         let end = json::value(bytes, value, 2)?;
-        let cut = managed == ManagedFields::Drop && text_is(&bytes[key.clone()], "managedFields");
-        cutter.member(cut, key.start - 1..end, &mut layout.cuts);
+        let cut = text_is(&bytes[key.clone()], "managedFields");
+        cutter.member(cut, key.start - 1..end, &mut layout.managed_cuts);
         if !cut {
             field(bytes, &key, value..end, layout)?;
         }
         members.at = end;
     }
-    cutter.finish(&mut layout.cuts);
+    cutter.finish(&mut layout.managed_cuts);
     Ok(members.at)
 }
 

@@ -18,6 +18,7 @@ use serde_json::Value;
 use super::DEFAULT_MAX_ITEM_BYTES;
 use super::cursor;
 use super::error::WireError;
+use super::item::{Guess, Item};
 use super::json;
 use super::piece::{Piece, Read};
 use super::unreadable::Unreadable;
@@ -28,8 +29,8 @@ const MAX_ENVELOPE_BYTES: usize = 1 << 20;
 /// Something of a list, borrowed until the next one.
 #[derive(Debug, PartialEq)]
 pub enum ListPart<'a> {
-    /// The bytes of one item; not checked yet.
-    Item(&'a [u8]),
+    /// One item.
+    Item(Item<'a>),
     /// An item that can be no object: null, a scalar, or too large.
     Unreadable(Unreadable),
 }
@@ -55,6 +56,7 @@ pub struct ListSplitter {
     state: State,
     envelope: Envelope,
     piece: Piece,
+    guess: Guess,
     consumed: u64,
     failed: Option<WireError>,
 }
@@ -97,6 +99,7 @@ impl ListSplitter {
             state: State::Start,
             envelope: Envelope::default(),
             piece: Piece::new(max_item_bytes),
+            guess: Guess::default(),
             consumed: 0,
             failed: None,
         }
@@ -216,10 +219,23 @@ impl ListSplitter {
     }
 
     fn item(&mut self, chunk: &[u8], part: &mut impl FnMut(ListPart<'_>)) -> usize {
+        if self.piece.is_fresh()
+            && self.guess.may_hold(chunk.len())
+            && let Some(item) = Item::first(chunk, self.piece.limit())
+        {
+            let length = item.bytes().len();
+            self.guess.was(length);
+            part(ListPart::Item(item));
+            self.state = State::After;
+            return length;
+        }
         let (read, item) = self.piece.read(chunk);
         match item {
             Read::More => return read,
-            Read::Whole(item) => part(ListPart::Item(item)),
+            Read::Whole(item) => {
+                self.guess.was(item.len());
+                part(ListPart::Item(Item::cut(item)));
+            }
             Read::TooLarge(start) => {
                 part(ListPart::Unreadable(Unreadable::salvage(
                     start,
@@ -388,7 +404,7 @@ mod tests {
         for chunk in chunks {
             let fed = splitter.feed(chunk, &mut |part| {
                 parts.push(match part {
-                    ListPart::Item(item) => String::from_utf8_lossy(item).into_owned(),
+                    ListPart::Item(item) => String::from_utf8_lossy(item.bytes()).into_owned(),
                     ListPart::Unreadable(why) => format!("! {why}"),
                 });
             });

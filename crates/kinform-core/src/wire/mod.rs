@@ -5,7 +5,7 @@
 //! body chunks → watch (frames of a watch) ┴→ bytes of one object → head → object
 //! ```
 //!
-//! `piece` holds the one item that chunks cut in two, `scan` finds ends (safe SIMD), `json` checks
+//! `item` is what is cut out, `piece` holds the one that chunks cut in two, `scan` finds ends (safe SIMD), `json` checks
 //! every byte of an object once, `cursor` walks what was checked, `head` finds key, version and
 //! the other spans of an object's metadata, `strip` copies what is kept. Server data is hostile:
 //! no recursion, no panic, every buffer bounded.
@@ -14,6 +14,7 @@
 pub(crate) mod cursor;
 pub mod error;
 pub(crate) mod head;
+pub mod item;
 pub mod json;
 pub mod list;
 mod piece;

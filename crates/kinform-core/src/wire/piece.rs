@@ -42,6 +42,16 @@ impl Piece {
         }
     }
 
+    /// Whether no byte of the value was read yet.
+    pub(super) fn is_fresh(&self) -> bool {
+        self.length == 0
+    }
+
+    /// The longest value that is handed on whole.
+    pub(super) fn limit(&self) -> usize {
+        self.limit
+    }
+
     /// A new value begins: the next byte is its opening bracket.
     pub(super) fn begin(&mut self) {
         self.nesting = Nesting::default();

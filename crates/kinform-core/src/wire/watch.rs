@@ -20,6 +20,7 @@ use super::DEFAULT_MAX_ITEM_BYTES;
 use super::cursor::{self, text_is};
 use super::error::WireError;
 use super::head::HeadFault;
+use super::item::{Guess, Item};
 use super::json::{self, Checked, Fault, What, space};
 use super::piece::{Piece, Read};
 use super::unreadable::Unreadable;
@@ -32,8 +33,8 @@ const FRAME_BYTES: usize = 1 << 10;
 pub struct Frame<'a> {
     /// What the frame is.
     pub kind: FrameKind,
-    /// The bytes of its object, not checked yet; empty if the frame is malformed.
-    pub object: &'a [u8],
+    /// Its object; empty if the frame is malformed.
+    pub object: Item<'a>,
 }
 
 /// What a frame is.
@@ -53,6 +54,7 @@ pub enum FrameKind {
 #[derive(Debug)]
 pub struct WatchFramer {
     piece: Piece,
+    guess: Guess,
     in_frame: bool,
     consumed: u64,
     failed: Option<WireError>,
@@ -86,6 +88,7 @@ impl WatchFramer {
         let piece = Piece::new(max_item_bytes.saturating_add(FRAME_BYTES));
         Self {
             piece,
+            guess: Guess::default(),
             in_frame: false,
             consumed: 0,
             failed: None,
@@ -124,17 +127,36 @@ impl WatchFramer {
                 self.in_frame = true;
                 self.piece.begin();
             }
-            let (read, piece) = self.piece.read(&chunk[at..]);
-            at += read;
-            match piece {
-                Read::More => break,
-                Read::Whole(bytes) => frame(parse(bytes)),
-                Read::TooLarge(start) => frame(too_large(start)),
-            }
+            at += match self.frame(&chunk[at..], frame) {
+                Some(read) => read,
+                None => break,
+            };
             self.in_frame = false;
         }
         self.consumed += chunk.len() as u64;
         Ok(())
+    }
+
+    /// Reads on in a frame; returns how many bytes belong to it, if it is complete.
+    fn frame(&mut self, chunk: &[u8], frame: &mut impl FnMut(Frame<'_>)) -> Option<usize> {
+        if self.piece.is_fresh() && self.guess.may_hold(chunk.len()) {
+            let limit = self.piece.limit() - FRAME_BYTES;
+            if let Some((whole, length)) = usual(chunk, limit) {
+                self.guess.was(length);
+                frame(whole);
+                return Some(length);
+            }
+        }
+        let (read, piece) = self.piece.read(chunk);
+        match piece {
+            Read::More => return None,
+            Read::Whole(bytes) => {
+                self.guess.was(bytes.len());
+                frame(parse(bytes));
+            }
+            Read::TooLarge(start) => frame(too_large(start)),
+        }
+        Some(read)
     }
 
     /// The body has ended.
@@ -148,6 +170,26 @@ impl WatchFramer {
             None => Ok(()),
         }
     }
+}
+
+/// The frame that `chunk` begins with, if it is one as API servers write them, and its length.
+fn usual(chunk: &[u8], limit: usize) -> Option<(Frame<'_>, usize)> {
+    use WatchEventKind::{Added, Deleted, Modified};
+    let rest = chunk.strip_prefix(b"{\"type\":\"")?;
+    let (kind, rest) = [Added, Modified, Deleted]
+        .into_iter()
+        .find_map(|kind| Some((kind, rest.strip_prefix(kind.as_str().as_bytes())?)))?;
+    let rest = rest.strip_prefix(b"\",\"object\":")?;
+    let object = Item::first(rest, limit)?;
+    let end = object.bytes().len();
+    let length = chunk.len() - rest.len() + end + 1;
+    (rest.get(end) == Some(&b'}')).then_some((
+        Frame {
+            kind: FrameKind::Known(kind),
+            object,
+        },
+        length,
+    ))
 }
 
 /// The spans of a frame's own keys. As in Go the last of two equal keys counts.
@@ -175,7 +217,7 @@ fn parse(bytes: &[u8]) -> Frame<'_> {
         return match text(&keys.kind).as_deref() {
             Some("Status") => Frame {
                 kind: FrameKind::Status,
-                object: bytes,
+                object: Item::cut(bytes),
             },
             _ => malformed(missing("type")),
         };
@@ -189,7 +231,7 @@ fn parse(bytes: &[u8]) -> Frame<'_> {
     );
     Frame {
         kind,
-        object: &bytes[object],
+        object: Item::cut(&bytes[object]),
     }
 }
 
@@ -226,7 +268,7 @@ fn keys(bytes: &[u8]) -> Result<Keys, Fault> {
 fn malformed(unreadable: Unreadable) -> Frame<'static> {
     Frame {
         kind: FrameKind::Malformed(unreadable),
-        object: &[],
+        object: Item::cut(&[]),
     }
 }
 
@@ -297,7 +339,7 @@ mod tests {
             let fed = framer.feed(chunk, &mut |frame| {
                 frames.push((
                     frame.kind,
-                    String::from_utf8_lossy(frame.object).into_owned(),
+                    String::from_utf8_lossy(frame.object.bytes()).into_owned(),
                 ));
             });
             if fed.is_err() {

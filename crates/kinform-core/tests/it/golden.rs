@@ -7,6 +7,7 @@ use std::io::Read as _;
 use std::path::Path;
 
 use kinform_api::{Status, TypeMeta, WatchEventKind};
+use kinform_core::wire::item::Item;
 use kinform_core::wire::watch::bookmark;
 use kinform_core::{
     FrameKind, ListMeta, ListPart, ListSplitter, Object, OwnerReference, Projection, WatchFramer,
@@ -143,12 +144,12 @@ fn every_cut(body: &[u8], mut check: impl FnMut(&mut dyn Iterator<Item = &[u8]>)
 
 fn split_list(
     chunks: &mut dyn Iterator<Item = &[u8]>,
-    mut item: impl FnMut(&[u8]),
+    mut item: impl FnMut(Item<'_>),
 ) -> Result<ListMeta, WireError> {
     let mut splitter = ListSplitter::new();
     for chunk in chunks {
         splitter.feed(chunk, &mut |part| match part {
-            ListPart::Item(bytes) => item(bytes),
+            ListPart::Item(found) => item(found),
             ListPart::Unreadable(unreadable) => panic!("{unreadable}"),
         })?;
     }
@@ -157,7 +158,7 @@ fn split_list(
 
 fn split_watch(
     chunks: &mut dyn Iterator<Item = &[u8]>,
-    mut frame: impl FnMut(FrameKind, &[u8]),
+    mut frame: impl FnMut(FrameKind, Item<'_>),
 ) -> Result<(), WireError> {
     let mut framer = WatchFramer::new();
     for chunk in chunks {
@@ -250,7 +251,7 @@ fn recorded_lists_split_the_same_way_however_they_are_cut() {
     for (exchange, list) in lists {
         let mut items: Vec<Vec<u8>> = Vec::new();
         let mut whole = std::iter::once(exchange.body.as_bytes());
-        let meta = split_list(&mut whole, |item| items.push(item.to_vec()));
+        let meta = split_list(&mut whole, |item| items.push(item.bytes().to_vec()));
         let expected: Vec<Value> = items
             .iter()
             .map(|item| serde_json::from_slice(item).unwrap())
@@ -265,7 +266,11 @@ fn recorded_lists_split_the_same_way_however_they_are_cut() {
         every_cut(exchange.body.as_bytes(), |chunks| {
             let mut next = 0;
             let found = split_list(chunks, |item| {
-                assert!(items[next] == item, "{}: item {next}", exchange.file);
+                assert!(
+                    items[next] == item.bytes(),
+                    "{}: item {next}",
+                    exchange.file
+                );
                 next += 1;
             });
             assert_eq!((&found, next), (&meta, items.len()), "{}", exchange.file);
@@ -308,7 +313,7 @@ fn recorded_watches_split_the_same_way_however_they_are_cut() {
         let mut frames: Vec<(FrameKind, Vec<u8>)> = Vec::new();
         let mut whole = std::iter::once(exchange.body.as_bytes());
         let end = split_watch(&mut whole, |kind, object| {
-            frames.push((kind, object.to_vec()))
+            frames.push((kind, object.bytes().to_vec()))
         });
         assert_eq!(
             (end, frames.len()),
@@ -321,7 +326,7 @@ fn recorded_watches_split_the_same_way_however_they_are_cut() {
             let end = split_watch(chunks, |kind, object| {
                 let (expected_kind, expected) = &frames[next];
                 assert!(
-                    *expected_kind == kind && expected == object,
+                    *expected_kind == kind && expected == object.bytes(),
                     "{}",
                     exchange.file
                 );

@@ -2,7 +2,8 @@
 //! is what serde_json reads, and nothing panics.
 
 use kinform_api::TypeMeta;
-use kinform_core::{ListSplitter, Object, Projection, TypedCache, WatchFramer};
+use kinform_core::wire::item::Item;
+use kinform_core::{ListPart, ListSplitter, Object, Projection, TypedCache, WatchFramer};
 use proptest::prelude::*;
 use serde::de::IgnoredAny;
 use serde_json::Value;
@@ -132,6 +133,19 @@ fn check(bytes: &[u8]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// However an item was cut out, the object is the one that its bytes make.
+fn same_object(item: &Item<'_>) {
+    let projection = Projection::new();
+    let expected = Object::from_json(item.bytes(), &projection);
+    match (Object::from_item(item, &projection), expected) {
+        (Ok(found), Ok(expected)) => {
+            assert_eq!((found.key(), found.uid()), (expected.key(), expected.uid()));
+            assert!(found.same_content(&expected));
+        }
+        (found, expected) => assert_eq!(found.err(), expected.err()),
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(3000))]
 
@@ -149,9 +163,13 @@ proptest! {
             let (head, tail) = body.split_at(cut.index(body.len()));
             for chunk in [head, tail] {
                 let _ = framer.feed(chunk, &mut |frame| {
-                    let _ = Object::from_json(frame.object, &Projection::new());
+                    same_object(&frame.object);
                 });
-                let _ = splitter.feed(chunk, &mut |_| {});
+                let _ = splitter.feed(chunk, &mut |part| {
+                    if let ListPart::Item(item) = part {
+                        same_object(&item);
+                    }
+                });
             }
         }
         let _ = (framer.finish(), splitter.finish());

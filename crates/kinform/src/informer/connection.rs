@@ -114,7 +114,7 @@ impl Reader {
         let fed = match self {
             Self::List(splitter) => splitter.feed(chunk, &mut |part| {
                 observe(Input::Item(match part {
-                    ListPart::Item(bytes) => ingest.object(bytes),
+                    ListPart::Item(item) => ingest.object(&item),
                     ListPart::Unreadable(unreadable) => Err(unreadable),
                 }));
             }),
@@ -159,7 +159,7 @@ fn garbled(error: &WireError) -> Ending {
 }
 
 fn event(frame: &Frame<'_>, ingest: &Ingest) -> Event {
-    let object = |kind, wrap: fn(Object) -> Event| match ingest.object(frame.object) {
+    let object = |kind, wrap: fn(Object) -> Event| match ingest.object(&frame.object) {
         Ok(object) => wrap(object),
         Err(object) => Event::Unreadable { kind, object },
     };
@@ -167,7 +167,7 @@ fn event(frame: &Frame<'_>, ingest: &Ingest) -> Event {
         FrameKind::Known(kind @ WatchEventKind::Added) => object(*kind, Event::Added),
         FrameKind::Known(kind @ WatchEventKind::Modified) => object(*kind, Event::Modified),
         FrameKind::Known(kind @ WatchEventKind::Deleted) => object(*kind, Event::Deleted),
-        FrameKind::Known(kind @ WatchEventKind::Bookmark) => match bookmark(frame.object) {
+        FrameKind::Known(kind @ WatchEventKind::Bookmark) => match bookmark(frame.object.bytes()) {
             Ok(bookmark) => Event::Bookmark {
                 version: bookmark.resource_version.as_str().into(),
                 initial_events_end: bookmark.initial_events_end,
@@ -178,7 +178,7 @@ fn event(frame: &Frame<'_>, ingest: &Ingest) -> Event {
             },
         },
         FrameKind::Known(WatchEventKind::Error) | FrameKind::Status => {
-            Event::Error(Status::from_slice(frame.object))
+            Event::Error(Status::from_slice(frame.object.bytes()))
         }
         FrameKind::Unknown(what) => Event::Foreign { what: what.clone() },
         FrameKind::Malformed(unreadable) => malformed(unreadable.clone()),

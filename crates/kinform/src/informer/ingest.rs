@@ -20,6 +20,7 @@ use kinform_api::TypeMeta;
 use kinform_core::object::Object;
 use kinform_core::object::projection::Projection;
 use kinform_core::object::typed::TypedCache;
+use kinform_core::wire::item::Item;
 use kinform_core::wire::unreadable::Unreadable;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -91,8 +92,8 @@ pub(crate) struct Ingest {
 }
 
 impl Ingest {
-    pub(crate) fn object(&self, bytes: &[u8]) -> Result<Object, Unreadable> {
-        let object = Object::from_json(bytes, &self.projection)?;
+    pub(crate) fn object(&self, item: &Item<'_>) -> Result<Object, Unreadable> {
+        let object = Object::from_item(item, &self.projection)?;
         match &self.transform {
             Some(transform) => (transform.0)(&object, &self.type_meta),
             None => Ok(object),
