@@ -1,4 +1,8 @@
 //! The storage against a naive model that keeps every state there ever was.
+//!
+//! ```text
+//! random steps ──▶ Store and Model ──▶ the same lists and events at every revision, or expired
+//! ```
 
 use std::collections::BTreeMap;
 
@@ -9,10 +13,13 @@ use super::*;
 
 type State = BTreeMap<String, u64>;
 
-/// Every revision with the state after it, and its change: key, version before, version after.
+/// Revision, shelf, key, version before, version after.
+type Change = (u64, usize, String, Option<u64>, Option<u64>);
+
+/// Every revision with the state after it, and its change.
 struct Model {
     states: Vec<(u64, [State; 2])>,
-    changes: Vec<(u64, usize, String, Option<u64>, Option<u64>)>,
+    changes: Vec<Change>,
 }
 
 impl Model {
