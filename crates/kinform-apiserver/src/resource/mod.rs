@@ -169,6 +169,16 @@ impl ResourceInfo {
         self.origin == Origin::Custom
     }
 
+    /// Whether objects look and are found the same in both; the deletion of a definition alone
+    /// changes nothing.
+    fn serves_as(&self, other: &Self) -> bool {
+        let same_shape = match (&self.shape, &other.shape) {
+            (Shape::Custom(ours), Shape::Custom(others)) => ours.schema == others.schema,
+            _ => true,
+        };
+        same_shape && self.fields == other.fields && self.kind == other.kind
+    }
+
     /// Whether its objects are stored at all: reviews and bindings are only answered.
     pub(crate) fn is_stored(&self) -> bool {
         self.has_verb("list")
@@ -251,14 +261,26 @@ impl Registry {
         }
     }
 
-    /// Replaces all custom resources.
-    pub(crate) fn set_custom(&self, custom: Vec<ResourceInfo>) {
+    /// Replaces all custom resources. Gives the shelves of those that were served otherwise before:
+    /// their watches have to end.
+    pub(crate) fn set_custom(&self, custom: Vec<ResourceInfo>) -> Vec<Shelf> {
         let mut custom: Vec<Arc<ResourceInfo>> = custom.into_iter().map(Arc::new).collect();
         sort_custom(&mut custom);
         let entries = self.entries();
+        let differs =
+            |new: &Arc<ResourceInfo>| match self.find(&new.group, &new.version, &new.plural) {
+                Found::Resource(old) => !old.serves_as(new),
+                _ => false,
+            };
+        let changed = custom
+            .iter()
+            .filter(|new| differs(new))
+            .map(|new| new.shelf)
+            .collect();
         let kept = entries.iter().filter(|entry| !entry.is_custom()).cloned();
         let table = Table::new(kept.chain(custom).collect());
         *self.table.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(table);
+        changed
     }
 
     /// Waits for whoever changes the custom resources.

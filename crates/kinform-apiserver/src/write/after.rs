@@ -190,7 +190,7 @@ fn keys(store: &Store, shelf: Shelf, prefix: &str) -> Vec<String> {
 
 /// Brings every definition to rest, and serves what they define.
 pub(crate) fn settle_definitions(api: &Arc<Api>) {
-    let _changing = api.registry.change();
+    let changing = api.registry.change();
     let store = &api.store;
     let shelf = store.shelf(DEFINITIONS);
     let mut resources = Vec::new();
@@ -214,8 +214,11 @@ pub(crate) fn settle_definitions(api: &Arc<Api>) {
             ));
         }
     }
-    api.registry.set_custom(resources);
-    drop(_changing);
+    let changed = api.registry.set_custom(resources);
+    drop(changing);
+    for shelf in changed {
+        store.end_watches(shelf, EndWatches::AtOnce);
+    }
     for name in keys(store, shelf, "") {
         end(api, shelf, &name);
     }

@@ -4,7 +4,7 @@ use http::Method;
 use kinform_apiserver::Service;
 use serde_json::{Value, json};
 
-use crate::support::{get, namespace, send, server, version};
+use crate::support::{Watch, get, namespace, send, server, version};
 
 const MAPS: &str = "/api/v1/namespaces/a/configmaps";
 
@@ -209,6 +209,24 @@ async fn a_custom_resource_without_a_status_part_keeps_its_status_and_needs_vers
         (code, &wrong["details"]["causes"][0]["field"]),
         (422, &json!("spec.n"))
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_changed_definition_ends_watches_without_a_word() {
+    let (_server, service) = server().await;
+    post(&service, DEFINITIONS, foos("Namespaced", Value::Null)).await;
+    let mut watch = Watch::open(&service, &format!("{FOOS}?watch=1&resourceVersion=0")).await;
+    let path = format!("{DEFINITIONS}/foos.example.com");
+    merge(&service, &path, json!({"metadata": {"labels": {"a": "b"}}})).await;
+    post(&service, FOOS, foo("x", json!({"n": 1}))).await;
+    assert!(watch.tell().await.starts_with("ADDED a/x"));
+    let mut versions = foos("Namespaced", Value::Null)["spec"]["versions"].clone();
+    versions[0]["schema"]["openAPIV3Schema"]["properties"]["more"] = json!({"type": "string"});
+    let (code, _) = merge(&service, &path, json!({"spec": {"versions": versions}})).await;
+    assert_eq!(code, 200);
+    assert_eq!(watch.tell().await, "END");
+    let (_, object) = merge(&service, &format!("{FOOS}/x"), json!({"more": "m"})).await;
+    assert_eq!(object["more"], "m");
 }
 
 #[tokio::test(start_paused = true)]
