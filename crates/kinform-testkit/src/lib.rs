@@ -5,3 +5,4 @@
 //! ```
 
 pub mod scripted;
+pub mod server;

@@ -4,5 +4,6 @@
 
 mod fixture;
 mod informer;
+mod server;
 mod source;
 mod workqueue;

@@ -1,0 +1,235 @@
+//! Informers against the embedded server, over real sockets.
+
+use std::time::Duration;
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use kinform::source::{ClientOptions, Compression, client_for};
+use kinform::{Handlers, InformerFactory, InformerState, Notification, ReportEvent};
+use kinform_testkit::server::TestServer;
+use kube_core::ObjectMeta;
+use kube_core::metadata::PartialObjectMeta;
+
+const SOON: Duration = Duration::from_secs(10);
+
+fn config_map(namespace: &str, name: &str, value: &str) -> ConfigMap {
+    ConfigMap {
+        metadata: ObjectMeta {
+            namespace: Some(namespace.to_owned()),
+            name: Some(name.to_owned()),
+            ..ObjectMeta::default()
+        },
+        data: Some([("key".to_owned(), value.to_owned())].into()),
+        ..ConfigMap::default()
+    }
+}
+
+async fn namespaced(api: &TestServer, namespaces: &[&str]) {
+    for name in namespaces {
+        let mut namespace = Namespace::default();
+        namespace.metadata.name = Some((*name).to_owned());
+        api.create(&namespace).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_typed_cache_follows_a_real_server() {
+    let api = TestServer::start().await.unwrap();
+    api.create(&config_map("default", "a", "1")).await.unwrap();
+    let factory = InformerFactory::new(api.client());
+    let maps = factory.informer::<ConfigMap>();
+    let mut changes = maps.changes().unwrap();
+    factory.start().unwrap();
+    factory.synced_within(SOON).await.unwrap();
+    let a = maps.lister().namespace("default").get("a").unwrap();
+    assert_eq!(a.typed().unwrap().data.as_ref().unwrap()["key"], "1");
+    let mut heard = Vec::new();
+    while heard.len() < 4 {
+        heard.push(match changes.next().await.unwrap() {
+            Notification::Added { object, initial } => format!("add {} {initial}", object.name()),
+            Notification::Deleted(object) => format!("delete {}", object.name()),
+            Notification::Synced => "synced".to_owned(),
+            other => format!("{other:?}"),
+        });
+        if heard.len() == 2 {
+            api.create(&config_map("default", "b", "2")).await.unwrap();
+            api.delete::<ConfigMap>("default/a").await.unwrap();
+        }
+    }
+    assert_eq!(heard, ["add a true", "synced", "add b false", "delete a"]);
+    factory.shutdown().await;
+    assert_eq!(factory.task_count(), 0);
+    api.stop().await;
+}
+
+#[tokio::test]
+async fn a_cut_and_expired_history_lose_nothing() {
+    let api = TestServer::start().await.unwrap();
+    let factory = InformerFactory::new(api.client());
+    let maps = factory.informer::<ConfigMap>();
+    factory.start().unwrap();
+    factory.synced_within(SOON).await.unwrap();
+    let mut changes = maps.changes().unwrap();
+    for at in 0..3 {
+        // Sees a lagging server: the writes are history when it is gone.
+        api.server().lag();
+        api.create(&config_map("default", &format!("m{at}"), "1"))
+            .await
+            .unwrap();
+        api.expire_history();
+        api.cut_watches();
+        api.server().catch_up();
+        loop {
+            if let Notification::Added { object, .. } = changes.next().await.unwrap() {
+                assert_eq!(object.name(), format!("m{at}"));
+                break;
+            }
+        }
+    }
+    factory.shutdown().await;
+    api.stop().await;
+}
+
+#[tokio::test]
+async fn several_namespaces_are_one_cache_and_relist_apart() {
+    let api = TestServer::start().await.unwrap();
+    namespaced(&api, &["a", "b", "c"]).await;
+    for namespace in ["a", "b", "c"] {
+        api.create(&config_map(namespace, "x", "1")).await.unwrap();
+    }
+    let factory = InformerFactory::builder(api.client())
+        .namespaces(["a", "b"])
+        .build();
+    let maps = factory.informer::<ConfigMap>();
+    let deleted = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let count = std::sync::Arc::clone(&deleted);
+    let registration = maps
+        .add_handler(Handlers::new().on_delete(move |_| {
+            count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        }))
+        .unwrap();
+    factory.start().unwrap();
+    factory.synced_within(SOON).await.unwrap();
+    assert!(registration.synced().await);
+    let keys: Vec<_> = maps.list().keys().iter().map(ToString::to_string).collect();
+    assert_eq!(keys, ["a/x", "b/x"]);
+    assert_eq!(maps.store().in_namespace("b").len(), 1);
+    assert_eq!(maps.snapshot().index_values("namespace").unwrap().len(), 2);
+    let mut reports = maps.reports();
+    maps.relist();
+    let mut relisted = 0;
+    while relisted < 2 {
+        if let ReportEvent::Listed { .. } = reports.next().await.unwrap().event {
+            relisted += 1;
+        }
+    }
+    assert_eq!(maps.list().len(), 2);
+    assert_eq!(deleted.load(std::sync::atomic::Ordering::Relaxed), 0);
+    // A resource of the cluster is watched once, whatever the namespaces.
+    let namespaces = factory.informer::<Namespace>();
+    factory.start().unwrap();
+    namespaces.synced().await.unwrap();
+    assert!(namespaces.list().len() >= 3);
+    factory.shutdown().await;
+    api.stop().await;
+}
+
+#[tokio::test]
+async fn metadata_alone_is_a_watch_of_its_own() {
+    let api = TestServer::start().await.unwrap();
+    api.create(&config_map("default", "a", "1")).await.unwrap();
+    let factory = InformerFactory::new(api.client());
+    let maps = factory.informer::<PartialObjectMeta<ConfigMap>>();
+    factory.start().unwrap();
+    factory.synced_within(SOON).await.unwrap();
+    let list = maps.list();
+    let a = list.iter().next().unwrap();
+    assert!(!String::from_utf8(a.to_json()).unwrap().contains("\"data\""));
+    let typed = a.typed().unwrap();
+    assert_eq!(typed.metadata.name.as_deref(), Some("a"));
+    factory.shutdown().await;
+    api.stop().await;
+}
+
+#[tokio::test]
+async fn a_large_list_can_come_compressed() {
+    let api = TestServer::start().await.unwrap();
+    for at in 0..40 {
+        let value = "v".repeat(8_000);
+        api.create(&config_map("default", &format!("m{at}"), &value))
+            .await
+            .unwrap();
+    }
+    let factory = InformerFactory::builder(api.client())
+        .compression(Compression::Gzip)
+        .build();
+    let maps = factory.informer::<ConfigMap>();
+    factory.start().unwrap();
+    factory.synced_within(SOON).await.unwrap();
+    assert_eq!(maps.list().typed().count(), 40);
+    factory.shutdown().await;
+    api.stop().await;
+}
+
+#[tokio::test]
+async fn a_kind_that_is_not_there_yet_is_waited_for() {
+    let api = TestServer::start().await.unwrap();
+    let factory = InformerFactory::new(api.client());
+    let foos = factory.dynamic(kinform::source::ResourceInfo::new(
+        kinform_api::GroupVersionResource::new("samplecontroller.k8s.io", "v1alpha1", "foos"),
+        "Foo",
+        kinform_api::Scope::Namespaced,
+    ));
+    factory.start().unwrap();
+    let state = foos.state_when(|state| state.trouble().is_some()).await;
+    assert!(matches!(state, InformerState::NoSuchKind(_)), "{state}");
+    factory.shutdown().await;
+    api.stop().await;
+}
+
+#[tokio::test]
+async fn wrong_credentials_are_told() {
+    let api = TestServer::start().await.unwrap();
+    let mut config = api.config();
+    config.auth_info.token = Some("wrong".to_owned().into());
+    let factory = InformerFactory::new(client_for(config, &ClientOptions::default()).unwrap());
+    factory.informer::<ConfigMap>();
+    factory.start().unwrap();
+    let informer = &factory.informers()[0];
+    let state = informer.state_when(|state| state.trouble().is_some()).await;
+    assert!(matches!(state, InformerState::Forbidden(_)), "{state}");
+    assert_eq!(state.trouble().unwrap().reason, "Unauthorized");
+    factory.shutdown().await;
+    api.stop().await;
+}
+
+#[tokio::test]
+async fn an_operator_that_leaves_nothing_behind_stops() {
+    let api = TestServer::start().await.unwrap();
+    let operator = api.spawn(|config| async move {
+        let factory = InformerFactory::from_config(config).unwrap();
+        factory.informer::<ConfigMap>();
+        factory.start().unwrap();
+        factory.synced_within(SOON).await.unwrap();
+        std::future::pending::<()>().await;
+    });
+    operator.stop().await.unwrap();
+    api.stop().await;
+}
+
+#[cfg(feature = "rustls-tls")]
+#[tokio::test]
+async fn tls_is_spoken_with_the_authority_of_the_configuration() {
+    let server = kinform_apiserver::Server::builder().start().await.unwrap();
+    let kubeconfig = kube_client::config::Kubeconfig::from_yaml(&server.kubeconfig()).unwrap();
+    let options = kube_client::config::KubeConfigOptions::default();
+    let config = kube_client::Config::from_custom_kubeconfig(kubeconfig, &options)
+        .await
+        .unwrap();
+    let factory = InformerFactory::from_config(config).unwrap();
+    factory.informer::<ConfigMap>();
+    factory.start().unwrap();
+    factory.synced_within(SOON).await.unwrap();
+    factory.shutdown().await;
+    server.stop().await;
+}
