@@ -6,7 +6,7 @@
 //!
 //! `apiVersion`, `kind` and (unless asked for) `metadata.managedFields` are not kept; views put
 //! the first two back. Cloning counts one reference. Lenses read the bytes in place: labels,
-//! annotations, owners and paths here, types in `typed`, what is kept in `projection`.
+//! annotations, owners and paths in `lens`, types in `typed`; what is kept in `projection`.
 //!
 //! INVARIANT: the bytes are one JSON object that `wire::json` checked, so no lens meets broken
 //! bytes. Behind them lie copies of those strings of the head that are escaped or that a
@@ -18,18 +18,15 @@ pub mod projection;
 pub mod typed;
 
 mod build;
-mod path;
+mod lens;
 
-use std::borrow::Cow;
 use std::fmt;
 
 use kinform_api::{KeyRef, ObjectKey, TypeMeta};
 use triomphe::ThinArc;
 
-use self::owner::OwnerReference;
 use self::projection::Projection;
 use self::typed::TypedSlot;
-use crate::wire::cursor;
 use crate::wire::item::Item;
 use crate::wire::unreadable::Unreadable;
 
@@ -243,38 +240,6 @@ impl Object {
         self.head().flags.has(Flags::TERMINATING)
     }
 
-    /// The labels, in the order of the bytes.
-    pub fn labels(&self) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
-        self.entries(self.head().labels)
-    }
-
-    /// One label.
-    #[must_use]
-    pub fn label(&self, key: &str) -> Option<Cow<'_, str>> {
-        self.entry(self.head().labels, key)
-    }
-
-    /// The annotations, in the order of the bytes.
-    pub fn annotations(&self) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
-        self.entries(self.head().annotations)
-    }
-
-    /// One annotation.
-    #[must_use]
-    pub fn annotation(&self, key: &str) -> Option<Cow<'_, str>> {
-        self.entry(self.head().annotations, key)
-    }
-
-    /// The owner references, in the order of the bytes.
-    #[must_use]
-    pub fn owner_references(&self) -> Vec<OwnerReference> {
-        let span = self.head().owners;
-        if span.len == 0 {
-            return Vec::new();
-        }
-        owner::read(self.bytes(), span.start as usize)
-    }
-
     /// The object as JSON, with `apiVersion` and `kind` first.
     #[must_use]
     pub fn to_json(&self, meta: &TypeMeta) -> Vec<u8> {
@@ -291,25 +256,6 @@ impl Object {
         let text = std::str::from_utf8(bytes);
         debug_assert!(text.is_ok(), "the head's strings were checked");
         text.unwrap_or_default()
-    }
-
-    fn entries(&self, span: Span) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
-        let bytes = if span.len == 0 { &[] } else { self.bytes() };
-        cursor::members(bytes, span.start as usize).filter_map(move |member| {
-            let value = cursor::string_in(bytes, member.value)?;
-            Some((
-                cursor::unescape(&bytes[member.key]),
-                cursor::unescape(value),
-            ))
-        })
-    }
-
-    fn entry(&self, span: Span, key: &str) -> Option<Cow<'_, str>> {
-        let bytes = if span.len == 0 { &[] } else { self.bytes() };
-        let found = cursor::members(bytes, span.start as usize)
-            .filter(|member| member.is(bytes, key))
-            .last()?;
-        cursor::string_in(bytes, found.value).map(cursor::unescape)
     }
 
     fn around_version(&self) -> (&[u8], &[u8]) {

@@ -341,6 +341,7 @@ fn number(bytes: &[u8], mut at: usize) -> Result<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn check(text: &str) {
         let ours = document(text.as_bytes());
@@ -450,5 +451,20 @@ mod tests {
                 what: What::Utf8
             })
         );
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_of_tokens_is_accepted_as_serde_json_accepts_it(
+            tokens in proptest::collection::vec(
+                proptest::sample::select(vec![
+                    "{", "}", "[", "]", ":", ",", "\"a\"", "\"é\\n\"", "0", "-1.5e3", "true", "null", " ", "\\",
+                    "\"a\":", "{\"a\":[", "]}", "{}", "[]", "tru", "\u{1}", "\"", "01",
+                ]),
+                0..24,
+            ),
+        ) {
+            check(&tokens.concat());
+        }
     }
 }

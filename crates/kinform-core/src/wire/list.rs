@@ -12,22 +12,19 @@
 //! BOUND: one item and the envelope (1 MiB) are held, never more.
 //! Upstream: none; `client-go:tools/pager` decodes whole pages. Complexity: linear.
 
-use kinform_api::Status;
-use serde_json::Value;
-
 use super::DEFAULT_MAX_ITEM_BYTES;
-use super::cursor;
+use super::envelope::{Envelope, MAX_ENVELOPE_BYTES, Pushed};
 use super::error::WireError;
 use super::item::{Guess, Item};
-use super::json;
 use super::piece::{Piece, Read};
 use super::unreadable::Unreadable;
 
-/// BOUND: the envelope of a list is a few hundred bytes, most of them the continue token.
-const MAX_ENVELOPE_BYTES: usize = 1 << 20;
-
 /// Something of a list, borrowed until the next one.
 #[derive(Debug, PartialEq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a part lives on the stack for one call; a box would be an allocation an item"
+)]
 pub enum ListPart<'a> {
     /// One item.
     Item(Item<'a>),
@@ -202,7 +199,7 @@ impl ListSplitter {
             (State::Start, b'{') => Ok(State::Envelope),
             (State::Start, _) => Err("it does not begin with a brace"),
             (State::Before { first: true } | State::After, b']') => {
-                self.envelope.bytes.push(b']');
+                self.envelope.close_items();
                 Ok(State::Envelope)
             }
             (State::Before { .. }, b'{' | b'[') => Ok(State::Item),
@@ -249,7 +246,7 @@ impl ListSplitter {
 
     fn envelope_bytes(&mut self, chunk: &[u8], offset: u64) -> Result<usize, WireError> {
         for (at, &byte) in chunk.iter().enumerate() {
-            if self.envelope.bytes.len() >= MAX_ENVELOPE_BYTES {
+            if self.envelope.len() >= MAX_ENVELOPE_BYTES {
                 return Err(self.envelope.too_large());
             }
             match self.envelope.push(byte) {
@@ -268,127 +265,6 @@ impl ListSplitter {
         }
         Ok(chunk.len())
     }
-}
-
-/// The list without its items, as it comes: a JSON document of its own.
-#[derive(Debug, Default)]
-struct Envelope {
-    bytes: Vec<u8>,
-    depth: u32,
-    in_string: bool,
-    escaped: bool,
-    /// Where the text of the last string of the list itself begins: its key.
-    key: usize,
-    /// Whether the next value is the list's `items`.
-    at_items: bool,
-    has_items: bool,
-}
-
-enum Pushed {
-    More,
-    Items,
-    ItemsAgain,
-    End,
-}
-
-impl Envelope {
-    fn push(&mut self, byte: u8) -> Pushed {
-        self.bytes.push(byte);
-        if self.in_string {
-            match byte {
-                b'\\' => self.escaped = !self.escaped,
-                b'"' if !self.escaped => self.in_string = false,
-                _ => self.escaped = false,
-            }
-            return Pushed::More;
-        }
-        match byte {
-            b'"' => {
-                self.in_string = true;
-                self.escaped = false;
-                self.key = self.bytes.len();
-            }
-            b':' if self.depth == 1 => self.at_items = self.key_is_items(),
-            b',' if self.depth == 1 => self.at_items = false,
-            b'[' if self.depth == 1 && self.at_items => {
-                self.at_items = false;
-                let again = std::mem::replace(&mut self.has_items, true);
-                return if again {
-                    Pushed::ItemsAgain
-                } else {
-                    Pushed::Items
-                };
-            }
-            b'{' | b'[' => self.depth += 1,
-            b'}' | b']' => {
-                self.depth = self.depth.saturating_sub(1);
-                if self.depth == 0 {
-                    return Pushed::End;
-                }
-            }
-            _ => {}
-        }
-        Pushed::More
-    }
-
-    fn key_is_items(&self) -> bool {
-        let key = self.bytes[self.key..].split(|&byte| byte == b'"').next();
-        key.is_some_and(|key| cursor::text_is(key, "items"))
-    }
-
-    fn too_large(&self) -> WireError {
-        let bytes = &self.bytes;
-        let mut kinds = cursor::open_members(bytes, 0)
-            .filter(|(key, _)| cursor::text_is(&bytes[key.clone()], "kind"));
-        match kinds.next() {
-            Some((_, value)) if bytes[value..].starts_with(b"\"Table\"") => WireError::Table,
-            _ => WireError::EnvelopeTooLarge,
-        }
-    }
-
-    fn read(&self) -> Result<ListMeta, WireError> {
-        json::document(&self.bytes).map_err(|fault| WireError::NotJson {
-            at: fault.at as u64,
-            reason: fault.what.text(),
-        })?;
-        let broken = |_| WireError::NotJson {
-            at: 0,
-            reason: "the envelope is refused",
-        };
-        let list: Value = serde_json::from_slice(&self.bytes).map_err(broken)?;
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let metadata = &list["metadata"];
-        let meta = ListMeta {
-            resource_version: text(&metadata["resourceVersion"]),
-            continue_token: text(&metadata["continue"]),
-            remaining: metadata["remainingItemCount"].as_u64(),
-            kind: text(&list["kind"]),
-            api_version: text(&list["apiVersion"]),
-        };
-        let absent = list.get("items").is_none();
-        let is_null = list.get("items").is_some_and(Value::is_null);
-        match &*meta.kind {
-            "Status" => match serde_json::from_value::<Status>(list) {
-                Ok(status) => Err(WireError::Status(Box::new(status))),
-                Err(_) => Err(WireError::NotAList { kind: meta.kind }),
-            },
-            "Table" => Err(WireError::Table),
-            _ if self.has_items => Ok(meta),
-            // Some servers leave out what is empty; a list of API resources has no version.
-            _ if is_null => Ok(meta),
-            kind if absent && kind.ends_with("List") && !meta.resource_version.is_empty() => {
-                Ok(meta)
-            }
-            _ => Err(WireError::NotAList {
-                kind: short(&meta.kind),
-            }),
-        }
-    }
-}
-
-/// BOUND: a kind in a message has at most 64 characters.
-fn short(kind: &str) -> String {
-    kind.chars().filter(|c| !c.is_control()).take(64).collect()
 }
 
 #[cfg(test)]
@@ -549,7 +425,7 @@ mod tests {
                 .find_map(|_| splitter.feed(b"{\"a\":1},", &mut |_| {}).err())
                 .unwrap();
             assert_eq!(matches!(error, WireError::Table), table);
-            assert!(splitter.envelope.bytes.len() <= MAX_ENVELOPE_BYTES);
+            assert!(splitter.envelope.len() <= MAX_ENVELOPE_BYTES);
         }
     }
 

@@ -12,6 +12,7 @@
 //! Upstream: `apimachinery:pkg/runtime/serializer/json`, `apimachinery:pkg/util/framer`.
 
 pub(crate) mod cursor;
+mod envelope;
 pub mod error;
 pub(crate) mod head;
 pub mod item;

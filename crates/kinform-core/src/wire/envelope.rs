@@ -1,0 +1,153 @@
+//! What stands around the items of a list: small, kept to the end, then checked and read.
+//!
+//! ```text
+//! bytes of the list, items left out → Envelope::push → read → ListMeta | WireError
+//! ```
+//!
+//! Left without its items a list is a JSON document like any other, so the order of its keys,
+//! escapes in them and white space need no care. Here a `Status` or a `Table` in place of a list
+//! is told apart.
+//!
+//! Upstream: `metav1.ListMeta`. BOUND: [`MAX_ENVELOPE_BYTES`].
+
+use kinform_api::Status;
+use serde_json::Value;
+
+use super::cursor;
+use super::error::WireError;
+use super::json;
+use super::list::ListMeta;
+
+/// BOUND: the envelope of a list is a few hundred bytes, most of them the continue token.
+pub(super) const MAX_ENVELOPE_BYTES: usize = 1 << 20;
+
+/// The list without its items, as it comes: a JSON document of its own.
+#[derive(Debug, Default)]
+pub(super) struct Envelope {
+    bytes: Vec<u8>,
+    depth: u32,
+    in_string: bool,
+    escaped: bool,
+    /// Where the text of the last string of the list itself begins: its key.
+    key: usize,
+    /// Whether the next value is the list's `items`.
+    at_items: bool,
+    has_items: bool,
+}
+
+/// What a byte of the envelope led to.
+pub(super) enum Pushed {
+    More,
+    Items,
+    ItemsAgain,
+    End,
+}
+
+impl Envelope {
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// The array of items has ended.
+    pub(super) fn close_items(&mut self) {
+        self.bytes.push(b']');
+    }
+
+    pub(super) fn push(&mut self, byte: u8) -> Pushed {
+        self.bytes.push(byte);
+        if self.in_string {
+            match byte {
+                b'\\' => self.escaped = !self.escaped,
+                b'"' if !self.escaped => self.in_string = false,
+                _ => self.escaped = false,
+            }
+            return Pushed::More;
+        }
+        match byte {
+            b'"' => {
+                self.in_string = true;
+                self.escaped = false;
+                self.key = self.bytes.len();
+            }
+            b':' if self.depth == 1 => self.at_items = self.key_is_items(),
+            b',' if self.depth == 1 => self.at_items = false,
+            b'[' if self.depth == 1 && self.at_items => {
+                self.at_items = false;
+                let again = std::mem::replace(&mut self.has_items, true);
+                return if again {
+                    Pushed::ItemsAgain
+                } else {
+                    Pushed::Items
+                };
+            }
+            b'{' | b'[' => self.depth += 1,
+            b'}' | b']' => {
+                self.depth = self.depth.saturating_sub(1);
+                if self.depth == 0 {
+                    return Pushed::End;
+                }
+            }
+            _ => {}
+        }
+        Pushed::More
+    }
+
+    fn key_is_items(&self) -> bool {
+        let key = self.bytes[self.key..].split(|&byte| byte == b'"').next();
+        key.is_some_and(|key| cursor::text_is(key, "items"))
+    }
+
+    pub(super) fn too_large(&self) -> WireError {
+        let bytes = &self.bytes;
+        let mut kinds = cursor::open_members(bytes, 0)
+            .filter(|(key, _)| cursor::text_is(&bytes[key.clone()], "kind"));
+        match kinds.next() {
+            Some((_, value)) if bytes[value..].starts_with(b"\"Table\"") => WireError::Table,
+            _ => WireError::EnvelopeTooLarge,
+        }
+    }
+
+    pub(super) fn read(&self) -> Result<ListMeta, WireError> {
+        json::document(&self.bytes).map_err(|fault| WireError::NotJson {
+            at: fault.at as u64,
+            reason: fault.what.text(),
+        })?;
+        let broken = |_| WireError::NotJson {
+            at: 0,
+            reason: "the envelope is refused",
+        };
+        let list: Value = serde_json::from_slice(&self.bytes).map_err(broken)?;
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let metadata = &list["metadata"];
+        let meta = ListMeta {
+            resource_version: text(&metadata["resourceVersion"]),
+            continue_token: text(&metadata["continue"]),
+            remaining: metadata["remainingItemCount"].as_u64(),
+            kind: text(&list["kind"]),
+            api_version: text(&list["apiVersion"]),
+        };
+        let absent = list.get("items").is_none();
+        let is_null = list.get("items").is_some_and(Value::is_null);
+        match &*meta.kind {
+            "Status" => match serde_json::from_value::<Status>(list) {
+                Ok(status) => Err(WireError::Status(Box::new(status))),
+                Err(_) => Err(WireError::NotAList { kind: meta.kind }),
+            },
+            "Table" => Err(WireError::Table),
+            _ if self.has_items => Ok(meta),
+            // Some servers leave out what is empty; a list of API resources has no version.
+            _ if is_null => Ok(meta),
+            kind if absent && kind.ends_with("List") && !meta.resource_version.is_empty() => {
+                Ok(meta)
+            }
+            _ => Err(WireError::NotAList {
+                kind: short(&meta.kind),
+            }),
+        }
+    }
+}
+
+/// BOUND: a kind in a message has at most 64 characters.
+fn short(kind: &str) -> String {
+    kind.chars().filter(|c| !c.is_control()).take(64).collect()
+}
