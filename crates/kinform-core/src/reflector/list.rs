@@ -15,6 +15,8 @@
 //!
 //! Upstream counterpart: `client-go:tools/cache/reflector.go` (`list`, `watchList`).
 
+use std::time::Duration;
+
 use kinform_api::{ListOptions, ResourceVersion, VersionMatch, WatchEventKind, WatchOptions};
 
 use crate::delta::{Delta, HeardIn, Quarantine};
@@ -211,7 +213,7 @@ impl Reflector {
             Turn::Whole(version)
                 if self.is_too_old_for_us(&self.pager.asked().clone(), &version) =>
             {
-                self.ask_consistent(Ask::Page, now);
+                self.ask_consistent(Ask::Page, behind(Ask::Page), None, now);
             }
             Turn::Whole(version) => {
                 self.end_list(version, now);
@@ -227,23 +229,22 @@ impl Reflector {
     }
 
     /// Asks at once for the most recent state; if that is what was asked already, waits.
-    pub(super) fn ask_consistent(&mut self, ask: Ask, now: Instant) {
+    pub(super) fn ask_consistent(
+        &mut self,
+        ask: Ask,
+        problem: Problem,
+        retry_after: Option<Duration>,
+        now: Instant,
+    ) {
         self.abort_list();
         if self.position.ask_consistent {
-            let message = "even for the most recent state".to_owned();
-            let problem = Problem {
-                verb: ask.verb(),
-                kind: ProblemKind::Expired,
-                code: None,
-                message,
-            };
-            return self.wait(Next::Cycle, problem, None, now);
+            return self.wait(Next::Cycle, problem, retry_after, now);
         }
         self.position.ask_consistent = true;
         if ask == Ask::StreamingList {
-            self.begin_list(now)
+            self.begin_list(now);
         } else {
-            self.ask_pages(now)
+            self.ask_pages(now);
         }
     }
 
@@ -310,7 +311,8 @@ impl Reflector {
         }
         if self.is_too_old_for_us(&self.cycle.asked, &version) {
             self.steps.push_back(Step::CloseRequest);
-            return self.ask_consistent(Ask::StreamingList, now);
+            let problem = behind(Ask::StreamingList);
+            return self.ask_consistent(Ask::StreamingList, problem, None, now);
         }
         self.end_list(version, now);
         self.phase = Phase::Reading(Ask::Watch);
@@ -439,6 +441,16 @@ pub(super) fn quarantined(object: Unreadable, heard_in: HeardIn) -> Delta {
         reason: object.reason,
         heard_in,
     })
+}
+
+fn behind(ask: Ask) -> Problem {
+    let message = "the server gave an older state than asked for".to_owned();
+    Problem {
+        verb: ask.verb(),
+        kind: ProblemKind::TooLarge,
+        code: None,
+        message,
+    }
 }
 
 fn garbled(ask: Ask, message: &str) -> Problem {

@@ -98,7 +98,7 @@ impl Reflector {
             self.habits.verify = true;
         }
         match verdict {
-            Verdict::AskConsistent => self.ask_consistent(ask, now),
+            Verdict::AskConsistent => self.ask_consistent(ask, problem, retry_after, now),
             Verdict::AskPages(reason) => self.ask_pages_instead(reason, now),
             Verdict::AskUnpaged => {
                 self.abort_list();

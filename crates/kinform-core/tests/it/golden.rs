@@ -18,6 +18,7 @@ use serde_json::{Map, Value};
 /// One recorded exchange with a body that is UTF-8.
 pub(crate) struct Exchange {
     pub(crate) file: String,
+    pub(crate) path: String,
     pub(crate) status: u64,
     pub(crate) is_watch: bool,
     pub(crate) body: String,
@@ -51,6 +52,7 @@ pub(crate) fn exchanges() -> Vec<Exchange> {
             };
             found.push(Exchange {
                 file: line["file"].as_str().unwrap().to_owned(),
+                path: line["path"].as_str().unwrap_or_default().to_owned(),
                 status: line["status"].as_u64().unwrap(),
                 is_watch: line.get("ended").is_some(),
                 body,

@@ -12,4 +12,5 @@ mod informer;
 mod listeners;
 mod mutated;
 mod objects;
+mod recorded;
 mod store;
