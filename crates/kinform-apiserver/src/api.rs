@@ -9,10 +9,11 @@
 //!
 //! Upstream: `apiserver:pkg/server/config.go` (the chain of handlers).
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures::future::BoxFuture;
 use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::request::Parts;
@@ -21,7 +22,7 @@ use kinform_api::Status;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::fault::{Damage, Fault, Faults};
+use crate::fault::{self, Damage, Fault, Faults, Passage};
 use crate::http::body::Body;
 use crate::http::query::Query;
 use crate::http::reply;
@@ -115,44 +116,91 @@ impl Api {
             started: Instant::now(),
             ended: None,
         });
-        let fault = self.faults.meet(verb, resource);
-        let mut damage = None;
-        let reply = match fault {
-            Some(fault @ (Fault::Reply(_) | Fault::Foreign { .. })) => replaced(fault),
-            Some(Fault::ErrorEvent(status)) => {
-                let mut frame = bytes::BytesMut::new();
-                read::encode::error_frame(&mut frame, &status);
-                reply::streamed(Body::full(frame))
+        let (reply, damage) = match self.misbehave(verb, resource).await {
+            ControlFlow::Break(reply) => (reply, None),
+            ControlFlow::Continue(damage) => {
+                let reply = match allowed(user, target, verb, path) {
+                    Ok(()) => self.carry_out(&head, &query, route, verb, body).await,
+                    Err(status) => reply::status(&status),
+                };
+                (reply, damage)
             }
-            Some(Fault::EmptyStream) => reply::streamed(Body::full(Bytes::new())),
+        };
+        entry.answered(reply.status().as_u16());
+        let whole = reply.body().as_full().map(<[u8]>::len);
+        match (verb, whole, damage) {
+            ("watch", ..) => reply.map(|body| {
+                let pace = self.faults.pace();
+                fault::pass(
+                    body,
+                    Passage {
+                        entry,
+                        damage,
+                        pace: Some(pace),
+                        stopping: self.stopping.clone(),
+                    },
+                )
+            }),
+            (_, Some(bytes), None) => {
+                entry.sent(bytes);
+                reply
+            }
+            _ => reply.map(|body| {
+                fault::pass(
+                    body,
+                    Passage {
+                        entry,
+                        damage,
+                        pace: None,
+                        stopping: self.stopping.clone(),
+                    },
+                )
+            }),
+        }
+    }
+
+    /// Acts the fault that a rule wants for this request: another reply, or damage to the right one.
+    async fn misbehave(
+        &self,
+        verb: &str,
+        resource: &str,
+    ) -> ControlFlow<Response<Body>, Option<Damage>> {
+        ControlFlow::Break(match self.faults.meet(verb, resource) {
+            None => return ControlFlow::Continue(None),
+            Some(Fault::TruncateAfter(bytes)) => {
+                return ControlFlow::Continue(Some(Damage::TruncateAfter(bytes)));
+            }
+            Some(Fault::StallAfter(bytes)) => {
+                return ControlFlow::Continue(Some(Damage::StallAfter(bytes)));
+            }
+            Some(Fault::LoseReply) => {
+                return ControlFlow::Continue(Some(Damage::TruncateAfter(0)));
+            }
+            Some(Fault::Delay(time)) => {
+                tokio::select! {
+                    biased;
+                    () = self.stopping.cancelled() => {}
+                    () = tokio::time::sleep(time) => {}
+                }
+                return ControlFlow::Continue(None);
+            }
             Some(Fault::Hang) => {
                 self.stopping.cancelled().await;
                 reply::status(&shutting_down())
             }
-            other => {
-                if let Some(Fault::Delay(time)) = other {
-                    tokio::time::sleep(time).await;
-                }
-                damage = match other {
-                    Some(Fault::TruncateAfter(bytes)) => Some(Damage::TruncateAfter(bytes)),
-                    Some(Fault::StallAfter(bytes)) => Some(Damage::StallAfter(bytes)),
-                    Some(Fault::LoseReply) => Some(Damage::TruncateAfter(0)),
-                    _ => None,
-                };
-                match allowed(user, target, verb, path) {
-                    Ok(()) => self.carry_out(&head, &query, route, verb, body).await,
-                    Err(status) => reply::status(&status),
-                }
+            Some(Fault::EmptyStream) => reply::streamed(Body::full(Bytes::new())),
+            Some(Fault::ErrorEvent(status)) => {
+                let mut frame = BytesMut::new();
+                read::encode::error_frame(&mut frame, &status);
+                reply::streamed(Body::full(frame))
             }
-        };
-        entry.answered(reply.status().as_u16());
-        if verb != "watch" && damage.is_none() && reply.body().as_full().is_some() {
-            entry.sent(reply.body().as_full().map_or(0, <[u8]>::len));
-            return reply;
-        }
-        reply.map(|body| {
-            self.faults
-                .through(body, entry, damage, self.stopping.clone())
+            Some(Fault::Reply(status)) => reply::status(&status),
+            Some(Fault::Foreign {
+                code,
+                media,
+                body,
+                retry_after,
+            }) => foreign(code, media, body, retry_after),
         })
     }
 
@@ -278,29 +326,23 @@ fn shutting_down() -> Status {
     Status::service_unavailable("apiserver is shutting down")
 }
 
-fn replaced(fault: Fault) -> Response<Body> {
-    match fault {
-        Fault::Foreign {
-            code,
-            media,
-            body,
-            retry_after,
-        } => {
-            let code = StatusCode::from_u16(code).unwrap_or(StatusCode::BAD_GATEWAY);
-            let mut reply = reply::text(code, body);
-            reply
-                .headers_mut()
-                .insert(CONTENT_TYPE, HeaderValue::from_static(media));
-            if let Some(seconds) = retry_after {
-                reply
-                    .headers_mut()
-                    .insert(RETRY_AFTER, HeaderValue::from(seconds));
-            }
-            reply
-        }
-        Fault::Reply(status) => reply::status(&status),
-        _ => reply::no_such_path(),
+fn foreign(
+    code: u16,
+    media: &'static str,
+    body: &'static str,
+    retry_after: Option<u32>,
+) -> Response<Body> {
+    let code = StatusCode::from_u16(code).unwrap_or(StatusCode::BAD_GATEWAY);
+    let mut reply = reply::text(code, body);
+    reply
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static(media));
+    if let Some(seconds) = retry_after {
+        reply
+            .headers_mut()
+            .insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
+    reply
 }
 
 /// Paths that anybody may read.

@@ -233,24 +233,15 @@ impl Faults {
         None
     }
 
-    /// Passes a stream on while it is not stalled, counts it, and damages it as asked.
-    pub(crate) fn through(
-        &self,
-        body: Body,
-        entry: Entry,
-        damage: Option<Damage>,
-        stopping: CancellationToken,
-    ) -> Body {
-        let passage = Passage {
-            body,
-            entry,
-            damage,
-            switches: self.switches.subscribe(),
-            stopping,
-        };
-        Body::stream(stream::unfold(Some(passage), Passage::step))
+    /// What tells a watch when to stall.
+    pub(crate) fn pace(&self) -> Pace {
+        Pace(self.switches.subscribe())
     }
 }
+
+/// Tells when watches are stalled.
+#[derive(Debug)]
+pub(crate) struct Pace(watch::Receiver<Switches>);
 
 /// How a body is damaged.
 #[derive(Clone, Copy, Debug)]
@@ -259,33 +250,42 @@ pub(crate) enum Damage {
     StallAfter(usize),
 }
 
-struct Passage {
-    body: Body,
-    entry: Entry,
-    damage: Option<Damage>,
-    switches: watch::Receiver<Switches>,
-    stopping: CancellationToken,
+/// What happens to a body on its way out.
+pub(crate) struct Passage {
+    /// Where its bytes are counted.
+    pub(crate) entry: Entry,
+    pub(crate) damage: Option<Damage>,
+    /// Only watches are stalled.
+    pub(crate) pace: Option<Pace>,
+    pub(crate) stopping: CancellationToken,
+}
+
+/// Passes a body on: counted, stalled while watches are, and damaged as asked.
+pub(crate) fn pass(body: Body, passage: Passage) -> Body {
+    Body::stream(stream::unfold(Some((body, passage)), step))
+}
+
+async fn step(
+    state: Option<(Body, Passage)>,
+) -> Option<(Result<Bytes, CutOff>, Option<(Body, Passage)>)> {
+    let (mut body, mut passage) = state?;
+    passage.unstalled().await;
+    let chunk = match passage.damage {
+        Some(Damage::TruncateAfter(0)) => return Some((Err(CutOff), None)),
+        Some(Damage::StallAfter(0)) => {
+            passage.stopping.cancelled().await;
+            return None;
+        }
+        _ => body.next().await?,
+    };
+    // What became ready while the watch was stalled waits with it.
+    passage.unstalled().await;
+    let chunk = chunk.map(|chunk| passage.damaged(chunk));
+    passage.entry.sent(chunk.as_ref().map_or(0, Bytes::len));
+    Some((chunk, Some((body, passage))))
 }
 
 impl Passage {
-    async fn step(this: Option<Self>) -> Option<(Result<Bytes, CutOff>, Option<Self>)> {
-        let mut this = this?;
-        this.unstalled().await?;
-        let chunk = match this.damage {
-            Some(Damage::TruncateAfter(0)) => return Some((Err(CutOff), None)),
-            Some(Damage::StallAfter(0)) => {
-                this.stopping.cancelled().await;
-                return None;
-            }
-            _ => this.body.next().await?,
-        };
-        // What became ready while the watch was stalled waits with it.
-        this.unstalled().await?;
-        let chunk = chunk.map(|chunk| this.damaged(chunk));
-        this.entry.sent(chunk.as_ref().map_or(0, Bytes::len));
-        Some((chunk, Some(this)))
-    }
-
     fn damaged(&mut self, mut chunk: Bytes) -> Bytes {
         if let Some(Damage::TruncateAfter(left) | Damage::StallAfter(left)) = &mut self.damage {
             chunk.truncate(*left);
@@ -294,12 +294,14 @@ impl Passage {
         chunk
     }
 
-    /// Waits while watches are stalled; nothing if the server stops meanwhile.
-    async fn unstalled(&mut self) -> Option<()> {
-        tokio::select! {
-            biased;
-            () = self.stopping.cancelled() => Some(()),
-            _ = self.switches.wait_for(|switches| !switches.stalled) => Some(()),
+    /// Waits while watches are stalled, until the server stops.
+    async fn unstalled(&mut self) {
+        if let Some(Pace(switches)) = &mut self.pace {
+            tokio::select! {
+                biased;
+                () = self.stopping.cancelled() => {}
+                _ = switches.wait_for(|switches| !switches.stalled) => {}
+            }
         }
     }
 }

@@ -130,12 +130,7 @@ async fn choose(api: &Arc<Api>, target: &Target, options: &ReadOptions) -> Resul
             OutOfReach::Future(now) => Status::too_large_resource_version(asked, now),
         })?
     } else {
-        let replica = api.replica_view(shelf);
-        if replica.revision >= asked {
-            replica
-        } else {
-            store.view(shelf)
-        }
+        api.replica_view(shelf)
     };
     Ok(Page {
         view,

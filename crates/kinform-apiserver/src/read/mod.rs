@@ -117,16 +117,21 @@ pub(crate) fn not_found(target: &Target) -> Status {
 /// # Errors
 /// 504 when it did not come in time.
 async fn wait_for_revision(api: &Arc<Api>, asked: u64) -> Result<(), Status> {
-    if api.store.revision() >= asked {
+    if api.replica_revision() >= asked {
         return Ok(());
     }
     let mut revisions = api.store.revisions();
-    let reached = tokio::time::timeout(FUTURE_WAIT, revisions.wait_for(|now| *now >= asked)).await;
+    let reached = tokio::time::timeout(
+        FUTURE_WAIT,
+        // Under the channel's lock: the store, which takes it under its own, must not be asked.
+        revisions.wait_for(|now| api.faults.replica().map_or(*now, |at| at.min(*now)) >= asked),
+    )
+    .await;
     match reached {
         Ok(_) => Ok(()),
         Err(_) => Err(Status::too_large_resource_version(
             asked,
-            api.store.revision(),
+            api.replica_revision(),
         )),
     }
 }

@@ -152,7 +152,8 @@ impl Watcher {
     async fn start(&mut self, version: Version, initial_events: bool) -> Result<(), Status> {
         if !initial_events {
             self.cursor = match version {
-                Version::Unset | Version::Any => self.api.replica_revision(),
+                Version::Unset => self.api.store.revision(),
+                Version::Any => self.api.replica_revision(),
                 Version::At(revision) => revision,
             };
             let store = &self.api.store;
@@ -171,12 +172,7 @@ impl Watcher {
             Version::At(revision) => revision,
         };
         wait_for_revision(&self.api, asked).await?;
-        let replica = self.api.replica_view(self.shelf);
-        let view = if replica.revision >= asked {
-            replica
-        } else {
-            self.api.store.view(self.shelf)
-        };
+        let view = self.api.replica_view(self.shelf);
         let (at, end) = self.selection.bounds(&view.snapshot);
         self.cursor = view.revision;
         self.initial = Some(Initial {

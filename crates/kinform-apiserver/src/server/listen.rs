@@ -38,7 +38,8 @@ const CONNECTIONS: usize = 4096;
 /// BOUND: bytes of a request's head.
 const HEAD: usize = 64 << 10;
 const HANDSHAKE: Duration = Duration::from_secs(10);
-const HEAD_TIME: Duration = Duration::from_secs(30);
+/// Also how long an idle connection is kept: longer than clients keep theirs, so that they end it.
+const HEAD_TIME: Duration = Duration::from_secs(120);
 /// How long to wait after an accept that failed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 

@@ -375,11 +375,12 @@ impl Store {
         self.lock().shelves[shelf.0].log.ends()
     }
 
-    /// Lets all watches look again.
+    /// Lets everything that waits look again.
     pub(crate) fn wake_all(&self) {
         for shelf in &self.lock().shelves {
             shelf.wake.send_modify(|_| {});
         }
+        self.revision.send_modify(|_| {});
     }
 
     /// Ends the watches of all shelves at once.

@@ -125,6 +125,12 @@ async fn a_lagging_replica_shows_the_past_until_it_catches_up() {
     );
     let (_, fresh) = get(&service, ALL).await;
     assert_eq!(version(&fresh), after);
+    assert_eq!(
+        get(&service, &format!("{ALL}?resourceVersion={after}"))
+            .await
+            .0,
+        504
+    );
     let path = format!("{ALL}?watch=1&resourceVersion={before}");
     let mut watch = Watch::open(&service, &path).await;
     assert_eq!(

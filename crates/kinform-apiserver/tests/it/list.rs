@@ -137,3 +137,60 @@ async fn selectors_choose_by_labels_fields_and_place() {
         assert_eq!(names(&list), want, "{query}");
     }
 }
+
+// apiserver: TestListCompression
+#[tokio::test]
+async fn long_lists_are_compressed_for_those_who_take_it() {
+    let (_server, service) = server().await;
+    let ask = |path: &'static str| {
+        let request = http::Request::get(path)
+            .header("accept-encoding", "gzip")
+            .body(bytes::Bytes::new())
+            .unwrap();
+        service.call(request)
+    };
+    for number in 0..40 {
+        let path = "/api/v1/namespaces/a/configmaps";
+        let body = json!({"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": format!("m-{number}")}, "data": {"k": "v".repeat(5000)}});
+        assert_eq!(send(&service, http::Method::POST, path, body).await.0, 201);
+    }
+    let short = ask("/api/v1/configmaps?limit=5").await;
+    assert!(!short.headers().contains_key("content-encoding"));
+    let long = ask("/api/v1/configmaps").await;
+    assert_eq!(long.headers()["content-encoding"], "gzip");
+    let packed = long.into_body().collect().await.unwrap();
+    let plain = std::io::read_to_string(flate2::read::GzDecoder::new(&*packed)).unwrap();
+    let (_, list) = get(&service, ALL).await;
+    assert_eq!(serde_json::from_str::<Value>(&plain).unwrap(), list);
+    assert!(packed.len() * 10 < plain.len());
+}
+
+#[tokio::test]
+async fn a_seeded_cluster_is_listed_whole_in_bounded_chunks() {
+    use futures::StreamExt;
+    let (server, service) = server().await;
+    server.seed(kinform_apiserver::Seed {
+        seed: 3,
+        nodes: 5,
+        deployments: 20,
+        pods: 500,
+    });
+    let request = http::Request::get("/api/v1/pods")
+        .body(bytes::Bytes::new())
+        .unwrap();
+    let mut body = service.call(request).await.into_body();
+    let mut all = Vec::new();
+    while let Some(chunk) = body.next().await {
+        let chunk = chunk.unwrap();
+        assert!(chunk.len() <= 128 << 10, "{}", chunk.len());
+        all.extend_from_slice(&chunk);
+    }
+    let list: Value = serde_json::from_slice(&all).unwrap();
+    assert_eq!(list["items"].as_array().unwrap().len(), 500);
+    let query = "fieldSelector=spec.nodeName%3Dnode-3&limit=500";
+    let (_, on_node) = get(&service, &format!("/api/v1/pods?{query}")).await;
+    let items = on_node["items"].as_array().unwrap();
+    assert_eq!(items.len(), 100);
+    assert!(items.iter().all(|pod| pod["spec"]["nodeName"] == "node-3"));
+}

@@ -6,6 +6,7 @@
 
 mod support;
 
+mod clients;
 mod faults;
 mod golden;
 mod list;

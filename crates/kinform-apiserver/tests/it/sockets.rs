@@ -90,3 +90,48 @@ async fn a_server_comes_back_on_its_port_with_its_state() {
     let reply = exchange(&server, &request("/api/v1/pods", Some(&token)), "\0").await;
     assert!(reply.starts_with("HTTP/1.1 200 OK"), "{reply}");
 }
+
+#[cfg(unix)]
+#[tokio::test]
+async fn the_kubeconfig_is_its_owners_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let server = Server::builder().start().await.unwrap();
+    let path = std::env::temp_dir().join(format!("kinform-{}", server.address().unwrap().port()));
+    std::fs::write(&path, "older").unwrap();
+    server.write_kubeconfig(&path).unwrap();
+    let (mode, text) = (
+        std::fs::metadata(&path).unwrap().permissions().mode(),
+        std::fs::read_to_string(&path),
+    );
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!((mode & 0o777, text.unwrap()), (0o600, server.kubeconfig()));
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_does_not_hold_the_server_up() {
+    let server = Server::builder().plain().start().await.unwrap();
+    server.seed(kinform_apiserver::Seed {
+        seed: 1,
+        nodes: 2,
+        deployments: 2,
+        pods: 2000,
+    });
+    let mut stream = TcpStream::connect(server.address().unwrap()).await.unwrap();
+    let list = request("/api/v1/pods", Some(server.token()));
+    stream.write_all(list.as_bytes()).await.unwrap();
+    let mut first = [0; 16];
+    stream.read_exact(&mut first).await.unwrap();
+    let started = std::time::Instant::now();
+    server.stop().await;
+    assert!(started.elapsed().as_secs() < 10);
+}
+
+#[tokio::test]
+async fn a_body_that_is_too_large_is_refused() {
+    let server = Server::builder().in_process();
+    let request = http::Request::post("/api/v1/namespaces/default/configmaps")
+        .header("content-type", "application/json")
+        .body(bytes::Bytes::from(vec![b' '; (3 << 20) + 1]))
+        .unwrap();
+    assert_eq!(server.service().call(request).await.status(), 413);
+}
