@@ -19,22 +19,20 @@ use std::task::{Context, Poll};
 use futures::Stream;
 use futures::future::select_all;
 use futures::stream::{self, BoxStream, StreamExt};
-use kinform_core::informer::delivery::{Delivery, Next};
-use tokio::sync::watch;
+use kinform_core::informer::delivery::Next;
 
 use crate::handler::Notification;
-use crate::informer::{Cores, ListenerShared, Progress};
+use crate::informer::{Core, Cores, ListenerShared, Seat};
 use crate::object::Lens;
 
 /// The changes of one informer. Dropping it ends it.
 pub struct Changes<K>(BoxStream<'static, Notification<K>>);
 
 struct Cursor<K> {
-    seats: Vec<(Delivery, watch::Receiver<Progress>)>,
+    seats: Vec<Seat>,
     // BOUND: what one piece of a delivery holds.
     ready: VecDeque<Notification<K>>,
     lens: Arc<Lens>,
-    cores: Cores,
     shared: Arc<ListenerShared>,
 }
 
@@ -46,10 +44,9 @@ impl<K> Changes<K> {
         let shared = ListenerShared::new("stream".to_owned());
         cores.iter().for_each(|core| core.add_listener(&shared));
         let cursor = Cursor {
-            seats: cores.iter().map(|core| core.seat()).collect(),
+            seats: cores.iter().map(Core::seat).collect(),
             ready: VecDeque::new(),
             lens: Arc::clone(lens),
-            cores: cores.clone(),
             shared,
         };
         Self(
@@ -72,7 +69,7 @@ impl<K> Cursor<K> {
             let news = self
                 .seats
                 .iter_mut()
-                .map(|(_, news)| news.borrow_and_update().ended);
+                .map(|seat| seat.progress.borrow_and_update().ended);
             let ended = news.fold(true, |all, ended| all & ended);
             if self.refill() {
                 continue;
@@ -83,7 +80,7 @@ impl<K> Cursor<K> {
             let news = self
                 .seats
                 .iter_mut()
-                .map(|(_, news)| Box::pin(news.changed()));
+                .map(|seat| Box::pin(seat.progress.changed()));
             // The senders live as long as the cores that the cursor holds.
             let _ = select_all(news).await;
         }
@@ -92,23 +89,23 @@ impl<K> Cursor<K> {
     /// Takes one piece from each seat; whether there was something.
     fn refill(&mut self) -> bool {
         for at in 0..self.seats.len() {
-            match self.seats[at].0.next() {
+            match self.seats[at].delivery.next() {
                 Next::Changes(changes) => {
-                    self.cores[at].telemetry.notified(changes.len() as u64);
+                    self.seats[at].core.telemetry.notified(changes.len() as u64);
                     let told = changes
                         .iter()
                         .map(|change| Notification::of(change, &self.lens));
                     self.ready.extend(told);
                 }
                 Next::Synced => {
-                    if self.seats.iter().all(|(delivery, _)| delivery.has_synced()) {
+                    if self.seats.iter().all(|seat| seat.delivery.has_synced()) {
                         self.ready.push_back(Notification::Synced);
                     }
                 }
                 Next::Idle => {}
             }
         }
-        let waiting = self.seats.iter().map(|(delivery, _)| delivery.waiting());
+        let waiting = self.seats.iter().map(|seat| seat.delivery.waiting());
         self.shared.set_lag(waiting.sum());
         !self.ready.is_empty()
     }

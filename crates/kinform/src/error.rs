@@ -12,6 +12,8 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
+use kinform_core::object::typed::DecodeError;
+
 use crate::source::SourceError;
 
 /// What an operation of this crate fails with.
@@ -115,6 +117,12 @@ impl Error {
 impl From<SourceError> for Error {
     fn from(error: SourceError) -> Self {
         Self::new(ErrorKind::Source, error.to_string()).with_cause(error)
+    }
+}
+
+impl From<DecodeError> for Error {
+    fn from(error: DecodeError) -> Self {
+        Self::new(ErrorKind::Decode, error.to_string()).with_cause(error)
     }
 }
 

@@ -171,6 +171,7 @@ impl InformerFactory {
             representation: Representation::Full,
             transform: None,
             cache: TypedCache::Never,
+            stops_when_unused: false,
             of: std::marker::PhantomData,
         }
     }
@@ -392,6 +393,7 @@ pub struct InformerBuilder<K> {
     projection: Projection,
     transform: Option<Transform>,
     cache: TypedCache,
+    stops_when_unused: bool,
     of: std::marker::PhantomData<fn() -> K>,
 }
 
@@ -443,6 +445,13 @@ impl<K> InformerBuilder<K> {
         self
     }
 
+    /// Its watch ends when its last handler or stream is given back; asking for it again after that
+    /// makes a new one. Counts for everybody who shares it.
+    pub fn stop_when_unused(mut self) -> Self {
+        self.stops_when_unused = true;
+        self
+    }
+
     /// The informer: a new one, or one that runs already for somebody who asked for the same.
     pub fn build(self) -> Informer<K> {
         let namespaces: Vec<Option<String>> = match self.namespaces.as_slice() {
@@ -457,6 +466,9 @@ impl<K> InformerBuilder<K> {
             self.core(info)
         });
         let cores = Cores::new(cores.collect());
+        if self.stops_when_unused {
+            cores.iter().for_each(|core| core.stop_when_unused());
+        }
         let lens = Lens::of(&cores[0], self.cache);
         Informer::new(cores, lens)
     }
@@ -469,7 +481,9 @@ impl<K> InformerBuilder<K> {
             projection: self.projection.clone(),
             transform: self.transform.clone(),
         };
-        if let Some(core) = lock(&inner.cores).get(&identity) {
+        if let Some(core) = lock(&inner.cores).get(&identity)
+            && !core.is_stopped()
+        {
             return Arc::clone(core);
         }
         // The user's code makes the source: not under the lock. A second caller may be faster.
@@ -488,7 +502,15 @@ impl<K> InformerBuilder<K> {
             options: inner.options.clone(),
             tasks: inner.tasks.clone(),
         });
-        Arc::clone(lock(&inner.cores).entry(identity).or_insert(core))
+        let mut cores = lock(&inner.cores);
+        match cores.get(&identity) {
+            Some(known) if !known.is_stopped() => Arc::clone(known),
+            // None yet, or one that was stopped: whoever holds that keeps its last state.
+            _ => {
+                cores.insert(identity, Arc::clone(&core));
+                core
+            }
+        }
     }
 }
 

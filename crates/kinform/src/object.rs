@@ -14,7 +14,7 @@ use std::any::Any;
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use kinform_api::{FieldPath, KeyRef, ObjectKey, TypeMeta};
 use kinform_core::object::Object;
@@ -37,7 +37,8 @@ pub struct Obj<K> {
 pub(crate) struct Lens {
     pub(crate) type_meta: TypeMeta,
     pub(crate) cache: TypedCache,
-    core: Arc<Core>,
+    // Weak: a handle of one object must not keep the whole cache alive.
+    core: Weak<Core>,
 }
 
 impl Lens {
@@ -45,15 +46,18 @@ impl Lens {
         Arc::new(Self {
             type_meta: core.type_meta().clone(),
             cache,
-            core: Arc::clone(core),
+            core: Arc::downgrade(core),
         })
     }
 
     /// Counts and reports an object that a reader left out because it does not decode.
     pub(crate) fn undecodable(&self, error: &DecodeError) {
-        self.core.telemetry.undecodable();
         tracing::warn!(%error, "an object is left out");
-        self.core.report(Report::now(ReportEvent::Undecodable {
+        let Some(core) = self.core.upgrade() else {
+            return;
+        };
+        core.telemetry.undecodable();
+        core.report(Report::now(ReportEvent::Undecodable {
             key: error.key().clone(),
             reason: error.to_string(),
         }));

@@ -18,11 +18,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use futures::FutureExt;
 use futures::future::select_all;
 use kinform_core::delta::Change;
-use kinform_core::informer::delivery::{Changes, Delivery, Next};
+use kinform_core::informer::delivery::{Changes, Next};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::{Command, Core, Cores, Progress};
+use super::{Command, Core, Cores, Seat};
 use crate::handler::{Parts, Place, Sink, Told};
 use crate::report::{Report, ReportEvent};
 
@@ -133,17 +133,10 @@ impl Registration {
 }
 
 struct Listener {
-    cores: Cores,
     places: Vec<Seat>,
     shared: Arc<Shared>,
     sink: Option<Sink>,
     place: Place,
-}
-
-/// The listener's seat in one core's stream.
-struct Seat {
-    delivery: Delivery,
-    progress: watch::Receiver<Progress>,
 }
 
 /// What a turn over all places came to.
@@ -155,13 +148,7 @@ enum Turn {
 
 /// Adds handlers to all cores of an informer. Must be called inside a runtime.
 pub(super) fn listen(cores: &Cores, parts: Parts) -> Registration {
-    let places: Vec<_> = cores
-        .iter()
-        .map(|core| {
-            let (delivery, progress) = core.seat();
-            Seat { delivery, progress }
-        })
-        .collect();
+    let places: Vec<_> = cores.iter().map(Core::seat).collect();
     let name = parts.name.unwrap_or_else(|| {
         let first = places.first().map_or(0, |place| place.delivery.id().0);
         format!("handler-{first}")
@@ -176,7 +163,6 @@ pub(super) fn listen(cores: &Cores, parts: Parts) -> Registration {
         }
     }
     let listener = Listener {
-        cores: cores.clone(),
         places,
         shared: Arc::clone(&shared),
         sink: Some(parts.sink),
@@ -211,9 +197,6 @@ impl Listener {
                 Turn::Idle if draining => break,
                 Turn::Idle => self.wait().await,
             }
-        }
-        for (core, place) in self.cores.iter().zip(&self.places) {
-            let _ = core.commands.send(Command::Forget(place.delivery.id()));
         }
         self.shared.set_lag(0);
     }
@@ -262,7 +245,7 @@ impl Listener {
     }
 
     async fn tell(&mut self, at: usize, changes: Changes) {
-        let core = Arc::clone(&self.cores[at]);
+        let core = Arc::clone(&self.places[at].core);
         match self.sink.take() {
             Some(Sink::Sync(mut sink)) => {
                 let shared = Arc::clone(&self.shared);
@@ -310,7 +293,7 @@ impl Listener {
             None => true,
         };
         if !heard {
-            panicked(&self.shared, &self.cores[0], None);
+            panicked(&self.shared, &self.places[0].core, None);
         }
     }
 }

@@ -29,6 +29,7 @@ mod status;
 
 use std::fmt;
 use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -109,6 +110,8 @@ pub(crate) struct Core {
     reports: broadcast::Sender<Report>,
     pub(crate) telemetry: Telemetry,
     listeners: Mutex<Vec<Weak<ListenerShared>>>,
+    seats: AtomicUsize,
+    stops_when_unused: AtomicBool,
     /// Ends the loop; handlers then hear what is left.
     cancel: CancellationToken,
 }
@@ -173,6 +176,8 @@ impl Core {
             reports: broadcast::Sender::new(REPORTS_KEPT),
             telemetry: Telemetry::default(),
             listeners: Mutex::default(),
+            seats: AtomicUsize::new(0),
+            stops_when_unused: AtomicBool::new(false),
         })
     }
 
@@ -207,9 +212,19 @@ impl Core {
         &self.ingest.type_meta
     }
 
-    /// A new place in the stream, and what wakes whoever sits there.
-    pub(crate) fn seat(&self) -> (Delivery, watch::Receiver<Progress>) {
-        (self.reader.deliver(), self.progress.subscribe())
+    /// A new place in the stream.
+    pub(crate) fn seat(self: &Arc<Self>) -> Seat {
+        self.seats.fetch_add(1, Ordering::Relaxed);
+        Seat {
+            delivery: self.reader.deliver(),
+            progress: self.progress.subscribe(),
+            core: Arc::clone(self),
+        }
+    }
+
+    /// From now on, it stops when the last handler or stream is gone.
+    pub(crate) fn stop_when_unused(&self) {
+        self.stops_when_unused.store(true, Ordering::Relaxed);
     }
 
     /// Whether an object of this key could be in this store.
@@ -299,6 +314,23 @@ impl Core {
         let lags = listeners.iter().filter_map(Weak::upgrade);
         lags.map(|listener| listener.lag())
             .fold((0, 0), |(count, most), lag| (count + 1, lag.max(most)))
+    }
+}
+
+/// A place in a core's stream: of a handler, or of a stream of changes.
+pub(crate) struct Seat {
+    pub(crate) delivery: Delivery,
+    pub(crate) progress: watch::Receiver<Progress>,
+    pub(crate) core: Arc<Core>,
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let _ = self.core.commands.send(Command::Forget(self.delivery.id()));
+        let was_last = self.core.seats.fetch_sub(1, Ordering::AcqRel) == 1;
+        if was_last && self.core.stops_when_unused.load(Ordering::Relaxed) {
+            self.core.stop();
+        }
     }
 }
 

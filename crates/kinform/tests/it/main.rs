@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may unwrap")]
 
 mod fixture;
+mod handlers;
 mod informer;
 mod server;
 mod source;

@@ -1,0 +1,193 @@
+//! Handlers of every form, transforms, and informers that end when nobody listens.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::Pod;
+use kinform::env::Env;
+use kinform::{FifoPolicy, Handlers, InformerFactory, InformerState, Notification, Transform};
+use kinform_testkit::scripted::scripted;
+
+use crate::fixture::{Heard, factory, first_list, names, pod, pods, settle};
+
+#[tokio::test]
+async fn blocking_handlers_run_off_the_runtime() {
+    let (factory, mut script) = factory();
+    let informer = factory.informer::<Pod>();
+    let runtime_thread = std::thread::current().id();
+    let elsewhere = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&elsewhere);
+    let handlers = Handlers::new().on_add(move |_, _| {
+        let here = std::thread::current().id() != runtime_thread;
+        count.fetch_add(usize::from(here), Ordering::Relaxed);
+    });
+    let registration = informer.add_handler(handlers.blocking()).unwrap();
+    factory.start().unwrap();
+    let _watch = first_list(&mut script, &[pod("a", 1, "n1"), pod("b", 2, "n1")], 5).await;
+    assert!(registration.synced().await);
+    assert_eq!(elsewhere.load(Ordering::Relaxed), 2);
+    factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_async_handler_hears_one_after_the_other_and_may_panic() {
+    let (factory, mut script) = factory();
+    let informer = factory.informer::<Pod>();
+    let heard = Heard::default();
+    let told = heard.clone();
+    let handlers = Handlers::new().on_event_async(move |notification: Notification<Pod>| {
+        let told = told.clone();
+        async move {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let name = notification.object().map(|pod| pod.name().to_owned());
+            told.line(name.clone().unwrap_or_else(|| "synced".to_owned()));
+            assert_ne!(name.as_deref(), Some("a"), "this panic is part of the test");
+        }
+    });
+    let registration = informer.add_handler(handlers).unwrap();
+    factory.start().unwrap();
+    let watch = first_list(&mut script, &[pod("a", 1, "n1")], 5).await;
+    assert!(registration.synced().await);
+    watch.event("ADDED", &pod("b", 6, "n1"));
+    watch.event("ADDED", &pod("c", 7, "n1"));
+    settle().await;
+    // The end lets it hear what was published.
+    factory.shutdown().await;
+    assert_eq!(heard.take(), ["a", "synced", "b", "c"]);
+    assert_eq!(registration.panics(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drained_handler_hears_what_was_published_before() {
+    let (factory, mut script) = factory();
+    let informer = factory.informer::<Pod>();
+    factory.start().unwrap();
+    let watch = first_list(&mut script, &[pod("a", 1, "n1")], 5).await;
+    settle().await;
+    let heard = Heard::default();
+    let registration = informer.add_handler(heard.handlers()).unwrap();
+    registration.drain().await;
+    watch.event("ADDED", &pod("b", 6, "n1"));
+    settle().await;
+    assert_eq!(heard.take(), ["initial a@1", "synced"]);
+    factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_filter_makes_adds_and_deletes_of_updates() {
+    // client-go: TestFilteringResourceEventHandler
+    let (factory, mut script) = factory();
+    let informer = factory.informer::<Pod>();
+    let heard = Heard::default();
+    let on_n1 = |pod: &kinform::Obj<Pod>| {
+        let path = "spec.nodeName".parse().unwrap();
+        pod.at(&path) == ["n1"]
+    };
+    informer
+        .add_handler(heard.handlers().filtered(on_n1))
+        .unwrap();
+    factory.start().unwrap();
+    let watch = first_list(&mut script, &[pod("a", 1, "n1"), pod("b", 2, "n2")], 5).await;
+    settle().await;
+    watch.event("MODIFIED", &pod("a", 6, "n2"));
+    watch.event("MODIFIED", &pod("b", 7, "n1"));
+    watch.event("MODIFIED", &pod("b", 8, "n1"));
+    watch.event("DELETED", &pod("a", 9, "n2"));
+    settle().await;
+    let expected = [
+        "initial a@1",
+        "synced",
+        "delete a@1",
+        "add b@7",
+        "update b@7 b@8",
+    ];
+    assert_eq!(heard.take(), expected);
+    factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_typed_transform_changes_what_is_stored_but_no_identity() {
+    let (factory, mut script) = factory();
+    let transform = Transform::typed(|mut pod: Pod| {
+        assert_ne!(
+            pod.metadata.name.as_deref(),
+            Some("bad"),
+            "part of the test"
+        );
+        pod.spec = None;
+        pod.metadata.resource_version = None;
+        pod
+    });
+    let select = || factory.select::<Pod>().transform(transform.clone());
+    let informer = select().build();
+    let same = select().build();
+    factory.start().unwrap();
+    let sent = [pod("a", 1, "n1"), pod("bad", 2, "n1")];
+    let _watch = first_list(&mut script, &sent, 5).await;
+    informer.synced().await.unwrap();
+    assert!(script.is_quiet(), "the same transform is the same informer");
+    assert_eq!(names(&informer), ["a"]);
+    assert_eq!(same.stats().quarantined, 1);
+    let list = informer.list();
+    let a = list.iter().next().unwrap();
+    assert!(a.is_projected());
+    assert_eq!(a.resource_version(), "1");
+    assert!(a.typed().unwrap().spec.is_none());
+    factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_informer_can_end_when_nobody_listens() {
+    let (factory, mut script) = factory();
+    let select = || factory.select::<Pod>().stop_when_unused().build();
+    let informer = select();
+    let registration = informer.add_handler(Heard::default().handlers()).unwrap();
+    let mut changes = informer.changes().unwrap();
+    factory.start().unwrap();
+    let watch = first_list(&mut script, &[pod("a", 1, "n1")], 5).await;
+    changes.next().await.unwrap();
+    registration.remove().await;
+    settle().await;
+    assert!(informer.state().is_synced(), "a stream still listens");
+    drop(changes);
+    settle().await;
+    assert_eq!(informer.state(), InformerState::Stopped);
+    assert!(watch.is_given_up());
+    // Asked for again, it is a new one.
+    let again = select();
+    let _changes = again.changes().unwrap();
+    factory.start().unwrap();
+    let _watch = first_list(&mut script, &[pod("b", 6, "n1")], 7).await;
+    again.synced().await.unwrap();
+    assert_eq!(
+        (names(&informer), names(&again)),
+        (vec!["a".into()], vec!["b".into()])
+    );
+    factory.shutdown().await;
+    assert_eq!(factory.task_count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_classic_queue_serves_the_same_informers() {
+    let (source, mut script) = scripted(pods());
+    let factory = InformerFactory::with_sources(move |_, _| Arc::clone(&source) as _)
+        .env(Env::seeded(7))
+        .fifo(FifoPolicy::Coalescing)
+        .build();
+    let informer = factory.informer::<Pod>();
+    let heard = Heard::default();
+    informer.add_handler(heard.handlers()).unwrap();
+    factory.start().unwrap();
+    let watch = first_list(&mut script, &[pod("a", 1, "n1")], 5).await;
+    settle().await;
+    watch.event("ADDED", &pod("b", 6, "n1"));
+    watch.event("DELETED", &pod("a", 7, "n1"));
+    settle().await;
+    assert_eq!(
+        heard.take(),
+        ["initial a@1", "synced", "add b@6", "delete a@7"]
+    );
+    factory.shutdown().await;
+}
