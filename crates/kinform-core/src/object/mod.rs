@@ -28,7 +28,7 @@ use triomphe::ThinArc;
 use self::projection::Projection;
 use self::typed::TypedSlot;
 use crate::wire::item::Item;
-use crate::wire::unreadable::Unreadable;
+use crate::wire::unreadable::{OneLine, Unreadable};
 
 /// One object as the server sent it, encoded, with a decoded head.
 ///
@@ -274,7 +274,9 @@ impl Object {
 
 impl fmt::Debug for Object {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Object({}@{})", self.key_ref(), self.resource_version())
+        let key = self.key();
+        let (key, version) = (OneLine(key.as_str()), OneLine(self.resource_version()));
+        write!(f, "Object({key}@{version})")
     }
 }
 
@@ -458,6 +460,10 @@ mod tests {
             "contains a slash",
         );
         check("[]", None, "", "is not a JSON object");
+        let hostile = r#"{"metadata":{"name":"a\nb","resourceVersion":"1\r"},"x":}"#;
+        let error = Object::from_json(hostile.as_bytes(), &Projection::new()).unwrap_err();
+        let expected = "a?b at version 1? cannot be read: x: expected a JSON value at byte 56";
+        assert_eq!(error.to_string(), expected);
         check("", None, "", "the JSON ends in the middle at byte 0");
     }
 }

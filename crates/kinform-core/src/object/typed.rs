@@ -19,6 +19,7 @@ use serde::de::DeserializeOwned;
 
 use super::Object;
 use crate::wire::cursor;
+use crate::wire::unreadable::OneLine;
 
 /// Whether a decoded value is remembered beside its bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -251,9 +252,10 @@ impl fmt::Display for DecodeError {
             path,
             reason,
         } = &*self.0;
+        let (key, version) = (OneLine(key.as_str()), OneLine(resource_version));
         write!(
             f,
-            "{key} at version {resource_version} does not decode as {wanted}: "
+            "{key} at version {version} does not decode as {wanted}: "
         )?;
         if !path.is_empty() {
             write!(f, "{path}: ")?;

@@ -99,11 +99,11 @@ pub(crate) fn is_name(text: &str) -> bool {
 impl fmt::Display for Unreadable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.key {
-            Some(key) => write!(f, "{key}")?,
+            Some(key) => write!(f, "{}", OneLine(key.as_str()))?,
             None => f.write_str("an object without a readable name")?,
         }
         if let Some(version) = &self.resource_version {
-            write!(f, " at version {version}")?;
+            write!(f, " at version {}", OneLine(version))?;
         }
         f.write_str(" cannot be read: ")?;
         if !self.path.is_empty() {
@@ -114,3 +114,14 @@ impl fmt::Display for Unreadable {
 }
 
 impl std::error::Error for Unreadable {}
+
+/// A text of the server's in a message of one line.
+pub(crate) struct OneLine<'a>(pub(crate) &'a str);
+
+impl fmt::Display for OneLine<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut pieces = self.0.split(char::is_control);
+        f.write_str(pieces.next().unwrap_or_default())?;
+        pieces.try_for_each(|piece| write!(f, "?{piece}"))
+    }
+}
