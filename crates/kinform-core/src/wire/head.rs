@@ -17,6 +17,7 @@ use smallvec::SmallVec;
 
 use super::cursor::{self, text_is};
 use super::json::{self, Checked, Fault, What, space};
+use super::scan::Stops;
 
 /// Pieces of the input that are not kept, in order, not overlapping.
 pub(crate) type Cuts = SmallVec<[Range<usize>; 3]>;
@@ -113,14 +114,15 @@ pub(crate) fn read_first(bytes: &[u8]) -> Option<Layout> {
 
 /// The object whose `{` is at `start`; UTF-8 is checked by the caller.
 fn object(bytes: &[u8], start: usize) -> Result<Layout, HeadFault> {
+    let stops = &mut Stops::new(bytes);
     let mut layout = Layout::default();
-    let mut members = Checked::after(bytes, start);
+    let mut members = Checked::after(start);
     let (mut cutter, mut cuts) = (Cutter::default(), Cuts::new());
-    while let Some((key, value)) = members.next()? {
+    while let Some((key, value)) = members.next(stops)? {
         let raw = &bytes[key.clone()];
         let end = match text_is(raw, "metadata") {
-            true => metadata(bytes, value, &mut layout)?,
-            false => json::value(bytes, value, 1)?,
+            true => metadata(stops, value, &mut layout)?,
+            false => json::value(stops, value, 1)?,
         };
         let cut = text_is(raw, "kind") || text_is(raw, "apiVersion");
         cutter.member(cut, key.start - 1..end, &mut cuts);
@@ -132,14 +134,15 @@ fn object(bytes: &[u8], start: usize) -> Result<Layout, HeadFault> {
     Ok(layout)
 }
 
-fn metadata(bytes: &[u8], at: usize, layout: &mut Layout) -> Result<usize, HeadFault> {
+fn metadata(stops: &mut Stops<'_>, at: usize, layout: &mut Layout) -> Result<usize, HeadFault> {
+    let bytes = stops.bytes();
     let managed_cuts = std::mem::take(&mut layout.managed_cuts);
     *layout = Layout {
         managed_cuts,
         ..Layout::default()
     };
     if bytes.get(at) != Some(&b'{') {
-        let end = json::value(bytes, at, 1)?;
+        let end = json::value(stops, at, 1)?;
         return match &bytes[at..end] {
             b"null" => Ok(end),
             _ => Err(HeadFault::Field {
@@ -149,10 +152,10 @@ fn metadata(bytes: &[u8], at: usize, layout: &mut Layout) -> Result<usize, HeadF
             }),
         };
     }
-    let mut members = Checked::after(bytes, at);
+    let mut members = Checked::after(at);
     let mut cutter = Cutter::default();
-    while let Some((key, value)) = members.next()? {
-        let end = json::value(bytes, value, 2)?;
+    while let Some((key, value)) = members.next(stops)? {
+        let end = json::value(stops, value, 2)?;
         let cut = text_is(&bytes[key.clone()], "managedFields");
         cutter.member(cut, key.start - 1..end, &mut layout.managed_cuts);
         if !cut {

@@ -16,7 +16,7 @@
 
 use std::ops::Range;
 
-use super::scan::string_stop;
+use super::scan::Stops;
 
 /// Deepest nesting of arrays and objects that is read; serde_json's recursion limit.
 pub const MAX_DEPTH: u32 = 128;
@@ -85,7 +85,7 @@ pub(crate) fn utf8(bytes: &[u8]) -> Result<()> {
 /// Checks one whole document: one value, white space around it, nothing else.
 pub(crate) fn document(bytes: &[u8]) -> Result<()> {
     utf8(bytes)?;
-    let end = value(bytes, space(bytes, 0), 0)?;
+    let end = value(&mut Stops::new(bytes), space(bytes, 0), 0)?;
     let end = space(bytes, end);
     if end == bytes.len() {
         Ok(())
@@ -106,23 +106,24 @@ pub(crate) fn space(bytes: &[u8], mut at: usize) -> usize {
 /// Reads a string whose opening quote is at `at`; returns the position after its closing quote
 /// and whether it holds escapes.
 #[inline(always)]
-pub(crate) fn string(bytes: &[u8], at: usize) -> Result<(usize, bool)> {
-    let stop = string_stop(bytes, at + 1);
-    if bytes.get(stop) == Some(&b'"') {
+pub(crate) fn string(stops: &mut Stops<'_>, at: usize) -> Result<(usize, bool)> {
+    let stop = stops.find(at + 1);
+    if stops.bytes().get(stop) == Some(&b'"') {
         return Ok((stop + 1, false));
     }
-    string_with_escapes(bytes, stop).map(|end| (end, true))
+    string_with_escapes(stops, stop).map(|end| (end, true))
 }
 
 #[inline(never)]
-fn string_with_escapes(bytes: &[u8], mut at: usize) -> Result<usize> {
+fn string_with_escapes(stops: &mut Stops<'_>, mut at: usize) -> Result<usize> {
+    let bytes = stops.bytes();
     loop {
         match bytes.get(at) {
             Some(b'"') => return Ok(at + 1),
             Some(b'\\') => at = escape(bytes, at)?,
             _ => return fault(bytes, at, What::Control),
         }
-        at = string_stop(bytes, at);
+        at = stops.find(at);
     }
 }
 
@@ -144,11 +145,12 @@ fn escape(bytes: &[u8], at: usize) -> Result<usize> {
 /// Reads an object's key with its colon; returns the span between the quotes, whether it holds
 /// escapes, and the position of its value.
 #[inline(always)]
-pub(crate) fn key(bytes: &[u8], at: usize) -> Result<(Range<usize>, bool, usize)> {
+pub(crate) fn key(stops: &mut Stops<'_>, at: usize) -> Result<(Range<usize>, bool, usize)> {
+    let bytes = stops.bytes();
     if bytes.get(at) != Some(&b'"') {
         return fault(bytes, at, What::Key);
     }
-    let (end, escaped) = string(bytes, at)?;
+    let (end, escaped) = string(stops, at)?;
     let mut after = end;
     if bytes.get(after) != Some(&b':') {
         after = space(bytes, after);
@@ -161,14 +163,15 @@ pub(crate) fn key(bytes: &[u8], at: usize) -> Result<(Range<usize>, bool, usize)
 
 /// Checks the value that begins at `at` (no white space before it), with `depth` levels open
 /// around it; returns the position after it.
-pub(crate) fn value(bytes: &[u8], mut at: usize, mut depth: u32) -> Result<usize> {
+pub(crate) fn value(stops: &mut Stops<'_>, mut at: usize, mut depth: u32) -> Result<usize> {
+    let bytes = stops.bytes();
     // One bit a level, the innermost lowest: 1 is an object, 0 an array.
     let mut objects: u128 = 0;
     let outside = depth;
     loop {
         // A value begins at `at`. Strings and objects first: most values are one.
         match bytes.get(at) {
-            Some(b'"') => at = string(bytes, at)?.0,
+            Some(b'"') => at = string(stops, at)?.0,
             Some(&open) if open == b'{' || open == b'[' => {
                 let inside = space(bytes, at + 1);
                 if depth >= MAX_DEPTH {
@@ -181,7 +184,7 @@ pub(crate) fn value(bytes: &[u8], mut at: usize, mut depth: u32) -> Result<usize
                     depth += 1;
                     objects = objects << 1 | u128::from(open == b'{');
                     at = if open == b'{' {
-                        key(bytes, inside)?.2
+                        key(stops, inside)?.2
                     } else {
                         inside
                     };
@@ -198,7 +201,7 @@ pub(crate) fn value(bytes: &[u8], mut at: usize, mut depth: u32) -> Result<usize
                 Some(b',') => {
                     at = space(bytes, at + 1);
                     if in_object {
-                        at = key(bytes, at)?.2;
+                        at = key(stops, at)?.2;
                     }
                     break;
                 }
@@ -240,31 +243,30 @@ fn scalar(bytes: &[u8], at: usize) -> Result<usize> {
 }
 
 /// The members of an object that is being checked. The caller reads the value and moves `at`.
-pub(crate) struct Checked<'a> {
-    bytes: &'a [u8],
+pub(crate) struct Checked {
     pub(crate) at: usize,
     first: bool,
 }
 
-impl<'a> Checked<'a> {
-    pub(crate) fn after(bytes: &'a [u8], open: usize) -> Self {
+impl Checked {
+    pub(crate) fn after(open: usize) -> Self {
         Self {
-            bytes,
             at: open + 1,
             first: true,
         }
     }
 
     /// The span of the next key between its quotes, and the position of its value.
-    pub(crate) fn next(&mut self) -> Result<Option<(Range<usize>, usize)>> {
-        let mut at = space(self.bytes, self.at);
+    pub(crate) fn next(&mut self, stops: &mut Stops<'_>) -> Result<Option<(Range<usize>, usize)>> {
+        let bytes = stops.bytes();
+        let mut at = space(bytes, self.at);
         let first = std::mem::replace(&mut self.first, false);
-        match self.bytes.get(at) {
+        match bytes.get(at) {
             Some(b'}') => {
                 self.at = at + 1;
                 return Ok(None);
             }
-            Some(b',') if !first => at = space(self.bytes, at + 1),
+            Some(b',') if !first => at = space(bytes, at + 1),
             Some(_) if first => {}
             Some(_) => {
                 return Err(Fault {
@@ -279,7 +281,7 @@ impl<'a> Checked<'a> {
                 });
             }
         }
-        let (key, _, value) = key(self.bytes, at)?;
+        let (key, _, value) = key(stops, at)?;
         Ok(Some((key, value)))
     }
 }

@@ -1,7 +1,7 @@
 //! Byte scanning, sixteen bytes at a time: where a string ends, where a bracketed value ends.
 //!
 //! ```text
-//! bytes → string_stop → position of the next quote, backslash or control character
+//! bytes → string_stop, Stops → position of the next quote, backslash or control character
 //! bytes → Nesting::advance → position after the bracket that closes the value (resumable at any byte)
 //! ```
 //!
@@ -20,48 +20,82 @@ const BLOCK: usize = 64;
 
 /// Position of the first `"`, `\` or control character at or after `at`; the length if there is
 /// none.
-///
-/// Most strings are shorter than 32 bytes: those take no loop, so no branch to mispredict.
-#[inline(always)]
-pub(crate) fn string_stop(bytes: &[u8], at: usize) -> usize {
-    let Some(lanes) = bytes.get(at..).and_then(|rest| rest.first_chunk::<32>()) else {
-        return short_stop(bytes, at);
-    };
-    let mask = stops(lanes);
-    if mask == 0 {
-        return long_stop(bytes, at + 32);
-    }
-    at + mask.trailing_zeros() as usize
-}
-
-#[inline(never)]
-fn long_stop(bytes: &[u8], mut at: usize) -> usize {
-    while let Some(lanes) = bytes.get(at..).and_then(|rest| rest.first_chunk::<32>()) {
-        let mask = stops(lanes);
+pub(crate) fn string_stop(bytes: &[u8], mut at: usize) -> usize {
+    while let Some(window) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
+        let mask = stops(window);
         if mask != 0 {
             return at + mask.trailing_zeros() as usize;
         }
-        at += 32;
+        at += BLOCK;
     }
-    short_stop(bytes, at)
-}
-
-#[inline(never)]
-fn short_stop(bytes: &[u8], at: usize) -> usize {
     let rest = bytes.get(at..).unwrap_or_default();
     let stop = |&byte: &u8| byte == QUOTE || byte == BACKSLASH || byte < 0x20;
     at + rest.iter().position(stop).unwrap_or(rest.len())
 }
 
+/// [`string_stop`] for one string after the other: what was seen of the last 64 bytes is kept.
+///
+/// Most strings are short, so most stops are found by a shift in place of a load and compares,
+/// whose latency is what bounds the validator.
+#[derive(Debug)]
+pub(crate) struct Stops<'a> {
+    bytes: &'a [u8],
+    // INVARIANT: bit n of `mask` tells of the byte at `from + n`.
+    from: usize,
+    mask: u64,
+}
+
+impl<'a> Stops<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        // Nothing was seen; no position is so near to this one.
+        Self {
+            bytes,
+            from: usize::MAX / 2,
+            mask: 0,
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Position of the first stop at or after `at`; the length if there is none.
+    #[inline(always)]
+    pub(crate) fn find(&mut self, at: usize) -> usize {
+        let seen = at.wrapping_sub(self.from);
+        if seen >= BLOCK {
+            return self.look(at);
+        }
+        let mask = self.mask >> seen;
+        if mask == 0 {
+            return self.look(self.from + BLOCK);
+        }
+        at + mask.trailing_zeros() as usize
+    }
+
+    #[inline(always)]
+    fn look(&mut self, at: usize) -> usize {
+        let Some(window) = self.bytes.get(at..).and_then(|rest| rest.first_chunk()) else {
+            return string_stop(self.bytes, at);
+        };
+        let mask = stops(window);
+        if mask == 0 {
+            return string_stop(self.bytes, at + BLOCK);
+        }
+        (self.from, self.mask) = (at, mask);
+        at + mask.trailing_zeros() as usize
+    }
+}
+
 #[inline(always)]
-fn stops(lanes: &[u8; 32]) -> u32 {
+fn stops(window: &[u8; BLOCK]) -> u64 {
     let mut mask = 0;
-    for (index, lane) in lanes.as_chunks::<16>().0.iter().enumerate() {
+    for (index, lane) in window.as_chunks::<16>().0.iter().enumerate() {
         let lane = u8x16::new(*lane);
         let stops = lane.simd_eq(u8x16::splat(QUOTE))
             | lane.simd_eq(u8x16::splat(BACKSLASH))
             | lane.min(u8x16::splat(0x1f)).simd_eq(lane);
-        mask |= stops.to_bitmask() << (16 * index);
+        mask |= u64::from(stops.to_bitmask()) << (16 * index);
     }
     mask
 }
@@ -218,13 +252,18 @@ mod tests {
 
     #[test]
     fn a_string_stops_at_quotes_backslashes_and_controls() {
-        let text = b"0123456789abcdefghijklmnopqrstuvwxyz\xc3\xa9\x7f";
+        let text =
+            b"0123456789abcdefghijklmnopqrstuvwxyz\xc3\xa9\x7f0123456789abcdefghijklmnopqrstuvwxyz\
+            0123456789abcdefghijklmnopqrstuvwxyz0123456789abcdefghijklmnopqrstuvwxyz01234567890123";
         for at in 0..text.len() {
             for stop in [b'"', b'\\', 0, 0x1f] {
                 let mut text = text.to_vec();
                 text[at] = stop;
+                let mut stops = Stops::new(&text);
                 for from in 0..=at {
                     assert_eq!(string_stop(&text, from), at);
+                    assert_eq!(stops.find(from), at);
+                    assert_eq!(Stops::new(&text).find(from), at);
                 }
             }
         }

@@ -23,6 +23,7 @@ use super::head::HeadFault;
 use super::item::{Guess, Item};
 use super::json::{self, Checked, Fault, What, space};
 use super::piece::{Piece, Read};
+use super::scan::Stops;
 use super::unreadable::Unreadable;
 
 /// BOUND: what a frame adds to its object.
@@ -237,15 +238,16 @@ fn parse(bytes: &[u8]) -> Frame<'_> {
 
 fn keys(bytes: &[u8]) -> Result<Keys, Fault> {
     let mut keys = Keys::default();
-    let mut members = Checked::after(bytes, 0);
-    while let Some((key, value)) = members.next()? {
+    let stops = &mut Stops::new(bytes);
+    let mut members = Checked::after(0);
+    while let Some((key, value)) = members.next(stops)? {
         // The object is checked later, in one pass with its head.
         let end = match bytes.get(value) {
             Some(b'{') => cursor::value_end(bytes, value).ok_or(Fault {
                 at: bytes.len(),
                 what: What::End,
             })?,
-            _ => json::value(bytes, value, 1)?,
+            _ => json::value(stops, value, 1)?,
         };
         match &bytes[key] {
             key if text_is(key, "type") => keys.event = Some(value..end),
