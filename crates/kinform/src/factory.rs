@@ -507,6 +507,7 @@ impl<K> InformerBuilder<K> {
             Some(known) if !known.is_stopped() => Arc::clone(known),
             // None yet, or one that was stopped: whoever holds that keeps its last state.
             _ => {
+                cores.retain(|_, core| !core.is_stopped());
                 cores.insert(identity, Arc::clone(&core));
                 core
             }

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! This crate is the shell: tasks, timers and sockets, on tokio and `kube-client`. Every decision is
-//! made by a machine of `kinform-core`; every clock and random number comes from [`env`].
+//! made by a machine of `kinform-core`; every clock and random number comes from [`mod@env`].
 //!
 //! | file | what lives there |
 //! |---|---|
@@ -19,6 +19,30 @@
 //! | [`events`] | what controllers tell people |
 //! | `source` | where lists and watches come from |
 //! | `env` | clocks and randomness |
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), kinform::Error> {
+//! use std::time::Duration;
+//!
+//! use k8s_openapi::api::core::v1::Pod;
+//! use kinform::{Handlers, Index, InformerFactory};
+//!
+//! let factory = InformerFactory::try_default().await?;
+//! let pods = factory.informer::<Pod>(); // one watch, however many ask
+//! let by_node = pods.add_index(Index::path("spec.nodeName"))?;
+//! pods.add_handler(Handlers::new().on_delete(|pod| println!("{} is gone", pod.key())))?;
+//! factory.start()?;
+//! factory.synced_within(Duration::from_secs(60)).await?; // an error says who is late, and why
+//! for pod in &by_node.get("node-7") {
+//!     println!("{} {}", pod.key(), pod.resource_version()); // decodes nothing, holds no lock
+//! }
+//! for pod in by_node.get("node-7").typed() {
+//!     println!("{:?}", pod.status); // an Arc<Pod>
+//! }
+//! factory.shutdown().await;
+//! # Ok(())
+//! # }
+//! ```
 //!
 //! Upstream counterpart: `client-go:tools/cache`, `client-go:informers`.
 
