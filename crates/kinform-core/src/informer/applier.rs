@@ -21,6 +21,7 @@ use kinform_api::ResourceVersion;
 
 use super::report::{ApplyCounts, ApplyEvent, Listed};
 use crate::delta::{Change, Delta, HandlerId, HeardIn, Quarantine};
+use crate::fifo;
 use crate::object::Object;
 use crate::store::diff::same_version;
 use crate::store::edit::{BuiltIndex, Edit, Seen};
@@ -86,6 +87,8 @@ struct Batch {
     edit: Edit,
     pending: Pending,
     reached: Reached,
+    // What the version does not fall below: that of the root before, or of the last list.
+    floor: Option<u64>,
     events: Vec<ApplyEvent>,
     due: Vec<HandlerId>,
     is_touched: bool,
@@ -132,9 +135,24 @@ impl Applier {
     /// # Order guarantees
     /// Changes come in the order of the deltas; those of a list come at its end, its deletes first.
     pub fn apply(&mut self, deltas: impl IntoIterator<Item = Delta>) -> Applied {
+        let batch = self.work(deltas);
+        self.finish(batch)
+    }
+
+    /// The same for what a fifo hands out: the root says the version below which nothing waits there.
+    pub fn apply_batch(&mut self, from: fifo::Batch) -> Applied {
+        let mut batch = self.work(from.deltas);
+        if self.list.is_none() {
+            batch.reach(&from.version);
+        }
+        self.finish(batch)
+    }
+
+    fn work(&mut self, deltas: impl IntoIterator<Item = Delta>) -> Batch {
         let mut batch = Batch {
             edit: Edit::new(&self.root),
             pending: Pending::new(self.max_changes),
+            floor: revision(self.root.version()),
             reached: Reached::at(self.root.version()),
             events: Vec::new(),
             due: Vec::new(),
@@ -143,7 +161,7 @@ impl Applier {
         for delta in deltas {
             self.step(delta, &mut batch);
         }
-        self.finish(batch)
+        batch
     }
 
     /// Installs an index that was built from an earlier root of this store; returns the root that
@@ -220,7 +238,7 @@ impl Applier {
             self.counts.unknown_deletes += 1;
             return heal(edit, &object, &mut batch.events);
         };
-        if is_older(&object, stored) {
+        if stored.uid() == object.uid() && is_older(&object, stored) {
             self.counts.stale += 1;
             return;
         }
@@ -298,6 +316,7 @@ impl Applier {
             let (from, to) = (batch.reached.version.clone(), version.clone());
             batch.events.push(ApplyEvent::WentBack { from, to });
         }
+        batch.floor = reached.revision;
         batch.reached = reached;
         edit.mark_synced();
         // Failures of what the batch did before the list are still to be told.
@@ -385,11 +404,24 @@ impl Applier {
     }
 }
 
+impl Batch {
+    /// What the fifo has handed out is applied, and what it has not may be older than what is applied.
+    fn reach(&mut self, version: &ResourceVersion) {
+        let revision = version.parsed();
+        let is_below = revision.is_some() && revision < self.floor;
+        if !version.is_unset() && !is_below {
+            self.reached = Reached {
+                version: version.to_string(),
+                revision,
+            };
+        }
+    }
+}
+
 impl Listing {
     fn put(&mut self, object: Object, counts: &mut ApplyCounts, events: &mut Vec<ApplyEvent>) {
         self.listed.items += 1;
-        let was_seen = self.edit.is_marked(object.key_ref(), &self.seen);
-        if let Some(stored) = self.edit.mark(object.key_ref(), &mut self.seen) {
+        if let Some((stored, was_seen)) = self.edit.mark(object.key_ref(), &mut self.seen) {
             if same_version(stored, &object) {
                 self.listed.unchanged += 1;
                 return heal(&mut self.edit, &object, events);

@@ -22,6 +22,7 @@ use super::delivery::Delivery;
 use super::report::{ApplyCounts, ApplyEvent};
 use super::ring::{Ring, RingLimits, RingWriter};
 use crate::delta::{Delta, HandlerId};
+use crate::fifo;
 use crate::store::directory::Seed;
 use crate::store::edit::{BuiltIndex, Edit};
 use crate::store::index::{Index, IndexConflict};
@@ -96,17 +97,28 @@ impl Writer {
         })
     }
 
-    /// Applies a batch of deltas and publishes what came of it.
+    /// Applies deltas and publishes what came of them.
     ///
     /// # Complexity
     /// A few microseconds a change; the number of handlers does not matter.
     pub fn apply(&mut self, deltas: impl IntoIterator<Item = Delta>) -> Published {
+        let applied = self.applier.apply(deltas);
+        self.publish(applied)
+    }
+
+    /// The same for what a fifo hands out: the root says the version below which nothing waits there.
+    pub fn apply_batch(&mut self, batch: fifo::Batch) -> Published {
+        let applied = self.applier.apply_batch(batch);
+        self.publish(applied)
+    }
+
+    fn publish(&mut self, applied: Applied) -> Published {
         let Applied {
             root,
             news,
             due,
             events,
-        } = self.applier.apply(deltas);
+        } = applied;
         let is_news = !matches!(news, News::None) || !due.is_empty();
         match news {
             News::None => {}

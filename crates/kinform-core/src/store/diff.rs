@@ -17,7 +17,7 @@
 //!
 //! Upstream counterpart: none; `client-go:tools/cache/shared_informer.go` buffers each change for
 //! each handler instead.
-//! Complexity: O(changed blocks), 64 comparisons a block.
+//! Complexity: O(changed blocks), 16 comparisons a block.
 
 use super::radix::WIDTH;
 use super::root::Root;
@@ -73,7 +73,7 @@ impl Diff {
 
     /// Appends the next changes until there are at least `enough` in `out`, or no more.
     ///
-    /// A block is never split, so up to 127 more than enough may come.
+    /// A block is never split, so a few more than enough may come.
     pub fn take_into(&mut self, out: &mut Vec<Change>, enough: usize) {
         while !self.is_done && out.len() < enough {
             let found = self

@@ -12,7 +12,7 @@
 //! Names are chosen by tenants, so the hash must be seeded: see [`Seed`].
 //!
 //! Upstream counterpart: the key map of `client-go:tools/cache/thread_safe_store.go`.
-//! Complexity: O(1); a write in a new version copies up to 1,024 entries.
+//! Complexity: O(1); a write in a new version copies up to some 256 entries.
 
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
@@ -22,11 +22,11 @@ use hashbrown::HashTable;
 
 use super::radix::{Radix, WIDTH};
 
-// BOUND: entries a shard holds on average before the shards are split 64 ways.
-const SHARD_ENTRIES: usize = 1024;
-const SPLIT_BITS: u32 = 6;
-// BOUND: 2^18 shards; at four billion slots a shard holds 16,384 entries.
-const MAX_BITS: u32 = 18;
+// BOUND: entries a shard holds on average before the shards are split 16 ways.
+const SHARD_ENTRIES: usize = 256;
+const SPLIT_BITS: u32 = 4;
+// BOUND: 2^20 shards; at four billion slots a shard holds 4,096 entries.
+const MAX_BITS: u32 = 20;
 
 /// What makes the hashes of one store its own, so that nobody outside can choose names that collide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

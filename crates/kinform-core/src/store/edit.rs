@@ -113,11 +113,15 @@ impl Edit {
         let slot = known.unwrap_or_else(|| state.free.last().unwrap_or(state.keys.len() as u32));
         let was = known.and_then(|slot| state.slots.get(slot as usize));
         for data in &mut state.indexes {
+            // A slot's key does not change while it is held.
+            if data.is_namespace() && was.is_some() {
+                continue;
+            }
             let values = data.index.extract(&object).unwrap_or_else(|error| {
                 failures.push(&data.index, &object, error);
                 Vec::new()
             });
-            data.put(state.seed, slot, was, &values);
+            data.put(state.seed, slot, &values);
         }
         if known.is_none() {
             state.free.remove(slot);
@@ -147,17 +151,11 @@ impl Edit {
         Some(old)
     }
 
-    /// Marks the stored object of this key as seen, and returns it.
-    pub fn mark<'a>(&'a self, key: KeyRef<'_>, seen: &mut Seen) -> Option<&'a Object> {
+    /// Marks the stored object of this key as seen; returns it, and whether it was marked before.
+    pub fn mark<'a>(&'a self, key: KeyRef<'_>, seen: &mut Seen) -> Option<(&'a Object, bool)> {
         let slot = self.state.slot_of(key)?;
-        seen.mark(slot);
-        self.state.slots.get(slot as usize)
-    }
-
-    /// Whether the object of this key was marked.
-    #[must_use]
-    pub fn is_marked(&self, key: KeyRef<'_>, seen: &Seen) -> bool {
-        self.state.slot_of(key).is_some_and(|slot| seen.has(slot))
+        let was_seen = seen.mark(slot);
+        Some((self.state.slots.get(slot as usize)?, was_seen))
     }
 
     /// Takes away every object that was not seen, and returns them.
@@ -316,12 +314,15 @@ impl Failures {
 }
 
 impl Seen {
-    fn mark(&mut self, slot: u32) {
+    /// Returns whether it was marked before.
+    fn mark(&mut self, slot: u32) -> bool {
         let word = slot as usize / 64;
         if self.words.len() <= word {
             self.words.resize(word + 1, 0);
         }
+        let was_seen = self.has(slot);
         self.words[word] |= 1 << (slot % 64);
+        was_seen
     }
 
     fn has(&self, slot: u32) -> bool {
@@ -333,7 +334,7 @@ impl Seen {
 
 fn fill(data: &mut IndexData, state: &State, slot: u32, object: &Object, failures: &mut Failures) {
     match data.index.extract(object) {
-        Ok(values) => data.put(state.seed, slot, None, &values),
+        Ok(values) => data.put(state.seed, slot, &values),
         Err(error) => failures.push(&data.index, object, error),
     }
 }

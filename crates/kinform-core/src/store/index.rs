@@ -175,10 +175,6 @@ impl Index {
             _ => Ok(values),
         }
     }
-
-    fn is_namespace(&self) -> bool {
-        matches!(self.extract, Extract::Namespace)
-    }
 }
 
 fn call<'a>(function: &IndexFunction, object: &'a Object) -> Result<Vec<Cow<'a, str>>, IndexError> {
@@ -235,6 +231,11 @@ impl IndexData {
         }
     }
 
+    /// Whether this is by namespace, the one value that never changes.
+    pub(crate) fn is_namespace(&self) -> bool {
+        matches!(self.index.extract, Extract::Namespace)
+    }
+
     /// The members of a value.
     pub(crate) fn members(&self, seed: Seed, value: &str) -> Option<&SlotSet> {
         let id = self.id_of(seed, value)?;
@@ -254,21 +255,11 @@ impl IndexData {
             .map(|(_, value)| (&value.name, value.members.len()))
     }
 
-    /// Puts a slot under exactly these values (sorted, each once). `was` is the object that the slot
-    /// held before, if any.
-    pub(crate) fn put(
-        &mut self,
-        seed: Seed,
-        slot: u32,
-        was: Option<&Object>,
-        new: &[Cow<'_, str>],
-    ) {
-        if self.index.is_namespace() {
-            // A slot's key does not change while it is held.
-            if was.is_none() {
-                for value in new {
-                    self.join(seed, slot, value);
-                }
+    /// Puts a slot under exactly these values (sorted, each once).
+    pub(crate) fn put(&mut self, seed: Seed, slot: u32, new: &[Cow<'_, str>]) {
+        if self.is_namespace() {
+            for value in new {
+                self.join(seed, slot, value);
             }
             return;
         }
@@ -293,7 +284,7 @@ impl IndexData {
 
     /// Takes a slot out. `was` is the object that it held.
     pub(crate) fn remove(&mut self, seed: Seed, slot: u32, was: &Object) {
-        if self.index.is_namespace() {
+        if self.is_namespace() {
             if let Some(id) = self.id_of(seed, was.key_ref().namespace) {
                 self.leave(seed, slot, id);
             }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use kinform_core::Object;
 use kinform_core::delta::{Change, Delta, HeardIn, Quarantine};
+use kinform_core::fifo::{DeltaFifo, FifoPolicy};
 use kinform_core::informer::delivery::{Delivery, Next};
 use kinform_core::informer::report::ApplyEvent;
 use kinform_core::informer::ring::RingLimits;
@@ -302,4 +303,26 @@ fn readers_on_other_threads_hear_everything() {
         }
         is_over.store(true, Ordering::Release);
     });
+}
+
+#[test]
+fn a_coalescing_fifo_holds_the_version_back_until_nothing_older_waits() {
+    let mut writer = writer(RingLimits::default());
+    let mut fifo = DeltaFifo::new(FifoPolicy::Coalescing, 100);
+    let mut push = |delta| assert!(fifo.push(delta).is_ok());
+    list([named(1, 0, 1)], "10").into_iter().for_each(&mut push);
+    push(Delta::Updated(named(1, 0, 11)));
+    push(Delta::Added(named(2, 0, 12)));
+    push(Delta::Updated(named(1, 0, 13)));
+    let mut versions = Vec::new();
+    loop {
+        let batch = fifo.pop_batch(1);
+        if batch.deltas.is_empty() {
+            break;
+        }
+        writer.apply_batch(batch);
+        versions.push(writer.reader().root().version().to_string());
+    }
+    // Both updates of pod1 came out at once, while pod2 at 12 was waiting.
+    assert_eq!(versions, ["", "", "10", "11", "13"]);
 }

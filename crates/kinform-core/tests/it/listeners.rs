@@ -68,12 +68,15 @@ impl NaiveStore {
                 }
             }
             Delta::Deleted(object) => {
-                let (_, version) = state(object);
+                let (uid, version) = state(object);
                 let stored = self
                     .list
                     .as_mut()
                     .map_or(&mut self.stored, |list| &mut list.0);
-                if stored.get(&object.key()).is_none_or(|s| s.1 <= version) {
+                if stored
+                    .get(&object.key())
+                    .is_none_or(|s| s.0 != uid || s.1 <= version)
+                {
                     stored.remove(&object.key());
                 }
                 if self.list.is_none() {

@@ -224,7 +224,7 @@ impl Pipeline {
         if batch.deltas.is_empty() {
             return false;
         }
-        let published = self.writer.apply(batch.deltas);
+        let published = self.writer.apply_batch(batch);
         if published.is_news {
             self.wake();
         }
