@@ -30,9 +30,10 @@ const MAX_RETRY_AFTER: Duration = Duration::from_secs(3600);
 /// What a failed call says.
 pub(super) fn from_client(error: kube_client::Error) -> SourceError {
     let connect = chain(&error).any(|cause| {
-        cause
-            .downcast_ref::<hyper_util::client::legacy::Error>()
-            .is_some_and(hyper_util::client::legacy::Error::is_connect)
+        let pool = cause.downcast_ref::<hyper_util::client::legacy::Error>();
+        let io = cause.downcast_ref::<io::Error>().map(io::Error::kind);
+        pool.is_some_and(hyper_util::client::legacy::Error::is_connect)
+            || io == Some(io::ErrorKind::ConnectionRefused)
     });
     let deepest = chain(&error).last().map(one_line_of).unwrap_or_default();
     let (kind, message) = match &error {
