@@ -1,0 +1,194 @@
+//! A network between a client and a server in the same process, which misbehaves on command.
+//!
+//! ```text
+//! kube_client::Client → Link { pass | refuse | stall, cut } → kinform_apiserver::Service
+//! ```
+//!
+//! What comes out of [`Link::client`] is an ordinary client: requests and replies take the same path
+//! as over sockets, but for the sockets, so everything works under paused time and a round is a
+//! function of its seed. Bodies arrive in pieces of random size, as from a network.
+//!
+//! The server may go and another come in its place ([`Link::connect`]); without one, connecting is
+//! refused. Over sockets, [`Proxy`](crate::proxy::Proxy) does the same.
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use futures::stream::{self, BoxStream};
+use futures::{Stream, StreamExt, TryStreamExt};
+use http::{Request, Response};
+use http_body::Frame;
+use http_body_util::{BodyExt, StreamBody};
+use kinform_apiserver::Service;
+use kube_client::Client;
+use kube_client::client::Body as RequestBody;
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use tokio::sync::watch;
+
+use crate::control::{Control, Follower, Network};
+use crate::proxy::ProxyMode;
+
+/// A network. Clones are the same network.
+#[derive(Clone, Debug)]
+pub struct Link(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    service: watch::Sender<Option<Service>>,
+    control: Control,
+    random: Mutex<SmallRng>,
+}
+
+type ReplyBody = StreamBody<BoxStream<'static, io::Result<Frame<Bytes>>>>;
+
+impl Link {
+    /// A network to `service`; `seed` decides where bodies are split.
+    pub fn new(service: Service, seed: u64) -> Self {
+        Self(Arc::new(Inner {
+            service: watch::Sender::new(Some(service)),
+            control: Control::default(),
+            random: Mutex::new(SmallRng::seed_from_u64(seed)),
+        }))
+    }
+
+    /// From now on, `service` is at the other end. Connections that are open stay with the old one.
+    pub fn connect(&self, service: Service) {
+        self.0.service.send_replace(Some(service));
+    }
+
+    /// Nobody is at the other end: connecting is refused, and what is open breaks.
+    pub fn disconnect(&self) {
+        self.0.service.send_replace(None);
+        self.0.control.cut();
+    }
+
+    /// A client at this end. It retries nothing by itself.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub fn client(&self) -> Client {
+        let link = self.clone();
+        let service = tower::service_fn(move |request| link.clone().call(request));
+        Client::new(service, "default")
+    }
+
+    async fn call(self, request: Request<RequestBody>) -> io::Result<Response<ReplyBody>> {
+        let mut follower = self.0.control.follow();
+        let mut cut = follower.clone();
+        let answer = async {
+            if follower.mode() == ProxyMode::Refuse {
+                return Err(io::ErrorKind::ConnectionRefused.into());
+            }
+            let service = self.0.service.borrow().clone();
+            let Some(service) = service else {
+                return Err(io::ErrorKind::ConnectionRefused.into());
+            };
+            self.0.control.connected();
+            follower.passing().await;
+            let (head, body) = request.into_parts();
+            let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
+            let reply = service.call(Request::from_parts(head, body)).await;
+            follower.passing().await;
+            Ok(reply)
+        };
+        let reply = tokio::select! {
+            biased;
+            () = cut.cut() => Err(reset()),
+            reply = answer => reply,
+        }?;
+        Ok(reply.map(|body| {
+            let chunks = TryStreamExt::map_err(body, io::Error::other).boxed();
+            let chunks = self.through(chunks, cut).map_ok(Frame::data);
+            StreamBody::new(chunks.boxed())
+        }))
+    }
+
+    /// The same bytes in other pieces, until the connection is cut.
+    fn through(
+        self,
+        chunks: BoxStream<'static, io::Result<Bytes>>,
+        follower: Follower,
+    ) -> impl Stream<Item = io::Result<Bytes>> + Send + 'static {
+        let wire = Wire {
+            link: self,
+            chunks,
+            follower,
+            waiting: Bytes::new(),
+        };
+        stream::unfold(Some(wire), Wire::step)
+    }
+
+    /// At most this many bytes travel together now.
+    fn piece(&self) -> usize {
+        let mut random = self.0.random.lock().unwrap_or_else(PoisonError::into_inner);
+        match random.random_range(0..4) {
+            0 => random.random_range(1..64),
+            _ => usize::MAX,
+        }
+    }
+}
+
+impl Network for Link {
+    fn set(&self, mode: ProxyMode) {
+        self.0.control.set(mode);
+    }
+
+    fn cut(&self) {
+        self.0.control.cut();
+    }
+
+    fn cut_after(&self, bytes: u64) {
+        self.0.control.cut_after(bytes);
+    }
+
+    fn connections(&self) -> watch::Receiver<u64> {
+        self.0.control.connections()
+    }
+}
+
+fn reset() -> io::Error {
+    io::ErrorKind::ConnectionReset.into()
+}
+
+/// A reply on its way.
+struct Wire {
+    link: Link,
+    chunks: BoxStream<'static, io::Result<Bytes>>,
+    follower: Follower,
+    waiting: Bytes,
+}
+
+impl Wire {
+    async fn step(this: Option<Self>) -> Option<(io::Result<Bytes>, Option<Self>)> {
+        let mut this = this?;
+        let mut cut = this.follower.clone();
+        let next = tokio::select! {
+            biased;
+            () = cut.cut() => Some(Err(reset())),
+            next = this.next() => next,
+        }?;
+        match next {
+            Ok(piece) => Some((Ok(piece), Some(this))),
+            Err(error) => Some((Err(error), None)),
+        }
+    }
+
+    async fn next(&mut self) -> Option<io::Result<Bytes>> {
+        if self.waiting.is_empty() {
+            match self.chunks.next().await? {
+                Ok(chunk) => self.waiting = chunk,
+                Err(error) => return Some(Err(error)),
+            }
+        }
+        self.follower.passing().await;
+        let most = self.link.piece().min(self.waiting.len());
+        let pass = self.link.0.control.spend(most);
+        let piece = self.waiting.split_to(pass);
+        if pass < most {
+            self.link.0.control.cut();
+        }
+        Some(Ok(piece))
+    }
+}

@@ -1,0 +1,509 @@
+//! The picture that notifications draw, and every way in which one can contradict another.
+//!
+//! ```text
+//! Notification | line of `kinform watch -o json` → Told → Picture ──┬─▶ Contradiction
+//!                                        the server's list → Truth ─┴─▶ Difference
+//! ```
+//!
+//! A picture starts empty and believes what it is told, one notification at a time. It fails at the
+//! first that cannot be true if the earlier ones were: an add of what is there, an update or delete of
+//! what is not, an old version that was not shown before, an object that comes again without having
+//! gone. At the end it is compared with the server's own list, which is read as plain JSON: nothing
+//! here uses kinform's machines, so the two cannot be wrong together.
+//! INVARIANT: a notification that contradicts changes nothing.
+//!
+//! Upstream counterpart: none; `client-go:tools/cache/controller_test.go` (`TestHammerController`)
+//! checks the same of one handler.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use kinform::Notification;
+use serde::Deserialize;
+use serde_json::Value;
+
+/// What a notification says happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Happened {
+    /// The object is there and was not.
+    Add {
+        /// Whether it belongs to what was there at the beginning.
+        initial: bool,
+    },
+    /// The object changed.
+    Update,
+    /// The object is gone.
+    Delete {
+        /// Whether the deletion itself was not seen.
+        final_state_unknown: bool,
+    },
+    /// The object is told again.
+    Sync,
+}
+
+/// One notification, as far as a picture cares.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// What happened.
+    pub happened: Happened,
+    /// `namespace/name`, or the name.
+    pub key: String,
+    /// The object's uid.
+    pub uid: String,
+    /// The version told.
+    pub version: String,
+    /// The uid and version that it replaces, if the notification says so.
+    pub old: Option<(Option<String>, String)>,
+}
+
+/// Why a notification cannot be true.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{told}: {why}")]
+pub struct Contradiction {
+    told: Told,
+    why: String,
+}
+
+/// What differs between a picture and the truth, one line each.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .0.join("\n"))]
+pub struct Differences(Vec<String>);
+
+/// An object in a picture.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Shown {
+    uid: String,
+    version: String,
+}
+
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "version {} of {}", self.version, self.uid)
+    }
+}
+
+/// The objects of a resource with uid and version, as the server lists them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Truth(BTreeMap<String, Shown>);
+
+/// What was told so far, put together.
+#[derive(Clone, Debug, Default)]
+pub struct Picture {
+    objects: BTreeMap<String, Shown>,
+    synced: bool,
+    told: u64,
+}
+
+impl Truth {
+    /// Reads a list's JSON. Nothing if it is no list, or an item lacks name, uid or version.
+    pub fn of_list(list: &Value) -> Option<Self> {
+        let items = list.get("items")?.as_array()?;
+        let item = |item: &Value| {
+            let metadata = item.get("metadata")?;
+            let text = |field: &str| metadata.get(field)?.as_str().map(str::to_owned);
+            let shown = Shown {
+                uid: text("uid")?,
+                version: text("resourceVersion")?,
+            };
+            Some((key(text("namespace").as_deref(), &text("name")?), shown))
+        };
+        items.iter().map(item).collect::<Option<_>>().map(Self)
+    }
+
+    /// How many objects there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Picture {
+    /// Draws one notification in.
+    ///
+    /// # Errors
+    /// It contradicts what was told before.
+    pub fn draw(&mut self, told: &Told) -> Result<(), Contradiction> {
+        if let Some(why) = self.objection(told) {
+            return Err(Contradiction {
+                told: told.clone(),
+                why,
+            });
+        }
+        self.told += 1;
+        match told.happened {
+            Happened::Delete { .. } => {
+                self.objects.remove(&told.key);
+            }
+            Happened::Add { .. } | Happened::Update | Happened::Sync => {
+                let shown = Shown {
+                    uid: told.uid.clone(),
+                    version: told.version.clone(),
+                };
+                self.objects.insert(told.key.clone(), shown);
+            }
+        }
+        Ok(())
+    }
+
+    /// Hears that the beginning is complete.
+    ///
+    /// # Errors
+    /// It was told before.
+    pub fn synced(&mut self) -> Result<(), String> {
+        match std::mem::replace(&mut self.synced, true) {
+            true => Err("synced was told twice".to_owned()),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether it was told that the beginning is complete.
+    pub fn has_synced(&self) -> bool {
+        self.synced
+    }
+
+    /// How many notifications were drawn in.
+    pub fn told(&self) -> u64 {
+        self.told
+    }
+
+    /// Whether it shows exactly what the server has.
+    ///
+    /// # Errors
+    /// Each difference, in the order of keys.
+    pub fn compare(&self, truth: &Truth) -> Result<(), Differences> {
+        let mut lines = Vec::new();
+        for (key, there) in &truth.0 {
+            match self.objects.get(key) {
+                None => lines.push(format!("{key}: {there} was never shown")),
+                Some(shown) if shown != there => {
+                    lines.push(format!("{key}: shown is {shown}, the server has {there}"));
+                }
+                Some(_) => {}
+            }
+        }
+        let gone = self
+            .objects
+            .iter()
+            .filter(|(key, _)| !truth.0.contains_key(*key));
+        lines.extend(gone.map(|(key, shown)| format!("{key}: {shown} is shown and gone")));
+        if lines.is_empty() {
+            return Ok(());
+        }
+        Err(Differences(lines))
+    }
+
+    /// Why this cannot be true.
+    fn objection(&self, told: &Told) -> Option<String> {
+        if told.uid.is_empty() || told.version.is_empty() {
+            return Some("it has no uid or no version".to_owned());
+        }
+        let shown = self.objects.get(&told.key);
+        match (told.happened, shown) {
+            (Happened::Add { .. }, Some(shown)) => Some(format!("{shown} is there already")),
+            (Happened::Add { initial: true }, None) if self.synced => {
+                Some("an initial add after synced".to_owned())
+            }
+            (Happened::Add { .. }, None) => None,
+            (_, None) => Some("it is not there".to_owned()),
+            (_, Some(shown)) if shown.uid != told.uid => {
+                Some(format!("{shown} was not deleted first"))
+            }
+            (happened, Some(shown)) => objection_to_version(happened, shown, told)
+                .or_else(|| objection_to_old(shown, told)),
+        }
+    }
+}
+
+/// What is wrong with the version told of an object that is shown, uid and all.
+fn objection_to_version(happened: Happened, shown: &Shown, told: &Told) -> Option<String> {
+    let same = shown.version == told.version;
+    match happened {
+        Happened::Update if same => Some("nothing changed".to_owned()),
+        Happened::Sync if !same => Some(format!("{shown} is there: that is no repetition")),
+        Happened::Delete {
+            final_state_unknown: true,
+        } if !same => Some(format!("the last state shown was {shown}")),
+        _ if is_older(&told.version, &shown.version) => Some(format!("{shown} is newer")),
+        _ => None,
+    }
+}
+
+fn objection_to_old(shown: &Shown, told: &Told) -> Option<String> {
+    match (&told.old, told.happened) {
+        (None, Happened::Update) => Some("an update without the old version".to_owned()),
+        (None, _) => None,
+        (Some((uid, version)), _) => {
+            let known =
+                uid.as_ref().is_none_or(|uid| *uid == shown.uid) && *version == shown.version;
+            (!known).then(|| format!("its old version is not the one shown, {shown}"))
+        }
+    }
+}
+
+/// Versions of one object are numbers, of any length, that only grow.
+fn is_older(version: &str, than: &str) -> bool {
+    (version.len(), version) < (than.len(), than)
+}
+
+fn key(namespace: Option<&str>, name: &str) -> String {
+    match namespace {
+        None | Some("") => name.to_owned(),
+        Some(namespace) => format!("{namespace}/{name}"),
+    }
+}
+
+impl Told {
+    /// What a handler or a stream heard; nothing for `Synced`.
+    pub fn of<K>(notification: &Notification<K>) -> Option<Self> {
+        let (happened, old) = match notification {
+            Notification::Added { initial, .. } => (Happened::Add { initial: *initial }, None),
+            Notification::Updated { old, .. } => (Happened::Update, Some(old)),
+            Notification::Deleted(deleted) => {
+                let final_state_unknown = deleted.is_final_state_unknown();
+                (
+                    Happened::Delete {
+                        final_state_unknown,
+                    },
+                    None,
+                )
+            }
+            Notification::Sync(_) => (Happened::Sync, None),
+            _ => return None,
+        };
+        let object = notification.object()?;
+        Some(Self {
+            happened,
+            key: key(object.namespace(), object.name()),
+            uid: object.uid().to_owned(),
+            version: object.resource_version().to_owned(),
+            old: old.map(|old| {
+                let version = old.resource_version().to_owned();
+                (Some(old.uid().to_owned()), version)
+            }),
+        })
+    }
+}
+
+impl fmt::Display for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.happened {
+            Happened::Add { initial: true } => "initial add",
+            Happened::Add { initial: false } => "add",
+            Happened::Update => "update",
+            Happened::Delete {
+                final_state_unknown: true,
+            } => "delete (final state unknown)",
+            Happened::Delete {
+                final_state_unknown: false,
+            } => "delete",
+            Happened::Sync => "sync",
+        };
+        write!(f, "{what} {} {} at {}", self.key, self.uid, self.version)?;
+        match &self.old {
+            Some((_, old)) => write!(f, " from {old}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A line of `kinform watch -o json`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Line {
+    /// A notification.
+    Told(Told),
+    /// The first list is complete.
+    Synced,
+    /// A request failed: reason and message.
+    Trouble(String, String),
+    /// The last line.
+    Summary,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawLine {
+    event: String,
+    initial: Option<bool>,
+    namespace: Option<String>,
+    name: Option<String>,
+    uid: Option<String>,
+    resource_version: Option<String>,
+    old_resource_version: Option<String>,
+    final_state_unknown: Option<bool>,
+    reason: Option<String>,
+    message: Option<String>,
+}
+
+impl Line {
+    /// Reads a line.
+    ///
+    /// # Errors
+    /// It is not what the contract promises.
+    pub fn read(line: &str) -> Result<Self, String> {
+        let bad = |why: &dyn fmt::Display| format!("{why}: {line}");
+        let raw: RawLine = serde_json::from_str(line).map_err(|error| bad(&error))?;
+        let happened = match raw.event.as_str() {
+            "synced" => return Ok(Self::Synced),
+            "summary" => return Ok(Self::Summary),
+            "error" => {
+                let (reason, message) = (raw.reason.unwrap_or_default(), raw.message);
+                return Ok(Self::Trouble(reason, message.unwrap_or_default()));
+            }
+            "add" => Happened::Add {
+                initial: raw.initial.ok_or_else(|| bad(&"initial is missing"))?,
+            },
+            "update" => Happened::Update,
+            "delete" => Happened::Delete {
+                final_state_unknown: raw
+                    .final_state_unknown
+                    .ok_or_else(|| bad(&"finalStateUnknown is missing"))?,
+            },
+            _ => return Err(bad(&"an unknown event")),
+        };
+        let name = raw.name.ok_or_else(|| bad(&"name is missing"))?;
+        Ok(Self::Told(Told {
+            happened,
+            key: key(raw.namespace.as_deref(), &name),
+            uid: raw.uid.ok_or_else(|| bad(&"uid is missing"))?,
+            version: raw
+                .resource_version
+                .ok_or_else(|| bad(&"resourceVersion is missing"))?,
+            old: raw.old_resource_version.map(|version| (None, version)),
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `add a u 1`, `init a u 1`, `update a u 2 from 1`, `delete a u 3`, `lost a u 2`, `sync a u 1`.
+    fn told(text: &str) -> Told {
+        let words: Vec<&str> = text.split(' ').collect();
+        let happened = match words[0] {
+            "add" => Happened::Add { initial: false },
+            "init" => Happened::Add { initial: true },
+            "update" => Happened::Update,
+            "delete" | "lost" => Happened::Delete {
+                final_state_unknown: words[0] == "lost",
+            },
+            _ => Happened::Sync,
+        };
+        Told {
+            happened,
+            key: words[1].to_owned(),
+            uid: words[2].to_owned(),
+            version: words[3].to_owned(),
+            old: words.get(5).map(|old| (None, (*old).to_owned())),
+        }
+    }
+
+    fn check(texts: &[&str], expected: Option<&str>) {
+        let mut picture = Picture::default();
+        let mut end = None;
+        for text in texts {
+            assert!(end.is_none(), "{texts:?}: {end:?}");
+            end = picture.draw(&told(text)).err().map(|error| error.why);
+        }
+        let found = match (&end, expected) {
+            (Some(why), Some(part)) => why.contains(part),
+            (end, part) => end.is_none() && part.is_none(),
+        };
+        assert!(found, "{texts:?}: {end:?}, expected {expected:?}");
+    }
+
+    #[test]
+    fn what_can_be_true_is_drawn() {
+        check(
+            &[
+                "init a u 1",
+                "update a u 2 from 1",
+                "sync a u 2",
+                "delete a u 3",
+                "add a v 4",
+            ],
+            None,
+        );
+        check(
+            &[
+                "add a u 9",
+                "update a u 10 from 9",
+                "lost a u 10",
+                "add a v 4",
+            ],
+            None,
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_true_is_not() {
+        check(&["add a u 1", "add a u 1"], Some("there already"));
+        check(&["update a u 1 from 0"], Some("not there"));
+        check(&["delete a u 1"], Some("not there"));
+        check(
+            &["add a u 1", "delete a u 2", "delete a u 2"],
+            Some("not there"),
+        );
+        check(&["add a u 1", "update a u 2 from 0"], Some("old version"));
+        check(&["add a u 1", "update a u 2"], Some("without the old"));
+        check(
+            &["add a u 1", "update a v 2 from 1"],
+            Some("not deleted first"),
+        );
+        check(&["add a u 1", "delete a v 2"], Some("not deleted first"));
+        check(
+            &["add a u 1", "update a u 1 from 1"],
+            Some("nothing changed"),
+        );
+        check(&["add a u 10", "update a u 9 from 10"], Some("newer"));
+        check(&["add a u 1", "lost a u 2"], Some("last state"));
+        check(&["add a u 1", "sync a u 2"], Some("repetition"));
+    }
+
+    #[test]
+    fn the_beginning_ends_once() {
+        let mut picture = Picture::default();
+        picture.synced().unwrap();
+        assert!(picture.synced().is_err());
+        assert!(picture.draw(&told("init a u 1")).is_err());
+        picture.draw(&told("add a u 1")).unwrap();
+    }
+
+    #[test]
+    fn each_difference_has_a_line() {
+        let item = |name: &str, uid: &str, version: &str| {
+            serde_json::json!({"metadata":
+                {"namespace": "n", "name": name, "uid": uid, "resourceVersion": version}})
+        };
+        let items = [
+            item("a", "u", "1"),
+            item("b", "v", "2"),
+            item("c", "w", "3"),
+        ];
+        let truth = Truth::of_list(&serde_json::json!({ "items": items })).unwrap();
+        let mut picture = Picture::default();
+        for text in ["add n/a u 1", "add n/b x 2", "add n/d y 1"] {
+            picture.draw(&told(text)).unwrap();
+        }
+        let told = picture.compare(&truth).unwrap_err().to_string();
+        let keys: Vec<&str> = told.lines().map(|line| &line[..3]).collect();
+        assert_eq!(keys, ["n/b", "n/c", "n/d"], "{told}");
+    }
+
+    #[test]
+    fn lines_are_read() {
+        let line = r#"{"event":"update","time":"t","initial":null,"namespace":"a","name":"x","uid":"u",
+            "resourceVersion":"3","oldResourceVersion":"2","finalStateUnknown":null}"#;
+        assert_eq!(
+            Line::read(line),
+            Ok(Line::Told(told("update a/x u 3 from 2")))
+        );
+        assert_eq!(Line::read(r#"{"event":"synced"}"#), Ok(Line::Synced));
+        assert!(Line::read(r#"{"event":"add","name":"x"}"#).is_err());
+        assert!(Line::read("hello").is_err());
+    }
+}

@@ -1,0 +1,227 @@
+//! One who hears everything and draws the picture: a handler, a stream, or the lines of the CLI.
+//!
+//! ```text
+//! Handlers | Changes | lines → Witness { Picture, first contradiction } → converged(truth) within a bound
+//! ```
+//!
+//! Everything that is heard is remembered for a while, so that a contradiction is told with what led
+//! to it. After the first one a witness believes nothing any more.
+
+use std::collections::VecDeque;
+use std::fmt::Display;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use kinform::{Handlers, Notification};
+use tokio::sync::watch;
+
+use crate::picture::{Line, Picture, Told, Truth};
+
+/// BOUND: notifications that are told with a contradiction.
+const REMEMBERED: usize = 40;
+
+/// Draws a picture of what it hears. Clones are the same witness.
+#[derive(Clone, Debug)]
+pub struct Witness {
+    name: Arc<str>,
+    inner: Arc<Mutex<Inner>>,
+    heard: Arc<watch::Sender<u64>>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    picture: Picture,
+    past: VecDeque<String>,
+    trouble: Option<String>,
+    dismissed: bool,
+}
+
+/// What a witness has against the server or its informer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Objection(String);
+
+impl Witness {
+    /// A witness that has heard nothing. The name is for failures.
+    pub fn new(name: &str) -> Self {
+        Self {
+            name: Arc::from(name),
+            inner: Arc::default(),
+            heard: Arc::new(watch::Sender::new(0)),
+        }
+    }
+
+    /// Closures through which it hears.
+    pub fn handlers<K: 'static>(&self) -> Handlers<K> {
+        let at_end = self.clone();
+        let (add, update, delete) = (self.clone(), self.clone(), self.clone());
+        let resync = self.clone();
+        Handlers::new()
+            .named(&*self.name)
+            .on_add(move |object, initial| {
+                let object = object.clone();
+                add.hear(&Notification::Added { object, initial });
+            })
+            .on_update(move |old, new| {
+                let (old, new) = (old.clone(), new.clone());
+                update.hear(&Notification::Updated { old, new });
+            })
+            .on_delete(move |deleted| delete.hear(&Notification::Deleted(deleted.clone())))
+            .on_resync(move |object| resync.hear(&Notification::Sync(object.clone())))
+            .on_synced(move || at_end.hear::<K>(&Notification::Synced))
+    }
+
+    /// An async function through which it hears, with a pause before each notification.
+    pub fn slow_handlers<K: 'static>(&self, pause: Duration) -> Handlers<K> {
+        let witness = self.clone();
+        Handlers::new()
+            .named(&*self.name)
+            .on_event_async(move |notification| {
+                let witness = witness.clone();
+                async move {
+                    tokio::time::sleep(pause).await;
+                    witness.hear(&notification);
+                }
+            })
+    }
+
+    /// Hears a notification.
+    pub fn hear<K>(&self, notification: &Notification<K>) {
+        match Told::of(notification) {
+            Some(told) => self.draw(&told),
+            None => self.hear_synced(),
+        }
+    }
+
+    /// Hears a line of `kinform watch -o json`.
+    pub fn hear_line(&self, line: &str) {
+        match Line::read(line) {
+            Ok(Line::Told(told)) => self.draw(&told),
+            Ok(Line::Synced) => self.hear_synced(),
+            Ok(Line::Trouble(reason, message)) => {
+                self.update(format!("trouble {reason}: {message}"), |_| Ok(()));
+            }
+            Ok(Line::Summary) => {}
+            Err(why) => self.update("a line".to_owned(), |_| Err(why)),
+        }
+    }
+
+    fn draw(&self, told: &Told) {
+        self.update(told.to_string(), |picture| {
+            picture.draw(told).map_err(|error| error.to_string())
+        });
+    }
+
+    fn hear_synced(&self) {
+        self.update("synced".to_owned(), Picture::synced);
+    }
+
+    fn update(&self, what: String, change: impl FnOnce(&mut Picture) -> Result<(), String>) {
+        let mut inner = self.lock();
+        if inner.trouble.is_some() {
+            return;
+        }
+        let result = match inner.dismissed {
+            true => Err(format!("{what} was told after the handler was removed")),
+            false => change(&mut inner.picture),
+        };
+        if inner.past.len() == REMEMBERED {
+            inner.past.pop_front();
+        }
+        inner.past.push_back(what);
+        inner.trouble = result.err();
+        drop(inner);
+        self.heard.send_modify(|heard| *heard += 1);
+    }
+
+    /// From now on, it must hear nothing.
+    pub fn dismiss(&self) {
+        self.lock().dismissed = true;
+    }
+
+    /// Whether nothing contradicted so far.
+    ///
+    /// # Errors
+    /// The first contradiction, with what was heard before it.
+    pub fn is_content(&self) -> Result<(), Objection> {
+        let inner = self.lock();
+        match &inner.trouble {
+            None => Ok(()),
+            Some(why) => Err(self.objection(&inner, why)),
+        }
+    }
+
+    /// Whether it heard that the beginning is complete.
+    pub fn has_synced(&self) -> bool {
+        self.lock().picture.has_synced()
+    }
+
+    /// How many notifications it believed.
+    pub fn told(&self) -> u64 {
+        self.lock().picture.told()
+    }
+
+    /// Waits until the beginning is complete, for at most `limit`.
+    ///
+    /// # Errors
+    /// It was not, or something contradicted.
+    ///
+    /// Cancel safety: nothing is lost.
+    pub async fn synced(&self, limit: Duration) -> Result<(), Objection> {
+        let check = |picture: &Picture| match picture.has_synced() {
+            true => Ok(()),
+            false => Err("it never heard that the beginning is complete".to_owned()),
+        };
+        self.reaches(check, limit).await
+    }
+
+    /// Waits until its picture is the truth, for at most `limit`.
+    ///
+    /// # Errors
+    /// It was not, or something contradicted.
+    ///
+    /// Cancel safety: nothing is lost.
+    pub async fn converged(&self, truth: &Truth, limit: Duration) -> Result<(), Objection> {
+        let check = |picture: &Picture| picture.compare(truth).map_err(|error| error.to_string());
+        self.reaches(check, limit).await
+    }
+
+    async fn reaches(
+        &self,
+        check: impl Fn(&Picture) -> Result<(), String>,
+        limit: Duration,
+    ) -> Result<(), Objection> {
+        let mut heard = self.heard.subscribe();
+        let deadline = tokio::time::Instant::now() + limit;
+        loop {
+            heard.borrow_and_update();
+            self.is_content()?;
+            let inner = self.lock();
+            let Err(why) = check(&inner.picture) else {
+                return Ok(());
+            };
+            let objection = self.objection(&inner, &format!("not within {limit:?}: {why}"));
+            drop(inner);
+            if tokio::time::timeout_at(deadline, heard.changed())
+                .await
+                .is_err()
+            {
+                return Err(objection);
+            }
+        }
+    }
+
+    fn objection(&self, inner: &Inner, why: &dyn Display) -> Objection {
+        let past: Vec<&str> = inner.past.iter().map(String::as_str).collect();
+        let told = inner.picture.told();
+        Objection(format!(
+            "{}, after {told} notifications: {why}\nheard last:\n  {}",
+            self.name,
+            past.join("\n  ")
+        ))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,3 @@
+//! Tests of the testkit, and by it.
+
+mod rounds;

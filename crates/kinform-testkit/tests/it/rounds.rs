@@ -1,0 +1,167 @@
+//! Caches converge under faults: rounds of trouble, each a function of its seed.
+//!
+//! A failing round prints its seed and its plan; `KINFORM_SEED=<seed>` replays it alone.
+
+use std::fmt::Write as _;
+use std::ops::Range;
+use std::time::Duration;
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kinform::env::Env;
+use kinform::{FifoPolicy, Informer, InformerFactory, Notification, ReflectorConfig};
+use kinform_testkit::rounds::{Pace, Plan, Reach, Round};
+use kinform_testkit::stage::{Embedded, StageError};
+use kinform_testkit::witness::Witness;
+
+/// A cache under paused time has this long to converge: longer than silence, backoff, the deadline of
+/// a list and the limit of a streaming one together.
+const LIMIT: Duration = Duration::from_secs(900);
+
+/// Runs the rounds of these seeds, or the one that the environment asks for.
+fn rounds(seeds: Range<u64>, round: impl Fn(u64) -> Result<(), String>) {
+    let asked = std::env::var("KINFORM_SEED").ok();
+    let asked: Option<u64> = asked.map(|seed| seed.parse().expect("KINFORM_SEED is a number"));
+    let mut failures = String::new();
+    let mut failed = 0;
+    for seed in seeds.clone() {
+        if asked.is_some_and(|asked| asked != seed) {
+            continue;
+        }
+        if let Err(why) = round(seed) {
+            failed += 1;
+            // The first few tell enough.
+            if failed < 4 {
+                writeln!(failures, "\n{why}\nreplay with KINFORM_SEED={seed}").unwrap();
+            }
+        }
+    }
+    assert!(
+        failed == 0,
+        "{failed} of the rounds {seeds:?} failed:{failures}"
+    );
+}
+
+/// A stream as a witness: a task of the test reads it.
+fn listen(informer: &Informer<ConfigMap>, witness: &Witness) -> tokio::task::JoinHandle<()> {
+    let (mut changes, witness) = (informer.changes().unwrap(), witness.clone());
+    tokio::spawn(async move {
+        while let Some(notification) = changes.next().await {
+            witness.hear(&notification);
+        }
+    })
+}
+
+async fn in_process(seed: u64, policy: FifoPolicy) -> Result<(), StageError> {
+    let plan = Plan::new(seed, Reach::Everything);
+    let stage = Embedded::in_process(seed);
+    let client = stage.client()?;
+    let mut round = Round::begin(stage, seed, Pace::Paused).await?;
+    let factory = InformerFactory::builder(client)
+        .fifo(policy)
+        .env(Env::seeded(seed))
+        .build();
+    let informer = factory.informer::<ConfigMap>();
+    let quick = Witness::new("the quick handler");
+    let slow = Witness::new("the slow handler");
+    let late = Witness::new("the late handler");
+    let removed = Witness::new("the removed handler");
+    let stream = Witness::new("the stream");
+    let _quick = informer.add_handler(quick.handlers())?;
+    let _slow =
+        informer.add_handler(slow.slow_handlers(Duration::from_millis(200 + seed % 700)))?;
+    let registration = informer.add_handler(removed.handlers())?;
+    let listening = listen(&informer, &stream);
+    factory.start()?;
+
+    let (first, second) = plan.acts.split_at(plan.acts.len() / 2);
+    round.perform(first).await?;
+    let _late = informer.add_handler(late.handlers())?;
+    registration.remove().await;
+    removed.dismiss();
+    round.perform(second).await?;
+    let all = [&quick, &slow, &late, &stream];
+    round.settle(&all, LIMIT).await?;
+    for witness in all {
+        witness.synced(Duration::ZERO).await?;
+    }
+    removed.is_content()?;
+    let truth = round.writer.truth().await?;
+    let cache = Witness::new("the cache");
+    for object in &informer.list() {
+        let (object, initial) = (object.clone(), false);
+        cache.hear(&Notification::Added { object, initial });
+    }
+    cache.converged(&truth, Duration::ZERO).await?;
+    let stats = informer.stats();
+    if stats.quarantined_now != 0 {
+        return Err(format!("quarantined: {stats:?}").into());
+    }
+    factory.shutdown().await;
+    listening.await?;
+    Ok(())
+}
+
+fn paused(seed: u64, policy: FifoPolicy) -> Result<(), String> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    let result = runtime.block_on(in_process(seed, policy));
+    result.map_err(|why| format!("{}\n{why}", Plan::new(seed, Reach::Everything)))
+}
+
+#[test]
+fn a_hundred_rounds_in_process_converge_in_order() {
+    rounds(0..100, |seed| paused(seed, FifoPolicy::InOrder));
+}
+
+#[test]
+fn a_hundred_rounds_in_process_converge_coalescing() {
+    rounds(100..200, |seed| paused(seed, FifoPolicy::Coalescing));
+}
+
+async fn over_sockets(seed: u64) -> Result<(), StageError> {
+    let plan = Plan::new(seed, Reach::Sockets);
+    let stage = Embedded::over_sockets(Duration::from_millis(200)).await?;
+    let client = stage.client()?;
+    let pace = Pace::Live(Duration::from_secs(3));
+    let mut round = Round::begin(stage, seed, pace).await?;
+    let mut config = ReflectorConfig::default();
+    config.silence_limit = Duration::from_secs(1);
+    config.progress_limit = Duration::from_secs(1);
+    config.list_deadline = Duration::from_secs(2);
+    config.initial_events_limit = Duration::from_secs(2);
+    config.backoff.first = Duration::from_millis(20);
+    config.backoff.cap = Duration::from_millis(200);
+    let factory = InformerFactory::builder(client).reflector(config).build();
+    let informer = factory.informer::<ConfigMap>();
+    let (quick, late) = (
+        Witness::new("the handler"),
+        Witness::new("the late handler"),
+    );
+    let _quick = informer.add_handler(quick.handlers())?;
+    factory.start()?;
+    let (first, second) = plan.acts.split_at(plan.acts.len() / 2);
+    round.perform(first).await?;
+    let _late = informer.add_handler(late.handlers())?;
+    round.perform(second).await?;
+    round
+        .settle(&[&quick, &late], Duration::from_secs(30))
+        .await?;
+    factory.shutdown().await;
+    Ok(())
+}
+
+#[test]
+fn twenty_rounds_over_sockets_converge() {
+    rounds(1000..1020, |seed| {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let result = runtime.block_on(over_sockets(seed));
+        result.map_err(|why| format!("{}\n{why}", Plan::new(seed, Reach::Sockets)))
+    });
+}
