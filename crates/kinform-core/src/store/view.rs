@@ -10,10 +10,12 @@
 //!
 //! Upstream counterpart: the slices that `client-go:tools/cache` `List` and `ByIndex` copy.
 
-use super::radix::{self, Leaf, WIDTH};
+use super::radix;
 use super::root::Root;
 use super::slots::{SlotIter, SlotSet};
 use crate::object::Object;
+
+const AHEAD: usize = 16;
 
 /// Some objects of one version of a store.
 #[derive(Debug, Clone)]
@@ -38,12 +40,17 @@ pub struct Iter<'a> {
 #[derive(Debug)]
 enum Walk<'a> {
     All(radix::Iter<'a, Object>),
-    Some {
-        root: &'a Root,
-        slots: SlotIter<'a>,
-        // The block last looked up, by the number of its first slot.
-        leaf: Option<(usize, &'a Leaf<Object>)>,
-    },
+    Some(Ahead<'a>),
+}
+
+/// Looks blocks up some slots ahead, so that their cache misses overlap.
+#[derive(Debug)]
+struct Ahead<'a> {
+    root: &'a Root,
+    slots: SlotIter<'a>,
+    // INVARIANT: what was looked up stands at `next..`, the first missing one after it.
+    found: [Option<&'a Object>; AHEAD],
+    next: usize,
 }
 
 impl View {
@@ -81,11 +88,12 @@ impl View {
     pub fn iter(&self) -> Iter<'_> {
         let walk = match &self.members {
             Members::All => Walk::All(self.root.0.slots.iter()),
-            Members::Some(slots) => Walk::Some {
+            Members::Some(slots) => Walk::Some(Ahead {
                 root: &self.root,
                 slots: slots.iter(),
-                leaf: None,
-            },
+                found: [None; AHEAD],
+                next: AHEAD,
+            }),
         };
         Iter {
             walk,
@@ -116,15 +124,7 @@ impl<'a> Iterator for Iter<'a> {
         self.left = self.left.saturating_sub(1);
         match &mut self.walk {
             Walk::All(all) => all.next().map(|(_, object)| object),
-            Walk::Some { root, slots, leaf } => {
-                let slot = slots.next()? as usize;
-                let base = slot / WIDTH * WIDTH;
-                let block = match leaf {
-                    Some((at, block)) if *at == base => *block,
-                    _ => leaf.insert((base, root.0.slots.leaf_at(slot)?)).1,
-                };
-                block[slot % WIDTH].as_ref()
-            }
+            Walk::Some(ahead) => ahead.next(),
         }
     }
 
@@ -134,3 +134,21 @@ impl<'a> Iterator for Iter<'a> {
 }
 
 impl ExactSizeIterator for Iter<'_> {}
+
+impl<'a> Ahead<'a> {
+    fn next(&mut self) -> Option<&'a Object> {
+        if self.next == AHEAD {
+            for found in &mut self.found {
+                *found = self
+                    .slots
+                    .next()
+                    .and_then(|slot| self.root.0.slots.get(slot as usize));
+            }
+            self.next = 0;
+        }
+        // After the last, nothing is looked up any more.
+        let found = self.found[self.next]?;
+        self.next += 1;
+        Some(found)
+    }
+}
