@@ -49,7 +49,7 @@ pub enum Trouble {
     /// Streaming lists never end.
     NoInitialEventsEnd,
     /// The next requests of a verb, after the connection broke, meet a fault.
-    Fault(&'static str, Fault, usize),
+    Fault(&'static str, Box<Fault>, usize),
 }
 
 /// A trouble and what happens meanwhile.
@@ -102,7 +102,7 @@ impl Plan {
     /// The plan of a seed.
     pub fn new(seed: u64, reach: Reach) -> Self {
         let mut random = SmallRng::seed_from_u64(seed);
-        let count = random.random_range(3..7);
+        let count = random.random_range(4..9);
         let acts = (0..count).map(|_| act(&mut random, reach)).collect();
         Self { seed, acts }
     }
@@ -185,7 +185,7 @@ fn fault(random: &mut SmallRng, verb: &'static str) -> Trouble {
         10 if verb == "watch" => Fault::EmptyStream,
         _ => Fault::Delay(Duration::from_millis(random.random_range(0..3000))),
     };
-    Trouble::Fault(verb, fault, random.random_range(1..4))
+    Trouble::Fault(verb, Box::new(fault), random.random_range(1..4))
 }
 
 /// Whether time is paused.
@@ -367,7 +367,7 @@ fn server_begins(server: &Server, trouble: &Trouble) {
         Trouble::NoBookmarks => faults.without_bookmarks(),
         Trouble::NoInitialEventsEnd => faults.without_initial_events_end(),
         Trouble::Fault(verb, fault, times) => {
-            let rule = FaultRule::new(fault.clone()).on_verb(verb);
+            let rule = FaultRule::new((**fault).clone()).on_verb(verb);
             faults.inject(rule.on_resource("configmaps").times(*times));
         }
         _ => {}

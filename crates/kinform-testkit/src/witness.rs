@@ -196,12 +196,9 @@ impl Witness {
         loop {
             heard.borrow_and_update();
             self.is_content()?;
-            let inner = self.lock();
-            let Err(why) = check(&inner.picture) else {
+            let Err(objection) = self.check(&check, limit) else {
                 return Ok(());
             };
-            let objection = self.objection(&inner, &format!("not within {limit:?}: {why}"));
-            drop(inner);
             if tokio::time::timeout_at(deadline, heard.changed())
                 .await
                 .is_err()
@@ -209,6 +206,16 @@ impl Witness {
                 return Err(objection);
             }
         }
+    }
+
+    fn check(
+        &self,
+        check: impl Fn(&Picture) -> Result<(), String>,
+        limit: Duration,
+    ) -> Result<(), Objection> {
+        let inner = self.lock();
+        check(&inner.picture)
+            .map_err(|why| self.objection(&inner, &format!("not within {limit:?}: {why}")))
     }
 
     fn objection(&self, inner: &Inner, why: &dyn Display) -> Objection {

@@ -1,3 +1,5 @@
 //! Tests of the testkit, and by it.
 
+#![expect(clippy::unwrap_used, reason = "tests may unwrap")]
+
 mod rounds;

@@ -9,7 +9,10 @@ use std::time::Duration;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinform::env::Env;
-use kinform::{FifoPolicy, Informer, InformerFactory, Notification, ReflectorConfig};
+use kinform::{
+    FifoPolicy, Informer, InformerFactory, InformerStats, Notification, ReflectorConfig,
+};
+use kinform_core::backoff::BackoffPolicy;
 use kinform_testkit::rounds::{Pace, Plan, Reach, Round};
 use kinform_testkit::stage::{Embedded, StageError};
 use kinform_testkit::witness::Witness;
@@ -18,27 +21,46 @@ use kinform_testkit::witness::Witness;
 /// a list and the limit of a streaming one together.
 const LIMIT: Duration = Duration::from_secs(900);
 
-/// Runs the rounds of these seeds, or the one that the environment asks for.
-fn rounds(seeds: Range<u64>, round: impl Fn(u64) -> Result<(), String>) {
+/// Runs the rounds of these seeds, or the one that the environment asks for. All of them together must
+/// have been hard: half a relist and a reopened watch a round, on average.
+#[expect(
+    clippy::print_stderr,
+    reason = "what the rounds were made of is part of a test's report"
+)]
+fn rounds(seeds: Range<u64>, round: impl Fn(u64) -> Result<InformerStats, String>) {
     let asked = std::env::var("KINFORM_SEED").ok();
     let asked: Option<u64> = asked.map(|seed| seed.parse().expect("KINFORM_SEED is a number"));
     let mut failures = String::new();
     let mut failed = 0;
+    let (mut relists, mut reopens, mut told) = (0, 0, 0);
     for seed in seeds.clone() {
         if asked.is_some_and(|asked| asked != seed) {
             continue;
         }
-        if let Err(why) = round(seed) {
-            failed += 1;
-            // The first few tell enough.
-            if failed < 4 {
-                writeln!(failures, "\n{why}\nreplay with KINFORM_SEED={seed}").unwrap();
+        match round(seed) {
+            Ok(stats) => {
+                relists += stats.relists;
+                reopens += stats.reopens;
+                told += stats.notifications;
+            }
+            Err(why) => {
+                failed += 1;
+                // The first few tell enough.
+                if failed < 4 {
+                    writeln!(failures, "\n{why}\nreplay with KINFORM_SEED={seed}").unwrap();
+                }
             }
         }
     }
+    eprintln!("rounds {seeds:?}: {relists} relists, {reopens} reopens, {told} notifications");
     assert!(
         failed == 0,
         "{failed} of the rounds {seeds:?} failed:{failures}"
+    );
+    let hard = (relists * 2).min(reopens) >= seeds.end - seeds.start;
+    assert!(
+        hard || asked.is_some(),
+        "too easy: {relists} relists, {reopens} reopens"
     );
 }
 
@@ -52,7 +74,7 @@ fn listen(informer: &Informer<ConfigMap>, witness: &Witness) -> tokio::task::Joi
     })
 }
 
-async fn in_process(seed: u64, policy: FifoPolicy) -> Result<(), StageError> {
+async fn in_process(seed: u64, policy: FifoPolicy) -> Result<InformerStats, StageError> {
     let plan = Plan::new(seed, Reach::Everything);
     let stage = Embedded::in_process(seed);
     let client = stage.client()?;
@@ -99,10 +121,10 @@ async fn in_process(seed: u64, policy: FifoPolicy) -> Result<(), StageError> {
     }
     factory.shutdown().await;
     listening.await?;
-    Ok(())
+    Ok(stats)
 }
 
-fn paused(seed: u64, policy: FifoPolicy) -> Result<(), String> {
+fn paused(seed: u64, policy: FifoPolicy) -> Result<InformerStats, String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
@@ -122,20 +144,32 @@ fn a_hundred_rounds_in_process_converge_coalescing() {
     rounds(100..200, |seed| paused(seed, FifoPolicy::Coalescing));
 }
 
-async fn over_sockets(seed: u64) -> Result<(), StageError> {
+/// Limits under which a round over sockets lasts seconds, not minutes.
+fn impatient() -> ReflectorConfig {
+    let second = Duration::from_secs(1);
+    ReflectorConfig {
+        silence_limit: second,
+        progress_limit: second,
+        list_deadline: second * 2,
+        initial_events_limit: second * 2,
+        backoff: BackoffPolicy {
+            first: second / 50,
+            cap: second / 5,
+            ..BackoffPolicy::default()
+        },
+        ..ReflectorConfig::default()
+    }
+}
+
+async fn over_sockets(seed: u64) -> Result<InformerStats, StageError> {
     let plan = Plan::new(seed, Reach::Sockets);
     let stage = Embedded::over_sockets(Duration::from_millis(200)).await?;
     let client = stage.client()?;
     let pace = Pace::Live(Duration::from_secs(3));
     let mut round = Round::begin(stage, seed, pace).await?;
-    let mut config = ReflectorConfig::default();
-    config.silence_limit = Duration::from_secs(1);
-    config.progress_limit = Duration::from_secs(1);
-    config.list_deadline = Duration::from_secs(2);
-    config.initial_events_limit = Duration::from_secs(2);
-    config.backoff.first = Duration::from_millis(20);
-    config.backoff.cap = Duration::from_millis(200);
-    let factory = InformerFactory::builder(client).reflector(config).build();
+    let factory = InformerFactory::builder(client)
+        .reflector(impatient())
+        .build();
     let informer = factory.informer::<ConfigMap>();
     let (quick, late) = (
         Witness::new("the handler"),
@@ -150,8 +184,9 @@ async fn over_sockets(seed: u64) -> Result<(), StageError> {
     round
         .settle(&[&quick, &late], Duration::from_secs(30))
         .await?;
+    let stats = informer.stats();
     factory.shutdown().await;
-    Ok(())
+    Ok(stats)
 }
 
 #[test]
