@@ -4,8 +4,6 @@
 //! seed ──splitmix64──▶ numbers, hexadecimal digits, uids, moments
 //! ```
 
-use std::fmt::Write;
-
 /// A source of numbers.
 pub(crate) struct Dice(u64);
 
@@ -30,12 +28,13 @@ impl Dice {
 
     /// That many hexadecimal digits.
     pub(crate) fn hex(&mut self, digits: usize) -> String {
-        let mut text = String::with_capacity(digits + 16);
+        let mut text = String::with_capacity(digits);
         while text.len() < digits {
-            // Writing to a string does not fail.
-            let _ = write!(text, "{:016x}", self.next());
+            let number = self.next();
+            let nibbles = (0..16).map(|at| number >> (4 * at) & 15);
+            let letters = nibbles.map(|nibble| char::from(b"0123456789abcdef"[nibble as usize]));
+            text.extend(letters.take(digits - text.len()));
         }
-        text.truncate(digits);
         text
     }
 

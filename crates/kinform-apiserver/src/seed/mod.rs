@@ -71,19 +71,47 @@ pub(crate) fn plant(store: &Store, registry: &Registry, seed: Seed) {
     let replicas = |number: usize| (seed.pods + seed.deployments - 1 - number) / seed.deployments;
     let deployments = (0..seed.deployments).map(|n| deployment(&apps[n], replicas(n), &mut dice));
     planter.plant("apps", "v1", "deployments", deployments);
-    let mut dice = Dice::new(seed.seed ^ 3);
-    let template = pod::Template::new();
-    let Some(pods) = planter.resource("", "v1", "pods") else {
+    if let Some(pods) = planter.resource("", "v1", "pods") {
+        plant_pods(store, &pods, &apps, seed);
+    }
+}
+
+/// BOUND: pods that a thread makes before they are stored.
+const BATCH: usize = 512;
+
+/// Makes pods on all cores and stores them in the order of their numbers.
+fn plant_pods(store: &Store, pods: &ResourceInfo, apps: &[App], seed: Seed) {
+    let Some(template) = pod::Template::new(&pods.fields) else {
         return;
     };
-    for number in 0..seed.pods {
+    let make = |number: usize| {
         let app = &apps[number % apps.len()];
         let at = pod::Place {
             number,
             node: number % seed.nodes.max(1),
         };
-        let (key, bytes) = template.fill(app, at, &mut dice);
-        if let Some(draft) = Draft::from_encoded(&pods.fields, key, bytes) {
+        // A dice of its own makes a pod the same on whatever thread.
+        let mut dice = Dice::new(seed.seed ^ (number as u64 + 3) << 16);
+        template.fill(app, at, &mut dice)
+    };
+    let threads = std::thread::available_parallelism().map_or(1, |count| count.get().min(8));
+    for from in (0..seed.pods).step_by(BATCH * threads) {
+        let starts = (from..seed.pods).step_by(BATCH).take(threads);
+        let made: Vec<Vec<Draft>> = std::thread::scope(|scope| {
+            let batches: Vec<_> = starts
+                .map(|start| {
+                    let numbers = start..seed.pods.min(start + BATCH);
+                    scope.spawn(|| numbers.map(make).collect())
+                })
+                .collect();
+            let join = |batch: std::thread::ScopedJoinHandle<'_, Vec<Draft>>| {
+                batch
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            };
+            batches.into_iter().map(join).collect()
+        });
+        for draft in made.into_iter().flatten() {
             // What is there already wins.
             let _ = store.put(pods.shelf, draft, Expect::Absent);
         }
@@ -256,6 +284,48 @@ mod tests {
             .iter()
             .map(|pod| (pod.key().to_owned(), pod.value()))
             .collect()
+    }
+
+    #[test]
+    fn pods_cut_from_the_template_are_found_by_their_fields_and_labels() {
+        let store = Store::new(HistoryLimits::default());
+        let registry = Registry::built_in(&store);
+        plant(
+            &store,
+            &registry,
+            Seed {
+                seed: 1,
+                nodes: 12,
+                deployments: 7,
+                pods: 1100,
+            },
+        );
+        let Found::Resource(pods) = registry.find("", "v1", "pods") else {
+            panic!("no pods");
+        };
+        for pod in store.view(pods.shelf).snapshot.iter() {
+            let value = pod.value();
+            let version = pod.revision().to_string();
+            assert_eq!(value["metadata"]["resourceVersion"], version.as_str());
+            assert_eq!(value["metadata"]["uid"], pod.uid());
+            assert_eq!(
+                value["metadata"]["labels"]["app"].as_str(),
+                pod.label("app")
+            );
+            let (metadata, _) = pod.metadata();
+            assert_eq!(
+                serde_json::from_slice::<Value>(metadata).unwrap(),
+                value["metadata"]
+            );
+            for (position, field) in pods.fields.iter().enumerate() {
+                let path = format!("/{}", field.name().replace('.', "/"));
+                let want = value.pointer(&path).map(|value| match value {
+                    Value::String(text) => text.clone(),
+                    other => other.to_string(),
+                });
+                assert_eq!(pod.field(position), want.unwrap_or_default(), "{path}");
+            }
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::fmt::Write;
 
 use super::dice::Dice;
 use super::{App, ZONES};
+use crate::storage::{Draft, SelectableField};
 
 const TEXT: &str = include_str!("pod.json");
 /// What fills environment variables.
@@ -20,6 +21,8 @@ const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 pub(super) struct Template {
     /// Text and the slot after it; the last one has no slot.
     pieces: Vec<(&'static str, &'static str)>,
+    /// The template itself: where things stand in it, they stand in pods, but for what slots hold.
+    shape: Draft,
 }
 
 /// Which pod, and where it runs.
@@ -30,24 +33,29 @@ pub(super) struct Place {
 }
 
 impl Template {
-    pub(super) fn new() -> Self {
+    /// Nothing if the template were no object.
+    pub(super) fn new(fields: &[SelectableField]) -> Option<Self> {
+        let shape = Draft::from_encoded(fields, Box::default(), TEXT.trim_end().into())?;
         let mut pieces = Vec::new();
         let mut parts = TEXT.trim_end().split('@');
         while let Some(text) = parts.next() {
             pieces.push((text, parts.next().unwrap_or_default()));
         }
-        Self { pieces }
+        Some(Self { pieces, shape })
     }
 
-    /// The key and the bytes of a pod.
-    pub(super) fn fill(&self, app: &App, at: Place, dice: &mut Dice) -> (Box<str>, Vec<u8>) {
+    /// A pod.
+    pub(super) fn fill(&self, app: &App, at: Place, dice: &mut Dice) -> Draft {
         let name = format!("{}-{}-{}", app.name, app.hash, suffix(at.number));
         let created = dice.moment();
         let minor = dice.below(20).to_string();
         let pending = dice.below(50) == 0;
         let mut pod = String::with_capacity(TEXT.len() + 2048);
+        // Where each slot ends, in the template and in the pod.
+        let (mut ends, mut end) = (Vec::with_capacity(self.pieces.len()), 0);
         for (text, slot) in &self.pieces {
             pod.push_str(text);
+            end += text.len() + slot.len() + 2;
             match *slot {
                 "name" => pod.push_str(&name),
                 "namespace" => pod.push_str(app.namespace),
@@ -68,9 +76,15 @@ impl Template {
                 "hostIP" => pod.push_str(&host(at.node)),
                 _ => {}
             }
+            ends.push((end, pod.len()));
         }
         pod.shrink_to_fit();
-        (format!("{}/{name}", app.namespace).into(), pod.into_bytes())
+        let key = format!("{}/{name}", app.namespace).into();
+        self.shape.recut(key, pod.into_bytes(), |place| {
+            let passed = ends.partition_point(|(end, _)| *end <= place);
+            let (from, to) = passed.checked_sub(1).map_or((0, 0), |last| ends[last]);
+            place - from + to
+        })
     }
 }
 

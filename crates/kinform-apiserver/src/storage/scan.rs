@@ -42,6 +42,15 @@ impl Span {
         bytes.get(self.range()).unwrap_or_default()
     }
 
+    /// The same value in bytes where what stood at a place stands at another.
+    pub(crate) fn moved(self, to: &impl Fn(usize) -> usize) -> Self {
+        if self.is_absent() {
+            return self;
+        }
+        let range = self.range();
+        Self::new(to(range.start)..to(range.end))
+    }
+
     /// The same value after `by` bytes were put in at `at`.
     pub(crate) fn shifted(self, at: usize, by: usize) -> Self {
         if self.is_absent() || (self.start as usize) <= at {
@@ -55,28 +64,40 @@ impl Span {
 /// Calls `visit(name, value)` for each member of the object that starts at `at`, in order. Names are
 /// given as written between their quotes; values with everything that belongs to them.
 pub(crate) fn members(bytes: &[u8], at: usize, mut visit: impl FnMut(&[u8], Range<usize>)) {
-    let mut at = skip_space(bytes, at);
+    walk(bytes, at, |name, start| {
+        let end = end_of_value(bytes, start);
+        visit(name, start..end);
+        end
+    });
+}
+
+/// Calls `visit(name, start)` for each member of the object that starts at `at`; it returns where the
+/// value ends, which it may have found while it looked inside. Returns where the object ends.
+pub(crate) fn walk(bytes: &[u8], at: usize, mut visit: impl FnMut(&[u8], usize) -> usize) -> usize {
     if bytes.get(at) != Some(&b'{') {
-        return;
+        return end_of_value(bytes, at);
     }
-    at = skip_space(bytes, at + 1);
+    let mut at = skip_space(bytes, at + 1);
     while bytes.get(at) == Some(&b'"') {
         let name_end = end_of_string(bytes, at);
         let Some(name) = bytes.get(at + 1..name_end.saturating_sub(1)) else {
-            return;
+            return bytes.len();
         };
         at = skip_space(bytes, name_end);
         if bytes.get(at) != Some(&b':') {
-            return;
+            return bytes.len();
         }
-        at = skip_space(bytes, at + 1);
-        let end = end_of_value(bytes, at);
-        visit(name, at..end);
-        at = skip_space(bytes, end);
+        let start = skip_space(bytes, at + 1);
+        at = skip_space(bytes, visit(name, start));
         if bytes.get(at) != Some(&b',') {
-            return;
+            break;
         }
         at = skip_space(bytes, at + 1);
+    }
+    if bytes.get(at) == Some(&b'}') {
+        at + 1
+    } else {
+        bytes.len()
     }
 }
 
@@ -109,7 +130,8 @@ fn end_of_string(bytes: &[u8], at: usize) -> usize {
     bytes.len()
 }
 
-fn end_of_value(bytes: &[u8], at: usize) -> usize {
+/// One past the value that starts at `at`.
+pub(crate) fn end_of_value(bytes: &[u8], at: usize) -> usize {
     match bytes.get(at) {
         Some(b'"') => end_of_string(bytes, at),
         Some(b'{' | b'[') => end_of_nested(bytes, at),
@@ -181,6 +203,10 @@ mod tests {
 
     #[test]
     fn broken_bytes_end_the_walk() {
+        assert_eq!(
+            super::walk(b"{\"a\":{}} ", 0, |_, at| end_of_value(b"{\"a\":{}} ", at)),
+            8
+        );
         for json in [
             "", "{", "{\"", "{\"a", "{\"a\"", "{\"a\":", "{\"a\":{", "[1]", "{\"a\\", "nul",
         ] {
