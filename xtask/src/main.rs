@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 mod ci;
+mod e2e;
 mod schema;
 mod tidy;
 
@@ -19,6 +20,8 @@ enum Task {
     },
     /// Runs what CI runs: tests, formatting, clippy, tidy, documentation.
     Ci,
+    /// Runs the tests against a real API server, where Go is installed.
+    E2e,
     /// Makes the table of built-in types.
     Schema(schema::Arguments),
 }
@@ -33,6 +36,7 @@ fn main() -> ExitCode {
     let report = match Task::parse() {
         Task::Tidy { root: other } => tidy::run(other.as_deref().unwrap_or(root)),
         Task::Ci => ci::run(root),
+        Task::E2e => e2e::run(root),
         Task::Schema(arguments) => schema::run(&arguments).map_err(|e| e.to_string()),
     };
     match report {

@@ -1,0 +1,153 @@
+//! A real kube-apiserver with its etcd, on a stage.
+//!
+//! ```text
+//! oracle/up ──▶ etcd, kube-apiserver on loopback ──▶ Oracle: Stage { Proxy, direct client, restart }
+//! ```
+//!
+//! The server is built from its Go modules, at the versions in `oracle/go.mod`, the first time. It has a
+//! directory, ports, certificates and tokens of its own, and is stopped when its [`Oracle`] is dropped.
+//! A restart keeps what etcd stored; what the server itself remembered of its history is gone.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use futures::future::BoxFuture;
+use kinform_testkit::control::Network;
+use kinform_testkit::proxy::Proxy;
+use kinform_testkit::stage::{Loss, Stage, StageError};
+use kube_client::config::{KubeConfigOptions, Kubeconfig};
+use kube_client::{Client, Config};
+
+/// Whether a real server can be built and started here.
+pub fn is_possible() -> bool {
+    let has = |program: &str| {
+        let asked = Command::new(program).arg("version").output();
+        asked.is_ok_and(|output| output.status.success())
+    };
+    has("go") && has("openssl")
+}
+
+/// A running server.
+#[derive(Debug)]
+pub struct Oracle {
+    directory: PathBuf,
+    ports: Ports,
+    config: Config,
+    proxy: Option<Proxy>,
+    // Removes the directory at the end.
+    _home: tempfile::TempDir,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Ports {
+    server: u16,
+    etcd: u16,
+}
+
+impl Ports {
+    /// Ports that are free now. Etcd's peers need the one above its own.
+    fn free() -> io::Result<Self> {
+        let free = || -> io::Result<TcpListener> { TcpListener::bind((Ipv4Addr::LOCALHOST, 0)) };
+        let server = free()?;
+        let (etcd, _peers) = loop {
+            let etcd = free()?;
+            let above = etcd.local_addr()?.port().saturating_add(1);
+            if let Ok(peers) = TcpListener::bind((Ipv4Addr::LOCALHOST, above)) {
+                break (etcd, peers);
+            }
+        };
+        Ok(Self {
+            server: server.local_addr()?.port(),
+            etcd: etcd.local_addr()?.port(),
+        })
+    }
+}
+
+impl Oracle {
+    /// Builds the server if need be, and starts it.
+    ///
+    /// # Errors
+    /// It cannot be built or does not come up; what it said is in the message.
+    pub async fn start() -> Result<Self, StageError> {
+        let home = tempfile::tempdir()?;
+        let (directory, ports) = (home.path().to_owned(), Ports::free()?);
+        up(&directory, ports)?;
+        let config = config(&directory).await?;
+        let mut oracle = Self {
+            directory,
+            ports,
+            config,
+            proxy: None,
+            _home: home,
+        };
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, ports.server));
+        oracle.proxy = Some(Proxy::start(address).await?);
+        Ok(oracle)
+    }
+
+    /// What a client needs to come through the proxy.
+    pub fn config(&self) -> Result<Config, StageError> {
+        let proxy = self.proxy.as_ref().ok_or("no proxy")?;
+        let mut config = self.config.clone();
+        config.cluster_url = format!("https://{}", proxy.address()).parse()?;
+        Ok(config)
+    }
+}
+
+async fn config(directory: &Path) -> Result<Config, StageError> {
+    let kubeconfig = Kubeconfig::read_from(directory.join("kubeconfig"))?;
+    let options = KubeConfigOptions::default();
+    Ok(Config::from_custom_kubeconfig(kubeconfig, &options).await?)
+}
+
+fn script(name: &str, directory: &Path, ports: Ports) -> Result<(), StageError> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("oracle")
+        .join(name);
+    let status = Command::new("bash")
+        .arg(script)
+        .arg(directory)
+        .env("KAS_PORT", ports.server.to_string())
+        .env("ETCD_PORT", ports.etcd.to_string())
+        // What it prints is the kubeconfig's path; its children must not hold our output open.
+        .stdout(std::process::Stdio::null())
+        .status()?;
+    if !status.success() {
+        return Err(format!("oracle/{name} failed: {status}").into());
+    }
+    Ok(())
+}
+
+fn up(directory: &Path, ports: Ports) -> Result<(), StageError> {
+    script("up", directory, ports)
+}
+
+impl Stage for Oracle {
+    fn network(&self) -> &dyn Network {
+        self.proxy.as_ref().expect("a started server has its proxy")
+    }
+
+    fn direct(&self) -> Result<Client, StageError> {
+        Ok(Client::try_from(self.config.clone())?)
+    }
+
+    fn restart(&mut self, _: Loss) -> BoxFuture<'_, Result<(), StageError>> {
+        Box::pin(async {
+            let (directory, ports) = (self.directory.clone(), self.ports);
+            let restart = move || {
+                script("down", &directory, ports)?;
+                up(&directory, ports)
+            };
+            tokio::task::spawn_blocking(restart).await?
+        })
+    }
+}
+
+impl Drop for Oracle {
+    fn drop(&mut self) {
+        // Nobody is left to tell; the scripts end what they started, by its id.
+        let _ = script("down", &self.directory, self.ports);
+    }
+}

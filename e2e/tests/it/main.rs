@@ -1,0 +1,3 @@
+//! kinform against a real API server.
+
+mod rounds;
