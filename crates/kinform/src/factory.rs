@@ -15,6 +15,7 @@
 use std::any::TypeId;
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -494,6 +495,7 @@ impl<K> InformerBuilder<K> {
         let core = Core::new(CoreParts {
             source: (inner.sources)(info, self.representation),
             ingest: Ingest {
+                managed_fields_bytes: AtomicU64::new(0),
                 projection: self.projection.clone(),
                 transform: self.transform.clone(),
                 type_meta,

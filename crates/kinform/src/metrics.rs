@@ -25,6 +25,8 @@ pub struct InformerStats {
     pub heap_bytes: u64,
     /// Bytes of bodies read, decompressed.
     pub wire_bytes: u64,
+    /// Of these, what `metadata.managedFields` weighed.
+    pub managed_fields_bytes: u64,
     /// Events of watches, bookmarks not counted.
     pub events: u64,
     /// Items of lists.

@@ -49,6 +49,11 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
+    /// What `metadata.managedFields` weighs, name and comma included.
+    pub(crate) fn managed_fields_bytes(&self) -> usize {
+        self.managed_cuts.iter().map(ExactSizeIterator::len).sum()
+    }
+
     /// What is not kept.
     pub(crate) fn cuts(&self, managed: ManagedFields) -> Cuts {
         let mut cuts = self.type_cuts.clone();

@@ -45,6 +45,17 @@ impl<'a> Item<'a> {
         self.bytes
     }
 
+    /// What `metadata.managedFields` weighs in them; zero if they cannot be read.
+    ///
+    /// Complexity: free where the object lay whole in a chunk, one more pass over it elsewhere.
+    #[must_use]
+    pub fn managed_fields_bytes(&self) -> usize {
+        match &self.layout {
+            Some(layout) => layout.managed_fields_bytes(),
+            None => head::read(self.bytes).map_or(0, |layout| layout.managed_fields_bytes()),
+        }
+    }
+
     pub(crate) fn layout(&self) -> Option<&Layout> {
         self.layout.as_ref()
     }

@@ -166,6 +166,7 @@ impl<K> Informer<K> {
             stats.objects += root.len() as u64;
             stats.heap_bytes += root.heap_size() as u64;
             stats.quarantined_now += root.quarantined().len() as u64;
+            stats.managed_fields_bytes += core.managed_fields_bytes();
             core.telemetry.add_to(&mut stats);
         }
         // A listener of several cores is known to each: it counts once.

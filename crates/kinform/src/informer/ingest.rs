@@ -15,6 +15,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use kinform_api::TypeMeta;
 use kinform_core::object::Object;
@@ -84,8 +85,10 @@ impl fmt::Debug for Transform {
 }
 
 /// Makes objects of bytes.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Ingest {
+    /// What managedFields weighed, in all that was read.
+    pub(crate) managed_fields_bytes: AtomicU64,
     pub(crate) projection: Projection,
     pub(crate) transform: Option<Transform>,
     pub(crate) type_meta: TypeMeta,
@@ -94,6 +97,8 @@ pub(crate) struct Ingest {
 impl Ingest {
     pub(crate) fn object(&self, item: &Item<'_>) -> Result<Object, Unreadable> {
         let object = Object::from_item(item, &self.projection)?;
+        self.managed_fields_bytes
+            .fetch_add(item.managed_fields_bytes() as u64, Ordering::Relaxed);
         match &self.transform {
             Some(transform) => (transform.0)(&object, &self.type_meta),
             None => Ok(object),

@@ -203,6 +203,11 @@ impl Core {
         }
     }
 
+    /// What managedFields weighed, in all that was read.
+    pub(crate) fn managed_fields_bytes(&self) -> u64 {
+        self.ingest.managed_fields_bytes.load(Ordering::Relaxed)
+    }
+
     /// The newest root.
     pub(crate) fn root(&self) -> Root {
         self.reader.root()
