@@ -1,1 +1,106 @@
-//! The sample controller.
+//! The sample controller: every `Foo` asks for a Deployment, and this keeps it.
+//!
+//! ```text
+//! Foo {deploymentName, replicas} ─┐
+//! Deployment (owned by a Foo) ────┴→ reconcile → create | repair Deployment, status of the Foo, Event
+//! ```
+//!
+//! A library, so that a program with informers of its own (the demo) runs it on those; `main.rs` is the
+//! whole program for a cluster that a kubeconfig names.
+//!
+//! Upstream counterpart: `sample-controller:controller.go`. Differences: repairs patch the one field
+//! instead of replacing the Deployment; a status that is right already is not written again; a
+//! Deployment that the cache does not have yet is read from the server.
+
+mod foo;
+mod reconcile;
+
+use k8s_openapi::api::apps::v1::Deployment;
+use kinform::controller::{Controller, ControllerMetrics};
+use kinform::events::{EventDelivery, EventRecorder};
+use kinform::{Error, InformerFactory};
+use kube::Client;
+use tokio_util::sync::CancellationToken;
+
+pub use crate::foo::{Foo, FooSpec, FooStatus, definition, install_definition};
+use crate::reconcile::State;
+pub use crate::reconcile::{Failed, MESSAGE_SYNCED, REASON_EXISTS, REASON_SYNCED, deployment_for};
+
+/// The controller's name in events.
+pub const COMPONENT: &str = "sample-controller";
+
+/// Workers, as upstream's `main.go` has it.
+const WORKERS: usize = 2;
+
+/// The controller, ready to run.
+#[derive(Debug)]
+pub struct SampleController {
+    controller: Controller<Foo, State>,
+    delivery: EventDelivery,
+}
+
+impl SampleController {
+    /// A controller on the informers of `factory`, which its owner starts; it writes with `client`.
+    pub fn new(factory: &InformerFactory, client: Client) -> Self {
+        let (foos, deployments) = (factory.informer::<Foo>(), factory.informer::<Deployment>());
+        let (events, delivery) = EventRecorder::new(client.clone(), COMPONENT);
+        let controller = Controller::of(&foos).owns(&deployments).workers(WORKERS);
+        let controller = controller.context(State {
+            client,
+            events,
+            deployments,
+        });
+        Self {
+            controller,
+            delivery,
+        }
+    }
+
+    /// The numbers, to be read while it runs.
+    pub fn metrics(&self) -> ControllerMetrics {
+        self.controller.metrics()
+    }
+
+    /// Ends on SIGTERM or ctrl-c, too.
+    #[must_use]
+    pub fn shutdown_on_signal(self) -> Self {
+        Self {
+            controller: self.controller.shutdown_on_signal(),
+            ..self
+        }
+    }
+
+    /// Runs until `shutdown` is cancelled; then running reconciles and queued events end.
+    ///
+    /// # Errors
+    /// As [`Controller::run`].
+    ///
+    /// # Cancel safety
+    /// Dropping it drops what runs; no task is left.
+    pub async fn run(self, shutdown: CancellationToken) -> Result<(), Error> {
+        let events_end = CancellationToken::new();
+        let controller = async {
+            let _events_end = events_end.clone().drop_guard();
+            self.controller
+                .shutdown_on(shutdown)
+                .run(reconcile::reconcile)
+                .await
+        };
+        let (ended, ()) = futures::join!(controller, self.delivery.run(events_end.clone()));
+        ended
+    }
+}
+
+/// Runs the controller on the informers of `factory` until `shutdown` is cancelled.
+///
+/// # Errors
+/// The factory was shut down, or reconciles did not end in time.
+pub async fn run(
+    factory: &InformerFactory,
+    client: Client,
+    shutdown: CancellationToken,
+) -> Result<(), Error> {
+    let controller = SampleController::new(factory, client);
+    factory.start()?;
+    controller.run(shutdown).await
+}

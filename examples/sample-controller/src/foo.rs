@@ -1,0 +1,121 @@
+//! `Foo`, the custom resource, and its definition.
+//!
+//! ```text
+//! struct FooSpec → derive → Foo, its CustomResourceDefinition → the server
+//! ```
+//!
+//! Upstream counterpart: `sample-controller:pkg/apis/samplecontroller/v1alpha1/types.go`,
+//! `artifacts/examples/crd-status-subresource.yaml`.
+
+use std::time::Duration;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Api, PostParams};
+use kube::{Client, CustomResource, CustomResourceExt, ResourceExt};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What a Foo asks for.
+#[derive(
+    CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema,
+)]
+#[kube(
+    group = "samplecontroller.k8s.io",
+    version = "v1alpha1",
+    kind = "Foo",
+    namespaced,
+    status = "FooStatus",
+    derive = "PartialEq"
+)]
+#[serde(rename_all = "camelCase")]
+pub struct FooSpec {
+    /// The name of the Deployment.
+    pub deployment_name: String,
+    /// How many replicas it has; one, if nothing is said.
+    #[schemars(range(min = 0, max = 10))]
+    pub replicas: Option<i32>,
+}
+
+/// What became of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FooStatus {
+    /// Replicas of the Deployment that are available.
+    #[serde(default)]
+    pub available_replicas: i32,
+}
+
+/// The definition of `foos.samplecontroller.k8s.io`.
+pub fn definition() -> CustomResourceDefinition {
+    Foo::crd()
+}
+
+/// Defines Foo, unless it is defined, and waits until the server serves it. One that is there already,
+/// upstream's for example, is left as it is.
+///
+/// # Errors
+/// The server refuses, or the definition is not served within ten seconds.
+///
+/// # Cancel safety
+/// The definition may be there although nobody waited for it.
+pub async fn install_definition(client: Client) -> Result<(), kube::Error> {
+    let definitions: Api<CustomResourceDefinition> = Api::all(client);
+    let definition = definition();
+    let name = definition.name_any();
+    // A user without the right to define types can still use those that are there.
+    if definitions.get_opt(&name).await?.is_none() {
+        match definitions
+            .create(&PostParams::default(), &definition)
+            .await
+        {
+            Err(kube::Error::Api(status)) if status.code == 409 => {}
+            created => drop(created?),
+        }
+    }
+    // BOUND: a hundred questions in ten seconds; a server needs one or two.
+    for _ in 0..100 {
+        if definitions
+            .get(&name)
+            .await
+            .is_ok_and(|definition| is_established(&definition))
+        {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let late = format!("{name} is defined, but not served after ten seconds");
+    Err(kube::Error::Service(late.into()))
+}
+
+fn is_established(definition: &CustomResourceDefinition) -> bool {
+    let conditions = definition
+        .status
+        .iter()
+        .filter_map(|status| status.conditions.as_ref());
+    conditions
+        .flatten()
+        .any(|is| is.type_ == "Established" && is.status == "True")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definition_is_the_one_that_upstream_installs() {
+        let json = serde_json::to_value(definition()).unwrap();
+        assert_eq!(json["metadata"]["name"], "foos.samplecontroller.k8s.io");
+        let version = &json["spec"]["versions"][0];
+        assert_eq!(version["name"], "v1alpha1");
+        assert_eq!(version["subresources"]["status"], serde_json::json!({}));
+        let properties = &version["schema"]["openAPIV3Schema"]["properties"];
+        assert_eq!(
+            properties["spec"]["properties"]["deploymentName"]["type"],
+            "string"
+        );
+        assert_eq!(
+            properties["status"]["properties"]["availableReplicas"]["type"],
+            "integer"
+        );
+    }
+}
