@@ -1,0 +1,343 @@
+//! The command line's words: what can be typed, its defaults and its checks.
+//!
+//! ```text
+//! argv → Cli → Command { Demo | Serve | Watch | Get | Measure }
+//! ```
+//!
+//! Parsing only: nothing here connects, reads a file or prints. A bare `kinform` is `kinform demo`
+//! and never touches a real cluster; flags of the demo work without the word, too.
+//!
+//! Upstream counterpart: flag names follow kubectl and client-go's clientcmd overrides.
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Informers for Kubernetes: watch, cache and index any resource; or try it all on an embedded
+/// API server.
+#[derive(Debug, Parser)]
+#[command(
+    name = "kinform",
+    version,
+    about,
+    args_conflicts_with_subcommands = true
+)]
+pub(crate) struct Cli {
+    /// What to do; the demo if nothing is said.
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+    /// Flags of the demo, for when no command is named.
+    #[command(flatten)]
+    pub(crate) demo: DemoArgs,
+}
+
+/// What the binary can do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run an embedded server, a seeded cluster, churn and the sample controller; show the pipeline
+    Demo(DemoArgs),
+    /// Run only the embedded API server
+    Serve(ServeArgs),
+    /// Print every change of some resources, as informers' handlers hear it
+    Watch(WatchArgs),
+    /// Print resources out of a synced cache
+    Get(GetArgs),
+    /// Tell what caching a resource costs: bytes, CPU, memory, time
+    Measure(MeasureArgs),
+}
+
+/// `kinform demo`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct DemoArgs {
+    /// Pods in the seeded cluster
+    #[arg(long, default_value_t = 5_000, value_name = "N")]
+    pub(crate) pods: usize,
+    /// Changes a second
+    #[arg(long, default_value_t = 200, value_name = "PER_SECOND")]
+    pub(crate) churn: u32,
+    /// End after this long, e.g. 10s, 1m30s (default: when interrupted)
+    #[arg(long = "for", value_parser = duration, value_name = "DURATION")]
+    pub(crate) run_for: Option<Duration>,
+    /// Print one summary object on stdout at the end
+    #[arg(short, long, value_name = "FORMAT")]
+    pub(crate) output: Option<DemoOutput>,
+}
+
+/// How the demo ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DemoOutput {
+    /// One JSON object on stdout
+    Json,
+}
+
+/// `kinform serve`.
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// Address to listen on; port 0 picks a free one
+    #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDR")]
+    pub(crate) listen: SocketAddr,
+    /// Serve plain HTTP (loopback only) instead of HTTPS
+    #[arg(long)]
+    pub(crate) http: bool,
+    /// Write a kubeconfig (mode 0600) here once the server answers
+    #[arg(long, value_name = "FILE")]
+    pub(crate) write_kubeconfig: Option<PathBuf>,
+    /// Create the objects of these manifests (YAML or JSON, several documents a file)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) load: Vec<PathBuf>,
+    /// Seed a cluster with this many pods
+    #[arg(long, value_name = "N")]
+    pub(crate) pods: Option<usize>,
+    /// Events kept over all resources; older versions are 410
+    #[arg(long, value_name = "N")]
+    pub(crate) history: Option<usize>,
+    /// How often idle watches get a bookmark
+    #[arg(long, value_parser = duration, value_name = "DURATION")]
+    pub(crate) bookmark_period: Option<Duration>,
+    /// Run this command with KUBECONFIG set, and end with its exit code
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// `kinform watch`.
+#[derive(Debug, Args)]
+pub(crate) struct WatchArgs {
+    /// Resources, as kubectl names them: pods, deploy, foos.example.com, configmaps/NAME
+    #[arg(required = true, value_name = "TYPE[/NAME]")]
+    pub(crate) types: Vec<String>,
+    /// Where to look and as whom
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArgs,
+    /// Which objects
+    #[command(flatten)]
+    pub(crate) select: SelectArgs,
+    /// Do not print what is there at the start
+    #[arg(long)]
+    pub(crate) watch_only: bool,
+    /// End after this long, e.g. 10s, 1m30s (default: when interrupted)
+    #[arg(long = "for", value_parser = duration, value_name = "DURATION")]
+    pub(crate) run_for: Option<Duration>,
+    /// How to print changes
+    #[arg(short, long, default_value = "wide", value_name = "FORMAT")]
+    pub(crate) output: WatchOutput,
+    /// Reopen a watch that was silent for this long
+    #[arg(long, value_parser = duration, value_name = "DURATION", hide = true)]
+    pub(crate) silence_limit: Option<Duration>,
+}
+
+/// How `watch` prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum WatchOutput {
+    /// One JSON object a line
+    Json,
+    /// One padded line a change
+    Wide,
+    /// What changed, field by field; secrets' values as digests
+    Diff,
+}
+
+/// `kinform get`.
+#[derive(Debug, Args)]
+pub(crate) struct GetArgs {
+    /// Resource, as kubectl names it
+    #[arg(value_name = "TYPE")]
+    pub(crate) kind: String,
+    /// One object's name
+    #[arg(value_name = "NAME", conflicts_with = "by")]
+    pub(crate) name: Option<String>,
+    /// Where to look and as whom
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArgs,
+    /// Which objects
+    #[command(flatten)]
+    pub(crate) select: SelectArgs,
+    /// Look up by an index: namespace, label:KEY, owner, or a path as spec.nodeName
+    #[arg(long, value_name = "INDEX=VALUE")]
+    pub(crate) by: Option<String>,
+    /// How to print
+    #[arg(short, long, value_name = "FORMAT")]
+    pub(crate) output: Option<GetOutput>,
+}
+
+/// How `get` prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum GetOutput {
+    /// One object, or a List of them
+    Json,
+    /// The same as YAML
+    Yaml,
+    /// A table with more columns
+    Wide,
+    /// type/name lines
+    Name,
+}
+
+/// `kinform measure`.
+#[derive(Debug, Args)]
+pub(crate) struct MeasureArgs {
+    /// Resources, as kubectl names them
+    #[arg(required = true, value_name = "TYPE")]
+    pub(crate) types: Vec<String>,
+    /// Where to look and as whom
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArgs,
+    /// Which objects
+    #[command(flatten)]
+    pub(crate) select: SelectArgs,
+    /// What to ask the server for
+    #[arg(long, default_value = "auto", value_name = "ENCODING")]
+    pub(crate) encoding: EncodingArg,
+    /// How to get the first list
+    #[arg(long, default_value = "auto", value_name = "MODE")]
+    pub(crate) mode: ModeArg,
+    /// Decode every object into its type, and keep that
+    #[arg(long)]
+    pub(crate) typed: bool,
+    /// How to print
+    #[arg(short, long, default_value = "wide", value_name = "FORMAT")]
+    pub(crate) output: MeasureOutput,
+    /// Measure in this process: what a parent asks of its child
+    #[arg(long, hide = true)]
+    pub(crate) in_process: bool,
+}
+
+/// The wire's encoding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum EncodingArg {
+    /// What is best of what the server has
+    Auto,
+    /// JSON
+    Json,
+    /// Protobuf: not in this version
+    Protobuf,
+}
+
+/// How a cache gets its first list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ModeArg {
+    /// Streaming, or paged where the server has no streaming lists
+    Auto,
+    /// Paged list
+    List,
+    /// Streaming list
+    Stream,
+}
+
+/// How `measure` prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum MeasureOutput {
+    /// One JSON object a type
+    Json,
+    /// A table
+    Wide,
+}
+
+/// Which cluster, and as whom: named as in kubectl.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct ClusterArgs {
+    /// Path of the kubeconfig (default: $KUBECONFIG, then ~/.kube/config, then in-cluster)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig
+    #[arg(long, value_name = "NAME")]
+    pub(crate) context: Option<String>,
+    /// Cluster of the kubeconfig
+    #[arg(long, value_name = "NAME")]
+    pub(crate) cluster: Option<String>,
+    /// User of the kubeconfig
+    #[arg(long, value_name = "NAME")]
+    pub(crate) user: Option<String>,
+    /// Address of the API server
+    #[arg(short, long, value_name = "URL")]
+    pub(crate) server: Option<String>,
+    /// Bearer token
+    #[arg(long, value_name = "TOKEN")]
+    pub(crate) token: Option<String>,
+    /// User to impersonate
+    #[arg(long = "as", value_name = "USER")]
+    pub(crate) impersonate: Option<String>,
+}
+
+/// Which objects of a type.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct SelectArgs {
+    /// Namespace (default: the context's)
+    #[arg(
+        short,
+        long,
+        value_name = "NAMESPACE",
+        conflicts_with = "all_namespaces"
+    )]
+    pub(crate) namespace: Option<String>,
+    /// All namespaces
+    #[arg(short = 'A', long)]
+    pub(crate) all_namespaces: bool,
+    /// Label selector
+    #[arg(short = 'l', long, value_name = "SELECTOR")]
+    pub(crate) selector: Option<String>,
+    /// Field selector
+    #[arg(long, value_name = "SELECTOR")]
+    pub(crate) field_selector: Option<String>,
+}
+
+/// Reads a duration as Go and humans write it: `10s`, `1m30s`, `500ms`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let parsed: jiff::SignedDuration = text
+        .parse()
+        .map_err(|_| "a duration looks like 500ms, 10s or 1m30s".to_owned())?;
+    Duration::try_from(parsed).map_err(|_| "a duration must not be negative".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn durations_read_as_go_and_humans_write_them() {
+        for (text, expected) in [
+            ("10s", Some(10_000)),
+            ("1m30s", Some(90_000)),
+            ("500ms", Some(500)),
+            ("2h", Some(7_200_000)),
+            ("0s", Some(0)),
+            ("", None),
+            ("10", None),
+            ("-5s", None),
+            ("soon", None),
+        ] {
+            assert_eq!(
+                duration(text).ok().map(|d| d.as_millis()),
+                expected,
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_bare_command_is_the_demo_and_an_unknown_word_is_an_error() {
+        let bare = Cli::try_parse_from(["kinform"]).unwrap();
+        assert!(bare.command.is_none());
+        assert_eq!(bare.demo.pods, 5_000);
+        let flags = Cli::try_parse_from(["kinform", "--for", "10s", "-o", "json"]).unwrap();
+        assert_eq!(flags.demo.run_for, Some(Duration::from_secs(10)));
+        assert!(Cli::try_parse_from(["kinform", "frobnicate"]).is_err());
+    }
+
+    #[test]
+    fn what_follows_two_dashes_is_the_command_to_run() {
+        let cli = Cli::try_parse_from(["kinform", "serve", "--http", "--", "kubectl", "get", "-A"]);
+        let Some(Command::Serve(serve)) = cli.unwrap().command else {
+            panic!("serve expected")
+        };
+        assert_eq!(serve.command, ["kubectl", "get", "-A"]);
+    }
+}

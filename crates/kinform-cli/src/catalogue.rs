@@ -1,0 +1,293 @@
+//! What a server serves, and which of it a person means by a word.
+//!
+//! ```text
+//! discovery documents → Catalogue;  "deploy" | "foos.example.com" | "Pod" → ResourceEntry
+//! ```
+//!
+//! Pure: `discovery.rs` fetches the documents. A word is looked up as kubectl does: plural,
+//! singular, short name, kind (any case), `plural.group`, `plural.version.group`; the core group
+//! first, then the groups in the server's order, and in a group its preferred version.
+//!
+//! Upstream counterpart: kubernetes/apimachinery:pkg/api/meta (RESTMapper) and
+//! kubernetes/client-go:restmapper.
+
+use kinform_api::{GroupVersionResource, Scope};
+use serde::Deserialize;
+
+/// One served resource.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ResourceEntry {
+    /// Group, version and plural.
+    pub(crate) gvr: GroupVersionResource,
+    /// The kind, e.g. `Pod`.
+    pub(crate) kind: String,
+    /// The singular word, e.g. `pod`.
+    pub(crate) singular: String,
+    /// Short words, e.g. `po`.
+    pub(crate) short_names: Vec<String>,
+    /// Whether its objects live in namespaces.
+    pub(crate) scope: Scope,
+    /// What can be done with it.
+    pub(crate) verbs: Vec<String>,
+}
+
+impl ResourceEntry {
+    /// The resource as people write it: `deployments.apps`, `pods`.
+    pub(crate) fn title(&self) -> String {
+        if self.gvr.group.is_empty() {
+            self.gvr.resource.clone()
+        } else {
+            format!("{}.{}", self.gvr.resource, self.gvr.group)
+        }
+    }
+
+    fn answers_to(&self, word: &str) -> bool {
+        self.gvr.resource == word
+            || self.singular == word
+            || self.kind.eq_ignore_ascii_case(word)
+            || self.short_names.iter().any(|short| short == word)
+    }
+}
+
+/// What a word can mean.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Meaning {
+    /// This resource.
+    Known(ResourceEntry),
+    /// A `plural.group` that is not served now, but may come: a definition not installed yet.
+    Awaited {
+        /// The plural.
+        plural: String,
+        /// The group.
+        group: String,
+    },
+    /// Nothing, and with that word never anything.
+    Unknown,
+}
+
+/// All that a server serves, in order of preference.
+#[derive(Debug, Default)]
+pub(crate) struct Catalogue {
+    entries: Vec<ResourceEntry>,
+}
+
+/// An `APIResourceList`, as far as it matters here.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ResourceList {
+    #[serde(default)]
+    group_version: String,
+    #[serde(default)]
+    resources: Vec<ListedResource>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ListedResource {
+    name: String,
+    #[serde(default)]
+    singular_name: String,
+    #[serde(default)]
+    namespaced: bool,
+    #[serde(default)]
+    kind: String,
+    #[serde(default)]
+    verbs: Vec<String>,
+    #[serde(default)]
+    short_names: Vec<String>,
+}
+
+/// An `APIGroupList`, as far as it matters here.
+#[derive(Debug, Deserialize)]
+pub(crate) struct GroupList {
+    #[serde(default)]
+    groups: Vec<ListedGroup>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ListedGroup {
+    #[serde(default)]
+    versions: Vec<ListedVersion>,
+    #[serde(default)]
+    preferred_version: Option<ListedVersion>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ListedVersion {
+    group_version: String,
+}
+
+impl GroupList {
+    /// The `group/version`s to ask for, preferred ones first within each group.
+    pub(crate) fn group_versions(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        for group in &self.groups {
+            let preferred = group.preferred_version.iter();
+            for version in preferred.chain(&group.versions) {
+                if !all.contains(&version.group_version) {
+                    all.push(version.group_version.clone());
+                }
+            }
+        }
+        all
+    }
+}
+
+impl Catalogue {
+    /// Adds one group version's document; call in order of preference.
+    pub(crate) fn add(&mut self, list: ResourceList) {
+        let (group, version) = list
+            .group_version
+            .split_once('/')
+            .unwrap_or(("", &list.group_version));
+        for resource in list.resources {
+            // Subresources are no types of their own.
+            if resource.name.contains('/') {
+                continue;
+            }
+            let singular = if resource.singular_name.is_empty() {
+                resource.kind.to_ascii_lowercase()
+            } else {
+                resource.singular_name
+            };
+            self.entries.push(ResourceEntry {
+                gvr: GroupVersionResource::new(group, version, resource.name),
+                kind: resource.kind,
+                singular,
+                short_names: resource.short_names,
+                scope: if resource.namespaced {
+                    Scope::Namespaced
+                } else {
+                    Scope::Cluster
+                },
+                verbs: resource.verbs,
+            });
+        }
+    }
+
+    /// What `word` means here.
+    pub(crate) fn find(&self, word: &str) -> Meaning {
+        let readable = |entry: &&ResourceEntry| entry.verbs.iter().any(|verb| verb == "list");
+        if let Some(entry) = self
+            .entries
+            .iter()
+            .filter(readable)
+            .find(|e| e.answers_to(word))
+        {
+            return Meaning::Known(entry.clone());
+        }
+        let Some((plural, rest)) = word.split_once('.') else {
+            return Meaning::Unknown;
+        };
+        let in_group = |entry: &&ResourceEntry| {
+            entry.answers_to(plural)
+                && (entry.gvr.group == rest
+                    || rest
+                        .split_once('.')
+                        .map_or((rest, ""), |(version, group)| (version, group))
+                        == (entry.gvr.version.as_str(), entry.gvr.group.as_str()))
+        };
+        match self.entries.iter().filter(readable).find(in_group) {
+            Some(entry) => Meaning::Known(entry.clone()),
+            // A definition's group has a dot, so nothing shorter can ever come.
+            None if !plural.is_empty() && rest.contains('.') => Meaning::Awaited {
+                plural: plural.to_owned(),
+                group: rest.to_owned(),
+            },
+            None => Meaning::Unknown,
+        }
+    }
+
+    /// The plural that is nearest to a mistyped word, if one is near.
+    pub(crate) fn nearest(&self, word: &str) -> Option<String> {
+        let word = word.to_ascii_lowercase();
+        self.entries
+            .iter()
+            .flat_map(|entry| [&entry.gvr.resource, &entry.singular])
+            .map(|known| (distance(&word, known), known))
+            .filter(|(distance, _)| *distance <= 2)
+            .min()
+            .map(|(_, known)| known.clone())
+    }
+}
+
+/// Edits between two words (insert, delete, replace).
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut corner = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let replace = corner + usize::from(x != *y);
+            corner = row[j + 1];
+            row[j + 1] = replace.min(corner + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn catalogue() -> Catalogue {
+        let mut catalogue = Catalogue::default();
+        let verbs = json!(["get", "list", "watch"]);
+        for list in [
+            json!({"groupVersion": "v1", "resources": [
+                {"name": "pods", "singularName": "pod", "namespaced": true, "kind": "Pod", "verbs": verbs, "shortNames": ["po"]},
+                {"name": "pods/status", "singularName": "", "namespaced": true, "kind": "Pod", "verbs": ["get"]},
+                {"name": "bindings", "singularName": "binding", "namespaced": true, "kind": "Binding", "verbs": ["create"]},
+                {"name": "events", "singularName": "event", "namespaced": true, "kind": "Event", "verbs": verbs}]}),
+            json!({"groupVersion": "apps/v1", "resources": [
+                {"name": "deployments", "singularName": "deployment", "namespaced": true, "kind": "Deployment", "verbs": verbs, "shortNames": ["deploy"]}]}),
+            json!({"groupVersion": "events.k8s.io/v1", "resources": [
+                {"name": "events", "singularName": "event", "namespaced": true, "kind": "Event", "verbs": verbs}]}),
+        ] {
+            catalogue.add(serde_json::from_value(list).unwrap());
+        }
+        catalogue
+    }
+
+    #[track_caller]
+    fn check(word: &str, expected: &str) {
+        let got = match catalogue().find(word) {
+            Meaning::Known(entry) => format!("{}/{}", entry.title(), entry.gvr.version),
+            Meaning::Awaited { plural, group } => format!("awaited {plural} {group}"),
+            Meaning::Unknown => "unknown".to_owned(),
+        };
+        assert_eq!(got, expected, "{word}");
+    }
+
+    #[test]
+    fn words_mean_what_they_mean_to_kubectl() {
+        check("pods", "pods/v1");
+        check("pod", "pods/v1");
+        check("po", "pods/v1");
+        check("Pod", "pods/v1");
+        check("deploy", "deployments.apps/v1");
+        check("deployments.apps", "deployments.apps/v1");
+        check("deployments.v1.apps", "deployments.apps/v1");
+        check("events", "events/v1");
+        check("events.events.k8s.io", "events.events.k8s.io/v1");
+        check("foos.example.com", "awaited foos example.com");
+        check("foos", "unknown");
+        check("foos.apps", "unknown");
+        check("bindings", "unknown");
+        check("pods/status", "unknown");
+    }
+
+    #[test]
+    fn a_mistyped_word_is_told_its_neighbour() {
+        assert_eq!(catalogue().nearest("pdos").as_deref(), Some("pods"));
+        assert_eq!(
+            catalogue().nearest("deploymets").as_deref(),
+            Some("deployments")
+        );
+        assert_eq!(catalogue().nearest("quux"), None);
+    }
+}

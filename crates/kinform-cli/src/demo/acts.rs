@@ -1,0 +1,81 @@
+//! What the demo does to its own server, and when.
+//!
+//! ```text
+//! time passed, keys pressed → cut every watch | expire history → a notice
+//! ```
+//!
+//! Each run does both once, whether it lasts long enough or not.
+
+use std::time::Duration;
+
+use super::stage::Stage;
+use super::view::Wish;
+
+/// Without a limit: when each act comes.
+const CUT_AFTER: Duration = Duration::from_secs(8);
+const EXPIRE_AFTER: Duration = Duration::from_secs(16);
+
+/// The acts that are still to come.
+#[derive(Debug)]
+pub(crate) struct Acts {
+    cut_at: Option<Duration>,
+    expire_at: Option<Duration>,
+}
+
+impl Acts {
+    /// With a limit, at a third and two thirds of it.
+    pub(crate) fn new(limit: Option<Duration>) -> Self {
+        match limit {
+            Some(limit) => Self {
+                cut_at: Some(limit / 3),
+                expire_at: Some(limit / 3 * 2),
+            },
+            None => Self {
+                cut_at: Some(CUT_AFTER),
+                expire_at: Some(EXPIRE_AFTER),
+            },
+        }
+    }
+
+    /// Does what is due or wished.
+    pub(crate) async fn play(
+        &mut self,
+        passed: Duration,
+        wish: Option<Wish>,
+        stage: &Stage,
+    ) -> Option<String> {
+        if wish == Some(Wish::Cut) || self.cut_at.is_some_and(|at| passed >= at) {
+            self.cut_at = None;
+            return Some(cut(stage));
+        }
+        if wish == Some(Wish::Expire) || self.expire_at.is_some_and(|at| passed >= at) {
+            self.expire_at = None;
+            return Some(expire(stage).await);
+        }
+        None
+    }
+
+    /// Does what has not been done.
+    pub(crate) async fn play_the_rest(&mut self, stage: &Stage) -> Option<String> {
+        if self.cut_at.take().is_some() {
+            cut(stage);
+        }
+        match self.expire_at.take() {
+            Some(_) => Some(expire(stage).await),
+            None => None,
+        }
+    }
+}
+
+fn cut(stage: &Stage) -> String {
+    stage.cut();
+    "every watch was cut: informers go on from the version they had reached".to_owned()
+}
+
+async fn expire(stage: &Stage) -> String {
+    match stage.expire().await {
+        Ok(()) => "history expired during an outage: informers list again, and say what changed"
+            .to_owned(),
+        Err(failure) => failure.to_string(),
+    }
+}

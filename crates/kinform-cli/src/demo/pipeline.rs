@@ -1,0 +1,230 @@
+//! The demo's informers, handlers and controller: what a program of a user would have.
+//!
+//! ```text
+//! factory → nodes, pods (by node), deployments, foos → handlers (count, latency)
+//!                                    └──────────┴────→ sample controller
+//! ```
+//!
+//! One watch for each type, though the controller and the demo both use deployments and foos.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kinform::controller::{ControllerMetrics, ControllerStats};
+use kinform::{Handlers, Index, IndexReader, Informer, InformerFactory, InformerStats, Obj};
+use kinform_core::stats::Histogram;
+use kube_core::DynamicObject;
+use sample_controller::{Foo, SampleController};
+use tokio::sync::Mutex as AsyncMutex;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::churn::{SendClock, WRITTEN};
+use super::compare::{Difference, Picture, State, differences, served};
+use super::numbers::Summary;
+use super::stage::Stage;
+use crate::exit::Failure;
+
+/// How long the first sync may take.
+const SYNC: Duration = Duration::from_secs(60);
+/// Between two comparisons with the server.
+const SETTLE_PAUSE: Duration = Duration::from_millis(100);
+
+/// What handlers heard, together.
+#[derive(Debug, Default)]
+pub(crate) struct Heard {
+    pub(crate) notifications: AtomicU64,
+    pub(crate) latencies: Mutex<Histogram>,
+}
+
+/// Everything that runs on the server.
+#[derive(Debug)]
+pub(crate) struct Pipeline {
+    factory: InformerFactory,
+    /// Title and informer.
+    pub(crate) types: Vec<(&'static str, Informer<DynamicObject>)>,
+    pub(crate) by_node: IndexReader<Pod>,
+    pub(crate) heard: Arc<Heard>,
+    pub(crate) controller: ControllerMetrics,
+    pub(crate) sync_seconds: f64,
+    running: AsyncMutex<Option<JoinHandle<Result<(), kinform::Error>>>>,
+    stop: CancellationToken,
+}
+
+impl Pipeline {
+    /// Starts everything and waits for the first sync.
+    pub(crate) async fn start(stage: &Stage, clock: SendClock) -> Result<Self, Failure> {
+        let failed = |error: kinform::Error| Failure::new(error.to_string());
+        let factory = InformerFactory::new((*stage.client).clone());
+        let heard = Arc::new(Heard::default());
+        let pods = factory.informer::<Pod>();
+        let by_node = pods
+            .add_index(Index::path("spec.nodeName"))
+            .map_err(failed)?;
+        let types = vec![
+            ("nodes", factory.informer::<Node>().cast()),
+            ("pods", pods.cast()),
+            ("deployments", factory.informer::<Deployment>().cast()),
+            ("foos", factory.informer::<Foo>().cast()),
+        ];
+        for (title, informer) in &types {
+            informer
+                .add_handler(handlers(title, clock, &heard))
+                .map_err(failed)?;
+        }
+        let controller = SampleController::new(&factory, (*stage.client).clone());
+        let metrics = controller.metrics();
+        let started = Instant::now();
+        factory.start().map_err(failed)?;
+        let stop = CancellationToken::new();
+        let running = tokio::spawn(controller.run(stop.clone()));
+        factory.synced_within(SYNC).await.map_err(failed)?;
+        Ok(Self {
+            factory,
+            types,
+            by_node,
+            heard,
+            controller: metrics,
+            sync_seconds: started.elapsed().as_secs_f64(),
+            running: AsyncMutex::new(Some(running)),
+            stop,
+        })
+    }
+
+    /// Objects in all caches.
+    pub(crate) fn objects(&self) -> u64 {
+        self.types
+            .iter()
+            .map(|(_, informer)| informer.stats().objects)
+            .sum()
+    }
+
+    /// The numbers of each type.
+    pub(crate) fn stats(&self) -> Vec<(&'static str, InformerStats)> {
+        self.types
+            .iter()
+            .map(|(title, informer)| (*title, informer.stats()))
+            .collect()
+    }
+
+    /// Ends the controller; running reconciles end first.
+    pub(crate) async fn stop_controller(&self) -> Result<(), Failure> {
+        self.stop.cancel();
+        let Some(running) = self.running.lock().await.take() else {
+            return Ok(());
+        };
+        match running.await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(Failure::new(format!("sample controller: {error}"))),
+            Err(error) => Err(Failure::new(format!("sample controller: {error}"))),
+        }
+    }
+
+    /// Waits until caches and server agree; what still differs after `limit`.
+    pub(crate) async fn settle(
+        &self,
+        stage: &Stage,
+        limit: Duration,
+    ) -> Result<Vec<Difference>, Failure> {
+        let deadline = Instant::now() + limit;
+        loop {
+            let mut found = Vec::new();
+            for (_, informer) in &self.types {
+                let path = informer.resource().resource.path(None);
+                let served = served(&stage.client, &path)
+                    .await
+                    .map_err(|error| Failure::new(format!("GET {path}: {error}")))?;
+                found.extend(differences(&picture(informer), &served));
+            }
+            if found.is_empty() || Instant::now() >= deadline {
+                return Ok(found);
+            }
+            tokio::time::sleep(SETTLE_PAUSE).await;
+        }
+    }
+
+    /// Puts what is only known at the end into the summary.
+    pub(crate) fn complete(&self, summary: &mut Summary) {
+        summary.pods = self.types[1].1.stats().objects;
+        summary.objects = self.objects();
+        summary.handler_events = self.heard.notifications.load(Ordering::Relaxed);
+        summary.reconciles = self.controller_stats().reconciles();
+        summary.relists = self.stats().iter().map(|(_, stats)| stats.relists).sum();
+    }
+
+    /// The controller's numbers.
+    pub(crate) fn controller_stats(&self) -> ControllerStats {
+        self.controller.snapshot()
+    }
+
+    /// Median and 99th percentile from write to handler, in milliseconds.
+    pub(crate) fn latencies(&self) -> (f64, f64) {
+        let latencies = self
+            .heard
+            .latencies
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let millis = |percent| latencies.percentile(percent).as_secs_f64() * 1e3;
+        (millis(50.0), millis(99.0))
+    }
+
+    /// Ends the informers.
+    pub(crate) async fn shut_down(&self) {
+        self.factory.shutdown_within(Duration::from_secs(2)).await;
+    }
+}
+
+/// Counts what is told and how long it took.
+fn handlers(title: &str, clock: SendClock, heard: &Arc<Heard>) -> Handlers<DynamicObject> {
+    let (added, updated, deleted) = (Arc::clone(heard), Arc::clone(heard), Arc::clone(heard));
+    Handlers::new()
+        .named(format!("demo-{title}"))
+        .on_add(move |object, initial| {
+            added.notifications.fetch_add(1, Ordering::Relaxed);
+            if !initial {
+                added.took(clock, object);
+            }
+        })
+        .on_update(move |old, new| {
+            updated.notifications.fetch_add(1, Ordering::Relaxed);
+            // Somebody else's change keeps the stamp of the change before it.
+            if old.annotation(WRITTEN) != new.annotation(WRITTEN) {
+                updated.took(clock, new);
+            }
+        })
+        .on_delete(move |_| {
+            deleted.notifications.fetch_add(1, Ordering::Relaxed);
+        })
+}
+
+impl Heard {
+    fn took(&self, clock: SendClock, object: &Obj<DynamicObject>) {
+        let Some(took) = object
+            .annotation(WRITTEN)
+            .and_then(|stamp| clock.since(&stamp))
+        else {
+            return;
+        };
+        self.latencies
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .record(took);
+    }
+}
+
+fn picture(informer: &Informer<DynamicObject>) -> Picture {
+    informer
+        .list()
+        .iter()
+        .map(|object| {
+            let state = State {
+                uid: object.uid().to_owned(),
+                resource_version: object.resource_version().to_owned(),
+            };
+            (object.key().to_string(), state)
+        })
+        .collect()
+}

@@ -1,0 +1,188 @@
+//! The demo's cluster: an embedded server with something in it, and a client for it.
+//!
+//! ```text
+//! Server (HTTPS, loopback) + nodes, pods, deployments, Foo definition, foos → client, targets
+//! ```
+//!
+//! Seeding goes straight into the server's storage; foos are created over HTTP like anybody's.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bytes::Bytes;
+use kinform::source::{ClientOptions, client_for};
+use kinform_api::Status;
+use kinform_apiserver::{Fault, FaultRule, Seed, Server, shelf_name};
+use kube_client::api::PostParams;
+use kube_client::config::{KubeConfigOptions, Kubeconfig};
+use kube_client::{Api, Client, Config};
+use sample_controller::{Foo, FooSpec, install_definition};
+
+use super::churn::Targets;
+use crate::args::DemoArgs;
+use crate::exit::Failure;
+
+/// The cluster around the pods.
+const NODES: usize = 100;
+const DEPLOYMENTS: usize = 600;
+/// Foos at the start: each becomes a Deployment.
+const FOOS: usize = 20;
+/// How long a blow to the server keeps clients out.
+const OUTAGE: Duration = Duration::from_millis(100);
+
+/// The server and what is on it.
+#[derive(Debug)]
+pub(crate) struct Stage {
+    pub(crate) server: Server,
+    pub(crate) client: ClientHandle,
+    pub(crate) targets: Targets,
+    kubeconfig: KubeconfigFile,
+}
+
+/// kube's client does not print itself.
+#[derive(Clone)]
+pub(crate) struct ClientHandle(Client);
+
+impl std::ops::Deref for ClientHandle {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for ClientHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Client")
+    }
+}
+
+impl Stage {
+    /// Starts the server and fills it.
+    pub(crate) async fn set(args: &DemoArgs) -> Result<Self, Failure> {
+        let server = Server::builder()
+            .start()
+            .await
+            .map_err(|error| Failure::new(error.to_string()))?;
+        server.seed(Seed {
+            seed: 1,
+            nodes: NODES,
+            deployments: DEPLOYMENTS,
+            pods: args.pods,
+        });
+        let client = client_of(&server).await?;
+        let refused = |error: kube_client::Error| {
+            Failure::new(format!("the demo's own server refused: {error}"))
+        };
+        install_definition(client.clone()).await.map_err(refused)?;
+        let api = Api::<Foo>::namespaced(client.clone(), "default");
+        let mut foos = Vec::new();
+        for number in 0..FOOS {
+            let name = format!("foo-{number}");
+            let spec = FooSpec {
+                deployment_name: format!("from-foo-{number}"),
+                replicas: Some(1),
+            };
+            api.create(&PostParams::default(), &Foo::new(&name, spec))
+                .await
+                .map_err(refused)?;
+            foos.push(("default".to_owned(), name));
+        }
+        let kubeconfig = KubeconfigFile::write(&server)?;
+        let targets = Targets {
+            pods: names(&server, "", "pods"),
+            deployments: names(&server, "apps", "deployments"),
+            foos,
+        };
+        Ok(Self {
+            server,
+            client: ClientHandle(client),
+            targets,
+            kubeconfig,
+        })
+    }
+
+    /// Says where the server is.
+    pub(crate) fn announce(&self) {
+        crate::progress!(
+            "embedded API server on {} with {} pods; any client can look:\n  kubectl --kubeconfig {} get pods -A",
+            self.server.url(),
+            self.targets.pods.len(),
+            self.kubeconfig.0.display()
+        );
+    }
+
+    /// Ends every watch, in the middle of whatever was sent.
+    pub(crate) fn cut(&self) {
+        self.server.cut_watches();
+    }
+
+    /// Keeps clients out for a moment, changes something behind their back, and forgets how: whoever
+    /// comes back finds its version expired.
+    pub(crate) async fn expire(&self) -> Result<(), Failure> {
+        let away = Status::service_unavailable("the demo plays an outage");
+        let outage = FaultRule::new(Fault::Reply(away)).on_verb("watch").always();
+        self.server.faults().inject(outage);
+        self.server.cut_watches();
+        tokio::time::sleep(OUTAGE).await;
+        let change = http::Request::patch("/api/v1/nodes/node-0")
+            .header(http::header::CONTENT_TYPE, "application/merge-patch+json")
+            .body(Bytes::from_static(
+                br#"{"metadata":{"annotations":{"kinform.dev/expired":"true"}}}"#,
+            ))
+            .map_err(|error| Failure::new(error.to_string()))?;
+        let reply = self.server.service().call(change).await;
+        if !reply.status().is_success() {
+            let body = reply.into_body().collect().await.unwrap_or_default();
+            return Err(Failure::new(format!(
+                "the demo's own server refused: {}",
+                String::from_utf8_lossy(&body)
+            )));
+        }
+        self.server.expire_history();
+        self.server.faults().clear();
+        Ok(())
+    }
+}
+
+/// Namespaces and names of what is stored.
+fn names(server: &Server, group: &str, plural: &str) -> Vec<(String, String)> {
+    let stored = server.objects(&shelf_name(group, plural));
+    stored
+        .iter()
+        .filter_map(|object| object.key().split_once('/'))
+        .map(|(namespace, name)| (namespace.to_owned(), name.to_owned()))
+        .collect()
+}
+
+async fn client_of(server: &Server) -> Result<Client, Failure> {
+    let wrong =
+        |error: &dyn std::fmt::Display| Failure::new(format!("the demo's own kubeconfig: {error}"));
+    let kubeconfig = Kubeconfig::from_yaml(&server.kubeconfig()).map_err(|error| wrong(&error))?;
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+        .await
+        .map_err(|error| wrong(&error))?;
+    client_for(config, &ClientOptions::default()).map_err(|error| wrong(&error))
+}
+
+/// A kubeconfig in the temporary folder, gone with the demo.
+#[derive(Debug)]
+struct KubeconfigFile(PathBuf);
+
+impl KubeconfigFile {
+    fn write(server: &Server) -> Result<Self, Failure> {
+        let file = Self(
+            std::env::temp_dir().join(format!("kinform-demo-{}.kubeconfig", std::process::id())),
+        );
+        server
+            .write_kubeconfig(&file.0)
+            .map_err(|error| Failure::new(format!("{}: {error}", file.0.display())))?;
+        Ok(file)
+    }
+}
+
+impl Drop for KubeconfigFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}

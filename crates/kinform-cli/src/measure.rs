@@ -1,0 +1,343 @@
+//! `kinform measure`: what caching a type costs, before it is shipped.
+//!
+//! ```text
+//! types → a process each (so that nothing else is in its numbers) → informer, synced → Measurement
+//! ```
+//!
+//! The parent only starts children and prints; `--in-process` is what it asks of a child. Every
+//! figure is of that child: its CPU time, its memory, its allocator.
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use futures::StreamExt as _;
+use kinform::{Informer, InformerFactory, ReportEvent, Reports};
+use kinform_core::reflector::config::{ReflectorConfig, StreamingList};
+use kube_core::DynamicObject;
+use serde::{Deserialize, Serialize};
+use tokio::process::Command;
+
+use crate::args::{EncodingArg, MeasureArgs, MeasureOutput, ModeArg};
+use crate::connect::Connection;
+use crate::exit::{Ending, Failure};
+use crate::output::table::Table;
+use crate::process;
+use crate::signals::Signals;
+use crate::sync::synced;
+use crate::typed::decode_and_keep;
+use crate::watch::failure;
+
+/// What was measured of one type; `docs/cli.md` defines each figure.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Measurement {
+    resource: String,
+    objects: u64,
+    wire_bytes: u64,
+    cache_bytes: u64,
+    bytes_per_object: f64,
+    sync_seconds: f64,
+    cpu_seconds: f64,
+    rss_bytes: u64,
+    peak_rss_bytes: u64,
+    encoding: String,
+    mode: String,
+    managed_fields_bytes: u64,
+    size_p50: u64,
+    size_p99: u64,
+    size_max: u64,
+}
+
+/// Measures each type and prints.
+pub(crate) async fn run(args: MeasureArgs) -> Result<Ending, Failure> {
+    if args.encoding == EncodingArg::Protobuf {
+        return Err(Failure::usage(
+            "--encoding protobuf: this version reads JSON only",
+        ));
+    }
+    let mut signals = Signals::listen()?;
+    tokio::select! {
+        biased;
+        ending = signals.ending() => Ok(ending),
+        printed = print(&args) => printed.map(|()| Ending::Done),
+    }
+}
+
+async fn print(args: &MeasureArgs) -> Result<(), Failure> {
+    let mut stdout = std::io::stdout();
+    let mut measured = Vec::new();
+    for kind in &args.types {
+        let measurement = if args.in_process {
+            measure(args, kind).await?
+        } else {
+            in_a_child(kind).await?
+        };
+        if args.output == MeasureOutput::Json {
+            let line = serde_json::to_string(&measurement)
+                .map_err(|error| Failure::new(error.to_string()))?;
+            writeln!(stdout, "{line}")?;
+            stdout.flush()?;
+        }
+        measured.push(measurement);
+    }
+    if args.output == MeasureOutput::Wide {
+        stdout.write_all(table(&measured).as_bytes())?;
+        stdout.flush()?;
+    }
+    Ok(())
+}
+
+/// The same command line for one type, in a process of its own.
+async fn in_a_child(kind: &str) -> Result<Measurement, Failure> {
+    let this = std::env::current_exe()?;
+    let output = Command::new(this)
+        .args(child_words(std::env::args_os().skip(1), kind))
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .kill_on_drop(true)
+        .output()
+        .await?;
+    if !output.status.success() {
+        // The child has said why.
+        return Err(Failure::said(
+            output
+                .status
+                .code()
+                .and_then(|code| u8::try_from(code).ok())
+                .unwrap_or(1),
+        ));
+    }
+    serde_json::from_slice(&output.stdout).map_err(|error| {
+        Failure::new(format!(
+            "measuring {kind}: the child's answer cannot be read: {error}"
+        ))
+    })
+}
+
+/// The parent's words with its types replaced by one; flags stay as they were typed.
+fn child_words(words: impl Iterator<Item = OsString>, kind: &str) -> Vec<OsString> {
+    let mut child: Vec<OsString> = vec![
+        "measure".into(),
+        "--in-process".into(),
+        "--output=json".into(),
+        kind.into(),
+    ];
+    let mut words = words.skip_while(|word| word != "measure").skip(1);
+    while let Some(word) = words.next() {
+        let text = word.to_string_lossy().into_owned();
+        if !text.starts_with('-') {
+            continue;
+        }
+        let is_output = text.starts_with("-o") || text.starts_with("--output");
+        let takes_value = !text.contains('=')
+            && matches!(
+                text.as_str(),
+                "-n" | "--namespace"
+                    | "-l"
+                    | "--selector"
+                    | "--field-selector"
+                    | "--encoding"
+                    | "--mode"
+                    | "-o"
+                    | "--output"
+                    | "--kubeconfig"
+                    | "--context"
+                    | "--cluster"
+                    | "--user"
+                    | "-s"
+                    | "--server"
+                    | "--token"
+                    | "--as"
+            );
+        let value = if takes_value { words.next() } else { None };
+        if !is_output {
+            child.push(word);
+            child.extend(value);
+        }
+    }
+    child
+}
+
+async fn measure(args: &MeasureArgs, kind: &str) -> Result<Measurement, Failure> {
+    let connection = Connection::open(&args.cluster).await?;
+    let entry = connection.resolve(&[kind.to_owned()]).await?.remove(0);
+    let mut config = ReflectorConfig::default();
+    if args.mode == ModeArg::List {
+        config.streaming_list = StreamingList::Never;
+    }
+    let factory = InformerFactory::builder(connection.client.clone())
+        .reflector(config)
+        .build();
+    let informer = factory.dynamic(connection.info(&entry, &args.select, None));
+    let mut reports = informer.reports();
+    let before = process::live_bytes();
+    let started = Instant::now();
+    factory.start().map_err(failure)?;
+    let progress = tokio::spawn(tell_progress(informer.clone(), entry.title()));
+    let result = synced(&informer).await;
+    progress.abort();
+    result?;
+    if args.typed {
+        decode_and_keep(&entry, &informer);
+    }
+    let sync_seconds = started.elapsed().as_secs_f64();
+    let usage = process::usage();
+    let cache_bytes = process::live_bytes().saturating_sub(before);
+    let stats = informer.stats();
+    let mode = mode_used(args.mode, &mut reports);
+    if args.mode == ModeArg::Stream && mode == "list" {
+        return Err(Failure::new(format!(
+            "{}: {} has no streaming lists",
+            entry.title(),
+            connection.address
+        ))
+        .with_hint("--mode auto falls back to pages"));
+    }
+    let mut sizes: Vec<u64> = informer
+        .list()
+        .iter()
+        .map(|object| object.raw().bytes().len() as u64)
+        .collect();
+    sizes.sort_unstable();
+    let measurement = Measurement {
+        resource: entry.title(),
+        objects: stats.objects,
+        wire_bytes: stats.wire_bytes,
+        cache_bytes,
+        bytes_per_object: if stats.objects == 0 {
+            0.0
+        } else {
+            cache_bytes as f64 / stats.objects as f64
+        },
+        sync_seconds,
+        cpu_seconds: usage.cpu.as_secs_f64(),
+        rss_bytes: usage.rss_bytes,
+        peak_rss_bytes: usage.peak_rss_bytes,
+        encoding: "json".to_owned(),
+        mode: mode.to_owned(),
+        managed_fields_bytes: stats.managed_fields_bytes,
+        size_p50: percentile(&sizes, 50),
+        size_p99: percentile(&sizes, 99),
+        size_max: percentile(&sizes, 100),
+    };
+    factory.shutdown_within(Duration::from_secs(2)).await;
+    Ok(measurement)
+}
+
+/// Long syncs show that they go on.
+async fn tell_progress(informer: Informer<DynamicObject>, title: String) {
+    loop {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let stats = informer.stats();
+        crate::progress!(
+            "{title}: {} items, {:.0} MB read",
+            stats.items + stats.events,
+            stats.wire_bytes as f64 / 1e6
+        );
+    }
+}
+
+/// What the first list was, from what was reported about it.
+fn mode_used(asked: ModeArg, reports: &mut Reports) -> &'static str {
+    if asked == ModeArg::List {
+        return "list";
+    }
+    while let Some(Some(report)) = futures::FutureExt::now_or_never(reports.next()) {
+        if matches!(report.event, ReportEvent::FellBack { .. }) {
+            return "list";
+        }
+    }
+    "stream"
+}
+
+/// Nearest rank of sorted sizes.
+fn percentile(sorted: &[u64], percent: usize) -> u64 {
+    let rank = (sorted.len() * percent).div_ceil(100);
+    sorted.get(rank.saturating_sub(1)).copied().unwrap_or(0)
+}
+
+fn table(measured: &[Measurement]) -> String {
+    let mut table = Table::new(&[
+        "RESOURCE",
+        "OBJECTS",
+        "WIRE",
+        "CACHE",
+        "PER OBJECT",
+        "SYNC",
+        "CPU",
+        "PEAK RSS",
+        "MANAGED FIELDS",
+        "MODE",
+    ]);
+    for m in measured {
+        let mega = |bytes: u64| format!("{:.1} MB", bytes as f64 / 1e6);
+        table.push(vec![
+            m.resource.clone(),
+            m.objects.to_string(),
+            mega(m.wire_bytes),
+            mega(m.cache_bytes),
+            format!("{:.0} B", m.bytes_per_object),
+            format!("{:.2} s", m.sync_seconds),
+            format!("{:.2} s", m.cpu_seconds),
+            mega(m.peak_rss_bytes),
+            mega(m.managed_fields_bytes),
+            m.mode.clone(),
+        ]);
+    }
+    table.render()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_nearest_ranks() {
+        let sizes: Vec<u64> = (1..=200).collect();
+        assert_eq!(
+            (
+                percentile(&sizes, 50),
+                percentile(&sizes, 99),
+                percentile(&sizes, 100)
+            ),
+            (100, 198, 200)
+        );
+        assert_eq!(percentile(&[], 50), 0);
+        assert_eq!(percentile(&[7], 50), 7);
+    }
+
+    #[test]
+    fn a_child_gets_one_type_and_the_same_flags() {
+        let words = [
+            "measure",
+            "pods",
+            "-A",
+            "nodes",
+            "-o",
+            "wide",
+            "--token",
+            "t",
+            "--mode=list",
+            "-l",
+            "a=b",
+        ];
+        let child = child_words(words.iter().map(OsString::from), "nodes");
+        assert_eq!(
+            child,
+            [
+                "measure",
+                "--in-process",
+                "--output=json",
+                "nodes",
+                "-A",
+                "--token",
+                "t",
+                "--mode=list",
+                "-l",
+                "a=b"
+            ]
+        );
+    }
+}

@@ -1,0 +1,227 @@
+//! Changes on stdout, in the form that was asked for.
+//!
+//! ```text
+//! Notification → json: a Line | wide: a padded line | diff: a head and the fields that differ
+//! ```
+//!
+//! Written through a buffer; [`Printer::flush`] when nothing more is ready, so that a reader sees
+//! each change soon and a burst costs few system calls.
+
+use std::io::{BufWriter, Stdout, Write as _};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kinform::{Notification, Obj};
+use kinform_core::delta::Quarantine;
+use kube_core::DynamicObject;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::diff::Differ;
+use super::line::{Event, Line};
+use super::table::padded;
+use crate::args::WatchOutput;
+use crate::catalogue::ResourceEntry;
+use crate::exit::Failure;
+
+/// Columns of `wide`: time, event, type, key, version.
+const WIDTHS: [usize; 5] = [12, 6, 20, 40, 10];
+
+/// Writes changes to stdout.
+#[derive(Debug)]
+pub(crate) struct Printer {
+    form: WatchOutput,
+    out: BufWriter<Stdout>,
+    differ: Differ,
+}
+
+impl Printer {
+    /// Writes in this form.
+    pub(crate) fn new(form: WatchOutput) -> Self {
+        Self {
+            form,
+            out: BufWriter::with_capacity(64 << 10, std::io::stdout()),
+            differ: Differ::default(),
+        }
+    }
+
+    /// Hands everything to the reader.
+    pub(crate) fn flush(&mut self) -> Result<(), Failure> {
+        // A reader that is slow blocks this thread; other tasks may go on elsewhere.
+        tokio::task::block_in_place(|| self.out.flush())?;
+        Ok(())
+    }
+
+    /// Writes one object as a line of JSON.
+    pub(crate) fn json(&mut self, line: &impl Serialize) -> Result<(), Failure> {
+        serde_json::to_writer(&mut self.out, line).map_err(std::io::Error::from)?;
+        self.out.write_all(b"\n")?;
+        Ok(())
+    }
+
+    /// A change that is not `Synced`.
+    pub(crate) fn change(
+        &mut self,
+        entry: &ResourceEntry,
+        change: &Notification<DynamicObject>,
+    ) -> Result<(), Failure> {
+        let (event, object, old) = match change {
+            Notification::Added { object, .. } => (Event::Add, object, None),
+            Notification::Updated { old, new } => (Event::Update, new, Some(old)),
+            Notification::Deleted(deleted) => (Event::Delete, deleted.object(), None),
+            // A resync is no change; nobody asked for one here.
+            _ => return Ok(()),
+        };
+        match self.form {
+            WatchOutput::Json => {
+                let mut line = of_type(entry, Line::new(event, time(&Timestamp::now())));
+                line.namespace = object.namespace().map(str::to_owned);
+                line.name = Some(object.name().to_owned());
+                line.uid = Some(object.uid().to_owned());
+                line.resource_version = Some(object.resource_version().to_owned());
+                line.old_resource_version = old.map(|old| old.resource_version().to_owned());
+                match change {
+                    Notification::Added { initial, .. } => line.initial = Some(*initial),
+                    Notification::Deleted(deleted) => {
+                        line.final_state_unknown = Some(deleted.is_final_state_unknown());
+                    }
+                    _ => {}
+                }
+                self.json(&line)
+            }
+            WatchOutput::Wide => self.wide(entry, event, object),
+            WatchOutput::Diff => self.diff(entry, event, object, old),
+        }
+    }
+
+    fn wide(
+        &mut self,
+        entry: &ResourceEntry,
+        event: Event,
+        object: &Obj<DynamicObject>,
+    ) -> Result<(), Failure> {
+        let cells = [
+            clock(&Timestamp::now()),
+            word(event).to_owned(),
+            entry.title(),
+            object.key().to_string(),
+            object.resource_version().to_owned(),
+        ];
+        writeln!(self.out, "{}", padded(&cells, &WIDTHS))?;
+        Ok(())
+    }
+
+    fn diff(
+        &mut self,
+        entry: &ResourceEntry,
+        event: Event,
+        object: &Obj<DynamicObject>,
+        old: Option<&Obj<DynamicObject>>,
+    ) -> Result<(), Failure> {
+        self.wide(entry, event, object)?;
+        let Some(old) = old else { return Ok(()) };
+        let read = |object: &Obj<DynamicObject>| serde_json::from_slice::<Value>(&object.to_json());
+        // What is stored was checked when it came; only a number out of range could fail here.
+        let (Ok(before), Ok(after)) = (read(old), read(object)) else {
+            return Ok(());
+        };
+        for field in self.differ.fields(&entry.kind, &before, &after) {
+            let side = |value: Option<String>| value.unwrap_or_else(|| "(absent)".to_owned());
+            writeln!(
+                self.out,
+                "    {}   {} → {}",
+                field.path,
+                side(field.before),
+                side(field.after)
+            )?;
+        }
+        Ok(())
+    }
+
+    /// A type's first list is complete.
+    pub(crate) fn synced(&mut self, entry: &ResourceEntry, version: &str) -> Result<(), Failure> {
+        if self.form != WatchOutput::Json {
+            return Ok(());
+        }
+        let mut line = of_type(entry, Line::new(Event::Synced, time(&Timestamp::now())));
+        line.resource_version = Some(version.to_owned());
+        self.json(&line)
+    }
+
+    /// Something failed and is tried again.
+    pub(crate) fn error(
+        &mut self,
+        entry: &ResourceEntry,
+        at: &Timestamp,
+        reason: &str,
+        message: &str,
+        retry_in: Option<Duration>,
+    ) -> Result<(), Failure> {
+        if self.form != WatchOutput::Json {
+            return Ok(());
+        }
+        let mut line = of_type(entry, Line::new(Event::Error, time(at)));
+        line.reason = Some(reason.to_owned());
+        line.message = Some(message.to_owned());
+        line.retry_in_ms =
+            retry_in.map(|retry| u64::try_from(retry.as_millis()).unwrap_or(u64::MAX));
+        self.json(&line)
+    }
+
+    /// An object that cannot be read: it is set apart until its next version.
+    pub(crate) fn unreadable(
+        &mut self,
+        entry: &ResourceEntry,
+        at: &Timestamp,
+        object: &Quarantine,
+    ) -> Result<(), Failure> {
+        let key = object.key.as_ref();
+        let shown = key.map_or_else(|| "an object".to_owned(), ToString::to_string);
+        let message = format!(
+            "{shown} cannot be read at {}: {}",
+            object.path, object.reason
+        );
+        crate::progress!(
+            "{}: {message}; it is left out until its next version",
+            entry.title()
+        );
+        if self.form != WatchOutput::Json {
+            return Ok(());
+        }
+        let mut line = of_type(entry, Line::new(Event::Error, time(at)));
+        line.namespace = key.and_then(|key| key.namespace()).map(str::to_owned);
+        line.name = key.map(|key| key.name().to_owned());
+        line.resource_version.clone_from(&object.version);
+        line.reason = Some("Undecodable".to_owned());
+        line.message = Some(message);
+        self.json(&line)
+    }
+}
+
+fn of_type(entry: &ResourceEntry, mut line: Line) -> Line {
+    line.group = Some(entry.gvr.group.clone());
+    line.version = Some(entry.gvr.version.clone());
+    line.resource = Some(entry.gvr.resource.clone());
+    line
+}
+
+fn word(event: Event) -> &'static str {
+    match event {
+        Event::Add => "ADD",
+        Event::Update => "UPDATE",
+        Event::Delete => "DELETE",
+        Event::Synced => "SYNCED",
+        Event::Error => "ERROR",
+        Event::Summary => "SUMMARY",
+    }
+}
+
+/// RFC 3339 with microseconds.
+fn time(at: &Timestamp) -> String {
+    format!("{at:.6}")
+}
+
+/// The time of day, in UTC, with milliseconds.
+fn clock(at: &Timestamp) -> String {
+    at.strftime("%H:%M:%S%.3f").to_string()
+}

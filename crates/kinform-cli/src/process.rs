@@ -1,0 +1,78 @@
+//! What this process has used: memory, its peak, CPU time.
+//!
+//! ```text
+//! the operating system → Usage { rss_bytes, peak_rss_bytes, cpu } ;  the allocator → live bytes
+//! ```
+//!
+//! Resident memory is read where the system tells it (Linux: `/proc`); elsewhere it is the peak.
+
+use std::time::Duration;
+
+use nix::sys::resource::{UsageWho, getrusage};
+
+/// Counts what is allocated and not yet freed, to tell what objects cost.
+#[global_allocator]
+static ALLOCATOR: cap::Cap<std::alloc::System> = cap::Cap::new(std::alloc::System, usize::MAX);
+
+/// What the process has used up to now.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Usage {
+    /// Resident memory now.
+    pub(crate) rss_bytes: u64,
+    /// The most it ever was.
+    pub(crate) peak_rss_bytes: u64,
+    /// User and system time of all threads.
+    pub(crate) cpu: Duration,
+}
+
+/// Reads the process's usage; zeros where the system does not tell.
+pub(crate) fn usage() -> Usage {
+    let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else {
+        return Usage {
+            rss_bytes: 0,
+            peak_rss_bytes: 0,
+            cpu: Duration::ZERO,
+        };
+    };
+    // Linux counts kilobytes, macOS bytes.
+    let unit = if cfg!(target_os = "macos") { 1 } else { 1024 };
+    let peak = u64::try_from(usage.max_rss()).unwrap_or(0) * unit;
+    let time = |t: nix::sys::time::TimeVal| {
+        Duration::new(u64::try_from(t.tv_sec()).unwrap_or(0), 0)
+            + Duration::from_micros(u64::try_from(t.tv_usec()).unwrap_or(0))
+    };
+    Usage {
+        rss_bytes: resident().unwrap_or(peak),
+        peak_rss_bytes: peak,
+        cpu: time(usage.user_time()) + time(usage.system_time()),
+    }
+}
+
+/// Bytes allocated and not freed.
+pub(crate) fn live_bytes() -> u64 {
+    ALLOCATOR.allocated() as u64
+}
+
+fn resident() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kilobytes * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn usage_is_of_this_process() {
+        let before = live_bytes();
+        let held = vec![1_u8; 8 << 20];
+        assert!(live_bytes() >= before + held.len() as u64);
+        let usage = usage();
+        assert!(usage.rss_bytes > 1 << 20, "{usage:?}");
+        assert!(usage.peak_rss_bytes >= usage.rss_bytes / 2, "{usage:?}");
+    }
+}

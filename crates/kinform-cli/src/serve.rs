@@ -1,0 +1,157 @@
+//! `kinform serve`: only the API server.
+//!
+//! ```text
+//! flags → Server (seeded, loaded) → kubeconfig file → until a signal, or the child's end
+//! ```
+//!
+//! The kubeconfig appears whole and only when the server answers, so a script can wait for the file.
+//! With a command behind `--`, it runs with KUBECONFIG set and its exit code is ours.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use kinform_apiserver::{Seed, Server};
+use tokio::process::Command;
+
+use crate::args::ServeArgs;
+use crate::exit::{Ending, Failure};
+use crate::manifest;
+use crate::signals::Signals;
+
+/// Runs the server until told to end.
+pub(crate) async fn run(args: ServeArgs) -> Result<Ending, Failure> {
+    let mut signals = Signals::listen()?;
+    // Read before anything listens: a typing mistake should not leave a server half filled.
+    let mut manifests = Vec::new();
+    for path in &args.load {
+        manifests.extend(manifest::read(path)?);
+    }
+    let server = start(&args).await?;
+    if let Some(pods) = args.pods {
+        let started = std::time::Instant::now();
+        server.seed(Seed {
+            seed: 1,
+            nodes: (pods / 50).clamp(1, 5_000),
+            deployments: (pods / 10).clamp(1, 10_000),
+            pods,
+        });
+        crate::progress!(
+            "seeded {pods} pods in {:.1} s",
+            started.elapsed().as_secs_f64()
+        );
+    }
+    for document in &manifests {
+        manifest::create(&server, document).await?;
+    }
+    if !manifests.is_empty() {
+        crate::progress!("loaded {} objects", manifests.len());
+    }
+    let temporary;
+    let kubeconfig = match (&args.write_kubeconfig, args.command.is_empty()) {
+        (Some(path), _) => Some(path.clone()),
+        (None, false) => {
+            temporary = TemporaryFile::new();
+            Some(temporary.0.clone())
+        }
+        (None, true) => None,
+    };
+    if let Some(path) = &kubeconfig {
+        server
+            .write_kubeconfig(path)
+            .map_err(|error| Failure::new(format!("kubeconfig {}: {error}", path.display())))?;
+    }
+    crate::progress!("serving on {}", server.url());
+    match (&args.write_kubeconfig, args.command.is_empty()) {
+        (Some(path), true) => crate::progress!("  export KUBECONFIG={}", absolute(path).display()),
+        (None, true) => crate::progress!(
+            "  hint: --write-kubeconfig FILE gives kubectl and kinform what they need"
+        ),
+        _ => {}
+    }
+    let ending = match &kubeconfig {
+        Some(path) if !args.command.is_empty() => child(&args, path, &mut signals).await?,
+        _ => signals.ending().await,
+    };
+    signals.end_at_next();
+    server.stop().await;
+    Ok(ending)
+}
+
+async fn start(args: &ServeArgs) -> Result<Server, Failure> {
+    let mut builder = Server::builder().listen(args.listen);
+    if args.http {
+        builder = builder.plain();
+    }
+    if let Some(events) = args.history {
+        builder = builder.history(events);
+    }
+    if let Some(period) = args.bookmark_period {
+        builder = builder.bookmark_period(period);
+    }
+    builder.start().await.map_err(|error| {
+        let failure = Failure::new(format!("cannot serve on {}: {error}", args.listen));
+        if error.is_address_in_use() {
+            failure.with_hint("port 0 picks a free one")
+        } else {
+            failure
+        }
+    })
+}
+
+/// Runs the command with the server's kubeconfig; signals go to it, and it decides when to end.
+async fn child(
+    args: &ServeArgs,
+    kubeconfig: &Path,
+    signals: &mut Signals,
+) -> Result<Ending, Failure> {
+    let Some((program, words)) = args.command.split_first() else {
+        return Ok(Ending::Done);
+    };
+    let mut child = Command::new(program)
+        .args(words)
+        .env("KUBECONFIG", absolute(kubeconfig))
+        .stdin(Stdio::inherit())
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(|error| Failure::new(format!("{}: {error}", program.to_string_lossy())))?;
+    tokio::select! {
+        biased;
+        ended = child.wait() => {
+            let status = ended?;
+            // A child that a signal ended has no code; shells then say 128 + signal.
+            let signal = std::os::unix::process::ExitStatusExt::signal(&status);
+            Ok(Ending::Child(status.code().or(signal.map(|signal| 128 + signal)).unwrap_or(1)))
+        }
+        ending = signals.ending() => {
+            // A terminal's Ctrl-C reached the child, too; a plain SIGTERM did not.
+            child.start_kill()?;
+            child.wait().await?;
+            Ok(ending)
+        }
+    }
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+/// A path in the temporary folder that goes with the process.
+#[derive(Debug)]
+struct TemporaryFile(PathBuf);
+
+impl TemporaryFile {
+    fn new() -> Self {
+        let name = format!(
+            "kinform-{}-{:08x}.kubeconfig",
+            std::process::id(),
+            rand::random::<u32>()
+        );
+        Self(std::env::temp_dir().join(name))
+    }
+}
+
+impl Drop for TemporaryFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}

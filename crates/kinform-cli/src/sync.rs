@@ -1,0 +1,102 @@
+//! Waiting for a cache, for commands that end: what will not pass by itself is a failure.
+//!
+//! ```text
+//! Informer's states → synced | Failure with a hint
+//! ```
+//!
+//! `watch` waits for ever, since a right may be granted; `get` and `measure` must come to an end.
+
+use kinform::{Informer, InformerState, Trouble};
+
+use crate::exit::Failure;
+
+/// Waits until the cache is complete.
+///
+/// # Errors
+/// 401, 403, 404, an answer that is no Kubernetes answer, or a stopped informer: at once.
+///
+/// # Cancel safety
+/// Nothing is lost.
+pub(crate) async fn synced<K>(informer: &Informer<K>) -> Result<(), Failure> {
+    let state = informer.state_when(|state| verdict(state).is_some()).await;
+    verdict(&state)
+        .unwrap_or(Ok(()))
+        .map_err(|(message, hint)| {
+            let failure = Failure::new(format!("{}: {message}", informer.resource()));
+            if hint.is_empty() {
+                failure
+            } else {
+                failure.with_hint(hint)
+            }
+        })
+}
+
+/// Absent while waiting makes sense.
+fn verdict(state: &InformerState) -> Option<Result<(), (String, &'static str)>> {
+    let failed = |trouble: &Trouble, hint| Some(Err((trouble.message.clone(), hint)));
+    match state {
+        InformerState::Synced { .. } => Some(Ok(())),
+        InformerState::Forbidden(trouble) if trouble.reason == "Unauthorized" => {
+            failed(trouble, "the token or certificate is wrong or has expired")
+        }
+        InformerState::Forbidden(trouble) => failed(
+            trouble,
+            "an informer needs the rights list and watch; -n NAMESPACE may be enough of the cluster",
+        ),
+        InformerState::NoSuchKind(trouble) => {
+            failed(trouble, "its definition was removed just now")
+        }
+        InformerState::Listing {
+            trouble: Some(trouble),
+        } if trouble.reason == "NotKubernetes" => {
+            failed(trouble, "a proxy or login page in between?")
+        }
+        InformerState::Stopped => Some(Err(("stopped".to_owned(), ""))),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_will_not_pass_is_a_failure_and_the_rest_is_waited_for() {
+        let trouble = |reason: &str| Trouble {
+            reason: reason.to_owned(),
+            message: "no".to_owned(),
+            retry_in: None,
+        };
+        for (state, expected) in [
+            (InformerState::Pending, None),
+            (InformerState::Listing { trouble: None }, None),
+            (
+                InformerState::Listing {
+                    trouble: Some(trouble("ConnectionRefused")),
+                },
+                None,
+            ),
+            (
+                InformerState::Listing {
+                    trouble: Some(trouble("NotKubernetes")),
+                },
+                Some(false),
+            ),
+            (InformerState::Forbidden(trouble("Forbidden")), Some(false)),
+            (InformerState::NoSuchKind(trouble("NotFound")), Some(false)),
+            (
+                InformerState::Synced {
+                    version: "5".to_owned(),
+                },
+                Some(true),
+            ),
+            (InformerState::Stopped, Some(false)),
+        ] {
+            assert_eq!(
+                verdict(&state).map(|verdict| verdict.is_ok()),
+                expected,
+                "{state}"
+            );
+        }
+    }
+}

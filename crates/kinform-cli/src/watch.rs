@@ -1,0 +1,265 @@
+//! `kinform watch`: every change of some resources, as informers' handlers hear it.
+//!
+//! ```text
+//! informers → changes ─┐
+//!             reports ─┴→ one ordered stream → lines on stdout, progress on stderr → summary
+//! ```
+//!
+//! It never gives up by itself once a server has answered: errors are lines, and it tries again.
+//! Output is written in batches and flushed whenever nothing more is ready.
+
+use std::time::{Duration, Instant};
+
+use futures::StreamExt as _;
+use futures::stream::{self, BoxStream};
+use kinform::{Informer, InformerFactory, Notification, Report, ReportEvent};
+use kinform_core::reflector::config::ReflectorConfig;
+use kube_core::DynamicObject;
+
+use crate::args::{WatchArgs, WatchOutput};
+use crate::catalogue::ResourceEntry;
+use crate::connect::{Connection, split_name};
+use crate::exit::{Ending, Failure};
+use crate::output::change::Printer;
+use crate::output::line::{Event, Summary};
+use crate::signals::Signals;
+
+/// BOUND: notifications written between two flushes.
+const BATCH: usize = 1024;
+
+/// One watched type.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    pub(crate) entry: ResourceEntry,
+    informer: Informer<DynamicObject>,
+    synced: bool,
+}
+
+/// What comes out of the informers, with the place of its type.
+enum Heard {
+    Change(usize, Notification<DynamicObject>),
+    Report(usize, Box<Report>),
+}
+
+/// Watches until told to end.
+pub(crate) async fn run(args: WatchArgs) -> Result<Ending, Failure> {
+    let mut signals = Signals::listen()?;
+    let started = Instant::now();
+    let mut elapsed = Box::pin(elapsed(args.run_for));
+    let setting_up = set_up(&args);
+    let (factory, mut watched) = tokio::select! {
+        biased;
+        ending = signals.ending() => return Ok(ending),
+        () = &mut elapsed => return Ok(Ending::NeverSynced),
+        ready = setting_up => ready?,
+    };
+    let mut heard = listen(&watched)?.ready_chunks(BATCH);
+    factory.start().map_err(failure)?;
+
+    let mut printer = Printer::new(args.output);
+    let ending = loop {
+        tokio::select! {
+            biased;
+            ending = signals.ending() => break ending,
+            () = &mut elapsed => break if watched.iter().all(|w| w.synced) { Ending::Done } else { Ending::NeverSynced },
+            batch = heard.next() => {
+                let Some(batch) = batch else { break Ending::Done };
+                for one in batch {
+                    tell(&args, &mut printer, &mut watched, one)?;
+                }
+                printer.flush()?;
+            }
+        }
+    };
+    signals.end_at_next();
+    let summary = summary(&watched, started);
+    if args.output == WatchOutput::Json {
+        printer.json(&summary)?;
+        printer.flush()?;
+    } else {
+        crate::progress!(
+            "{} objects, {} events, {} relists, {} reopened watches, {} unreadable objects in {:.1} s",
+            summary.objects,
+            summary.events,
+            summary.relists,
+            summary.reopens,
+            summary.quarantined,
+            summary.seconds
+        );
+    }
+    factory.shutdown_within(Duration::from_secs(2)).await;
+    Ok(ending)
+}
+
+async fn set_up(args: &WatchArgs) -> Result<(InformerFactory, Vec<Watched>), Failure> {
+    let connection = Connection::open(&args.cluster).await?;
+    let words: Vec<(String, Option<String>)> =
+        args.types.iter().map(|word| split_name(word)).collect();
+    let kinds: Vec<String> = words.iter().map(|(kind, _)| kind.clone()).collect();
+    let entries = connection.resolve(&kinds).await?;
+    let mut config = ReflectorConfig::default();
+    if let Some(limit) = args.silence_limit {
+        config.silence_limit = limit;
+        config.progress_limit = limit.max(Duration::from_secs(1));
+    }
+    let factory = InformerFactory::builder(connection.client.clone())
+        .reflector(config)
+        .build();
+    let watched = entries
+        .into_iter()
+        .zip(&words)
+        .map(|(entry, (_, name))| {
+            let info = connection.info(&entry, &args.select, name.as_deref());
+            let informer = factory.dynamic(info);
+            Watched {
+                entry,
+                informer,
+                synced: false,
+            }
+        })
+        .collect();
+    Ok((factory, watched))
+}
+
+fn listen(watched: &[Watched]) -> Result<BoxStream<'static, Heard>, Failure> {
+    let mut streams: Vec<BoxStream<'static, Heard>> = Vec::new();
+    for (place, watched) in watched.iter().enumerate() {
+        let changes = watched.informer.changes().map_err(failure)?;
+        streams.push(
+            changes
+                .map(move |change| Heard::Change(place, change))
+                .boxed(),
+        );
+        let reports = watched.informer.reports();
+        streams.push(
+            reports
+                .map(move |report| Heard::Report(place, Box::new(report)))
+                .boxed(),
+        );
+    }
+    Ok(stream::select_all(streams).boxed())
+}
+
+fn tell(
+    args: &WatchArgs,
+    printer: &mut Printer,
+    watched: &mut [Watched],
+    heard: Heard,
+) -> Result<(), Failure> {
+    match heard {
+        Heard::Change(place, change) => {
+            if let Notification::Synced = change {
+                let watched = &mut watched[place];
+                watched.synced = true;
+                let version = watched
+                    .informer
+                    .snapshot()
+                    .versions()
+                    .next()
+                    .unwrap_or_default()
+                    .to_owned();
+                printer.synced(&watched.entry, &version)?;
+                crate::progress!(
+                    "{}: {} objects, synced at {version}",
+                    watched.entry.title(),
+                    watched.informer.store().len()
+                );
+                return Ok(());
+            }
+            if args.watch_only && matches!(change, Notification::Added { initial: true, .. }) {
+                return Ok(());
+            }
+            printer.change(&watched[place].entry, &change)
+        }
+        Heard::Report(place, report) => {
+            let entry = &watched[place].entry;
+            match &report.event {
+                ReportEvent::Failed(trouble) => {
+                    printer.error(
+                        entry,
+                        &report.time,
+                        &trouble.reason,
+                        &trouble.message,
+                        trouble.retry_in,
+                    )?;
+                    crate::progress!(
+                        "{}: {}{}",
+                        entry.title(),
+                        trouble.message,
+                        hint(&trouble.reason)
+                    );
+                }
+                ReportEvent::Quarantined(object) => {
+                    printer.unreadable(entry, &report.time, object)?
+                }
+                ReportEvent::Listed {
+                    version,
+                    relist: Some(why),
+                } => {
+                    crate::progress!("{}: listed again at {version}: {why}", entry.title());
+                }
+                ReportEvent::FellBack { reason } => {
+                    crate::progress!("{}: lists by pages: {reason}", entry.title());
+                }
+                ReportEvent::Silent { quiet } => {
+                    crate::progress!(
+                        "{}: silent for {:.0} s, opening the watch again",
+                        entry.title(),
+                        quiet.as_secs_f64()
+                    );
+                }
+                ReportEvent::Lost(count) => {
+                    crate::progress!("{}: {count} reports were lost", entry.title())
+                }
+                other => tracing::debug!("{}: {other:?}", entry.title()),
+            }
+            Ok(())
+        }
+    }
+}
+
+/// What to do about a failure that will not pass by itself.
+fn hint(reason: &str) -> &'static str {
+    match reason {
+        "Forbidden" => {
+            "\n  hint: list and watch are rights of their own; `kubectl auth can-i watch TYPE` tells"
+        }
+        "Unauthorized" => "\n  hint: the token or certificate is wrong or has expired",
+        "NotKubernetes" => "\n  hint: a proxy or login page in between?",
+        "NotFound" => "\n  hint: its definition is not installed (any more); waiting for it",
+        _ => "",
+    }
+}
+
+fn summary(watched: &[Watched], started: Instant) -> Summary {
+    let mut summary = Summary {
+        event: Event::Summary,
+        objects: 0,
+        events: 0,
+        relists: 0,
+        reopens: 0,
+        quarantined: 0,
+        seconds: started.elapsed().as_secs_f64(),
+    };
+    for watched in watched {
+        let stats = watched.informer.stats();
+        summary.objects += stats.objects;
+        summary.events += stats.events;
+        summary.relists += stats.relists;
+        summary.reopens += stats.reopens;
+        summary.quarantined += stats.quarantined;
+    }
+    summary
+}
+
+async fn elapsed(limit: Option<Duration>) {
+    match limit {
+        Some(limit) => tokio::time::sleep(limit).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// An error of the library in a person's words.
+pub(crate) fn failure(error: kinform::Error) -> Failure {
+    Failure::new(error.to_string())
+}

@@ -1,0 +1,11 @@
+//! The binary, as scripts and newcomers meet it.
+//!
+//! ```text
+//! kinform (a process) ⇄ embedded server (in the test) | something that is no API server
+//! ```
+#![expect(clippy::unwrap_used, reason = "tests may unwrap")]
+
+mod command;
+mod newcomers;
+mod serve;
+mod watch;
