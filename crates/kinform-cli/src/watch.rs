@@ -33,6 +33,7 @@ pub(crate) struct Watched {
     pub(crate) entry: ResourceEntry,
     informer: Informer<DynamicObject>,
     synced: bool,
+    told_of_pages: bool,
 }
 
 /// What comes out of the informers, with the place of its type.
@@ -115,6 +116,7 @@ async fn set_up(args: &WatchArgs) -> Result<(InformerFactory, Vec<Watched>), Fai
                 entry,
                 informer,
                 synced: false,
+                told_of_pages: false,
             }
         })
         .collect();
@@ -172,7 +174,11 @@ fn tell(
             printer.change(&watched[place].entry, &change)
         }
         Heard::Report(place, report) => {
-            let entry = &watched[place].entry;
+            let Watched {
+                entry,
+                told_of_pages,
+                ..
+            } = &mut watched[place];
             match &report.event {
                 ReportEvent::Failed(trouble) => {
                     printer.error(
@@ -198,7 +204,9 @@ fn tell(
                 } => {
                     crate::progress!("{}: listed again at {version}: {why}", entry.title());
                 }
-                ReportEvent::FellBack { reason } => {
+                // A refusal comes with each try; once is enough to know.
+                ReportEvent::FellBack { reason } if !*told_of_pages => {
+                    *told_of_pages = true;
                     crate::progress!("{}: lists by pages: {reason}", entry.title());
                 }
                 ReportEvent::Silent { quiet } => {
