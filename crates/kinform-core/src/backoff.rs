@@ -83,6 +83,11 @@ impl Backoff {
         stretch(plain, jitter * self.policy.jitter_factor)
     }
 
+    /// A pause that is no failure: the second delay, which never grows.
+    pub fn pause(&self, jitter: f64) -> Duration {
+        stretch(self.policy.plain(1), jitter * self.policy.jitter_factor)
+    }
+
     /// Failures in a row so far.
     pub const fn attempts(&self) -> u32 {
         self.attempt

@@ -195,6 +195,11 @@ impl Reflector {
     ) {
         let delay = self.backoff.failed(now, self.dice.throw());
         let after = delay.max(retry_after.unwrap_or_default().min(MAX_RETRY_AFTER));
+        self.wait_for(next, problem, after, now);
+    }
+
+    /// The same for so long, whatever failed before.
+    pub(super) fn wait_for(&mut self, next: Next, problem: Problem, after: Duration, now: Instant) {
         self.phase = Phase::Waiting {
             until: now + after,
             next,

@@ -294,7 +294,12 @@ impl Reflector {
             } else {
                 Next::Cycle
             };
-            return self.wait(next, problem, None, now);
+            if self.habits.events == 0 {
+                return self.wait(next, problem, None, now);
+            }
+            // Streams that say something get on: a pause against a busy loop is enough.
+            let pause = self.backoff.pause(self.dice.throw());
+            return self.wait_for(next, problem, pause, now);
         }
         self.go_on_after_watch(now);
     }
