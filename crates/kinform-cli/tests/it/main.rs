@@ -7,5 +7,6 @@
 
 mod command;
 mod newcomers;
+mod rounds;
 mod serve;
 mod watch;
