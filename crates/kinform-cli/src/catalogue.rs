@@ -213,18 +213,22 @@ impl Catalogue {
     }
 }
 
-/// Edits between two words (insert, delete, replace).
+/// Edits between two words: insert, delete, replace, swap two neighbours.
 fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let mut above: Vec<usize> = Vec::new();
     let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut corner = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let replace = corner + usize::from(x != *y);
-            corner = row[j + 1];
-            row[j + 1] = replace.min(corner + 1).min(row[j] + 1);
+    for i in 1..=a.len() {
+        let mut next = vec![i];
+        for j in 1..=b.len() {
+            let replaced = row[j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            let mut fewest = replaced.min(row[j] + 1).min(next[j - 1] + 1);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                fewest = fewest.min(above[j - 2] + 1);
+            }
+            next.push(fewest);
         }
+        above = std::mem::replace(&mut row, next);
     }
     row[b.len()]
 }

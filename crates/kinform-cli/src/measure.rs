@@ -92,13 +92,15 @@ async fn print(args: &MeasureArgs) -> Result<(), Failure> {
 /// The same command line for one type, in a process of its own.
 async fn in_a_child(kind: &str) -> Result<Measurement, Failure> {
     let this = std::env::current_exe()?;
-    let output = Command::new(this)
+    // `output()` would swallow what the child says on stderr.
+    let child = Command::new(this)
         .args(child_words(std::env::args_os().skip(1), kind))
         .stdin(Stdio::null())
+        .stdout(Stdio::piped())
         .stderr(Stdio::inherit())
         .kill_on_drop(true)
-        .output()
-        .await?;
+        .spawn()?;
+    let output = child.wait_with_output().await?;
     if !output.status.success() {
         // The child has said why.
         return Err(Failure::said(

@@ -41,9 +41,11 @@ pub(crate) fn usage() -> Usage {
         Duration::new(u64::try_from(t.tv_sec()).unwrap_or(0), 0)
             + Duration::from_micros(u64::try_from(t.tv_usec()).unwrap_or(0))
     };
+    let rss = resident().unwrap_or(peak);
     Usage {
-        rss_bytes: resident().unwrap_or(peak),
-        peak_rss_bytes: peak,
+        rss_bytes: rss,
+        // The kernel brings the peak up to date now and then only.
+        peak_rss_bytes: peak.max(rss),
         cpu: time(usage.user_time()) + time(usage.system_time()),
     }
 }

@@ -127,11 +127,19 @@ async fn a_right_that_is_missing_is_a_line_and_loses_nothing() {
         Some(&kubeconfig.path()),
         &["watch", "cm", "-o", "json"],
     ));
+    // The list is allowed, the watch is not, at first.
+    assert_eq!(watch.next_event("add").await["name"], "a");
     let error = watch.next_event("error").await;
     assert_eq!(error["reason"], "Forbidden");
     assert!(error["retryInMs"].as_u64().is_some(), "{error}");
-    let added = watch.next_event("add").await;
-    assert_eq!(added["name"], "a");
+    send(
+        &server,
+        "PATCH",
+        &format!("{MAPS}/a"),
+        json!({"data": {"key": "2"}}),
+    )
+    .await;
+    assert_eq!(watch.next_event("update").await["name"], "a");
 }
 
 #[tokio::test]
