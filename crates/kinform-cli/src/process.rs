@@ -71,8 +71,9 @@ mod tests {
     #[test]
     fn usage_is_of_this_process() {
         let before = live_bytes();
-        let held = vec![1_u8; 8 << 20];
-        assert!(live_bytes() >= before + held.len() as u64);
+        // Far more than what other tests of this process may free meanwhile.
+        let held = vec![1_u8; 64 << 20];
+        assert!(live_bytes() >= before + held.len() as u64 / 2);
         let usage = usage();
         assert!(usage.rss_bytes > 1 << 20, "{usage:?}");
         assert!(usage.peak_rss_bytes >= usage.rss_bytes / 2, "{usage:?}");

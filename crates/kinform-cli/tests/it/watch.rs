@@ -216,7 +216,7 @@ async fn a_measurement_is_one_object_a_type() {
         seed: 1,
         nodes: 4,
         deployments: 3,
-        pods: 100,
+        pods: 2_000,
     });
     let kubeconfig = Kubeconfig::of(&server);
     for mode in ["--mode=list", "--mode=stream"] {
@@ -227,7 +227,7 @@ async fn a_measurement_is_one_object_a_type() {
         .await;
         assert_eq!(code, 0, "{stderr}");
         let measured: Value = serde_json::from_str(&stdout).unwrap();
-        assert_eq!(measured["objects"], 100);
+        assert_eq!(measured["objects"], 2_000);
         assert_eq!(measured["mode"], mode.strip_prefix("--mode=").unwrap());
         let number = |key: &str| {
             measured[key]
