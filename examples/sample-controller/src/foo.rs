@@ -7,6 +7,7 @@
 //! Upstream counterpart: `sample-controller:pkg/apis/samplecontroller/v1alpha1/types.go`,
 //! `artifacts/examples/crd-status-subresource.yaml`.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -46,8 +47,16 @@ pub struct FooStatus {
 }
 
 /// The definition of `foos.samplecontroller.k8s.io`.
+///
+/// Its group is one of Kubernetes' own, so a server wants to know whether it was approved. As
+/// upstream's sample says, it was not.
 pub fn definition() -> CustomResourceDefinition {
-    Foo::crd()
+    let mut definition = Foo::crd();
+    definition.metadata.annotations = Some(BTreeMap::from([(
+        "api-approved.kubernetes.io".to_owned(),
+        "unapproved, experimental-only".to_owned(),
+    )]));
+    definition
 }
 
 /// Defines Foo, unless it is defined, and waits until the server serves it. One that is there already,

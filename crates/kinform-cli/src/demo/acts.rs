@@ -74,8 +74,10 @@ fn cut(stage: &Stage) -> String {
 
 async fn expire(stage: &Stage) -> String {
     match stage.expire().await {
-        Ok(()) => "history expired during an outage: informers list again, and say what changed"
-            .to_owned(),
+        Ok(()) => {
+            "history expired and every watch was cut: informers whose version is gone list again"
+                .to_owned()
+        }
         Err(failure) => failure.to_string(),
     }
 }

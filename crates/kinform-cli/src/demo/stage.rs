@@ -7,12 +7,10 @@
 //! Seeding goes straight into the server's storage; foos are created over HTTP like anybody's.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use bytes::Bytes;
 use kinform::source::{ClientOptions, client_for};
-use kinform_api::Status;
-use kinform_apiserver::{Fault, FaultRule, Seed, Server, shelf_name};
+use kinform_apiserver::{Seed, Server, shelf_name};
 use kube_client::api::PostParams;
 use kube_client::config::{KubeConfigOptions, Kubeconfig};
 use kube_client::{Api, Client, Config};
@@ -27,8 +25,6 @@ const NODES: usize = 100;
 const DEPLOYMENTS: usize = 600;
 /// Foos at the start: each becomes a Deployment.
 const FOOS: usize = 20;
-/// How long a blow to the server keeps clients out.
-const OUTAGE: Duration = Duration::from_millis(100);
 
 /// The server and what is on it.
 #[derive(Debug)]
@@ -117,15 +113,10 @@ impl Stage {
         self.server.cut_watches();
     }
 
-    /// Keeps clients out for a moment, changes something behind their back, and forgets how: whoever
-    /// comes back finds its version expired.
+    /// Changes something that no informer of the demo watches, forgets all history, and ends every
+    /// watch: whoever was idle comes back with a version that has expired.
     pub(crate) async fn expire(&self) -> Result<(), Failure> {
-        let away = Status::service_unavailable("the demo plays an outage");
-        let outage = FaultRule::new(Fault::Reply(away)).on_verb("watch").always();
-        self.server.faults().inject(outage);
-        self.server.cut_watches();
-        tokio::time::sleep(OUTAGE).await;
-        let change = http::Request::patch("/api/v1/nodes/node-0")
+        let change = http::Request::patch("/api/v1/namespaces/default")
             .header(http::header::CONTENT_TYPE, "application/merge-patch+json")
             .body(Bytes::from_static(
                 br#"{"metadata":{"annotations":{"kinform.dev/expired":"true"}}}"#,
@@ -140,7 +131,7 @@ impl Stage {
             )));
         }
         self.server.expire_history();
-        self.server.faults().clear();
+        self.server.cut_watches();
         Ok(())
     }
 }
