@@ -148,7 +148,7 @@ async fn an_elapsed_time_is_zero_if_synced_and_124_if_not() {
     let kubeconfig = Kubeconfig::of(&server);
     let synced = kinform(
         Some(&kubeconfig.path()),
-        &["watch", "cm", "--for", "1s", "-o", "json"],
+        &["watch", "cm", "--for", "5s", "-o", "json"],
     );
     assert_eq!(outcome(synced).await.0, 0);
     let never = kinform(
