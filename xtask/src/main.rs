@@ -6,8 +6,10 @@ use std::process::ExitCode;
 use clap::Parser;
 
 mod ci;
+mod contract;
 mod e2e;
 mod schema;
+mod suite;
 mod tidy;
 
 /// The habits of this repository as code.
@@ -20,6 +22,8 @@ enum Task {
     },
     /// Runs what CI runs: tests, formatting, clippy, tidy, documentation.
     Ci,
+    /// Runs the tests that docs/contract.md names.
+    Contract(contract::Arguments),
     /// Runs the tests against a real API server, where Go is installed.
     E2e,
     /// Makes the table of built-in types.
@@ -36,6 +40,7 @@ fn main() -> ExitCode {
     let report = match Task::parse() {
         Task::Tidy { root: other } => tidy::run(other.as_deref().unwrap_or(root)),
         Task::Ci => ci::run(root),
+        Task::Contract(arguments) => contract::run(root, &arguments),
         Task::E2e => e2e::run(root),
         Task::Schema(arguments) => schema::run(&arguments).map_err(|e| e.to_string()),
     };
