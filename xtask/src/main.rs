@@ -1,4 +1,8 @@
 //! Habits as code.
+//!
+//! ```text
+//! cargo xtask TASK ──▶ report, or what is wrong and exit code 1
+//! ```
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -8,6 +12,7 @@ use clap::Parser;
 mod ci;
 mod contract;
 mod e2e;
+mod mutants;
 mod schema;
 mod suite;
 mod tidy;
@@ -26,6 +31,8 @@ enum Task {
     Contract(contract::Arguments),
     /// Runs the tests against a real API server, where Go is installed.
     E2e,
+    /// Puts known bugs back, one at a time: the tests must notice each.
+    Mutants(mutants::Arguments),
     /// Makes the table of built-in types.
     Schema(schema::Arguments),
 }
@@ -36,12 +43,16 @@ enum Task {
     reason = "a task's report goes to its caller"
 )]
 fn main() -> ExitCode {
+    if let Some(code) = mutants::wrapped_compiler() {
+        return code;
+    }
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
     let report = match Task::parse() {
         Task::Tidy { root: other } => tidy::run(other.as_deref().unwrap_or(root)),
         Task::Ci => ci::run(root),
         Task::Contract(arguments) => contract::run(root, &arguments),
         Task::E2e => e2e::run(root),
+        Task::Mutants(arguments) => mutants::run(root, &arguments),
         Task::Schema(arguments) => schema::run(&arguments).map_err(|e| e.to_string()),
     };
     match report {

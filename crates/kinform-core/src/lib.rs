@@ -4,6 +4,10 @@
 //! bytes → wire → reflector → fifo → informer (store + indexes) → handlers → queue
 //! ```
 
+#[macro_use]
+#[doc(hidden)]
+pub mod mutant;
+
 pub mod backoff;
 pub mod delta;
 pub mod fifo;

@@ -58,7 +58,8 @@ const RUNTIMES: [&str; 6] = ["tokio", "kube", "hyper", "k8s-openapi", "tower", "
 const CLIENTS: [&str; 2] = ["kube", "k8s-openapi"];
 
 /// For each module of the core: the modules that it may import.
-const CORE: [(&str, &[&str]); 12] = [
+const CORE: [(&str, &[&str]); 13] = [
+    ("mutant", &[]),
     ("time", &[]),
     ("stats", &["time"]),
     ("backoff", &["time", "stats"]),

@@ -121,6 +121,9 @@ impl Edit {
                 failures.push(&data.index, &object, error);
                 Vec::new()
             });
+            if mutant!("B31") && values.is_empty() {
+                continue;
+            }
             data.put(state.seed, slot, &values);
         }
         if known.is_none() {

@@ -4,6 +4,7 @@
     reason = "this binary holds tests and what they share"
 )]
 
+mod bugs;
 mod cluster;
 mod convergence;
 mod golden;

@@ -1,0 +1,183 @@
+//! `cargo xtask mutants`: known bugs are put back, one at a time, and the tests must notice.
+//!
+//! ```text
+//! table ──▶ build once, with the cfg ──▶ all pass without a bug? ──▶ each bug: named tests, then all
+//!                                                                     ──▶ killed by .. │ SURVIVED
+//! ```
+//!
+//! The binaries are built once, with every seam in them; the environment chooses the bug. This
+//! program is also the compiler's wrapper that sets the cfg, which cargo uses for the crates of this
+//! workspace alone: what they depend on is not built again, and what was built without the cfg stays.
+//! Tests named after a bug run first, since they should be the ones that notice; a binary is left at
+//! its first failure. A bug that makes a test hang is killed by the limit, and the line says so.
+//!
+//! Upstream counterpart: none; `cargo-mutants` makes random bugs, these are real ones.
+
+mod binary;
+mod table;
+
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Instant;
+
+use binary::{Binary, Outcome};
+use table::{MUTANTS, Mutant};
+
+/// Says that this program is to wrap the compiler.
+const WRAPPED: &str = "KINFORM_MUTANTS_WRAPPED";
+/// BOUND: bugs tried at once; each runs its tests in threads of their own.
+const AT_ONCE: usize = 2;
+
+/// What to put back.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Only these, as `B6,B31`.
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+    /// Says what can be put back, and ends.
+    #[arg(long)]
+    list: bool,
+}
+
+/// Runs the compiler with the cfg, if that is what this process is for.
+pub(crate) fn wrapped_compiler() -> Option<ExitCode> {
+    std::env::var_os(WRAPPED)?;
+    let mut arguments = std::env::args_os().skip(1);
+    let status = Command::new(arguments.next()?)
+        .args(arguments)
+        .args(["--cfg", "kinform_mutants"])
+        .status();
+    let code = status.ok().and_then(|status| status.code());
+    let code = code.and_then(|code| u8::try_from(code).ok());
+    Some(ExitCode::from(code.unwrap_or(1)))
+}
+
+/// Puts known bugs back in the repository at `root`; each prints a line.
+///
+/// # Errors
+/// A bug survived, the tests fail without any, or something could not be built or run.
+pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<String, String> {
+    let chosen = choose(&arguments.only)?;
+    if arguments.list {
+        let lines = chosen.iter().map(|m| describe(m));
+        return Ok(lines.collect::<Vec<_>>().join("\n"));
+    }
+    let mut binaries = build(root)?;
+    let is_needed = |b: &Binary| chosen.iter().any(|m| m.packages.contains(&b.package()));
+    binaries.retain(is_needed);
+    let start = Instant::now();
+    // A few are asked for while one works on them: then only their own tests must pass before.
+    let is_whole = arguments.only.is_empty();
+    let tests = try_without(&binaries, &chosen, is_whole)?;
+    say(&format!(
+        "without a bug: {tests} tests passed in {} s",
+        start.elapsed().as_secs()
+    ));
+    let next = AtomicUsize::new(0);
+    let survived = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                while let Some(mutant) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let fate = fate(mutant, &binaries);
+                    survived.fetch_add(usize::from(fate.is_none()), Ordering::Relaxed);
+                    say(&match fate {
+                        Some(by) => format!("{} killed by {by}", mutant.name),
+                        None => format!("{} SURVIVED: {}", mutant.name, mutant.mistake),
+                    });
+                }
+            });
+        }
+    });
+    let survived = survived.into_inner();
+    let report = format!("{} killed, {survived} survived", chosen.len() - survived);
+    if survived == 0 {
+        Ok(report)
+    } else {
+        Err(report)
+    }
+}
+
+fn choose(only: &[String]) -> Result<Vec<&'static Mutant>, String> {
+    let is_known = |name: &String| MUTANTS.iter().any(|m| m.name == name);
+    if let Some(name) = only.iter().find(|name| !is_known(name)) {
+        return Err(format!("there is no mutant {name}; --list says which"));
+    }
+    let is_chosen = |m: &&Mutant| only.is_empty() || only.iter().any(|name| name == m.name);
+    Ok(MUTANTS.iter().filter(is_chosen).collect())
+}
+
+fn describe(mutant: &Mutant) -> String {
+    let Mutant {
+        name,
+        seen,
+        mistake,
+        ..
+    } = mutant;
+    format!("{name:4} {mistake} ({seen})")
+}
+
+/// The test binaries of all packages, with every seam in them.
+fn build(root: &Path) -> Result<Vec<Binary>, String> {
+    let wrapper = std::env::current_exe().map_err(|e| format!("this program's path: {e}"))?;
+    let mut cargo = Command::new("cargo");
+    // The whole workspace: any other choice gives dependencies other features, and builds them again.
+    cargo
+        .args(["test", "--no-run", "--locked", "--workspace"])
+        .args(["--lib", "--test", "it"])
+        .arg("--message-format=json-render-diagnostics")
+        .env("RUSTC_WORKSPACE_WRAPPER", wrapper)
+        .env(WRAPPED, "1")
+        .current_dir(root);
+    binary::build(cargo)
+}
+
+/// Runs everything, or only what is named after the chosen ones, without a bug.
+fn try_without(binaries: &[Binary], chosen: &[&Mutant], is_whole: bool) -> Result<usize, String> {
+    let mut count = 0;
+    for binary in binaries {
+        let tests: Vec<&str> = if is_whole {
+            binary.tests().collect()
+        } else {
+            let named = chosen.iter().flat_map(|mutant| binary.named_after(mutant));
+            named.collect()
+        };
+        count += tests.len();
+        match binary.run(&tests, None)? {
+            Outcome::Passed => {}
+            Outcome::Failed(by) | Outcome::Hung(by) => {
+                return Err(format!("without a bug, this fails already: {by}"));
+            }
+        }
+    }
+    Ok(count)
+}
+
+/// What kills the mutant, if anything.
+fn fate(mutant: &Mutant, binaries: &[Binary]) -> Option<String> {
+    let of = |package| binaries.iter().filter(move |b| b.package() == package);
+    let all = || mutant.packages.iter().flat_map(|package| of(*package));
+    let named = all().map(|b| (b, b.named_after(mutant).collect::<Vec<_>>()));
+    let whole = all().map(|b| (b, b.tests().collect()));
+    let runs = named.chain(whole).filter(|(_, tests)| !tests.is_empty());
+    for (binary, tests) in runs {
+        match binary.run(&tests, Some(mutant.name)) {
+            Ok(Outcome::Passed) => {}
+            Ok(Outcome::Failed(by)) => return Some(by),
+            Ok(Outcome::Hung(by)) => {
+                let seconds = binary::LIMIT.as_secs();
+                return Some(format!("{by}, which was not done after {seconds} s"));
+            }
+            // It could not be started: that says nothing about the tests.
+            Err(error) => say(&format!("{}: {error}", mutant.name)),
+        }
+    }
+    None
+}
+
+#[expect(clippy::print_stdout, reason = "a line when it is known")]
+fn say(line: &str) {
+    println!("{line}");
+}
