@@ -161,6 +161,25 @@ mod tests {
     }
 
     #[test]
+    fn b24_jitter_spreads_and_no_delay_overflows() {
+        // kube#1897 (jitter ignored), kube#1489 (a sum of durations panics)
+        let delays: std::collections::BTreeSet<Duration> = (0..100u32)
+            .map(|i| {
+                let mut backoff = Backoff::new(BackoffPolicy::default());
+                backoff.failed(Instant::FAR_FUTURE, f64::from(i) / 100.0)
+            })
+            .collect();
+        assert_eq!(delays.len(), 100, "each client has a delay of its own");
+        let mut backoff = Backoff::new(BackoffPolicy {
+            first: Duration::MAX,
+            cap: Duration::MAX,
+            ..BackoffPolicy::default()
+        });
+        let delay = backoff.failed(Instant::FAR_FUTURE, 0.999);
+        assert_eq!(Instant::FAR_FUTURE + delay, Instant::FAR_FUTURE);
+    }
+
+    #[test]
     fn extreme_policies_saturate() {
         let policy = BackoffPolicy {
             first: Duration::MAX,

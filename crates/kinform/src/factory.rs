@@ -15,6 +15,7 @@
 use std::any::TypeId;
 use std::collections::HashMap;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -66,6 +67,20 @@ struct Identity {
     representation: Representation,
     projection: Projection,
     transform: Option<Transform>,
+    patience: Patience,
+}
+
+/// Reflector options of an informer's own, if it has any: they are part of what is the same.
+#[derive(Clone, Debug, PartialEq)]
+struct Patience(Option<ReflectorConfig>);
+
+// A policy that holds a NaN equals nothing: then each informer has a watch of its own.
+impl Eq for Patience {}
+
+impl Hash for Patience {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.is_some().hash(state);
+    }
 }
 
 impl InformerFactory {
@@ -171,6 +186,7 @@ impl InformerFactory {
             namespaces,
             representation: Representation::Full,
             transform: None,
+            patience: Patience(None),
             cache: TypedCache::Never,
             stops_when_unused: false,
             of: std::marker::PhantomData,
@@ -335,7 +351,8 @@ impl FactoryBuilder {
         self
     }
 
-    /// How patient the reflectors are; selectors in it are ignored.
+    /// What the reflectors ask for and how patient they are, unless an informer says otherwise;
+    /// selectors in it are ignored.
     pub fn reflector(mut self, config: ReflectorConfig) -> Self {
         self.options.reflector = config;
         self
@@ -393,6 +410,7 @@ pub struct InformerBuilder<K> {
     representation: Representation,
     projection: Projection,
     transform: Option<Transform>,
+    patience: Patience,
     cache: TypedCache,
     stops_when_unused: bool,
     of: std::marker::PhantomData<fn() -> K>,
@@ -440,6 +458,14 @@ impl<K> InformerBuilder<K> {
         self
     }
 
+    /// What its reflectors ask for and how patient they are, instead of the factory's: lists,
+    /// pages, timeouts, backoff, the window for internal errors. Selectors in it are ignored.
+    /// An informer with such options of its own is a watch of its own.
+    pub fn reflector(mut self, config: ReflectorConfig) -> Self {
+        self.patience = Patience(Some(config));
+        self
+    }
+
     /// Keeps what this handle decodes beside the bytes, as long as the object is stored.
     pub fn keep_decoded(mut self) -> Self {
         self.cache = TypedCache::Always;
@@ -481,6 +507,7 @@ impl<K> InformerBuilder<K> {
             representation: self.representation,
             projection: self.projection.clone(),
             transform: self.transform.clone(),
+            patience: self.patience.clone(),
         };
         if let Some(core) = lock(&inner.cores).get(&identity)
             && !core.is_stopped()
@@ -492,6 +519,18 @@ impl<K> InformerBuilder<K> {
             api_version: info.resource.api_version(),
             kind: info.kind.clone(),
         };
+        let mut options = inner.options.clone();
+        if let Some(config) = &self.patience.0 {
+            options.reflector.clone_from(config);
+        }
+        options
+            .reflector
+            .label_selector
+            .clone_from(&info.label_selector);
+        options
+            .reflector
+            .field_selector
+            .clone_from(&info.field_selector);
         let core = Core::new(CoreParts {
             source: (inner.sources)(info, self.representation),
             ingest: Ingest {
@@ -501,7 +540,7 @@ impl<K> InformerBuilder<K> {
                 type_meta,
             },
             env: inner.env.clone(),
-            options: inner.options.clone(),
+            options,
             tasks: inner.tasks.clone(),
         });
         let mut cores = lock(&inner.cores);

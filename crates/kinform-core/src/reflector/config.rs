@@ -26,6 +26,20 @@ pub enum StreamingList {
     Never,
 }
 
+/// Which state the first list asks for. Later lists never ask for less than what was seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FirstList {
+    /// Pages take any state that the server has at hand, a stream takes the most recent: what
+    /// client-go does.
+    #[default]
+    ByMode,
+    /// Any state, also as a stream: a quick start, perhaps a little in the past.
+    AnyVersion,
+    /// The most recent state, also as pages: never in the past of another client, for a server's
+    /// full price.
+    MostRecent,
+}
+
 /// What to ask for, and how patient to be.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReflectorConfig {
@@ -35,6 +49,8 @@ pub struct ReflectorConfig {
     pub field_selector: Option<String>,
     /// Streaming list or pages. Default: streaming first.
     pub streaming_list: StreamingList,
+    /// Which state the first list asks for. Default: by its mode.
+    pub first_list: FirstList,
     /// Items a page, whatever the version asked for. Default: 500, but all of it at a version that caches serve.
     pub page_size: Option<u32>,
     /// A watch lasts at random one to two of these. Default 5 min; less counts as that.
@@ -64,6 +80,7 @@ impl Default for ReflectorConfig {
             label_selector: None,
             field_selector: None,
             streaming_list: StreamingList::Preferred,
+            first_list: FirstList::ByMode,
             page_size: None,
             min_watch_timeout: MIN_WATCH_TIMEOUT,
             list_deadline: Duration::from_secs(120),

@@ -101,7 +101,7 @@ impl Reflector {
 
     /// Asks for the first page, or for everything.
     pub(super) fn ask_pages(&mut self, now: Instant) {
-        let version = self.position.for_pages();
+        let version = self.position.for_pages(self.config.first_list);
         // client-go: TestReflectorWatchListPageSize, TestReflectorNotPaginatingNotConsistentReads,
         // TestReflectorPaginatingNonConsistentReadsIfWatchCacheDisabled
         let is_cached = !version.is_unset() && !version.is_zero();
@@ -140,7 +140,7 @@ impl Reflector {
     }
 
     fn ask_streaming_list(&mut self, now: Instant) {
-        let version = self.position.for_streaming();
+        let version = self.position.for_streaming(self.config.first_list);
         self.cycle.asked = version.clone();
         let options = WatchOptions {
             resource_version: (!version.is_unset()).then_some(version),

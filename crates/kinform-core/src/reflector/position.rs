@@ -6,8 +6,8 @@
 //!
 //! INVARIANT: the version moves only with something that was handed on (or set apart), forward
 //! within a stream, and to whatever a whole list says.
-//! The ladder of lists: `"0"` (any state) at first, the last version seen afterwards, unset
-//! (the most recent state) after a server said that this version is too old or too new.
+//! The ladder of lists: `"0"` (any state) or unset (the most recent one) at first, as configured, the
+//! last version seen afterwards, unset after a server said that this version is too old or too new.
 //! A list without a version of its own (unset or `"0"`) is never a point to resume from: the
 //! position is then *unanchored*, the watch that follows starts from nowhere, moves no version (its
 //! first events are in the order of keys), and when it ends, everything is listed again.
@@ -24,6 +24,8 @@ use std::time::Duration;
 use kinform_api::ResourceVersion;
 
 use crate::time::Instant;
+
+use super::config::FirstList;
 
 /// Events from the past within `DISORDER_WINDOW` that mean that numbers say nothing.
 const MAX_DISORDERS: u8 = 3;
@@ -57,20 +59,26 @@ impl Position {
     }
 
     /// What a list in pages asks for.
-    pub(super) fn for_pages(&self) -> ResourceVersion {
-        if self.ask_consistent {
-            return ResourceVersion::UNSET;
-        }
-        self.version.clone().unwrap_or_else(ResourceVersion::zero)
+    pub(super) fn for_pages(&self, first: FirstList) -> ResourceVersion {
+        self.for_list(match first {
+            FirstList::ByMode | FirstList::AnyVersion => ResourceVersion::zero(),
+            FirstList::MostRecent => ResourceVersion::UNSET,
+        })
     }
 
     /// What a streaming list asks for.
-    pub(super) fn for_streaming(&self) -> ResourceVersion {
+    pub(super) fn for_streaming(&self, first: FirstList) -> ResourceVersion {
+        self.for_list(match first {
+            FirstList::ByMode | FirstList::MostRecent => ResourceVersion::UNSET,
+            FirstList::AnyVersion => ResourceVersion::zero(),
+        })
+    }
+
+    fn for_list(&self, first: ResourceVersion) -> ResourceVersion {
         if self.ask_consistent {
-            ResourceVersion::UNSET
-        } else {
-            self.version_or_unset()
+            return ResourceVersion::UNSET;
         }
+        self.version.clone().unwrap_or(first)
     }
 
     /// Whether what the server says now can be told from what it said before.
@@ -128,21 +136,17 @@ mod tests {
     #[test]
     fn the_ladder_of_versions() {
         let mut position = Position::default();
-        assert_eq!(
-            (position.for_pages(), position.for_streaming()),
-            ("0".into(), "".into())
-        );
+        let check = |position: &Position, expected: [&str; 2]| {
+            let first = FirstList::ByMode;
+            let found = [position.for_pages(first), position.for_streaming(first)];
+            assert_eq!(found, expected.map(ResourceVersion::from));
+        };
+        check(&position, ["0", ""]);
         assert_eq!(position.anchor(&"7".into()), None);
         position.advance("9", Some(9));
-        assert_eq!(
-            (position.for_pages(), position.for_streaming()),
-            ("9".into(), "9".into())
-        );
+        check(&position, ["9", "9"]);
         position.ask_consistent = true;
-        assert_eq!(
-            (position.for_pages(), position.for_streaming()),
-            ("".into(), "".into())
-        );
+        check(&position, ["", ""]);
         assert_eq!(position.anchor(&"5".into()), Some("9".into()));
         assert!(!position.ask_consistent);
         assert_eq!(position.version(), Some(&"5".into()));

@@ -12,6 +12,7 @@
 //! | `ingest` | projection and transform, before anything is stored |
 //! | `listen` | the task of one handler, and its registration |
 //! | `handle` | [`Informer`], what users hold |
+//! | `learnt` | what the next informer need not learn again |
 //! | `status` | the one state that users see |
 //!
 //! An informer of several namespaces has a core for each: each has its own watch, version and
@@ -23,6 +24,7 @@
 mod connection;
 mod handle;
 mod ingest;
+mod learnt;
 mod listen;
 mod pipeline;
 mod status;
@@ -52,6 +54,7 @@ pub use self::handle::Informer;
 pub(crate) use self::handle::in_runtime;
 pub(crate) use self::ingest::Ingest;
 pub use self::ingest::Transform;
+use self::learnt::Learnt;
 pub use self::listen::Registration;
 pub(crate) use self::listen::Shared as ListenerShared;
 use self::pipeline::Pipeline;
@@ -71,6 +74,7 @@ pub(crate) struct Options {
     // BOUND: deltas queued between reading and applying.
     pub(crate) fifo_capacity: usize,
     pub(crate) ring: RingLimits,
+    pub(crate) learnt: Learnt,
 }
 
 impl Default for Options {
@@ -80,6 +84,7 @@ impl Default for Options {
             fifo: FifoPolicy::InOrder,
             fifo_capacity: 4096,
             ring: RingLimits::default(),
+            learnt: Learnt::default(),
         }
     }
 }

@@ -58,7 +58,9 @@ impl Pipeline {
         writer: Writer,
         commands: mpsc::UnboundedReceiver<Command>,
     ) -> Self {
-        let reflector = Reflector::new(core.options.reflector.clone(), core.env.seed());
+        let config = core.options.reflector.clone();
+        let config = core.options.learnt.advise(&core.info.resource, config);
+        let reflector = Reflector::new(config, core.env.seed());
         let fifo = DeltaFifo::new(core.options.fifo, core.options.fifo_capacity);
         Self {
             core,
@@ -243,6 +245,14 @@ impl Pipeline {
 
     fn on_report(&mut self, event: &ReflectorEvent) {
         self.status.on_event(event);
+        if let ReflectorEvent::FellBack { until, .. } = event
+            && let Some(until) = until
+        {
+            let core = &self.core;
+            core.options
+                .learnt
+                .no_streams_until(&core.info.resource, *until);
+        }
         if let Some(event) = translate(event) {
             match &event {
                 ReportEvent::Failed(trouble) => {

@@ -282,6 +282,32 @@ fn a_forced_page_size_holds_at_any_version() {
 }
 
 #[test]
+fn the_first_list_asks_for_any_state_or_for_the_most_recent_one() {
+    // kubernetes#139766: a stream of the most recent state waits for a cache that lags
+    let table = [
+        (FirstList::ByMode, "0", ""),
+        (FirstList::AnyVersion, "0", "0"),
+        (FirstList::MostRecent, "", ""),
+    ];
+    for (first_list, pages, stream) in table {
+        let config = ReflectorConfig {
+            first_list,
+            ..ReflectorConfig::default()
+        };
+        Bench::new(config).run(&format!(
+            "start          -> stream rv={stream}
+             http 422       -> fallback refused, list rv={pages} limit=500
+             ok
+             page 7         -> begin, end 7, watch rv=7
+             ok
+             +60
+             error 410      -> close, relist expired, stream rv=7
+             http 422       -> fallback refused, list rv=7"
+        ));
+    }
+}
+
+#[test]
 fn an_expired_list_asks_for_the_most_recent_state_at_once() {
     // client-go: TestReflectorExpiredExactResourceVersion, TestReflectorFullListIfTooLarge
     for refusal in ["http 410", "http large"] {

@@ -7,6 +7,7 @@
 //! A line is `input -> steps`, the steps separated by commas; a line without an arrow expects none.
 //! Reports of states are left out of the words; `?` compares the state itself.
 
+mod bugs;
 mod endings;
 mod lists;
 mod props;
@@ -17,13 +18,14 @@ use std::time::Duration;
 
 use kinform_api::{Status, WatchEventKind, reason};
 
+use crate::backoff::BackoffPolicy;
 use crate::delta::Delta;
 use crate::object::Object;
 use crate::object::projection::Projection;
 use crate::time::Instant;
 use crate::wire::unreadable::Unreadable;
 
-use super::config::StreamingList;
+use super::config::{FirstList, StreamingList};
 use super::*;
 
 /// A machine and a clock.

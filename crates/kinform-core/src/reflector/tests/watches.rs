@@ -298,3 +298,25 @@ fn waits_are_as_long_as_the_server_asks_up_to_five_minutes() {
         );
     }
 }
+
+#[test]
+fn a_backoff_of_ones_own_is_used() {
+    // client-go: TestNewReflectorWithCustomBackoff
+    let policy = BackoffPolicy {
+        first: Duration::from_millis(100),
+        cap: Duration::from_millis(300),
+        jitter_factor: 0.0,
+        ..BackoffPolicy::default()
+    };
+    let mut bench = Bench::new(ReflectorConfig {
+        backoff: policy,
+        ..ReflectorConfig::default()
+    });
+    bench.run("start -> stream rv=");
+    for expected in [100, 200, 300, 300] {
+        bench.run("refused -> retry connection refused");
+        let wait = bench.machine.next_wake().unwrap().since(bench.now);
+        assert_eq!(wait, Duration::from_millis(expected));
+        bench.run("wait -> stream rv=");
+    }
+}

@@ -1,0 +1,45 @@
+//! What one informer learns about the server, and the next of the same factory need not learn again.
+//!
+//! ```text
+//! FellBack { until } of one reflector → Learnt (a factory's) → ReflectorConfig of the next
+//! ```
+//!
+//! A factory talks to one server. Where a streaming list stalled there, it would stall again: for
+//! some time each new informer of that resource begins with pages.
+//! BOUND: one instant for each resource that the factory was asked for.
+//!
+//! Upstream counterpart: none; `client-go:tools/cache/reflector.go` tries the stream each time.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use kinform_api::GroupVersionResource;
+use kinform_core::reflector::config::{ReflectorConfig, StreamingList};
+use kinform_core::time::Instant;
+
+use super::lock;
+
+/// What a factory's informers have learnt; clones share it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Learnt(Arc<Mutex<HashMap<GroupVersionResource, Instant>>>);
+
+impl Learnt {
+    /// Streaming lists of `resource` do not work here: pages until then.
+    pub(super) fn no_streams_until(&self, resource: &GroupVersionResource, until: Instant) {
+        lock(&self.0).insert(resource.clone(), until);
+    }
+
+    /// `config`, as it is best for `resource` here. What the user decided stays.
+    pub(super) fn advise(
+        &self,
+        resource: &GroupVersionResource,
+        mut config: ReflectorConfig,
+    ) -> ReflectorConfig {
+        if config.streaming_list == StreamingList::Preferred
+            && let Some(&until) = lock(&self.0).get(resource)
+        {
+            config.streaming_list = StreamingList::NotBefore(until);
+        }
+        config
+    }
+}
