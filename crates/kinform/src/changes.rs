@@ -17,19 +17,17 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures::Stream;
-use futures::future::select_all;
 use futures::stream::{self, BoxStream, StreamExt};
-use kinform_core::informer::delivery::Next;
 
 use crate::handler::Notification;
-use crate::informer::{Core, Cores, ListenerShared, Seat};
+use crate::informer::{Cores, ListenerShared, Piece, Places};
 use crate::object::Lens;
 
 /// The changes of one informer. Dropping it ends it.
 pub struct Changes<K>(BoxStream<'static, Notification<K>>);
 
 struct Cursor<K> {
-    seats: Vec<Seat>,
+    places: Places,
     // BOUND: what one piece of a delivery holds.
     ready: VecDeque<Notification<K>>,
     lens: Arc<Lens>,
@@ -42,9 +40,8 @@ impl<K> Changes<K> {
         K: 'static,
     {
         let shared = ListenerShared::new("stream".to_owned());
-        cores.iter().for_each(|core| core.add_listener(&shared));
         let cursor = Cursor {
-            seats: cores.iter().map(Core::seat).collect(),
+            places: Places::new(cores, Arc::clone(&shared), None),
             ready: VecDeque::new(),
             lens: Arc::clone(lens),
             shared,
@@ -65,49 +62,22 @@ impl<K> Cursor<K> {
             if let Some(notification) = self.ready.pop_front() {
                 return Some(notification);
             }
-            // Before looking: what is published from here on wakes us.
-            let news = self
-                .seats
-                .iter_mut()
-                .map(|seat| seat.progress.borrow_and_update().ended);
-            let ended = news.fold(true, |all, ended| all & ended);
-            if self.refill() {
-                continue;
-            }
-            if ended {
-                return None;
-            }
-            let news = self
-                .seats
-                .iter_mut()
-                .map(|seat| Box::pin(seat.progress.changed()));
-            // The senders live as long as the cores that the cursor holds.
-            let _ = select_all(news).await;
-        }
-    }
-
-    /// Takes one piece from each seat; whether there was something.
-    fn refill(&mut self) -> bool {
-        for at in 0..self.seats.len() {
-            match self.seats[at].delivery.next() {
-                Next::Changes(changes) => {
-                    self.seats[at].core.telemetry.notified(changes.len() as u64);
+            // Before looking for more: what is published from here on wakes us.
+            let is_over = self.places.look();
+            match self.places.next() {
+                Some(Piece::Changes(core, changes)) => {
+                    core.telemetry.notified(changes.len() as u64);
                     let told = changes
                         .iter()
                         .map(|change| Notification::of(change, &self.lens));
                     self.ready.extend(told);
                 }
-                Next::Synced => {
-                    if self.seats.iter().all(|seat| seat.delivery.has_synced()) {
-                        self.ready.push_back(Notification::Synced);
-                    }
-                }
-                Next::Idle => {}
+                Some(Piece::Synced) => self.ready.push_back(Notification::Synced),
+                None if is_over => return None,
+                None => self.places.wait().await,
             }
+            self.shared.measure(&self.places);
         }
-        let waiting = self.seats.iter().map(|seat| seat.delivery.waiting());
-        self.shared.set_lag(waiting.sum());
-        !self.ready.is_empty()
     }
 }
 

@@ -1,7 +1,7 @@
 //! One place to get informers from: whoever asks for the same gets the same watch.
 //!
 //! ```text
-//! InformerFactory (one client) → Identity → Core → Informer<K>
+//! InformerFactory (one client) → InformerBuilder → Registry → Informer<K>
 //!       start · synced_within · shutdown (drains, leaves no task) · drop (ends everything)
 //! ```
 //!
@@ -13,10 +13,7 @@
 //! Upstream counterpart: `client-go:informers/factory.go`, `client-go:dynamic/dynamicinformer`.
 
 use std::any::TypeId;
-use std::collections::HashMap;
 use std::fmt;
-use std::hash::{Hash, Hasher};
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -26,22 +23,20 @@ use kinform_core::fifo::FifoPolicy;
 use kinform_core::object::projection::Projection;
 use kinform_core::object::typed::TypedCache;
 use kinform_core::reflector::config::ReflectorConfig;
-use kube_client::{Client, Config};
+use kube_client::{Api, Client, Config};
 use kube_core::dynamic::{ApiResource, DynamicObject};
 use serde::de::DeserializeOwned;
 
 use crate::env::Env;
 use crate::error::{Error, ErrorKind};
-use crate::informer::{
-    Core, CoreParts, Cores, Informer, Ingest, Options, Tasks, Transform, in_runtime, lock,
-};
+use crate::informer::{Core, Cores, Informer, Options, Tasks, in_runtime, lock};
 use crate::object::Lens;
+use crate::registry::{Registry, Sources, Via};
+use crate::select::InformerBuilder;
 use crate::source::{
     ClientOptions, Compression, HttpSource, ListerWatcher, Representation, ResourceInfo,
     client_for, default_client,
 };
-
-type Sources = dyn Fn(ResourceInfo, Representation) -> Arc<dyn ListerWatcher> + Send + Sync;
 
 /// Makes informers, starts them together and ends them together. Cheap to clone; when the last
 /// clone is dropped, everything it started ends.
@@ -50,37 +45,11 @@ type Sources = dyn Fn(ResourceInfo, Representation) -> Arc<dyn ListerWatcher> + 
 pub struct InformerFactory(Arc<Inner>);
 
 struct Inner {
-    sources: Box<Sources>,
-    env: Env,
-    options: Options,
+    registry: Arc<Registry>,
     // Empty: all namespaces.
     namespaces: Vec<String>,
     projection: Projection,
-    tasks: Tasks,
-    cores: Mutex<HashMap<Identity, Arc<Core>>>,
-}
-
-/// What makes two informers the same.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Identity {
-    info: ResourceInfo,
-    representation: Representation,
-    projection: Projection,
-    transform: Option<Transform>,
-    patience: Patience,
-}
-
-/// Reflector options of an informer's own, if it has any: they are part of what is the same.
-#[derive(Clone, Debug, PartialEq)]
-struct Patience(Option<ReflectorConfig>);
-
-// A policy that holds a NaN equals nothing: then each informer has a watch of its own.
-impl Eq for Patience {}
-
-impl Hash for Patience {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.0.is_some().hash(state);
-    }
+    compression: Compression,
 }
 
 impl InformerFactory {
@@ -179,18 +148,30 @@ impl InformerFactory {
             (Some(namespace), _) => vec![namespace.clone()],
             (None, _) => self.0.namespaces.clone(),
         };
-        InformerBuilder {
-            factory: self.clone(),
-            projection: self.0.projection.clone(),
-            info: resource,
-            namespaces,
-            representation: Representation::Full,
-            transform: None,
-            patience: Patience(None),
-            cache: TypedCache::Never,
-            stops_when_unused: false,
-            of: std::marker::PhantomData,
-        }
+        let projection = self.0.projection.clone();
+        InformerBuilder::new(self.clone(), resource, namespaces, projection)
+    }
+
+    /// The informer of what `api` reaches, by the client of `api` and in its namespace, to be narrowed
+    /// or trimmed first. Clients cannot be compared, so each call is a watch of its own, and nothing is
+    /// shared between credentials: clone the informer instead.
+    ///
+    /// That client's own retries apply, see [`new`](Self::new).
+    pub fn select_api<K>(&self, api: &Api<K>) -> InformerBuilder<K>
+    where
+        K: kube_core::Resource + DeserializeOwned + Clone + Send + Sync + 'static,
+        K::DynamicType: Default,
+    {
+        let namespace = api.namespace().map(str::to_owned);
+        let client = api.clone().into_client();
+        let compression = self.0.compression;
+        let sources = move |info, representation| {
+            let source = HttpSource::new(client.clone(), info).with_representation(representation);
+            Arc::new(source.with_compression(compression)) as _
+        };
+        self.select::<K>()
+            .namespaces(namespace)
+            .via(Via(Arc::new(sources)))
     }
 
     /// Starts every informer that was asked for and does not run yet; to be called again after
@@ -200,13 +181,13 @@ impl InformerFactory {
     /// The factory was shut down, or no tokio runtime runs here.
     pub fn start(&self) -> Result<(), Error> {
         in_runtime()?;
-        if self.0.tasks.tracker.is_closed() {
+        if self.0.registry.tasks.tracker.is_closed() {
             return Err(Error::new(
                 ErrorKind::Stopped,
                 "the factory was shut down: it starts nothing any more",
             ));
         }
-        lock(&self.0.cores).values().for_each(Core::start);
+        lock(&self.0.registry.cores).values().for_each(Core::start);
         Ok(())
     }
 
@@ -220,11 +201,11 @@ impl InformerFactory {
     pub async fn synced_within(&self, limit: Duration) -> Result<(), Error> {
         let informers = self.informers();
         let all = join_all(informers.iter().map(Informer::synced));
-        let deadline = self.0.env.now() + limit;
+        let deadline = self.0.registry.env.now() + limit;
         tokio::select! {
             biased;
             results = all => results.into_iter().collect(),
-            () = self.0.env.sleep_until(deadline) => Err(late(&informers, limit)),
+            () = self.0.registry.env.sleep_until(deadline) => Err(late(&informers, limit)),
         }
     }
 
@@ -232,41 +213,52 @@ impl InformerFactory {
     ///
     /// Cancel safety: once polled, everything ends even if the wait is dropped.
     pub async fn shutdown(&self) {
-        lock(&self.0.cores).values().for_each(|core| core.stop());
-        self.0.tasks.tracker.close();
-        self.0.tasks.tracker.wait().await;
+        self.0.registry.tasks.stop.cancel();
+        lock(&self.0.registry.cores)
+            .values()
+            .for_each(|core| core.stop());
+        self.0.registry.tasks.tracker.close();
+        self.0.registry.tasks.tracker.wait().await;
     }
 
     /// The same, but handlers that are not done at the limit are ended after the change under way.
     ///
     /// Cancel safety: as [`shutdown`](Self::shutdown).
     pub async fn shutdown_within(&self, limit: Duration) {
-        let deadline = self.0.env.now() + limit;
+        let deadline = self.0.registry.env.now() + limit;
         tokio::select! {
             biased;
             () = self.shutdown() => return,
-            () = self.0.env.sleep_until(deadline) => self.0.tasks.abort.cancel(),
+            () = self.0.registry.env.sleep_until(deadline) => self.0.registry.tasks.abort.cancel(),
         }
-        self.0.tasks.tracker.wait().await;
+        self.0.registry.tasks.tracker.wait().await;
     }
 
     /// How many tasks run for it.
     pub fn task_count(&self) -> usize {
-        self.0.tasks.tracker.len()
+        self.0.registry.tasks.tracker.len()
     }
 
     /// The informers that were asked for, one for each watch.
     pub fn informers(&self) -> Vec<Informer<DynamicObject>> {
-        let cores = lock(&self.0.cores);
-        let cores = cores
-            .values()
-            .map(|core| Cores::new(vec![Arc::clone(core)]));
-        cores
-            .map(|cores| {
-                let lens = Lens::of(&cores[0], TypedCache::Never);
-                Informer::new(cores, lens)
-            })
-            .collect()
+        let cores: Vec<_> = {
+            let cores = lock(&self.0.registry.cores);
+            let cores = cores.values();
+            cores.inspect(|core| core.hold()).map(Arc::clone).collect()
+        };
+        let view = |core: Arc<Core>| {
+            let tasks = &self.0.registry.tasks;
+            let namespace = core.info.namespace.clone();
+            let cores = Cores::new(None, vec![(namespace, core)], tasks);
+            let lens = Lens::of(&cores, TypedCache::Never);
+            Informer::new(cores, lens)
+        };
+        cores.into_iter().map(view).collect()
+    }
+
+    /// What its watches are made with.
+    pub(crate) fn registry(&self) -> &Arc<Registry> {
+        &self.0.registry
     }
 }
 
@@ -289,8 +281,8 @@ fn late(informers: &[Informer<DynamicObject>], limit: Duration) -> Error {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.tasks.abort.cancel();
-        self.tasks.tracker.close();
+        self.registry.tasks.abort.cancel();
+        self.registry.tasks.tracker.close();
     }
 }
 
@@ -382,13 +374,16 @@ impl FactoryBuilder {
             }),
         };
         InformerFactory(Arc::new(Inner {
-            sources,
-            env: self.env,
-            options: self.options,
+            registry: Arc::new(Registry {
+                sources,
+                env: self.env,
+                options: self.options,
+                tasks: Tasks::default(),
+                cores: Mutex::default(),
+            }),
             namespaces: self.namespaces,
             projection: self.projection,
-            tasks: Tasks::default(),
-            cores: Mutex::default(),
+            compression,
         }))
     }
 }
@@ -396,170 +391,6 @@ impl FactoryBuilder {
 impl fmt::Debug for FactoryBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FactoryBuilder")
-            .field("namespaces", &self.namespaces)
-            .finish_non_exhaustive()
-    }
-}
-
-/// Narrows and trims an informer before it is asked for.
-#[must_use]
-pub struct InformerBuilder<K> {
-    factory: InformerFactory,
-    info: ResourceInfo,
-    namespaces: Vec<String>,
-    representation: Representation,
-    projection: Projection,
-    transform: Option<Transform>,
-    patience: Patience,
-    cache: TypedCache,
-    stops_when_unused: bool,
-    of: std::marker::PhantomData<fn() -> K>,
-}
-
-impl<K> InformerBuilder<K> {
-    /// Only objects whose labels match.
-    pub fn labels(mut self, selector: impl Into<String>) -> Self {
-        self.info.label_selector = Some(selector.into());
-        self
-    }
-
-    /// Only objects whose fields match; which fields is up to the server.
-    pub fn fields(mut self, selector: impl Into<String>) -> Self {
-        self.info.field_selector = Some(selector.into());
-        self
-    }
-
-    /// Only these namespaces, instead of the factory's; ignored for resources of the cluster.
-    pub fn namespaces<N: Into<String>>(mut self, namespaces: impl IntoIterator<Item = N>) -> Self {
-        if self.info.scope == Scope::Namespaced {
-            self.namespaces = namespaces.into_iter().map(N::into).collect();
-            self.namespaces.sort_unstable();
-            self.namespaces.dedup();
-        }
-        self
-    }
-
-    /// Asks for metadata only, which is a watch of its own.
-    pub fn metadata_only(mut self) -> Self {
-        self.representation = Representation::Metadata;
-        self
-    }
-
-    /// What is kept of each object.
-    pub fn projection(mut self, projection: Projection) -> Self {
-        self.projection = projection;
-        self
-    }
-
-    /// Changes each object before it is stored.
-    #[doc(alias = "SetTransform")]
-    pub fn transform(mut self, transform: Transform) -> Self {
-        self.transform = Some(transform);
-        self
-    }
-
-    /// What its reflectors ask for and how patient they are, instead of the factory's: lists,
-    /// pages, timeouts, backoff, the window for internal errors. Selectors in it are ignored.
-    /// An informer with such options of its own is a watch of its own.
-    pub fn reflector(mut self, config: ReflectorConfig) -> Self {
-        self.patience = Patience(Some(config));
-        self
-    }
-
-    /// Keeps what this handle decodes beside the bytes, as long as the object is stored.
-    pub fn keep_decoded(mut self) -> Self {
-        self.cache = TypedCache::Always;
-        self
-    }
-
-    /// Its watch ends when its last handler or stream is given back; asking for it again after that
-    /// makes a new one. Counts for everybody who shares it.
-    pub fn stop_when_unused(mut self) -> Self {
-        self.stops_when_unused = true;
-        self
-    }
-
-    /// The informer: a new one, or one that runs already for somebody who asked for the same.
-    pub fn build(self) -> Informer<K> {
-        let namespaces: Vec<Option<String>> = match self.namespaces.as_slice() {
-            [] => vec![None],
-            named => named.iter().cloned().map(Some).collect(),
-        };
-        let cores = namespaces.into_iter().map(|namespace| {
-            let info = ResourceInfo {
-                namespace,
-                ..self.info.clone()
-            };
-            self.core(info)
-        });
-        let cores = Cores::new(cores.collect());
-        if self.stops_when_unused {
-            cores.iter().for_each(|core| core.stop_when_unused());
-        }
-        let lens = Lens::of(&cores[0], self.cache);
-        Informer::new(cores, lens)
-    }
-
-    fn core(&self, info: ResourceInfo) -> Arc<Core> {
-        let inner = &self.factory.0;
-        let identity = Identity {
-            info: info.clone(),
-            representation: self.representation,
-            projection: self.projection.clone(),
-            transform: self.transform.clone(),
-            patience: self.patience.clone(),
-        };
-        if let Some(core) = lock(&inner.cores).get(&identity)
-            && !core.is_stopped()
-        {
-            return Arc::clone(core);
-        }
-        // The user's code makes the source: not under the lock. A second caller may be faster.
-        let type_meta = kinform_api::TypeMeta {
-            api_version: info.resource.api_version(),
-            kind: info.kind.clone(),
-        };
-        let mut options = inner.options.clone();
-        if let Some(config) = &self.patience.0 {
-            options.reflector.clone_from(config);
-        }
-        options
-            .reflector
-            .label_selector
-            .clone_from(&info.label_selector);
-        options
-            .reflector
-            .field_selector
-            .clone_from(&info.field_selector);
-        let core = Core::new(CoreParts {
-            source: (inner.sources)(info, self.representation),
-            ingest: Ingest {
-                managed_fields_bytes: AtomicU64::new(0),
-                projection: self.projection.clone(),
-                transform: self.transform.clone(),
-                type_meta,
-            },
-            env: inner.env.clone(),
-            options,
-            tasks: inner.tasks.clone(),
-        });
-        let mut cores = lock(&inner.cores);
-        match cores.get(&identity) {
-            Some(known) if !known.is_stopped() => Arc::clone(known),
-            // None yet, or one that was stopped: whoever holds that keeps its last state.
-            _ => {
-                cores.retain(|_, core| !core.is_stopped());
-                cores.insert(identity, Arc::clone(&core));
-                core
-            }
-        }
-    }
-}
-
-impl<K> fmt::Debug for InformerBuilder<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("InformerBuilder")
-            .field("info", &self.info)
             .field("namespaces", &self.namespaces)
             .finish_non_exhaustive()
     }

@@ -10,7 +10,7 @@
 //!
 //! | file | what lives there |
 //! |---|---|
-//! | `factory` | [`InformerFactory`]: one watch for all who ask for the same |
+//! | `factory`, `select`, `registry` | [`InformerFactory`]: one watch for all who ask for the same |
 //! | `informer` | [`Informer`] and the tasks behind it |
 //! | `store`, `lister`, `index` | reading the cache |
 //! | `handler`, `changes` | hearing what changes: closures, or a stream |
@@ -58,7 +58,9 @@ mod informer;
 mod lister;
 mod metrics;
 mod object;
+mod registry;
 mod report;
+mod select;
 pub mod source;
 mod state;
 mod store;
@@ -71,7 +73,7 @@ pub use kinform_core::reflector::config::ReflectorConfig;
 
 pub use crate::changes::Changes;
 pub use crate::error::Error;
-pub use crate::factory::{FactoryBuilder, InformerBuilder, InformerFactory};
+pub use crate::factory::{FactoryBuilder, InformerFactory};
 pub use crate::handler::{Deleted, Handlers, Notification};
 pub use crate::index::Index;
 pub use crate::informer::{Informer, Registration, Transform};
@@ -79,5 +81,6 @@ pub use crate::lister::{Lister, NamespaceLister};
 pub use crate::metrics::InformerStats;
 pub use crate::object::Obj;
 pub use crate::report::{Report, ReportEvent, Reports};
+pub use crate::select::InformerBuilder;
 pub use crate::state::{InformerState, Trouble};
 pub use crate::store::{IndexReader, Listing, Snapshot, Store};

@@ -22,7 +22,7 @@ use kinform_core::object::owner::OwnerReference;
 use kinform_core::object::typed::{DecodeError, TypedCache};
 use serde::de::DeserializeOwned;
 
-use crate::informer::Core;
+use crate::informer::{Cores, Group};
 use crate::report::{Report, ReportEvent};
 
 /// One state of one object, as a `K`.
@@ -38,22 +38,24 @@ pub(crate) struct Lens {
     pub(crate) type_meta: TypeMeta,
     pub(crate) cache: TypedCache,
     // Weak: a handle of one object must not keep the whole cache alive.
-    core: Weak<Core>,
+    cores: Weak<Group>,
 }
 
 impl Lens {
-    pub(crate) fn of(core: &Arc<Core>, cache: TypedCache) -> Arc<Self> {
+    pub(crate) fn of(cores: &Cores, cache: TypedCache) -> Arc<Self> {
         Arc::new(Self {
-            type_meta: core.type_meta().clone(),
+            type_meta: cores.info().type_meta(),
             cache,
-            core: Arc::downgrade(core),
+            cores: cores.downgrade(),
         })
     }
 
     /// Counts and reports an object that a reader left out because it does not decode.
     pub(crate) fn undecodable(&self, error: &DecodeError) {
         tracing::warn!(%error, "an object is left out");
-        let Some(core) = self.core.upgrade() else {
+        let cores = Cores::from_weak(&self.cores);
+        let holder = cores.and_then(|cores| cores.holder(error.key().key_ref()));
+        let Some(core) = holder else {
             return;
         };
         core.telemetry.undecodable();

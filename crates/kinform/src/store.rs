@@ -71,8 +71,9 @@ impl<K> Store<K> {
 
     /// The cache as it is now.
     pub fn snapshot(&self) -> Snapshot<K> {
+        let members = self.cores.members();
         Snapshot {
-            roots: self.cores.iter().map(|core| core.root()).collect(),
+            roots: members.iter().map(|member| member.core.root()).collect(),
             cores: self.cores.clone(),
             lens: Arc::clone(&self.lens),
             of: PhantomData,
@@ -86,9 +87,10 @@ impl<K> Store<K> {
 
     /// The same for a borrowed key.
     pub fn get_ref(&self, key: KeyRef<'_>) -> Option<Obj<K>> {
-        let mut found = self.cores.iter().filter(|core| core.may_hold(key));
-        found.find_map(|core| {
-            let root = core.root();
+        let members = self.cores.members();
+        let mut members = members.iter().filter(|member| member.core.may_hold(key));
+        members.find_map(|member| {
+            let root = member.core.root();
             root.get(key)
                 .map(|object| Obj::new(object.clone(), &self.lens))
         })
@@ -115,7 +117,8 @@ impl<K> Store<K> {
 
     /// How many objects are stored.
     pub fn len(&self) -> usize {
-        self.cores.iter().map(|core| core.root().len()).sum()
+        let members = self.cores.members();
+        members.iter().map(|member| member.core.root().len()).sum()
     }
 
     /// Whether nothing is stored.
@@ -205,7 +208,7 @@ impl<K> Snapshot<K> {
         if name == NAMESPACE {
             return Ok(CoreIndex::namespace());
         }
-        self.cores[0].definition(name).ok_or_else(|| {
+        self.cores.definition(name).ok_or_else(|| {
             Error::new(
                 ErrorKind::NotFound,
                 format!("there is no index named {name:?}"),

@@ -16,6 +16,9 @@
 //! told as this handler knows it at that moment. It pins at most two roots: the one told and, while it
 //! catches up, the one it is led to.
 //!
+//! A handler that leaves a store (its namespace is no longer watched) forgets it: the difference from
+//! what it was told to nothing.
+//!
 //! Upstream counterpart: `client-go:tools/cache/shared_informer.go` (`processorListener`),
 //! `client-go:tools/cache/synctrack`.
 
@@ -46,6 +49,7 @@ pub struct Delivery {
     diff: Option<Diff>,
     resync: Resync,
     times_behind: u64,
+    is_leaving: bool,
 }
 
 /// What comes next for a handler.
@@ -115,6 +119,7 @@ impl Delivery {
             diff: None,
             resync: Resync::default(),
             times_behind: 0,
+            is_leaving: false,
         }
     }
 
@@ -129,7 +134,7 @@ impl Delivery {
     pub fn next(&mut self) -> Next {
         if self.phase == Phase::Waiting {
             let root = self.reader.root();
-            if !root.has_synced() {
+            if self.is_leaving || !root.has_synced() {
                 return Next::Idle;
             }
             self.phase = Phase::Initial;
@@ -144,7 +149,16 @@ impl Delivery {
             self.resync.times = self.mark.times.load(Ordering::Acquire);
             return Next::Synced;
         }
+        if self.is_leaving {
+            return self.next_of_leaving();
+        }
         self.next_live()
+    }
+
+    /// From now on, after a difference under way, the handler hears every object that it was told as
+    /// deleted, final state unknown; then nothing comes any more.
+    pub fn leave(&mut self) {
+        self.is_leaving = true;
     }
 
     /// Which handler this is, for resync.
@@ -218,6 +232,15 @@ impl Delivery {
                 Found::Nothing => return self.next_of_resync().map_or(Next::Idle, Next::Changes),
             }
         }
+    }
+
+    fn next_of_leaving(&mut self) -> Next {
+        if self.told.is_empty() {
+            return Next::Idle;
+        }
+        let nothing = Root::empty(self.told.seed());
+        self.diff = Some(Diff::between(self.told.clone(), nothing));
+        self.next_difference().map_or(Next::Idle, Next::Changes)
     }
 
     fn next_difference(&mut self) -> Option<Changes> {

@@ -15,12 +15,11 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use futures::future::select_all;
-use futures::stream::{StreamExt, select_all as merge};
 use kinform_api::ObjectKey;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
-use super::Cores;
+use super::group::{Cores, Member};
 use super::listen::{Registration, listen};
 use crate::changes::Changes;
 use crate::error::{Error, ErrorKind};
@@ -54,13 +53,39 @@ impl<K> Informer<K> {
 
     /// What is watched; of several namespaces, the first.
     pub fn resource(&self) -> &ResourceInfo {
-        &self.cores[0].info
+        self.cores.info()
     }
 
-    /// The namespaces watched; empty means all, or a resource of the cluster.
-    pub fn namespaces(&self) -> Vec<&str> {
-        let namespaces = self.cores.iter().map(|core| core.info.namespace.as_deref());
+    /// The namespaces watched now; empty means all, or a resource of the cluster.
+    pub fn namespaces(&self) -> Vec<String> {
+        let members = self.cores.members();
+        let namespaces = members.iter().map(|member| member.namespace.clone());
         namespaces.flatten().collect()
+    }
+
+    /// Watches one more namespace; whether it was not watched. Everything made from this informer
+    /// covers it from now on: stores, indexes, states, reports, and handlers and streams, which hear
+    /// its objects as initial adds. If the informer runs, the namespace is listed at once;
+    /// [`synced`](Self::synced) then waits for it, too.
+    ///
+    /// Somebody else who asked the factory for the same informer keeps the namespaces asked for.
+    ///
+    /// # Errors
+    /// The informer watches all namespaces, a resource of the cluster, or is stopped; or the
+    /// namespace has another index of the same name.
+    pub fn add_namespace(&self, namespace: &str) -> Result<bool, Error> {
+        self.cores.add(namespace)
+    }
+
+    /// Watches this namespace no longer; whether it was watched. Its objects are gone from stores at
+    /// once, and handlers and streams hear each that they were told as deleted, final state unknown.
+    /// Its watch ends, unless another informer that is still held asked for it.
+    ///
+    /// # Order guarantees
+    /// Changes of the namespace that were published before may be left out, but no delete of an object
+    /// that was told. If the namespace comes back, its initial adds come after all of them.
+    pub fn remove_namespace(&self, namespace: &str) -> bool {
+        self.cores.remove(namespace)
     }
 
     /// The same informer through another lens.
@@ -95,10 +120,16 @@ impl<K> Informer<K> {
 
     /// How it is doing; of several namespaces, the one that does worst.
     pub fn state(&self) -> InformerState {
-        let states = self.cores.iter().map(|core| core.state.borrow().clone());
+        let members = self.cores.members();
+        let states = members
+            .iter()
+            .map(|member| member.core.state.borrow().clone());
         states
             .max_by_key(InformerState::badness)
-            .unwrap_or(InformerState::Pending)
+            .unwrap_or_else(|| match self.cores.stop_token().is_cancelled() {
+                true => InformerState::Stopped,
+                false => InformerState::Pending,
+            })
     }
 
     /// Waits until `wanted` says yes to the state; gives that state.
@@ -108,30 +139,37 @@ impl<K> Informer<K> {
         &self,
         mut wanted: impl FnMut(&InformerState) -> bool,
     ) -> InformerState {
-        let mut receivers: Vec<watch::Receiver<InformerState>> = self
-            .cores
-            .iter()
-            .map(|core| core.state.subscribe())
-            .collect();
+        let mut namespaces = self.cores.changed();
         loop {
-            for receiver in &mut receivers {
-                receiver.borrow_and_update();
-            }
+            // Before looking: what changes from here on wakes us.
+            namespaces.borrow_and_update();
+            let states = self.states();
             let state = self.state();
             if wanted(&state) {
                 return state;
             }
-            let changes = receivers
-                .iter_mut()
-                .map(|receiver| Box::pin(receiver.changed()));
-            // The senders live as long as the cores that `self` holds.
-            let _ = select_all(changes).await;
+            let stop = self.cores.stop_token();
+            let is_empty = states.is_empty() && !stop.is_cancelled();
+            tokio::select! {
+                biased;
+                () = stop.cancelled(), if is_empty => {}
+                // The senders live as long as the cores that `self` holds.
+                _ = namespaces.changed() => {}
+                () = any_changes(states) => {}
+            }
         }
     }
 
-    /// Whether the first list of every namespace has been stored, at any time.
+    fn states(&self) -> Vec<watch::Receiver<InformerState>> {
+        let members = self.cores.members();
+        let states = members.iter().map(|member| member.core.state.subscribe());
+        states.collect()
+    }
+
+    /// Whether the first list of every namespace watched now has been stored, at any time.
     pub fn has_synced(&self) -> bool {
-        self.cores.iter().all(|core| core.root().has_synced())
+        let members = self.cores.members();
+        members.iter().all(|member| member.core.root().has_synced())
     }
 
     /// Waits until [`has_synced`](Self::has_synced).
@@ -149,19 +187,17 @@ impl<K> Informer<K> {
         Err(stopped(self.resource()))
     }
 
-    /// What happens to it, from now on.
+    /// What happens to it, from now on; to a namespace that comes later, from when the stream is
+    /// polled after that.
     pub fn reports(&self) -> Reports {
-        let reports = self.cores.iter().map(|core| Reports::new(core.reports()));
-        match &self.cores[..] {
-            [core] => Reports::new(core.reports()),
-            _ => Reports::merged(merge(reports).boxed()),
-        }
+        Reports::following(&self.cores)
     }
 
-    /// Its numbers.
+    /// Its numbers, over the namespaces watched now.
     pub fn stats(&self) -> InformerStats {
         let mut stats = InformerStats::default();
-        for core in &*self.cores {
+        let members = self.cores.members();
+        for Member { core, .. } in members.iter() {
             let root = core.root();
             stats.objects += root.len() as u64;
             stats.heap_bytes += root.heap_size() as u64;
@@ -170,7 +206,7 @@ impl<K> Informer<K> {
             core.telemetry.add_to(&mut stats);
         }
         // A listener of several cores is known to each: it counts once.
-        let listeners = self.cores.iter().map(|core| core.listeners());
+        let listeners = members.iter().map(|member| member.core.listeners());
         for (handlers, lag) in listeners {
             stats.handlers = stats.handlers.max(handlers);
             stats.handler_lag = stats.handler_lag.max(lag);
@@ -180,20 +216,14 @@ impl<K> Informer<K> {
 
     /// Lists everything again as soon as possible.
     pub fn relist(&self) {
-        self.cores.iter().for_each(|core| core.relist());
+        let members = self.cores.members();
+        members.iter().for_each(|member| member.core.relist());
     }
 
     /// Stops its watch, for everybody who shares it. Handlers hear what was published before.
     /// The cache stays readable.
     pub fn stop(&self) {
-        self.cores.iter().for_each(|core| core.stop());
-    }
-
-    fn running(&self) -> Result<(), Error> {
-        match self.cores.iter().find(|core| core.is_stopped()) {
-            Some(core) => Err(stopped(&core.info)),
-            None => Ok(()),
-        }
+        self.cores.stop();
     }
 }
 
@@ -204,7 +234,7 @@ impl<K: 'static> Informer<K> {
     /// # Errors
     /// The informer is stopped.
     pub fn changes(&self) -> Result<Changes<K>, Error> {
-        self.running()?;
+        self.cores.running()?;
         Ok(Changes::new(&self.cores, &self.lens))
     }
 
@@ -214,7 +244,7 @@ impl<K: 'static> Informer<K> {
     /// The informer is stopped, or no tokio runtime runs here.
     #[doc(alias = "AddEventHandler")]
     pub fn add_handler(&self, handlers: Handlers<K>) -> Result<Registration, Error> {
-        self.running()?;
+        self.cores.running()?;
         in_runtime()?;
         Ok(listen(
             &self.cores,
@@ -231,14 +261,9 @@ impl<K: DeserializeOwned + Any + Send + Sync> Informer<K> {
     /// The name is taken by another definition, or the path is none that this type has.
     #[doc(alias = "AddIndexers")]
     pub fn add_index(&self, index: Index<K>) -> Result<IndexReader<K>, Error> {
-        self.running()?;
+        self.cores.running()?;
         let definition = index.define(self.resource(), &self.lens)?;
-        for core in &*self.cores {
-            core.is_new(&definition)?;
-        }
-        for core in &*self.cores {
-            core.add_index(definition.clone())?;
-        }
+        self.cores.add_index(&definition)?;
         Ok(IndexReader::new(self.store(), definition.index.name()))
     }
 }
@@ -255,7 +280,16 @@ pub(crate) fn in_runtime() -> Result<(), Error> {
     }
 }
 
-fn stopped(info: &ResourceInfo) -> Error {
+/// Waits until one of these changes; for ever, if there are none.
+async fn any_changes(mut states: Vec<watch::Receiver<InformerState>>) {
+    if states.is_empty() {
+        std::future::pending::<()>().await;
+    }
+    let changes = states.iter_mut().map(|state| Box::pin(state.changed()));
+    drop(select_all(changes).await);
+}
+
+pub(super) fn stopped(info: &ResourceInfo) -> Error {
     Error::new(
         ErrorKind::Stopped,
         format!("the informer of {info} is stopped"),

@@ -1,10 +1,10 @@
 //! The task of one handler: takes what it is to hear from the ring, and calls it.
 //!
 //! ```text
-//! progress → Delivery::next → change by change → Sink (panics caught) → synced, lag, counters
+//! progress → Places::next → change by change → Sink (panics caught) → synced, lag, counters
 //! ```
 //!
-//! The handler's place in the stream is a machine of the core; here is who waits, calls and ends.
+//! The handler's places in the stream are machines of the core; here is who waits, calls and ends.
 //! It ends when it is removed (after the change under way), or when the informer has ended and
 //! everything published was heard.
 //! INVARIANT: user code runs under no lock, and its panic ends nothing: it counts as delivered.
@@ -12,17 +12,17 @@
 //! Upstream counterpart: `client-go:tools/cache/shared_informer.go` (`processorListener`).
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, ThreadId};
 
 use futures::FutureExt;
-use futures::future::select_all;
 use kinform_core::delta::Change;
-use kinform_core::informer::delivery::{Changes, Next};
+use kinform_core::informer::delivery::Changes;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::{Command, Core, Cores, Seat};
+use super::{Core, Cores, Piece, Places, lock};
 use crate::handler::{Parts, Place, Sink, Told};
 use crate::report::{Report, ReportEvent};
 
@@ -42,9 +42,18 @@ pub(crate) struct Shared {
     lag: AtomicU64,
     heard: AtomicU64,
     panics: AtomicU64,
+    times_behind: AtomicU64,
     remove: CancellationToken,
     drain: CancellationToken,
     ended: CancellationToken,
+    inside: Mutex<Inside>,
+}
+
+/// Where the callbacks run: who waits for their end in there would wait for itself.
+#[derive(Debug, Default)]
+struct Inside {
+    task: Option<tokio::task::Id>,
+    thread: Option<ThreadId>,
 }
 
 impl Shared {
@@ -55,9 +64,11 @@ impl Shared {
             lag: AtomicU64::new(0),
             heard: AtomicU64::new(0),
             panics: AtomicU64::new(0),
+            times_behind: AtomicU64::new(0),
             remove: CancellationToken::new(),
             drain: CancellationToken::new(),
             ended: CancellationToken::new(),
+            inside: Mutex::default(),
         })
     }
 
@@ -65,8 +76,39 @@ impl Shared {
         self.lag.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn set_lag(&self, lag: u64) {
-        self.lag.store(lag, Ordering::Relaxed);
+    pub(crate) fn times_behind(&self) -> u64 {
+        self.times_behind.load(Ordering::Relaxed)
+    }
+
+    /// Copies what the places say.
+    pub(crate) fn measure(&self, places: &Places) {
+        self.lag.store(places.waiting(), Ordering::Relaxed);
+        let behind = places.times_behind();
+        self.times_behind.fetch_max(behind, Ordering::Relaxed);
+    }
+
+    /// Until the guard is dropped, callbacks run on this thread.
+    fn enter(&self) -> impl Drop + use<'_> {
+        struct Guard<'a>(&'a Shared);
+        impl Drop for Guard<'_> {
+            fn drop(&mut self) {
+                lock(&self.0.inside).thread = None;
+            }
+        }
+        lock(&self.inside).thread = Some(thread::current().id());
+        Guard(self)
+    }
+
+    /// Waits for the end of the task, but for the callback that asks.
+    async fn ended(&self) {
+        let is_own = {
+            let inside = lock(&self.inside);
+            let here = tokio::task::try_id();
+            (here.is_some() && here == inside.task) || inside.thread == Some(thread::current().id())
+        };
+        if !is_own {
+            self.ended.cancelled().await;
+        }
     }
 }
 
@@ -109,21 +151,36 @@ impl Registration {
         self.shared.panics.load(Ordering::Relaxed)
     }
 
-    /// Removes the handlers; returns when the change under way, if any, was heard. What waits is
-    /// not told. Must not be awaited inside these handlers.
-    ///
-    /// Cancel safety: once polled, they are removed even if the wait is dropped.
-    pub async fn remove(self) {
-        self.shared.remove.cancel();
-        self.shared.ended.cancelled().await;
+    /// How often these handlers fell behind what is kept for them, and were told the difference.
+    pub fn times_behind(&self) -> u64 {
+        self.shared.times_behind()
     }
 
-    /// Removes the handlers when they have heard everything published so far.
+    /// Removes the handlers; returns when the change under way, if any, was heard. What waits is
+    /// not told. Awaited inside one of these handlers it returns at once, and that call is the last;
+    /// inside a task that such a handler started and waits for, it waits for ever.
+    ///
+    /// Cancel safety: once polled, they are removed even if the wait is dropped.
+    #[doc(alias = "ShutDownEventHandler")]
+    pub async fn remove(self) {
+        self.cancel();
+        self.shared.ended().await;
+    }
+
+    /// Removes the handlers without waiting: the change under way may still be heard, nothing after
+    /// it. Later calls, also after the informer ended, change nothing.
+    #[doc(alias = "RemoveEventHandler")]
+    pub fn cancel(&self) {
+        self.shared.remove.cancel();
+    }
+
+    /// Removes the handlers when they have heard everything published so far. Awaited inside one of
+    /// these handlers it returns at once, and they go on until then.
     ///
     /// Cancel safety: once polled, they are removed even if the wait is dropped.
     pub async fn drain(self) {
         self.shared.drain.cancel();
-        self.shared.ended.cancelled().await;
+        self.shared.ended().await;
     }
 
     /// Whether the handlers are gone: removed, or heard everything of an informer that ended.
@@ -133,42 +190,25 @@ impl Registration {
 }
 
 struct Listener {
-    places: Vec<Seat>,
+    places: Places,
     shared: Arc<Shared>,
     sink: Option<Sink>,
     place: Place,
 }
 
-/// What a turn over all places came to.
-enum Turn {
-    Told,
-    Idle,
-    Removed,
-}
-
-/// Adds handlers to all cores of an informer. Must be called inside a runtime.
+/// Adds handlers to an informer. Must be called inside a runtime.
 pub(super) fn listen(cores: &Cores, parts: Parts) -> Registration {
-    let places: Vec<_> = cores.iter().map(Core::seat).collect();
-    let name = parts.name.unwrap_or_else(|| {
-        let first = places.first().map_or(0, |place| place.delivery.id().0);
-        format!("handler-{first}")
-    });
+    let number = cores.count_listener();
+    let name = parts.name.unwrap_or_else(|| format!("handler-{number}"));
     let shared = Shared::new(name);
-    for (core, place) in cores.iter().zip(&places) {
-        core.add_listener(&shared);
-        if let Some(period) = parts.resync {
-            let _ = core
-                .commands
-                .send(Command::Resync(place.delivery.id(), period));
-        }
-    }
     let listener = Listener {
-        places,
+        // Here, not in the task: what is published from now on is heard as such.
+        places: Places::new(cores, Arc::clone(&shared), parts.resync),
         shared: Arc::clone(&shared),
         sink: Some(parts.sink),
         place: parts.place,
     };
-    let tasks = &cores[0].tasks;
+    let tasks = cores.tasks();
     let abort = tasks.abort.clone();
     tasks.tracker.spawn(async move {
         let ended = listener.shared.ended.clone().drop_guard();
@@ -184,68 +224,39 @@ pub(super) fn listen(cores: &Cores, parts: Parts) -> Registration {
 
 impl Listener {
     async fn run(mut self) {
+        lock(&self.shared.inside).task = tokio::task::try_id();
         loop {
-            // Before looking: what is published from here on wakes us.
-            let ended = self
-                .places
-                .iter_mut()
-                .all(|place| place.progress.borrow_and_update().ended);
-            let draining = ended || self.shared.drain.is_cancelled();
-            match self.turn().await {
-                Turn::Told => tokio::task::yield_now().await,
-                Turn::Removed => break,
-                Turn::Idle if draining => break,
-                Turn::Idle => self.wait().await,
+            // Before looking for more: what is published from here on wakes us.
+            let is_over = self.places.look();
+            let draining = is_over || self.shared.drain.is_cancelled();
+            if self.shared.remove.is_cancelled() {
+                break;
             }
+            match self.places.next() {
+                Some(Piece::Changes(core, changes)) => self.tell(core, changes).await,
+                Some(Piece::Synced) => {
+                    self.tell_synced().await;
+                    self.shared.synced.send_replace(true);
+                }
+                None if draining => break,
+                None => self.wait().await,
+            }
+            self.shared.measure(&self.places);
+            tokio::task::yield_now().await;
         }
-        self.shared.set_lag(0);
+        self.shared.lag.store(0, Ordering::Relaxed);
     }
 
     async fn wait(&mut self) {
-        let news = self
-            .places
-            .iter_mut()
-            .map(|place| Box::pin(place.progress.changed()));
         tokio::select! {
             biased;
             () = self.shared.remove.cancelled() => {}
             () = self.shared.drain.cancelled() => {}
-            _ = select_all(news) => {}
+            () = self.places.wait() => {}
         }
     }
 
-    /// One piece from each place that has one.
-    async fn turn(&mut self) -> Turn {
-        let mut turn = Turn::Idle;
-        for at in 0..self.places.len() {
-            if self.shared.remove.is_cancelled() {
-                return Turn::Removed;
-            }
-            match self.places[at].delivery.next() {
-                Next::Changes(changes) => {
-                    self.tell(at, changes).await;
-                    turn = Turn::Told;
-                }
-                Next::Synced => {
-                    turn = Turn::Told;
-                    if self.places.iter().all(|place| place.delivery.has_synced()) {
-                        self.tell_synced().await;
-                        self.shared.synced.send_replace(true);
-                    }
-                }
-                Next::Idle => {}
-            }
-        }
-        let waiting = self.places.iter().map(|place| place.delivery.waiting());
-        self.shared.set_lag(waiting.sum());
-        if self.shared.remove.is_cancelled() {
-            return Turn::Removed;
-        }
-        turn
-    }
-
-    async fn tell(&mut self, at: usize, changes: Changes) {
-        let core = Arc::clone(&self.places[at].core);
+    async fn tell(&mut self, core: Arc<Core>, changes: Changes) {
         match self.sink.take() {
             Some(Sink::Sync(mut sink)) => {
                 let shared = Arc::clone(&self.shared);
@@ -283,7 +294,10 @@ impl Listener {
 
     async fn tell_synced(&mut self) {
         let heard = match &mut self.sink {
-            Some(Sink::Sync(sink)) => catch_unwind(AssertUnwindSafe(|| sink(Told::Synced))).is_ok(),
+            Some(Sink::Sync(sink)) => {
+                let _inside = self.shared.enter();
+                catch_unwind(AssertUnwindSafe(|| sink(Told::Synced))).is_ok()
+            }
             Some(Sink::Async(sink)) => {
                 match catch_unwind(AssertUnwindSafe(|| sink(Told::Synced))) {
                     Ok(future) => AssertUnwindSafe(future).catch_unwind().await.is_ok(),
@@ -293,7 +307,7 @@ impl Listener {
             None => true,
         };
         if !heard {
-            panicked(&self.shared, &self.places[0].core, None);
+            panicked(&self.shared, self.places.any_core(), None);
         }
     }
 }
@@ -304,6 +318,7 @@ fn tell_each(
     shared: &Arc<Shared>,
     core: &Core,
 ) {
+    let _inside = shared.enter();
     for change in &**changes {
         if shared.remove.is_cancelled() {
             return;
@@ -317,15 +332,17 @@ fn count(shared: &Shared, core: &Core, change: Option<&Change>, heard: bool) {
     shared.heard.fetch_add(1, Ordering::Relaxed);
     core.telemetry.notified(1);
     if !heard {
-        panicked(shared, core, change);
+        panicked(shared, Some(core), change);
     }
 }
 
-fn panicked(shared: &Shared, core: &Core, change: Option<&Change>) {
+fn panicked(shared: &Shared, core: Option<&Core>, change: Option<&Change>) {
     shared.panics.fetch_add(1, Ordering::Relaxed);
-    core.telemetry.handler_panicked();
     let key = change.map(|change| change.object().key());
     tracing::error!(handler = %shared.name, key = ?key, "a handler panicked");
+    // An informer whose namespaces were all removed has nobody who reports.
+    let Some(core) = core else { return };
+    core.telemetry.handler_panicked();
     core.report(Report::now(ReportEvent::HandlerPanicked {
         handler: shared.name.clone(),
         key,

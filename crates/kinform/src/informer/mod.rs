@@ -13,6 +13,8 @@
 //! | `listen` | the task of one handler, and its registration |
 //! | `handle` | [`Informer`], what users hold |
 //! | `learnt` | what the next informer need not learn again |
+//! | `group` | the watches of one informer, while namespaces come and go |
+//! | `places` | the places of one listener in all of them |
 //! | `status` | the one state that users see |
 //!
 //! An informer of several namespaces has a core for each: each has its own watch, version and
@@ -22,20 +24,21 @@
 //! Upstream counterpart: `client-go:tools/cache/shared_informer.go`.
 
 mod connection;
+mod group;
 mod handle;
 mod ingest;
 mod learnt;
 mod listen;
 mod pipeline;
+mod places;
 mod status;
 
 use std::fmt;
-use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use kinform_api::{KeyRef, TypeMeta};
+use kinform_api::KeyRef;
 use kinform_core::delta::HandlerId;
 use kinform_core::fifo::FifoPolicy;
 use kinform_core::informer::delivery::Delivery;
@@ -50,6 +53,7 @@ use tokio::sync::{broadcast, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+pub(crate) use self::group::{Cores, Group};
 pub use self::handle::Informer;
 pub(crate) use self::handle::in_runtime;
 pub(crate) use self::ingest::Ingest;
@@ -58,6 +62,7 @@ use self::learnt::Learnt;
 pub use self::listen::Registration;
 pub(crate) use self::listen::Shared as ListenerShared;
 use self::pipeline::Pipeline;
+pub(crate) use self::places::{Piece, Places};
 use crate::env::Env;
 use crate::error::{Error, ErrorKind};
 use crate::index::{Definition, Origin};
@@ -90,11 +95,24 @@ impl Default for Options {
 }
 
 /// Who owns the tasks: the factory waits for them and can end them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Tasks {
     pub(crate) tracker: TaskTracker,
     /// Ends everything at once, heard or not.
     pub(crate) abort: CancellationToken,
+    /// Ends all watches; handlers hear what is left.
+    pub(crate) stop: CancellationToken,
+}
+
+impl Default for Tasks {
+    fn default() -> Self {
+        let abort = CancellationToken::new();
+        Self {
+            tracker: TaskTracker::new(),
+            stop: abort.child_token(),
+            abort,
+        }
+    }
 }
 
 /// One watch with its store: what informers share.
@@ -116,7 +134,10 @@ pub(crate) struct Core {
     pub(crate) telemetry: Telemetry,
     listeners: Mutex<Vec<Weak<ListenerShared>>>,
     seats: AtomicUsize,
+    // Informers that watch this, of those that somebody holds.
+    holders: AtomicUsize,
     stops_when_unused: AtomicBool,
+    was_started: AtomicBool,
     /// Ends the loop; handlers then hear what is left.
     cancel: CancellationToken,
 }
@@ -182,7 +203,9 @@ impl Core {
             telemetry: Telemetry::default(),
             listeners: Mutex::default(),
             seats: AtomicUsize::new(0),
+            holders: AtomicUsize::new(0),
             stops_when_unused: AtomicBool::new(false),
+            was_started: AtomicBool::new(false),
         })
     }
 
@@ -191,6 +214,7 @@ impl Core {
         let Some(idle) = lock(&self.idle).take() else {
             return;
         };
+        self.was_started.store(true, Ordering::Relaxed);
         let core = Arc::clone(self);
         let pipeline = Pipeline::new(Arc::clone(self), idle.writer, idle.inbox);
         self.tasks.tracker.spawn(async move {
@@ -218,10 +242,6 @@ impl Core {
         self.reader.root()
     }
 
-    pub(crate) fn type_meta(&self) -> &TypeMeta {
-        &self.ingest.type_meta
-    }
-
     /// A new place in the stream.
     pub(crate) fn seat(self: &Arc<Self>) -> Seat {
         self.seats.fetch_add(1, Ordering::Relaxed);
@@ -230,6 +250,21 @@ impl Core {
             progress: self.progress.subscribe(),
             core: Arc::clone(self),
         }
+    }
+
+    /// Whether it runs, or ran.
+    pub(crate) fn was_started(&self) -> bool {
+        self.was_started.load(Ordering::Relaxed)
+    }
+
+    /// One informer more watches this.
+    pub(crate) fn hold(&self) {
+        self.holders.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// One informer less; how many are left.
+    pub(crate) fn let_go(&self) -> usize {
+        self.holders.fetch_sub(1, Ordering::AcqRel) - 1
     }
 
     /// From now on, it stops when the last handler or stream is gone.
@@ -318,6 +353,10 @@ impl Core {
         listeners.push(Arc::downgrade(listener));
     }
 
+    pub(crate) fn remove_listener(&self, listener: &Arc<ListenerShared>) {
+        lock(&self.listeners).retain(|known| !std::ptr::eq(known.as_ptr(), Arc::as_ptr(listener)));
+    }
+
     /// How many listen, and how many batches the latest is behind.
     pub(crate) fn listeners(&self) -> (u64, u64) {
         let listeners = lock(&self.listeners);
@@ -349,25 +388,6 @@ impl fmt::Debug for Core {
         f.debug_struct("Core")
             .field("info", &self.info)
             .finish_non_exhaustive()
-    }
-}
-
-/// The cores of one informer, at least one; cheap to clone.
-#[derive(Clone, Debug)]
-pub(crate) struct Cores(Arc<[Arc<Core>]>);
-
-impl Cores {
-    pub(crate) fn new(cores: Vec<Arc<Core>>) -> Self {
-        debug_assert!(!cores.is_empty(), "an informer watches something");
-        Self(cores.into())
-    }
-}
-
-impl Deref for Cores {
-    type Target = [Arc<Core>];
-
-    fn deref(&self) -> &[Arc<Core>] {
-        &self.0
     }
 }
 

@@ -23,7 +23,7 @@ use std::fmt;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
-use kinform_api::{GroupVersionResource, ListOptions, Scope, WatchOptions};
+use kinform_api::{GroupVersionResource, ListOptions, Scope, TypeMeta, WatchOptions};
 use kinform_core::object::Encoding;
 
 pub use self::client::{ClientOptions, client_for, default_client};
@@ -108,6 +108,14 @@ impl ResourceInfo {
             namespace: None,
             label_selector: None,
             field_selector: None,
+        }
+    }
+
+    /// `apiVersion` and `kind` of its objects.
+    pub fn type_meta(&self) -> TypeMeta {
+        TypeMeta {
+            api_version: self.resource.api_version(),
+            kind: self.kind.clone(),
         }
     }
 }

@@ -5,6 +5,7 @@
 mod fixture;
 mod handlers;
 mod informer;
+mod namespaces;
 mod reflector;
 mod server;
 mod source;

@@ -1,0 +1,306 @@
+//! The watches of one informer: one for each namespace, and namespaces may come and go.
+//!
+//! ```text
+//! add_namespace → Recipe → Core ─▶ members ─▶ stores, indexes, states, reports (at the next read)
+//! remove_namespace ─▶ left ─────────────────▶ handlers, streams (they hear what is gone)
+//! ```
+//!
+//! Whatever was made from an informer reads the members anew each time, so it covers what is watched
+//! at that moment. A watch belongs to every informer that asked for the same: it ends when it is
+//! removed from the last one that is still held.
+//! INVARIANT: a member has every index of the informer before anybody sees it.
+//!
+//! Upstream counterpart: none; `controller-runtime:pkg/cache` (`multiNamespaceCache`) knows its
+//! namespaces from the start.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+
+use arc_swap::{ArcSwap, Guard};
+use kinform_api::{KeyRef, Scope};
+use kinform_core::store::index::Index as CoreIndex;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::handle::{in_runtime, stopped};
+use super::{Core, Tasks, lock};
+use crate::error::{Error, ErrorKind};
+use crate::index::Definition;
+use crate::registry::Recipe;
+use crate::source::ResourceInfo;
+
+/// The cores of one informer; cheap to clone, clones see the same changes.
+#[derive(Clone, Debug)]
+pub(crate) struct Cores(Arc<Group>);
+
+/// One watch of an informer.
+#[derive(Clone, Debug)]
+pub(crate) struct Member {
+    /// Grows with each member of a group.
+    pub(crate) id: u64,
+    pub(crate) namespace: Option<String>,
+    pub(crate) core: Arc<Core>,
+    /// Its namespace was removed.
+    pub(crate) left: CancellationToken,
+}
+
+pub(crate) struct Group {
+    info: ResourceInfo,
+    // Absent for a view of one watch.
+    recipe: Option<Recipe>,
+    tasks: Tasks,
+    members: ArcSwap<Vec<Member>>,
+    changed: watch::Sender<u64>,
+    edit: Mutex<Edit>,
+    stop: CancellationToken,
+    listeners: AtomicU64,
+}
+
+/// What changes of the members need to know. No code of a user's runs under its lock.
+#[derive(Default)]
+struct Edit {
+    next_id: u64,
+    definitions: Vec<Definition>,
+    was_started: bool,
+}
+
+impl Cores {
+    /// A group of these watches, which count it among those that hold them.
+    pub(crate) fn new(
+        recipe: Option<Recipe>,
+        cores: Vec<(Option<String>, Arc<Core>)>,
+        tasks: &Tasks,
+    ) -> Self {
+        debug_assert!(!cores.is_empty(), "an informer begins with something");
+        let info = cores[0].1.info.clone();
+        let mut edit = Edit::default();
+        let members = cores.into_iter();
+        let members = members.map(|(namespace, core)| edit.member(namespace, core));
+        let members = members.collect();
+        Self(Arc::new(Group {
+            info,
+            recipe,
+            members: ArcSwap::new(Arc::new(members)),
+            changed: watch::Sender::new(0),
+            edit: Mutex::new(edit),
+            stop: tasks.stop.child_token(),
+            tasks: tasks.clone(),
+            listeners: AtomicU64::new(0),
+        }))
+    }
+
+    /// What is watched; of several namespaces, the first that it began with.
+    pub(crate) fn info(&self) -> &ResourceInfo {
+        &self.0.info
+    }
+
+    /// The watches as they are now.
+    pub(crate) fn members(&self) -> Guard<Arc<Vec<Member>>> {
+        self.0.members.load()
+    }
+
+    /// Wakes whoever follows the members.
+    pub(crate) fn changed(&self) -> watch::Receiver<u64> {
+        self.0.changed.subscribe()
+    }
+
+    pub(crate) fn downgrade(&self) -> Weak<Group> {
+        Arc::downgrade(&self.0)
+    }
+
+    pub(crate) fn from_weak(group: &Weak<Group>) -> Option<Self> {
+        group.upgrade().map(Self)
+    }
+
+    /// The watch that could have an object of this key.
+    pub(crate) fn holder(&self, key: KeyRef<'_>) -> Option<Arc<Core>> {
+        let members = self.members();
+        let found = members.iter().find(|member| member.core.may_hold(key));
+        found.map(|member| Arc::clone(&member.core))
+    }
+
+    /// Who owns the tasks of its listeners.
+    pub(crate) fn tasks(&self) -> &Tasks {
+        &self.0.tasks
+    }
+
+    /// Which listener this is, counted from one: for names.
+    pub(crate) fn count_listener(&self) -> u64 {
+        self.0.listeners.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Ended as a whole: by its owner, or with its factory.
+    pub(crate) fn stop_token(&self) -> &CancellationToken {
+        &self.0.stop
+    }
+
+    pub(crate) fn stop(&self) {
+        self.0.stop.cancel();
+        self.members().iter().for_each(|member| member.core.stop());
+    }
+
+    /// Fails if it, or one of its watches, is stopped.
+    pub(crate) fn running(&self) -> Result<(), Error> {
+        let members = self.members();
+        match members.iter().find(|member| member.core.is_stopped()) {
+            Some(member) => Err(stopped(&member.core.info)),
+            None if self.0.stop.is_cancelled() => Err(stopped(self.info())),
+            None => Ok(()),
+        }
+    }
+
+    /// The definition of an index that was asked for, built or not.
+    pub(crate) fn definition(&self, name: &str) -> Option<CoreIndex> {
+        let members = self.members();
+        let known = members
+            .iter()
+            .find_map(|member| member.core.definition(name));
+        known.or_else(|| {
+            let edit = lock(&self.0.edit);
+            let mut known = edit.definitions.iter();
+            known
+                .find(|known| known.index.name() == name)
+                .map(|known| known.index.clone())
+        })
+    }
+
+    pub(crate) fn add_index(&self, definition: &Definition) -> Result<(), Error> {
+        let mut edit = lock(&self.0.edit);
+        let members = self.members();
+        for member in members.iter() {
+            member.core.is_new(definition)?;
+        }
+        for member in members.iter() {
+            member.core.add_index(definition.clone())?;
+        }
+        let name = definition.index.name();
+        if edit.definitions.iter().all(|d| d.index.name() != name) {
+            edit.definitions.push(definition.clone());
+        }
+        Ok(())
+    }
+
+    /// Watches one more namespace; whether it was not watched.
+    pub(crate) fn add(&self, namespace: &str) -> Result<bool, Error> {
+        self.running()?;
+        let recipe = self.may_change(namespace)?;
+        if self.watches(namespace) {
+            return Ok(false);
+        }
+        let core = recipe
+            .core(Some(namespace))
+            .ok_or_else(|| stopped(self.info()))?;
+        let added = self.admit(namespace, &core);
+        if !matches!(added, Ok(true)) {
+            recipe.give_back(&core);
+        }
+        added
+    }
+
+    fn admit(&self, namespace: &str, core: &Arc<Core>) -> Result<bool, Error> {
+        let mut edit = lock(&self.0.edit);
+        // A second caller was faster.
+        if self.watches(namespace) {
+            return Ok(false);
+        }
+        let members = self.members();
+        edit.was_started |= members.iter().any(|member| member.core.was_started());
+        if edit.was_started {
+            in_runtime()?;
+        }
+        for definition in &edit.definitions {
+            core.is_new(definition)?;
+        }
+        for definition in &edit.definitions {
+            core.add_index(definition.clone())?;
+        }
+        let mut all = Vec::clone(&members);
+        all.push(edit.member(Some(namespace.to_owned()), Arc::clone(core)));
+        self.publish(all);
+        if edit.was_started {
+            core.start();
+        }
+        Ok(true)
+    }
+
+    /// Watches this namespace no longer; whether it was watched.
+    pub(crate) fn remove(&self, namespace: &str) -> bool {
+        let Ok(recipe) = self.may_change(namespace) else {
+            return false;
+        };
+        let removed = {
+            let mut edit = lock(&self.0.edit);
+            let mut all = Vec::clone(&self.members());
+            let watched = |member: &Member| member.namespace.as_deref() == Some(namespace);
+            let Some(at) = all.iter().position(watched) else {
+                return false;
+            };
+            let removed = all.remove(at);
+            edit.was_started |= removed.core.was_started();
+            removed.left.cancel();
+            self.publish(all);
+            removed
+        };
+        recipe.give_back(&removed.core);
+        true
+    }
+
+    fn watches(&self, namespace: &str) -> bool {
+        let members = self.members();
+        let mut namespaces = members.iter().map(|member| member.namespace.as_deref());
+        namespaces.any(|watched| watched == Some(namespace))
+    }
+
+    fn may_change(&self, namespace: &str) -> Result<&Recipe, Error> {
+        let invalid = |why: &str| Err(Error::new(ErrorKind::Invalid, why));
+        let watches_all = self
+            .members()
+            .iter()
+            .any(|member| member.namespace.is_none());
+        match &self.0.recipe {
+            _ if self.info().scope == Scope::Cluster => {
+                invalid("a resource of the cluster has no namespaces")
+            }
+            _ if namespace.is_empty() => invalid("a namespace has a name"),
+            None => invalid("this is a view of one watch: its namespace stays"),
+            Some(_) if watches_all => invalid("the informer watches all namespaces"),
+            Some(recipe) => Ok(recipe),
+        }
+    }
+
+    fn publish(&self, members: Vec<Member>) {
+        self.0.members.store(Arc::new(members));
+        self.0.changed.send_modify(|version| *version += 1);
+    }
+}
+
+impl Edit {
+    fn member(&mut self, namespace: Option<String>, core: Arc<Core>) -> Member {
+        self.next_id += 1;
+        Member {
+            id: self.next_id,
+            namespace,
+            core,
+            left: CancellationToken::new(),
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // Whoever is left may end the watch; the factory keeps it running until then.
+        for member in self.members.load().iter() {
+            member.core.let_go();
+        }
+    }
+}
+
+impl fmt::Debug for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Group")
+            .field("info", &self.info)
+            .field("members", &self.members.load().len())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,207 @@
+//! The places of one listener: one in the stream of each watch of its informer.
+//!
+//! ```text
+//! members of the informer ─follow─▶ seats ─next─▶ Piece::Changes | Piece::Synced
+//! ```
+//!
+//! Handlers and streams of changes look here for what they hear next. A namespace that came is a seat
+//! more: its objects are initial adds. One that was removed is heard out: everything told of it is
+//! told as deleted, before anything else comes, so that a namespace that comes back begins anew.
+//! `Synced` comes once, when every seat that there is has told what was stored.
+//!
+//! Upstream counterpart: `client-go:tools/cache/shared_informer.go` (`processorListener`,
+//! `handlerRegistration`).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::select_all;
+use kinform_core::informer::delivery::{Changes, Next};
+use tokio::sync::watch;
+
+use super::listen::Shared;
+use super::{Command, Core, Cores, Seat};
+
+pub(crate) struct Places {
+    cores: Cores,
+    shared: Arc<Shared>,
+    resync: Option<Duration>,
+    seats: Vec<Place>,
+    // Members up to this one have, or had, a seat.
+    seen: u64,
+    changed: watch::Receiver<u64>,
+    // Whose turn it is, so that no namespace starves another.
+    turn: usize,
+    is_synced: bool,
+}
+
+struct Place {
+    member: u64,
+    seat: Seat,
+    is_leaving: bool,
+}
+
+/// What a listener hears next.
+pub(crate) enum Piece {
+    Changes(Arc<Core>, Changes),
+    /// Everything that was stored at the beginning was told. Once.
+    Synced,
+}
+
+impl Places {
+    /// A seat in each watch of the informer, now and later.
+    pub(crate) fn new(cores: &Cores, shared: Arc<Shared>, resync: Option<Duration>) -> Self {
+        let mut places = Self {
+            cores: cores.clone(),
+            shared,
+            resync,
+            seats: Vec::new(),
+            seen: 0,
+            changed: cores.changed(),
+            turn: 0,
+            is_synced: false,
+        };
+        places.follow();
+        places
+    }
+
+    /// Takes notice of what came until now: what comes later wakes [`wait`](Self::wait). Whether
+    /// nothing more will be published.
+    pub(crate) fn look(&mut self) -> bool {
+        if self.changed.has_changed().unwrap_or(false) {
+            self.changed.borrow_and_update();
+            self.follow();
+        }
+        let mut is_over = true;
+        let mut stays = false;
+        for place in &mut self.seats {
+            let ended = place.seat.progress.borrow_and_update().ended;
+            if !place.is_leaving {
+                stays = true;
+                is_over &= ended;
+            }
+        }
+        if stays {
+            is_over
+        } else {
+            self.cores.stop_token().is_cancelled()
+        }
+    }
+
+    /// What is to be heard next. Asking says that everything before was heard.
+    pub(crate) fn next(&mut self) -> Option<Piece> {
+        while let Some(at) = self.seats.iter().position(|place| place.is_leaving) {
+            match self.seats[at].seat.delivery.next() {
+                Next::Changes(changes) => {
+                    return Some(Piece::Changes(self.core(at), changes));
+                }
+                Next::Synced => {}
+                Next::Idle => {
+                    let left = self.seats.remove(at);
+                    left.seat.core.remove_listener(&self.shared);
+                }
+            }
+        }
+        for _ in 0..self.seats.len() {
+            let at = self.turn % self.seats.len();
+            self.turn = at + 1;
+            loop {
+                match self.seats[at].seat.delivery.next() {
+                    Next::Changes(changes) => return Some(Piece::Changes(self.core(at), changes)),
+                    Next::Synced if self.becomes_synced() => return Some(Piece::Synced),
+                    // What was published meanwhile wakes nobody any more: ask again.
+                    Next::Synced => {}
+                    Next::Idle => break,
+                }
+            }
+        }
+        // The one that was waited for may have left.
+        self.becomes_synced().then_some(Piece::Synced)
+    }
+
+    fn becomes_synced(&mut self) -> bool {
+        let mut seats = self.seats.iter();
+        let becomes = !self.is_synced && seats.all(|place| place.seat.delivery.has_synced());
+        self.is_synced |= becomes;
+        becomes
+    }
+
+    /// How many batches wait.
+    pub(crate) fn waiting(&self) -> u64 {
+        let seats = self.seats.iter();
+        seats.map(|place| place.seat.delivery.waiting()).sum()
+    }
+
+    /// How often the listener fell behind.
+    pub(crate) fn times_behind(&self) -> u64 {
+        let seats = self.seats.iter();
+        seats.map(|place| place.seat.delivery.times_behind()).sum()
+    }
+
+    /// Waits until something happened since the last look.
+    ///
+    /// Cancel safety: nothing is lost.
+    pub(crate) async fn wait(&mut self) {
+        let Self {
+            seats,
+            changed,
+            cores,
+            ..
+        } = self;
+        let is_empty = seats.is_empty();
+        let news = seats.iter_mut();
+        let news: Vec<_> = news
+            .map(|place| Box::pin(place.seat.progress.changed()))
+            .collect();
+        let news = async {
+            if news.is_empty() {
+                std::future::pending::<()>().await;
+            }
+            drop(select_all(news).await);
+        };
+        tokio::select! {
+            biased;
+            () = cores.stop_token().cancelled(), if is_empty => {}
+            // The sender lives as long as the group that is held here.
+            _ = changed.changed() => {
+                changed.mark_changed();
+            }
+            () = news => {}
+        }
+    }
+
+    /// Somebody who can report.
+    pub(crate) fn any_core(&self) -> Option<&Core> {
+        self.seats.first().map(|place| &*place.seat.core)
+    }
+
+    fn follow(&mut self) {
+        let members = self.cores.members();
+        for place in &mut self.seats {
+            let stays = members.iter().any(|member| member.id == place.member);
+            if !stays && !place.is_leaving {
+                place.is_leaving = true;
+                place.seat.delivery.leave();
+            }
+        }
+        for member in members.iter().filter(|member| member.id > self.seen) {
+            let seat = member.core.seat();
+            member.core.add_listener(&self.shared);
+            if let Some(period) = self.resync {
+                let command = Command::Resync(seat.delivery.id(), period);
+                // A loop that is gone resyncs nobody.
+                let _ = member.core.commands.send(command);
+            }
+            self.seats.push(Place {
+                member: member.id,
+                seat,
+                is_leaving: false,
+            });
+        }
+        self.seen = members.iter().map(|m| m.id).fold(self.seen, u64::max);
+    }
+
+    fn core(&self, at: usize) -> Arc<Core> {
+        Arc::clone(&self.seats[at].seat.core)
+    }
+}

@@ -1,0 +1,186 @@
+//! Which watches a factory runs: one for all who ask for the same.
+//!
+//! ```text
+//! Identity (resource, namespace, selectors, form, projection, transform) → Core, made once
+//! ```
+//!
+//! A recipe makes the watches of one informer, also those of namespaces that come later. It holds
+//! the registry weakly: a handle keeps no factory alive. A watch that every informer gave back is
+//! stopped; asking for it again makes a new one.
+//! INVARIANT: a user's code that makes a source runs under no lock.
+//!
+//! Upstream counterpart: `client-go:informers/factory.go` (`sharedInformerFactory.informers`).
+
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, Weak};
+
+use kinform_core::object::projection::Projection;
+use kinform_core::reflector::config::ReflectorConfig;
+
+use crate::env::Env;
+use crate::informer::{Core, CoreParts, Ingest, Options, Tasks, Transform, lock};
+use crate::source::{ListerWatcher, Representation, ResourceInfo};
+
+/// Makes the source of one watch.
+pub(crate) type Sources =
+    dyn Fn(ResourceInfo, Representation) -> Arc<dyn ListerWatcher> + Send + Sync;
+
+/// The watches of a factory, and what they are made with.
+pub(crate) struct Registry {
+    pub(crate) sources: Box<Sources>,
+    pub(crate) env: Env,
+    pub(crate) options: Options,
+    pub(crate) tasks: Tasks,
+    pub(crate) cores: Mutex<HashMap<Identity, Arc<Core>>>,
+}
+
+/// What makes two watches the same.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Identity {
+    pub(crate) info: ResourceInfo,
+    pub(crate) representation: Representation,
+    pub(crate) projection: Projection,
+    pub(crate) transform: Option<Transform>,
+    pub(crate) via: Option<Via>,
+    pub(crate) patience: Patience,
+}
+
+/// Reflector options of an informer's own, if it has any: they are part of what is the same.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Patience(pub(crate) Option<ReflectorConfig>);
+
+/// Sources of an informer's own, instead of the factory's. Two made apart are never the same:
+/// clients cannot be compared, and caches are never shared between credentials.
+#[derive(Clone)]
+pub(crate) struct Via(pub(crate) Arc<Sources>);
+
+/// How the watches of one informer are made; the namespace in its identity is filled in.
+#[derive(Clone, Debug)]
+pub(crate) struct Recipe {
+    pub(crate) registry: Weak<Registry>,
+    pub(crate) identity: Identity,
+    pub(crate) stops_when_unused: bool,
+}
+
+impl Recipe {
+    /// The watch of this namespace, counted as held once more; none if the factory is gone.
+    pub(crate) fn core(&self, namespace: Option<&str>) -> Option<Arc<Core>> {
+        let registry = self.registry.upgrade()?;
+        let mut identity = self.identity.clone();
+        identity.info.namespace = namespace.map(str::to_owned);
+        let core = registry.core(identity);
+        if self.stops_when_unused {
+            core.stop_when_unused();
+        }
+        Some(core)
+    }
+
+    /// An informer needs this watch no longer: it stops if no other holds it.
+    pub(crate) fn give_back(&self, core: &Core) {
+        let Some(registry) = self.registry.upgrade() else {
+            return;
+        };
+        let mut cores = lock(&registry.cores);
+        if core.let_go() == 0 {
+            core.stop();
+            cores.retain(|_, core| !core.is_stopped());
+        }
+    }
+}
+
+impl Registry {
+    fn core(&self, identity: Identity) -> Arc<Core> {
+        if let Some(core) = lock(&self.cores).get(&identity)
+            && !core.is_stopped()
+        {
+            core.hold();
+            return Arc::clone(core);
+        }
+        // The user's code makes the source: not under the lock. A second caller may be faster.
+        let core = self.make(&identity);
+        let mut cores = lock(&self.cores);
+        let core = match cores.get(&identity) {
+            Some(known) if !known.is_stopped() => Arc::clone(known),
+            // None yet, or one that was stopped: whoever holds that keeps its last state.
+            _ => {
+                cores.retain(|_, core| !core.is_stopped());
+                cores.insert(identity, Arc::clone(&core));
+                core
+            }
+        };
+        core.hold();
+        core
+    }
+
+    fn make(&self, identity: &Identity) -> Arc<Core> {
+        let info = identity.info.clone();
+        let type_meta = info.type_meta();
+        let mut options = self.options.clone();
+        if let Some(config) = &identity.patience.0 {
+            options.reflector.clone_from(config);
+        }
+        let reflector = &mut options.reflector;
+        reflector.label_selector.clone_from(&info.label_selector);
+        reflector.field_selector.clone_from(&info.field_selector);
+        let source = match &identity.via {
+            Some(Via(sources)) => sources(info, identity.representation),
+            None => (self.sources)(info, identity.representation),
+        };
+        let core = Core::new(CoreParts {
+            source,
+            ingest: Ingest {
+                managed_fields_bytes: AtomicU64::new(0),
+                projection: identity.projection.clone(),
+                transform: identity.transform.clone(),
+                type_meta,
+            },
+            env: self.env.clone(),
+            options,
+            tasks: self.tasks.clone(),
+        });
+        if self.tasks.stop.is_cancelled() {
+            core.stop();
+        }
+        core
+    }
+}
+
+// A policy that holds a NaN equals nothing: then each informer has a watch of its own.
+impl Eq for Patience {}
+
+impl Hash for Patience {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.is_some().hash(state);
+    }
+}
+
+impl PartialEq for Via {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Via {}
+
+impl Hash for Via {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        Arc::as_ptr(&self.0).cast::<()>().hash(state);
+    }
+}
+
+impl fmt::Debug for Via {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Via")
+    }
+}
+
+impl fmt::Debug for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Registry")
+            .field("cores", &lock(&self.cores).len())
+            .finish_non_exhaustive()
+    }
+}
