@@ -5,8 +5,10 @@
 mod fixture;
 mod handlers;
 mod informer;
+mod lifecycle;
 mod namespaces;
 mod reflector;
+mod registrations;
 mod server;
 mod source;
 mod workqueue;
