@@ -75,10 +75,11 @@ impl Backoff {
     /// Something failed: how long to wait. `jitter` is in `[0, 1)`.
     pub fn failed(&mut self, now: Instant, jitter: f64) -> Duration {
         let health = self.healthy_since.take().map(|since| now.since(since));
-        if health.is_some_and(|h| h >= self.policy.reset_after) {
+        if health.is_some_and(|h| h >= self.policy.reset_after) || mutant!("D4") {
             self.attempt = 0;
         }
         let plain = self.policy.plain(self.attempt);
+        let jitter = if mutant!("B24") { 0.0 } else { jitter };
         self.attempt = self.attempt.saturating_add(1).min(32);
         stretch(plain, jitter * self.policy.jitter_factor)
     }

@@ -66,10 +66,11 @@ mod state;
 mod store;
 pub mod workqueue;
 
+pub use kinform_core::backoff::BackoffPolicy;
 pub use kinform_core::fifo::FifoPolicy;
 pub use kinform_core::object::projection::Projection;
 pub use kinform_core::object::typed::DecodeError;
-pub use kinform_core::reflector::config::ReflectorConfig;
+pub use kinform_core::reflector::config::{FirstList, ReflectorConfig, StreamingList};
 
 pub use crate::changes::Changes;
 pub use crate::error::Error;

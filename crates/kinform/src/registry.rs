@@ -135,6 +135,7 @@ impl Registry {
                 managed_fields_bytes: AtomicU64::new(0),
                 projection: identity.projection.clone(),
                 transform: identity.transform.clone(),
+                wire_type: identity.representation.type_of(&type_meta),
                 type_meta,
             },
             env: self.env.clone(),

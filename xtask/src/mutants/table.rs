@@ -22,13 +22,149 @@ pub(crate) struct Mutant {
 
 const CORE: &[&str] = &["kinform-core", "kinform", "kinform-testkit"];
 
+const SHELL: &[&str] = &["kinform", "kinform-testkit"];
+
 /// All of them.
-pub(crate) const MUTANTS: &[Mutant] = &[Mutant {
-    name: "B31",
-    seen: "kubernetes#43605, kubernetes#109115",
-    mistake: "an index keeps an object under the values of an older state if its function fails",
-    packages: CORE,
-}];
+pub(crate) const MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "B10",
+        seen: "kube#774, kube#2061",
+        mistake: "the version moves past an object that cannot be read, and nobody is told",
+        packages: CORE,
+    },
+    Mutant {
+        name: "B14",
+        seen: "kubernetes#59848",
+        mistake: "a list below what was seen before is taken from a lagging replica",
+        packages: CORE,
+    },
+    Mutant {
+        name: "B15",
+        seen: "kubernetes#107133",
+        mistake: "a version too large for the server is asked for again, for ever",
+        packages: CORE,
+    },
+    Mutant {
+        name: "B16",
+        seen: "kubernetes#140890",
+        mistake: "a streaming list whose end bookmark does not come is asked for again, for ever",
+        packages: CORE,
+    },
+    Mutant {
+        name: "B17",
+        seen: "kube#1844, kube#1882",
+        mistake: "a watch that is reopened asks for all initial events again",
+        packages: CORE,
+    },
+    Mutant {
+        name: "B18",
+        seen: "kube#1042",
+        mistake: "history that expired at the start of a watch is asked for again, for ever",
+        packages: CORE,
+    },
+    Mutant {
+        name: "B19",
+        seen: "client-go#374, kubernetes#87615",
+        mistake: "a peer that vanished is noticed by nobody: no keepalive",
+        packages: SHELL,
+    },
+    Mutant {
+        name: "B20",
+        seen: "kube#1798",
+        mistake: "a watch that is silent for hours is not reopened",
+        packages: CORE,
+    },
+    Mutant {
+        name: "B22",
+        seen: "fabric8 kubernetes-client#6379, kyverno#13862",
+        mistake: "expired history ends the watcher for good",
+        packages: CORE,
+    },
+    Mutant {
+        name: "B23",
+        seen: "srelens#595",
+        mistake: "what fails is asked for again without a wait",
+        packages: CORE,
+    },
+    Mutant {
+        name: "B24",
+        seen: "kube#1897",
+        mistake: "jitter is ignored",
+        packages: CORE,
+    },
+    Mutant {
+        name: "B31",
+        seen: "kubernetes#43605, kubernetes#109115",
+        mistake: "an index keeps an object under the values of an older state if its function fails",
+        packages: CORE,
+    },
+    Mutant {
+        name: "B6",
+        seen: "kube#1524, kube#1525",
+        mistake: "pages of a list after the first are not read",
+        packages: CORE,
+    },
+    Mutant {
+        name: "D10",
+        seen: "kube#1748",
+        mistake: "a continue token that expired begins with page one again, in pages",
+        packages: CORE,
+    },
+    Mutant {
+        name: "D11",
+        seen: "kube#774, kube#2061",
+        mistake: "one item that cannot be read fails its whole list",
+        packages: CORE,
+    },
+    Mutant {
+        name: "D16",
+        seen: "kube-client 5.0 src/client/mod.rs",
+        mistake: "contents of objects are logged",
+        packages: SHELL,
+    },
+    Mutant {
+        name: "D17",
+        seen: "kube-client 5.0 src/client/retry.rs",
+        mistake: "the client retries 429, 503 and 504 by itself, for minutes",
+        packages: SHELL,
+    },
+    Mutant {
+        name: "D4",
+        seen: "kube-runtime 5.0 src/watcher.rs",
+        mistake: "each attempt starts the backoff anew",
+        packages: CORE,
+    },
+    Mutant {
+        name: "D5",
+        seen: "kube-runtime 5.0 src/watcher.rs",
+        mistake: "a watch that ends is reopened at once, also if it ended at once",
+        packages: CORE,
+    },
+    Mutant {
+        name: "D6",
+        seen: "kube-runtime 5.0 src/watcher.rs",
+        mistake: "all watches last equally long",
+        packages: CORE,
+    },
+    Mutant {
+        name: "D7",
+        seen: "kube-core 5.0 src/params.rs",
+        mistake: "version 0 is not sent beside a limit",
+        packages: CORE,
+    },
+    Mutant {
+        name: "D8",
+        seen: "kube-runtime 5.0 src/watcher.rs",
+        mistake: "a streaming list always starts from any state",
+        packages: CORE,
+    },
+    Mutant {
+        name: "D9",
+        seen: "kube#1042",
+        mistake: "a version too large at the start of a watch is asked for again, for ever",
+        packages: CORE,
+    },
+];
 
 #[cfg(test)]
 mod tests {

@@ -304,6 +304,35 @@ mod tests {
     }
 
     #[test]
+    fn an_object_does_not_keep_the_body_that_it_came_in() {
+        // client-go: TestReflectorListExtract
+        let item = r#"{"metadata":{"name":"a","uid":"u"},"data":{"k":"v"}}"#;
+        let body = format!(r#"{{"items":[{}{item}]}}"#, format!("{item},").repeat(999));
+        let mut splitter = crate::wire::list::ListSplitter::new();
+        let mut kept = None;
+        let fed = splitter.feed(body.as_bytes(), &mut |part| {
+            if let crate::wire::list::ListPart::Item(item) = part {
+                kept = Object::from_item(&item, &Projection::default()).ok();
+            }
+        });
+        fed.unwrap();
+        let kept = kept.unwrap();
+        assert!(
+            !body
+                .as_bytes()
+                .as_ptr_range()
+                .contains(&kept.bytes().as_ptr())
+        );
+        drop(body);
+        assert_eq!(kept.bytes(), item.as_bytes());
+        assert!(
+            kept.heap_size() < 2 * item.len() + 200,
+            "{}",
+            kept.heap_size()
+        );
+    }
+
+    #[test]
     fn an_object_tells_its_head() {
         let pod = object(POD);
         assert_eq!(pod.key().as_str(), "shop/web-0");

@@ -97,6 +97,9 @@ impl Default for ReflectorConfig {
 impl ReflectorConfig {
     /// A watch timeout, uniformly from one to two times the minimum.
     pub(super) fn watch_timeout(&self, random: f64) -> Duration {
+        if mutant!("D6") {
+            return MIN_WATCH_TIMEOUT;
+        }
         // client-go: TestWatchTimeout
         let min = self.min_watch_timeout.max(MIN_WATCH_TIMEOUT);
         min.saturating_add(Duration::try_from_secs_f64(min.as_secs_f64() * random).unwrap_or(min))

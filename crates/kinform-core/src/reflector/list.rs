@@ -124,6 +124,7 @@ impl Reflector {
 
     fn ask_page(&mut self, now: Instant) {
         let (resource_version, limit, continue_token) = self.pager.request();
+        let resource_version = resource_version.filter(|_| limit.is_none() || !mutant!("D7"));
         let options = ListOptions {
             limit,
             continue_token,
@@ -182,6 +183,7 @@ impl Reflector {
         self.pager.count_item();
         match item {
             Ok(object) => self.hand_on_item(Delta::Replaced(object)),
+            Err(_) if mutant!("D11") => self.on_page_cut(Ask::Page, Ending::Clean, now),
             Err(object) => self.hand_on_item(quarantined(object, HeardIn::List)),
         }
     }
@@ -225,7 +227,7 @@ impl Reflector {
     /// A server that was asked for a state not older than ours and gave an older one: a lagging
     /// replica, or one that went back in time.
     fn is_too_old_for_us(&self, asked: &ResourceVersion, version: &ResourceVersion) -> bool {
-        !asked.is_unset() && self.position.is_after_version(version)
+        !asked.is_unset() && self.position.is_after_version(version) && !mutant!("B14")
     }
 
     /// Asks at once for the most recent state; if that is what was asked already, waits.
@@ -240,7 +242,7 @@ impl Reflector {
         if self.position.ask_consistent {
             return self.wait(Next::Cycle, problem, retry_after, now);
         }
-        self.position.ask_consistent = true;
+        self.position.ask_consistent = !mutant!("B15");
         if ask == Ask::StreamingList {
             self.begin_list(now);
         } else {
@@ -251,6 +253,9 @@ impl Reflector {
     /// Gives the streaming list up for pages, for this cycle or for some time.
     pub(super) fn ask_pages_instead(&mut self, reason: FallbackReason, now: Instant) {
         self.abort_list();
+        if mutant!("B16") {
+            return self.begin_list(now);
+        }
         let until = match reason {
             FallbackReason::Refused | FallbackReason::Failed => None,
             FallbackReason::NoProgress | FallbackReason::NoEnd | FallbackReason::EndedEarly => {

@@ -214,6 +214,7 @@ impl Reflector {
             Phase::Reading(Ask::Page | Ask::NextPage | Ask::Probe) => {
                 Some(clock.asked_at + config.list_deadline)
             }
+            Phase::Reading(Ask::Watch) if mutant!("B20") => None,
             Phase::Reading(Ask::Watch) => Some(clock.heard_at + config.silence_limit),
             Phase::Reading(Ask::StreamingList) => {
                 let end = clock.asked_at + config.initial_events_limit;

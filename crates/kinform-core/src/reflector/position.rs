@@ -68,6 +68,9 @@ impl Position {
 
     /// What a streaming list asks for.
     pub(super) fn for_streaming(&self, first: FirstList) -> ResourceVersion {
+        if mutant!("D8") {
+            return ResourceVersion::zero();
+        }
         self.for_list(match first {
             FirstList::ByMode | FirstList::MostRecent => ResourceVersion::UNSET,
             FirstList::AnyVersion => ResourceVersion::zero(),

@@ -98,6 +98,7 @@ impl Reflector {
             self.habits.verify = true;
         }
         match verdict {
+            Verdict::RelistSoon(_) if mutant!("B22") => self.phase = Phase::Stopped,
             Verdict::AskConsistent => self.ask_consistent(ask, problem, retry_after, now),
             Verdict::AskPages(reason) => self.ask_pages_instead(reason, now),
             Verdict::AskUnpaged => {
@@ -194,6 +195,9 @@ impl Reflector {
         now: Instant,
     ) {
         let delay = self.backoff.failed(now, self.dice.throw());
+        if mutant!("B23") {
+            return self.wait_for(next, problem, Duration::ZERO, now);
+        }
         let after = delay.max(retry_after.unwrap_or_default().min(MAX_RETRY_AFTER));
         self.wait_for(next, problem, after, now);
     }

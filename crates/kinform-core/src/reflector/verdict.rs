@@ -164,9 +164,12 @@ pub(super) fn of_failure(ask: Ask, kind: ProblemKind) -> Verdict {
         (Ask::StreamingList, _) => Verdict::AskPages(FallbackReason::Failed),
 
         // client-go: TestReflectorFullListIfExpired, TestListPager_List
+        (Ask::NextPage, P::Expired) if mutant!("D10") => Verdict::Retry,
         (Ask::NextPage, P::Expired) => Verdict::AskUnpaged,
         (Ask::Page | Ask::NextPage, _) => Verdict::Retry,
 
+        (Ask::Watch, P::Expired) if mutant!("B18") => Verdict::Retry,
+        (Ask::Watch, P::TooLarge) if mutant!("D9") => Verdict::Retry,
         (Ask::Watch, P::Expired) => Verdict::RelistSoon(RelistReason::Expired),
         (Ask::Watch, P::TooLarge) => Verdict::RelistSoon(RelistReason::TooLarge),
         (Ask::Watch, P::Unavailable | P::Transport | P::Deadline) => Verdict::RetryFew,

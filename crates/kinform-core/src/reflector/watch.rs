@@ -72,6 +72,7 @@ impl Reflector {
         let resource_version = self.position.version().cloned();
         let options = WatchOptions {
             resource_version,
+            send_initial_events: mutant!("B17").then_some(true),
             ..self.watch_options()
         };
         self.ask(Ask::Watch, now, |deadline| Request::Watch {
@@ -216,6 +217,9 @@ impl Reflector {
             HeardIn::Watch
         };
         self.stats.quarantined += 1;
+        if mutant!("B10") {
+            return;
+        }
         self.hand_on_event(quarantined(object, heard_in));
     }
 
@@ -246,6 +250,9 @@ impl Reflector {
     }
 
     pub(super) fn on_watch_ended(&mut self, ending: Ending, now: Instant) {
+        if mutant!("D5") {
+            return self.go_on_after_watch(now);
+        }
         let lived = now.since(self.clock.opened_at);
         let problem = |kind, message: &str| {
             let message = message.to_owned();

@@ -42,6 +42,8 @@ pub(crate) struct Layout {
     pub(crate) annotations: Option<Range<usize>>,
     pub(crate) owners: Option<Range<usize>>,
     pub(crate) terminating: bool,
+    pub(crate) kind: Option<Range<usize>>,
+    pub(crate) api_version: Option<Range<usize>>,
     /// `kind` and `apiVersion`.
     type_cuts: Cuts,
     /// `metadata.managedFields`.
@@ -123,17 +125,24 @@ fn object(bytes: &[u8], start: usize) -> Result<Layout, HeadFault> {
     let mut layout = Layout::default();
     let mut members = Checked::after(start);
     let (mut cutter, mut cuts) = (Cutter::default(), Cuts::new());
+    let (mut kind, mut api_version) = (None, None);
     while let Some((key, value)) = members.next(stops)? {
         let raw = &bytes[key.clone()];
         let end = match text_is(raw, "metadata") {
             true => metadata(stops, value, &mut layout)?,
             false => json::value(stops, value, 1)?,
         };
-        let cut = text_is(raw, "kind") || text_is(raw, "apiVersion");
+        let is_kind = text_is(raw, "kind");
+        let cut = is_kind || text_is(raw, "apiVersion");
+        if cut {
+            let place = if is_kind { &mut kind } else { &mut api_version };
+            *place = (bytes[value] == b'"').then_some(value + 1..end - 1);
+        }
         cutter.member(cut, key.start - 1..end, &mut cuts);
         members.at = end;
     }
     cutter.finish(&mut cuts);
+    (layout.kind, layout.api_version) = (kind, api_version);
     layout.type_cuts = cuts;
     layout.body = start..members.at;
     Ok(layout)

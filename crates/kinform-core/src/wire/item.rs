@@ -9,9 +9,12 @@
 //!
 //! Upstream: none.
 
+use std::borrow::Cow;
 use std::fmt;
 
+use super::cursor;
 use super::head::{self, Layout};
+use super::unreadable::Unreadable;
 
 /// The bytes of one object, borrowed from the body until the next one is read.
 pub struct Item<'a> {
@@ -36,6 +39,44 @@ impl<'a> Item<'a> {
         Some(Self {
             bytes: &bytes[..layout.body.end],
             layout: Some(layout),
+        })
+    }
+
+    /// The same, its head read: what is asked of it then costs no pass of its own.
+    ///
+    /// # Errors
+    /// It is no object; what can be said of it is said.
+    pub fn checked(self) -> Result<Self, Unreadable> {
+        if self.layout.is_some() {
+            return Ok(self);
+        }
+        // BOUND: spans of an object are 32 bits.
+        if self.bytes.len() > (u32::MAX / 2) as usize {
+            return Err(Unreadable::salvage(&[], "larger than 2 GiB"));
+        }
+        let layout = head::read(self.bytes).map_err(|fault| Unreadable::at(self.bytes, fault))?;
+        Ok(Self {
+            layout: Some(layout),
+            ..self
+        })
+    }
+
+    /// The kind that it states; empty if it states none, or was not [`checked`](Self::checked).
+    #[must_use]
+    pub fn kind(&self) -> Cow<'a, str> {
+        self.text(|layout| layout.kind.clone())
+    }
+
+    /// The same of its `apiVersion`.
+    #[must_use]
+    pub fn api_version(&self) -> Cow<'a, str> {
+        self.text(|layout| layout.api_version.clone())
+    }
+
+    fn text(&self, of: impl Fn(&Layout) -> Option<std::ops::Range<usize>>) -> Cow<'a, str> {
+        let span = self.layout.as_ref().and_then(of);
+        span.map_or(Cow::Borrowed(""), |span| {
+            cursor::unescape(&self.bytes[span])
         })
     }
 
@@ -88,5 +129,32 @@ impl PartialEq for Item<'_> {
 impl fmt::Debug for Item<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Item({} bytes)", self.bytes.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_item_states_its_type_wherever_it_stands() {
+        let check = |body: &str, expected: [&str; 2]| {
+            let items = [Item::cut(body.as_bytes()).checked().unwrap()];
+            let first = Item::first(body.as_bytes(), 1_000);
+            for item in items.iter().chain(&first) {
+                assert_eq!([&*item.kind(), &*item.api_version()], expected, "{body}");
+            }
+        };
+        check(
+            r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"}}"#,
+            ["Pod", "v1"],
+        );
+        check(
+            r#"{"metadata":{"kind":"x"},"apiVersion":"v1","kind":"P\u006fd"}"#,
+            ["Pod", "v1"],
+        );
+        check(r#"{"kind":"A","metadata":{},"kind":"B"}"#, ["B", ""]);
+        check(r#"{"kind":7,"apiVersion":null,"metadata":{}}"#, ["", ""]);
+        assert!(Item::cut(b"[1]").checked().is_err());
     }
 }

@@ -25,7 +25,7 @@ use kinform_core::wire::list::{ListPart, ListSplitter};
 use kinform_core::wire::unreadable::Unreadable;
 use kinform_core::wire::watch::{Frame, FrameKind, WatchFramer, bookmark};
 
-use super::ingest::Ingest;
+use super::ingest::{Ingest, ItemKinds, Refused};
 use crate::source::{Body, ListerWatcher, SourceError, SourceErrorKind};
 
 /// The request that is open, if one is.
@@ -47,7 +47,7 @@ pub(super) enum Observed {
 
 /// Makes inputs of a body's bytes.
 pub(super) enum Reader {
-    List(ListSplitter),
+    List(ListSplitter, ItemKinds),
     Watch(WatchFramer),
 }
 
@@ -58,7 +58,7 @@ impl Connection {
         *self = match request {
             Request::List { options, .. } | Request::Probe { options, .. } => Self::Opening(
                 Box::pin(async move { source.list(&options).await }),
-                Reader::List(ListSplitter::new()),
+                Reader::List(ListSplitter::new(), ItemKinds::default()),
             ),
             Request::Watch { options, .. } => Self::Opening(
                 Box::pin(async move { source.watch(&options).await }),
@@ -112,14 +112,18 @@ impl Reader {
     /// Reads the next bytes of the body.
     pub(super) fn feed(&mut self, chunk: &[u8], ingest: &Ingest, mut observe: impl FnMut(Input)) {
         let fed = match self {
-            Self::List(splitter) => splitter.feed(chunk, &mut |part| {
-                observe(Input::Item(match part {
-                    ListPart::Item(item) => ingest.object(&item),
-                    ListPart::Unreadable(unreadable) => Err(unreadable),
-                }));
+            Self::List(splitter, seen) => splitter.feed(chunk, &mut |part| {
+                observe(match part {
+                    ListPart::Item(item) => match ingest.object(item, seen) {
+                        Ok(object) => Input::Item(Ok(object)),
+                        Err(Refused::Unreadable(unreadable)) => Input::Item(Err(unreadable)),
+                        Err(Refused::Foreign(what)) => Input::Ended(foreign(&what)),
+                    },
+                    ListPart::Unreadable(unreadable) => Input::Item(Err(unreadable)),
+                });
             }),
             Self::Watch(framer) => framer.feed(chunk, &mut |frame| {
-                observe(Input::Event(event(&frame, ingest)));
+                observe(Input::Event(event(frame, ingest)));
             }),
         };
         if let Err(error) = fed {
@@ -128,12 +132,15 @@ impl Reader {
     }
 
     /// The body has ended by itself.
-    pub(super) fn finish(self) -> Input {
+    pub(super) fn finish(self, ingest: &Ingest) -> Input {
         match self {
-            Self::List(splitter) => match splitter.finish() {
-                Ok(meta) => Input::PageEnd {
-                    version: meta.resource_version.as_str().into(),
-                    continue_token: meta.continue_token,
+            Self::List(splitter, seen) => match splitter.finish() {
+                Ok(meta) => match ingest.list(&meta, seen) {
+                    Ok(()) => Input::PageEnd {
+                        version: meta.resource_version.as_str().into(),
+                        continue_token: meta.continue_token,
+                    },
+                    Err(what) => Input::Ended(foreign(&what)),
                 },
                 Err(WireError::Truncated) => Input::Ended(cut("the list ended in the middle")),
                 Err(error) => Input::Ended(garbled(&error)),
@@ -158,30 +165,37 @@ fn garbled(error: &WireError) -> Ending {
     }
 }
 
-fn event(frame: &Frame<'_>, ingest: &Ingest) -> Event {
-    let object = |kind, wrap: fn(Object) -> Event| match ingest.object(&frame.object) {
+fn foreign(what: &str) -> Ending {
+    Ending::Garbled {
+        message: format!("a list of another kind than asked for: {what}"),
+    }
+}
+
+fn event(frame: Frame<'_>, ingest: &Ingest) -> Event {
+    let object = |kind, item, wrap: fn(Object) -> Event| match ingest
+        .object(item, &mut ItemKinds::default())
+    {
         Ok(object) => wrap(object),
-        Err(object) => Event::Unreadable { kind, object },
+        Err(Refused::Unreadable(object)) => Event::Unreadable { kind, object },
+        Err(Refused::Foreign(what)) => Event::Foreign { what },
     };
-    match &frame.kind {
-        FrameKind::Known(kind @ WatchEventKind::Added) => object(*kind, Event::Added),
-        FrameKind::Known(kind @ WatchEventKind::Modified) => object(*kind, Event::Modified),
-        FrameKind::Known(kind @ WatchEventKind::Deleted) => object(*kind, Event::Deleted),
-        FrameKind::Known(kind @ WatchEventKind::Bookmark) => match bookmark(frame.object.bytes()) {
+    let item = frame.object;
+    match frame.kind {
+        FrameKind::Known(kind @ WatchEventKind::Added) => object(kind, item, Event::Added),
+        FrameKind::Known(kind @ WatchEventKind::Modified) => object(kind, item, Event::Modified),
+        FrameKind::Known(kind @ WatchEventKind::Deleted) => object(kind, item, Event::Deleted),
+        FrameKind::Known(kind @ WatchEventKind::Bookmark) => match bookmark(item.bytes()) {
             Ok(bookmark) => Event::Bookmark {
                 version: bookmark.resource_version.as_str().into(),
                 initial_events_end: bookmark.initial_events_end,
             },
-            Err(object) => Event::Unreadable {
-                kind: *kind,
-                object,
-            },
+            Err(object) => Event::Unreadable { kind, object },
         },
         FrameKind::Known(WatchEventKind::Error) | FrameKind::Status => {
-            Event::Error(Status::from_slice(frame.object.bytes()))
+            Event::Error(Status::from_slice(item.bytes()))
         }
-        FrameKind::Unknown(what) => Event::Foreign { what: what.clone() },
-        FrameKind::Malformed(unreadable) => malformed(unreadable.clone()),
+        FrameKind::Unknown(what) => Event::Foreign { what },
+        FrameKind::Malformed(unreadable) => malformed(unreadable),
     }
 }
 

@@ -1,14 +1,17 @@
 //! The stage between the wire and the store: what is kept of an object, and what is made of it.
 //!
 //! ```text
-//! bytes of one object → Projection → (typed transform) → Object | Unreadable
+//! bytes of one object → is it of our kind? → Projection → (typed transform) → Object | Refused
 //! ```
 //!
+//! An object that states another kind than asked for (a Table, what a wrong proxy gives) is not
+//! ours; one that states none is, if its list says so, or if it came in a watch.
 //! Runs once an object version, before anything is stored or compared, outside all locks. A
 //! transform that fails or panics sets its object apart, as one that cannot be read: it heals with
 //! its next version. Key, uid and version always stay those of the wire.
 //!
-//! Upstream counterpart: `client-go:tools/cache` (`TransformFunc`), which runs on decoded objects.
+//! Upstream counterpart: `client-go:tools/cache` (`TransformFunc`), which runs on decoded objects;
+//! the checks of type in `reflector.go` (`handleAnyWatch`).
 
 use std::any::Any;
 use std::fmt;
@@ -18,10 +21,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use kinform_api::TypeMeta;
+use kinform_core::mutant;
 use kinform_core::object::Object;
 use kinform_core::object::projection::Projection;
 use kinform_core::object::typed::TypedCache;
 use kinform_core::wire::item::Item;
+use kinform_core::wire::list::ListMeta;
 use kinform_core::wire::unreadable::Unreadable;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -91,17 +96,119 @@ pub(crate) struct Ingest {
     pub(crate) managed_fields_bytes: AtomicU64,
     pub(crate) projection: Projection,
     pub(crate) transform: Option<Transform>,
+    /// What is stored.
     pub(crate) type_meta: TypeMeta,
+    /// What is asked for: the same, or its metadata. Without a kind, all are taken.
+    pub(crate) wire_type: TypeMeta,
+}
+
+/// Why there is no object.
+pub(crate) enum Refused {
+    /// It cannot be read, or the transform failed.
+    Unreadable(Unreadable),
+    /// It is of this other kind.
+    Foreign(String),
+}
+
+/// What was read of a list's items.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ItemKinds {
+    /// Some did not state their kind: the list must.
+    is_unstated: bool,
 }
 
 impl Ingest {
-    pub(crate) fn object(&self, item: &Item<'_>) -> Result<Object, Unreadable> {
-        let object = Object::from_item(item, &self.projection)?;
+    pub(crate) fn object(&self, item: Item<'_>, seen: &mut ItemKinds) -> Result<Object, Refused> {
+        if mutant!("D16") {
+            tracing::warn!("{}", String::from_utf8_lossy(item.bytes()));
+        }
+        let item = item.checked().map_err(Refused::Unreadable)?;
+        let (kind, api_version) = (item.kind(), item.api_version());
+        seen.is_unstated |= kind.is_empty();
+        let wanted = &self.wire_type;
+        if !wanted.kind.is_empty()
+            && (!stated(&kind, &wanted.kind) || !stated(&api_version, &wanted.api_version))
+        {
+            return Err(Refused::Foreign(named(&kind, &api_version)));
+        }
+        let object = Object::from_item(&item, &self.projection).map_err(Refused::Unreadable)?;
         self.managed_fields_bytes
             .fetch_add(item.managed_fields_bytes() as u64, Ordering::Relaxed);
         match &self.transform {
-            Some(transform) => (transform.0)(&object, &self.type_meta),
+            Some(transform) => (transform.0)(&object, &self.type_meta).map_err(Refused::Unreadable),
             None => Ok(object),
         }
+    }
+
+    /// Whether a list is of what was asked for; else what it is.
+    ///
+    /// A custom resource may name its list as it likes, but its items state their kind.
+    pub(crate) fn list(&self, meta: &ListMeta, seen: ItemKinds) -> Result<(), String> {
+        let wanted = &self.wire_type;
+        let is_plain = wanted.kind.is_empty() || meta.kind.is_empty() || meta.kind == "List";
+        let name = meta.kind.strip_suffix("List");
+        // The groups of custom resources have a dot.
+        let is_custom = wanted.api_version.split('/').next();
+        let is_custom = is_custom.is_some_and(|group| group.contains('.'));
+        let is_named = name == Some(&wanted.kind) || (is_custom && !seen.is_unstated);
+        if is_plain || (is_named && stated(&meta.api_version, &wanted.api_version)) {
+            return Ok(());
+        }
+        Err(named(&meta.kind, &meta.api_version))
+    }
+}
+
+/// Whether what is stated, if anything is, is what is wanted.
+fn stated(found: &str, wanted: &str) -> bool {
+    found.is_empty() || found == wanted
+}
+
+/// A type in a message: the server's words, at most 64 characters each.
+fn named(kind: &str, api_version: &str) -> String {
+    let short = |text: &str| -> String {
+        let plain = text.chars().filter(|c| !c.is_control());
+        plain.take(64).collect()
+    };
+    format!("kind {:?} of {:?}", short(kind), short(api_version))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_known_by_its_kind_or_by_its_items() {
+        let check = |wanted: [&str; 2], list: [&str; 2], is_unstated, expected: bool| {
+            let [kind, api_version] = wanted.map(str::to_owned);
+            let type_meta = TypeMeta { api_version, kind };
+            let ingest = Ingest {
+                managed_fields_bytes: AtomicU64::new(0),
+                projection: Projection::default(),
+                transform: None,
+                wire_type: type_meta.clone(),
+                type_meta,
+            };
+            let meta = ListMeta {
+                kind: list[0].to_owned(),
+                api_version: list[1].to_owned(),
+                ..ListMeta::default()
+            };
+            let found = ingest.list(&meta, ItemKinds { is_unstated });
+            assert_eq!(found.is_ok(), expected, "{wanted:?} {list:?} {found:?}");
+        };
+        let (pod, foo) = (["Pod", "v1"], ["Foo", "example.com/v1"]);
+        check(pod, ["PodList", "v1"], true, true);
+        check(pod, ["List", "v1"], true, true);
+        check(pod, ["", ""], true, true);
+        check(pod, ["PodList", ""], true, true);
+        check(pod, ["PodList", "v2"], true, false);
+        check(pod, ["NodeList", "v1"], true, false);
+        check(pod, ["NodeList", "v1"], false, false);
+        check(foo, ["FooList", "example.com/v1"], true, true);
+        // `spec.names.listKind` of its definition says so.
+        check(foo, ["Foos", "example.com/v1"], false, true);
+        check(foo, ["Foos", "example.com/v1"], true, false);
+        check(foo, ["Foos", "example.com/v2"], false, false);
+        check(["", "v1"], ["NodeList", "v1"], true, true);
     }
 }

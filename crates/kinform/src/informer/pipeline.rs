@@ -158,7 +158,7 @@ impl Pipeline {
                 let reader = connection.take_reader();
                 *connection = Connection::Idle;
                 if let Some(reader) = reader {
-                    self.tell(reader.finish());
+                    self.tell(reader.finish(&self.core.ingest));
                 }
             }
             Observed::Chunk(chunk) => {

@@ -19,6 +19,7 @@ use std::time::Duration;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::{Builder as PoolBuilder, Client as Pool};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use kinform_core::mutant;
 use kube_client::client::{Body, ConfigExt};
 use kube_client::{Client, Config};
 use tower::{BoxError, ServiceBuilder};
@@ -70,7 +71,8 @@ impl ClientOptions {
         connector.enforce_http(false);
         connector.set_nodelay(true);
         connector.set_connect_timeout(Some(self.connect_timeout));
-        connector.set_keepalive(Some(self.keepalive_idle));
+        let idle = (!mutant!("B19")).then_some(self.keepalive_idle);
+        connector.set_keepalive(idle);
         connector.set_keepalive_interval(Some(self.keepalive_interval));
         connector.set_keepalive_retries(Some(self.keepalive_retries));
         #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
@@ -100,7 +102,10 @@ pub async fn default_client() -> Result<Client, Error> {
 /// # Errors
 /// The certificates or credentials in `config` cannot be used, or it needs TLS and this build has none.
 pub fn client_for(mut config: Config, options: &ClientOptions) -> Result<Client, Error> {
-    config.default_retry = false;
+    config.default_retry = mutant!("D17");
+    if config.default_retry {
+        return Client::try_from(config).map_err(unusable);
+    }
     config.connect_timeout = Some(options.connect_timeout);
     if config.proxy_url.is_some() {
         return Client::try_from(config).map_err(unusable);

@@ -22,7 +22,7 @@ use futures::stream::{BoxStream, StreamExt};
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, HeaderMap};
 use http::{Request, Response};
 use http_body_util::BodyDataStream;
-use kinform_api::{ListOptions, WatchOptions};
+use kinform_api::{ListOptions, TypeMeta, WatchOptions};
 use kinform_core::object::Encoding;
 use kube_client::Client;
 use kube_client::client::Body as ReplyBody;
@@ -41,6 +41,19 @@ pub enum Representation {
     Full,
     /// Its metadata (`PartialObjectMetadata`).
     Metadata,
+}
+
+impl Representation {
+    /// What objects of `kind` then state as their type.
+    pub(crate) fn type_of(self, kind: &TypeMeta) -> TypeMeta {
+        match self {
+            Self::Full => kind.clone(),
+            Self::Metadata => TypeMeta {
+                api_version: "meta.k8s.io/v1".to_owned(),
+                kind: "PartialObjectMetadata".to_owned(),
+            },
+        }
+    }
 }
 
 /// Whether replies may come compressed.

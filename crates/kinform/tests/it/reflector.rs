@@ -1,5 +1,6 @@
 //! Reflectors inside of informers: what they are told, what they remember, how they end.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -209,6 +210,114 @@ async fn unknown_credentials_are_a_state_and_are_tried_slowly() {
     }
     assert!((10..=30).contains(&asks), "{asks} in ten minutes");
     assert!(matches!(pods.state(), InformerState::Forbidden(_)));
+    factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_transform_runs_once_for_each_object_of_a_streaming_list() {
+    // client-go: TestReflectorRespectStoreTransformer (five calls there for what are three here)
+    let (factory, scripts) = scripted_factory(ReflectorConfig::default());
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&calls);
+    let count = Transform::typed(move |pod: Pod| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        pod
+    });
+    let pods = factory.select::<Pod>().transform(count).build();
+    factory.start().unwrap();
+    let (_, mut script) = newest(&scripts);
+    let watch = first_list(&mut script, &[pod("a", 1, "n1"), pod("b", 2, "n1")], 5).await;
+    pods.synced().await.unwrap();
+    watch.event("ADDED", &pod("c", 6, "n1"));
+    settle().await;
+    assert_eq!(pods.list().typed().count(), 3);
+    assert_eq!(calls.load(Ordering::Relaxed), 3);
+    factory.shutdown().await;
+}
+
+/// The next report that `wanted` makes something of.
+async fn told<T>(reports: &mut kinform::Reports, wanted: impl Fn(&ReportEvent) -> Option<T>) -> T {
+    loop {
+        if let Some(found) = wanted(&reports.next().await.unwrap().event) {
+            return found;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_states_another_kind_in_a_watch_is_skipped_and_moves_no_version() {
+    // client-go: TestReflectorWatchHandler, TestGetExpectedGVKFromObject, TestIsUnsupportedTableObject
+    let (factory, mut script) = factory();
+    let pods = factory.informer::<Pod>();
+    let mut reports = pods.reports();
+    factory.start().unwrap();
+    let watch = first_list(&mut script, &[pod("a", 1, "n1")], 5).await;
+    pods.synced().await.unwrap();
+    for (kind, api_version) in [
+        ("Table", "meta.k8s.io/v1"),
+        ("ConfigMap", "v1"),
+        ("Pod", "v2"),
+    ] {
+        let mut foreign = pod("b", 9, "n1");
+        foreign["kind"] = json!(kind);
+        foreign["apiVersion"] = json!(api_version);
+        watch.event("ADDED", &foreign);
+    }
+    let what = told(&mut reports, |event| match event {
+        ReportEvent::Skipped { what } => Some(what.clone()),
+        _ => None,
+    });
+    assert_eq!(what.await, r#"kind "Table" of "meta.k8s.io/v1""#);
+    tokio::time::sleep(10 * SECOND).await;
+    assert_eq!(names(&pods), ["a"]);
+    watch.end();
+    let (options, _ask) = script.next_watch().await;
+    assert_eq!(options.resource_version.unwrap().as_str(), "5");
+    factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_of_another_kind_is_refused() {
+    // client-go: TestIsUnsupportedTableObject
+    let config_map = json!({
+        "kind": "ConfigMap", "apiVersion": "v1",
+        "metadata": { "name": "x", "namespace": "default", "resourceVersion": "3" },
+    });
+    let plain = json!({ "metadata": { "name": "x", "namespace": "default" } });
+    let list = |kind: &str, api_version: &str, items: serde_json::Value| {
+        json!({
+            "kind": kind, "apiVersion": api_version,
+            "metadata": { "resourceVersion": "9" }, "items": items,
+        })
+    };
+    let lists = [
+        list("PodList", "v1", json!([config_map])),
+        list("ConfigMapList", "v1", json!([plain])),
+        list("ConfigMapList", "v1", json!([])),
+        list("PodList", "v2", json!([])),
+        json!({ "kind": "Table", "apiVersion": "meta.k8s.io/v1", "rows": [] }),
+    ];
+    let (factory, scripts) = scripted_factory(ReflectorConfig {
+        streaming_list: StreamingList::Never,
+        ..ReflectorConfig::default()
+    });
+    let pods = in_namespace(&factory, "default");
+    let (_, mut script) = newest(&scripts);
+    let mut reports = pods.reports();
+    for list in lists {
+        script.next_list().await.1.reply(list.to_string());
+        let trouble = told(&mut reports, |event| match event {
+            ReportEvent::Failed(trouble) => Some(trouble.clone()),
+            _ => None,
+        });
+        let trouble = trouble.await;
+        assert_eq!(trouble.reason, "Garbled", "{list}");
+        assert!(!pods.has_synced(), "{list}");
+    }
+    let good = list("PodList", "v1", json!([plain])).to_string();
+    script.next_list().await.1.reply(good);
+    pods.synced().await.unwrap();
+    assert_eq!(names(&pods), ["x"]);
     factory.shutdown().await;
 }
 

@@ -192,3 +192,73 @@ async fn a_body_cut_in_the_middle_is_a_broken_transport() {
     );
     server.await.unwrap();
 }
+
+/// A server that answers each request of its one connection with the next of `replies`; then it
+/// keeps the connection.
+async fn answering_over_a_socket(replies: &'static [&'static str]) -> Config {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        let (mut socket, _) = listener.accept().await.unwrap();
+        let mut request = [0; 4096];
+        for reply in replies {
+            let _ = socket.read(&mut request).await.unwrap();
+            socket.write_all(reply.as_bytes()).await.unwrap();
+        }
+        let _ = socket.read(&mut request).await;
+    });
+    Config::new(format!("http://{address}").parse().unwrap())
+}
+
+const UNAVAILABLE: &str =
+    "HTTP/1.1 503 Service Unavailable\r\nretry-after: 0\r\ncontent-length: 0\r\n\r\n";
+const EMPTY: &str =
+    "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}";
+const WATCH: &str =
+    "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n";
+
+#[tokio::test]
+async fn d17_a_client_of_ours_asks_once() {
+    // kube-client 5.0 src/client/retry.rs: up to 15 times, for minutes
+    let config = answering_over_a_socket(&[UNAVAILABLE, EMPTY]).await;
+    let client = client_for(config, &ClientOptions::default()).unwrap();
+    let source = HttpSource::new(client, pods());
+    let error = source.list(&ListOptions::default()).await.unwrap_err();
+    assert_eq!(error.http_code(), Some(503));
+    assert_eq!(error.retry_after(), Some(Duration::ZERO));
+    let body = source.list(&ListOptions::default()).await.unwrap();
+    assert_eq!(text(body).await, b"{}");
+}
+
+/// What the kernel waits for on our end of the connection to `port`: which timer, and how long.
+#[cfg(target_os = "linux")]
+fn timer_of_connection_to(port: u16) -> Option<(u8, Duration)> {
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let remote = format!(":{port:04X}");
+    let lines = table
+        .lines()
+        .map(|l| l.split_whitespace().collect::<Vec<_>>());
+    let line = lines.into_iter().find(|l| l[2].ends_with(&remote))?;
+    let (timer, ticks) = line[5].split_once(':')?;
+    let ticks = u64::from_str_radix(ticks, 16).ok()?;
+    Some((timer.parse().ok()?, Duration::from_millis(10 * ticks)))
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn b19_a_peer_that_vanished_is_probed_by_the_kernel() {
+    // client-go#374, kubernetes#87615: a half-open connection is silent for 15 minutes
+    const KEEPALIVE: u8 = 2;
+    let config = answering_over_a_socket(&[WATCH]).await;
+    let port = config.cluster_url.port_u16().unwrap();
+    let client = client_for(config, &ClientOptions::default()).unwrap();
+    let source = HttpSource::new(client, pods());
+    let _body = source.watch(&WatchOptions::default()).await.unwrap();
+    // What we sent may still have to be confirmed: only then the connection is idle.
+    let waiting = std::iter::repeat_with(|| timer_of_connection_to(port).unwrap());
+    let idle = waiting.take(1_000_000).find(|(timer, _)| *timer != 1);
+    let (timer, wait) = idle.unwrap();
+    assert_eq!(timer, KEEPALIVE);
+    assert!(wait <= Duration::from_secs(15), "{wait:?}");
+}

@@ -34,6 +34,17 @@ fn a_streaming_list_becomes_the_watch() {
 }
 
 #[test]
+fn initial_events_move_no_version() {
+    // client-go: TestWatchListResourceVersion
+    let mut bench = Bench::new(ReflectorConfig::default());
+    bench.run("start -> stream rv=\n ok\n add a@30 -> begin, item a@30\n mod b@3 -> item b@3");
+    bench.run("mark 40\n del c@50 -> deleted c@50");
+    assert_eq!(bench.machine.version(), None);
+    bench.run("cut -> abort, retry connection failed\n wait -> stream rv=");
+    bench.run("ok\n add a@30 -> begin, item a@30\n end-mark 9 -> end 9\n +6\n ended -> watch rv=9");
+}
+
+#[test]
 fn an_empty_streaming_list_is_a_list() {
     check(
         "start          -> stream rv=
