@@ -8,6 +8,8 @@
 //! directory, ports, certificates and tokens of its own, and is stopped when its [`Oracle`] is dropped.
 //! A restart keeps what etcd stored; what the server itself remembered of its history is gone.
 
+pub mod differential;
+
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};

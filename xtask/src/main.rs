@@ -29,8 +29,8 @@ enum Task {
     Ci,
     /// Runs the tests that docs/contract.md names.
     Contract(contract::Arguments),
-    /// Runs the tests against a real API server, where Go is installed.
-    E2e,
+    /// Runs the tests against a real API server and the real client-go, where Go is installed.
+    E2e(e2e::Arguments),
     /// Puts known bugs back, one at a time: the tests must notice each.
     Mutants(mutants::Arguments),
     /// Makes the table of built-in types.
@@ -51,7 +51,7 @@ fn main() -> ExitCode {
         Task::Tidy { root: other } => tidy::run(other.as_deref().unwrap_or(root)),
         Task::Ci => ci::run(root),
         Task::Contract(arguments) => contract::run(root, &arguments),
-        Task::E2e => e2e::run(root),
+        Task::E2e(arguments) => e2e::run(root, &arguments),
         Task::Mutants(arguments) => mutants::run(root, &arguments),
         Task::Schema(arguments) => schema::run(&arguments).map_err(|e| e.to_string()),
     };

@@ -1,3 +1,4 @@
 //! kinform against a real API server.
 
+mod differential;
 mod rounds;
