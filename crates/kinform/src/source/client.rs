@@ -158,3 +158,36 @@ fn unusable(error: kube_client::Error) -> Error {
     )
     .with_cause(error)
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use socket2::SockRef;
+    use tower::ServiceExt;
+
+    use super::*;
+
+    async fn check(options: &ClientOptions, dead_after: Duration) {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let uri = format!("http://{}", listener.local_addr().unwrap());
+        let connection = options.connector().oneshot(uri.parse().unwrap());
+        let stream = connection.await.unwrap().into_inner();
+        let socket = SockRef::from(&stream);
+        assert!(socket.keepalive().unwrap());
+        assert!(socket.tcp_nodelay().unwrap());
+        // Idle: the first probe, and so many more unanswered.
+        let first = socket.tcp_keepalive_time().unwrap();
+        let each = socket.tcp_keepalive_interval().unwrap();
+        let probes = socket.tcp_keepalive_retries().unwrap();
+        assert!(probes >= 2, "one lost packet is no dead peer");
+        assert_eq!(first + each * probes, dead_after);
+        // Waiting for an answer.
+        assert_eq!(socket.tcp_user_timeout().unwrap(), Some(dead_after));
+    }
+
+    #[tokio::test]
+    async fn sockets_are_told_to_notice_a_dead_peer_within_thirty_seconds() {
+        check(&ClientOptions::default(), Duration::from_secs(30)).await;
+        let options = ClientOptions::default().with_dead_peer_after(Duration::from_secs(6));
+        check(&options, Duration::from_secs(6)).await;
+    }
+}

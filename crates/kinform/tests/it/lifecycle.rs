@@ -456,7 +456,8 @@ async fn a_list_that_was_asked_for_finds_what_a_watch_lost() {
     let sent = [pod("a", 1, "n1"), pod("b", 2, "n1"), pod("c", 3, "n1")];
     let _watch = first_list(&mut script, &sent, 5).await;
     settle().await;
-    (heard.take(), resynced.take());
+    heard.take();
+    resynced.take();
     tokio::time::sleep(10 * SECOND).await;
     pods.relist();
     let now = [pod("a", 1, "n1"), pod("b", 7, "n1"), pod("d", 8, "n1")];

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may unwrap")]
 
+mod definitions;
 mod fixture;
 mod handlers;
 mod informer;

@@ -240,7 +240,7 @@ async fn a_hundred_tasks_add_and_remove_handlers_under_load() {
             let mut rounds = 0;
             while !is_over.load(Ordering::Relaxed) || rounds == 0 {
                 let registration = pods.add_handler(checking(&wrong)).unwrap();
-                if (number + rounds) % 3 == 0 {
+                if (number + rounds).is_multiple_of(3) {
                     registration.synced().await;
                 }
                 match (number + rounds) % 4 {
