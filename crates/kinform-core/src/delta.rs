@@ -35,6 +35,9 @@ pub enum Delta {
     ListBegin,
     /// An item of the list that runs.
     Replaced(Object),
+    /// The list that runs is of a server that went back in time: a version that is stored already may
+    /// name another state now.
+    WentBack,
     /// The list is whole: what it did not name is gone, and the watch goes on from here.
     ListEnd {
         /// The version of the list.
@@ -128,6 +131,7 @@ impl Delta {
             | Self::Deleted(object)
             | Self::Replaced(object) => Some(object),
             Self::ListBegin
+            | Self::WentBack
             | Self::ListEnd { .. }
             | Self::ListAbort
             | Self::Sync { .. }

@@ -13,9 +13,11 @@
 //! | `factory`, `select`, `registry` | [`InformerFactory`]: one watch for all who ask for the same |
 //! | `informer` | [`Informer`] and the tasks behind it |
 //! | `store`, `lister`, `index` | reading the cache |
+//! | `overlay` | reading the cache with one's own writes laid over it |
 //! | `handler`, `changes` | hearing what changes: closures, or a stream |
 //! | `state`, `report`, `metrics` | how it is doing |
 //! | [`workqueue`], [`controller`] | keys for workers, and the loop around a reconcile function |
+//! | [`expiring`], [`parallel`] | a store whose entries end; a function called for many pieces |
 //! | [`events`] | what controllers tell people |
 //! | `source` | where lists and watches come from |
 //! | `env` | clocks and randomness |
@@ -51,6 +53,7 @@ pub mod controller;
 pub mod env;
 mod error;
 pub mod events;
+pub mod expiring;
 mod factory;
 mod handler;
 mod index;
@@ -58,6 +61,8 @@ mod informer;
 mod lister;
 mod metrics;
 mod object;
+mod overlay;
+pub mod parallel;
 mod registry;
 mod report;
 mod select;
@@ -77,10 +82,11 @@ pub use crate::error::Error;
 pub use crate::factory::{FactoryBuilder, InformerFactory};
 pub use crate::handler::{Deleted, Handlers, Notification};
 pub use crate::index::Index;
-pub use crate::informer::{Informer, Registration, Transform};
+pub use crate::informer::{Informer, OwnWrites, Registration, Transform};
 pub use crate::lister::{Lister, NamespaceLister};
 pub use crate::metrics::InformerStats;
 pub use crate::object::Obj;
+pub use crate::overlay::Overlay;
 pub use crate::report::{Report, ReportEvent, Reports};
 pub use crate::select::InformerBuilder;
 pub use crate::state::{InformerState, Trouble};

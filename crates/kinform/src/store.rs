@@ -25,7 +25,7 @@ use kinform_core::store::view::View;
 use serde::de::DeserializeOwned;
 
 use crate::error::{Error, ErrorKind};
-use crate::informer::Cores;
+use crate::informer::{Cores, Member};
 use crate::object::{Lens, Obj};
 
 /// A cache that follows its informer; cheap to clone.
@@ -40,6 +40,8 @@ pub struct Store<K> {
 pub struct Snapshot<K> {
     // In the order of the informer's namespaces.
     roots: Arc<[Root]>,
+    // INVARIANT: the watches whose roots these are, one for one.
+    members: Arc<Vec<Member>>,
     cores: Cores,
     lens: Arc<Lens>,
     of: PhantomData<fn() -> K>,
@@ -74,6 +76,7 @@ impl<K> Store<K> {
         let members = self.cores.members();
         Snapshot {
             roots: members.iter().map(|member| member.core.root()).collect(),
+            members: Arc::clone(&members),
             cores: self.cores.clone(),
             lens: Arc::clone(&self.lens),
             of: PhantomData,
@@ -204,7 +207,20 @@ impl<K> Snapshot<K> {
         self.roots.iter().all(Root::has_synced)
     }
 
-    fn definition(&self, name: &str) -> Result<CoreIndex, Error> {
+    /// What the part that would hold an object of this key is at.
+    pub(crate) fn root_of(&self, key: KeyRef<'_>) -> Option<&Root> {
+        let mut parts = self.members.iter().zip(&*self.roots);
+        parts
+            .find(|(member, _)| member.core.may_hold(key))
+            .map(|(_, root)| root)
+    }
+
+    /// A handle of an object that need not be stored.
+    pub(crate) fn obj(&self, object: &Object) -> Obj<K> {
+        Obj::new(object.clone(), &self.lens)
+    }
+
+    pub(crate) fn definition(&self, name: &str) -> Result<CoreIndex, Error> {
         if name == NAMESPACE {
             return Ok(CoreIndex::namespace());
         }
@@ -264,6 +280,28 @@ impl<K> Listing<K> {
     pub fn iter(&self) -> impl Iterator<Item = Obj<K>> {
         let objects = self.parts.iter().flat_map(Part::iter);
         objects.map(|object| Obj::new(object.clone(), &self.lens))
+    }
+
+    /// Up to `limit` objects in the order of their keys, from the first one after `after` on.
+    ///
+    /// Pages of one [`Snapshot`]'s listing fit together: each object is in one of them.
+    ///
+    /// # Complexity
+    /// O(objects) a page: the store is not sorted.
+    pub fn page(&self, after: Option<&ObjectKey>, limit: usize) -> Vec<Obj<K>> {
+        let by_key = |a: &&Object, b: &&Object| a.key_ref().cmp(&b.key_ref());
+        let is_after =
+            |object: &&Object| after.is_none_or(|after| object.key_ref() > after.key_ref());
+        let objects = self.parts.iter().flat_map(Part::iter);
+        let mut page: Vec<&Object> = objects.filter(is_after).collect();
+        if page.len() > limit {
+            page.select_nth_unstable_by(limit, by_key);
+            page.truncate(limit);
+        }
+        page.sort_unstable_by(by_key);
+        page.into_iter()
+            .map(|object| Obj::new(object.clone(), &self.lens))
+            .collect()
     }
 
     /// The keys, in order.
@@ -341,6 +379,7 @@ impl<K> Clone for Snapshot<K> {
     fn clone(&self) -> Self {
         Self {
             roots: Arc::clone(&self.roots),
+            members: Arc::clone(&self.members),
             cores: self.cores.clone(),
             lens: Arc::clone(&self.lens),
             of: PhantomData,

@@ -257,7 +257,7 @@ impl DeltaFifo {
                     self.synced_after = Some(number + 1);
                 }
             }
-            Delta::Bookmark { .. } | Delta::Sync { .. } => {}
+            Delta::Bookmark { .. } | Delta::Sync { .. } | Delta::WentBack => {}
             Delta::Added(_) | Delta::Updated(_) | Delta::Deleted(_) => self.is_populated = true,
             Delta::Replaced(_) | Delta::Quarantined(_) => {}
         }
@@ -361,6 +361,7 @@ impl Reached {
                 return;
             }
             Delta::ListBegin
+            | Delta::WentBack
             | Delta::ListAbort
             | Delta::Replaced(_)
             | Delta::Sync { .. }
@@ -385,6 +386,7 @@ fn key_of(delta: &Delta) -> Option<KeyRef<'_>> {
         }
         Delta::Quarantined(quarantine) => quarantine.key.as_ref().map(|key| key.key_ref()),
         Delta::ListBegin
+        | Delta::WentBack
         | Delta::ListEnd { .. }
         | Delta::ListAbort
         | Delta::Sync { .. }

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! `+` added, `~` updated, `-` deleted, `=` an item of a list; `[` and `]9` and `!` begin, end and
-//! abort a list; `.9` is a bookmark, `?` an object that cannot be read, `*` a resync.
+//! abort a list; `<` says that its server went back; `.9` is a bookmark, `?` an object that cannot be read, `*` a resync.
 
 use proptest::prelude::*;
 
@@ -32,6 +32,7 @@ fn delta(word: &str) -> Delta {
         "-" => Delta::Deleted(object(rest)),
         "=" => Delta::Replaced(object(rest)),
         "[" => Delta::ListBegin,
+        "<" => Delta::WentBack,
         "]" => Delta::ListEnd {
             version: rest.to_owned(),
         },
@@ -58,6 +59,7 @@ fn word(delta: &Delta) -> String {
         Delta::Deleted(_) => ("-", ""),
         Delta::Replaced(_) => ("=", ""),
         Delta::ListBegin => ("[", ""),
+        Delta::WentBack => ("<", ""),
         Delta::ListEnd { version } => ("]", &**version),
         Delta::ListAbort => ("!", ""),
         Delta::Bookmark { version } => (".", &**version),

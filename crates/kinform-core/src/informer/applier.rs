@@ -7,7 +7,10 @@
 //! - A list edits a root that nobody sees; its end sweeps what it did not name and publishes at once,
 //!   its abort drops everything. What did not change (same uid and version) costs a look-up.
 //! - `Added` of what is there is an update, `Updated` of what is not an add, `Deleted` of what is not
-//!   nothing. An event older than the stored version of the same uid is dropped and counted.
+//!   nothing. An event older than what is stored under its key is dropped and counted, whatever its
+//!   uid: it is about what was there before.
+//! - Versions name states, but for a server that went back: it may use them again. In its list, what has
+//!   a stored uid and version is compared byte by byte.
 //! - A uid that changed is a delete, then an add. A list has the last word: in it, older wins, too, and
 //!   a list below the stored version is reported as [`super::report::ApplyEvent::WentBack`].
 //! - An unreadable object is set apart. What is stored under its key stays; if a list has one without
@@ -73,6 +76,10 @@ struct Listing {
     listed: Listed,
     // Unreadable items that may be anyone's.
     nameless: usize,
+    // Items of a stored uid and version with other bytes: they count if the server went back.
+    // BOUND: the items of one list; none of a server that keeps its word.
+    reused: Vec<Object>,
+    went_back: bool,
 }
 
 #[derive(Debug)]
@@ -198,6 +205,11 @@ impl Applier {
             }
             Delta::Deleted(object) => self.delete(object, batch),
             Delta::ListBegin => self.begin(batch),
+            Delta::WentBack => {
+                if let Some(list) = &mut self.list {
+                    list.went_back = true;
+                }
+            }
             Delta::ListEnd { version } => self.end(version, batch),
             Delta::ListAbort => self.abort(batch),
             Delta::Sync { due } => batch.due.extend_from_slice(&due),
@@ -212,7 +224,7 @@ impl Applier {
                 self.counts.duplicates += 1;
                 return;
             }
-            if stored.uid() == object.uid() && is_older(&object, stored) {
+            if is_older(&object, stored) {
                 self.counts.stale += 1;
                 return;
             }
@@ -238,7 +250,7 @@ impl Applier {
             self.counts.unknown_deletes += 1;
             return heal(edit, &object, &mut batch.events);
         };
-        if stored.uid() == object.uid() && is_older(&object, stored) {
+        if is_older(&object, stored) {
             self.counts.stale += 1;
             return;
         }
@@ -274,6 +286,8 @@ impl Applier {
             pending,
             listed: Listed::default(),
             nameless: 0,
+            reused: Vec::new(),
+            went_back: false,
         });
     }
 
@@ -285,16 +299,24 @@ impl Applier {
     }
 
     fn end(&mut self, version: String, batch: &mut Batch) {
-        let Some(Listing {
+        let Some(mut list) = self.list.take() else {
+            return;
+        };
+        let reached = Reached::at(&version);
+        if reached.revision < batch.reached.revision && reached.revision.is_some() {
+            let (from, to) = (batch.reached.version.clone(), version.clone());
+            batch.events.push(ApplyEvent::WentBack { from, to });
+            list.went_back = true;
+        }
+        list.believe_reused();
+        let Listing {
             mut edit,
             seen,
             pending,
             mut listed,
             nameless,
-        }) = self.list.take()
-        else {
-            return;
-        };
+            ..
+        } = list;
         if nameless > 0 {
             listed.withheld = edit.count_unseen(&seen);
         } else {
@@ -308,14 +330,6 @@ impl Applier {
             }
         }
         batch.pending.append(pending);
-        let reached = Reached {
-            revision: revision(&version),
-            version: version.clone(),
-        };
-        if reached.revision < batch.reached.revision && reached.revision.is_some() {
-            let (from, to) = (batch.reached.version.clone(), version.clone());
-            batch.events.push(ApplyEvent::WentBack { from, to });
-        }
         batch.floor = reached.revision;
         batch.reached = reached;
         edit.mark_synced();
@@ -424,10 +438,15 @@ impl Listing {
         if let Some((stored, was_seen)) = self.edit.mark(object.key_ref(), &mut self.seen) {
             if same_version(stored, &object) {
                 self.listed.unchanged += 1;
-                return heal(&mut self.edit, &object, events);
+                let is_reused = !stored.same_content(&object);
+                heal(&mut self.edit, &object, events);
+                if is_reused {
+                    self.reused.push(object);
+                }
+                return;
             }
             // A list has the last word on what was stored, but not on what it said itself.
-            if was_seen && stored.uid() == object.uid() && is_older(&object, stored) {
+            if was_seen && is_older(&object, stored) {
                 counts.stale += 1;
                 return;
             }
@@ -435,6 +454,18 @@ impl Listing {
         heal(&mut self.edit, &object, events);
         let old = self.edit.insert_seen(object.clone(), &mut self.seen);
         self.pending.stored(old, object);
+    }
+
+    /// What is listed under a stored version is another state of it, if the server went back.
+    fn believe_reused(&mut self) {
+        for object in std::mem::take(&mut self.reused) {
+            let stored = self.edit.get(object.key_ref());
+            if self.went_back && stored.is_some_and(|stored| same_version(stored, &object)) {
+                self.listed.unchanged -= 1;
+                let old = self.edit.insert(object.clone());
+                self.pending.stored(old, object);
+            }
+        }
     }
 }
 

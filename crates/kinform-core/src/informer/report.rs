@@ -60,7 +60,7 @@ pub struct ApplyCounts {
     pub applied: u64,
     /// Events dropped since the same version is stored.
     pub duplicates: u64,
-    /// Events dropped since a newer version of the same object is stored.
+    /// Events dropped since something newer is stored under their key.
     pub stale: u64,
     /// Deletes of what is not stored.
     pub unknown_deletes: u64,

@@ -48,6 +48,8 @@ pub struct Reader {
 pub struct Published {
     /// Whether handlers have something to hear.
     pub is_news: bool,
+    /// Whether the version of the store moved.
+    pub has_moved: bool,
     /// What is worth saying.
     pub events: Vec<ApplyEvent>,
 }
@@ -126,10 +128,15 @@ impl Writer {
             News::ByDiff => self.ring.clear(),
         }
         let end = root.position();
+        let has_moved = self.hub.root.load().version() != root.version();
         self.hub.root.publish(root);
         self.ring.reveal(end);
         self.hub.mark_due(&due, end);
-        Published { is_news, events }
+        Published {
+            is_news,
+            has_moved,
+            events,
+        }
     }
 
     /// Installs an index that was built from an earlier root of this store.

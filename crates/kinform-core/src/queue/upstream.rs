@@ -349,3 +349,32 @@ fn a_burst_gives_its_memory_back() {
     }
     assert_eq!(queue.slots.get(0).map(|slot| slot.state), None);
 }
+
+// client-go: TestGarbageCollection
+#[test]
+fn nothing_is_kept_of_a_key_that_was_worked_off() {
+    let mut queue = Queue::<std::sync::Arc<str>>::default();
+    let key: std::sync::Arc<str> = "a".into();
+    queue.add(key.clone(), Priority::Normal, at(0));
+    queue.add_after(key.clone(), 9 * MS, at(0));
+    let taken = queue.take(at(0)).expect("a key is ready");
+    queue.settle(taken.ticket, Verdict::Forget, at(0));
+    drop(taken.key);
+    assert_eq!(std::sync::Arc::strong_count(&key), 1);
+}
+
+// client-go: TestMetrics (workqueue_retries_total)
+#[test]
+fn each_add_for_later_counts_as_a_retry_and_each_refused_one_as_refused() {
+    let mut queue = queue();
+    queue.add_after("a", 5 * MS, at(0));
+    queue.add_after("a", 9 * MS, at(0));
+    queue.add_rate_limited("b", at(0));
+    queue.replace_after("b", 7 * MS, at(0));
+    let stats = queue.stats(at(0));
+    assert_eq!((stats.retries, stats.adds, stats.delayed), (4, 0, 2));
+    queue.shut_down(at(1));
+    queue.add_after("c", MS, at(1));
+    let stats = queue.stats(at(1));
+    assert_eq!((stats.retries, stats.refused, stats.delayed), (4, 3, 0));
+}

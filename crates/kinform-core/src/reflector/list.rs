@@ -405,12 +405,18 @@ impl Reflector {
             self.hand_on(Delta::ListBegin);
         }
         self.cycle.is_open = false;
-        if let Some(from) = self.position.anchor(&version) {
+        let anchored = self.position.anchor(&version);
+        let has_gone_back = anchored.is_some();
+        if let Some(from) = anchored {
             self.stats.epochs += 1;
             self.report(ReflectorEvent::EpochChanged {
                 from,
                 to: version.clone(),
             });
+        }
+        // It may have written so much since it was found out that its version is ahead again.
+        if has_gone_back || self.cycle.reason == Some(RelistReason::ServerWentBack) {
+            self.hand_on(Delta::WentBack);
         }
         self.hand_on(Delta::ListEnd {
             version: version.as_str().to_owned(),

@@ -10,7 +10,7 @@
 //!
 //! A delete found here was not heard as such: it carries the last state of the old root and is marked
 //! final state unknown. A uid that changed is a delete and an add. The same uid at the same version
-//! is no change.
+//! is no change, but for a server that went back and named another state so.
 //!
 //! # Order guarantees
 //! None over keys; a key's delete comes directly before its add.
@@ -129,7 +129,7 @@ fn told(old: &Object, new: &Object, out: &mut Vec<Change>) {
             object: new.clone(),
             initial: false,
         });
-    } else if !same_version(old, new) {
+    } else if !same_version(old, new) || !old.same_content(new) {
         out.push(Change::Updated {
             old: old.clone(),
             new: new.clone(),

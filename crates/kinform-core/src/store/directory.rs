@@ -87,6 +87,9 @@ impl Directory {
         if shard.is_empty() {
             self.shards.take(at);
         }
+        if self.len == 0 {
+            *self = Self::default();
+        }
     }
 
     /// How many names there are.

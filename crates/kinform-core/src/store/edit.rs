@@ -22,6 +22,7 @@ use kinform_api::{KeyRef, ObjectKey};
 use super::index::{Index, IndexConflict, IndexData, IndexError, IndexFailure};
 use super::radix::WIDTH;
 use super::root::{IndexId, Root, State};
+use super::slots::SlotSet;
 use crate::delta::Quarantine;
 use crate::object::Object;
 
@@ -150,6 +151,10 @@ impl Edit {
             data.remove(state.seed, slot, &old);
         }
         state.free.insert(slot);
+        if state.keys.len() == 0 {
+            // Slots are counted from the beginning again.
+            state.free = SlotSet::default();
+        }
         state.heap_size -= old.heap_size();
         Some(old)
     }

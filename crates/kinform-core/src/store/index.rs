@@ -336,6 +336,9 @@ impl IndexData {
             self.values.take(id as usize);
             self.by_name.remove(hash, id);
             self.free.insert(id);
+            if self.by_name.len() == 0 {
+                self.free = SlotSet::default();
+            }
         }
     }
 }

@@ -46,9 +46,7 @@ fn by_node() -> Index {
 fn b31_an_index_is_what_its_function_says_of_what_is_stored() {
     let empty = Root::empty(Seed(1));
     let mut edit = Edit::new(&empty);
-    let id = edit
-        .install(BuiltIndex::build(empty.clone(), by_node()))
-        .unwrap();
+    let id = edit.install(BuiltIndex::build(empty, by_node())).unwrap();
     let on = |node, version| Pod {
         node,
         ..pod(1, version)

@@ -40,7 +40,7 @@ fn list(items: impl IntoIterator<Item = Object>, version: &str) -> Vec<Delta> {
         .collect()
 }
 
-fn lines(delivery: &mut Delivery) -> Vec<String> {
+pub(crate) fn lines(delivery: &mut Delivery) -> Vec<String> {
     let mut lines = Vec::new();
     loop {
         match delivery.next() {

@@ -49,9 +49,7 @@ impl NaiveStore {
                 let new = state(object);
                 if let Some((stored, seen, _)) = &mut self.list {
                     let is_again = !seen.insert(object.key());
-                    let is_older = stored
-                        .get(&object.key())
-                        .is_some_and(|s| s.0 == new.0 && s.1 > new.1);
+                    let is_older = stored.get(&object.key()).is_some_and(|s| s.1 > new.1);
                     if !(is_again && is_older) {
                         stored.insert(object.key(), new);
                     }
@@ -59,7 +57,7 @@ impl NaiveStore {
                     if self
                         .stored
                         .get(&object.key())
-                        .is_some_and(|s| s.0 == new.0 && s.1 >= new.1)
+                        .is_some_and(|s| s.1 > new.1 || *s == new)
                     {
                         return;
                     }
@@ -68,15 +66,12 @@ impl NaiveStore {
                 }
             }
             Delta::Deleted(object) => {
-                let (uid, version) = state(object);
+                let (_, version) = state(object);
                 let stored = self
                     .list
                     .as_mut()
                     .map_or(&mut self.stored, |list| &mut list.0);
-                if stored
-                    .get(&object.key())
-                    .is_none_or(|s| s.0 != uid || s.1 <= version)
-                {
+                if stored.get(&object.key()).is_none_or(|s| s.1 <= version) {
                     stored.remove(&object.key());
                 }
                 if self.list.is_none() {
@@ -106,7 +101,7 @@ impl NaiveStore {
                     quarantine.key.as_ref().map(|key| stored.remove(key));
                 }
             }
-            Delta::Sync { .. } => {}
+            Delta::Sync { .. } | Delta::WentBack => {}
         }
     }
 }

@@ -15,3 +15,4 @@ mod mutated;
 mod objects;
 mod recorded;
 mod store;
+mod upstream;

@@ -173,7 +173,7 @@ fn heard(changes: &[Change]) -> BTreeMap<ObjectKey, Vec<String>> {
 fn naive(old: &Model, new: &Model) -> BTreeMap<ObjectKey, Vec<String>> {
     let keys: BTreeSet<&ObjectKey> = old.keys().chain(new.keys()).collect();
     let lines = |key: &ObjectKey| match (old.get(key), new.get(key)) {
-        (Some(a), Some(b)) if text(a) == text(b) => vec![],
+        (Some(a), Some(b)) if text(a) == text(b) && a.same_content(b) => vec![],
         (Some(a), Some(b)) if a.uid() == b.uid() => vec![format!("update {} {}", text(a), text(b))],
         (a, b) => {
             let gone = a.map(|a| format!("gone {}", text(a)));

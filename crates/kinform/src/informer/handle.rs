@@ -16,12 +16,14 @@ use std::sync::Arc;
 
 use futures::future::select_all;
 use kinform_api::ObjectKey;
+use kinform_core::object::Object;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
 use super::group::{Cores, Member};
 use super::listen::{Registration, listen};
 use crate::changes::Changes;
+use crate::env::Env;
 use crate::error::{Error, ErrorKind};
 use crate::handler::Handlers;
 use crate::index::Index;
@@ -49,6 +51,27 @@ impl<K> Informer<K> {
             lens,
             of: PhantomData,
         }
+    }
+
+    pub(super) fn cores(&self) -> &Cores {
+        &self.cores
+    }
+
+    pub(crate) fn env(&self) -> Env {
+        let members = self.cores.members();
+        let first = members.first();
+        first.map_or_else(Env::system, |member| member.core.env.clone())
+    }
+
+    /// An object as it would be stored, of the JSON that a write was answered with; nothing if no
+    /// namespace is watched.
+    pub(crate) fn ingest(&self, json: &[u8]) -> Result<Option<Object>, String> {
+        let members = self.cores.members();
+        // All watches of an informer make the same of the same bytes.
+        let made = members
+            .first()
+            .map(|member| member.core.ingest.written(json));
+        made.transpose().map_err(|error| error.to_string())
     }
 
     /// What is watched; of several namespaces, the first.

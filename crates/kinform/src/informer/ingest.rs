@@ -134,8 +134,17 @@ impl Ingest {
         let object = Object::from_item(&item, &self.projection).map_err(Refused::Unreadable)?;
         self.managed_fields_bytes
             .fetch_add(item.managed_fields_bytes() as u64, Ordering::Relaxed);
+        self.transformed(object).map_err(Refused::Unreadable)
+    }
+
+    /// The same of what the server answered to a write of ours.
+    pub(crate) fn written(&self, json: &[u8]) -> Result<Object, Unreadable> {
+        self.transformed(Object::from_json(json, &self.projection)?)
+    }
+
+    fn transformed(&self, object: Object) -> Result<Object, Unreadable> {
         match &self.transform {
-            Some(transform) => (transform.0)(&object, &self.type_meta).map_err(Refused::Unreadable),
+            Some(transform) => (transform.0)(&object, &self.type_meta),
             None => Ok(object),
         }
     }

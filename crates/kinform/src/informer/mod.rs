@@ -15,6 +15,7 @@
 //! | `learnt` | what the next informer need not learn again |
 //! | `group` | the watches of one informer, while namespaces come and go |
 //! | `places` | the places of one listener in all of them |
+//! | `reached` | waiting for a version, or for one's own writes |
 //! | `status` | the one state that users see |
 //!
 //! An informer of several namespaces has a core for each: each has its own watch, version and
@@ -31,6 +32,7 @@ mod learnt;
 mod listen;
 mod pipeline;
 mod places;
+mod reached;
 mod status;
 
 use std::fmt;
@@ -53,7 +55,7 @@ use tokio::sync::{broadcast, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub(crate) use self::group::{Cores, Group};
+pub(crate) use self::group::{Cores, Group, Member};
 pub use self::handle::Informer;
 pub(crate) use self::handle::in_runtime;
 pub(crate) use self::ingest::Ingest;
@@ -63,6 +65,8 @@ pub use self::listen::Registration;
 pub(crate) use self::listen::Shared as ListenerShared;
 use self::pipeline::Pipeline;
 pub(crate) use self::places::{Piece, Places};
+pub use self::reached::OwnWrites;
+pub(crate) use self::reached::Write;
 use crate::env::Env;
 use crate::error::{Error, ErrorKind};
 use crate::index::{Definition, Origin};

@@ -227,7 +227,7 @@ impl Pipeline {
             return false;
         }
         let published = self.writer.apply_batch(batch);
-        if published.is_news {
+        if published.is_news || published.has_moved {
             self.wake();
         }
         for event in published.events {

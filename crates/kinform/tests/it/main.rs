@@ -8,6 +8,8 @@ mod handlers;
 mod informer;
 mod lifecycle;
 mod namespaces;
+mod own_writes;
+mod reading;
 mod reflector;
 mod registrations;
 mod server;

@@ -156,7 +156,7 @@ fn b15_a_version_from_the_servers_future_is_asked_for_once() {
             "error 410      -> close, relist expired, list rv=10
              {refusal}      -> list rv= limit=500
              ok
-             page 4         -> begin, epoch 10>4, end 4, watch rv=4"
+             page 4         -> begin, epoch 10>4, went back, end 4, watch rv=4"
         ));
     }
 }
@@ -344,7 +344,7 @@ fn d9_a_version_too_large_at_the_start_of_a_watch_is_given_up() {
          http large     -> retry version in the server's future
          wait           -> relist too large version, list rv= limit=500
          ok
-         page 4         -> begin, epoch 10>4, end 4, watch rv=4",
+         page 4         -> begin, epoch 10>4, went back, end 4, watch rv=4",
     );
 }
 

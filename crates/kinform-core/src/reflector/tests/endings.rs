@@ -50,7 +50,7 @@ fn a_server_that_went_back_is_listed_from_its_own_present() {
              {failure}      -> relist server went back, stream rv=
              ok
              add a@2        -> begin, item a@2
-             end-mark 4     -> epoch 10>4, end 4
+             end-mark 4     -> epoch 10>4, went back, end 4
              ?              -> synced
              mod a@5        -> updated a@5
              +6

@@ -408,7 +408,7 @@ fn a_server_that_gives_less_than_asked_is_asked_for_the_most_recent_state() {
          item a@1       -> begin, item a@1
          page 5         -> abort, list rv= limit=500
          ok
-         page 6         -> begin, epoch 10>6, end 6, watch rv=6",
+         page 6         -> begin, epoch 10>6, went back, end 6, watch rv=6",
     );
     check(
         "start          -> stream rv=
@@ -419,7 +419,7 @@ fn a_server_that_gives_less_than_asked_is_asked_for_the_most_recent_state() {
          ok
          end-mark 5     -> close, stream rv=
          ok
-         end-mark 6     -> begin, epoch 10>6, end 6",
+         end-mark 6     -> begin, epoch 10>6, went back, end 6",
     );
 }
 

@@ -265,6 +265,7 @@ fn delta_words(delta: &Delta, text: &mut String) {
         Delta::ListBegin => write!(text, "begin"),
         Delta::Replaced(o) => write!(text, "item {}", name(o)),
         Delta::ListEnd { version } => write!(text, "end {version}"),
+        Delta::WentBack => write!(text, "went back"),
         Delta::ListAbort => write!(text, "abort"),
         Delta::Bookmark { version } => write!(text, "mark {version}"),
         Delta::Quarantined(_) => write!(text, "quarantined"),

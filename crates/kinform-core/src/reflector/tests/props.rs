@@ -214,7 +214,7 @@ impl Chaos {
                 self.whole_lists += u32::from(is_whole);
                 return is_whole;
             }
-            Delta::Replaced(_) => assert!(self.is_listing, "seed {seed}"),
+            Delta::Replaced(_) | Delta::WentBack => assert!(self.is_listing, "seed {seed}"),
             Delta::Added(_) | Delta::Updated(_) | Delta::Bookmark { .. } => {
                 assert!(!self.is_listing && self.whole_lists > 0, "seed {seed}");
             }

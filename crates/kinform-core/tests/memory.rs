@@ -1,0 +1,265 @@
+//! What is kept alive, measured at the allocator: in a binary of its own, one test at a time.
+//!
+//! ```text
+//! deltas → fifo → writer → handlers that hear, stall or leave → bytes allocated
+//! ```
+//!
+//! An allocator that counts is the judge: what is not freed is alive, whoever holds it.
+#![expect(clippy::unwrap_used, reason = "a test may unwrap")]
+
+use std::alloc::System;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use cap::Cap;
+use kinform_core::delta::{Change, Delta};
+use kinform_core::fifo::{DeltaFifo, FifoPolicy};
+use kinform_core::informer::delivery::{Delivery, Next, Origin};
+use kinform_core::informer::ring::RingLimits;
+use kinform_core::informer::writer::Writer;
+use kinform_core::queue::{Limiter, Priority, Queue, Verdict};
+use kinform_core::store::directory::Seed;
+use kinform_core::store::index::Index;
+use kinform_core::time::Instant;
+use kinform_core::{Object, Projection};
+
+#[global_allocator]
+static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
+
+/// One test at a time: the allocator counts for all.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn allocated() -> usize {
+    ALLOCATOR.allocated()
+}
+
+fn object(name: u32, uid: u32, version: u64, payload: usize) -> Object {
+    let json = format!(
+        r#"{{"metadata":{{"namespace":"n{}","name":"o{name}","uid":"u{uid}","resourceVersion":"{version}","labels":{{"app":"a{}"}}}},"data":"{:payload$}"}}"#,
+        name % 10,
+        name % 100,
+        "",
+    );
+    Object::from_json(json.as_bytes(), &Projection::default()).unwrap()
+}
+
+/// As little as there can be of an object: a million are read.
+fn small(name: u32, version: u64) -> Object {
+    let json = format!(r#"{{"metadata":{{"name":"{name}","resourceVersion":"{version}"}}}}"#);
+    Object::from_json(json.as_bytes(), &Projection::default()).unwrap()
+}
+
+fn writer(limits: RingLimits) -> Writer {
+    Writer::new([Index::label("app")], Seed(3), limits).unwrap()
+}
+
+fn list(objects: impl IntoIterator<Item = Object>, version: u64) -> impl Iterator<Item = Delta> {
+    let end = Delta::ListEnd {
+        version: version.to_string(),
+    };
+    let items: Vec<_> = objects.into_iter().map(Delta::Replaced).collect();
+    [Delta::ListBegin].into_iter().chain(items).chain([end])
+}
+
+/// Hears all that there is; how many changes, and whether all came as the server said them.
+fn hear(delivery: &mut Delivery) -> (usize, bool) {
+    let (mut count, mut is_live) = (0, true);
+    loop {
+        match delivery.next() {
+            Next::Idle => return (count, is_live),
+            Next::Synced => {}
+            Next::Changes(changes) => {
+                count += changes.len();
+                is_live &= changes.origin() == Origin::Live;
+            }
+        }
+    }
+}
+
+const KEYS: u32 = 1_000;
+
+/// A million updates of a thousand objects, of which one handler hears nothing: it keeps the states
+/// alive that it was told, the ring those of its newest changes, and no other handler notices.
+#[test]
+fn a_stalled_handler_keeps_no_more_than_two_states_an_object_alive() {
+    let _alone = alone();
+    const UPDATES: u64 = 1_000_000;
+    const BATCH: u64 = 500;
+    let limits = RingLimits {
+        changes: KEYS as usize,
+        ..RingLimits::default()
+    };
+    let mut writer = Writer::new([], Seed(3), limits).unwrap();
+    writer.apply(list((0..KEYS).map(|name| small(name, 1)), 1));
+    let (mut stalled, mut lively) = (writer.reader().deliver(), writer.reader().deliver());
+    assert_eq!((hear(&mut stalled).0, hear(&mut lively).0), (1_000, 1_000));
+    let before = allocated();
+    let slot = small(0, UPDATES).heap_size();
+    let (mut most, mut heard) = (0, 0);
+    for batch in 0..UPDATES / BATCH {
+        let updates = (batch * BATCH..(batch + 1) * BATCH).map(|n| {
+            let name = (n % u64::from(KEYS)) as u32;
+            Delta::Updated(small(name, n + 2))
+        });
+        writer.apply(updates);
+        let (changes, is_live) = hear(&mut lively);
+        assert!(is_live, "it never fell behind");
+        heard += changes as u64;
+        most = most.max(allocated() - before);
+    }
+    assert_eq!(
+        (heard, lively.times_behind(), lively.waiting()),
+        (UPDATES, 0, 0)
+    );
+    assert!(writer.reader().ring().kept_changes() <= u64::from(KEYS));
+    // What the stalled one was told, and what the ring holds: two slots an object.
+    let slots = most as f64 / slot as f64;
+    let objects = stalled.pinned_bytes() / slot;
+    assert!(
+        objects <= KEYS as usize,
+        "{objects} old states for one handler"
+    );
+    assert!(
+        slots < f64::from(2 * KEYS) * 1.5,
+        "{slots:.0} slots of {slot} bytes for {KEYS} objects, block copies included"
+    );
+    // When it goes on, it hears each object once, and lets go of everything.
+    let Next::Changes(changes) = stalled.next() else {
+        panic!("it has a million updates to hear of");
+    };
+    assert!(matches!(&changes[0], Change::Updated { old, .. } if old.revision() == Some(1)));
+    let rest = hear(&mut stalled);
+    assert_eq!((changes.len() + rest.0, stalled.times_behind()), (1_000, 1));
+    drop(changes);
+    assert_eq!(stalled.pinned_bytes(), 0);
+}
+
+/// Every object deleted and made anew ten times over, by events and by relists.
+#[test]
+fn ten_turnovers_of_all_objects_leave_the_memory_of_the_first() {
+    let _alone = alone();
+    const OBJECTS: u32 = 2_000;
+    for policy in [FifoPolicy::InOrder, FifoPolicy::Coalescing] {
+        let before = allocated();
+        let mut writer = writer(RingLimits {
+            changes: 500,
+            ..RingLimits::default()
+        });
+        let mut fifo = DeltaFifo::new(policy, 1_000);
+        let mut delivery = writer.reader().deliver();
+        writer.apply(list((0..OBJECTS).map(|name| object(name, 0, 1, 500)), 1));
+        hear(&mut delivery);
+        let mut version = 1;
+        let mut sizes = Vec::new();
+        for turnover in 1..=10 {
+            for name in 0..OBJECTS {
+                let mut push = |delta| {
+                    if let Err(full) = fifo.push(delta) {
+                        writer.apply_batch(fifo.pop_batch(256));
+                        fifo.push(full.0).unwrap();
+                    }
+                };
+                push(Delta::Deleted(object(name, turnover - 1, version + 1, 500)));
+                push(Delta::Added(object(name, turnover, version + 2, 500)));
+                version += 2;
+            }
+            while !fifo.is_empty() {
+                writer.apply_batch(fifo.pop_batch(256));
+            }
+            let all = writer.reader().root().list();
+            let again: Vec<Object> = all.iter().cloned().collect();
+            drop(all);
+            writer.apply(list(again, version));
+            hear(&mut delivery);
+            assert_eq!(writer.reader().root().len(), OBJECTS as usize);
+            sizes.push(allocated() - before);
+        }
+        let (first, last) = (sizes[0] as f64, sizes[9] as f64);
+        assert!(last <= first * 1.1, "{policy:?}: {sizes:?}");
+    }
+}
+
+/// A hundred thousand objects that come and go leave an empty store, and so do indexes and handlers.
+#[test]
+fn what_was_removed_leaves_nothing_behind() {
+    let _alone = alone();
+    const OBJECTS: u32 = 100_000;
+    let before = allocated();
+    let mut writer = writer(RingLimits {
+        changes: 100,
+        ..RingLimits::default()
+    });
+    writer.apply(list([], 1));
+    let mut delivery = writer.reader().deliver();
+    hear(&mut delivery);
+    let empty = allocated() - before;
+    let mut full = 0;
+    for first in (0..OBJECTS).step_by(500) {
+        let names = first..first + 500;
+        writer.apply(names.map(|name| Delta::Added(object(name, name, u64::from(name) + 2, 0))));
+        hear(&mut delivery);
+        full = allocated() - before;
+    }
+    for first in (0..OBJECTS).step_by(500) {
+        let names = first..first + 500;
+        writer
+            .apply(names.map(|name| Delta::Deleted(object(name, name, u64::from(OBJECTS) * 2, 0))));
+        hear(&mut delivery);
+    }
+    let root = writer.reader().root();
+    assert_eq!((root.len(), root.heap_size()), (0, 0));
+    let index = root.index("label:app").unwrap();
+    assert_eq!((root.index_len(index), root.quarantined().len()), (0, 0));
+    drop(root);
+    // The ring holds its newest hundred changes still: another batch takes their place.
+    writer.apply((0..200).map(|n| Delta::Bookmark {
+        version: (u64::from(OBJECTS) * 3 + n).to_string(),
+    }));
+    let left = allocated() - before;
+    assert!(
+        left < empty + full / 100,
+        "{left} bytes, empty {empty}, full {full}"
+    );
+}
+
+/// A hundred thousand keys through a work queue, with failures and delays.
+#[test]
+fn keys_that_were_worked_off_leave_nothing_behind() {
+    let _alone = alone();
+    let limiter = Limiter::exponential(Duration::from_millis(5), Duration::from_secs(1_000));
+    let mut queue = Queue::new(limiter);
+    let before = allocated();
+    let mut now = Instant::from_millis(1);
+    for round in 0..100u32 {
+        for key in 0..1_000u32 {
+            queue.add(
+                format!("key-{}", round * 1_000 + key),
+                Priority::Normal,
+                now,
+            );
+            queue.add_after(format!("late-{key}"), Duration::from_secs(3), now);
+        }
+        let verdicts = [
+            Verdict::Retry,
+            Verdict::Done,
+            Verdict::Again(Duration::from_secs(9)),
+        ];
+        for turn in 0.. {
+            let Some(taken) = queue.take(now) else { break };
+            queue.settle(taken.ticket, verdicts[turn % 3], now);
+        }
+        now += Duration::from_secs(10);
+        while let Some(taken) = queue.take(now) {
+            queue.settle(taken.ticket, Verdict::Forget, now);
+        }
+    }
+    let stats = queue.stats(now);
+    assert_eq!((stats.depth, stats.delayed, stats.processing), (0, 0, 0));
+    // Keys that ended with failures are remembered until they are forgotten: upstream's rule.
+    assert_eq!(stats.known, 0, "{stats:?}");
+    let left = allocated() - before;
+    assert!(left < 64 << 10, "{left} bytes");
+}

@@ -1,0 +1,296 @@
+//! Waiting for the cache: until a version is reached, or until it has seen one's own writes.
+//!
+//! ```text
+//! version ──Informer::reached──▶ once every namespace's root is at or past it
+//! (key, written object) ──OwnWrites::wrote──▶ seen(key) once the cache has passed those writes
+//! ```
+//!
+//! A cache lags behind the server, and a controller that reads it right after a write decides on what
+//! was before. `OwnWrites` is the gate: not before the cache saw my writes for this key. It asks the
+//! version that the store has reached, which bookmarks move on too, so a write that was overwritten or
+//! deleted meanwhile is seen as well. A server that went back in time has lost the write: nothing is
+//! waited for then.
+//!
+//! Upstream counterpart: none in client-go; `kubernetes:pkg/controller/util/consistency`
+//! (`ConsistencyStore`) and `kubernetes/enhancements:5647`.
+//! Complexity: O(1) a write and a look; what was seen is forgotten.
+
+use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use futures::future::select_all;
+use kinform_api::{KeyRef, ObjectKey, ResourceVersion};
+use kinform_core::store::root::Root;
+use tokio::sync::watch;
+
+use super::handle::stopped;
+use super::{Core, Informer, Progress, lock};
+use crate::error::{Error, ErrorKind};
+
+impl<K> Informer<K> {
+    /// Waits until the cache has reached `version`: all that the server said up to it is stored. With
+    /// several namespaces, each of them must; a quiet one gets there by a bookmark, within a minute or
+    /// so.
+    ///
+    /// # Errors
+    /// The informer is stopped before; or versions of this server cannot be compared.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn reached(&self, version: impl Into<ResourceVersion>) -> Result<(), Error> {
+        let version = version.into();
+        if version.compare(&version).is_err() {
+            let message = format!("version {version:?} cannot be compared");
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        let namespaces = self.cores().changed();
+        let watched = || {
+            let members = self.cores().members();
+            members
+                .iter()
+                .map(|member| Arc::clone(&member.core))
+                .collect()
+        };
+        let is_there = |cores: &[Arc<Core>]| {
+            let mut roots = cores.iter().map(|core| core.root());
+            roots.all(|root| root.has_synced() && has_reached(&root, &version))
+        };
+        when(Some(namespaces), watched, is_there).await
+    }
+}
+
+/// Waits until what the cores publish makes `is_so` true; which they are is asked again when namespaces
+/// come and go.
+async fn when(
+    mut namespaces: Option<watch::Receiver<u64>>,
+    watched: impl Fn() -> Vec<Arc<Core>>,
+    mut is_so: impl FnMut(&[Arc<Core>]) -> bool,
+) -> Result<(), Error> {
+    loop {
+        if let Some(namespaces) = &mut namespaces {
+            namespaces.borrow_and_update();
+        }
+        let cores = watched();
+        let subscribed = cores.iter().map(|core| core.progress.subscribe());
+        let mut all: Vec<watch::Receiver<Progress>> = subscribed.collect();
+        // Before looking: what changes from here on wakes us.
+        let ended = all.iter_mut().position(|one| one.borrow_and_update().ended);
+        if is_so(&cores) {
+            return Ok(());
+        }
+        if let Some(ended) = ended {
+            return Err(stopped(&cores[ended].info));
+        }
+        tokio::select! {
+            biased;
+            () = next(namespaces.as_mut()) => {}
+            () = any(&mut all) => {}
+        }
+    }
+}
+
+async fn next(changes: Option<&mut watch::Receiver<u64>>) {
+    match changes {
+        // Whoever waits holds the sender.
+        Some(changes) => drop(changes.changed().await),
+        None => std::future::pending().await,
+    }
+}
+
+async fn any(all: &mut [watch::Receiver<Progress>]) {
+    if all.is_empty() {
+        return std::future::pending().await;
+    }
+    let changes = all.iter_mut().map(|one| Box::pin(one.changed()));
+    drop(select_all(changes).await);
+}
+
+/// Whether all up to `version` is in a root; unknown is no.
+pub(crate) fn has_reached(root: &Root, version: &ResourceVersion) -> bool {
+    let reached = ResourceVersion::from(&**root.version());
+    matches!(
+        reached.compare(version),
+        Ok(Ordering::Equal | Ordering::Greater)
+    )
+}
+
+/// A write of ours, and where the cache stood.
+#[derive(Clone, Debug)]
+pub(crate) struct Write {
+    pub(crate) key: ObjectKey,
+    pub(crate) version: ResourceVersion,
+    /// The version of the root, and what was stored under the key, when it was noted.
+    reached: ResourceVersion,
+    stored: Option<(String, String)>,
+}
+
+impl Write {
+    pub(crate) fn new(key: KeyRef<'_>, version: &str, root: &Root) -> Self {
+        Self {
+            key: key.to_key(),
+            version: version.into(),
+            reached: ResourceVersion::from(&**root.version()),
+            stored: stored(root, key),
+        }
+    }
+
+    /// Whether this is known to be the later of two writes.
+    pub(crate) fn is_newer_than(&self, other: &Self) -> bool {
+        matches!(self.version.compare(&other.version), Ok(Ordering::Greater))
+    }
+
+    /// Whether the cache has passed this write, so that it says itself what became of it.
+    pub(crate) fn is_seen(&self, root: &Root) -> bool {
+        let key = self.key.key_ref();
+        let is_newer = |version: &str| {
+            let stored = ResourceVersion::from(version).compare(&self.version);
+            matches!(stored, Ok(Ordering::Equal | Ordering::Greater))
+        };
+        if root
+            .get(key)
+            .is_some_and(|o| is_newer(o.resource_version()))
+        {
+            return true;
+        }
+        let reached = ResourceVersion::from(&**root.version());
+        match reached.compare(&self.version) {
+            Ok(Ordering::Equal | Ordering::Greater) => true,
+            // Behind where it was: the server went back, and has lost the write.
+            Ok(Ordering::Less) => matches!(reached.compare(&self.reached), Ok(Ordering::Less)),
+            // What has no order: whatever changes under the key is taken for the write.
+            Err(_) => stored(root, key) != self.stored,
+        }
+    }
+}
+
+fn stored(root: &Root, key: KeyRef<'_>) -> Option<(String, String)> {
+    let object = root.get(key)?;
+    Some((
+        object.uid().to_owned(),
+        object.resource_version().to_owned(),
+    ))
+}
+
+/// The gate of a controller that reads its own writes: not before the cache saw what I wrote for this
+/// key. Cheap to clone; clones share what they know.
+///
+/// ```no_run
+/// # use k8s_openapi::api::apps::v1::Deployment;
+/// # async fn reconcile(
+/// #     writes: kinform::OwnWrites, deployments: kinform::Informer<Deployment>,
+/// #     key: kinform_api::ObjectKey, written: Deployment,
+/// # ) -> Result<(), kinform::Error> {
+/// writes.seen(&key).await?; // at the beginning of a reconcile
+/// // .. read caches, decide, write ..
+/// writes.wrote(&key, &deployments, &written); // what the server answered
+/// # Ok(())
+/// # }
+/// ```
+#[doc(alias = "ConsistencyStore")]
+#[derive(Clone, Default)]
+pub struct OwnWrites(Arc<Mutex<HashMap<ObjectKey, Vec<Unseen>>>>);
+
+// BOUND: one for each object written for a key and not seen yet; looking at a key forgets what was
+// seen, and so does noting, once there are twice as many keys as were unseen the last time.
+struct Unseen {
+    core: Arc<Core>,
+    write: Write,
+}
+
+impl OwnWrites {
+    /// Nothing written yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Notes that `object`, as the server answered a write, was written for `key`. `informer` is the one
+    /// whose cache should have seen it. An object outside of its namespaces is not waited for.
+    pub fn wrote<K, T: kube_core::Resource>(
+        &self,
+        key: &ObjectKey,
+        informer: &Informer<K>,
+        object: &T,
+    ) {
+        let meta = object.meta();
+        let (Some(name), Some(version)) = (&meta.name, &meta.resource_version) else {
+            return;
+        };
+        let written = KeyRef {
+            namespace: meta.namespace.as_deref().unwrap_or_default(),
+            name,
+        };
+        let Some(core) = informer.cores().holder(written) else {
+            return;
+        };
+        let root = core.root();
+        let write = Write::new(written, version, &root);
+        let mut keys = lock(&self.0);
+        if keys.len() >= SWEEP_AT && keys.len().is_power_of_two() {
+            keys.retain(|_, unseen| forget_seen(unseen));
+        }
+        if write.is_seen(&root) {
+            return;
+        }
+        let unseen = keys.entry(key.clone()).or_default();
+        unseen.retain(|known| !(Arc::ptr_eq(&known.core, &core) && known.write.key == write.key));
+        unseen.push(Unseen { core, write });
+    }
+
+    /// Whether caches have seen everything that was written for `key`.
+    #[must_use]
+    pub fn has_seen(&self, key: &ObjectKey) -> bool {
+        let mut keys = lock(&self.0);
+        let Some(unseen) = keys.get_mut(key) else {
+            return true;
+        };
+        let is_left = forget_seen(unseen);
+        if !is_left {
+            keys.remove(key);
+        }
+        !is_left
+    }
+
+    /// Waits until caches have seen everything that was written for `key`.
+    ///
+    /// # Errors
+    /// An informer that should see it is stopped before, or watches that namespace no longer.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn seen(&self, key: &ObjectKey) -> Result<(), Error> {
+        let mut cores: Vec<Arc<Core>> = Vec::new();
+        if let Some(unseen) = lock(&self.0).get(key) {
+            cores.extend(unseen.iter().map(|unseen| Arc::clone(&unseen.core)));
+        }
+        if cores.is_empty() {
+            return Ok(());
+        }
+        when(None, || cores.clone(), |_| self.has_seen(key)).await
+    }
+
+    /// Keys with writes that were not seen when somebody last looked: a gauge.
+    #[must_use]
+    pub fn unseen(&self) -> usize {
+        lock(&self.0).len()
+    }
+}
+
+/// Keys below which noting does not look for what was seen.
+const SWEEP_AT: usize = 64;
+
+/// Forgets what was seen; whether something is left.
+fn forget_seen(unseen: &mut Vec<Unseen>) -> bool {
+    unseen.retain(|unseen| !unseen.write.is_seen(&unseen.core.root()));
+    !unseen.is_empty()
+}
+
+impl fmt::Debug for OwnWrites {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OwnWrites")
+            .field("unseen", &self.unseen())
+            .finish()
+    }
+}

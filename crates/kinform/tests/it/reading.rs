@@ -1,0 +1,170 @@
+//! Reading a cache: listers, selectors, pages in order, what a transform was asked.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use kinform::{Handlers, Transform};
+use kinform_api::ObjectKey;
+use kinform_api::selector::LabelSelector;
+use serde_json::Value;
+
+use crate::fixture::{factory, first_list, pod, settle};
+
+fn in_namespace(namespace: &str, name: &str, version: u64) -> Value {
+    let mut pod = pod(name, version, "n1");
+    pod["metadata"]["namespace"] = namespace.into();
+    pod["metadata"]["uid"] = format!("{namespace}-{name}").into();
+    pod
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lister_selects_everything_nothing_or_by_labels() {
+    // client-go: TestListAll
+    let (factory, mut script) = factory();
+    let pods = factory.informer::<Pod>();
+    factory.start().unwrap();
+    let mut bare = in_namespace("x", "bare", 3);
+    bare["metadata"].as_object_mut().unwrap().remove("labels");
+    let sent = [in_namespace("x", "a", 1), in_namespace("y", "b", 2), bare];
+    let _watch = first_list(&mut script, &sent, 5).await;
+    pods.synced().await.unwrap();
+    let lister = pods.lister();
+    let table = [
+        ("", "a b bare"),
+        ("app", "a b"),
+        ("!app", "bare"),
+        ("app=a", "a"),
+        ("app!=a", "b bare"),
+        ("app in (a,b),app notin (b)", "a"),
+        ("app=nobody", ""),
+    ];
+    for (selector, expected) in table {
+        let selector: LabelSelector = selector.parse().unwrap();
+        let mut found: Vec<String> = lister
+            .list(&selector)
+            .iter()
+            .map(|pod| pod.name().to_owned())
+            .collect();
+        found.sort_unstable();
+        assert_eq!(found.join(" "), expected, "{selector}");
+        // The empty namespace is all of them.
+        let all = lister.namespace("").list(&selector).len();
+        let parts = ["x", "y", "z"].map(|name| lister.namespace(name).list(&selector).len());
+        assert_eq!(
+            (all, parts.iter().sum::<usize>()),
+            (found.len(), found.len()),
+            "{selector}"
+        );
+    }
+    assert!(lister.namespace("x").get("b").unwrap_err().is_not_found());
+    factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_snapshot_is_read_in_pages_in_the_order_of_keys() {
+    let (factory, mut script) = factory();
+    let pods = factory.informer::<Pod>();
+    factory.start().unwrap();
+    let sent: Vec<Value> = (0..50)
+        .map(|n| {
+            in_namespace(
+                ["y", "x"][n % 2],
+                &format!("web-{}", n * 7 % 50),
+                n as u64 + 1,
+            )
+        })
+        .collect();
+    let watch = first_list(&mut script, &sent, 60).await;
+    pods.synced().await.unwrap();
+    let snapshot = pods.snapshot();
+    // What changes meanwhile is in no page.
+    watch.event("ADDED", &in_namespace("x", "web-100", 61));
+    settle().await;
+    let (mut read, mut after) = (Vec::new(), None::<ObjectKey>);
+    loop {
+        let page = snapshot.list().page(after.as_ref(), 8);
+        assert!(page.len() == 8 || read.len() + page.len() == 50);
+        let Some(last) = page.last() else { break };
+        after = Some(last.key());
+        read.extend(page.iter().map(|pod| pod.key()));
+    }
+    assert_eq!(read, snapshot.list().keys());
+    assert_eq!(
+        (read.len(), read[0].to_string()),
+        (50, "x/web-1".to_owned())
+    );
+    assert!(snapshot.list().page(None, 0).is_empty());
+    // All of a prefix, by beginning at it.
+    let start = ObjectKey::new(Some("x"), "web-4");
+    let of_prefix = snapshot.list().page(Some(&start), 100);
+    let of_prefix = of_prefix
+        .iter()
+        .take_while(|pod| pod.name().starts_with("web-4"));
+    assert_eq!(of_prefix.count(), 5, "41, 43, 45, 47, 49");
+    factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_transform_runs_once_for_each_state_that_comes_and_never_for_a_resync() {
+    // client-go: TestRealFIFO_transformer, TestDeltaFIFO_transformer, TestTransformingInformer,
+    // TestTransformingInformerRace, TestCacheWithTransformer
+    let (factory, mut script) = factory();
+    let runs = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&runs);
+    let transform = Transform::typed(move |mut pod: Pod| {
+        count.fetch_add(1, Ordering::Relaxed);
+        let labels = pod.metadata.labels.get_or_insert_default();
+        assert!(
+            labels.insert("seen".into(), "once".into()).is_none(),
+            "transformed twice"
+        );
+        pod
+    });
+    let pods = factory.select::<Pod>().transform(transform).build();
+    let (told, resynced) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (tell, resync) = (Arc::clone(&told), Arc::clone(&resynced));
+    let handlers = Handlers::new()
+        .on_add(|pod, _| assert_eq!(pod.label("seen").as_deref(), Some("once")))
+        .on_update(move |old, new| {
+            let both = [old, new].map(|pod| pod.label("seen").is_some());
+            assert_eq!(both, [true, true]);
+            if old.resource_version() == new.resource_version() {
+                resync.fetch_add(1, Ordering::Relaxed);
+            } else {
+                tell.fetch_add(1, Ordering::Relaxed);
+            }
+        })
+        .on_delete(move |pod| assert!(pod.label("seen").is_some()))
+        .resync_each(Duration::from_secs(5));
+    let registration = pods.add_handler(handlers).unwrap();
+    factory.start().unwrap();
+    let watch = first_list(&mut script, &[pod("a", 1, "n1"), pod("b", 2, "n1")], 5).await;
+    settle().await;
+    assert_eq!(
+        runs.load(Ordering::Relaxed),
+        2,
+        "once each in a streaming list"
+    );
+    watch.event("MODIFIED", &pod("a", 6, "n2"));
+    settle().await;
+    assert_eq!(
+        (runs.load(Ordering::Relaxed), told.load(Ordering::Relaxed)),
+        (3, 1)
+    );
+    tokio::time::sleep(Duration::from_secs(21)).await;
+    assert!(
+        resynced.load(Ordering::Relaxed) >= 6,
+        "two objects, some resyncs"
+    );
+    assert_eq!(
+        runs.load(Ordering::Relaxed),
+        3,
+        "a resync tells what is stored"
+    );
+    watch.event("DELETED", &pod("b", 9, "n1"));
+    settle().await;
+    assert_eq!((pods.list().len(), registration.panics()), (1, 0));
+    factory.shutdown().await;
+}
