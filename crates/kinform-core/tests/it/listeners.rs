@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use kinform_api::ObjectKey;
 use kinform_core::Object;
 use kinform_core::delta::{Change, Delta, HeardIn, Quarantine};
+use kinform_core::fifo::{DeltaFifo, FifoPolicy};
 use kinform_core::informer::delivery::{Delivery, Next, Origin};
 use kinform_core::informer::ring::RingLimits;
 use kinform_core::informer::writer::{Reader, Writer};
@@ -285,6 +286,35 @@ fn limits() -> impl Strategy<Value = RingLimits> {
     })
 }
 
+/// A queue that is too small for what comes, between what is said and the store.
+struct Queued {
+    fifo: DeltaFifo,
+    batch: usize,
+}
+
+impl Queued {
+    fn new(policy: FifoPolicy, batch: usize) -> Self {
+        let fifo = DeltaFifo::new(policy, 5);
+        Self { fifo, batch }
+    }
+
+    fn say(&mut self, delta: Delta, writer: &mut Writer) {
+        let mut delta = delta;
+        while let Err(full) = self.fifo.push(delta) {
+            self.pop(writer);
+            delta = full.0;
+        }
+    }
+
+    fn pop(&mut self, writer: &mut Writer) {
+        writer.apply_batch(self.fifo.pop_batch(self.batch));
+    }
+}
+
+fn policy() -> impl Strategy<Value = FifoPolicy> {
+    prop_oneof![Just(FifoPolicy::InOrder), Just(FifoPolicy::Coalescing)]
+}
+
 pub(crate) fn writer(limits: RingLimits) -> Writer {
     Writer::new([Index::label("app")], Seed(3), limits).unwrap()
 }
@@ -337,6 +367,58 @@ proptest! {
                 writer.apply([Delta::Sync { due: [listener.delivery.id()].into() }]);
                 while listener.hear(&reader) {}
                 prop_assert_eq!(listener.syncs, naive.stored.len());
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+    #[test]
+    fn every_listener_can_believe_what_comes_through_a_queue_of_either_policy(
+        policy in policy(),
+        batch in 1..5usize,
+        limits in limits(),
+        ops in prop::collection::vec((op(), 0..3usize), 1..60),
+    ) {
+        let (mut writer, mut queued) = (writer(limits), Queued::new(policy, batch));
+        let reader = writer.reader();
+        let mut naive = NaiveStore::default();
+        let mut listeners = vec![Listener::new(&reader)];
+        for (op, pops) in ops {
+            match op {
+                Op::Apply(batch) => {
+                    for delta in batch.into_iter().map(delta) {
+                        naive.apply(&delta);
+                        queued.say(delta, &mut writer);
+                    }
+                }
+                Op::Listen if listeners.len() < 4 => listeners.push(Listener::new(&reader)),
+                Op::Listen => {}
+                Op::Hear(who, times) => {
+                    if let Some(listener) = listeners.get_mut(who) {
+                        (0..times).all(|_| listener.hear(&reader));
+                    }
+                }
+                Op::Leave(who) if who < listeners.len() => drop(listeners.remove(who)),
+                Op::Leave(_) => {}
+                Op::Resync(who) => {
+                    let due = who.iter().filter_map(|w| Some(listeners.get(*w)?.delivery.id()));
+                    queued.say(Delta::Sync { due: due.collect() }, &mut writer);
+                }
+            }
+            (0..pops).for_each(|_| queued.pop(&mut writer));
+        }
+        while !queued.fifo.is_empty() {
+            queued.pop(&mut writer);
+        }
+        prop_assert_eq!(stored(&reader), naive.stored.clone());
+        prop_assert_eq!(reader.root().has_synced(), naive.synced);
+        for listener in &mut listeners {
+            while listener.hear(&reader) {}
+            prop_assert_eq!(listener.is_synced, naive.synced);
+            if naive.synced {
+                prop_assert_eq!(&listener.heard, &naive.stored);
             }
         }
     }

@@ -9,7 +9,7 @@ use kinform_api::ObjectKey;
 use kinform_testkit::scripted::{Script, Sending};
 use serde_json::Value;
 
-use crate::fixture::{factory, first_list, pod, settle};
+use crate::fixture::{Heard, factory, first_list, pod, settle};
 
 fn key(name: &str) -> ObjectKey {
     ObjectKey::new(Some("default"), name)
@@ -284,5 +284,29 @@ async fn a_server_that_lost_the_write_is_not_waited_for() {
     assert_eq!(cached.pods.get(&key("a")).unwrap().resource_version(), "40");
     writes.seen(&foo).await.unwrap();
     assert_eq!(cached.read("a").as_deref(), Some("uid-a@40"));
+    cached.factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restored_server_is_believed_about_versions_that_it_uses_again() {
+    let mut cached = cached().await;
+    let heard = Heard::default();
+    cached.pods.add_handler(heard.handlers()).unwrap();
+    cached.hears("MODIFIED", &pod("a", 40, "n1")).await;
+    cached.hears("MODIFIED", &pod("b", 60, "n1")).await;
+    heard.take();
+    // Restored, and written to again: version 40 of the same object is another state now.
+    cached.pods.relist();
+    for _ in 0..2 {
+        // It asks once more before it believes that the server went back.
+        let watch = first_list(&mut cached.script, &[pod("a", 40, "n2")], 50).await;
+        cached.watch = watch;
+    }
+    settle().await;
+    assert_eq!(heard.take(), ["lost b@60", "update a@40 a@40"]);
+    assert_eq!(
+        (cached.on_node("n1").len(), cached.on_node("n2").len()),
+        (0, 1)
+    );
     cached.factory.shutdown().await;
 }
