@@ -315,6 +315,7 @@ impl Applier {
             pending,
             mut listed,
             nameless,
+            went_back,
             ..
         } = list;
         if nameless > 0 {
@@ -333,6 +334,9 @@ impl Applier {
         batch.floor = reached.revision;
         batch.reached = reached;
         edit.mark_synced();
+        if went_back {
+            edit.begin_epoch();
+        }
         // Failures of what the batch did before the list are still to be told.
         self.report_failures(&mut batch.edit, &mut batch.events);
         batch.edit = edit;

@@ -256,6 +256,11 @@ impl Edit {
         }
     }
 
+    /// Says that the server went back in time.
+    pub fn begin_epoch(&mut self) {
+        self.state.epoch += 1;
+    }
+
     /// Says that a whole list is stored.
     pub fn mark_synced(&mut self) {
         self.state.synced = true;

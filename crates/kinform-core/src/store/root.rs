@@ -45,6 +45,7 @@ pub(super) struct State {
     pub(super) version: Arc<str>,
     pub(super) synced: bool,
     pub(super) position: u64,
+    pub(super) epoch: u64,
     pub(super) quarantined: Arc<BTreeMap<ObjectKey, Quarantine>>,
 }
 
@@ -73,6 +74,7 @@ impl Root {
             version: "".into(),
             synced: false,
             position: 0,
+            epoch: 0,
             quarantined: Arc::default(),
         }))
     }
@@ -177,6 +179,13 @@ impl Root {
     #[must_use]
     pub fn version(&self) -> &Arc<str> {
         &self.0.version
+    }
+
+    /// How often the server went back in time, as far as its lists showed it: versions of one epoch
+    /// have no order with those of another.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.0.epoch
     }
 
     /// Whether a whole list has been stored.

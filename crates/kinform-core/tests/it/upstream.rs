@@ -465,6 +465,7 @@ fn a_version_that_a_restored_server_uses_again_is_another_state_in_its_list() {
         let rooms = Rooms::new(policy, batch);
         let rooms = rooms.run("[ =a@40#x =b@45#x ]60 | [ =a@40#x =b@45#y ]50");
         assert_eq!(read(&rooms, "b"), "y", "{policy:?}");
+        assert_eq!(rooms.writer.reader().root().epoch(), 1);
         assert_eq!(
             rooms.heard[2..],
             ["synced", "update b u@45 from 45"],
@@ -485,6 +486,7 @@ fn a_version_that_a_restored_server_uses_again_is_another_state_in_its_list() {
     // A server that stays in its time means the same state, however its bytes are written.
     let rooms = Rooms::new(FifoPolicy::InOrder, 1).run("[ =b@45#x ]60 | [ =b@45#y ]60 ~b@45#z");
     assert_eq!(read(&rooms, "b"), "x");
+    assert_eq!(rooms.writer.reader().root().epoch(), 0);
     assert_eq!(rooms.heard, ["initial b u@45", "synced"]);
 }
 

@@ -32,7 +32,7 @@ use crate::error::{Error, ErrorKind};
 impl<K> Informer<K> {
     /// Waits until the cache has reached `version`: all that the server said up to it is stored. With
     /// several namespaces, each of them must; a quiet one gets there by a bookmark, within a minute or
-    /// so.
+    /// so. A server that went back in time gets there in its new history, if ever.
     ///
     /// # Errors
     /// The informer is stopped before; or versions of this server cannot be compared.
@@ -121,8 +121,8 @@ pub(crate) fn has_reached(root: &Root, version: &ResourceVersion) -> bool {
 pub(crate) struct Write {
     pub(crate) key: ObjectKey,
     pub(crate) version: ResourceVersion,
-    /// The version of the root, and what was stored under the key, when it was noted.
-    reached: ResourceVersion,
+    // The epoch of the root, and what was stored under the key, when it was noted.
+    epoch: u64,
     stored: Option<(String, String)>,
 }
 
@@ -131,7 +131,7 @@ impl Write {
         Self {
             key: key.to_key(),
             version: version.into(),
-            reached: ResourceVersion::from(&**root.version()),
+            epoch: root.epoch(),
             stored: stored(root, key),
         }
     }
@@ -154,11 +154,13 @@ impl Write {
         {
             return true;
         }
+        // A server that went back has lost the write.
+        if root.epoch() != self.epoch {
+            return true;
+        }
         let reached = ResourceVersion::from(&**root.version());
         match reached.compare(&self.version) {
-            Ok(Ordering::Equal | Ordering::Greater) => true,
-            // Behind where it was: the server went back, and has lost the write.
-            Ok(Ordering::Less) => matches!(reached.compare(&self.reached), Ok(Ordering::Less)),
+            Ok(order) => order != Ordering::Less,
             // What has no order: whatever changes under the key is taken for the write.
             Err(_) => stored(root, key) != self.stored,
         }

@@ -275,11 +275,13 @@ async fn a_server_that_lost_the_write_is_not_waited_for() {
     cached.wrote(&pod("a", 70, "n2"));
     assert!(writes.seen(&foo).now_or_never().is_none());
     assert_eq!(cached.read("a").as_deref(), Some("uid-a@70"));
-    // Restored from what it was before: its present lies behind what the cache had seen.
+    // Restored from what it was before: its present lies behind what the cache had seen, though not
+    // behind what it had seen when the write was noted.
+    cached.hears("ADDED", &pod("b", 65, "n1")).await;
     cached.pods.relist();
-    let _older = first_list(&mut cached.script, &[pod("a", 40, "n1")], 50).await;
+    let _older = first_list(&mut cached.script, &[pod("a", 40, "n1")], 62).await;
     // It asks once more before it believes that.
-    let _watch = first_list(&mut cached.script, &[pod("a", 40, "n1")], 50).await;
+    let _watch = first_list(&mut cached.script, &[pod("a", 40, "n1")], 62).await;
     settle().await;
     assert_eq!(cached.pods.get(&key("a")).unwrap().resource_version(), "40");
     writes.seen(&foo).await.unwrap();
