@@ -9,11 +9,16 @@
 //!
 //! Upstream counterpart: `client-go:tools/cache/reflector_metrics.go` (defined there, not wired).
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use kinform_core::informer::report::ApplyCounts;
+use kinform_core::reflector::Request;
+use kinform_core::reflector::report::RelistReason;
 use kinform_core::stats::ReflectorStats;
+use kinform_core::time::Instant;
 
 /// Numbers of one informer, over all its namespaces. Totals count since it was made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,6 +42,14 @@ pub struct InformerStats {
     pub lists: u64,
     /// Of these, those after the first.
     pub relists: u64,
+    /// Why these were read again, in a few words, and how often.
+    pub relist_reasons: BTreeMap<&'static str, u64>,
+    /// Time that lists took, each from its first request until it was read to the end.
+    pub list_time: Duration,
+    /// Watches begun; a streaming list is one from its end on.
+    pub watches: u64,
+    /// Time that watches lasted, of those that ended.
+    pub watch_time: Duration,
     /// Watches that went on where the one before stopped.
     pub reopens: u64,
     /// Requests made.
@@ -59,6 +72,9 @@ pub struct InformerStats {
     pub notifications: u64,
     /// Batches that the latest handler is behind.
     pub handler_lag: u64,
+    /// Times that a handler or stream fell behind what is kept, and was told the difference; of
+    /// those that are there.
+    pub handlers_behind: u64,
     /// Handlers' panics.
     pub handler_panics: u64,
     /// Objects that readers could not decode.
@@ -73,6 +89,59 @@ pub(crate) struct Telemetry {
     handler_panics: AtomicU64,
     undecodable: AtomicU64,
     machines: Mutex<(ReflectorStats, ApplyCounts, usize)>,
+    requests: Mutex<RequestClock>,
+}
+
+/// How long lists and watches take.
+#[derive(Debug, Default)]
+pub(crate) struct RequestClock {
+    list_began: Option<Instant>,
+    watch_began: Option<Instant>,
+    is_streaming: bool,
+    list_time: Duration,
+    watches: u64,
+    watch_time: Duration,
+    relist_reasons: BTreeMap<&'static str, u64>,
+}
+
+impl RequestClock {
+    pub(crate) fn requested(&mut self, request: &Request, now: Instant) {
+        self.closed(now);
+        match request {
+            Request::Watch { options, .. } if options.send_initial_events != Some(true) => {
+                self.watch(now);
+            }
+            Request::List { .. } | Request::Watch { .. } => {
+                self.is_streaming = matches!(request, Request::Watch { .. });
+                self.list_began.get_or_insert(now);
+            }
+            Request::Probe { .. } => {}
+        }
+    }
+
+    pub(crate) fn closed(&mut self, now: Instant) {
+        self.is_streaming = false;
+        if let Some(began) = self.watch_began.take() {
+            self.watch_time += now.since(began);
+        }
+    }
+
+    pub(crate) fn listed(&mut self, relist: Option<RelistReason>, now: Instant) {
+        if let Some(began) = self.list_began.take() {
+            self.list_time += now.since(began);
+        }
+        if let Some(reason) = relist {
+            *self.relist_reasons.entry(reason.as_str()).or_default() += 1;
+        }
+        if std::mem::take(&mut self.is_streaming) {
+            self.watch(now);
+        }
+    }
+
+    fn watch(&mut self, now: Instant) {
+        self.watches += 1;
+        self.watch_began = Some(now);
+    }
 }
 
 impl Telemetry {
@@ -92,6 +161,11 @@ impl Telemetry {
         self.undecodable.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Takes what happened to a request.
+    pub(crate) fn requests(&self, happened: impl FnOnce(&mut RequestClock)) {
+        happened(&mut self.requests.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
     pub(crate) fn machines(
         &self,
         reflector: ReflectorStats,
@@ -109,6 +183,14 @@ impl Telemetry {
         stats.notifications += read(&self.notifications);
         stats.handler_panics += read(&self.handler_panics);
         stats.undecodable += read(&self.undecodable);
+        self.requests(|clock| {
+            stats.list_time += clock.list_time;
+            stats.watches += clock.watches;
+            stats.watch_time += clock.watch_time;
+            for (reason, times) in &clock.relist_reasons {
+                *stats.relist_reasons.entry(reason).or_default() += times;
+            }
+        });
         let machines = self.machines.lock().unwrap_or_else(PoisonError::into_inner);
         let (reflector, applier, queue_depth) = &*machines;
         stats.events += reflector.events;

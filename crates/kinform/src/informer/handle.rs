@@ -229,10 +229,11 @@ impl<K> Informer<K> {
             core.telemetry.add_to(&mut stats);
         }
         // A listener of several cores is known to each: it counts once.
-        let listeners = members.iter().map(|member| member.core.listeners());
-        for (handlers, lag) in listeners {
-            stats.handlers = stats.handlers.max(handlers);
-            stats.handler_lag = stats.handler_lag.max(lag);
+        for Member { core, .. } in members.iter() {
+            let listeners = core.listeners();
+            stats.handlers = stats.handlers.max(listeners.count);
+            stats.handler_lag = stats.handler_lag.max(listeners.most_lag);
+            stats.handlers_behind = stats.handlers_behind.max(listeners.times_behind);
         }
         stats
     }

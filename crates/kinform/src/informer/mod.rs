@@ -361,13 +361,26 @@ impl Core {
         lock(&self.listeners).retain(|known| !std::ptr::eq(known.as_ptr(), Arc::as_ptr(listener)));
     }
 
-    /// How many listen, and how many batches the latest is behind.
-    pub(crate) fn listeners(&self) -> (u64, u64) {
+    pub(crate) fn listeners(&self) -> Listeners {
+        let mut found = Listeners::default();
         let listeners = lock(&self.listeners);
-        let lags = listeners.iter().filter_map(Weak::upgrade);
-        lags.map(|listener| listener.lag())
-            .fold((0, 0), |(count, most), lag| (count + 1, lag.max(most)))
+        for listener in listeners.iter().filter_map(Weak::upgrade) {
+            found.count += 1;
+            found.most_lag = found.most_lag.max(listener.lag());
+            found.times_behind += listener.times_behind();
+        }
+        found
     }
+}
+
+/// How those who listen are doing.
+#[derive(Debug, Default)]
+pub(crate) struct Listeners {
+    pub(crate) count: u64,
+    /// Batches that the latest is behind.
+    pub(crate) most_lag: u64,
+    /// Over all of them.
+    pub(crate) times_behind: u64,
 }
 
 /// A place in a core's stream: of a handler, or of a stream of changes.

@@ -115,11 +115,14 @@ impl Pipeline {
     /// Does what the machines want after something was told to them.
     async fn settle(&mut self, connection: &mut Connection) {
         self.take_steps();
+        let (telemetry, now) = (&self.core.telemetry, self.core.env.now());
         if std::mem::take(&mut self.close) {
+            telemetry.requests(|clock| clock.closed(now));
             *connection = Connection::Idle;
         }
         if let Some(request) = self.request.take() {
             tracing::debug!(?request, "request");
+            telemetry.requests(|clock| clock.requested(&request, now));
             connection.open(&self.core.source, request);
         }
         self.apply_all().await;
@@ -145,6 +148,10 @@ impl Pipeline {
     }
 
     fn on_observed(&mut self, observed: Observed, connection: &mut Connection) {
+        if matches!(observed, Observed::End | Observed::Broke(_)) {
+            let now = self.core.env.now();
+            self.core.telemetry.requests(|clock| clock.closed(now));
+        }
         match observed {
             Observed::Opened(Ok(())) => self.tell(Input::Accepted),
             Observed::Opened(Err(error)) => self.tell(Input::Failed(failure(&error))),
@@ -244,6 +251,12 @@ impl Pipeline {
     }
 
     fn on_report(&mut self, event: &ReflectorEvent) {
+        if let ReflectorEvent::Listed { relist, .. } = event {
+            let now = self.core.env.now();
+            self.core
+                .telemetry
+                .requests(|clock| clock.listed(*relist, now));
+        }
         self.status.on_event(event);
         if let ReflectorEvent::FellBack { until, .. } = event
             && let Some(until) = until

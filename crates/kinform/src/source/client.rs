@@ -159,7 +159,8 @@ fn unusable(error: kube_client::Error) -> Error {
     .with_cause(error)
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests {
     use socket2::SockRef;
     use tower::ServiceExt;

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may unwrap")]
 
 mod definitions;
+mod dynamic;
 mod fixture;
 mod handlers;
 mod informer;

@@ -223,7 +223,7 @@ fn checking(wrong: &Arc<AtomicUsize>) -> Handlers<Pod> {
         })
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hundred_tasks_add_and_remove_handlers_under_load() {
     // client-go: TestSharedInformerHandlerAbuse, TestSharedInformerInitializationRace,
     // TestSharedInformerStartRace
@@ -259,7 +259,7 @@ async fn a_hundred_tasks_add_and_remove_handlers_under_load() {
     factory.start().unwrap();
     factory.start().unwrap();
     let watch = first_list(&mut script, &[pod("p0", 1, "n1")], 5).await;
-    for version in 6..2_006 {
+    for version in 6..306 {
         let name = format!("p{}", version % 20);
         let kind = match (version / 20) % 3 {
             0 => "ADDED",
@@ -267,11 +267,12 @@ async fn a_hundred_tasks_add_and_remove_handlers_under_load() {
             _ => "DELETED",
         };
         watch.event(kind, &pod(&name, version, "n1"));
-        if version % 50 == 0 {
+        if version % 20 == 0 {
             tokio::task::yield_now().await;
         }
     }
-    while stays.heard() < 1_900 {
+    // What was applied before the handler looked is heard as one: its count says nothing.
+    while pods.snapshot().versions().next() != Some("305") {
         tokio::task::yield_now().await;
     }
     is_over.store(true, Ordering::Relaxed);
