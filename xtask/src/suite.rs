@@ -28,7 +28,16 @@ pub(crate) struct Binary {
 /// # Errors
 /// Cargo could not be started, or the build failed; its messages went to the terminal.
 pub(crate) fn build(root: &Path, arguments: &[&str]) -> Result<Vec<Binary>, String> {
-    let output = cargo()
+    build_by(cargo(), root, arguments)
+}
+
+/// The same, by a [`cargo`] that the caller has changed.
+pub(crate) fn build_by(
+    mut cargo: Command,
+    root: &Path,
+    arguments: &[&str],
+) -> Result<Vec<Binary>, String> {
+    let output = cargo
         .args(["test", "--no-run", "--locked", "--message-format", "json"])
         .args(arguments)
         .current_dir(root)
@@ -49,7 +58,7 @@ pub(crate) fn build(root: &Path, arguments: &[&str]) -> Result<Vec<Binary>, Stri
 
 /// Cargo, as if nobody's package asked: build scripts look at these variables, and a dependency
 /// would be built anew each time that they come or go.
-fn cargo() -> Command {
+pub(crate) fn cargo() -> Command {
     let mut command = Command::new("cargo");
     for (name, _) in env::vars_os() {
         let of_package = name.to_str().is_some_and(|name| {
@@ -117,7 +126,8 @@ impl Binary {
         ))
     }
 
-    fn command(&self) -> Command {
+    /// The binary in its folder, with nothing to read.
+    pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.path);
         command.current_dir(&self.folder).stdin(Stdio::null());
         command

@@ -23,6 +23,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use kinform_core::mutant;
 use kinform_core::queue::{
     Added, Limiter, Next, Priority, Queue, QueueStats, Running, Taken, Ticket, Verdict,
 };
@@ -260,7 +261,11 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
         let now = self.0.env.now();
         let mut inner = self.lock();
         let next = inner.queue.settle(ticket, verdict, now);
-        let woken = inner.whom_to_wake();
+        let woken = if mutant!("B26") {
+            None
+        } else {
+            inner.whom_to_wake()
+        };
         let drained = inner.queue.is_drained();
         drop(inner);
         wake(woken);

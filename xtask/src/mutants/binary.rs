@@ -1,35 +1,30 @@
 //! Test binaries, run without cargo: which tests, with which bug, until the first failure.
 //!
 //! ```text
-//! cargo's messages ──▶ [Binary] ──run(tests, bug)──▶ Passed │ Failed(test) │ Hung(test)
+//! suite ──▶ [Binary] ──run(tests, bug)──▶ Passed │ Failed(test) │ Hung(test)
 //! ```
 //!
 //! A binary says what its tests are, and is then asked for them by their exact names. It is read
 //! while it runs, and ended at the first failure: the rest cannot change the answer.
 
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
-use std::time::{Duration, Instant};
-
-use serde::Deserialize;
+use std::time::Duration;
 
 use super::table::Mutant;
+use crate::suite;
 
-/// BOUND: how long a run of one binary may take.
+/// BOUND: how long a run may go on without a test that ends.
 pub(super) const LIMIT: Duration = Duration::from_secs(120);
 /// Chooses the bug in what was built with the cfg.
 const CHOICE: &str = "KINFORM_MUTANT";
 
-/// The tests of one target of one package.
+/// One binary and its tests.
 #[derive(Debug)]
 pub(super) struct Binary {
-    package: String,
-    target: String,
-    path: PathBuf,
-    folder: PathBuf,
+    binary: suite::Binary,
     tests: Vec<String>,
 }
 
@@ -39,70 +34,21 @@ pub(super) enum Outcome {
     Passed,
     /// The test that failed first.
     Failed(String),
-    /// A test that was not done within the limit.
+    /// A test that was not done when none had ended for so long as the limit.
     Hung(String),
 }
 
-/// One line of cargo's, as far as it matters.
-#[derive(Deserialize)]
-struct Message {
-    manifest_path: Option<PathBuf>,
-    target: Option<Target>,
-    executable: Option<PathBuf>,
-}
-
-#[derive(Deserialize)]
-struct Target {
-    name: String,
-}
-
-/// Runs `cargo`, and asks each binary that it made for its tests.
-pub(super) fn build(mut cargo: Command) -> Result<Vec<Binary>, String> {
-    let output = cargo
-        .stderr(Stdio::inherit())
-        .output()
-        .map_err(|e| format!("cargo could not be started: {e}"))?;
-    if !output.status.success() {
-        return Err("the tests could not be built".to_owned());
-    }
-    let lines = String::from_utf8_lossy(&output.stdout);
-    let mut binaries = Vec::new();
-    for message in lines.lines().filter_map(|l| serde_json::from_str(l).ok()) {
-        let Message {
-            manifest_path: Some(manifest),
-            target: Some(target),
-            executable: Some(path),
-        } = message
-        else {
-            continue;
-        };
-        binaries.push(Binary::new(&manifest, target.name, path)?);
-    }
-    Ok(binaries)
-}
-
 impl Binary {
-    fn new(manifest: &Path, target: String, path: PathBuf) -> Result<Self, String> {
-        let folder = manifest.parent().unwrap_or(manifest).to_owned();
-        let package = folder.file_name().unwrap_or_default().to_string_lossy();
-        let listed = Command::new(&path)
-            .args(["--list", "--format", "terse"])
-            .current_dir(&folder)
-            .output()
-            .map_err(|e| format!("{} could not be started: {e}", path.display()))?;
-        let lines = String::from_utf8_lossy(&listed.stdout);
-        let tests = lines.lines().filter_map(|l| l.strip_suffix(": test"));
-        Ok(Self {
-            package: package.into_owned(),
-            target,
-            tests: tests.map(str::to_owned).collect(),
-            path,
-            folder,
-        })
+    /// A binary with what it says its tests are.
+    pub(super) fn new(binary: suite::Binary) -> Result<Self, String> {
+        let tests = binary.list()?;
+        Ok(Self { binary, tests })
     }
 
+    /// Whose tests they are.
     pub(super) fn package(&self) -> &str {
-        &self.package
+        let name = &self.binary.name;
+        name.split_once('/').map_or(name, |(package, _)| package)
     }
 
     /// All tests.
@@ -112,11 +58,8 @@ impl Binary {
 
     /// The tests whose own name begins with that of the bug.
     pub(super) fn named_after(&self, mutant: &Mutant) -> impl Iterator<Item = &str> {
-        let start = format!("{}_", mutant.name.to_ascii_lowercase());
-        self.tests().filter(move |test| {
-            let name = test.rsplit("::").next().unwrap_or(test);
-            name.starts_with(&start)
-        })
+        self.tests()
+            .filter(|test| is_named_after(test, mutant.name))
     }
 
     /// Runs these tests until one fails.
@@ -127,29 +70,35 @@ impl Binary {
         if tests.is_empty() {
             return Ok(Outcome::Passed);
         }
-        let mut command = Command::new(&self.path);
-        command.arg("--exact").args(tests).current_dir(&self.folder);
+        let mut command = self.binary.command();
+        command.arg("--exact").args(tests);
         match bug {
             Some(bug) => command.env(CHOICE, bug),
             None => command.env_remove(CHOICE),
         };
+        let name = &self.binary.name;
         let child = command
-            .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
-            .map_err(|e| format!("{} could not be started: {e}", self.path.display()))?;
+            .map_err(|e| format!("{name} could not be started: {e}"))?;
+        let of = |test| format!("{name} {test}");
         Ok(match follow(child, tests) {
             Outcome::Passed => Outcome::Passed,
-            Outcome::Failed(test) => Outcome::Failed(format!("{}::{test}", self.target)),
-            Outcome::Hung(test) => Outcome::Hung(format!("{}::{test}", self.target)),
+            Outcome::Failed(test) => Outcome::Failed(of(test)),
+            Outcome::Hung(test) => Outcome::Hung(of(test)),
         })
     }
 }
 
+fn is_named_after(test: &str, bug: &str) -> bool {
+    let name = test.rsplit("::").next().unwrap_or(test);
+    let rest = name.strip_prefix(&*bug.to_ascii_lowercase());
+    rest.is_some_and(|rest| rest.starts_with('_'))
+}
+
 /// Reads what a run says until a test fails, it ends, or time is over.
 fn follow(mut child: Child, tests: &[&str]) -> Outcome {
-    let deadline = Instant::now() + LIMIT;
     let (sender, lines) = channel();
     let output = child.stdout.take();
     let reader = thread::spawn(move || {
@@ -161,8 +110,7 @@ fn follow(mut child: Child, tests: &[&str]) -> Outcome {
     });
     let mut waiting = tests.to_vec();
     let outcome = loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        match lines.recv_timeout(left) {
+        match lines.recv_timeout(LIMIT) {
             Ok(line) => match read(&line) {
                 Some((test, "ok" | "ignored")) => waiting.retain(|known| *known != test),
                 Some((test, "FAILED")) => break Outcome::Failed(test.to_owned()),
@@ -198,6 +146,8 @@ fn read(line: &str) -> Option<(&str, &str)> {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
 
     #[test]
@@ -237,22 +187,15 @@ mod tests {
 
     #[test]
     fn tests_are_found_by_the_name_of_the_bug() {
-        let binary = Binary {
-            package: "p".into(),
-            target: "it".into(),
-            path: PathBuf::new(),
-            folder: PathBuf::new(),
-            tests: ["b6_x", "m::b6_y", "m::b16_z", "b6", "d6_x"]
-                .map(str::to_owned)
-                .to_vec(),
-        };
-        let mutant = Mutant {
-            name: "B6",
-            seen: "",
-            mistake: "",
-            packages: &[],
-        };
-        let named: Vec<&str> = binary.named_after(&mutant).collect();
-        assert_eq!(named, ["b6_x", "m::b6_y"]);
+        for (test, expected) in [
+            ("b6_x", true),
+            ("m::b6_y", true),
+            ("m::b16_z", false),
+            ("b6_m::z", false),
+            ("b6", false),
+            ("d6_x", false),
+        ] {
+            assert_eq!(is_named_after(test, "B6"), expected, "{test}");
+        }
     }
 }

@@ -25,6 +25,8 @@ use std::time::Instant;
 use binary::{Binary, Outcome};
 use table::{MUTANTS, Mutant};
 
+use crate::suite;
+
 /// Says that this program is to wrap the compiler.
 const WRAPPED: &str = "KINFORM_MUTANTS_WRAPPED";
 /// BOUND: bugs tried at once; each runs its tests in threads of their own.
@@ -122,16 +124,14 @@ fn describe(mutant: &Mutant) -> String {
 /// The test binaries of all packages, with every seam in them.
 fn build(root: &Path) -> Result<Vec<Binary>, String> {
     let wrapper = std::env::current_exe().map_err(|e| format!("this program's path: {e}"))?;
-    let mut cargo = Command::new("cargo");
-    // The whole workspace: any other choice gives dependencies other features, and builds them again.
+    let mut cargo = suite::cargo();
     cargo
-        .args(["test", "--no-run", "--locked", "--workspace"])
-        .args(["--lib", "--test", "it"])
-        .arg("--message-format=json-render-diagnostics")
         .env("RUSTC_WORKSPACE_WRAPPER", wrapper)
-        .env(WRAPPED, "1")
-        .current_dir(root);
-    binary::build(cargo)
+        .env(WRAPPED, "1");
+    // The whole workspace: any other choice gives dependencies other features, and builds them again.
+    let arguments = ["--workspace", "--lib", "--test", "it"];
+    let built = suite::build_by(cargo, root, &arguments)?;
+    built.into_iter().map(Binary::new).collect()
 }
 
 /// Runs everything, or only what is named after the chosen ones, without a bug.

@@ -224,7 +224,7 @@ impl Applier {
                 self.counts.duplicates += 1;
                 return;
             }
-            if is_older(&object, stored) {
+            if !mutant!("B13") && is_older(&object, stored) {
                 self.counts.stale += 1;
                 return;
             }
@@ -250,7 +250,7 @@ impl Applier {
             self.counts.unknown_deletes += 1;
             return heal(edit, &object, &mut batch.events);
         };
-        if is_older(&object, stored) {
+        if !mutant!("B13") && is_older(&object, stored) {
             self.counts.stale += 1;
             return;
         }
@@ -324,6 +324,13 @@ impl Applier {
             let swept = edit.sweep(&seen);
             listed.deleted = swept.len();
             for object in swept {
+                if mutant!("B3") && self.root.get(object.key_ref()).is_none() {
+                    edit.insert(object);
+                    continue;
+                }
+                if mutant!("B5") {
+                    continue;
+                }
                 batch.pending.push(Change::Deleted {
                     object,
                     final_state_unknown: true,
@@ -359,6 +366,11 @@ impl Applier {
     }
 
     fn set_apart(&mut self, quarantine: Quarantine, batch: &mut Batch) {
+        if mutant!("B9") {
+            return batch
+                .reached
+                .at_least(quarantine.version.as_deref().unwrap_or_default());
+        }
         self.counts.quarantined += 1;
         batch
             .events
@@ -457,6 +469,9 @@ impl Listing {
         }
         heal(&mut self.edit, &object, events);
         let old = self.edit.insert_seen(object.clone(), &mut self.seen);
+        if mutant!("B7") && old.is_some() {
+            return;
+        }
         self.pending.stored(old, object);
     }
 
@@ -488,7 +503,9 @@ impl Pending {
                 object: new,
                 initial: false,
             }),
-            Some(old) if old.uid() == new.uid() => self.push(Change::Updated { old, new }),
+            Some(old) if old.uid() == new.uid() || mutant!("B4") => {
+                self.push(Change::Updated { old, new })
+            }
             Some(old) => {
                 self.push(Change::Deleted {
                     object: old,

@@ -206,7 +206,7 @@ impl Delivery {
     fn next_live(&mut self) -> Next {
         loop {
             self.take_up_resync();
-            if std::mem::take(&mut self.resync.is_next)
+            if (std::mem::take(&mut self.resync.is_next) || mutant!("B30"))
                 && let Some(changes) = self.next_of_resync()
             {
                 return Next::Changes(changes);
@@ -261,6 +261,9 @@ impl Delivery {
         debug_assert!(diff.is_done(), "a piece is empty only at the end");
         self.told = diff.target().clone();
         self.cursor = self.told.position();
+        if mutant!("B43") {
+            self.cursor = self.reader.ring().end();
+        }
         self.resync.is_next = true;
         self.diff = None;
         None

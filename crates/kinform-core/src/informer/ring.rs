@@ -189,6 +189,9 @@ impl RingWriter {
             || self.total.changes + size.changes > self.limits.changes
             || self.total.bytes + size.bytes > self.limits.bytes
         {
+            if mutant!("B33") {
+                break;
+            }
             self.evict();
         }
         self.kept.push_back(size);

@@ -56,7 +56,10 @@ impl Lanes {
 
     /// Takes the next slot out.
     pub(super) fn pop<K>(&mut self, slots: &mut Slots<K>) -> Option<u32> {
-        let first = self.lists.iter().position(|list| !list.is_empty())?;
+        let mut first = self.lists.iter().position(|list| !list.is_empty())?;
+        if mutant!("B29") {
+            first = self.lists.iter().rposition(|list| !list.is_empty())?;
+        }
         let starving = |&lane: &usize| {
             !self.lists[lane].is_empty() && self.passed_over[lane] >= PASSED_OVER_MAX
         };
@@ -69,6 +72,11 @@ impl Lanes {
             }
         }
         self.len -= 1;
+        if mutant!("D14") {
+            let last = self.lists[chosen].tail;
+            self.lists[chosen].remove(slots, last);
+            return Some(last);
+        }
         self.lists[chosen].pop_front(slots)
     }
 }

@@ -147,6 +147,10 @@ fn gone(old: &Object) -> Change {
 /// Whether two objects of one key are the same version of the same object. Objects without a
 /// version are compared by content.
 pub(crate) fn same_version(old: &Object, new: &Object) -> bool {
+    if mutant!("B8") {
+        let path = "metadata.resourceVersion".parse().ok();
+        return path.is_some_and(|path| old.at(&path) == new.at(&path));
+    }
     old.uid() == new.uid()
         && old.resource_version() == new.resource_version()
         && (!old.resource_version().is_empty() || old.same_content(new))

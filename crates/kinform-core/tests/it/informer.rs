@@ -16,7 +16,7 @@ use kinform_core::store::index::Index;
 use crate::listeners::{Listener, stored, writer};
 use crate::objects::Pod;
 
-fn named(name: u8, uid: u8, version: u64) -> Object {
+pub(crate) fn named(name: u8, uid: u8, version: u64) -> Object {
     Pod {
         namespace: 0,
         name,
@@ -28,7 +28,7 @@ fn named(name: u8, uid: u8, version: u64) -> Object {
     .object()
 }
 
-fn list(items: impl IntoIterator<Item = Object>, version: &str) -> Vec<Delta> {
+pub(crate) fn list(items: impl IntoIterator<Item = Object>, version: &str) -> Vec<Delta> {
     let items = items.into_iter().map(Delta::Replaced);
     let end = Delta::ListEnd {
         version: version.into(),
@@ -51,7 +51,7 @@ pub(crate) fn lines(delivery: &mut Delivery) -> Vec<String> {
     }
 }
 
-fn line(change: &Change) -> String {
+pub(crate) fn line(change: &Change) -> String {
     let at = |object: &Object| {
         format!(
             "{} {}@{}",

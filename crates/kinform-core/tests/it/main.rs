@@ -5,6 +5,7 @@
 )]
 
 mod bugs;
+mod bugs_queue;
 mod cluster;
 mod convergence;
 mod golden;

@@ -30,6 +30,7 @@ use std::time::Duration;
 
 use futures::future::{BoxFuture, select_all, try_join_all};
 use kinform_api::ObjectKey;
+use kinform_core::mutant;
 use kinform_core::queue::Limiter;
 use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
@@ -316,6 +317,7 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
                 Some(ended) = workers.join_next() => match ended {
                     // Somebody closed the queue: there is nothing more to do.
                     Ok(()) => break,
+                    Err(panic) if mutant!("D15") => panic!("{panic}"),
                     Err(panic) => {
                         tracing::error!(%panic, "a worker died while it dropped a reconcile");
                         workers.spawn(Arc::clone(&work).run());

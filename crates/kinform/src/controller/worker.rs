@@ -20,6 +20,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use kinform_api::ObjectKey;
+use kinform_core::mutant;
 use kinform_core::queue::{Next, Verdict};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
@@ -93,6 +94,9 @@ impl<C: Send + Sync + 'static> Work<C> {
 
     fn panicked(&self, panic: &(dyn Any + Send)) -> Ended {
         self.counters.panics.add(1);
+        if mutant!("D15") {
+            panic!("a reconcile's panic goes on");
+        }
         let said = panic.downcast_ref::<&str>().copied();
         let said = said.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
         Ended::Failed(format!("reconcile panicked: {}", said.unwrap_or("no message")).into())

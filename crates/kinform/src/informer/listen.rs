@@ -19,6 +19,7 @@ use std::thread::{self, ThreadId};
 use futures::FutureExt;
 use kinform_core::delta::Change;
 use kinform_core::informer::delivery::Changes;
+use kinform_core::mutant;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -230,6 +231,9 @@ impl Listener {
             let is_over = self.places.look();
             let draining = is_over || self.shared.drain.is_cancelled();
             if self.shared.remove.is_cancelled() {
+                if mutant!("B32") {
+                    std::future::pending::<()>().await;
+                }
                 break;
             }
             match self.places.next() {
@@ -323,7 +327,12 @@ fn tell_each(
         if shared.remove.is_cancelled() {
             return;
         }
+        let locked = mutant!("B27").then(|| lock(&core.listeners));
         let heard = catch_unwind(AssertUnwindSafe(|| sink(Told::Change(change)))).is_ok();
+        drop(locked);
+        if mutant!("B35") && !heard {
+            panic!("a handler's panic goes on");
+        }
         count(shared, core, Some(change), heard);
     }
 }

@@ -21,6 +21,7 @@ use kinform_core::fifo::{DeltaFifo, Full};
 use kinform_core::informer::report::ApplyEvent;
 use kinform_core::informer::resync::{MINIMUM_PERIOD, ResyncSchedule};
 use kinform_core::informer::writer::Writer;
+use kinform_core::mutant;
 use kinform_core::reflector::input::{Ending, Input};
 use kinform_core::reflector::report::ReflectorEvent;
 use kinform_core::reflector::{Reflector, Request, Step};
@@ -211,6 +212,9 @@ impl Pipeline {
         let mut delta = delta;
         // A full fifo is emptied here: the writer is the same task, so nobody else could.
         while let Err(Full(back)) = self.fifo.push(delta) {
+            if mutant!("B25") {
+                return self.fifo.close();
+            }
             self.apply_batch();
             delta = back;
         }

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use futures::future::select_all;
 use kinform_core::informer::delivery::{Changes, Next};
+use kinform_core::mutant;
 use tokio::sync::watch;
 
 use super::listen::Shared;
@@ -142,6 +143,9 @@ impl Places {
     ///
     /// Cancel safety: nothing is lost.
     pub(crate) async fn wait(&mut self) {
+        if mutant!("D1") && self.is_synced {
+            std::future::pending::<()>().await;
+        }
         let Self {
             seats,
             changed,
