@@ -125,12 +125,14 @@ impl Registry {
         let reflector = &mut options.reflector;
         reflector.label_selector.clone_from(&info.label_selector);
         reflector.field_selector.clone_from(&info.field_selector);
-        let source = match &identity.via {
-            Some(Via(sources)) => sources(info, identity.representation),
-            None => (self.sources)(info, identity.representation),
+        let source = |representation| match &identity.via {
+            Some(Via(sources)) => sources(info.clone(), representation),
+            None => (self.sources)(info.clone(), representation),
         };
+        let is_audited = options.reflector.audit_period.is_some();
         let core = Core::new(CoreParts {
-            source,
+            source: source(identity.representation),
+            audit_source: is_audited.then(|| source(Representation::Metadata)),
             ingest: Ingest {
                 managed_fields_bytes: AtomicU64::new(0),
                 projection: identity.projection.clone(),

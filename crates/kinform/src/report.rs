@@ -21,6 +21,7 @@ use futures::stream::{self, BoxStream, SelectAll, StreamExt};
 use jiff::Timestamp;
 use kinform_api::ObjectKey;
 use kinform_core::delta::Quarantine;
+use kinform_core::informer::audit::Divergence;
 use kinform_core::reflector::report::{Problem, ProblemKind, ReflectorEvent};
 use tokio::sync::{broadcast, watch};
 
@@ -105,6 +106,14 @@ pub enum ReportEvent {
     Skipped {
         /// In a few words.
         what: String,
+    },
+    /// The cache was compared with the server's list at the same version; see
+    /// [`ReflectorConfig::audit_period`](kinform_core::reflector::config::ReflectorConfig).
+    Compared {
+        /// The version.
+        version: String,
+        /// How they differ, if they do; everything is listed again then.
+        divergence: Option<Divergence>,
     },
     /// This subscriber was late and lost so many reports.
     Lost(u64),

@@ -7,6 +7,7 @@
 //! | file | what lives there |
 //! |---|---|
 //! | `applier` | [`applier::Applier`]: what a delta does to the store; lists, quarantine, versions |
+//! | `audit` | [`audit::Audit`]: whether a store is what its server says, on request |
 //! | `report` | [`report::ApplyEvent`], [`report::ApplyCounts`]: what is worth saying |
 //! | `ring` | [`ring::Ring`]: the newest batches of changes, bounded, each with the root after it |
 //! | `delivery` | [`delivery::Delivery`]: one handler's place; initial list, falling behind, resync |
@@ -17,6 +18,7 @@
 //! `client-go:tools/cache/shared_informer.go`.
 
 pub mod applier;
+pub mod audit;
 pub mod delivery;
 pub mod report;
 pub mod resync;

@@ -70,6 +70,10 @@ pub struct ReflectorConfig {
     /// For so long after the first internal error a watch is reopened instead of listing again.
     /// Default zero: never.
     pub internal_error_window: Duration,
+    /// How often the owner compares what is stored with a list of metadata at exactly its version,
+    /// for servers that lose events. A difference is reported, and everything is listed again. Default:
+    /// never; less than 10 s counts as that. Not for servers whose versions have no order.
+    pub audit_period: Option<Duration>,
     /// Delays after failures.
     pub backoff: BackoffPolicy,
 }
@@ -89,6 +93,7 @@ impl Default for ReflectorConfig {
             fallback_memory: Duration::from_secs(600),
             silence_limit: Duration::from_secs(90),
             internal_error_window: Duration::ZERO,
+            audit_period: None,
             backoff: BackoffPolicy::default(),
         }
     }

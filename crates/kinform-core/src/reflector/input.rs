@@ -49,6 +49,9 @@ pub enum Input {
     Timer,
     /// The owner wants everything listed again.
     Relist,
+    /// The owner found that what was handed on is not what the server has: everything is listed
+    /// again, as it is now.
+    Diverged,
     /// The owner wants no more.
     Stop,
 }

@@ -156,7 +156,7 @@ impl Reflector {
     }
 
     /// List options that select what this reflector is about, and nothing more.
-    pub(super) fn selected(&self) -> ListOptions {
+    pub fn selected(&self) -> ListOptions {
         ListOptions {
             label_selector: self.config.label_selector.clone(),
             field_selector: self.config.field_selector.clone(),

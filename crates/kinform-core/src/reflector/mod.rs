@@ -194,7 +194,11 @@ impl Reflector {
             Input::Ended(ending) => self.on_ended(ending, now),
             Input::Unblocked { blocked } => self.on_unblocked(blocked, now),
             Input::Timer => self.on_timer(now),
-            Input::Relist => self.on_relist_wanted(now),
+            Input::Relist => self.on_relist_wanted(RelistReason::Asked, now),
+            Input::Diverged => {
+                self.position.ask_consistent = true;
+                self.on_relist_wanted(RelistReason::Diverged, now);
+            }
             Input::Stop => self.on_stop(),
         }
     }
@@ -322,20 +326,20 @@ impl Reflector {
         self.clock.heard_at = now;
     }
 
-    fn on_relist_wanted(&mut self, now: Instant) {
+    fn on_relist_wanted(&mut self, reason: RelistReason, now: Instant) {
         if matches!(
             self.phase,
             Phase::Opening(Ask::Watch | Ask::Probe) | Phase::Reading(Ask::Watch | Ask::Probe)
         ) {
             self.steps.push_back(Step::CloseRequest);
-            self.relist_soon(RelistReason::Asked, None, now);
+            self.relist_soon(reason, None, now);
         } else if let Phase::Waiting {
             next: next @ Next::Reopen,
             ..
         } = &mut self.phase
         {
             *next = Next::Cycle;
-            self.cycle.reason = Some(RelistReason::Asked);
+            self.cycle.reason = Some(reason);
         }
     }
 

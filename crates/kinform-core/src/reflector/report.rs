@@ -140,6 +140,8 @@ pub enum RelistReason {
     Versionless,
     /// The owner asked for it.
     Asked,
+    /// The owner found that what is stored is not what the server has.
+    Diverged,
 }
 
 /// Why a streaming list was given up for pages.
@@ -269,6 +271,7 @@ impl RelistReason {
             Self::OutOfOrder => "out of order",
             Self::Versionless => "versionless",
             Self::Asked => "asked",
+            Self::Diverged => "diverged",
         }
     }
 }

@@ -8,6 +8,7 @@
 //! | file | what lives there |
 //! |---|---|
 //! | `pipeline` | the loop: the only task that reads a source and writes a store |
+//! | `audit` | compares the cache with the server now and then, on request |
 //! | `connection` | one request at a time, and what its bytes mean |
 //! | `ingest` | projection and transform, before anything is stored |
 //! | `listen` | the task of one handler, and its registration |
@@ -24,6 +25,7 @@
 //!
 //! Upstream counterpart: `client-go:tools/cache/shared_informer.go`.
 
+mod audit;
 mod connection;
 mod group;
 mod handle;
@@ -124,6 +126,7 @@ pub(crate) struct Core {
     pub(crate) info: ResourceInfo,
     ingest: Ingest,
     source: Arc<dyn ListerWatcher>,
+    audit_source: Option<Arc<dyn ListerWatcher>>,
     env: Env,
     options: Options,
     tasks: Tasks,
@@ -171,6 +174,8 @@ pub(crate) struct Progress {
 /// What a core is made of.
 pub(crate) struct CoreParts {
     pub(crate) source: Arc<dyn ListerWatcher>,
+    /// Lists metadata, if the cache is to be compared with it.
+    pub(crate) audit_source: Option<Arc<dyn ListerWatcher>>,
     pub(crate) ingest: Ingest,
     pub(crate) env: Env,
     pub(crate) options: Options,
@@ -181,6 +186,7 @@ impl Core {
     pub(crate) fn new(parts: CoreParts) -> Arc<Self> {
         let CoreParts {
             source,
+            audit_source,
             ingest,
             env,
             options,
@@ -193,6 +199,7 @@ impl Core {
             info: source.resource().clone(),
             ingest,
             source,
+            audit_source,
             env,
             options,
             cancel: tasks.abort.child_token(),

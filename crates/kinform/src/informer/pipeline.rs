@@ -30,6 +30,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tracing::Instrument;
 
+use super::audit::{Audited, Auditor};
 use super::connection::{Connection, Observed, failure};
 use super::status::Status;
 use super::{Command, Core};
@@ -51,6 +52,7 @@ pub(super) struct Pipeline {
     close: bool,
     request: Option<Request>,
     builds: JoinSet<BuiltIndex>,
+    auditor: Auditor,
 }
 
 impl Pipeline {
@@ -61,6 +63,8 @@ impl Pipeline {
     ) -> Self {
         let config = core.options.reflector.clone();
         let config = core.options.learnt.advise(&core.info.resource, config);
+        let source = core.audit_source.clone();
+        let auditor = Auditor::new(source, config.audit_period, config.list_deadline);
         let reflector = Reflector::new(config, core.env.seed());
         let fifo = DeltaFifo::new(core.options.fifo, core.options.fifo_capacity);
         Self {
@@ -75,6 +79,7 @@ impl Pipeline {
             close: false,
             request: None,
             builds: JoinSet::new(),
+            auditor,
         }
     }
 
@@ -101,12 +106,14 @@ impl Pipeline {
                         self.install(built);
                     }
                 }
+                audited = self.auditor.next() => self.on_audited(audited),
                 () = core.env.sleep_until(wake) => self.on_time(),
                 observed = connection.next() => self.on_observed(observed, &mut connection),
             }
         }
         drop(connection);
         self.builds.shutdown().await;
+        self.auditor.shutdown().await;
         self.reflector.handle(Input::Stop, core.env.now());
         self.take_steps();
         self.apply_all().await;
@@ -130,10 +137,11 @@ impl Pipeline {
         self.tell_state();
     }
 
-    fn next_wake(&self) -> kinform_core::time::Instant {
+    fn next_wake(&mut self) -> kinform_core::time::Instant {
         let reflector = self.reflector.next_wake();
         let resync = self.resync.next_wake();
-        let wakes = [reflector, resync].into_iter().flatten();
+        let audit = self.auditor.next_wake(self.core.env.now());
+        let wakes = [reflector, resync, audit].into_iter().flatten();
         wakes
             .min()
             .unwrap_or(kinform_core::time::Instant::FAR_FUTURE)
@@ -142,6 +150,9 @@ impl Pipeline {
     fn on_time(&mut self) {
         let now = self.core.env.now();
         self.reflector.handle(Input::Timer, now);
+        let selected = self.reflector.selected();
+        let core = &self.core;
+        self.auditor.on_time(&core.root(), selected, &core.env);
         let due = self.resync.due(now);
         if !due.is_empty() {
             self.enqueue(Delta::Sync { due: due.into() });
@@ -278,6 +289,23 @@ impl Pipeline {
                 told => tracing::debug!(event = ?told, "reflector"),
             }
             self.report(event);
+        }
+    }
+
+    fn on_audited(&mut self, audited: Audited) {
+        let Audited { version, found } = audited;
+        match found {
+            Ok(divergence) => {
+                if let Some(divergence) = &divergence {
+                    tracing::warn!(version, ?divergence, "the cache is not what the server has");
+                    self.tell(Input::Diverged);
+                }
+                self.report(ReportEvent::Compared {
+                    version,
+                    divergence,
+                });
+            }
+            Err(reason) => tracing::debug!(version, reason, "the cache was not compared"),
         }
     }
 

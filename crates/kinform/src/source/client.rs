@@ -4,12 +4,13 @@
 //! kube_client::Config → TCP keepalive + user timeout → TLS → credentials → kube_client::Client
 //! ```
 //!
-//! Differs from `kube_client::Client::try_from` in two points. A peer that is gone without a word is
+//! Differs from `kube_client::Client::try_from` in three points. A peer that is gone without a word is
 //! noticed within 30 s by the kernel, without asking the server anything (idle: keepalive probes;
 //! waiting for an answer: user timeout). And nothing is retried behind the reflector's back: kube's
-//! own layer retries 429, 503 and 504 up to 15 times and so hides them for minutes.
+//! own layer retries 429, 503 and 504 up to 15 times and so hides them for minutes. And credentials
+//! that a server refuses are taken anew from the configuration, see `credentials`.
 //! Needs this crate's feature `rustls-tls` for `https`; with kube's other TLS features, or a proxy in
-//! the configuration, the connector is kube's own, and only the second point holds.
+//! the configuration, the client is kube's own, and only the second point holds.
 //!
 //! Upstream counterpart: `client-go:rest/transport.go`, `apimachinery:pkg/util/net/http.go`
 //! (`configureHTTP2Transport`: ping after 30 s idle, 15 s to answer).
@@ -24,6 +25,7 @@ use kube_client::client::{Body, ConfigExt};
 use kube_client::{Client, Config};
 use tower::{BoxError, ServiceBuilder};
 
+use super::credentials::CredentialsLayer;
 use crate::error::{Error, ErrorKind};
 
 /// How the connections of a client behave; the defaults are right for informers.
@@ -144,7 +146,7 @@ where
 {
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
-        .option_layer(config.auth_layer().map_err(unusable)?)
+        .option_layer(CredentialsLayer::new(config).map_err(unusable)?)
         .layer(config.extra_headers_layer().map_err(unusable)?)
         .map_err(BoxError::from)
         .service(client);

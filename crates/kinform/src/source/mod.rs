@@ -13,6 +13,7 @@
 //! Upstream counterpart: `client-go:tools/cache/listwatch.go` (`ListerWatcher`, `ListWatch`).
 
 mod client;
+mod credentials;
 mod error;
 mod gunzip;
 mod http;

@@ -322,6 +322,79 @@ async fn a_list_of_another_kind_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_cache_that_lost_an_event_is_found_and_healed() {
+    // client-go: TestReflectorDataConsistencyDetector; kubernetes#123072: a server lost a delete
+    let (factory, scripts) = scripted_factory(ReflectorConfig {
+        audit_period: Some(60 * SECOND),
+        ..ReflectorConfig::default()
+    });
+    let pods = in_namespace(&factory, "default");
+    let (mut audit, mut script) = (newest(&scripts).1, newest(&scripts).1);
+    let mut reports = pods.reports();
+    let list = |version: &str, names: &[(&str, u64)], token: &str| {
+        let items = names
+            .iter()
+            .map(|(name, version)| pod(name, *version, "n1"));
+        json!({
+            "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
+            "metadata": { "resourceVersion": version, "continue": token },
+            "items": items.collect::<Vec<_>>(),
+        })
+        .to_string()
+    };
+    let watch = first_list(&mut script, &[pod("a", 1, "n1"), pod("b", 2, "n1")], 5).await;
+    pods.synced().await.unwrap();
+    let compared = |event: &ReportEvent| match event {
+        ReportEvent::Compared {
+            version,
+            divergence,
+        } => Some((version.clone(), divergence.clone())),
+        _ => None,
+    };
+    // All is well, in two pages.
+    let (options, ask) = audit.next_list().await;
+    let query = options.to_query();
+    assert_eq!(
+        query,
+        "limit=500&resourceVersion=5&resourceVersionMatch=Exact"
+    );
+    ask.reply(list("5", &[("a", 1)], "next"));
+    let (options, ask) = audit.next_list().await;
+    assert_eq!(options.to_query(), "continue=next&limit=500");
+    watch.event("MODIFIED", &pod("a", 6, "n1"));
+    settle().await;
+    ask.reply(list("5", &[("b", 2)], ""));
+    assert_eq!(told(&mut reports, compared).await, ("5".to_owned(), None));
+    // A server that knows the version no more is asked again later.
+    let (options, ask) = audit.next_list().await;
+    assert_eq!(options.resource_version.unwrap().as_str(), "6");
+    ask.refuse_status(410, "Expired", "too old");
+    // The delete of b was lost.
+    watch.bookmark("Pod", "9");
+    let (options, ask) = audit.next_list().await;
+    assert_eq!(options.resource_version.unwrap().as_str(), "9");
+    ask.reply(list("9", &[("a", 6)], ""));
+    let (_, divergence) = told(&mut reports, compared).await;
+    let divergence = divergence.unwrap();
+    assert_eq!(
+        (divergence.missing, divergence.different, divergence.extra),
+        (0, 0, 1)
+    );
+    assert_eq!(divergence.example.unwrap().to_string(), "default/b");
+    let (options, relist) = script.next_watch().await;
+    assert_eq!(options.resource_version, None, "the most recent state");
+    let watch = relist.stream();
+    watch.event("ADDED", &pod("a", 6, "n1"));
+    watch.initial_events_end("Pod", "9");
+    settle().await;
+    assert_eq!(names(&pods), ["a"]);
+    // One that never answers is given up, and does not keep the informer from its end.
+    let (_, _ask) = audit.next_list().await;
+    factory.shutdown().await;
+    assert_eq!(factory.task_count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn b11_an_object_whose_transform_fails_is_told_and_heals() {
     // kubernetes#130898: an event whose transform failed was lost for good
     let (factory, scripts) = scripted_factory(ReflectorConfig::default());

@@ -262,3 +262,37 @@ async fn b19_a_peer_that_vanished_is_probed_by_the_kernel() {
     assert_eq!(timer, KEEPALIVE);
     assert!(wait <= Duration::from_secs(15), "{wait:?}");
 }
+
+#[tokio::test]
+async fn credentials_that_are_refused_are_read_again() {
+    // client-go: ResetTokenOlderThan; kube reads a token file again after a minute
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        let (mut socket, _) = listener.accept().await.unwrap();
+        let mut request = [0; 4096];
+        loop {
+            let read = socket.read(&mut request).await.unwrap();
+            let text = String::from_utf8_lossy(&request[..read]).to_lowercase();
+            let reply = if text.contains("authorization: bearer second") {
+                EMPTY
+            } else {
+                "HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n"
+            };
+            socket.write_all(reply.as_bytes()).await.unwrap();
+        }
+    });
+    let name = format!("kinform-token-{}", std::process::id());
+    let token = std::env::temp_dir().join(name);
+    std::fs::write(&token, "first").unwrap();
+    let mut config = Config::new(format!("http://{address}").parse().unwrap());
+    config.auth_info.token_file = Some(token.to_string_lossy().into_owned());
+    let client = client_for(config, &ClientOptions::default()).unwrap();
+    let source = HttpSource::new(client, pods());
+    let list = async || source.list(&ListOptions::default()).await;
+    std::fs::write(&token, "second").unwrap();
+    assert!(list().await.unwrap_err().is_unauthorized());
+    list().await.unwrap();
+    std::fs::remove_file(&token).unwrap();
+}

@@ -206,6 +206,15 @@ fn the_owner_may_want_a_list() {
 }
 
 #[test]
+fn a_store_that_is_not_what_the_server_has_is_listed_as_it_is_now() {
+    watching().run("diverged -> close, relist diverged, stream rv=");
+    let mut bench = watching();
+    bench.run("cut -> probe\n refused -> retry connection refused\n diverged");
+    bench.run("wait -> relist diverged, stream rv=");
+    check("start -> stream rv=\n diverged\n ok\n end-mark 9 -> begin, end 9");
+}
+
+#[test]
 fn what_is_left_over_from_a_closed_request_is_ignored() {
     watching().run(
         "error 410      -> close, relist expired, stream rv=10

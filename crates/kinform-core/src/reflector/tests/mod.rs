@@ -177,6 +177,7 @@ fn parse(input: &str) -> Input {
         "cut" => Input::Ended(Ending::Cut { message: message() }),
         "garbled" => Input::Ended(Ending::Garbled { message: message() }),
         "relist" => Input::Relist,
+        "diverged" => Input::Diverged,
         "stop" => Input::Stop,
         "timer" => Input::Timer,
         "unblocked" => Input::Unblocked {

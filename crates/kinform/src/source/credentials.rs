@@ -1,0 +1,146 @@
+//! Credentials of a request, taken anew from the configuration when a server does not know them.
+//!
+//! ```text
+//! request → + Authorization → inner → 401? ──▶ read token file, run exec plugin again (once in 10 s)
+//!                                     the 401 goes on to the caller, whose next try has the new ones
+//! ```
+//!
+//! kube's layer reads a token again when it expires by the clock: one that was revoked or replaced
+//! before is sent on for a minute, or for as long as an exec plugin promised. Nothing is retried here.
+//! BOUND: one renewal in 10 s, however many requests are refused.
+//!
+//! Upstream counterpart: `client-go:transport/token_source.go` (`ResetTokenOlderThan`) and
+//! `client-go:plugin/pkg/client/auth/exec` (`maybeRefreshCreds`).
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use http::{Request, Response, StatusCode};
+use kinform_core::time::Instant;
+use kube_client::Config;
+use kube_client::client::middleware::AuthLayer;
+use kube_client::client::{Body, ConfigExt};
+use tower::{BoxError, Layer, Service, ServiceExt};
+
+use crate::env::Env;
+
+const RENEWALS_APART: Duration = Duration::from_secs(10);
+
+/// Adds the credentials of a configuration to each request.
+#[derive(Clone)]
+pub(super) struct CredentialsLayer(Arc<Shared>);
+
+/// The service of [`CredentialsLayer`].
+#[derive(Clone)]
+pub(super) struct Credentials<S> {
+    inner: S,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    config: Config,
+    env: Env,
+    current: Mutex<Current>,
+}
+
+struct Current {
+    layer: Arc<AuthLayer>,
+    // Before that, a refusal says nothing new.
+    renewed_at: Option<Instant>,
+}
+
+impl CredentialsLayer {
+    /// Nothing, if the configuration has no credentials that go into a header.
+    pub(super) fn new(config: &Config) -> Result<Option<Self>, kube_client::Error> {
+        let Some(layer) = config.auth_layer()? else {
+            return Ok(None);
+        };
+        Ok(Some(Self(Arc::new(Shared {
+            config: config.clone(),
+            env: Env::system(),
+            current: Mutex::new(Current {
+                layer: Arc::new(layer),
+                renewed_at: None,
+            }),
+        }))))
+    }
+}
+
+impl<S> Layer<S> for CredentialsLayer {
+    type Service = Credentials<S>;
+
+    fn layer(&self, inner: S) -> Credentials<S> {
+        Credentials {
+            inner,
+            shared: Arc::clone(&self.0),
+        }
+    }
+}
+
+impl<S, B> Service<Request<Body>> for Credentials<S>
+where
+    S: Service<Request<Body>, Response = Response<B>, Error = BoxError> + Clone + Send + 'static,
+    S::Future: Send,
+    B: Send + 'static,
+{
+    type Response = Response<B>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Response<B>, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        // Each call has a service of its own, and waits for that.
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let shared = Arc::clone(&self.shared);
+        let layer = Arc::clone(&shared.lock().layer);
+        let service = layer.layer(self.inner.clone());
+        Box::pin(async move {
+            let response = service.oneshot(request).await?;
+            if response.status() == StatusCode::UNAUTHORIZED {
+                shared.renew(&layer).await;
+            }
+            Ok(response)
+        })
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Current> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether it is for the caller to renew what it was `refused` with.
+    fn claim(&self, refused: &Arc<AuthLayer>) -> bool {
+        let now = self.env.now();
+        let mut current = self.lock();
+        let is_newest = Arc::ptr_eq(&current.layer, refused);
+        let is_early = current
+            .renewed_at
+            .is_some_and(|at| now.since(at) < RENEWALS_APART);
+        if !is_newest || is_early {
+            return false;
+        }
+        current.renewed_at = Some(now);
+        true
+    }
+
+    async fn renew(self: Arc<Self>, refused: &Arc<AuthLayer>) {
+        if !self.claim(refused) {
+            return;
+        }
+        // An exec plugin may take its time.
+        let config = self.config.clone();
+        let made = tokio::task::spawn_blocking(move || config.auth_layer()).await;
+        match made {
+            Ok(Ok(Some(layer))) => self.lock().layer = Arc::new(layer),
+            // What is there stays; the error of a plugin may hold what it printed.
+            Ok(Ok(None) | Err(_)) | Err(_) => {
+                tracing::warn!("the credentials were refused, and there are no new ones");
+            }
+        }
+    }
+}
