@@ -2,4 +2,5 @@
 
 #![expect(clippy::unwrap_used, reason = "tests may unwrap")]
 
+mod audit;
 mod rounds;
