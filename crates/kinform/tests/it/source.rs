@@ -234,12 +234,15 @@ async fn d17_a_client_of_ours_asks_once() {
 /// What the kernel waits for on our end of the connection to `port`: which timer, and how long.
 #[cfg(target_os = "linux")]
 fn timer_of_connection_to(port: u16) -> Option<(u8, Duration)> {
+    const ESTABLISHED: &str = "01";
     let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
     let remote = format!(":{port:04X}");
     let lines = table
         .lines()
         .map(|l| l.split_whitespace().collect::<Vec<_>>());
-    let line = lines.into_iter().find(|l| l[2].ends_with(&remote))?;
+    let line = lines
+        .into_iter()
+        .find(|l| l[2].ends_with(&remote) && l[3] == ESTABLISHED)?;
     let (timer, ticks) = line[5].split_once(':')?;
     let ticks = u64::from_str_radix(ticks, 16).ok()?;
     Some((timer.parse().ok()?, Duration::from_millis(10 * ticks)))
