@@ -149,6 +149,50 @@ fn b14_what_a_lagging_replica_says_never_takes_us_back() {
 }
 
 #[test]
+fn b14_with_two_replicas_of_which_one_lags_time_goes_on_only() {
+    // client-go sends its version and believes what comes; here what comes is checked
+    for seed in 0..100 {
+        let mut dice = Dice::new(seed);
+        let mut bench = Bench::new(paged());
+        bench.machine.start(bench.now);
+        let (mut newest, mut seen, mut lists) = (100u64, 0, 0);
+        for _ in 0..200 {
+            let mut asked = None;
+            while let Some(step) = bench.machine.poll() {
+                match step {
+                    Step::Request(request) => asked = Some(request),
+                    Step::Delta(Delta::ListEnd { version }) => {
+                        let version: u64 = version.parse().unwrap();
+                        assert!(version >= seen, "seed {seed}: {seen}, then {version}");
+                        (seen, lists) = (version, lists + 1);
+                    }
+                    _ => {}
+                }
+            }
+            newest += (dice.throw() * 5.0) as u64;
+            let lag = (dice.throw() * 20.0) as u64;
+            match asked {
+                Some(Request::List { options, .. }) => {
+                    // Only the most recent state is read through the quorum.
+                    let is_recent = options.resource_version.is_none();
+                    let version = if is_recent { newest } else { newest - lag };
+                    tell(&mut bench, &["ok", &format!("page {version}")]);
+                }
+                Some(_) => {
+                    seen = seen.max(newest);
+                    tell(&mut bench, &["ok", &format!("mod a@{newest}"), "error 410"]);
+                }
+                None => {
+                    bench.now = bench.machine.next_wake().unwrap();
+                    bench.machine.handle(Input::Timer, bench.now);
+                }
+            }
+        }
+        assert!(lists > 20, "seed {seed}: {lists}");
+    }
+}
+
+#[test]
 fn b15_a_version_from_the_servers_future_is_asked_for_once() {
     // kubernetes#107133; client-go: TestReflectorFullListIfTooLarge
     for refusal in ["http large", "http 410"] {
