@@ -305,16 +305,18 @@ impl DeltaFifo {
         let entry = &mut self.entries[(number - self.first) as usize];
         let is_full = entry.deltas.len() >= MAX_DELTAS_A_KEY;
         match (entry.deltas.last_mut(), &delta) {
-            // client-go: isDeletionDup: the older one stays.
+            // client-go: isDeletionDup: the later one stays.
             (Some(Delta::Deleted(old)), Delta::Deleted(new)) if old.uid() == new.uid() => {
+                self.bytes -= supersede(old, new);
+                self.bytes += old.heap_size();
                 self.pushed.by(&delta);
                 return Ok(());
             }
             (Some(Delta::Added(old) | Delta::Updated(old)), Delta::Updated(new))
                 if is_full && old.uid() == new.uid() =>
             {
-                self.bytes = self.bytes + new.heap_size() - old.heap_size();
-                *old = new.clone();
+                self.bytes -= supersede(old, new);
+                self.bytes += old.heap_size();
                 self.pushed.by(&delta);
                 return Ok(());
             }
@@ -392,6 +394,16 @@ impl Reached {
             self.revision = revision;
         }
     }
+}
+
+/// The later of two states stays; returns the bytes of what stood there before.
+fn supersede(old: &mut Object, new: &Object) -> usize {
+    let before = old.heap_size();
+    let is_behind = matches!((new.revision(), old.revision()), (Some(new), Some(old)) if new < old);
+    if !is_behind {
+        *old = new.clone();
+    }
+    before
 }
 
 fn parsed(version: &str) -> Option<u64> {

@@ -183,6 +183,10 @@ fn what_is_said_late_of_an_object_that_was_recreated_since_leaves_the_new_one() 
     let stored = ["initial a v@8", "synced"];
     check("[ =a/v@8 ]8 | -a/u@4", &stored);
     check("[ =a/v@8 ]8 | ~a/u@3 -a/u@4", &stored);
+    check(
+        "[ =a/v@8 ]8 | -a/u@4 -a/u@9",
+        &["initial a v@8", "synced", "gone a v@8"],
+    );
     // A delete that cannot be told to be older is believed, and so is what a list says.
     check(
         "[ =a/v@8 ]8 | -a/u@9",
@@ -477,11 +481,25 @@ fn a_version_that_a_restored_server_uses_again_is_another_state_in_its_list() {
                 .iter()
                 .any(|e| matches!(e, ApplyEvent::WentBack { .. }))
         );
-        // A handler that was behind hears of it, too.
-        let mut late = Rooms::new(policy, batch).run("[ =b@45#x ]60");
-        late.writer
-            .apply(["[", "=b@45#y", "]50"].map(|word| delta(word, HandlerId(0))));
-        assert_eq!(lines(&mut late.delivery), ["update b u@45 from 45"]);
+    }
+    // A handler that is behind hears of it as a difference.
+    let mut writer = writer(RingLimits {
+        changes: 1,
+        ..RingLimits::default()
+    });
+    let mut behind = writer.reader().deliver();
+    for (list, expected) in [
+        (
+            "[ =a@40#x =b@45#x ]60",
+            ["initial a u@40", "initial b u@45", "synced"].to_vec(),
+        ),
+        (
+            "[ =a@40#y =b@45#y ]50",
+            ["update a u@40 from 40", "update b u@45 from 45"].to_vec(),
+        ),
+    ] {
+        writer.apply(list.split(' ').map(|word| delta(word, HandlerId(0))));
+        assert_eq!(lines(&mut behind), expected);
     }
     // A server that stays in its time means the same state, however its bytes are written.
     let rooms = Rooms::new(FifoPolicy::InOrder, 1).run("[ =b@45#x ]60 | [ =b@45#y ]60 ~b@45#z");

@@ -26,6 +26,12 @@ fn recreated(name: &str, version: u64, node: &str) -> Value {
     pod
 }
 
+/// What a task comes to, within a minute.
+async fn soon<T>(task: tokio::task::JoinHandle<T>) -> T {
+    let within = tokio::time::timeout(Duration::from_secs(60), task);
+    within.await.expect("it waits in vain").unwrap()
+}
+
 /// A cache that a watch goes on to feed.
 struct Cached {
     factory: InformerFactory,
@@ -216,25 +222,25 @@ async fn writes_laid_over_are_bounded_in_number_and_age() {
 #[tokio::test(start_paused = true)]
 async fn a_version_is_waited_for_until_the_cache_has_reached_it() {
     let mut cached = cached().await;
-    cached.pods.reached("5").await.unwrap();
+    assert!(cached.pods.reached("5").now_or_never().is_some());
     let pods = cached.pods.clone();
     let waiting = tokio::spawn(async move { pods.reached(9u64).await });
     cached.hears("MODIFIED", &pod("a", 8, "n1")).await;
     assert!(!waiting.is_finished());
     cached.watch.bookmark("Pod", "9");
-    waiting.await.unwrap().unwrap();
+    soon(waiting).await.unwrap();
     // A relist brings it, too.
     let pods = cached.pods.clone();
     let waiting = tokio::spawn(async move { pods.reached("99").await });
     settle().await;
     cached.pods.relist();
     let _watch = first_list(&mut cached.script, &[pod("a", 50, "n1")], 100).await;
-    waiting.await.unwrap().unwrap();
+    soon(waiting).await.unwrap();
     let pods = cached.pods.clone();
     let waiting = tokio::spawn(async move { pods.reached("1000").await });
     settle().await;
     cached.factory.shutdown().await;
-    let stopped = waiting.await.unwrap().unwrap_err();
+    let stopped = soon(waiting).await.unwrap_err();
     assert!(stopped.is_stopped(), "{stopped}");
 }
 
@@ -258,7 +264,7 @@ async fn a_key_waits_until_the_cache_has_seen_what_was_written_for_it() {
     cached.hears("MODIFIED", &pod("a", 6, "n1")).await;
     assert!(!waiting.is_finished(), "one of two");
     cached.hears("ADDED", &pod("b", 8, "n1")).await;
-    waiting.await.unwrap().unwrap();
+    soon(waiting).await.unwrap();
     assert_eq!((writes.has_seen(&foo), writes.unseen()), (true, 0));
     // Of an informer that is stopped, nothing is seen any more.
     writes.wrote(&foo, &cached.pods, &typed(&pod("a", 30, "n1")));
@@ -284,7 +290,7 @@ async fn a_server_that_lost_the_write_is_not_waited_for() {
     let _watch = first_list(&mut cached.script, &[pod("a", 40, "n1")], 62).await;
     settle().await;
     assert_eq!(cached.pods.get(&key("a")).unwrap().resource_version(), "40");
-    writes.seen(&foo).await.unwrap();
+    assert!(writes.has_seen(&foo));
     assert_eq!(cached.read("a").as_deref(), Some("uid-a@40"));
     cached.factory.shutdown().await;
 }
