@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::fault::{self, Damage, Fault, Faults, Passage};
 use crate::http::body::Body;
+use crate::http::negotiate::{self, Encoding};
 use crate::http::query::Query;
 use crate::http::reply;
 use crate::http::route::{Route, Target, route};
@@ -116,12 +117,13 @@ impl Api {
             started: Instant::now(),
             ended: None,
         });
-        let (reply, damage) = match self.misbehave(verb, resource).await {
+        let encoding = negotiate::error_encoding(&head.headers);
+        let (reply, damage) = match self.misbehave(verb, resource, encoding).await {
             ControlFlow::Break(reply) => (reply, None),
             ControlFlow::Continue(damage) => {
                 let reply = match allowed(user, target, verb, path) {
                     Ok(()) => self.carry_out(&head, &query, route, verb, body).await,
-                    Err(status) => reply::status(&status),
+                    Err(status) => reply::status(&status, encoding),
                 };
                 (reply, damage)
             }
@@ -164,6 +166,7 @@ impl Api {
         &self,
         verb: &str,
         resource: &str,
+        encoding: Encoding,
     ) -> ControlFlow<Response<Body>, Option<Damage>> {
         ControlFlow::Break(match self.faults.meet(verb, resource) {
             None => return ControlFlow::Continue(None),
@@ -186,15 +189,17 @@ impl Api {
             }
             Some(Fault::Hang) => {
                 self.stopping.cancelled().await;
-                reply::status(&shutting_down())
+                reply::status(&shutting_down(), encoding)
             }
-            Some(Fault::EmptyStream) => reply::streamed(Body::full(Bytes::new())),
+            Some(Fault::EmptyStream) => {
+                reply::streamed(encoding.stream_type(), Body::full(Bytes::new()))
+            }
             Some(Fault::ErrorEvent(status)) => {
                 let mut frame = BytesMut::new();
-                read::encode::error_frame(&mut frame, &status);
-                reply::streamed(Body::full(frame))
+                read::encode::error_frame(&mut frame, &status, encoding);
+                reply::streamed(encoding.stream_type(), Body::full(frame))
             }
-            Some(Fault::Reply(status)) => reply::status(&status),
+            Some(Fault::Reply(status)) => reply::status(&status, encoding),
             Some(Fault::Foreign {
                 code,
                 media,
@@ -212,12 +217,13 @@ impl Api {
         verb: &str,
         body: Incoming<'_>,
     ) -> Response<Body> {
+        let encoding = negotiate::error_encoding(&head.headers);
         if self.stopping.is_cancelled() {
-            return reply::status(&shutting_down());
+            return reply::status(&shutting_down(), encoding);
         }
         let asked = match query.timeout() {
             Ok(asked) => asked,
-            Err(status) => return reply::status(&status),
+            Err(status) => return reply::status(&status, encoding),
         };
         let most = if is_read(&head.method) {
             DEADLINE
@@ -241,11 +247,11 @@ impl Api {
         };
         match done {
             Ok(Ok(reply)) => reply,
-            Ok(Err(status)) => reply::status(&status),
-            Err(_) => reply::status(&Status::timeout(
-                "request did not complete within the allotted timeout",
-                0,
-            )),
+            Ok(Err(status)) => reply::status(&status, encoding),
+            Err(_) => {
+                let what = "request did not complete within the allotted timeout";
+                reply::status(&Status::timeout(what, 0), encoding)
+            }
         }
     }
 

@@ -34,6 +34,7 @@ mod discovery;
 mod fault;
 mod http;
 mod journal;
+mod protobuf;
 mod read;
 mod resource;
 mod seed;

@@ -47,6 +47,12 @@ impl Type {
         &self.fields
     }
 
+    /// Its fields in the order of their protobuf numbers, which is the order of the server's protobuf.
+    pub fn fields_by_number(&self) -> impl DoubleEndedIterator<Item = &Field> {
+        let positions = self.by_number.iter();
+        positions.filter_map(|at| self.fields.get(usize::from(*at).checked_sub(1)?))
+    }
+
     /// The field of a JSON name; those of inline fields are found, too.
     pub fn field(&self, name: &str) -> Option<&Field> {
         if name.is_empty() {

@@ -1,63 +1,147 @@
 //! In which form a client wants its reply.
 //!
 //! ```text
-//! Accept ──clauses in order──▶ the first that we can produce ──▶ Form | 406
+//! Accept ──clauses by weight, then in order──▶ the first that we can produce ──▶ Form | 406
 //! ```
 //!
-//! JSON is the only encoding; objects are given whole or as their metadata alone
-//! (`as=PartialObjectMetadata`). Clauses that ask for more (tables, protobuf) are passed over, as
-//! upstream passes over what it cannot produce, so that clients fall back as they do there.
+//! Objects are JSON or protobuf, given whole or as their metadata alone (`as=PartialObjectMetadata`).
+//! Custom resources have no protobuf but for their metadata. Clauses that ask for more are passed over,
+//! as upstream passes over what it cannot produce, so that clients fall back as they do there. Failures
+//! are encoded as the client likes, whatever the object's form would have been.
 //!
 //! Upstream: `apiserver:pkg/endpoints/handlers/negotiation`.
 
 use http::HeaderMap;
 use http::header::ACCEPT;
-use kinform_api::Status;
+use kinform_api::{Status, reason};
 
-/// What an object looks like in a reply.
+use crate::protobuf;
+
+/// What a reply looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) struct Form {
+    pub(crate) encoding: Encoding,
+    pub(crate) look: Look,
+}
+
+/// The language of a reply.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    #[default]
+    Json,
+    Protobuf,
+}
+
+/// How much of an object a reply shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
     /// The whole object.
     Whole,
     /// `PartialObjectMetadata`.
     Metadata,
 }
 
-const AVAILABLE: [&str; 2] = ["application/json", "application/json;stream=watch"];
+const PLAIN: Form = Form {
+    encoding: Encoding::Json,
+    look: Look::Whole,
+};
+const AVAILABLE: [&str; 4] = [
+    "application/json",
+    protobuf::MEDIA_TYPE,
+    "application/json;stream=watch",
+    "application/vnd.kubernetes.protobuf;stream=watch",
+];
 
-/// Chooses a form.
-pub(crate) fn form(headers: &HeaderMap) -> Result<Form, Status> {
-    let mut asked = false;
-    let mut best: Option<(u16, Form)> = None;
+impl Encoding {
+    /// The media type of an object or a list.
+    pub(crate) fn media_type(self) -> &'static str {
+        match self {
+            Self::Json => "application/json",
+            Self::Protobuf => protobuf::MEDIA_TYPE,
+        }
+    }
+
+    /// The media type of a watch.
+    pub(crate) fn stream_type(self) -> &'static str {
+        match self {
+            Self::Json => "application/json",
+            Self::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
+        }
+    }
+}
+
+/// Chooses the form of an answer about built-in or custom objects.
+///
+/// # Errors
+/// 406 if nothing that is asked for can be produced.
+pub(crate) fn form(headers: &HeaderMap, is_custom: bool) -> Result<Form, Status> {
+    let mut known = false;
+    let producible = |clause: &Clause| {
+        known = true;
+        clause.look.is_some_and(|look| {
+            !(is_custom && clause.encoding == Encoding::Protobuf && look == Look::Whole)
+        })
+    };
+    let (asked, best) = best(headers, producible);
+    match best.and_then(|clause| Some((clause.encoding, clause.look?))) {
+        Some((encoding, look)) => Ok(Form { encoding, look }),
+        None if !asked => Ok(PLAIN),
+        // Upstream's router looks at the media type alone, and before anything else does.
+        None if known || is_custom => {
+            let message = format!(
+                "only the following media types are accepted: {}",
+                AVAILABLE[..2].join(", ")
+            );
+            Err(Status::failure(406, reason::NOT_ACCEPTABLE, message))
+        }
+        None => Err(Status::not_acceptable(&AVAILABLE)),
+    }
+}
+
+/// How a client wants to be told of a failure: by the first clause that asks for nothing special.
+pub(crate) fn error_encoding(headers: &HeaderMap) -> Encoding {
+    let (_, best) = best(headers, |clause| clause.is_plain);
+    best.map(|clause| clause.encoding).unwrap_or_default()
+}
+
+/// A clause of a media type that we know.
+#[derive(Clone, Copy, Debug)]
+struct Clause {
+    /// In thousandths.
+    weight: u16,
+    encoding: Encoding,
+    /// None if we cannot show objects so.
+    look: Option<Look>,
+    is_plain: bool,
+}
+
+/// Whether anything is asked for, and the heaviest clause that will do; among equals the first.
+fn best(headers: &HeaderMap, mut will_do: impl FnMut(&Clause) -> bool) -> (bool, Option<Clause>) {
+    let (mut asked, mut best) = (false, None::<Clause>);
     for header in headers.get_all(ACCEPT) {
         for clause in header.to_str().unwrap_or_default().split(',') {
             if clause.trim().is_empty() {
                 continue;
             }
             asked = true;
-            let Some((weight, form)) = read_clause(clause) else {
-                continue;
-            };
-            // Clauses of the same weight count in the order of their appearance.
-            if best.is_none_or(|(highest, _)| weight > highest) {
-                best = Some((weight, form));
+            let read = read_clause(clause).filter(&mut will_do);
+            if let Some(clause) = read
+                && best.is_none_or(|best| clause.weight > best.weight)
+            {
+                best = Some(clause);
             }
         }
     }
-    match best {
-        Some((_, form)) => Ok(form),
-        None if asked => Err(Status::not_acceptable(&AVAILABLE)),
-        None => Ok(Form::Whole),
-    }
+    (asked, best)
 }
 
-/// The weight in thousandths and the form of a clause that we can produce.
-fn read_clause(clause: &str) -> Option<(u16, Form)> {
+fn read_clause(clause: &str) -> Option<Clause> {
     let mut parts = clause.split(';').map(str::trim);
-    let media = parts.next()?.to_ascii_lowercase();
-    if !matches!(&*media, "application/json" | "application/*" | "*/*") {
-        return None;
-    }
+    let encoding = match &*parts.next()?.to_ascii_lowercase() {
+        "application/json" | "application/*" | "*/*" => Encoding::Json,
+        protobuf::MEDIA_TYPE => Encoding::Protobuf,
+        _ => return None,
+    };
     let (mut weight, mut wanted, mut group, mut version) = (1000, "", "meta.k8s.io", "v1");
     for (name, value) in parts.filter_map(|part| part.split_once('=')) {
         let value = value.trim_matches('"');
@@ -70,12 +154,17 @@ fn read_clause(clause: &str) -> Option<(u16, Form)> {
         }
     }
     let known = group == "meta.k8s.io" && matches!(version, "v1" | "v1beta1");
-    let form = match wanted {
-        "" => Form::Whole,
-        "PartialObjectMetadata" | "PartialObjectMetadataList" if known => Form::Metadata,
-        _ => return None,
+    let look = match wanted {
+        "" => Some(Look::Whole),
+        "PartialObjectMetadata" | "PartialObjectMetadataList" if known => Some(Look::Metadata),
+        _ => None,
     };
-    (weight > 0).then_some((weight, form))
+    (weight > 0).then_some(Clause {
+        weight,
+        encoding,
+        look,
+        is_plain: wanted.is_empty(),
+    })
 }
 
 /// Whether the client takes gzip.
@@ -102,34 +191,96 @@ pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
 mod tests {
     use super::*;
 
+    const METADATA: Form = Form {
+        encoding: Encoding::Json,
+        look: Look::Metadata,
+    };
+    const PROTOBUF: Form = Form {
+        encoding: Encoding::Protobuf,
+        look: Look::Whole,
+    };
+    const PROTOBUF_METADATA: Form = Form {
+        encoding: Encoding::Protobuf,
+        look: Look::Metadata,
+    };
+
+    fn headers(accept: &str) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert(ACCEPT, accept.parse().unwrap());
+        headers
+    }
+
     #[test]
     fn the_first_clause_that_can_be_produced_wins() {
         let partial = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
-        for (accept, want) in [
-            ("", Some(Form::Whole)),
-            ("*/*", Some(Form::Whole)),
-            ("application/json;stream=watch", Some(Form::Whole)),
+        let binary = "application/vnd.kubernetes.protobuf";
+        let binary_partial = format!("{binary};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1");
+        let fallback = format!("{partial},application/json");
+        let light = format!("{partial};q=0.5,application/json");
+        let both = format!("{binary},application/json");
+        let heavy = format!("{binary};q=0.1,application/json;q=0.2");
+        let metadata = format!("{binary_partial},{partial},application/json");
+        for (accept, built_in, custom) in [
+            ("", Some(PLAIN), Some(PLAIN)),
+            ("*/*", Some(PLAIN), Some(PLAIN)),
+            ("application/json;stream=watch", Some(PLAIN), Some(PLAIN)),
+            (&both, Some(PROTOBUF), Some(PLAIN)),
+            (&heavy, Some(PLAIN), Some(PLAIN)),
+            (binary, Some(PROTOBUF), None),
             (
-                "application/vnd.kubernetes.protobuf, application/json",
-                Some(Form::Whole),
+                "application/vnd.kubernetes.protobuf;stream=watch",
+                Some(PROTOBUF),
+                None,
             ),
             (
-                "application/json;as=Table;v=v1;g=meta.k8s.io,application/json",
-                Some(Form::Whole),
+                &binary_partial,
+                Some(PROTOBUF_METADATA),
+                Some(PROTOBUF_METADATA),
             ),
-            (partial, Some(Form::Metadata)),
+            (&metadata, Some(PROTOBUF_METADATA), Some(PROTOBUF_METADATA)),
             (
-                &format!("{partial};q=0.5,application/json"),
-                Some(Form::Whole),
+                "application/json;as=Nope,application/json",
+                Some(PLAIN),
+                Some(PLAIN),
             ),
-            (&format!("{partial},application/json"), Some(Form::Metadata)),
-            ("application/vnd.kubernetes.protobuf", None),
-            ("application/json;as=Table;v=v1;g=meta.k8s.io", None),
-            ("application/x-nope", None),
+            (partial, Some(METADATA), Some(METADATA)),
+            (&light, Some(PLAIN), Some(PLAIN)),
+            (&fallback, Some(METADATA), Some(METADATA)),
+            ("application/json;as=Nope;v=v1;g=meta.k8s.io", None, None),
+            ("application/x-nope", None, None),
         ] {
-            let mut headers = HeaderMap::new();
-            headers.insert(ACCEPT, accept.parse().unwrap());
-            assert_eq!(form(&headers).ok(), want, "{accept}");
+            let headers = headers(accept);
+            assert_eq!(form(&headers, false).ok(), built_in, "{accept}");
+            assert_eq!(form(&headers, true).ok(), custom, "{accept}");
         }
+    }
+
+    #[test]
+    fn failures_are_told_in_the_encoding_that_is_liked_best() {
+        for (accept, want) in [
+            (
+                "application/vnd.kubernetes.protobuf,application/json",
+                Encoding::Protobuf,
+            ),
+            (
+                "application/json,application/vnd.kubernetes.protobuf",
+                Encoding::Json,
+            ),
+            (
+                "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+                Encoding::Json,
+            ),
+            ("application/x-nope", Encoding::Json),
+        ] {
+            assert_eq!(error_encoding(&headers(accept)), want, "{accept}");
+        }
+        let router = form(&headers("application/x-nope"), false)
+            .unwrap_err()
+            .message;
+        assert!(router.starts_with("406: Not Acceptable"), "{router}");
+        let handler = form(&headers("application/json;as=Nope"), false)
+            .unwrap_err()
+            .message;
+        assert!(handler.starts_with("only the following"), "{handler}");
     }
 }

@@ -1,7 +1,7 @@
 //! Replies: a status, an object, or a stream of chunks, with upstream's headers.
 //!
 //! ```text
-//! Status ──▶ code, Retry-After, JSON      chunks ──128 KiB or more, if asked──▶ gzip ──▶ body
+//! Status ──▶ code, Retry-After, body      chunks ──128 KiB or more, if asked──▶ gzip ──▶ body
 //! ```
 //!
 //! Small bodies have a length, large ones are chunked and made while they are sent: nothing here holds
@@ -21,8 +21,11 @@ use http::header::{
 };
 use http::{Response, StatusCode};
 use kinform_api::Status;
+use serde_json::Value;
 
 use super::body::Body;
+use super::negotiate::Encoding;
+use crate::protobuf;
 
 /// The size from which replies are compressed, if the client takes that.
 const GZIP_FROM: usize = 128 << 10;
@@ -31,7 +34,28 @@ const FULL_UP_TO: usize = 64 << 10;
 
 /// A reply of JSON.
 pub(crate) fn json(code: StatusCode, body: impl Into<Bytes>) -> Response<Body> {
-    with_type(code, "application/json", Body::full(body))
+    whole(code, Encoding::Json, body)
+}
+
+/// A reply that is there already.
+pub(crate) fn whole(
+    code: StatusCode,
+    encoding: Encoding,
+    body: impl Into<Bytes>,
+) -> Response<Body> {
+    with_type(code, encoding.media_type(), Body::full(body))
+}
+
+/// A value that names its version and kind. What has no protobuf is JSON in any case.
+pub(crate) fn value(code: StatusCode, encoding: Encoding, value: &Value) -> Response<Body> {
+    if let (Encoding::Protobuf, Some(object)) = (encoding, value.as_object())
+        && let Some(body) = protobuf::body(object)
+    {
+        return whole(code, encoding, body);
+    }
+    let mut body = value.to_string();
+    body.push('\n');
+    json(code, body)
 }
 
 /// A reply of plain text.
@@ -49,16 +73,24 @@ pub(crate) fn no_such_path() -> Response<Body> {
 }
 
 /// A failure, or the success that has no object to show.
-pub(crate) fn status(status: &Status) -> Response<Body> {
+pub(crate) fn status(status: &Status, encoding: Encoding) -> Response<Body> {
     let code = if status.is_success() {
         200
     } else {
         status.code
     };
     let code = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let mut body = status.to_json();
-    body.push(b'\n');
-    let mut reply = json(code, body);
+    let mut reply = match encoding {
+        Encoding::Json => {
+            let mut body = status.to_json();
+            body.push(b'\n');
+            json(code, body)
+        }
+        Encoding::Protobuf => {
+            let shown = serde_json::from_slice(&status.to_json()).unwrap_or_default();
+            value(code, encoding, &shown)
+        }
+    };
     if let Some(after) = status.retry_after() {
         reply
             .headers_mut()
@@ -72,14 +104,15 @@ pub(crate) fn status(status: &Status) -> Response<Body> {
     reply
 }
 
-/// A stream of JSON whose head goes out at once.
-pub(crate) fn streamed(body: Body) -> Response<Body> {
-    with_type(StatusCode::OK, "application/json", body)
+/// A stream whose head goes out at once.
+pub(crate) fn streamed(media_type: &'static str, body: Body) -> Response<Body> {
+    with_type(StatusCode::OK, media_type, body)
 }
 
-/// A reply of JSON made in chunks: whole if it is small, compressed if it is long and the client
+/// A reply made in chunks: whole if it is small, compressed if it is long and the client
 /// takes that, and else sent as it is made.
 pub(crate) fn chunked(
+    encoding: Encoding,
     mut chunks: impl Iterator<Item = Bytes> + Send + 'static,
     gzip: bool,
 ) -> Response<Body> {
@@ -87,7 +120,7 @@ pub(crate) fn chunked(
     let enough = if gzip { GZIP_FROM } else { FULL_UP_TO };
     loop {
         match chunks.next() {
-            None => return json(StatusCode::OK, first),
+            None => return whole(StatusCode::OK, encoding, first),
             Some(chunk) => first.extend_from_slice(&chunk),
         }
         if first.len() >= enough {
@@ -96,9 +129,13 @@ pub(crate) fn chunked(
     }
     let all = std::iter::once(first.freeze()).chain(chunks);
     if !gzip {
-        return streamed(Body::stream(stream::iter(all.map(Ok))));
+        return streamed(
+            encoding.media_type(),
+            Body::stream(stream::iter(all.map(Ok))),
+        );
     }
-    let mut reply = streamed(Body::stream(stream::iter(Gzip::new(all).map(Ok))));
+    let body = Body::stream(stream::iter(Gzip::new(all).map(Ok)));
+    let mut reply = streamed(encoding.media_type(), body);
     reply
         .headers_mut()
         .insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));

@@ -21,7 +21,7 @@
 
 use std::sync::Arc;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, Response};
 use kinform_api::Status;
 
@@ -86,7 +86,11 @@ pub(crate) async fn list(
         to,
         state: Progress::Begin,
     };
-    Ok(reply::chunked(chunks, negotiate::accepts_gzip(headers)))
+    let gzip = negotiate::accepts_gzip(headers);
+    if chunks.encoder.tells_length_first() {
+        return Ok(reply::chunked(form.encoding, chunks.measured(), gzip));
+    }
+    Ok(reply::chunked(form.encoding, chunks, gzip))
 }
 
 /// The state that a request means, and the part of it.
@@ -220,6 +224,37 @@ enum Progress {
     Done,
 }
 
+impl Chunks {
+    /// The same in an encoding that tells the length of the items before them.
+    fn measured(self) -> impl Iterator<Item = Bytes> + Send + 'static {
+        // BOUND: what the objects of this list take when they are encoded. Their length is told first,
+        // and encoding them twice would cost more than keeping them until they are sent.
+        let (mut items, mut chunk, mut length) = (Vec::new(), BytesMut::new(), 0);
+        let mut at = self.at;
+        while at < self.to {
+            let Some(object) = self.snapshot.at(at) else {
+                break;
+            };
+            at = self.snapshot.next(at);
+            if self.selection.matches(object) {
+                self.encoder.item(&mut chunk, object);
+            }
+            if chunk.len() >= CHUNK {
+                length += chunk.len();
+                items.push(chunk.split().freeze());
+            }
+        }
+        length += chunk.len();
+        items.push(chunk.freeze());
+        let (mut begin, mut end) = (BytesMut::new(), BytesMut::new());
+        self.encoder.begin_list(&mut begin, &self.meta, length);
+        self.encoder.end_list(&mut end, &self.meta);
+        std::iter::once(begin.freeze())
+            .chain(items)
+            .chain(std::iter::once(end.freeze()))
+    }
+}
+
 impl Iterator for Chunks {
     type Item = Bytes;
 
@@ -230,7 +265,7 @@ impl Iterator for Chunks {
         let first = self.state == Progress::Begin;
         let mut out = BytesMut::with_capacity(if first { CHUNK / 16 } else { CHUNK });
         if first {
-            self.encoder.begin_list(&mut out, &self.meta);
+            self.encoder.begin_list(&mut out, &self.meta, 0);
             self.state = Progress::FirstItem;
         }
         while self.at < self.to {
@@ -246,7 +281,7 @@ impl Iterator for Chunks {
                 continue;
             }
             if self.state == Progress::Items {
-                out.put_u8(b',');
+                self.encoder.separate(&mut out);
             }
             self.state = Progress::Items;
             self.encoder.item(&mut out, object);

@@ -41,7 +41,7 @@ pub(crate) async fn read(
     query: &Query,
     headers: &HeaderMap,
 ) -> Result<Response<Body>, Status> {
-    let form = negotiate::form(headers)?;
+    let form = negotiate::form(headers, target.resource.is_custom())?;
     if target.name.is_some() && !target.forced_watch {
         return get(api, target, query, form).await;
     }
@@ -102,8 +102,7 @@ pub(crate) fn object_reply(
 ) -> Response<Body> {
     let mut out = BytesMut::with_capacity(object.bytes().len() + 128);
     Encoder::new(resource, form).object(&mut out, object);
-    out.extend_from_slice(b"\n");
-    reply::json(code, out)
+    reply::whole(code, form.encoding, out)
 }
 
 /// The object of a path does not exist.

@@ -28,7 +28,7 @@ use http::Response;
 use kinform_api::{Status, WatchEventKind};
 use tokio::time::{Instant, sleep_until};
 
-use super::encode::{Bookmark, Encoder, error_frame};
+use super::encode::{Bookmark, Encoder, Told, error_frame};
 use super::options::{self, ReadOptions, Version};
 use super::select::Selection;
 use super::wait_for_revision;
@@ -71,7 +71,8 @@ pub(crate) async fn watch(
         let chunk = watcher.next().await?;
         Some((chunk, watcher))
     });
-    Ok(reply::streamed(Body::stream(frames)))
+    let media_type = form.encoding.stream_type();
+    Ok(reply::streamed(media_type, Body::stream(frames)))
 }
 
 struct Watcher {
@@ -184,7 +185,7 @@ impl Watcher {
     }
 
     fn fail(&mut self, status: &Status) {
-        error_frame(&mut self.out, status);
+        error_frame(&mut self.out, status, self.encoder.encoding());
         self.phase = Phase::Ending;
     }
 
@@ -261,8 +262,12 @@ impl Watcher {
             }
             initial.at = initial.snapshot.next(initial.at);
             if self.selection.matches(object) {
-                self.encoder
-                    .event(&mut self.out, WatchEventKind::Added, object, None);
+                let told = Told {
+                    kind: WatchEventKind::Added,
+                    object,
+                    revision: None,
+                };
+                self.encoder.event(&mut self.out, told);
             }
         }
         self.initial = None;
@@ -283,21 +288,19 @@ impl Watcher {
             .current
             .as_deref()
             .filter(|object| self.selection.matches(object));
-        let out = &mut self.out;
-        match (before, after) {
-            (None, None) => {}
-            (None, Some(object)) => self.encoder.event(out, WatchEventKind::Added, object, None),
-            (Some(_), Some(object)) => {
-                self.encoder
-                    .event(out, WatchEventKind::Modified, object, None);
-            }
+        let (kind, object, revision) = match (before, after) {
+            (None, None) => return,
+            (None, Some(object)) => (WatchEventKind::Added, object, None),
+            (Some(_), Some(object)) => (WatchEventKind::Modified, object, None),
             // The old content under the version of the change.
-            (Some(object), None) => {
-                let revision = Some(event.revision);
-                self.encoder
-                    .event(out, WatchEventKind::Deleted, object, revision);
-            }
-        }
+            (Some(object), None) => (WatchEventKind::Deleted, object, Some(event.revision)),
+        };
+        let told = Told {
+            kind,
+            object,
+            revision,
+        };
+        self.encoder.event(&mut self.out, told);
     }
 
     async fn wait(&mut self) {

@@ -16,6 +16,7 @@ use serde_json::{Map, Value};
 use super::{Context, FieldValidation, Part, text};
 use super::{scale, typed};
 use crate::crd::structural;
+use crate::protobuf;
 use crate::resource::{ResourceInfo, Shape};
 
 /// A body that was read.
@@ -34,8 +35,13 @@ pub(crate) fn decode(
     part: Part,
     (content_type, bytes): (Option<&str>, &[u8]),
 ) -> Result<Decoded, Box<Status>> {
-    if !matches!(media_type(content_type), "" | "application/json" | "*/*") {
-        return Err(unsupported(&["application/json"]));
+    match media_type(content_type) {
+        "" | "application/json" | "*/*" => {}
+        protobuf::MEDIA_TYPE if !cx.resource.is_custom() || part == Part::Scale => {
+            return decode_value(cx, part, from_protobuf(cx.resource, part, bytes)?);
+        }
+        _ if cx.resource.is_custom() => return Err(unsupported(&["application/json"])),
+        _ => return Err(unsupported(&["application/json", protobuf::MEDIA_TYPE])),
     }
     let kind = &cx.resource.kind;
     let value = serde_json::from_slice(bytes).map_err(|error| {
@@ -46,6 +52,32 @@ pub(crate) fn decode(
         ))
     })?;
     decode_value(cx, part, value)
+}
+
+/// The JSON that a protobuf body stands for. A body that does not say its kind is of the resource's.
+fn from_protobuf(resource: &ResourceInfo, part: Part, bytes: &[u8]) -> Result<Value, Box<Status>> {
+    let wanted = &resource.kind;
+    let mut envelope = protobuf::open(bytes).map_err(|error| {
+        let error = error.0;
+        bad_request(format!(
+            "the object provided is unrecognized (must be of type {wanted}): {error}"
+        ))
+    })?;
+    if envelope.kind.is_empty() && part != Part::Scale {
+        envelope.kind.clone_from(wanted);
+    }
+    if envelope.api_version.is_empty() && part != Part::Scale {
+        envelope.api_version = resource.api_version();
+    }
+    let kind = envelope.kind.clone();
+    let version = envelope.api_version.rsplit('/').next().unwrap_or_default();
+    let version = version.to_owned();
+    envelope.read().map_err(|error| {
+        let error = error.0;
+        bad_request(format!(
+            "{kind} in version {version:?} cannot be handled as a {wanted}: {error}"
+        ))
+    })
 }
 
 /// Reads the body of a patch, which may be any JSON.

@@ -9,12 +9,12 @@
 //!
 //! Upstream: `kubernetes/apiserver:pkg/registry/generic/registry/store.go` (`DeleteCollection`).
 
-use bytes::{BufMut, BytesMut};
+use bytes::BytesMut;
 use http::{Response, StatusCode};
 use kinform_api::Status;
 
 use super::delete::delete as delete_one;
-use super::handle::Write;
+use super::handle::{Write, content_type};
 use super::{DeleteOptions, WriteOptions, after};
 use crate::api::WriteRequest;
 use crate::http::body::Body;
@@ -27,7 +27,8 @@ pub(super) fn delete(
     write: &Write<'_>,
     request: &WriteRequest<'_>,
 ) -> Result<Response<Body>, Box<Status>> {
-    let options = DeleteOptions::read(request.query.pairs(), &request.body)?;
+    let body = (content_type(request), &*request.body);
+    let options = DeleteOptions::read(request.query.pairs(), body)?;
     let (selection, resource) = (
         selection(write.target, request.query)?,
         &write.target.resource,
@@ -39,8 +40,8 @@ pub(super) fn delete(
         continue_token: None,
         remaining: None,
     };
-    let mut out = BytesMut::new();
-    encoder.begin_list(&mut out, &meta);
+    // BOUND: what is deleted by one request, as it is told in one reply.
+    let mut items = BytesMut::new();
     let mut first = true;
     for object in view
         .snapshot
@@ -48,10 +49,10 @@ pub(super) fn delete(
         .filter(|object| selection.matches(object))
     {
         if !first {
-            out.put_u8(b',');
+            encoder.separate(&mut items);
         }
         first = false;
-        encoder.item(&mut out, object);
+        encoder.item(&mut items, object);
         let write_options = WriteOptions::default();
         let mut context = write.context(&write_options);
         context.namespace = object.namespace();
@@ -60,6 +61,9 @@ pub(super) fn delete(
         });
         after::commit(write.api, resource, done.as_deref());
     }
+    let mut out = BytesMut::with_capacity(items.len() + 512);
+    encoder.begin_list(&mut out, &meta, items.len());
+    out.extend_from_slice(&items);
     encoder.end_list(&mut out, &meta);
-    Ok(reply::json(StatusCode::OK, out.freeze()))
+    Ok(reply::whole(StatusCode::OK, write.form.encoding, out))
 }

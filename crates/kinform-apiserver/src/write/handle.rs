@@ -25,7 +25,7 @@ use super::{
 };
 use crate::api::{Api, WriteRequest};
 use crate::http::body::Body;
-use crate::http::negotiate::{self, Form};
+use crate::http::negotiate::{self, Form, Look};
 use crate::http::reply;
 use crate::http::route::Target;
 use crate::read::object_reply;
@@ -50,8 +50,8 @@ fn answer(
     target: &Target,
     request: &WriteRequest<'_>,
 ) -> Result<Response<Body>, Box<Status>> {
-    let form = negotiate::form(request.headers)?;
     let resource = &target.resource;
+    let form = negotiate::form(request.headers, resource.is_custom())?;
     let part = match target.subresource.as_deref() {
         None => Part::Main,
         Some("status") => Part::Status,
@@ -140,8 +140,9 @@ impl Write<'_> {
             )));
         };
         match self.part {
-            Part::Scale => Ok(value_reply(
+            Part::Scale => Ok(reply::value(
                 StatusCode::OK,
+                self.form.encoding,
                 &scale::scale_of(resource, &current.value()),
             )),
             _ => Ok(object_reply(StatusCode::OK, resource, &current, self.form)),
@@ -197,7 +198,7 @@ impl Write<'_> {
 
     fn patch(&self, request: &WriteRequest<'_>) -> Result<Response<Body>, Box<Status>> {
         let options = WriteOptions::from_query(request.query.pairs(), "PatchOptions")?;
-        let change = Patch::read(content_type(request), &request.body)?;
+        let change = Patch::read(&self.target.resource, content_type(request), &request.body)?;
         self.until_committed(|current| {
             patch(
                 &self.context(&options),
@@ -210,7 +211,8 @@ impl Write<'_> {
     }
 
     fn delete(&self, request: &WriteRequest<'_>) -> Result<Response<Body>, Box<Status>> {
-        let options = DeleteOptions::read(request.query.pairs(), &request.body)?;
+        let body = (content_type(request), &*request.body);
+        let options = DeleteOptions::read(request.query.pairs(), body)?;
         let write = WriteOptions::default();
         self.until_committed(|current| {
             delete(&self.context(&write), self.name(), &options, current)
@@ -258,10 +260,11 @@ impl Write<'_> {
         let mut reply = match (outcome.answer, &stored) {
             (Answer::Stored, Some(stored)) => object_reply(code, resource, stored, self.form),
             (Answer::StoredScale, Some(stored)) => {
-                value_reply(code, &scale::scale_of(resource, &stored.value()))
+                let scale = scale::scale_of(resource, &stored.value());
+                reply::value(code, self.form.encoding, &scale)
             }
             (Answer::Object(value), _) => self.shown(code, value),
-            (Answer::Status(status), _) => reply::status(&status),
+            (Answer::Status(status), _) => reply::status(&status, self.form.encoding),
             (Answer::Stored | Answer::StoredScale, None) => return None,
         };
         for warning in outcome.warnings {
@@ -275,12 +278,13 @@ impl Write<'_> {
     fn shown(&self, code: StatusCode, mut value: Value) -> Response<Body> {
         let resource = &self.target.resource;
         if value.get("kind").is_some() {
-            return value_reply(code, &value);
+            return reply::value(code, self.form.encoding, &value);
         }
-        if self.form == Form::Metadata {
+        if self.form.look == Look::Metadata {
             let metadata = metadata::of(&mut value).clone();
-            return value_reply(
+            return reply::value(
                 code,
+                self.form.encoding,
                 &json!({
                     "kind": "PartialObjectMetadata",
                     "apiVersion": "meta.k8s.io/v1",
@@ -290,7 +294,7 @@ impl Write<'_> {
         }
         value["apiVersion"] = Value::from(resource.api_version());
         value["kind"] = Value::from(resource.kind.as_str());
-        value_reply(code, &value)
+        reply::value(code, self.form.encoding, &value)
     }
 
     /// The state of the namespace that the request's object belongs to.
@@ -308,17 +312,11 @@ impl Write<'_> {
     }
 }
 
-fn content_type<'a>(request: &WriteRequest<'a>) -> Option<&'a str> {
+pub(super) fn content_type<'a>(request: &WriteRequest<'a>) -> Option<&'a str> {
     request
         .headers
         .get(CONTENT_TYPE)
         .and_then(|value| value.to_str().ok())
-}
-
-fn value_reply(code: StatusCode, value: &Value) -> Response<Body> {
-    let mut body = value.to_string();
-    body.push('\n');
-    reply::json(code, body)
 }
 
 /// Upstream: `net/http`'s `Warning` header as `apiserver:pkg/warning` writes it.

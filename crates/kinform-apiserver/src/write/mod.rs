@@ -14,7 +14,8 @@
 //!   read and write them; `options.rs`: what query and body say about how to write;
 //! * `metadata.rs`: what the server sets, keeps and checks; `names.rs`: names and generated ones;
 //!   `strategy.rs`: status, generation, defaults; `builtin.rs`: defaults of a few types;
-//! * `create.rs` `update.rs` `patch.rs` `delete.rs` `scale.rs`: the verbs;
+//! * `create.rs` `update.rs` `patch.rs` `delete.rs` `scale.rs`: the verbs; `strategic.rs`: the patch
+//!   that knows types;
 //! * `handle.rs`: from request to reply; `collection.rs`: delete of many; `after.rs`: what follows from
 //!   a commit: definitions that begin to be served, namespaces that empty themselves.
 //!
@@ -33,8 +34,9 @@ mod names;
 mod options;
 mod patch;
 mod scale;
+mod strategic;
 mod strategy;
-mod typed;
+pub(crate) mod typed;
 mod update;
 
 use jiff::Timestamp;

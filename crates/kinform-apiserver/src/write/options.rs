@@ -9,7 +9,9 @@
 use kinform_api::{FieldError, GroupKind, Status};
 use serde_json::Value;
 
+use super::body::media_type;
 use super::{at, text};
+use crate::protobuf;
 use crate::resource::Propagation;
 
 /// What a create, update or patch may be told by its query.
@@ -85,15 +87,12 @@ impl DeleteOptions {
     /// 400 for a body that is no `DeleteOptions`, 422 for values that do not exist or contradict.
     pub(crate) fn read<'a>(
         query: impl IntoIterator<Item = (&'a str, &'a str)>,
-        body: &[u8],
+        (content_type, body): (Option<&str>, &[u8]),
     ) -> Result<Self, Box<Status>> {
         let given = if body.iter().all(u8::is_ascii_whitespace) {
             query_value(query)
         } else {
-            serde_json::from_slice(body).map_err(|error| {
-                let text = format!("couldn't get version/kind; json parse error: {error}");
-                Box::new(Status::bad_request(text))
-            })?
+            body_value(content_type, body)?
         };
         Self::from_value(&given)
     }
@@ -154,6 +153,18 @@ impl DeleteOptions {
     }
 }
 
+fn body_value(content_type: Option<&str>, body: &[u8]) -> Result<Value, Box<Status>> {
+    let refused = |text: String| Box::new(Status::bad_request(text));
+    match media_type(content_type) {
+        protobuf::MEDIA_TYPE => protobuf::read_body(body).map_err(|error| refused(error.0)),
+        _ => serde_json::from_slice(body).map_err(|error| {
+            refused(format!(
+                "couldn't get version/kind; json parse error: {error}"
+            ))
+        }),
+    }
+}
+
 /// A query in the shape of the body that it stands for.
 fn query_value<'a>(query: impl IntoIterator<Item = (&'a str, &'a str)>) -> Value {
     let mut given = serde_json::Map::new();
@@ -205,20 +216,22 @@ mod tests {
     fn delete_options_come_from_the_body_or_from_the_query() {
         let body = br#"{"kind":"DeleteOptions","apiVersion":"v1","propagationPolicy":"Orphan",
             "preconditions":{"uid":"u"},"gracePeriodSeconds":0}"#;
-        let options = DeleteOptions::read([("propagationPolicy", "Foreground")], body).unwrap();
+        let options =
+            DeleteOptions::read([("propagationPolicy", "Foreground")], (None, body)).unwrap();
         assert_eq!(options.propagation, Some(Propagation::Orphan));
         assert_eq!(options.uid.as_deref(), Some("u"));
         assert_eq!(options.grace_period_seconds, Some(0));
-        let options = DeleteOptions::read([("propagationPolicy", "Foreground")], b" ").unwrap();
+        let options =
+            DeleteOptions::read([("propagationPolicy", "Foreground")], (None, b" ")).unwrap();
         assert_eq!(options.propagation, Some(Propagation::Foreground));
         let both = br#"{"propagationPolicy":"Orphan","orphanDependents":true}"#;
-        assert_eq!(DeleteOptions::read([], both).unwrap_err().code, 422);
+        assert_eq!(DeleteOptions::read([], (None, both)).unwrap_err().code, 422);
         assert_eq!(
-            DeleteOptions::read([], br#"{"kind":"Pod"}"#)
+            DeleteOptions::read([], (None, br#"{"kind":"Pod"}"#))
                 .unwrap_err()
                 .code,
             400
         );
-        assert_eq!(DeleteOptions::read([], b"{").unwrap_err().code, 400);
+        assert_eq!(DeleteOptions::read([], (None, b"{")).unwrap_err().code, 400);
     }
 }

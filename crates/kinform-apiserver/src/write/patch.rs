@@ -1,11 +1,12 @@
-//! JSON patch and merge patch.
+//! JSON patch, merge patch and strategic merge patch.
 //!
 //! ```text
 //! content type + body -> Patch          Patch + stored state -> the object -> as an update
 //! ```
 //!
-//! A patch that does not say a version applies to whatever is stored. Strategic merge patches and
-//! server-side apply are not done yet: they are answered 415, with what is accepted.
+//! A patch that does not say a version applies to whatever is stored. Strategic merge patches are for
+//! built-ins, whose types say how lists are merged (`strategic.rs`). Server-side apply is not done yet:
+//! it is answered 415, with what is accepted.
 //!
 //! BOUND: 10,000 operations; 3 MiB copied; 100 levels, so that a result can be parsed again (128).
 //!
@@ -13,13 +14,15 @@
 
 use json_patch::{PatchOperation, jsonptr::Pointer};
 use kinform_api::{FieldError, Status, StatusDetails, reason};
-use serde_json::Value;
+use kinform_schema::Type;
+use serde_json::{Map, Value};
 
 use super::body::{
     Decoded, bad_request, decode_patch, decode_value, match_url, media_type, unsupported,
 };
 use super::update::replace;
-use super::{Context, Outcome, Part, scale};
+use super::{Context, Outcome, Part, scale, strategic};
+use crate::resource::{ResourceInfo, Shape};
 
 const MAX_OPERATIONS: usize = 10_000;
 const MAX_COPIED: usize = 3 << 20;
@@ -27,6 +30,7 @@ const MAX_DEPTH: usize = 100;
 
 const JSON_PATCH: &str = "application/json-patch+json";
 const MERGE_PATCH: &str = "application/merge-patch+json";
+const STRATEGIC_PATCH: &str = "application/strategic-merge-patch+json";
 
 /// A change of an object.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,6 +39,8 @@ pub(crate) enum Patch {
     Json(Vec<PatchOperation>),
     /// RFC 7396: a value laid over another; null removes.
     Merge(Value),
+    /// A merge that knows the type.
+    Strategic(Map<String, Value>),
 }
 
 impl Patch {
@@ -42,8 +48,20 @@ impl Patch {
     ///
     /// # Errors
     /// 415 for another kind of patch, 400 for what is not one, 413 for too many operations.
-    pub(crate) fn read(content_type: Option<&str>, bytes: &[u8]) -> Result<Self, Box<Status>> {
+    pub(crate) fn read(
+        resource: &ResourceInfo,
+        content_type: Option<&str>,
+        bytes: &[u8],
+    ) -> Result<Self, Box<Status>> {
         match media_type(content_type) {
+            STRATEGIC_PATCH if !resource.is_custom() => match decode_patch(bytes)? {
+                Value::Object(patch) => Ok(Self::Strategic(patch)),
+                _ => Err(bad_request(
+                    "error decoding patch: json: cannot unmarshal into Go value of type \
+                     map[string]interface {}"
+                        .to_owned(),
+                )),
+            },
             MERGE_PATCH => decode_patch(bytes).map(Self::Merge),
             JSON_PATCH => {
                 let patch: json_patch::Patch = serde_json::from_slice(bytes)
@@ -56,9 +74,11 @@ impl Patch {
                 }
                 Ok(Self::Json(patch.0))
             }
-            "application/strategic-merge-patch+json"
-            | "application/apply-patch+yaml"
-            | "application/apply-patch+cbor" => Err(unsupported(&[JSON_PATCH, MERGE_PATCH])),
+            STRATEGIC_PATCH | "application/apply-patch+yaml" | "application/apply-patch+cbor" => {
+                let accepted = [JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH];
+                let last = if resource.is_custom() { 2 } else { 3 };
+                Err(unsupported(&accepted[..last]))
+            }
             _ => {
                 let message = "415: Unsupported Media Type";
                 let status = Status::failure(415, reason::UNSUPPORTED_MEDIA_TYPE, message);
@@ -67,8 +87,12 @@ impl Patch {
         }
     }
 
-    fn apply(&self, value: &mut Value) -> Result<(), Box<Status>> {
+    fn apply(&self, of: Option<&Type>, value: &mut Value) -> Result<(), Box<Status>> {
         match self {
+            Self::Strategic(patch) => match (of, value) {
+                (Some(of), Value::Object(value)) => strategic::merge(of, value, patch.clone()),
+                _ => Err(refused()),
+            },
             Self::Merge(patch) => {
                 json_patch::merge(value, patch);
                 Ok(())
@@ -109,7 +133,12 @@ pub(crate) fn patch(
         value["apiVersion"] = Value::from(resource.api_version());
         value["kind"] = Value::from(resource.kind.as_str());
     }
-    patch.apply(&mut value)?;
+    let of = match (&resource.shape, part) {
+        (_, Part::Scale) => kinform_schema::builtin("autoscaling", "v1", "Scale"),
+        (Shape::Builtin(of), _) => Some(*of),
+        (Shape::Custom(_), _) => None,
+    };
+    patch.apply(of, &mut value)?;
     let Decoded {
         mut object,
         warnings,
@@ -174,7 +203,7 @@ fn depth(value: &Value) -> usize {
 }
 
 /// An operation that does not apply, or a test that fails.
-fn refused() -> Box<Status> {
+pub(super) fn refused() -> Box<Status> {
     let message = "the server rejected our request due to an error in our request";
     let status = Status::failure(422, reason::INVALID, message);
     Box::new(status.with_details(StatusDetails::default()))
@@ -193,11 +222,21 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::resource::{Found, Registry};
+    use crate::storage::Store;
 
     fn apply(content_type: &str, patch: &Value, mut value: Value) -> Result<Value, u16> {
-        let patch = Patch::read(Some(content_type), patch.to_string().as_bytes());
+        let store = Store::new(crate::storage::HistoryLimits::default());
+        let Found::Resource(maps) = Registry::built_in(&store).find("", "v1", "configmaps") else {
+            panic!("no config maps")
+        };
+        let Shape::Builtin(of) = &maps.shape else {
+            panic!("not built in")
+        };
+        let patch = Patch::read(&maps, Some(content_type), patch.to_string().as_bytes());
         let patch = patch.map_err(|status| status.code)?;
-        patch.apply(&mut value).map_err(|status| status.code)?;
+        let done = patch.apply(Some(of), &mut value);
+        done.map_err(|status| status.code)?;
         Ok(value)
     }
 
@@ -222,12 +261,13 @@ mod tests {
         assert_eq!(apply(JSON_PATCH, &missing, value()), Err(422));
         assert_eq!(apply(JSON_PATCH, &json!({"op": "add"}), value()), Err(400));
         assert_eq!(apply("application/x-patch", &json!({}), value()), Err(415));
+        let labels = json!({"metadata": {"labels": {"a": null, "b": "c"}}});
+        let before = json!({"metadata": {"labels": {"a": "b"}}});
+        let after = json!({"metadata": {"labels": {"b": "c"}}});
+        assert_eq!(apply(STRATEGIC_PATCH, &labels, before), Ok(after));
+        assert_eq!(apply(STRATEGIC_PATCH, &json!([]), value()), Err(400));
         assert_eq!(
-            apply(
-                "application/strategic-merge-patch+json",
-                &json!({}),
-                value()
-            ),
+            apply("application/apply-patch+yaml", &json!({}), value()),
             Err(415)
         );
     }

@@ -1,7 +1,7 @@
-//! Puts stored bytes into replies: list items, watch events, bookmarks.
+//! JSON of objects, around their stored bytes.
 //!
 //! ```text
-//! Stored + Form ──▶ {"kind":..,"apiVersion":..,  + stored bytes  ──▶ item, frame, reply
+//! Stored + Look ──▶ {"kind":..,"apiVersion":..,  + stored bytes  ──▶ item, frame, reply
 //! ```
 //!
 //! Objects are encoded once, when they are stored; here only what stands around them is written. Items
@@ -13,15 +13,16 @@
 use bytes::{BufMut, BytesMut};
 use kinform_api::{INITIAL_EVENTS_END, Status, WatchEventKind};
 
-use crate::http::negotiate::Form;
+use super::{Bookmark, ListMeta, Told};
+use crate::http::negotiate::Look;
 use crate::resource::{Origin, ResourceInfo, Shape};
 use crate::storage::{Stored, decimal};
 use crate::write::empty_member;
 
 /// Writes objects of one resource in one form.
 #[derive(Clone, Debug)]
-pub(crate) struct Encoder {
-    form: Form,
+pub(crate) struct Json {
+    look: Look,
     /// `{"kind":"Pod","apiVersion":"v1",`
     head: Box<[u8]>,
     list_head: Box<[u8]>,
@@ -32,22 +33,22 @@ pub(crate) struct Encoder {
     sorted: bool,
 }
 
-impl Encoder {
-    pub(crate) fn new(resource: &ResourceInfo, form: Form) -> Self {
+impl Json {
+    pub(super) fn new(resource: &ResourceInfo, look: Look) -> Self {
         let custom = resource.origin == Origin::Custom;
-        let (version, kind, list_kind) = match form {
-            Form::Whole => (
+        let (version, kind, list_kind) = match look {
+            Look::Whole => (
                 resource.api_version(),
                 &*resource.kind,
                 &*resource.list_kind,
             ),
-            Form::Metadata => (
+            Look::Metadata => (
                 "meta.k8s.io/v1".to_owned(),
                 "PartialObjectMetadata",
                 "PartialObjectMetadataList",
             ),
         };
-        let sorted = custom && form == Form::Whole;
+        let sorted = custom && look == Look::Whole;
         let head = |kind: &str| -> Box<[u8]> {
             let text = if sorted {
                 format!(r#"{{"apiVersion":"{version}","kind":"{kind}","#)
@@ -57,25 +58,25 @@ impl Encoder {
             text.into_bytes().into()
         };
         Self {
-            form,
+            look,
             head: head(kind),
             list_head: head(list_kind),
-            bookmark_rest: match form {
-                Form::Whole => empty_members(resource),
-                Form::Metadata => Box::default(),
+            bookmark_rest: match look {
+                Look::Whole => empty_members(resource),
+                Look::Metadata => Box::default(),
             },
-            items_are_bare: !custom && form == Form::Whole,
+            items_are_bare: !custom && look == Look::Whole,
             sorted,
         }
     }
 
     /// An object of its own.
-    pub(crate) fn object(&self, out: &mut BytesMut, object: &Stored) {
+    pub(super) fn object(&self, out: &mut BytesMut, object: &Stored) {
         self.versioned(out, object, None);
     }
 
     /// An object in a list.
-    pub(crate) fn item(&self, out: &mut BytesMut, object: &Stored) {
+    pub(super) fn item(&self, out: &mut BytesMut, object: &Stored) {
         if self.items_are_bare {
             out.put_slice(object.bytes());
         } else {
@@ -83,21 +84,15 @@ impl Encoder {
         }
     }
 
-    /// A frame of a watch. The revision is told instead of the object's own, if given.
-    pub(crate) fn event(
-        &self,
-        out: &mut BytesMut,
-        kind: WatchEventKind,
-        object: &Stored,
-        revision: Option<u64>,
-    ) {
-        begin_frame(out, kind);
-        self.versioned(out, object, revision);
+    /// A frame of a watch.
+    pub(super) fn event(&self, out: &mut BytesMut, told: Told<'_>) {
+        begin_frame(out, told.kind);
+        self.versioned(out, told.object, told.revision);
         out.put_slice(b"}\n");
     }
 
     /// A bookmark.
-    pub(crate) fn bookmark(&self, out: &mut BytesMut, revision: u64, mark: Bookmark) {
+    pub(super) fn bookmark(&self, out: &mut BytesMut, revision: u64, mark: Bookmark) {
         begin_frame(out, WatchEventKind::Bookmark);
         out.put_slice(&self.head);
         out.put_slice(br#""metadata":{"resourceVersion":""#);
@@ -115,7 +110,7 @@ impl Encoder {
     }
 
     /// Everything of a list before its items.
-    pub(crate) fn begin_list(&self, out: &mut BytesMut, meta: &ListMeta) {
+    pub(super) fn begin_list(&self, out: &mut BytesMut, meta: &ListMeta) {
         out.put_slice(&self.list_head);
         if !self.sorted {
             meta.put(out, self.sorted);
@@ -125,7 +120,7 @@ impl Encoder {
     }
 
     /// Everything of a list after its items.
-    pub(crate) fn end_list(&self, out: &mut BytesMut, meta: &ListMeta) {
+    pub(super) fn end_list(&self, out: &mut BytesMut, meta: &ListMeta) {
         out.put_u8(b']');
         if self.sorted {
             out.put_u8(b',');
@@ -136,8 +131,8 @@ impl Encoder {
 
     fn versioned(&self, out: &mut BytesMut, object: &Stored, revision: Option<u64>) {
         out.put_slice(&self.head);
-        match self.form {
-            Form::Metadata => {
+        match self.look {
+            Look::Metadata => {
                 let (metadata, version) = object.metadata();
                 out.put_slice(br#""metadata":"#);
                 out.put_slice(&metadata[..version.start]);
@@ -146,7 +141,7 @@ impl Encoder {
                 out.put_u8(b'}');
             }
             // The stored object is not empty: it has metadata. Its brace is replaced by the head.
-            Form::Whole => match revision {
+            Look::Whole => match revision {
                 None => out.put_slice(&object.bytes()[1..]),
                 Some(revision) => {
                     let (before, after) = object.around_version();
@@ -175,21 +170,6 @@ fn empty_members(resource: &ResourceInfo) -> Box<[u8]> {
         }
     }
     text.into_bytes().into()
-}
-
-/// Which bookmark.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Bookmark {
-    Periodic,
-    InitialEventsEnd,
-}
-
-/// What a list says about itself.
-#[derive(Clone, Debug)]
-pub(crate) struct ListMeta {
-    pub(crate) revision: u64,
-    pub(crate) continue_token: Option<String>,
-    pub(crate) remaining: Option<usize>,
 }
 
 impl ListMeta {
@@ -229,13 +209,13 @@ impl ListMeta {
 }
 
 /// The frame of a watch that failed; the last one of its stream.
-pub(crate) fn error_frame(out: &mut BytesMut, status: &Status) {
+pub(super) fn error_frame(out: &mut BytesMut, status: &Status) {
     begin_frame(out, WatchEventKind::Error);
     out.put_slice(&status.to_json());
     out.put_slice(b"}\n");
 }
 
-fn begin_frame(out: &mut BytesMut, kind: WatchEventKind) {
+pub(super) fn begin_frame(out: &mut BytesMut, kind: WatchEventKind) {
     out.put_slice(br#"{"type":""#);
     out.put_slice(kind.as_str().as_bytes());
     out.put_slice(br#"","object":"#);

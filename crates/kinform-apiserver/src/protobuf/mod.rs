@@ -1,0 +1,183 @@
+//! Protobuf bodies of built-in kinds, by the table: bytes to JSON values and back.
+//!
+//! ```text
+//! k8s\0 + Unknown { typeMeta, raw } ──open──▶ kind, raw ──decode──▶ JSON value ──▶ as any other body
+//! JSON value ──encode──▶ raw ──seal──▶ k8s\0 + Unknown                         (frame: a watch's event)
+//! ```
+//!
+//! There are no generated structs: `kinform-schema` knows every field's number and type. A decoded value
+//! says what was sent; which zero values JSON writes is decided by `write/typed.rs`, as for JSON. It never
+//! reads a custom resource: those have no protobuf, but for their metadata.
+//!
+//! * `decode.rs` bytes to values; `encode.rs` values to bytes; `wire.rs` the tags and numbers of both.
+//!
+//! Bytes are hostile: what is broken is an error in upstream's words, depth and size are bounded.
+//!
+//! Upstream: `apimachinery:pkg/runtime/serializer/protobuf`, the generated `*.pb.go` of `kubernetes/api`.
+
+mod decode;
+mod encode;
+mod wire;
+
+use bytes::{BufMut, BytesMut};
+use kinform_schema::Type;
+use serde_json::{Map, Value};
+
+use self::decode::decode;
+pub(crate) use self::encode::encode;
+use self::wire::{Reader, put_field, put_varint};
+
+/// The media type.
+pub(crate) const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
+
+const MAGIC: &[u8; 4] = b"k8s\0";
+/// The Go package of what kinds have in common.
+const META: &str = "k8s.io/apimachinery/pkg/apis/meta/v1";
+
+/// What is wrong with the bytes, in upstream's words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct WireError(pub(crate) String);
+
+/// A body that says what it holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Envelope<'a> {
+    pub(crate) api_version: String,
+    pub(crate) kind: String,
+    pub(crate) raw: &'a [u8],
+}
+
+/// Reads the envelope of a body.
+///
+/// # Errors
+/// The bytes do not begin as they should, or are broken.
+pub(crate) fn open(bytes: &[u8]) -> Result<Envelope<'_>, WireError> {
+    let Some(rest) = bytes.strip_prefix(MAGIC) else {
+        let text = "provided data does not appear to be a protobuf message, expected prefix \
+                    [107 56 115 0]";
+        return Err(WireError(text.to_owned()));
+    };
+    let mut envelope = Envelope {
+        api_version: String::new(),
+        kind: String::new(),
+        raw: &[],
+    };
+    let mut reader = Reader::new(rest, "Unknown");
+    while let Some((number, raw)) = reader.next()? {
+        match number {
+            1 => {
+                let mut meta = Reader::new(raw.bytes("TypeMeta")?, "TypeMeta");
+                while let Some((number, raw)) = meta.next()? {
+                    match number {
+                        1 => envelope.api_version = raw.text("APIVersion")?,
+                        2 => envelope.kind = raw.text("Kind")?,
+                        _ => {}
+                    }
+                }
+            }
+            2 => envelope.raw = raw.bytes("Raw")?,
+            _ => {}
+        }
+    }
+    Ok(envelope)
+}
+
+/// Reads a body of a kind of the table into JSON that names its version and kind.
+///
+/// # Errors
+/// The bytes are broken, or of a kind that the table does not know.
+pub(crate) fn read_body(bytes: &[u8]) -> Result<Value, WireError> {
+    open(bytes)?.read()
+}
+
+impl Envelope<'_> {
+    /// Reads what is in it into JSON that names its version and kind.
+    ///
+    /// # Errors
+    /// The bytes are broken, or of a kind that the table does not know.
+    pub(crate) fn read(self) -> Result<Value, WireError> {
+        let Some(of) = message_of(&self.api_version, &self.kind) else {
+            let (kind, version) = (&self.kind, &self.api_version);
+            let text = format!("no kind {kind:?} is registered for version {version:?} in scheme");
+            return Err(WireError(text));
+        };
+        let mut object = decode(of, self.raw)?;
+        object.insert("apiVersion".to_owned(), Value::from(self.api_version));
+        object.insert("kind".to_owned(), Value::from(self.kind));
+        Ok(Value::Object(object))
+    }
+}
+
+/// The message of a kind. Metadata alone is a kind, too, and options are of every version.
+pub(crate) fn message_of(api_version: &str, kind: &str) -> Option<&'static Type> {
+    if kind == "DeleteOptions" {
+        return kinform_schema::named_type(META, kind);
+    }
+    match api_version.split_once('/') {
+        Some(("meta.k8s.io", _)) => kinform_schema::named_type(META, kind),
+        Some((group, version)) => kinform_schema::builtin(group, version, kind),
+        None => kinform_schema::builtin("", api_version, kind),
+    }
+}
+
+/// What stands after a message in its envelope: neither an encoding nor a type of the content, which
+/// upstream writes, empty.
+pub(crate) const ENVELOPE_END: &[u8] = b"\x1a\0\"\0";
+
+/// What stands before a message of this length in its envelope.
+pub(crate) fn envelope(api_version: &str, kind: &str, length: usize) -> BytesMut {
+    let mut meta = BytesMut::new();
+    put_field(&mut meta, 1, api_version.as_bytes());
+    put_field(&mut meta, 2, kind.as_bytes());
+    let mut out = BytesMut::with_capacity(meta.len() + 24);
+    out.put_slice(MAGIC);
+    put_field(&mut out, 1, &meta);
+    out.put_u8(0x12);
+    put_varint(&mut out, length as u64);
+    out
+}
+
+/// Puts a message into its envelope.
+pub(crate) fn seal(out: &mut BytesMut, api_version: &str, kind: &str, message: &[u8]) {
+    out.put_slice(&envelope(api_version, kind, message.len()));
+    out.put_slice(message);
+    out.put_slice(ENVELOPE_END);
+}
+
+/// A JSON object that names its version and kind as a body; none if the table does not know its kind.
+pub(crate) fn body(object: &Map<String, Value>) -> Option<BytesMut> {
+    let text = |name| object.get(name).and_then(Value::as_str);
+    let (api_version, kind) = (text("apiVersion")?, text("kind")?);
+    let of = message_of(api_version, kind)?;
+    let mut out = BytesMut::new();
+    seal(&mut out, api_version, kind, &encode(of, object));
+    Some(out)
+}
+
+/// A frame of a watch: its length, then the event, whose object is a whole body.
+pub(crate) fn frame(out: &mut BytesMut, event: &str, body: &[u8]) {
+    let mut object = BytesMut::with_capacity(body.len() + 8);
+    put_field(&mut object, 1, body);
+    let mut message = BytesMut::with_capacity(object.len() + 16);
+    put_field(&mut message, 1, event.as_bytes());
+    put_field(&mut message, 2, &object);
+    // BOUND: an object is at most a few MiB: its length fits.
+    out.put_u32(u32::try_from(message.len()).unwrap_or(u32::MAX));
+    out.put_slice(&message);
+}
+
+/// The tag and length of an item of a list, whose items have the number 2 and no envelope.
+pub(crate) fn list_item(out: &mut BytesMut, message: &[u8]) {
+    put_field(out, 2, message);
+}
+
+/// The field that every list begins with: what it says about itself.
+pub(crate) fn list_meta(out: &mut BytesMut, meta: &Map<String, Value>) {
+    if let Some(of) = kinform_schema::named_type(META, "ListMeta") {
+        put_field(out, 1, &encode(of, meta));
+    }
+}
+
+#[cfg(test)]
+mod served;
+#[cfg(test)]
+mod tests;

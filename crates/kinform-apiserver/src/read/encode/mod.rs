@@ -1,0 +1,141 @@
+//! Puts stored objects into replies: objects, list items, watch events, bookmarks.
+//!
+//! ```text
+//! Stored + Form ──▶ Encoder: Json | Protobuf ──▶ object, item, frame, bookmark, failure
+//! ```
+//!
+//! Readers and writers say what to write, an encoder how: this is the only place where a reply's bytes
+//! depend on the form that was negotiated.
+//!
+//! Upstream: `apiserver:pkg/endpoints/handlers/response.go`.
+
+mod binary;
+mod json;
+
+use bytes::{BufMut, BytesMut};
+use kinform_api::{Status, WatchEventKind};
+
+use self::binary::Binary;
+use self::json::Json;
+use crate::http::negotiate::{Encoding, Form};
+use crate::resource::ResourceInfo;
+use crate::storage::Stored;
+
+/// Writes objects of one resource in one form.
+#[derive(Clone, Debug)]
+pub(crate) enum Encoder {
+    Json(Box<Json>),
+    Protobuf(Box<Binary>),
+}
+
+/// Which bookmark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bookmark {
+    Periodic,
+    InitialEventsEnd,
+}
+
+/// What a list says about itself.
+#[derive(Clone, Debug)]
+pub(crate) struct ListMeta {
+    pub(crate) revision: u64,
+    pub(crate) continue_token: Option<String>,
+    pub(crate) remaining: Option<usize>,
+}
+
+/// What happened to an object that a watch tells of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Told<'a> {
+    pub(crate) kind: WatchEventKind,
+    pub(crate) object: &'a Stored,
+    /// Is told instead of the object's own.
+    pub(crate) revision: Option<u64>,
+}
+
+impl Encoder {
+    pub(crate) fn new(resource: &ResourceInfo, form: Form) -> Self {
+        match form.encoding {
+            Encoding::Json => Self::Json(Box::new(Json::new(resource, form.look))),
+            Encoding::Protobuf => Self::Protobuf(Box::new(Binary::new(resource, form.look))),
+        }
+    }
+
+    pub(crate) fn encoding(&self) -> Encoding {
+        match self {
+            Self::Json(_) => Encoding::Json,
+            Self::Protobuf(_) => Encoding::Protobuf,
+        }
+    }
+
+    /// An object of its own.
+    pub(crate) fn object(&self, out: &mut BytesMut, object: &Stored) {
+        match self {
+            Self::Json(json) => {
+                json.object(out, object);
+                out.put_u8(b'\n');
+            }
+            Self::Protobuf(binary) => binary.object(out, object),
+        }
+    }
+
+    /// An object in a list.
+    pub(crate) fn item(&self, out: &mut BytesMut, object: &Stored) {
+        match self {
+            Self::Json(json) => json.item(out, object),
+            Self::Protobuf(binary) => binary.item(out, object),
+        }
+    }
+
+    /// What stands between two objects of a list.
+    pub(crate) fn separate(&self, out: &mut BytesMut) {
+        match self {
+            Self::Json(_) => out.put_u8(b','),
+            Self::Protobuf(_) => {}
+        }
+    }
+
+    /// Whether the length of a list's items must be known before they are written.
+    pub(crate) fn tells_length_first(&self) -> bool {
+        matches!(self, Self::Protobuf(_))
+    }
+
+    /// Everything of a list before its items, whose length counts if it must be told first.
+    pub(crate) fn begin_list(&self, out: &mut BytesMut, meta: &ListMeta, length: usize) {
+        match self {
+            Self::Json(json) => json.begin_list(out, meta),
+            Self::Protobuf(binary) => binary.begin_list(out, meta, length),
+        }
+    }
+
+    /// Everything of a list after its items.
+    pub(crate) fn end_list(&self, out: &mut BytesMut, meta: &ListMeta) {
+        match self {
+            Self::Json(json) => json.end_list(out, meta),
+            Self::Protobuf(binary) => binary.end_list(out),
+        }
+    }
+
+    /// A frame of a watch.
+    pub(crate) fn event(&mut self, out: &mut BytesMut, told: Told<'_>) {
+        match self {
+            Self::Json(json) => json.event(out, told),
+            Self::Protobuf(binary) => binary.event(out, told),
+        }
+    }
+
+    /// A bookmark.
+    pub(crate) fn bookmark(&mut self, out: &mut BytesMut, revision: u64, mark: Bookmark) {
+        match self {
+            Self::Json(json) => json.bookmark(out, revision, mark),
+            Self::Protobuf(binary) => binary.bookmark(out, revision, mark),
+        }
+    }
+}
+
+/// The frame of a watch that failed; the last one of its stream.
+pub(crate) fn error_frame(out: &mut BytesMut, status: &Status, encoding: Encoding) {
+    match encoding {
+        Encoding::Json => json::error_frame(out, status),
+        Encoding::Protobuf => binary::error_frame(out, status),
+    }
+}
