@@ -40,7 +40,10 @@ pub enum InformerState {
     },
     /// The credentials may not list or watch this (401, 403).
     Forbidden(Trouble),
-    /// The server has no such resource type (404).
+    /// The server has no such resource type (404): its definition is not installed, not yet or not any
+    /// more. It is asked again at growing distances, with the default backoff at most a minute apart,
+    /// so that the informer wakes within a minute of the definition. What was stored when the
+    /// definition went has been heard as deleted.
     NoSuchKind(Trouble),
     /// Stopped; nothing changes any more.
     Stopped,

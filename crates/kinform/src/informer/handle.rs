@@ -13,6 +13,7 @@ use std::any::Any;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::select_all;
 use kinform_api::ObjectKey;
@@ -208,6 +209,33 @@ impl<K> Informer<K> {
             return Ok(());
         }
         Err(stopped(self.resource()))
+    }
+
+    /// The same, but no longer than `limit`.
+    ///
+    /// # Errors
+    /// The time ended first, and the error says what it waits for; or the informer is stopped.
+    ///
+    /// Cancel safety: nothing is lost.
+    pub async fn synced_within(&self, limit: Duration) -> Result<(), Error> {
+        let env = self
+            .cores
+            .members()
+            .first()
+            .map(|member| member.core.env.clone());
+        let Some(env) = env else {
+            return self.synced().await;
+        };
+        let deadline = env.now() + limit;
+        tokio::select! {
+            biased;
+            synced = self.synced() => synced,
+            () = env.sleep_until(deadline) => {
+                let (resource, state) = (self.resource(), self.state());
+                let message = format!("{resource}: not synced after {limit:?}: {state}");
+                Err(Error::new(ErrorKind::TimedOut, message))
+            }
+        }
     }
 
     /// What happens to it, from now on; to a namespace that comes later, from when the stream is

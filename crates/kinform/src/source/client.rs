@@ -39,13 +39,14 @@ pub struct ClientOptions {
 }
 
 impl Default for ClientOptions {
-    /// Probes after 15 s without traffic, each 5 s, three of them; 30 s for unanswered data; 10 s to connect.
+    /// Probes after 13 s without traffic, each 5 s, three of them; 28 s for unanswered data; 10 s to connect.
     fn default() -> Self {
         Self {
-            keepalive_idle: Duration::from_secs(15),
+            keepalive_idle: Duration::from_secs(13),
             keepalive_interval: Duration::from_secs(5),
             keepalive_retries: 3,
-            user_timeout: Duration::from_secs(30),
+            // Looked at when a probe is due: a little less than 30 s is noticed before 30 s.
+            user_timeout: Duration::from_secs(28),
             connect_timeout: Duration::from_secs(10),
         }
     }
@@ -62,8 +63,8 @@ impl ClientOptions {
     /// A dead peer is noticed within about this time; 30 s if not set.
     #[must_use]
     pub fn with_dead_peer_after(mut self, time: Duration) -> Self {
-        self.user_timeout = time;
-        self.keepalive_idle = time / 2;
+        self.user_timeout = time * 14 / 15;
+        self.keepalive_idle = time * 13 / 30;
         self.keepalive_interval = time / 6;
         self
     }
@@ -182,9 +183,9 @@ mod tests {
         let each = socket.tcp_keepalive_interval().unwrap();
         let probes = socket.tcp_keepalive_retries().unwrap();
         assert!(probes >= 2, "one lost packet is no dead peer");
-        assert_eq!(first + each * probes, dead_after);
+        assert!(first + each * probes < dead_after);
         // Waiting for an answer.
-        assert_eq!(socket.tcp_user_timeout().unwrap(), Some(dead_after));
+        assert!(socket.tcp_user_timeout().unwrap().unwrap() < dead_after);
     }
 
     #[tokio::test]

@@ -46,7 +46,7 @@ async fn a_wait_that_is_too_long_names_who_is_late_and_why() {
     let pods = factory.informer::<Pod>();
     factory.informer::<Secret>();
     factory.informer::<Service>();
-    factory.informer::<Node>();
+    let nodes = factory.informer::<Node>();
     factory.start().unwrap();
     let _never_started = factory.informer::<ConfigMap>();
     let _watch = first_list(&mut script_of("pods"), &[], 5).await;
@@ -89,8 +89,17 @@ async fn a_wait_that_is_too_long_names_who_is_late_and_why() {
         assert!(told.contains(part), "{part}: {told}");
     }
     assert!(!told.contains("pods"), "{told}");
-    assert!(pods.synced().await.is_ok());
+    assert!(pods.synced_within(SECOND).await.is_ok());
+    let late = nodes.synced_within(SECOND).await.unwrap_err();
+    assert!(late.is_timeout());
+    let told = late.to_string();
+    assert!(
+        told.starts_with("nodes: not synced after 1s: cannot list: "),
+        "{told}"
+    );
     factory.shutdown().await;
+    let stopped = nodes.synced_within(SECOND).await.unwrap_err();
+    assert!(stopped.is_stopped());
     assert!(
         factory
             .synced_within(SECOND)
