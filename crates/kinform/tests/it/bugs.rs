@@ -207,6 +207,13 @@ async fn b35_a_panic_in_any_callback_touches_its_own_item_only() {
         Handlers::new().on_update(move |_, pod| _ = fail(pod)),
         Handlers::new().on_delete(move |pod| _ = fail(pod)),
         Handlers::new().filtered(fail).on_add(|_, _| ()),
+        Handlers::new().on_synced(|| panic!("this panic is part of the test")),
+        Handlers::new().on_event_async(move |told: Notification<Pod>| async move {
+            told.object().map(fail);
+        }),
+        Handlers::new()
+            .blocking()
+            .on_add(move |pod, _| _ = fail(pod)),
     ];
     let fragile: Vec<_> = fragile
         .into_iter()
@@ -240,7 +247,7 @@ async fn b35_a_panic_in_any_callback_touches_its_own_item_only() {
     ];
     assert_eq!(heard.take(), expected);
     let panics: Vec<u64> = fragile.iter().map(Registration::panics).collect();
-    assert_eq!(panics, [1, 1, 1, 3]);
+    assert_eq!(panics, [1, 1, 1, 3, 1, 3, 1]);
     assert!(fragile.iter().all(|handler| handler.heard() == 5));
     assert!(fragile.iter().all(Registration::has_synced));
     assert_eq!((by_app.get("a").len(), by_app.get("c").len()), (1, 1));
