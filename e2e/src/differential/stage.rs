@@ -204,10 +204,22 @@ impl Stage<'_> {
         });
     }
 
+    /// Every handler has begun: what changes from now on is no longer part of its initial adds.
+    async fn first_adds(&self) -> Result<(), Failed> {
+        let (active, ear) = (&self.active, self.subject.ear());
+        let begun = ear.when(|notes| {
+            let marks = notes.heard.iter().filter(|(_, heard)| heard.key == MARK);
+            let told: BTreeSet<_> = marks.map(|(handler, _)| *handler).collect();
+            active.is_subset(&told) || !notes.failures.is_empty()
+        });
+        in_time(begun, "the first adds").await
+    }
+
     /// Everybody hears all there is.
     async fn barrier(&mut self) -> Result<(), Failed> {
         let watched = self.server.when(|plot| plot.is_watched());
         in_time(watched, "a watch").await?;
+        self.first_adds().await?;
         let (version, lists, end, inside) = self.server.change(|plot| {
             let inside = std::mem::take(&mut plot.has_changed_inside);
             // What the subject did not come to meet happens now, or never.
