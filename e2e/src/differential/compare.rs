@@ -292,6 +292,14 @@ impl Facts<'_> {
         here: &[Heard],
     ) -> Option<BTreeSet<Rule>> {
         let mut rules = BTreeSet::new();
+        // What both begin with is the same, and what is known after it.
+        let pairs = there.iter().zip(here);
+        let same = pairs.take_while(|(there, here)| there == here).count();
+        let known = match there[..same].last() {
+            Some(last) => last.known(),
+            None => known,
+        };
+        let (there, here) = (&there[same..], &here[same..]);
         if there == here {
             return Some(rules);
         }
@@ -473,6 +481,21 @@ mod tests {
         check(&[unknown("u", 1)], &seen, both, Some(&[Rule::DeletionSeen]));
         let each = [update(("u", 1), ("u", 2)), delete("u", 3), add("v", 4)];
         check(&[one], &each, theirs_only, Some(&[Rule::Resumed]));
+    }
+
+    #[test]
+    fn what_both_begin_with_is_known_to_what_follows() {
+        let initial = |heard: &[Heard]| {
+            let first = Heard {
+                initial: true,
+                ..add("u", 1)
+            };
+            [&[first], heard].concat()
+        };
+        let one = initial(&[update(("u", 1), ("v", 4))]);
+        let two = initial(&[unknown("u", 1), add("v", 4)]);
+        check(&one, &two, [true; 2], Some(&[Rule::Recreated]));
+        check(&one, &initial(&[add("v", 4)]), [true; 2], None);
     }
 
     #[test]

@@ -82,6 +82,8 @@ pub struct Outcome {
     segments: usize,
     listed: usize,
     seconds: u64,
+    /// The longest history, in seconds, and its seed.
+    longest: (u64, u64),
 }
 
 impl Outcome {
@@ -109,7 +111,9 @@ pub async fn run(plan: Plan) -> Result<Outcome, Failed> {
         let (program, width) = (Arc::clone(&program), Arc::clone(&width));
         local.spawn_local(async move {
             let _turn = width.acquire().await;
-            (seed, one(seed, program).await)
+            let began = Instant::now();
+            let run = one(seed, program).await;
+            (seed, run, began.elapsed())
         })
     });
     let runs: Vec<_> = runs.collect();
@@ -118,7 +122,10 @@ pub async fn run(plan: Plan) -> Result<Outcome, Failed> {
         .run_until(async {
             for run in runs {
                 match run.await {
-                    Ok((seed, result)) => outcome.add(seed, result),
+                    Ok((seed, result, took)) => {
+                        outcome.longest = outcome.longest.max((took.as_secs(), seed));
+                        outcome.add(seed, result);
+                    }
                     Err(panic) => outcome.failures.push((0, panic.to_string())),
                 }
             }
@@ -212,14 +219,17 @@ impl fmt::Display for Outcome {
         writeln!(
             f,
             "{} histories, {} unexplained differences; {} segments, {} of them with a list; \
-             {} notifications there compared with {} here; {} s",
+             {} notifications there compared with {} here; \
+             {} s, the longest {} s (seed {})",
             self.histories,
             self.failures.len(),
             self.segments,
             self.listed,
             self.heard.0,
             self.heard.1,
-            self.seconds
+            self.seconds,
+            self.longest.0,
+            self.longest.1
         )?;
         for rule in Rule::ALL {
             let seeds = self.rules.get(&rule).map_or(&[][..], Vec::as_slice);

@@ -230,10 +230,11 @@ impl Author {
 
     /// Something after which a client waits, or may.
     fn outage(&mut self) -> Trouble {
-        self.delays += 1;
+        let is_refused = self.dice.one_in(6);
+        self.delays += 1 + usize::from(is_refused);
         let trouble = Trouble {
             ending: Ending::Clean,
-            is_refused: self.dice.one_in(6),
+            is_refused,
             ops: self.ops(10),
             expires: false,
             faults: Vec::new(),
