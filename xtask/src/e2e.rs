@@ -14,6 +14,8 @@ use std::process::{Command, Stdio};
 
 use clap::{Args, Subcommand};
 
+use crate::suite;
+
 /// What is run.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -99,7 +101,7 @@ fn missing(needed: &[&str]) -> Option<String> {
 }
 
 fn cargo(root: &Path, arguments: Vec<String>) -> Result<(), String> {
-    let status = Command::new("cargo")
+    let status = suite::cargo()
         .args(arguments)
         .current_dir(root.join("e2e"))
         .status();
