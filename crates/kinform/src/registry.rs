@@ -122,6 +122,10 @@ impl Registry {
         if let Some(config) = &identity.patience.0 {
             options.reflector.clone_from(config);
         }
+        if identity.via.is_some() {
+            // Another server: what was learnt of the factory's own says nothing about it.
+            options.learnt = Default::default();
+        }
         let reflector = &mut options.reflector;
         reflector.label_selector.clone_from(&info.label_selector);
         reflector.field_selector.clone_from(&info.field_selector);
