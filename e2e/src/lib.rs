@@ -1,7 +1,8 @@
-//! A real kube-apiserver with its etcd, on a stage.
+//! Real clients and real servers.
 //!
 //! ```text
 //! oracle/up ──▶ etcd, kube-apiserver on loopback ──▶ Oracle: Stage { Proxy, direct client, restart }
+//!                                 embedded server ──┴▶ Servers { Host, Host } ──▶ other people's clients
 //! ```
 //!
 //! The server is built from its Go modules, at the versions in `oracle/go.mod`, the first time. It has a
@@ -9,6 +10,7 @@
 //! A restart keeps what etcd stored; what the server itself remembered of its history is gone.
 
 pub mod differential;
+pub mod servers;
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -87,6 +89,11 @@ impl Oracle {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, ports.server));
         oracle.proxy = Some(Proxy::start(address).await?);
         Ok(oracle)
+    }
+
+    /// The file by which other programs reach it, around the proxy.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.directory.join("kubeconfig")
     }
 
     /// What a client needs to come through the proxy.

@@ -1,0 +1,220 @@
+//! The two servers that clients are tried on, side by side.
+//!
+//! ```text
+//! Servers::start ──▶ Host Embedded: a thread of this process ──▶ kubeconfig, client
+//!                └─▶ Host Real: kube-apiserver and etcd      ──▶ kubeconfig, client (or SKIPPED, said aloud)
+//! ```
+//!
+//! Both are reached over TLS on loopback with a token, by a kubeconfig in a directory of the host's own.
+//! Neither needs the caller's runtime: a test may block on another program while they serve it. They
+//! stop when they are dropped.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
+
+use kinform::source::{ClientOptions, client_for};
+use kinform_apiserver::{Builder, Server};
+use kube_client::config::{KubeConfigOptions, Kubeconfig};
+use kube_client::{Client, Config};
+
+use crate::{Oracle, is_possible};
+use kinform_testkit::stage::StageError;
+
+/// Which of the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// Ours.
+    Embedded,
+    /// kube-apiserver with etcd.
+    Real,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Embedded => "embedded",
+            Self::Real => "real",
+        })
+    }
+}
+
+/// The servers that can be had here.
+#[derive(Debug)]
+pub struct Servers {
+    hosts: Vec<Host>,
+}
+
+impl Servers {
+    /// Starts both; without Go only the embedded one, and says on stderr what `what` misses by that.
+    ///
+    /// # Errors
+    /// One of them cannot be built or does not come up.
+    pub async fn start(what: &str) -> Result<Self, StageError> {
+        let mut hosts = vec![Host::embedded(Server::builder()).await?];
+        if is_possible() {
+            hosts.push(Host::real().await?);
+        } else {
+            eprintln!(
+                "SKIPPED: {what} on a real API server: Go and openssl are needed to build and start one"
+            );
+        }
+        Ok(Self { hosts })
+    }
+
+    /// All that run, the embedded one first.
+    pub fn hosts(&self) -> &[Host] {
+        &self.hosts
+    }
+
+    /// The embedded one.
+    pub fn embedded(&self) -> &Host {
+        &self.hosts[0]
+    }
+
+    /// The real one, where it can be had.
+    pub fn real(&self) -> Option<&Host> {
+        self.hosts.get(1)
+    }
+}
+
+/// A running server, and how to reach it.
+#[derive(Debug)]
+pub struct Host {
+    kind: Kind,
+    kubeconfig: PathBuf,
+    config: Config,
+    running: Running,
+    home: tempfile::TempDir,
+}
+
+#[derive(Debug)]
+enum Running {
+    Embedded(Embedded),
+    // Held for its end.
+    Real { _oracle: Oracle },
+}
+
+impl Host {
+    /// The embedded server, as this builder makes it, on a thread of its own.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub async fn embedded(builder: Builder) -> Result<Self, StageError> {
+        let home = tempfile::tempdir()?;
+        let kubeconfig = home.path().join("kubeconfig");
+        let embedded = Embedded::start(builder).await?;
+        embedded.server.write_kubeconfig(&kubeconfig)?;
+        Ok(Self {
+            kind: Kind::Embedded,
+            config: read(&kubeconfig).await?,
+            kubeconfig,
+            running: Running::Embedded(embedded),
+            home,
+        })
+    }
+
+    /// A real server, built first if need be.
+    ///
+    /// # Errors
+    /// It cannot be built or does not come up.
+    pub async fn real() -> Result<Self, StageError> {
+        let oracle = Oracle::start().await?;
+        let kubeconfig = oracle.kubeconfig();
+        Ok(Self {
+            kind: Kind::Real,
+            config: read(&kubeconfig).await?,
+            kubeconfig,
+            running: Running::Real { _oracle: oracle },
+            home: tempfile::tempdir()?,
+        })
+    }
+
+    /// Which it is.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The file by which other programs reach it as its administrator.
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// A directory for what clients keep about this server, such as caches of discovery. Removed with it.
+    pub fn home(&self) -> &Path {
+        self.home.path()
+    }
+
+    /// What a client of kube needs.
+    pub fn config(&self) -> Config {
+        self.config.clone()
+    }
+
+    /// A client that shows every answer as it came: it repeats nothing by itself.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn client(&self) -> Result<Client, StageError> {
+        Ok(client_for(self.config(), &ClientOptions::default())?)
+    }
+
+    /// The embedded server itself, if it is that.
+    pub fn server(&self) -> Option<&Server> {
+        match &self.running {
+            Running::Embedded(embedded) => Some(&embedded.server),
+            Running::Real { .. } => None,
+        }
+    }
+}
+
+async fn read(kubeconfig: &Path) -> Result<Config, StageError> {
+    let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
+    let options = KubeConfigOptions::default();
+    Ok(Config::from_custom_kubeconfig(kubeconfig, &options).await?)
+}
+
+/// The embedded server on its thread, which ends when the server is dropped.
+#[derive(Debug)]
+struct Embedded {
+    server: Server,
+    // Closed to end the thread.
+    end: Option<tokio::sync::oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Embedded {
+    async fn start(builder: Builder) -> Result<Self, StageError> {
+        let (end, ended) = tokio::sync::oneshot::channel::<()>();
+        let (tell, told) = tokio::sync::oneshot::channel();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let serve = move || {
+            runtime.block_on(async {
+                let started = builder.start().await;
+                if tell.send(started).is_ok() {
+                    let _ = ended.await;
+                }
+            });
+        };
+        let thread = std::thread::Builder::new()
+            .name("embedded server".to_owned())
+            .spawn(serve)?;
+        let server = told.await??;
+        Ok(Self {
+            server,
+            end: Some(end),
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for Embedded {
+    fn drop(&mut self) {
+        self.end.take();
+        if let Some(thread) = self.thread.take() {
+            // A panic of the server has been printed already.
+            let _ = thread.join();
+        }
+    }
+}
