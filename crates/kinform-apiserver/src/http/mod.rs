@@ -9,3 +9,4 @@ pub(crate) mod negotiate;
 pub(crate) mod query;
 pub(crate) mod reply;
 pub(crate) mod route;
+pub(crate) mod yaml;

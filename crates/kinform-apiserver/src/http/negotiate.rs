@@ -4,8 +4,8 @@
 //! Accept ──clauses by weight, then in order──▶ the first that we can produce ──▶ Form | 406
 //! ```
 //!
-//! Objects are JSON or protobuf, given whole or as their metadata alone (`as=PartialObjectMetadata`).
-//! Custom resources have no protobuf but for their metadata. Clauses that ask for more are passed over,
+//! Objects are JSON, YAML or protobuf, given whole or as their metadata alone (`as=PartialObjectMetadata`).
+//! Custom resources have no protobuf but for their metadata, and watches no YAML. Clauses that ask for more are passed over,
 //! as upstream passes over what it cannot produce, so that clients fall back as they do there. Failures
 //! are encoded as the client likes, whatever the object's form would have been.
 //!
@@ -15,6 +15,7 @@ use http::HeaderMap;
 use http::header::ACCEPT;
 use kinform_api::{Status, reason};
 
+use super::yaml;
 use crate::protobuf;
 
 /// What a reply looks like.
@@ -29,6 +30,7 @@ pub(crate) struct Form {
 pub(crate) enum Encoding {
     #[default]
     Json,
+    Yaml,
     Protobuf,
 }
 
@@ -45,8 +47,9 @@ const PLAIN: Form = Form {
     encoding: Encoding::Json,
     look: Look::Whole,
 };
-const AVAILABLE: [&str; 4] = [
+const AVAILABLE: [&str; 5] = [
     "application/json",
+    yaml::MEDIA_TYPE,
     protobuf::MEDIA_TYPE,
     "application/json;stream=watch",
     "application/vnd.kubernetes.protobuf;stream=watch",
@@ -57,6 +60,7 @@ impl Encoding {
     pub(crate) fn media_type(self) -> &'static str {
         match self {
             Self::Json => "application/json",
+            Self::Yaml => yaml::MEDIA_TYPE,
             Self::Protobuf => protobuf::MEDIA_TYPE,
         }
     }
@@ -64,7 +68,7 @@ impl Encoding {
     /// The media type of a watch.
     pub(crate) fn stream_type(self) -> &'static str {
         match self {
-            Self::Json => "application/json",
+            Self::Json | Self::Yaml => "application/json",
             Self::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
         }
     }
@@ -75,12 +79,32 @@ impl Encoding {
 /// # Errors
 /// 406 if nothing that is asked for can be produced.
 pub(crate) fn form(headers: &HeaderMap, is_custom: bool) -> Result<Form, Status> {
+    choose(headers, is_custom, &AVAILABLE[..3], |_| true)
+}
+
+/// Chooses the form of a watch, which is never YAML.
+///
+/// # Errors
+/// 406 if nothing that is asked for can be produced.
+pub(crate) fn stream_form(headers: &HeaderMap, is_custom: bool) -> Result<Form, Status> {
+    choose(headers, is_custom, &AVAILABLE[3..], |clause| {
+        clause.encoding != Encoding::Yaml
+    })
+}
+
+fn choose(
+    headers: &HeaderMap,
+    is_custom: bool,
+    accepted: &[&str],
+    has_producer: impl Fn(&Clause) -> bool,
+) -> Result<Form, Status> {
     let mut known = false;
     let producible = |clause: &Clause| {
         known = true;
-        clause.look.is_some_and(|look| {
+        let is_known = clause.look.is_some_and(|look| {
             !(is_custom && clause.encoding == Encoding::Protobuf && look == Look::Whole)
-        })
+        });
+        is_known && has_producer(clause)
     };
     let (asked, best) = best(headers, producible);
     match best.and_then(|clause| Some((clause.encoding, clause.look?))) {
@@ -90,7 +114,7 @@ pub(crate) fn form(headers: &HeaderMap, is_custom: bool) -> Result<Form, Status>
         None if known || is_custom => {
             let message = format!(
                 "only the following media types are accepted: {}",
-                AVAILABLE[..2].join(", ")
+                accepted.join(", ")
             );
             Err(Status::failure(406, reason::NOT_ACCEPTABLE, message))
         }
@@ -139,6 +163,7 @@ fn read_clause(clause: &str) -> Option<Clause> {
     let mut parts = clause.split(';').map(str::trim);
     let encoding = match &*parts.next()?.to_ascii_lowercase() {
         "application/json" | "application/*" | "*/*" => Encoding::Json,
+        yaml::MEDIA_TYPE => Encoding::Yaml,
         protobuf::MEDIA_TYPE => Encoding::Protobuf,
         _ => return None,
     };
@@ -253,6 +278,21 @@ mod tests {
             assert_eq!(form(&headers, false).ok(), built_in, "{accept}");
             assert_eq!(form(&headers, true).ok(), custom, "{accept}");
         }
+    }
+
+    #[test]
+    fn yaml_is_for_what_ends() {
+        let yaml = Form {
+            encoding: Encoding::Yaml,
+            look: Look::Whole,
+        };
+        let alone = headers("application/yaml");
+        assert_eq!(form(&alone, false).ok(), Some(yaml));
+        assert_eq!(form(&alone, true).ok(), Some(yaml));
+        let refused = stream_form(&alone, false).unwrap_err().message;
+        assert!(refused.ends_with("stream=watch"), "{refused}");
+        let either = headers("application/yaml,application/json");
+        assert_eq!(stream_form(&either, false).ok(), Some(PLAIN));
     }
 
     #[test]

@@ -25,6 +25,7 @@ use serde_json::Value;
 
 use super::body::Body;
 use super::negotiate::Encoding;
+use super::yaml;
 use crate::protobuf;
 
 /// The size from which replies are compressed, if the client takes that.
@@ -48,14 +49,15 @@ pub(crate) fn whole(
 
 /// A value that names its version and kind. What has no protobuf is JSON in any case.
 pub(crate) fn value(code: StatusCode, encoding: Encoding, value: &Value) -> Response<Body> {
-    if let (Encoding::Protobuf, Some(object)) = (encoding, value.as_object())
-        && let Some(body) = protobuf::body(object)
-    {
-        return whole(code, encoding, body);
+    match (encoding, value.as_object().map(protobuf::body)) {
+        (Encoding::Protobuf, Some(Some(body))) => whole(code, encoding, body),
+        (Encoding::Yaml, _) => whole(code, encoding, yaml::document(value)),
+        _ => {
+            let mut body = value.to_string();
+            body.push('\n');
+            json(code, body)
+        }
     }
-    let mut body = value.to_string();
-    body.push('\n');
-    json(code, body)
 }
 
 /// A reply of plain text.
@@ -86,7 +88,7 @@ pub(crate) fn status(status: &Status, encoding: Encoding) -> Response<Body> {
             body.push(b'\n');
             json(code, body)
         }
-        Encoding::Protobuf => {
+        Encoding::Yaml | Encoding::Protobuf => {
             let shown = serde_json::from_slice(&status.to_json()).unwrap_or_default();
             value(code, encoding, &shown)
         }

@@ -226,7 +226,7 @@ enum Progress {
 
 impl Chunks {
     /// The same in an encoding that tells the length of the items before them.
-    fn measured(self) -> impl Iterator<Item = Bytes> + Send + 'static {
+    fn measured(mut self) -> impl Iterator<Item = Bytes> + Send + 'static {
         // BOUND: what the objects of this list take when they are encoded. Their length is told first,
         // and encoding them twice would cost more than keeping them until they are sent.
         let (mut items, mut chunk, mut length) = (Vec::new(), BytesMut::new(), 0);

@@ -41,11 +41,16 @@ pub(crate) async fn read(
     query: &Query,
     headers: &HeaderMap,
 ) -> Result<Response<Body>, Status> {
-    let form = negotiate::form(headers, target.resource.is_custom())?;
+    let is_custom = target.resource.is_custom();
     if target.name.is_some() && !target.forced_watch {
+        let form = negotiate::form(headers, is_custom)?;
         return get(api, target, query, form).await;
     }
     let watch = target.forced_watch || query.flag("watch").unwrap_or(false);
+    let form = match watch {
+        true => negotiate::stream_form(headers, is_custom)?,
+        false => negotiate::form(headers, is_custom)?,
+    };
     let verb = if watch { "watch" } else { "list" };
     if !target.resource.has_verb(verb) {
         return Err(Status::method_not_supported(

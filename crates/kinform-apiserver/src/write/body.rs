@@ -16,6 +16,7 @@ use serde_json::{Map, Value};
 use super::{Context, FieldValidation, Part, text};
 use super::{scale, typed};
 use crate::crd::structural;
+use crate::http::yaml;
 use crate::protobuf;
 use crate::resource::{ResourceInfo, Shape};
 
@@ -37,11 +38,14 @@ pub(crate) fn decode(
 ) -> Result<Decoded, Box<Status>> {
     match media_type(content_type) {
         "" | "application/json" | "*/*" => {}
+        yaml::MEDIA_TYPE => return decode_yaml(cx, part, bytes),
         protobuf::MEDIA_TYPE if !cx.resource.is_custom() || part == Part::Scale => {
             return decode_value(cx, part, from_protobuf(cx.resource, part, bytes)?);
         }
-        _ if cx.resource.is_custom() => return Err(unsupported(&["application/json"])),
-        _ => return Err(unsupported(&["application/json", protobuf::MEDIA_TYPE])),
+        _ => {
+            let accepted = ["application/json", yaml::MEDIA_TYPE, protobuf::MEDIA_TYPE];
+            return Err(unsupported(&accepted));
+        }
     }
     let kind = &cx.resource.kind;
     let value = serde_json::from_slice(bytes).map_err(|error| {
@@ -52,6 +56,33 @@ pub(crate) fn decode(
         ))
     })?;
     decode_value(cx, part, value)
+}
+
+/// Reads a YAML body. A key that is given twice is told like a field that does not exist.
+fn decode_yaml(cx: &Context<'_>, part: Part, bytes: &[u8]) -> Result<Decoded, Box<Status>> {
+    let kind = &cx.resource.kind;
+    let parsed = yaml::parse(bytes).map_err(|error| {
+        bad_request(format!(
+            "the object provided is unrecognized (must be of type {kind}): {error}"
+        ))
+    })?;
+    let value = match parsed.value {
+        Value::Null => Value::Object(Map::new()),
+        value => value,
+    };
+    let validation = cx.options.field_validation;
+    match parsed.duplicate {
+        Some(key) if validation == FieldValidation::Strict => {
+            let text = format!("strict decoding error: yaml: unmarshal errors:\n  {key}");
+            Err(unrecognized(cx.resource, &text))
+        }
+        Some(key) if validation == FieldValidation::Warn => {
+            let mut decoded = decode_value(cx, part, value)?;
+            decoded.warnings.insert(0, key);
+            Ok(decoded)
+        }
+        _ => decode_value(cx, part, value),
+    }
 }
 
 /// The JSON that a protobuf body stands for. A body that does not say its kind is of the resource's.

@@ -34,7 +34,7 @@ pub(super) fn delete(
         &write.target.resource,
     );
     let view = write.api.store.view(resource.shelf);
-    let encoder = Encoder::new(resource, write.form);
+    let mut encoder = Encoder::new(resource, write.form);
     let meta = ListMeta {
         revision: view.revision,
         continue_token: None,

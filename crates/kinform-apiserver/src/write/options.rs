@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::body::media_type;
 use super::{at, text};
+use crate::http::yaml;
 use crate::protobuf;
 use crate::resource::Propagation;
 
@@ -157,6 +158,12 @@ fn body_value(content_type: Option<&str>, body: &[u8]) -> Result<Value, Box<Stat
     let refused = |text: String| Box::new(Status::bad_request(text));
     match media_type(content_type) {
         protobuf::MEDIA_TYPE => protobuf::read_body(body).map_err(|error| refused(error.0)),
+        yaml::MEDIA_TYPE => yaml::parse(body)
+            .map(|parsed| match parsed.value {
+                Value::Null => Value::Object(serde_json::Map::new()),
+                value => value,
+            })
+            .map_err(|error| refused(error.to_string())),
         _ => serde_json::from_slice(body).map_err(|error| {
             refused(format!(
                 "couldn't get version/kind; json parse error: {error}"

@@ -14,3 +14,4 @@ mod semantics;
 mod sockets;
 mod watch;
 mod writes;
+mod yaml;

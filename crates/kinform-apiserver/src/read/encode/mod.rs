@@ -1,7 +1,7 @@
 //! Puts stored objects into replies: objects, list items, watch events, bookmarks.
 //!
 //! ```text
-//! Stored + Form ──▶ Encoder: Json | Protobuf ──▶ object, item, frame, bookmark, failure
+//! Stored + Form ──▶ Encoder: Json | Yaml | Protobuf ──▶ object, item, frame, bookmark, failure
 //! ```
 //!
 //! Readers and writers say what to write, an encoder how: this is the only place where a reply's bytes
@@ -11,12 +11,14 @@
 
 mod binary;
 mod json;
+mod yaml;
 
 use bytes::{BufMut, BytesMut};
 use kinform_api::{Status, WatchEventKind};
 
 use self::binary::Binary;
 use self::json::Json;
+use self::yaml::Yaml;
 use crate::http::negotiate::{Encoding, Form};
 use crate::resource::ResourceInfo;
 use crate::storage::Stored;
@@ -25,6 +27,7 @@ use crate::storage::Stored;
 #[derive(Clone, Debug)]
 pub(crate) enum Encoder {
     Json(Box<Json>),
+    Yaml(Box<Yaml>),
     Protobuf(Box<Binary>),
 }
 
@@ -54,8 +57,10 @@ pub(crate) struct Told<'a> {
 
 impl Encoder {
     pub(crate) fn new(resource: &ResourceInfo, form: Form) -> Self {
+        let json = || Self::Json(Box::new(Json::new(resource, form.look)));
         match form.encoding {
-            Encoding::Json => Self::Json(Box::new(Json::new(resource, form.look))),
+            Encoding::Json => json(),
+            Encoding::Yaml => Self::Yaml(Box::new(Yaml::of(json()))),
             Encoding::Protobuf => Self::Protobuf(Box::new(Binary::new(resource, form.look))),
         }
     }
@@ -63,6 +68,7 @@ impl Encoder {
     pub(crate) fn encoding(&self) -> Encoding {
         match self {
             Self::Json(_) => Encoding::Json,
+            Self::Yaml(_) => Encoding::Yaml,
             Self::Protobuf(_) => Encoding::Protobuf,
         }
     }
@@ -74,14 +80,16 @@ impl Encoder {
                 json.object(out, object);
                 out.put_u8(b'\n');
             }
+            Self::Yaml(yaml) => yaml.object(out, object),
             Self::Protobuf(binary) => binary.object(out, object),
         }
     }
 
     /// An object in a list.
-    pub(crate) fn item(&self, out: &mut BytesMut, object: &Stored) {
+    pub(crate) fn item(&mut self, out: &mut BytesMut, object: &Stored) {
         match self {
             Self::Json(json) => json.item(out, object),
+            Self::Yaml(yaml) => yaml.item(out, object),
             Self::Protobuf(binary) => binary.item(out, object),
         }
     }
@@ -90,7 +98,7 @@ impl Encoder {
     pub(crate) fn separate(&self, out: &mut BytesMut) {
         match self {
             Self::Json(_) => out.put_u8(b','),
-            Self::Protobuf(_) => {}
+            Self::Yaml(_) | Self::Protobuf(_) => {}
         }
     }
 
@@ -100,17 +108,19 @@ impl Encoder {
     }
 
     /// Everything of a list before its items, whose length counts if it must be told first.
-    pub(crate) fn begin_list(&self, out: &mut BytesMut, meta: &ListMeta, length: usize) {
+    pub(crate) fn begin_list(&mut self, out: &mut BytesMut, meta: &ListMeta, length: usize) {
         match self {
             Self::Json(json) => json.begin_list(out, meta),
+            Self::Yaml(yaml) => yaml.begin_list(out, meta),
             Self::Protobuf(binary) => binary.begin_list(out, meta, length),
         }
     }
 
     /// Everything of a list after its items.
-    pub(crate) fn end_list(&self, out: &mut BytesMut, meta: &ListMeta) {
+    pub(crate) fn end_list(&mut self, out: &mut BytesMut, meta: &ListMeta) {
         match self {
             Self::Json(json) => json.end_list(out, meta),
+            Self::Yaml(yaml) => yaml.end_list(out),
             Self::Protobuf(binary) => binary.end_list(out),
         }
     }
@@ -119,6 +129,8 @@ impl Encoder {
     pub(crate) fn event(&mut self, out: &mut BytesMut, told: Told<'_>) {
         match self {
             Self::Json(json) => json.event(out, told),
+            // No watch is negotiated to be YAML.
+            Self::Yaml(_) => {}
             Self::Protobuf(binary) => binary.event(out, told),
         }
     }
@@ -127,6 +139,7 @@ impl Encoder {
     pub(crate) fn bookmark(&mut self, out: &mut BytesMut, revision: u64, mark: Bookmark) {
         match self {
             Self::Json(json) => json.bookmark(out, revision, mark),
+            Self::Yaml(_) => {}
             Self::Protobuf(binary) => binary.bookmark(out, revision, mark),
         }
     }
@@ -135,7 +148,7 @@ impl Encoder {
 /// The frame of a watch that failed; the last one of its stream.
 pub(crate) fn error_frame(out: &mut BytesMut, status: &Status, encoding: Encoding) {
     match encoding {
-        Encoding::Json => json::error_frame(out, status),
+        Encoding::Json | Encoding::Yaml => json::error_frame(out, status),
         Encoding::Protobuf => binary::error_frame(out, status),
     }
 }
