@@ -237,7 +237,7 @@ impl Api {
             match route {
                 Route::Target(target) => self.resource(head, query, &target, body).await,
                 Route::UnknownResource => Err(Status::no_such_resource()),
-                Route::Elsewhere => Ok(discovery::handle(self, head)),
+                Route::Elsewhere => discovery::handle(self, head, query),
             }
         };
         let done = if verb == "watch" {

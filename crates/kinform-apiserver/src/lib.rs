@@ -30,6 +30,7 @@
 
 mod api;
 mod crd;
+mod digest;
 mod discovery;
 mod fault;
 mod http;

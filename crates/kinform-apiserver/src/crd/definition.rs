@@ -14,6 +14,7 @@ use kinform_api::{FieldError, Scope, names};
 use serde_json::{Map, Value, json};
 
 use super::life;
+use crate::digest;
 use crate::resource::{CustomShape, Origin, ResourceInfo, Rules, ScalePaths, Shape, Subresource};
 use crate::storage::{SelectableField, Shelf};
 use crate::write::{at, metadata, text};
@@ -222,7 +223,7 @@ fn resource(definition: &Value, version: &Value, shelf: Shelf) -> ResourceInfo {
         verbs: VERBS.to_vec(),
         short_names: list("shortNames"),
         categories: list("categories"),
-        storage_version_hash: String::new(),
+        storage_version_hash: storage_version_hash(definition),
         subresources: subresources(&kind, version),
         kind,
         rules: Rules::CUSTOM,
@@ -237,6 +238,14 @@ fn resource(definition: &Value, version: &Value, shelf: Shelf) -> ResourceInfo {
         fields: selector_fields(version),
         shelf,
     }
+}
+
+fn storage_version_hash(definition: &Value) -> String {
+    let stored =
+        versions(definition).find(|version| version.get("storage") == Some(&Value::Bool(true)));
+    let version = stored.map_or("", |version| text(version, &["name"]));
+    let kind = text(definition, &["spec", "names", "kind"]);
+    digest::storage_version_hash(text(definition, &["spec", "group"]), version, kind)
 }
 
 fn subresources(kind: &str, version: &Value) -> Vec<Subresource> {

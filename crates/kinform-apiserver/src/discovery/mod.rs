@@ -1,62 +1,77 @@
 //! What the server says about itself: versions, groups, resources, health.
 //!
 //! ```text
-//! GET path + registry -> Page { content type, body } | 404
+//! GET path + registry ──▶ page | aggregated.rs | health.rs | 404
 //! ```
 //!
-//! The legacy form of discovery. A client that asks for the aggregated form gets this one and reads
-//! it, too.
+//! * this file: the pages of one group or version each, the release, the list of paths;
+//! * `aggregated.rs`: everything in two documents, for clients that ask for it;
+//! * `health.rs`: checks, one by one or all.
 //!
 //! Upstream: `kubernetes/apiserver:pkg/endpoints/discovery`, `pkg/server/{healthz,routes}`.
 
 use std::sync::Arc;
 
+use http::header::HOST;
 use http::request::Parts;
+use http::uri::Authority;
 use http::{Method, Response, StatusCode};
+use kinform_api::Status;
 use serde_json::{Map, Value, json};
 
 use crate::api::Api;
 use crate::http::body::Body;
+use crate::http::negotiate::{self, Look};
+use crate::http::query::Query;
 use crate::http::reply;
-use crate::resource::{Registry, ResourceInfo, Subresource};
+use crate::resource::{ResourceInfo, Subresource};
+
+mod aggregated;
+mod health;
 
 type Entries = [Arc<ResourceInfo>];
 
 /// Answers paths that are no resources.
-pub(crate) fn handle(api: &Api, head: &Parts) -> Response<Body> {
+pub(crate) fn handle(api: &Api, head: &Parts, query: &Query) -> Result<Response<Body>, Status> {
+    let path = head.uri.path().trim_matches('/');
+    if let Some(health) = health::answer(api, path, query) {
+        return Ok(health);
+    }
+    let entries = &*api.registry.entries();
+    let Some(page) = page(path, entries, address(head)) else {
+        return Ok(reply::no_such_path());
+    };
     if !matches!(head.method, Method::GET | Method::HEAD) {
-        return reply::no_such_path();
+        return Err(Status::method_not_allowed());
     }
-    let path = head
-        .uri
-        .path()
-        .trim_start_matches('/')
-        .trim_end_matches('/');
-    if let "healthz" | "livez" | "readyz" | "healthz/ping" | "livez/ping" | "readyz/ping" = path {
-        return reply::text(StatusCode::OK, "ok");
+    if aggregated::is_asked(path, &head.headers) {
+        return Ok(aggregated::reply(path, entries, &head.headers));
     }
-    let host = head
-        .headers
-        .get(http::header::HOST)
-        .and_then(|host| host.to_str().ok());
-    let address = host.unwrap_or("localhost");
-    match page(path, &api.registry, address) {
-        Some(value) => {
-            let mut body = value.to_string();
-            body.push('\n');
-            reply::json(StatusCode::OK, body)
+    match negotiate::form(&head.headers, false) {
+        Ok(form) if form.look == Look::Whole => {
+            Ok(reply::value(StatusCode::OK, form.encoding, &page))
         }
-        None => reply::no_such_path(),
+        _ => Err(Status::failure(
+            406,
+            kinform_api::reason::NOT_ACCEPTABLE,
+            "only the following media types are accepted: application/json, application/yaml",
+        )),
     }
 }
 
-/// The page of a path, if there is one. `address` is where the server is reached, as `host:port`.
-fn page(path: &str, registry: &Registry, address: &str) -> Option<Value> {
+/// Where the client reaches the server, as `host:port`.
+fn address(head: &Parts) -> &str {
+    let host = head.headers.get(HOST).and_then(|host| host.to_str().ok());
+    let authority = || head.uri.authority().map(Authority::as_str);
+    host.or_else(authority).unwrap_or("localhost")
+}
+
+/// The page of a path, if there is one. `address` is where the server is reached.
+fn page(path: &str, entries: &Entries, address: &str) -> Option<Value> {
     let segments: Vec<&str> = path
         .split('/')
         .filter(|segment| !segment.is_empty())
         .collect();
-    let entries = &*registry.entries();
     Some(match segments[..] {
         [] => paths(entries),
         ["version"] => version(),
@@ -88,7 +103,15 @@ fn paths(entries: &Entries) -> Value {
             paths.extend([format!("/apis/{group}"), format!("/apis/{group}/{version}")]);
         }
     }
-    paths.extend(["/healthz", "/livez", "/readyz", "/version"].map(str::to_owned));
+    let others = [
+        "/apis/",
+        "/openapi/v2",
+        "/openapi/v3",
+        "/openapi/v3/",
+        "/version",
+    ];
+    paths.extend(others.map(str::to_owned));
+    paths.extend(health::paths());
     paths.sort();
     paths.dedup();
     json!({"paths": paths})
@@ -224,59 +247,14 @@ fn subresource(parent: &ResourceInfo, of: &Subresource) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Read as _;
-
     use super::*;
+    use crate::resource::Registry;
     use crate::storage::{HistoryLimits, Store};
-
-    /// The recorded replies, by path.
-    fn recorded() -> Vec<(String, Value)> {
-        let path = concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/../../testdata/golden/discovery.jsonl.gz"
-        );
-        let mut text = String::new();
-        let file = std::fs::File::open(path).unwrap();
-        flate2::read::MultiGzDecoder::new(file)
-            .read_to_string(&mut text)
-            .unwrap();
-        let lines = text
-            .lines()
-            .map(|line| serde_json::from_str::<Value>(line).unwrap());
-        lines
-            .filter(|line| line["accept"] == "application/json")
-            .filter_map(|line| {
-                let body = serde_json::from_str(line["body"].as_str()?).ok()?;
-                Some((line["path"].as_str()?.to_owned(), body))
-            })
-            .collect()
-    }
-
-    #[test]
-    fn groups_and_resources_are_those_of_a_real_server() {
-        let registry = Registry::built_in(&Store::new(HistoryLimits::default()));
-        let mut compared = 0;
-        for (path, mut body) in recorded() {
-            if path == "/" || path == "/version" || path.contains(".example.com/") {
-                continue;
-            }
-            if path.contains("samplecontroller") {
-                continue;
-            }
-            if path == "/apis" {
-                // The definitions that were installed when it was recorded.
-                body["groups"].as_array_mut().unwrap().truncate(21);
-            }
-            let page = page(path.trim_start_matches('/'), &registry, "192.0.2.1:26443");
-            assert_eq!(page.as_ref(), Some(&body), "{path}");
-            compared += 1;
-        }
-        assert!(compared > 20, "{compared}");
-    }
 
     #[test]
     fn pages_that_do_not_exist_are_not_made_up() {
         let registry = Registry::built_in(&Store::new(HistoryLimits::default()));
+        let entries = &*registry.entries();
         for path in [
             "apis/nope",
             "apis/apps/v9",
@@ -284,11 +262,8 @@ mod tests {
             "nope",
             "apis/apps/v1/x/y/z",
         ] {
-            assert_eq!(page(path, &registry, "x"), None, "{path}");
+            assert_eq!(page(path, entries, "x"), None, "{path}");
         }
-        assert_eq!(
-            page("apis/apps", &registry, "x").unwrap()["kind"],
-            "APIGroup"
-        );
+        assert_eq!(page("apis/apps", entries, "x").unwrap()["kind"], "APIGroup");
     }
 }

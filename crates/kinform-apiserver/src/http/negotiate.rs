@@ -192,6 +192,14 @@ fn read_clause(clause: &str) -> Option<Clause> {
     })
 }
 
+/// The weight of one clause of `Accept`, in thousandths.
+pub(crate) fn weight(clause: &str) -> u16 {
+    let mut parts = clause.split(';').map(str::trim);
+    let said = parts.find_map(|part| part.strip_prefix("q="));
+    let said = said.map_or(Ok(1.0), str::parse::<f32>);
+    said.map_or(0, |weight| (weight.clamp(0.0, 1.0) * 1000.0) as u16)
+}
+
 /// Whether the client takes gzip.
 pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
     headers

@@ -124,7 +124,7 @@ impl Tls {
             .with_no_client_auth()
             .with_single_cert(vec![certificate.der().clone()], private)
             .map_err(Error::tls)?;
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(Self {
             authority_pem: signed.pem().into(),
             config: Arc::new(config),

@@ -1,15 +1,14 @@
-//! Sockets: accepts connections, does TLS, and speaks HTTP/1.1.
+//! Sockets: accepts connections, does TLS, and hands each to HTTP.
 //!
 //! ```text
-//! accept ──▶ TLS ──▶ HTTP/1.1 ──request──▶ Api ──reply──▶ connection
+//! accept ──▶ TLS ──▶ HTTP (speak.rs) ──request──▶ Api ──reply──▶ connection
 //! ```
 //!
 //! Each connection is a task of the server's tracker; stopping lets replies end, then cuts. Bounds:
-//! connections, the time for a handshake and for a request's head, the size of heads and bodies.
+//! connections, the time for a handshake, the size of bodies; those of HTTP are in `speak.rs`.
 //!
 //! Upstream: `apiserver:pkg/server/secure_serving.go`.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,27 +18,20 @@ use http::header::AUTHORIZATION;
 use http::{HeaderMap, Request, Response};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
 use kinform_api::Status;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::task::TaskTracker;
 
-use super::GRACE;
 use super::identity::Identity;
+use super::speak;
 use crate::api::{Api, User};
 use crate::http::body::Body;
 
 /// BOUND: connections at a time; more wait in the kernel's queue.
 const CONNECTIONS: usize = 4096;
-/// BOUND: bytes of a request's head.
-const HEAD: usize = 64 << 10;
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// Also how long an idle connection is kept: longer than clients keep theirs, so that they end it.
-const HEAD_TIME: Duration = Duration::from_secs(120);
 /// How long to wait after an accept that failed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 
@@ -75,9 +67,9 @@ pub(super) async fn accept(
             () = api.stopping.cancelled() => return,
             slot = slots.clone().acquire_owned() => slot,
         };
-        let (api, identity) = (api.clone(), identity.clone());
+        let (api, identity, of_streams) = (api.clone(), identity.clone(), tasks.clone());
         tasks.spawn(async move {
-            connection(stream, api, identity).await;
+            connection(stream, api, identity, of_streams).await;
             drop(slot);
         });
     }
@@ -88,12 +80,12 @@ fn reset(stream: &TcpStream) {
     let _ = stream.set_zero_linger();
 }
 
-async fn connection(stream: TcpStream, api: Arc<Api>, identity: Identity) {
+async fn connection(stream: TcpStream, api: Arc<Api>, identity: Identity, tasks: TaskTracker) {
     let _ = stream.set_nodelay(true);
-    let Some(tls) = &identity.tls else {
-        return serve(stream, api, &identity).await;
+    let Some(acceptor) = identity.tls.as_ref().map(|tls| tls.config.clone()) else {
+        return speak::serve(stream, api, identity, tasks).await;
     };
-    let acceptor = TlsAcceptor::from(tls.config.clone());
+    let acceptor = TlsAcceptor::from(acceptor);
     let handshake = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream));
     let done = tokio::select! {
         biased;
@@ -101,39 +93,18 @@ async fn connection(stream: TcpStream, api: Arc<Api>, identity: Identity) {
         done = handshake => done,
     };
     match done {
-        Ok(Ok(stream)) => serve(stream, api, &identity).await,
+        Ok(Ok(stream)) => speak::serve(stream, api, identity, tasks).await,
         Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
         Err(_) => tracing::debug!("TLS handshake took too long"),
     }
 }
 
-async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, api: Arc<Api>, identity: &Identity) {
-    let stopping = api.stopping.clone();
-    let service = service_fn(|request| answer(&api, identity, request).map(Ok::<_, Infallible>));
-    let mut http = hyper::server::conn::http1::Builder::new();
-    http.timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIME)
-        .max_buf_size(HEAD);
-    let connection = http.serve_connection(TokioIo::new(stream), service);
-    let mut connection = std::pin::pin!(connection);
-    let done = tokio::select! {
-        biased;
-        () = stopping.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            match tokio::time::timeout(GRACE, connection).await {
-                Ok(done) => done,
-                Err(_) => return tracing::debug!("a client did not let its connection end"),
-            }
-        }
-        done = connection.as_mut() => done,
-    };
-    if let Err(error) = done {
-        // Clients leave watches without a word; that is how they end them.
-        tracing::trace!(%error, "connection ended");
-    }
-}
-
-async fn answer(api: &Arc<Api>, identity: &Identity, request: Request<Incoming>) -> Response<Body> {
+/// Answers a request of a connection.
+pub(super) async fn answer(
+    api: &Arc<Api>,
+    identity: &Identity,
+    request: Request<Incoming>,
+) -> Response<Body> {
     let (head, body) = request.into_parts();
     let user = user(identity, &head.headers);
     let limit = api.limits.body;

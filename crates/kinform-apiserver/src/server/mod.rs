@@ -11,6 +11,7 @@ mod builder;
 mod error;
 mod identity;
 mod listen;
+mod speak;
 
 use std::net::SocketAddr;
 use std::path::Path;

@@ -9,6 +9,7 @@ mod support;
 mod clients;
 mod faults;
 mod golden;
+mod http2;
 mod list;
 mod semantics;
 mod sockets;

@@ -28,6 +28,8 @@ pub(crate) struct Exchange {
     pub(crate) content_type: Option<String>,
     pub(crate) request: Option<String>,
     pub(crate) status: u16,
+    /// The media type of the answer.
+    pub(crate) media: String,
     pub(crate) body: String,
 }
 
@@ -58,6 +60,10 @@ fn exchange(line: &Value) -> Exchange {
         content_type: text("contentType"),
         request: text("request"),
         status: u16::try_from(line["status"].as_u64().unwrap()).unwrap(),
+        media: line["responseHeaders"]["Content-Type"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned(),
         body: text("body").unwrap_or_default(),
     }
 }
@@ -175,6 +181,7 @@ pub(crate) fn request(method: &str, path: &str, body: Value) -> Exchange {
             .filter(|body| !body.is_null())
             .map(|body| body.to_string()),
         status: 0,
+        media: String::new(),
         body: String::new(),
     }
 }
