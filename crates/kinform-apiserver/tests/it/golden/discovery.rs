@@ -3,15 +3,29 @@
 use bytes::Bytes;
 use http::Request;
 
-use super::recorded::{Comparison, Exchange, Objects, exchanges, server};
+use kinform_apiserver::Server;
+
+use super::recorded::{self, Comparison, Exchange, Objects, exchanges, send};
 use super::{Rows, status};
 
 /// Where the recorded server was reached.
 const ADDRESS: &str = "192.0.2.1:26443";
 
+/// A server with the definitions that the recorded one had.
+async fn server() -> Server {
+    let server = recorded::server(|_, items| items).await;
+    let all = exchanges("crd");
+    let widgets = all
+        .iter()
+        .find(|exchange| exchange.file == "crd/create.json");
+    let (code, reply) = send(&server.service(), widgets.unwrap()).await;
+    assert_eq!(code, 201, "{reply}");
+    server
+}
+
 #[tokio::test(start_paused = true)]
 async fn discovery_and_health_are_those_of_a_real_server() {
-    let server = server(|_, items| items).await;
+    let server = server().await;
     let service = server.service();
     let mut rows = Rows::default();
     for exchange in exchanges("discovery") {
@@ -35,7 +49,7 @@ async fn discovery_and_health_are_those_of_a_real_server() {
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_has_the_document_is_told_so() {
-    let server = server(|_, items| items).await;
+    let server = server().await;
     let service = server.service();
     let accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
     let get = |path: &str, tag: &str| {
