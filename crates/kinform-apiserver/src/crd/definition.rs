@@ -15,6 +15,7 @@ use serde_json::{Map, Value, json};
 
 use super::life;
 use crate::digest;
+use crate::read::table;
 use crate::resource::{CustomShape, Origin, ResourceInfo, Rules, ScalePaths, Shape, Subresource};
 use crate::storage::{SelectableField, Shelf};
 use crate::write::{at, metadata, text};
@@ -233,6 +234,7 @@ fn resource(definition: &Value, version: &Value, shelf: Shelf) -> ResourceInfo {
                 .unwrap_or_default(),
             scale: scale(version),
             terminating: metadata::is_terminating(definition),
+            columns: table::custom_columns(version),
         })),
         origin: Origin::Custom,
         fields: selector_fields(version),

@@ -4,8 +4,9 @@
 //! Accept ──clauses by weight, then in order──▶ the first that we can produce ──▶ Form | 406
 //! ```
 //!
-//! Objects are JSON, YAML or protobuf, given whole or as their metadata alone (`as=PartialObjectMetadata`).
-//! Custom resources have no protobuf but for their metadata, and watches no YAML. Clauses that ask for more are passed over,
+//! Objects are JSON, YAML or protobuf, given whole, as their metadata alone (`as=PartialObjectMetadata`)
+//! or as a table (`as=Table`). Custom resources have no protobuf but for their metadata, tables have none
+//! at all, and watches have no YAML. Clauses that ask for more are passed over,
 //! as upstream passes over what it cannot produce, so that clients fall back as they do there. Failures
 //! are encoded as the client likes, whatever the object's form would have been.
 //!
@@ -15,6 +16,7 @@ use http::HeaderMap;
 use http::header::ACCEPT;
 use kinform_api::{Status, reason};
 
+use super::query::Query;
 use super::yaml;
 use crate::protobuf;
 
@@ -41,6 +43,25 @@ pub(crate) enum Look {
     Whole,
     /// `PartialObjectMetadata`.
     Metadata,
+    /// A row of a `Table`.
+    Table(TableLook),
+}
+
+/// How a table is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TableLook {
+    /// `meta.k8s.io/v1` or `meta.k8s.io/v1beta1`.
+    pub(crate) api_version: &'static str,
+    pub(crate) include: Include,
+}
+
+/// What a row shows of its object beside the cells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Include {
+    None,
+    #[default]
+    Metadata,
+    Object,
 }
 
 const PLAIN: Form = Form {
@@ -79,46 +100,85 @@ impl Encoding {
 /// # Errors
 /// 406 if nothing that is asked for can be produced.
 pub(crate) fn form(headers: &HeaderMap, is_custom: bool) -> Result<Form, Status> {
-    choose(headers, is_custom, &AVAILABLE[..3], |_| true)
+    choose(headers, is_custom, |_| true)
 }
 
 /// Chooses the form of a watch, which is never YAML.
 ///
 /// # Errors
-/// 406 if nothing that is asked for can be produced.
+/// 406 if nothing that is asked for can be produced, or if YAML is what the client likes best.
 pub(crate) fn stream_form(headers: &HeaderMap, is_custom: bool) -> Result<Form, Status> {
-    choose(headers, is_custom, &AVAILABLE[3..], |clause| {
-        clause.encoding != Encoding::Yaml
-    })
+    let form = choose(headers, is_custom, |_| true)?;
+    match form.encoding {
+        Encoding::Yaml => Err(not_acceptable(&AVAILABLE[3..])),
+        Encoding::Json | Encoding::Protobuf => Ok(form),
+    }
+}
+
+/// Chooses the form of an answer that is not stored, as a review: there are no tables of them.
+///
+/// # Errors
+/// 406 if nothing that is asked for can be produced.
+pub(crate) fn answer_form(headers: &HeaderMap) -> Result<Form, Status> {
+    choose(headers, false, |look| !matches!(look, Look::Table(_)))
 }
 
 fn choose(
     headers: &HeaderMap,
     is_custom: bool,
-    accepted: &[&str],
-    has_producer: impl Fn(&Clause) -> bool,
+    has_look: impl Fn(Look) -> bool,
 ) -> Result<Form, Status> {
     let mut known = false;
     let producible = |clause: &Clause| {
         known = true;
-        let is_known = clause.look.is_some_and(|look| {
-            !(is_custom && clause.encoding == Encoding::Protobuf && look == Look::Whole)
-        });
-        is_known && has_producer(clause)
+        let is_binary = clause.encoding == Encoding::Protobuf;
+        clause.look.is_some_and(|look| {
+            let has_encoding = match look {
+                Look::Whole => !(is_custom && is_binary),
+                Look::Metadata => true,
+                Look::Table(_) => !is_binary,
+            };
+            has_encoding && has_look(look)
+        })
     };
     let (asked, best) = best(headers, producible);
     match best.and_then(|clause| Some((clause.encoding, clause.look?))) {
         Some((encoding, look)) => Ok(Form { encoding, look }),
         None if !asked => Ok(PLAIN),
         // Upstream's router looks at the media type alone, and before anything else does.
-        None if known || is_custom => {
-            let message = format!(
-                "only the following media types are accepted: {}",
-                accepted.join(", ")
-            );
-            Err(Status::failure(406, reason::NOT_ACCEPTABLE, message))
-        }
+        None if known || is_custom => Err(not_acceptable(&AVAILABLE[..3])),
         None => Err(Status::not_acceptable(&AVAILABLE)),
+    }
+}
+
+fn not_acceptable(accepted: &[&str]) -> Status {
+    let accepted = accepted.join(", ");
+    let message = format!("only the following media types are accepted: {accepted}");
+    Status::failure(406, reason::NOT_ACCEPTABLE, message)
+}
+
+impl Form {
+    /// The form with what a request says about the objects in a table.
+    ///
+    /// # Errors
+    /// 400 for a word that is none.
+    pub(crate) fn including(self, query: &Query) -> Result<Self, Status> {
+        let Look::Table(table) = self.look else {
+            return Ok(self);
+        };
+        let include = match query.text("includeObject") {
+            "" | "Metadata" => Include::Metadata,
+            "Object" => Include::Object,
+            "None" => Include::None,
+            other => {
+                return Err(Status::bad_request(format!(
+                    "Unable to convert to Table as requested: includeObject: Invalid value: \
+                     {other:?}: must be 'Metadata', 'Object', 'None', or empty"
+                )));
+            }
+        };
+        let look = Look::Table(TableLook { include, ..table });
+        Ok(Self { look, ..self })
     }
 }
 
@@ -182,6 +242,13 @@ fn read_clause(clause: &str) -> Option<Clause> {
     let look = match wanted {
         "" => Some(Look::Whole),
         "PartialObjectMetadata" | "PartialObjectMetadataList" if known => Some(Look::Metadata),
+        "Table" if known => Some(Look::Table(TableLook {
+            api_version: match version {
+                "v1" => "meta.k8s.io/v1",
+                _ => "meta.k8s.io/v1beta1",
+            },
+            include: Include::default(),
+        })),
         _ => None,
     };
     (weight > 0).then_some(Clause {
@@ -299,8 +366,39 @@ mod tests {
         assert_eq!(form(&alone, true).ok(), Some(yaml));
         let refused = stream_form(&alone, false).unwrap_err().message;
         assert!(refused.ends_with("stream=watch"), "{refused}");
-        let either = headers("application/yaml,application/json");
-        assert_eq!(stream_form(&either, false).ok(), Some(PLAIN));
+        let first = headers("application/yaml,application/json");
+        assert!(stream_form(&first, false).is_err());
+        let second = headers("application/json,application/yaml");
+        assert_eq!(stream_form(&second, false).ok(), Some(PLAIN));
+    }
+
+    #[test]
+    fn tables_are_for_what_is_stored_and_never_protobuf() {
+        // kubectl: what get asks for
+        let kubectl = "application/json;as=Table;v=v1;g=meta.k8s.io,\
+            application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
+        let table = |api_version, include| Form {
+            encoding: Encoding::Json,
+            look: Look::Table(TableLook {
+                api_version,
+                include,
+            }),
+        };
+        let asked = headers(kubectl);
+        let form_v1 = form(&asked, true).unwrap();
+        assert_eq!(form_v1, table("meta.k8s.io/v1", Include::Metadata));
+        assert_eq!(answer_form(&asked).ok(), Some(PLAIN));
+        let beta = headers("application/json;as=Table;v=v1beta1;g=meta.k8s.io");
+        let form_beta = form(&beta, false).unwrap();
+        let query = Query::parse(Some("includeObject=Object"));
+        let whole = table("meta.k8s.io/v1beta1", Include::Object);
+        assert_eq!(form_beta.including(&query).ok(), Some(whole));
+        let wrong = Query::parse(Some("includeObject=Nope"));
+        assert_eq!(form_beta.including(&wrong).unwrap_err().code, 400);
+        assert_eq!(PLAIN.including(&wrong).ok(), Some(PLAIN));
+        let binary = headers("application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io");
+        assert_eq!(form(&binary, false).unwrap_err().code, 406);
+        assert_eq!(answer_form(&beta).unwrap_err().code, 406);
     }
 
     #[test]

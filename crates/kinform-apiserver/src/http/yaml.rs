@@ -303,10 +303,9 @@ mod tests {
     #[test]
     fn hostile_documents_are_refused_without_being_repeated() {
         let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
-        let nested = "a:\n".repeat(1)
-            + &(1..400)
-                .map(|at| " ".repeat(at) + "a:\n")
-                .collect::<String>();
+        let nested = (0..400)
+            .map(|at| " ".repeat(at) + "a:\n")
+            .collect::<String>();
         let mut bomb = "a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol]\n".to_owned();
         for at in 1..12 {
             let aliases = vec![format!("*a{}", at - 1); 9].join(", ");

@@ -10,6 +10,7 @@ pub(crate) mod encode;
 mod list;
 mod options;
 mod select;
+pub(crate) mod table;
 mod token;
 mod watch;
 
@@ -43,14 +44,15 @@ pub(crate) async fn read(
 ) -> Result<Response<Body>, Status> {
     let is_custom = target.resource.is_custom();
     if target.name.is_some() && !target.forced_watch {
-        let form = negotiate::form(headers, is_custom)?;
+        let form = negotiate::form(headers, is_custom)?.including(query)?;
         return get(api, target, query, form).await;
     }
     let watch = target.forced_watch || query.flag("watch").unwrap_or(false);
     let form = match watch {
         true => negotiate::stream_form(headers, is_custom)?,
         false => negotiate::form(headers, is_custom)?,
-    };
+    }
+    .including(query)?;
     let verb = if watch { "watch" } else { "list" };
     if !target.resource.has_verb(verb) {
         return Err(Status::method_not_supported(

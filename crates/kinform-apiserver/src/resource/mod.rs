@@ -26,6 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use kinform_api::{GroupKind, GroupResource, Scope};
 use serde_json::Value;
 
+use crate::read::table::Columns;
 use crate::storage::{SelectableField, Shelf, Store};
 
 pub(crate) use self::rules::{Generation, NameRule, Propagation, Rules};
@@ -107,6 +108,8 @@ pub(crate) struct CustomShape {
     pub(crate) scale: Option<ScalePaths>,
     /// Whether the definition is being deleted: then nothing may be created.
     pub(crate) terminating: bool,
+    /// What its tables show.
+    pub(crate) columns: Columns,
 }
 
 /// Where the scale subresource finds its values: members joined by dots.

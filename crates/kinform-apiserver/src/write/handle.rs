@@ -28,6 +28,7 @@ use crate::http::body::Body;
 use crate::http::negotiate::{self, Form, Look};
 use crate::http::reply;
 use crate::http::route::Target;
+use crate::read::encode::Table;
 use crate::read::object_reply;
 use crate::storage::{Draft, Expect, Stored};
 
@@ -51,7 +52,11 @@ fn answer(
     request: &WriteRequest<'_>,
 ) -> Result<Response<Body>, Box<Status>> {
     let resource = &target.resource;
-    let form = negotiate::form(request.headers, resource.is_custom())?;
+    let form = match resource.is_stored() {
+        true => negotiate::form(request.headers, resource.is_custom())?,
+        false => negotiate::answer_form(request.headers)?,
+    }
+    .including(request.query)?;
     let part = match target.subresource.as_deref() {
         None => Part::Main,
         Some("status") => Part::Status,
@@ -279,6 +284,10 @@ impl Write<'_> {
         let resource = &self.target.resource;
         if value.get("kind").is_some() {
             return reply::value(code, self.form.encoding, &value);
+        }
+        if let Look::Table(look) = self.form.look {
+            let table = Table::new(resource, look).of_value(&value);
+            return reply::value(code, self.form.encoding, &table);
         }
         if self.form.look == Look::Metadata {
             let metadata = metadata::of(&mut value).clone();

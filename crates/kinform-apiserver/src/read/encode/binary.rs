@@ -44,7 +44,8 @@ impl Binary {
                 kind: resource.kind.clone(),
                 list_kind: resource.list_kind.clone(),
             },
-            Look::Metadata => Self {
+            // No table is negotiated to be protobuf.
+            Look::Metadata | Look::Table(_) => Self {
                 of: protobuf::message_of("meta.k8s.io/v1", "PartialObjectMetadata"),
                 look,
                 api_version: "meta.k8s.io/v1".to_owned(),
@@ -112,7 +113,7 @@ impl Binary {
     fn message(&self, object: &Stored, revision: Option<u64>) -> Vec<u8> {
         let mut value = match self.look {
             Look::Whole => object.value(),
-            Look::Metadata => {
+            Look::Metadata | Look::Table(_) => {
                 let (metadata, _) = object.metadata();
                 json!({"metadata": serde_json::from_slice::<Value>(metadata).unwrap_or_default()})
             }

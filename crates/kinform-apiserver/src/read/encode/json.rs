@@ -42,7 +42,7 @@ impl Json {
                 &*resource.kind,
                 &*resource.list_kind,
             ),
-            Look::Metadata => (
+            Look::Metadata | Look::Table(_) => (
                 "meta.k8s.io/v1".to_owned(),
                 "PartialObjectMetadata",
                 "PartialObjectMetadataList",
@@ -63,7 +63,7 @@ impl Json {
             list_head: head(list_kind),
             bookmark_rest: match look {
                 Look::Whole => empty_members(resource),
-                Look::Metadata => Box::default(),
+                Look::Metadata | Look::Table(_) => Box::default(),
             },
             items_are_bare: !custom && look == Look::Whole,
             sorted,
@@ -129,10 +129,11 @@ impl Json {
         out.put_slice(b"}\n");
     }
 
-    fn versioned(&self, out: &mut BytesMut, object: &Stored, revision: Option<u64>) {
+    /// An object, under another version if one is given.
+    pub(super) fn versioned(&self, out: &mut BytesMut, object: &Stored, revision: Option<u64>) {
         out.put_slice(&self.head);
         match self.look {
-            Look::Metadata => {
+            Look::Metadata | Look::Table(_) => {
                 let (metadata, version) = object.metadata();
                 out.put_slice(br#""metadata":"#);
                 out.put_slice(&metadata[..version.start]);
@@ -173,7 +174,7 @@ fn empty_members(resource: &ResourceInfo) -> Box<[u8]> {
 }
 
 impl ListMeta {
-    fn put(&self, out: &mut BytesMut, sorted: bool) {
+    pub(super) fn put(&self, out: &mut BytesMut, sorted: bool) {
         out.put_slice(br#""metadata":{"#);
         let token = self.continue_token.as_deref();
         if sorted {
@@ -221,6 +222,6 @@ pub(super) fn begin_frame(out: &mut BytesMut, kind: WatchEventKind) {
     out.put_slice(br#"","object":"#);
 }
 
-fn put_decimal(out: &mut BytesMut, number: u64) {
+pub(super) fn put_decimal(out: &mut BytesMut, number: u64) {
     out.put_slice(decimal(number, &mut [0; 20]));
 }

@@ -1,7 +1,7 @@
 //! Puts stored objects into replies: objects, list items, watch events, bookmarks.
 //!
 //! ```text
-//! Stored + Form ──▶ Encoder: Json | Yaml | Protobuf ──▶ object, item, frame, bookmark, failure
+//! Stored + Form ──▶ Encoder: Json | Table | Yaml | Protobuf ──▶ object, item, frame, bookmark, failure
 //! ```
 //!
 //! Readers and writers say what to write, an encoder how: this is the only place where a reply's bytes
@@ -11,6 +11,7 @@
 
 mod binary;
 mod json;
+mod table;
 mod yaml;
 
 use bytes::{BufMut, BytesMut};
@@ -18,8 +19,9 @@ use kinform_api::{Status, WatchEventKind};
 
 use self::binary::Binary;
 use self::json::Json;
+pub(crate) use self::table::Table;
 use self::yaml::Yaml;
-use crate::http::negotiate::{Encoding, Form};
+use crate::http::negotiate::{Encoding, Form, Look};
 use crate::resource::ResourceInfo;
 use crate::storage::Stored;
 
@@ -27,6 +29,7 @@ use crate::storage::Stored;
 #[derive(Clone, Debug)]
 pub(crate) enum Encoder {
     Json(Box<Json>),
+    Table(Box<Table>),
     Yaml(Box<Yaml>),
     Protobuf(Box<Binary>),
 }
@@ -57,7 +60,10 @@ pub(crate) struct Told<'a> {
 
 impl Encoder {
     pub(crate) fn new(resource: &ResourceInfo, form: Form) -> Self {
-        let json = || Self::Json(Box::new(Json::new(resource, form.look)));
+        let json = || match form.look {
+            Look::Table(look) => Self::Table(Box::new(Table::new(resource, look))),
+            look => Self::Json(Box::new(Json::new(resource, look))),
+        };
         match form.encoding {
             Encoding::Json => json(),
             Encoding::Yaml => Self::Yaml(Box::new(Yaml::of(json()))),
@@ -67,7 +73,7 @@ impl Encoder {
 
     pub(crate) fn encoding(&self) -> Encoding {
         match self {
-            Self::Json(_) => Encoding::Json,
+            Self::Json(_) | Self::Table(_) => Encoding::Json,
             Self::Yaml(_) => Encoding::Yaml,
             Self::Protobuf(_) => Encoding::Protobuf,
         }
@@ -80,6 +86,10 @@ impl Encoder {
                 json.object(out, object);
                 out.put_u8(b'\n');
             }
+            Self::Table(table) => {
+                table.object(out, object);
+                out.put_u8(b'\n');
+            }
             Self::Yaml(yaml) => yaml.object(out, object),
             Self::Protobuf(binary) => binary.object(out, object),
         }
@@ -89,6 +99,7 @@ impl Encoder {
     pub(crate) fn item(&mut self, out: &mut BytesMut, object: &Stored) {
         match self {
             Self::Json(json) => json.item(out, object),
+            Self::Table(table) => table.item(out, object),
             Self::Yaml(yaml) => yaml.item(out, object),
             Self::Protobuf(binary) => binary.item(out, object),
         }
@@ -97,7 +108,7 @@ impl Encoder {
     /// What stands between two objects of a list.
     pub(crate) fn separate(&self, out: &mut BytesMut) {
         match self {
-            Self::Json(_) => out.put_u8(b','),
+            Self::Json(_) | Self::Table(_) => out.put_u8(b','),
             Self::Yaml(_) | Self::Protobuf(_) => {}
         }
     }
@@ -111,6 +122,7 @@ impl Encoder {
     pub(crate) fn begin_list(&mut self, out: &mut BytesMut, meta: &ListMeta, length: usize) {
         match self {
             Self::Json(json) => json.begin_list(out, meta),
+            Self::Table(table) => table.begin_list(out, meta),
             Self::Yaml(yaml) => yaml.begin_list(out, meta),
             Self::Protobuf(binary) => binary.begin_list(out, meta, length),
         }
@@ -120,6 +132,7 @@ impl Encoder {
     pub(crate) fn end_list(&mut self, out: &mut BytesMut, meta: &ListMeta) {
         match self {
             Self::Json(json) => json.end_list(out, meta),
+            Self::Table(table) => table.end_list(out),
             Self::Yaml(yaml) => yaml.end_list(out),
             Self::Protobuf(binary) => binary.end_list(out),
         }
@@ -129,6 +142,7 @@ impl Encoder {
     pub(crate) fn event(&mut self, out: &mut BytesMut, told: Told<'_>) {
         match self {
             Self::Json(json) => json.event(out, told),
+            Self::Table(table) => table.event(out, told),
             // No watch is negotiated to be YAML.
             Self::Yaml(_) => {}
             Self::Protobuf(binary) => binary.event(out, told),
@@ -139,6 +153,7 @@ impl Encoder {
     pub(crate) fn bookmark(&mut self, out: &mut BytesMut, revision: u64, mark: Bookmark) {
         match self {
             Self::Json(json) => json.bookmark(out, revision, mark),
+            Self::Table(table) => table.bookmark(out, revision, mark),
             Self::Yaml(_) => {}
             Self::Protobuf(binary) => binary.bookmark(out, revision, mark),
         }

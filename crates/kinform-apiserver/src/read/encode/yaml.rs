@@ -47,15 +47,21 @@ impl Yaml {
         let Value::Object(mut list) = value(&json) else {
             return;
         };
-        list.remove("items");
+        let items = if list.contains_key("rows") {
+            "rows"
+        } else {
+            "items"
+        };
+        list.remove(items);
         let mut text = String::new();
         for (name, value) in &list {
-            if name.as_str() < "items" {
+            if name.as_str() < items {
                 yaml::member(&mut text, name, value);
             }
         }
-        list.retain(|name, _| name.as_str() > "items");
-        text.push_str("items:");
+        list.retain(|name, _| name.as_str() > items);
+        text.push_str(items);
+        text.push(':');
         out.put_slice(text.as_bytes());
         self.rest = list;
     }

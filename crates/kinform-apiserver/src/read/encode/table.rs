@@ -1,0 +1,199 @@
+//! Tables of objects: cells, and as much of each object as was asked for.
+//!
+//! ```text
+//! Stored ──columns──▶ cells ──▶ row ──▶ table of one, row of a list, frame of a watch
+//! ```
+//!
+//! The columns are described in lists, and in the first frame of a watch. A bookmark is a row of an
+//! object that has nothing but a version. Ages are counted from when the reply was begun; in a watch,
+//! from when a frame is written.
+//!
+//! Upstream: `apiserver:pkg/endpoints/handlers/response.go` (`asTable`), `pkg/registry/rest/table.go`.
+
+use bytes::{BufMut, BytesMut};
+use jiff::Timestamp;
+use kinform_api::{INITIAL_EVENTS_END, WatchEventKind};
+use serde_json::{Value, json};
+
+use super::json::{Json, begin_frame, put_decimal};
+use super::{Bookmark, ListMeta, Told};
+use crate::http::negotiate::{Include, Look, TableLook};
+use crate::read::table::{Columns, columns_of, conditions};
+use crate::resource::ResourceInfo;
+use crate::storage::Stored;
+
+/// Writes tables of one resource.
+#[derive(Clone, Debug)]
+pub(crate) struct Table {
+    columns: Columns,
+    look: TableLook,
+    api_version: String,
+    kind: String,
+    /// What a row shows of its object.
+    shown: Option<Json>,
+    /// Whether a watch has described the columns.
+    is_described: bool,
+    now: Timestamp,
+}
+
+impl Table {
+    pub(crate) fn new(resource: &ResourceInfo, look: TableLook) -> Self {
+        let shown = match look.include {
+            Include::None => None,
+            Include::Metadata => Some(Json::new(resource, Look::Metadata)),
+            Include::Object => Some(Json::new(resource, Look::Whole)),
+        };
+        Self {
+            columns: columns_of(resource),
+            look,
+            api_version: resource.api_version(),
+            kind: resource.kind.clone(),
+            shown,
+            is_described: false,
+            now: Timestamp::now(),
+        }
+    }
+
+    /// The table of an object that is not stored.
+    pub(crate) fn of_value(&self, object: &Value) -> Value {
+        let mut row = json!({"cells": self.cells(object), "object": match self.look.include {
+            Include::None => Value::Null,
+            Include::Metadata => json!({
+                "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
+                "metadata": object["metadata"],
+            }),
+            Include::Object => {
+                let mut object = object.clone();
+                object["apiVersion"] = Value::from(self.api_version.as_str());
+                object["kind"] = Value::from(self.kind.as_str());
+                object
+            }
+        }});
+        if let Some(conditions) = conditions(&self.kind, object) {
+            row["conditions"] = conditions;
+        }
+        let definitions: Vec<Value> = self.columns.iter().map(|it| it.definition()).collect();
+        let version = &object["metadata"]["resourceVersion"];
+        json!({
+            "kind": "Table", "apiVersion": self.look.api_version,
+            "metadata": if version.is_null() { json!({}) } else { json!({"resourceVersion": version}) },
+            "columnDefinitions": definitions, "rows": [row],
+        })
+    }
+
+    /// A table of one object.
+    pub(super) fn object(&self, out: &mut BytesMut, object: &Stored) {
+        self.put_head(out);
+        put_version(out, object.revision());
+        self.put_columns(out);
+        out.put_slice(br#","rows":["#);
+        self.put_row(out, object, None);
+        out.put_slice(b"]}");
+    }
+
+    /// An object in a list.
+    pub(super) fn item(&self, out: &mut BytesMut, object: &Stored) {
+        self.put_row(out, object, None);
+    }
+
+    /// Everything of a list before its rows.
+    pub(super) fn begin_list(&self, out: &mut BytesMut, meta: &ListMeta) {
+        self.put_head(out);
+        meta.put(out, false);
+        self.put_columns(out);
+        out.put_slice(br#","rows":["#);
+    }
+
+    /// Everything of a list after its rows.
+    pub(super) fn end_list(&self, out: &mut BytesMut) {
+        out.put_slice(b"]}\n");
+    }
+
+    /// A frame of a watch.
+    pub(super) fn event(&mut self, out: &mut BytesMut, told: Told<'_>) {
+        let revision = told.revision.unwrap_or(told.object.revision());
+        self.begin_event(out, told.kind, revision);
+        self.put_row(out, told.object, told.revision);
+        out.put_slice(b"]}}\n");
+    }
+
+    /// A bookmark.
+    pub(super) fn bookmark(&mut self, out: &mut BytesMut, revision: u64, mark: Bookmark) {
+        let mut metadata = json!({"resourceVersion": revision.to_string()});
+        if mark == Bookmark::InitialEventsEnd {
+            metadata["annotations"] = json!({INITIAL_EVENTS_END: "true"});
+        }
+        let cells = self.cells(&json!({"metadata": metadata}));
+        let object = match self.look.include {
+            Include::None => Value::Null,
+            Include::Metadata => json!({
+                "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
+                "metadata": metadata,
+            }),
+            Include::Object => json!({
+                "kind": self.kind, "apiVersion": self.api_version, "metadata": metadata,
+            }),
+        };
+        self.begin_event(out, WatchEventKind::Bookmark, revision);
+        out.put_slice(
+            json!({"cells": cells, "object": object})
+                .to_string()
+                .as_bytes(),
+        );
+        out.put_slice(b"]}}\n");
+    }
+
+    fn begin_event(&mut self, out: &mut BytesMut, kind: WatchEventKind, revision: u64) {
+        self.now = Timestamp::now();
+        begin_frame(out, kind);
+        self.put_head(out);
+        put_version(out, revision);
+        if std::mem::replace(&mut self.is_described, true) {
+            out.put_slice(br#","columnDefinitions":null"#);
+        } else {
+            self.put_columns(out);
+        }
+        out.put_slice(br#","rows":["#);
+    }
+
+    /// Everything before `metadata`.
+    fn put_head(&self, out: &mut BytesMut) {
+        out.put_slice(br#"{"kind":"Table","apiVersion":""#);
+        out.put_slice(self.look.api_version.as_bytes());
+        out.put_slice(b"\",");
+    }
+
+    fn put_columns(&self, out: &mut BytesMut) {
+        let definitions: Vec<Value> = self.columns.iter().map(|it| it.definition()).collect();
+        out.put_slice(br#","columnDefinitions":"#);
+        out.put_slice(Value::from(definitions).to_string().as_bytes());
+    }
+
+    fn put_row(&self, out: &mut BytesMut, object: &Stored, revision: Option<u64>) {
+        let value = object.value();
+        out.put_slice(br#"{"cells":"#);
+        out.put_slice(self.cells(&value).to_string().as_bytes());
+        if let Some(conditions) = conditions(&self.kind, &value) {
+            out.put_slice(br#","conditions":"#);
+            out.put_slice(conditions.to_string().as_bytes());
+        }
+        out.put_slice(br#","object":"#);
+        match &self.shown {
+            None => out.put_slice(b"null"),
+            Some(json) => json.versioned(out, object, revision),
+        }
+        out.put_u8(b'}');
+    }
+
+    fn cells(&self, object: &Value) -> Value {
+        let cells = self.columns.iter().map(|it| it.cell(object, self.now));
+        cells.collect()
+    }
+}
+
+/// The metadata of a table of one row.
+fn put_version(out: &mut BytesMut, revision: u64) {
+    out.put_slice(br#""metadata":{"resourceVersion":""#);
+    put_decimal(out, revision);
+    out.put_slice(b"\"}");
+}

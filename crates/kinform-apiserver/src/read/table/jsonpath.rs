@@ -1,0 +1,449 @@
+//! Paths to values in an object, as printer columns write them.
+//!
+//! ```text
+//! .spec.ports[?(@.name=="http")].port ──▶ [Member, Member, Where, Member];  object ──▶ values
+//! ```
+//!
+//! Members (`.a`, `['a']`, `.a\.b`), items from the front and the back, slices, unions of either, `[*]` and
+//! `.*`, `..` for every depth, and filters that compare two values. A path that is not understood finds
+//! nothing, and a member that is missing is no error.
+//!
+//! BOUND: steps of a path; values that a path may find on its way, since `..` and `[*]` multiply.
+//!
+//! Upstream: `client-go:util/jsonpath`.
+
+use serde_json::Value;
+
+const MAX_STEPS: usize = 64;
+const MAX_FOUND: usize = 10_000;
+
+/// A path to values; none if it is not understood.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct JsonPath(Option<Vec<Step>>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Step {
+    Member(String),
+    Item(i64),
+    Slice {
+        from: Option<i64>,
+        to: Option<i64>,
+        by: usize,
+    },
+    Union(Vec<Self>),
+    Every,
+    /// The value itself and everything in it.
+    Deep,
+    Where(Filter),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Filter {
+    left: Operand,
+    /// None asks whether the left side is there.
+    test: Option<(Test, Operand)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Test {
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Operand {
+    /// A path from the item that is tested.
+    Path(Vec<Step>),
+    Literal(Value),
+}
+
+impl JsonPath {
+    /// Reads a path.
+    pub(super) fn read(path: &str) -> Self {
+        let path = path.trim();
+        let path = path
+            .strip_prefix('{')
+            .map_or(path, |inner| inner.trim_end_matches('}'));
+        Self(steps(path.strip_prefix('$').unwrap_or(path)))
+    }
+
+    /// The first value that the path leads to.
+    pub(super) fn first<'a>(&self, object: &'a Value) -> Option<&'a Value> {
+        find(self.0.as_ref()?, object).into_iter().next()
+    }
+}
+
+fn find<'a>(steps: &[Step], object: &'a Value) -> Vec<&'a Value> {
+    let mut found = vec![object];
+    for step in steps {
+        let mut next = Vec::new();
+        for value in found {
+            step.follow(value, &mut next);
+            if next.len() >= MAX_FOUND {
+                break;
+            }
+        }
+        found = next;
+    }
+    found
+}
+
+impl Step {
+    fn follow<'a>(&self, value: &'a Value, found: &mut Vec<&'a Value>) {
+        match self {
+            Self::Member(name) => found.extend(value.get(name)),
+            Self::Item(at) => {
+                let items = value.as_array().map_or(&[][..], Vec::as_slice);
+                found.extend(place(*at, items.len()).and_then(|at| items.get(at)));
+            }
+            Self::Slice { from, to, by } => {
+                let items = value.as_array().map_or(&[][..], Vec::as_slice);
+                let bound = |at: Option<i64>, or| at.map_or(or, |at| clamp(at, items.len()));
+                let (from, to) = (bound(*from, 0), bound(*to, items.len()));
+                found.extend(items.get(from..to).unwrap_or_default().iter().step_by(*by));
+            }
+            Self::Union(steps) => steps.iter().for_each(|step| step.follow(value, found)),
+            Self::Every => match value {
+                Value::Array(items) => found.extend(items),
+                Value::Object(members) => found.extend(members.values()),
+                _ => {}
+            },
+            Self::Deep => deep(value, found),
+            Self::Where(filter) => {
+                let items = value.as_array().into_iter().flatten();
+                found.extend(items.filter(|item| filter.holds(item)));
+            }
+        }
+    }
+}
+
+/// The value and all in it, the outer before the inner.
+fn deep<'a>(value: &'a Value, found: &mut Vec<&'a Value>) {
+    if found.len() >= MAX_FOUND {
+        return;
+    }
+    found.push(value);
+    // BOUND: as deep as a stored object, which a parser has limited.
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| deep(item, found)),
+        Value::Object(members) => members.values().for_each(|member| deep(member, found)),
+        _ => {}
+    }
+}
+
+/// The place of an item, counted from the back if it is negative.
+fn place(at: i64, length: usize) -> Option<usize> {
+    let length = i64::try_from(length).ok()?;
+    usize::try_from(if at < 0 { at + length } else { at }).ok()
+}
+
+fn clamp(at: i64, length: usize) -> usize {
+    place(at, length).unwrap_or(0).min(length)
+}
+
+impl Filter {
+    fn holds(&self, item: &Value) -> bool {
+        let Some(left) = self.left.value(item) else {
+            return false;
+        };
+        let Some((test, right)) = &self.test else {
+            return true;
+        };
+        let Some(right) = right.value(item) else {
+            return false;
+        };
+        let order = match (left, right) {
+            (Value::String(left), Value::String(right)) => Some(left.cmp(right)),
+            (left, right) => left
+                .as_f64()
+                .zip(right.as_f64())
+                .and_then(|(left, right)| left.partial_cmp(&right)),
+        };
+        match (test, order) {
+            (Test::Equal, None) => left == right,
+            (Test::NotEqual, None) => left != right,
+            (_, None) => false,
+            (Test::Equal, Some(order)) => order.is_eq(),
+            (Test::NotEqual, Some(order)) => order.is_ne(),
+            (Test::Less, Some(order)) => order.is_lt(),
+            (Test::LessOrEqual, Some(order)) => order.is_le(),
+            (Test::Greater, Some(order)) => order.is_gt(),
+            (Test::GreaterOrEqual, Some(order)) => order.is_ge(),
+        }
+    }
+}
+
+impl Operand {
+    fn value<'a>(&'a self, item: &'a Value) -> Option<&'a Value> {
+        match self {
+            Self::Path(steps) => find(steps, item).into_iter().next(),
+            Self::Literal(value) => Some(value),
+        }
+    }
+}
+
+fn steps(path: &str) -> Option<Vec<Step>> {
+    let (mut steps, mut rest) = (Vec::new(), path);
+    while !rest.is_empty() {
+        if steps.len() == MAX_STEPS {
+            return None;
+        }
+        let (step, after) = step(rest)?;
+        steps.push(step);
+        rest = after;
+    }
+    Some(steps)
+}
+
+/// The first step of a path, and what follows it.
+fn step(path: &str) -> Option<(Step, &str)> {
+    if let Some(rest) = path.strip_prefix("..") {
+        // What follows is a member without its dot, or a bracket.
+        let member = rest.find(|letter: char| letter != '.')? == 0 && !rest.starts_with('[');
+        let after = if member { &path[1..] } else { rest };
+        return Some((Step::Deep, after));
+    }
+    if let Some(rest) = path.strip_prefix('.') {
+        // `.[0]` is the same as `[0]`.
+        if rest.starts_with('[') {
+            return step(rest);
+        }
+        let (name, after) = member(rest)?;
+        let step = match name.as_str() {
+            "*" => Step::Every,
+            _ => Step::Member(name),
+        };
+        return Some((step, after));
+    }
+    let inside = path.strip_prefix('[')?;
+    let end = closing(inside)?;
+    let (inside, rest) = (inside[..end].trim(), &inside[end + 1..]);
+    let step = match inside.strip_prefix('?') {
+        _ if inside == "*" => Step::Every,
+        Some(filter) => Step::Where(filter_of(filter.trim())?),
+        None => {
+            let mut parts: Vec<Step> = split(inside)?
+                .into_iter()
+                .map(|part| bracket(part.trim()))
+                .collect::<Option<_>>()?;
+            match parts.len() {
+                1 => parts.remove(0),
+                _ => Step::Union(parts),
+            }
+        }
+    };
+    Some((step, rest))
+}
+
+/// The name at the beginning of a path, in which a backslash hides dots.
+fn member(path: &str) -> Option<(String, &str)> {
+    let (mut name, mut letters) = (String::new(), path.char_indices());
+    while let Some((at, letter)) = letters.next() {
+        match letter {
+            '.' | '[' => return (!name.is_empty()).then(|| (name, &path[at..])),
+            '\\' => name.push(letters.next()?.1),
+            letter => name.push(letter),
+        }
+    }
+    (!name.is_empty()).then_some((name, ""))
+}
+
+/// Where the bracket that is open at the beginning closes.
+fn closing(text: &str) -> Option<usize> {
+    let (mut open, mut quote, mut is_hidden) = (1, None, false);
+    for (at, letter) in text.char_indices() {
+        match (quote, letter) {
+            _ if std::mem::take(&mut is_hidden) => {}
+            (_, '\\') => is_hidden = true,
+            (Some(ending), letter) if letter == ending => quote = None,
+            (Some(_), _) => {}
+            (None, '\'' | '"') => quote = Some(letter),
+            (None, '[') => open += 1,
+            (None, ']') => open -= 1,
+            _ => {}
+        }
+        if open == 0 {
+            return Some(at);
+        }
+    }
+    None
+}
+
+/// The parts between commas that stand outside of quotes.
+fn split(text: &str) -> Option<Vec<&str>> {
+    let (mut parts, mut from, mut quote) = (Vec::new(), 0, None);
+    for (at, letter) in text.char_indices() {
+        match (quote, letter) {
+            (Some(ending), letter) if letter == ending => quote = None,
+            (None, '\'' | '"') => quote = Some(letter),
+            (None, ',') => {
+                parts.push(&text[from..at]);
+                from = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&text[from..]);
+    (quote.is_none() && parts.len() <= MAX_STEPS).then_some(parts)
+}
+
+fn bracket(text: &str) -> Option<Step> {
+    if let Some(name) = unquoted(text) {
+        return Some(Step::Member(name));
+    }
+    let number = |text: &str| match text.trim() {
+        "" => Some(None),
+        text => text.parse::<i64>().ok().map(Some),
+    };
+    let parts: Vec<&str> = text.split(':').collect();
+    Some(match parts.as_slice() {
+        [at] => Step::Item(at.parse().ok()?),
+        [from, to] => Step::Slice {
+            from: number(from)?,
+            to: number(to)?,
+            by: 1,
+        },
+        [from, to, by] => Step::Slice {
+            from: number(from)?,
+            to: number(to)?,
+            by: usize::try_from(number(by)?.unwrap_or(1))
+                .ok()
+                .filter(|by| *by > 0)?,
+        },
+        _ => return None,
+    })
+}
+
+/// A filter with its parentheses: `(@.type=="Ready")`.
+fn filter_of(text: &str) -> Option<Filter> {
+    const TESTS: [(&str, Test); 6] = [
+        ("==", Test::Equal),
+        ("!=", Test::NotEqual),
+        ("<=", Test::LessOrEqual),
+        (">=", Test::GreaterOrEqual),
+        ("<", Test::Less),
+        (">", Test::Greater),
+    ];
+    let text = text.strip_prefix('(')?.strip_suffix(')')?;
+    // The first test outside of quotes.
+    let mut quote = None;
+    for (at, letter) in text.char_indices() {
+        match (quote, letter) {
+            (Some(ending), letter) if letter == ending => quote = None,
+            (None, '\'' | '"') => quote = Some(letter),
+            _ => {}
+        }
+        let here = TESTS.iter().find(|(word, _)| text[at..].starts_with(word));
+        if let (None, Some((word, test))) = (quote, here) {
+            let right = operand(text[at + word.len()..].trim())?;
+            return Some(Filter {
+                left: operand(text[..at].trim())?,
+                test: Some((*test, right)),
+            });
+        }
+    }
+    let left = operand(text.trim())?;
+    Some(Filter { left, test: None })
+}
+
+fn operand(text: &str) -> Option<Operand> {
+    if let Some(path) = text.strip_prefix('@') {
+        // BOUND: a filter in a filter would be read again for each item of each item.
+        let steps = steps(path)?;
+        let is_flat = !steps
+            .iter()
+            .any(|step| matches!(step, Step::Where(_) | Step::Deep));
+        return is_flat.then_some(Operand::Path(steps));
+    }
+    let literal = match unquoted(text) {
+        Some(text) => Value::from(text),
+        None => serde_json::from_str(text).ok()?,
+    };
+    Some(Operand::Literal(literal))
+}
+
+/// What stands between quotes, where a backslash hides a letter.
+fn unquoted(text: &str) -> Option<String> {
+    let inside = |quote| text.strip_prefix(quote)?.strip_suffix(quote);
+    let inside = inside('"').or_else(|| inside('\''))?;
+    let (mut plain, mut letters) = (String::new(), inside.chars());
+    while let Some(letter) = letters.next() {
+        plain.push(match letter {
+            '\\' => letters.next()?,
+            letter => letter,
+        });
+    }
+    Some(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    // client-go: util/jsonpath; the values are what a real server showed for such columns
+    #[test]
+    fn paths_lead_where_upstreams_lead() {
+        let object = json!({
+            "metadata": {"labels": {"a.b/c": "lab"}},
+            "spec": {"i": 5, "n": 7, "list": [
+                {"name": "a", "v": 1}, {"name": "b", "v": "two"}, {"name": "c", "v": null, "deep": "x"},
+            ]},
+        });
+        for (path, expected) in [
+            (".spec.i", Some(json!(5))),
+            ("{.spec.i}", Some(json!(5))),
+            ("$.spec.i", Some(json!(5))),
+            (".spec.list[*].name", Some(json!("a"))),
+            (".spec.list[?(@.name==\"b\")].v", Some(json!("two"))),
+            (".spec.list[?(@.name == 'b')].v", Some(json!("two"))),
+            (".spec.list[?(@.name!=\"a\")].name", Some(json!("b"))),
+            (".spec.list[?(@.v>=1)].name", Some(json!("a"))),
+            (".spec.list[?(@.deep)].name", Some(json!("c"))),
+            (".spec.list[?(@.name==\"]\")].v", None),
+            (".spec.list[1:].name", Some(json!("b"))),
+            (".spec.list[0:2].v", Some(json!(1))),
+            (".spec.list[::2].name", Some(json!("a"))),
+            (".spec.list[-1].name", Some(json!("c"))),
+            (".spec.list[-9].name", None),
+            (".spec.list[9].name", None),
+            (".metadata.labels.a\\.b/c", Some(json!("lab"))),
+            (".metadata.labels['a\\.b/c']", Some(json!("lab"))),
+            (".metadata.labels[\"a.b/c\"]", Some(json!("lab"))),
+            ("..deep", Some(json!("x"))),
+            ("..list[1].name", Some(json!("b"))),
+            (".spec['i','n']", Some(json!(5))),
+            (".spec.list[2,0].name", Some(json!("c"))),
+            (".spec.*", Some(json!(5))),
+            (".spec.nope", None),
+            (".spec.list[x]", None),
+            (".spec.list[0", None),
+            (".spec.list[::0]", None),
+            (".spec..", None),
+            (".", None),
+            ("spec.i", None),
+            (".spec.list[?(@.x==)]", None),
+            (".spec.list[?@.x]", None),
+        ] {
+            let found = JsonPath::read(path).first(&object).cloned();
+            assert_eq!(found, expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn what_a_path_may_find_is_bounded() {
+        let wide = Value::from(vec![json!([1]); 50_000]);
+        assert!(find(&steps("..*..*..*").unwrap(), &wide).len() <= 2 * MAX_FOUND + 50_000);
+        assert_eq!(JsonPath::read(&".a".repeat(MAX_STEPS + 1)), JsonPath(None));
+        for text in [
+            "[", "[?", "[?(", "['", "[']", "..", "...", "[]", ".\\", "[?()]", "[,]",
+        ] {
+            assert_eq!(JsonPath::read(text).first(&wide), None, "{text}");
+        }
+    }
+}
