@@ -3,18 +3,22 @@
 //! ```text
 //! rule (verb, resource, nth match, times) ──request──▶ Fault ──▶ another reply | the reply, damaged
 //! switches (stall, lag, bookmarks, refuse) ──▶ everything at once
+//! WatchLag of a seed ──▶ each piece of each watch, a little late
 //! ```
 //!
 //! A rule takes requests that match it, lets the first ones through, and then acts a number of times.
 //! The first rule that wants a request gets it. Streams are damaged while they are read, outside of
 //! lists and watches, which know nothing of it.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::{StreamExt, stream};
 use kinform_api::Status;
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -111,11 +115,32 @@ impl FaultRule {
     }
 }
 
+/// Watches that are always a little late, as behind a network and a loaded server: what a client has
+/// just written, its caches do not show yet.
+///
+/// The lag of each piece of a watch is drawn from the seed and the number of the watch, so that a test
+/// that opens its watches in the same order sees the same lags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WatchLag {
+    seed: u64,
+    most: Duration,
+}
+
+impl WatchLag {
+    /// Lags from nothing to `most`, evenly.
+    #[must_use]
+    pub fn up_to(most: Duration, seed: u64) -> Self {
+        Self { seed, most }
+    }
+}
+
 /// The faults of a server.
 #[derive(Debug)]
 pub struct Faults {
     rules: Mutex<Vec<FaultRule>>,
     switches: watch::Sender<Switches>,
+    /// How many watches were begun.
+    watches: AtomicU64,
 }
 
 /// Faults that act on everything.
@@ -126,6 +151,7 @@ struct Switches {
     silent: bool,
     endless_initial_events: bool,
     replica: Option<u64>,
+    lag: Option<WatchLag>,
 }
 
 impl Default for Faults {
@@ -133,6 +159,7 @@ impl Default for Faults {
         Self {
             rules: Mutex::default(),
             switches: watch::Sender::new(Switches::default()),
+            watches: AtomicU64::new(0),
         }
     }
 }
@@ -146,13 +173,19 @@ impl Faults {
             .push(rule);
     }
 
-    /// Takes all rules and switches back.
+    /// Takes all rules and switches back; the lag of watches stays.
     pub fn clear(&self) {
         self.rules
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clear();
-        self.switches.send_replace(Switches::default());
+        self.switches.send_modify(|switches| {
+            let lag = switches.lag;
+            *switches = Switches {
+                lag,
+                ..Switches::default()
+            };
+        });
     }
 
     /// Watches send nothing more; their connections stay open.
@@ -165,6 +198,11 @@ impl Faults {
     pub fn resume_watches(&self) {
         self.switches
             .send_modify(|switches| switches.stalled = false);
+    }
+
+    /// Watches are that late from now on, the open ones as well; `None`: they are in time.
+    pub fn delay_watches(&self, lag: Option<WatchLag>) {
+        self.switches.send_modify(|switches| switches.lag = lag);
     }
 
     /// New connections are closed at once; those that are open are not touched.
@@ -235,13 +273,38 @@ impl Faults {
 
     /// What tells a watch when to stall.
     pub(crate) fn pace(&self) -> Pace {
-        Pace(self.switches.subscribe())
+        Pace {
+            switches: self.switches.subscribe(),
+            number: self.watches.fetch_add(1, Ordering::Relaxed),
+            dice: None,
+        }
     }
 }
 
-/// Tells when watches are stalled.
+/// Tells when a watch is stalled, and how late it is.
 #[derive(Debug)]
-pub(crate) struct Pace(watch::Receiver<Switches>);
+pub(crate) struct Pace {
+    switches: watch::Receiver<Switches>,
+    /// Which watch of the server it is.
+    number: u64,
+    /// The seed that they were made from, and the dice.
+    dice: Option<(u64, SmallRng)>,
+}
+
+impl Pace {
+    /// How late the next piece is.
+    fn lag(&mut self) -> Option<Duration> {
+        let WatchLag { seed, most } = self.switches.borrow().lag?;
+        let dice = match &mut self.dice {
+            Some((of, dice)) if *of == seed => dice,
+            dice => {
+                let own = seed ^ self.number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                &mut dice.insert((seed, SmallRng::seed_from_u64(own))).1
+            }
+        };
+        Some(most.mul_f64(dice.random::<f64>()))
+    }
+}
 
 /// How a body is damaged.
 #[derive(Clone, Copy, Debug)]
@@ -278,6 +341,7 @@ async fn step(
         }
         _ => body.next().await?,
     };
+    passage.late().await;
     // What became ready while the watch was stalled waits with it.
     passage.unstalled().await;
     let chunk = chunk.map(|chunk| passage.damaged(chunk));
@@ -296,11 +360,23 @@ impl Passage {
 
     /// Waits while watches are stalled, until the server stops.
     async fn unstalled(&mut self) {
-        if let Some(Pace(switches)) = &mut self.pace {
+        if let Some(Pace { switches, .. }) = &mut self.pace {
             tokio::select! {
                 biased;
                 () = self.stopping.cancelled() => {}
                 _ = switches.wait_for(|switches| !switches.stalled) => {}
+            }
+        }
+    }
+
+    /// Waits as long as a watch is late. The next piece is only made after this one, so a watch stays
+    /// in order, and what comes meanwhile travels together.
+    async fn late(&mut self) {
+        if let Some(lag) = self.pace.as_mut().and_then(Pace::lag) {
+            tokio::select! {
+                biased;
+                () = self.stopping.cancelled() => {}
+                () = tokio::time::sleep(lag) => {}
             }
         }
     }

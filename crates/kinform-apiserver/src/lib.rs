@@ -43,7 +43,7 @@ mod server;
 mod storage;
 mod write;
 
-pub use fault::{Fault, FaultRule, Faults};
+pub use fault::{Fault, FaultRule, Faults, WatchLag};
 pub use http::body::{Body, CutOff};
 pub use journal::{Journal, Record};
 pub use resource::{Found, Origin, Registry, ResourceInfo, Subresource, shelf_name};

@@ -15,7 +15,7 @@ use tokio_util::task::TaskTracker;
 use super::identity::{Identity, Tls};
 use super::{Error, Server, State, listen};
 use crate::api::{Api, Limits};
-use crate::fault::Faults;
+use crate::fault::{Faults, WatchLag};
 use crate::journal::Journal;
 use crate::resource::Registry;
 use crate::storage::{HistoryLimits, Store};
@@ -29,6 +29,7 @@ pub struct Builder {
     transport: Transport,
     history: HistoryLimits,
     limits: Limits,
+    lag: Option<WatchLag>,
     state: Option<State>,
 }
 
@@ -45,6 +46,7 @@ impl Default for Builder {
             transport: Transport::Tls,
             history: HistoryLimits::default(),
             limits: Limits::default(),
+            lag: None,
             state: None,
         }
     }
@@ -96,6 +98,12 @@ impl Builder {
     /// Cuts live watches that are more than that many events behind (10,000 if not said).
     pub fn watch_backlog(mut self, events: usize) -> Self {
         self.limits.watch_backlog = events.max(1);
+        self
+    }
+
+    /// Watches are a little late, so that reads through caches may be stale as on a real cluster.
+    pub fn watch_lag(mut self, lag: WatchLag) -> Self {
+        self.lag = Some(lag);
         self
     }
 
@@ -169,10 +177,12 @@ impl Builder {
             }
         };
         write::found_namespaces(&store, &registry);
+        let faults = Faults::default();
+        faults.delay_watches(self.lag);
         let api = Api {
             store,
             registry,
-            faults: Faults::default(),
+            faults,
             journal: Arc::new(Journal::default()),
             limits: self.limits,
             stopping: CancellationToken::new(),

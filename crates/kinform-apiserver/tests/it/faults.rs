@@ -3,8 +3,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Request;
 use kinform_api::Status;
-use kinform_apiserver::{Fault, FaultRule};
+use kinform_apiserver::{Fault, FaultRule, Server, WatchLag};
 use serde_json::json;
+use tokio::time::Instant;
 
 use crate::support::*;
 
@@ -149,4 +150,55 @@ async fn bookmarks_can_stay_away() {
     let path = format!("{ALL}?watch=1&allowWatchBookmarks=true&timeoutSeconds=100");
     let mut watch = Watch::open(&service, &path).await;
     assert_eq!(watch.within(Duration::from_secs(200)).await, ["END"]);
+}
+
+/// How late each of a watch's events comes on a server of this lag, in microseconds.
+async fn lags(lag: Option<WatchLag>) -> Vec<u128> {
+    let builder = Server::builder();
+    let server = lag.into_iter().fold(builder, |b, lag| b.watch_lag(lag));
+    let server = server.in_process();
+    let service = server.service();
+    namespace(&service, "a").await;
+    let mut watch = Watch::open(&service, &format!("{ALL}?watch=1")).await;
+    let mut lags = Vec::new();
+    for name in ["a", "b", "c", "d", "e", "f"] {
+        let (before, version) = (Instant::now(), create(&service, "a", name, json!({})).await);
+        assert_eq!(watch.tell().await, format!("ADDED a/{name} {version}"));
+        lags.push(before.elapsed().as_micros());
+    }
+    lags
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_are_late_by_what_the_seed_says_and_stay_in_order() {
+    assert_eq!(lags(None).await, [0; 6]);
+    let most = Duration::from_millis(5);
+    let first = lags(Some(WatchLag::up_to(most, 7))).await;
+    // Timers are as fine as a millisecond.
+    assert!(first.iter().all(|lag| *lag <= 6_000), "{first:?}");
+    assert!(first.iter().any(|lag| *lag > 0), "{first:?}");
+    assert_eq!(lags(Some(WatchLag::up_to(most, 7))).await, first);
+    let others = [8, 9, 10].map(|seed| WatchLag::up_to(most, seed));
+    let others = futures::future::join_all(others.map(|lag| lags(Some(lag)))).await;
+    assert!(others.iter().any(|other| *other != first), "{others:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_lag_can_be_changed_while_watches_are_open() {
+    let server = Server::builder().in_process();
+    let service = server.service();
+    namespace(&service, "a").await;
+    let hour = WatchLag::up_to(Duration::from_secs(3600), 1);
+    server.faults().delay_watches(Some(hour));
+    let mut watch = Watch::open(&service, &format!("{ALL}?watch=1")).await;
+    let first = create(&service, "a", "x", json!({})).await;
+    assert!(watch.within(Duration::from_secs(1)).await.is_empty());
+    // The lag survives the clearing of faults, and its end is for the next piece.
+    server.faults().clear();
+    let second = update(&service, "a", "x", json!({})).await;
+    assert_eq!(watch.tell().await, format!("ADDED a/x {first}"));
+    server.faults().delay_watches(None);
+    let before = Instant::now();
+    assert!(watch.tell().await.starts_with("MODIFIED a/x"), "{second}");
+    assert!(before.elapsed() < Duration::from_secs(3600));
 }

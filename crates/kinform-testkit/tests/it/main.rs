@@ -4,3 +4,4 @@
 
 mod audit;
 mod rounds;
+mod server;

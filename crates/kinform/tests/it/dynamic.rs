@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kinform::{Informer, InformerFactory, Notification};
-use kinform_apiserver::Server;
+use kinform_apiserver::{Record, Server};
 use kinform_testkit::link::Link;
 use kube_client::{Api, Client};
 use kube_core::dynamic::DynamicObject;
@@ -219,6 +219,42 @@ async fn an_informer_of_an_api_uses_its_client_and_its_namespace() {
     }
     assert_eq!(theirs.namespaces(), ["default"]);
     assert!(mine.namespaces().is_empty());
+    factory.shutdown().await;
+}
+
+/// The first request for config maps that a server got, and whether it asked for initial events.
+fn first_request(server: &Server) -> (&'static str, bool) {
+    let records = server.journal().records();
+    let of_maps = |record: &&Record| record.resource == "configmaps" && record.verb != "create";
+    let first = records.iter().find(of_maps).unwrap();
+    (first.verb, first.query.contains("sendInitialEvents=true"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn streaming_lists_that_stall_here_are_still_tried_on_another_server() {
+    let [server, other] = [(); 2].map(|()| Server::builder().plain().in_process());
+    let [client, another] = [&server, &other].map(|server| Link::new(server.service(), 7).client());
+    server.faults().without_initial_events_end();
+    let factory = InformerFactory::new(client.clone());
+    let all = factory.informer::<ConfigMap>();
+    factory.start().unwrap();
+    all.synced().await.unwrap();
+    assert_eq!(first_request(&server), ("watch", true));
+    server.journal().clear();
+    // The same server: what was learnt is used. Another: nothing is known of it.
+    let here = factory.select::<ConfigMap>().labels("a=b").build();
+    let there = factory.select_api(&Api::<ConfigMap>::all(another)).build();
+    factory.start().unwrap();
+    here.synced().await.unwrap();
+    there.synced().await.unwrap();
+    let again: Vec<_> = server
+        .journal()
+        .records()
+        .into_iter()
+        .filter(|record| record.query.contains("labelSelector"))
+        .collect();
+    assert_eq!(again[0].verb, "list");
+    assert_eq!(first_request(&other), ("watch", true));
     factory.shutdown().await;
 }
 

@@ -1,39 +1,80 @@
-//! A server of a test's own: in this process, on its own port, with its own history.
+//! A server of a test's own: in this process, with its own history, on its own port or on no port at all.
 //!
 //! ```text
 //! TestServer::start() → create, until … ─┐
 //! spawn(operator) → its own runtime ─────┴─▶ embedded API server;  stop() → no task left?
+//!
+//! TestServer::start().in_process() → the same without sockets, for paused time: run(operator)
 //! ```
 //!
-//! Holds everything that a test of a controller needs: a server, a client, the operator under test on
-//! a runtime of its own (so that what it leaves behind can be counted), and questions that wait.
-//! Reads are plain GETs: the test never sees the server through the caches that it tests.
+//! Holds everything that a test of a controller needs: a server, a client, the operator under test,
+//! trouble, and questions that wait. Reads are plain GETs: the test never sees the server through the
+//! caches that it tests. Watches are up to 5 ms late, by a seed, so that an operator that takes its
+//! cache for the present is found out; see [`Starting::without_lag`].
+//!
+//! A controller, and its test:
+//!
+//! ```
+//! use std::sync::Arc;
+//! use k8s_openapi::api::core::v1::ConfigMap;
+//! use kinform::InformerFactory;
+//! use kinform::controller::{Action, Controller, Ctx};
+//! use kinform_testkit::server::TestServer;
+//! use kube_client::{Api, Client, api::{Patch, PatchParams}};
+//!
+//! async fn greet(map: Arc<ConfigMap>, client: Ctx<Client>) -> Result<Action, kube_client::Error> {
+//!     let maps: Api<ConfigMap> = Api::default_namespaced((*client).clone());
+//!     let patch = serde_json::json!({ "data": { "greeting": "hello" } });
+//!     let name = map.metadata.name.as_deref().unwrap_or_default();
+//!     maps.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+//!     Ok(Action::await_change())
+//! }
+//!
+//! # fn map() -> ConfigMap { serde_json::from_value(serde_json::json!({ "metadata": { "name": "a" } })).unwrap() }
+//! #[tokio::main(flavor = "current_thread", start_paused = true)] // or #[tokio::test(start_paused = true)]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let api = TestServer::start().in_process().await?;
+//!     let operator = api.run(|client| async move {
+//!         let factory = InformerFactory::new(client.clone());
+//!         let maps = factory.informer::<ConfigMap>();
+//!         factory.start()?;
+//!         Controller::of(&maps).context(client).run(greet).await
+//!     });
+//!     api.create(&map()).await?;
+//!     let greeted = |m: &ConfigMap| m.data.as_ref().is_some_and(|data| data["greeting"] == "hello");
+//!     api.until("default/a", greeted).await?;
+//!     operator.stop().await?;
+//!     Ok(())
+//! }
+//! ```
 //!
 //! Upstream counterpart: `kubernetes-sigs/controller-runtime:pkg/envtest`, which starts binaries.
 
+mod operator;
+mod starting;
+
 use std::any::{TypeId, type_name};
 use std::fmt::{self, Debug};
-use std::future::IntoFuture;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
-use futures::future::BoxFuture;
-use kinform::source::{ClientOptions, client_for};
-use kinform_api::ObjectKey;
-use kinform_apiserver::{Builder, Server};
-use kube_client::config::{AuthInfo, Config};
+use kinform_api::{ObjectKey, Status};
+use kinform_apiserver::{Fault, FaultRule, Server};
+use kube_client::config::Config;
 use kube_client::{Client, Error as ClientError};
-use kube_core::{ClusterResourceScope, CustomResourceExt, Resource, ResourceExt};
+use kube_core::{ClusterResourceScope, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio_util::sync::CancellationToken;
+
+pub use self::operator::Operator;
+pub use self::starting::Starting;
+use crate::control::Network;
+use crate::link::Link;
+use crate::stage::Loss;
 
 /// How long a question waits for its answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How often it is asked.
 const ASK_EACH: Duration = Duration::from_millis(10);
-/// How long an operator's tasks may take to end.
-const END_WITHIN: Duration = Duration::from_secs(5);
 
 /// What a test's server or operator fails with: one line for the test's output.
 #[derive(Debug, thiserror::Error)]
@@ -44,8 +85,16 @@ pub struct TestError(String);
 #[derive(Debug)]
 pub struct TestServer {
     server: Server,
-    config: Config,
+    reach: Reach,
     client: ClientHolder,
+    setup: Starting,
+}
+
+/// The way to the server.
+#[derive(Debug)]
+enum Reach {
+    Sockets(Box<Config>),
+    InProcess(Link),
 }
 
 struct ClientHolder(Client);
@@ -56,66 +105,10 @@ impl Debug for ClientHolder {
     }
 }
 
-/// A server that starts when it is awaited.
-#[must_use = "a server starts when it is awaited"]
-#[derive(Debug)]
-pub struct Starting {
-    builder: Builder,
-    definitions: Vec<serde_json::Value>,
-}
-
-impl Starting {
-    /// The server knows the custom resource `K`.
-    pub fn crd<K: CustomResourceExt>(mut self) -> Self {
-        let definition = serde_json::to_value(K::crd());
-        self.definitions
-            .push(definition.expect("a definition is plain data"));
-        self
-    }
-
-    /// Changes how the server is set up: limits, history, TLS.
-    pub fn with(mut self, change: impl FnOnce(Builder) -> Builder) -> Self {
-        self.builder = change(self.builder);
-        self
-    }
-}
-
-impl IntoFuture for Starting {
-    type Output = Result<TestServer, TestError>;
-    type IntoFuture = BoxFuture<'static, Self::Output>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move {
-            let failed = |error: &dyn fmt::Display| failed("start a server", error);
-            let server = self.builder.start().await.map_err(|e| failed(&e))?;
-            let url = server.url().parse();
-            let mut config = Config::new(url.map_err(|e| failed(&e))?);
-            config.auth_info = AuthInfo {
-                token: Some(server.token().to_owned().into()),
-                ..AuthInfo::default()
-            };
-            let client = client_for(config.clone(), &ClientOptions::default());
-            let client = client.map_err(|e| failed(&e))?;
-            let started = TestServer {
-                server,
-                config,
-                client: ClientHolder(client),
-            };
-            for definition in &self.definitions {
-                started.install(definition).await?;
-            }
-            Ok(started)
-        })
-    }
-}
-
 impl TestServer {
     /// Begins a server on a free port of loopback, over plain HTTP.
     pub fn start() -> Starting {
-        Starting {
-            builder: Server::builder().plain(),
-            definitions: Vec::new(),
-        }
+        Starting::default()
     }
 
     /// The server itself: its storage, faults and journal.
@@ -123,9 +116,12 @@ impl TestServer {
         &self.server
     }
 
-    /// How to reach it.
+    /// How to reach it. In process nobody is at its address: use [`client`](Self::client).
     pub fn config(&self) -> Config {
-        self.config.clone()
+        match &self.reach {
+            Reach::Sockets(config) => (**config).clone(),
+            Reach::InProcess(_) => Config::new(http::Uri::from_static("http://in-process.invalid")),
+        }
     }
 
     /// A client of the test's own.
@@ -261,33 +257,100 @@ impl TestServer {
         self.server.cut_watches();
     }
 
-    /// Runs what is tested, on a thread and runtime of its own.
+    /// Watches tell nothing more, on open connections; [`resume_watches`](Self::resume_watches) ends it.
+    pub fn stall_watches(&self) {
+        self.server.faults().stall_watches();
+    }
+
+    /// Stalled watches go on.
+    pub fn resume_watches(&self) {
+        self.server.faults().resume_watches();
+    }
+
+    /// The next requests, that many, are answered 429 with `Retry-After: 1`.
+    pub fn throttle(&self, requests: usize) {
+        let busy = Status::too_many_requests("too many requests, please try again later", 1);
+        let rule = FaultRule::new(Fault::Reply(busy)).times(requests);
+        self.server.faults().inject(rule);
+    }
+
+    /// From now on, watches and lists that may be stale see nothing newer than this moment;
+    /// [`catch_up`](Self::catch_up) ends it.
+    pub fn lag(&self) {
+        self.server.lag();
+    }
+
+    /// What lagged is as new as the rest.
+    pub fn catch_up(&self) {
+        self.server.catch_up();
+    }
+
+    /// Stops the server and starts it again at the same place, with the same credentials. Faults and
+    /// the journal begin anew. After a loss of everything, watches of versions that are yet to come are
+    /// silent, as a real server's: informers find out when they ask again, after a minute or so.
+    ///
+    /// # Errors
+    /// Somebody took its port meanwhile.
+    ///
+    /// # Cancel safety
+    /// The server is gone, with its state.
+    pub async fn restart(mut self, loss: Loss) -> Result<Self, TestError> {
+        if let Reach::InProcess(link) = &self.reach {
+            link.disconnect();
+        }
+        let state = self.server.stop().await;
+        let state = match loss {
+            Loss::Nothing => state,
+            Loss::History => state.without_history(),
+            Loss::Everything => state.without_objects(),
+        };
+        self.server = self.setup.server(Some(state)).await?;
+        if let Reach::InProcess(link) = &self.reach {
+            link.connect(self.server.service());
+        }
+        Ok(self)
+    }
+
+    /// The network before a server in process, to be cut, refused or stalled; none over sockets.
+    pub fn network(&self) -> Option<&dyn Network> {
+        match &self.reach {
+            Reach::Sockets(_) => None,
+            Reach::InProcess(link) => Some(link),
+        }
+    }
+
+    /// Runs what is tested, on a thread and runtime of its own, so that the tasks that it leaves behind
+    /// can be counted. It reaches the server over sockets.
+    ///
+    /// # Panics
+    /// The server is in process, and has no address: see [`run`](Self::run).
     pub fn spawn<F, O>(&self, operator: impl FnOnce(Config) -> F + Send + 'static) -> Operator
     where
         F: Future<Output = O>,
         O: Send + 'static,
     {
-        let stop = CancellationToken::new();
-        let stopped = stop.clone();
-        let config = self.config();
-        let thread = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .map_err(|error| TestError(format!("no runtime: {error}")))?;
-            runtime.block_on(async {
-                tokio::select! {
-                    biased;
-                    () = stopped.cancelled() => {}
-                    _ = operator(config) => stopped.cancelled().await,
-                }
-            });
-            left_behind(&runtime)
-        });
-        Operator {
-            stop,
-            thread: Some(thread),
-        }
+        let Reach::Sockets(config) = &self.reach else {
+            panic!("a server in process has no address to give to an operator: use `run`");
+        };
+        let config = (**config).clone();
+        Operator::thread(move || operator(config))
+    }
+
+    /// Runs what is tested as a task of this runtime, with a client of its own: in process, under the
+    /// same paused time as the test.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub fn run<F>(&self, operator: impl FnOnce(Client) -> F + Send + 'static) -> Operator
+    where
+        F: Future + Send + 'static,
+        F::Output: Send,
+    {
+        let client = match &self.reach {
+            Reach::Sockets(_) => self.client(),
+            Reach::InProcess(link) => link.client(),
+        };
+        Operator::task(move || operator(client))
     }
 
     /// Stops the server.
@@ -337,54 +400,5 @@ where
     match name {
         Some(name) => format!("{path}/{name}"),
         None => path,
-    }
-}
-
-/// Waits for what an operator spawned; what does not end is an error.
-fn left_behind(runtime: &tokio::runtime::Runtime) -> Result<(), TestError> {
-    let alive = || runtime.metrics().num_alive_tasks();
-    runtime.block_on(async {
-        let ended = tokio::time::timeout(END_WITHIN, async {
-            while alive() > 0 {
-                tokio::time::sleep(ASK_EACH).await;
-            }
-        });
-        ended.await.map_err(|_| {
-            TestError(format!(
-                "{} tasks are left {END_WITHIN:?} after the operator was dropped",
-                alive()
-            ))
-        })
-    })
-}
-
-/// What is tested, while it runs.
-#[derive(Debug)]
-pub struct Operator {
-    stop: CancellationToken,
-    thread: Option<JoinHandle<Result<(), TestError>>>,
-}
-
-impl Operator {
-    /// Drops the operator and waits for what it spawned.
-    ///
-    /// # Errors
-    /// A task is left behind, or the operator panicked.
-    pub async fn stop(mut self) -> Result<(), TestError> {
-        self.stop.cancel();
-        let Some(thread) = self.thread.take() else {
-            return Ok(());
-        };
-        let joined = tokio::task::spawn_blocking(move || thread.join()).await;
-        match joined {
-            Ok(Ok(ended)) => ended,
-            _ => Err(TestError("the operator panicked".to_owned())),
-        }
-    }
-}
-
-impl Drop for Operator {
-    fn drop(&mut self) {
-        self.stop.cancel();
     }
 }

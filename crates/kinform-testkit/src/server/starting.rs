@@ -1,0 +1,178 @@
+//! How a test's server is set up, and how it comes back after a restart.
+//!
+//! ```text
+//! TestServer::start() .crd::<Foo>() .with(|builder| ..) .in_process() .seed(7) ──await──▶ TestServer
+//! ```
+//!
+//! The set-up outlives the start: a restarted server is made by the same one.
+
+use std::fmt::{self, Debug};
+use std::future::IntoFuture;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use kinform::source::{ClientOptions, client_for};
+use kinform_apiserver::{Builder, Server, State, WatchLag};
+use kube_client::Client;
+use kube_client::config::{Config, KubeConfigOptions, Kubeconfig};
+use kube_core::CustomResourceExt;
+
+use super::{ClientHolder, Reach, TestError, TestServer, failed};
+use crate::link::Link;
+
+/// How late watches are at most, if nothing else is said: as long as a caught-up watch cache usually
+/// needs, and long enough for a write's reply to come first.
+const LAG: Duration = Duration::from_millis(5);
+
+type Change = Box<dyn Fn(Builder) -> Builder + Send + Sync>;
+
+/// A server that starts when it is awaited.
+#[must_use = "a server starts when it is awaited"]
+pub struct Starting {
+    changes: Vec<Change>,
+    definitions: Vec<serde_json::Value>,
+    place: Place,
+    lag: Option<Duration>,
+    seed: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    /// A port on loopback, the free one or this.
+    Sockets(Option<SocketAddr>),
+    InProcess,
+}
+
+impl Debug for Starting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Starting")
+            .field("definitions", &self.definitions.len())
+            .field("place", &self.place)
+            .field("lag", &self.lag)
+            .field("seed", &self.seed)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Default for Starting {
+    fn default() -> Self {
+        Self {
+            changes: Vec::new(),
+            definitions: Vec::new(),
+            place: Place::Sockets(None),
+            lag: Some(LAG),
+            seed: 0,
+        }
+    }
+}
+
+impl Starting {
+    /// The server knows the custom resource `K`.
+    pub fn crd<K: CustomResourceExt>(mut self) -> Self {
+        let definition = serde_json::to_value(K::crd());
+        self.definitions
+            .push(definition.expect("a definition is plain data"));
+        self
+    }
+
+    /// Changes how the server is set up: limits, history, TLS. Asked again when it restarts.
+    pub fn with(mut self, change: impl Fn(Builder) -> Builder + Send + Sync + 'static) -> Self {
+        self.changes.push(Box::new(change));
+        self
+    }
+
+    /// No sockets: clients reach the server by a function call, through a [`Link`]. Everything works
+    /// under paused time, where a test of hours takes milliseconds and its order is a function of the
+    /// seed. The operator then runs in the test's runtime: [`TestServer::run`].
+    pub fn in_process(mut self) -> Self {
+        self.place = Place::InProcess;
+        self
+    }
+
+    /// What the lag of watches, and the pieces in which bodies come in process, are drawn from; 0 if
+    /// not said.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Watches are at most that late, 5 ms if not said.
+    pub fn lag(mut self, most: Duration) -> Self {
+        self.lag = Some(most);
+        self
+    }
+
+    /// Watches tell what happens at once. A cache is then often as fresh as the server, which it is not
+    /// on a cluster: an operator that reads its own writes from a cache passes its tests, and fails there.
+    pub fn without_lag(mut self) -> Self {
+        self.lag = None;
+        self
+    }
+
+    /// Makes the server, from nothing or from what another left.
+    pub(super) async fn server(&self, state: Option<State>) -> Result<Server, TestError> {
+        let mut builder = Server::builder().plain();
+        if let Some(lag) = self.lag {
+            builder = builder.watch_lag(WatchLag::up_to(lag, self.seed));
+        }
+        for change in &self.changes {
+            builder = change(builder);
+        }
+        if let Some(state) = state {
+            builder = builder.state(state);
+        }
+        match self.place {
+            Place::InProcess => Ok(builder.in_process()),
+            Place::Sockets(address) => {
+                let builder = address.into_iter().fold(builder, Builder::listen);
+                let started = builder.start().await;
+                started.map_err(|error| failed("start a server", &error))
+            }
+        }
+    }
+
+    /// How to reach it.
+    async fn reach(&self, server: &Server) -> Result<(Reach, Client), TestError> {
+        if let Place::InProcess = self.place {
+            let link = Link::new(server.service(), self.seed);
+            let client = link.client();
+            return Ok((Reach::InProcess(link), client));
+        }
+        let failed = |error: &dyn fmt::Display| failed("make a client", error);
+        let kubeconfig = Kubeconfig::from_yaml(&server.kubeconfig()).map_err(|e| failed(&e))?;
+        let whole = KubeConfigOptions::default();
+        let config = Config::from_custom_kubeconfig(kubeconfig, &whole).await;
+        let config = config.map_err(|error| failed(&error))?;
+        let client = client_for(config.clone(), &ClientOptions::default());
+        let client = client.map_err(|error| failed(&error))?;
+        Ok((Reach::Sockets(Box::new(config)), client))
+    }
+}
+
+impl IntoFuture for Starting {
+    type Output = Result<TestServer, TestError>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(mut self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let server = self.server(None).await?;
+            if let (Place::Sockets(_), Some(address)) = (self.place, server.address()) {
+                // A restarted server is found where this one was.
+                self.place = Place::Sockets(Some(address));
+            }
+            let (reach, client) = self.reach(&server).await?;
+            let definitions = std::mem::take(&mut self.definitions);
+            let started = TestServer {
+                server,
+                reach,
+                client: ClientHolder(client),
+                setup: self,
+            };
+            for definition in &definitions {
+                started.install(definition).await?;
+            }
+            Ok(started)
+        })
+    }
+}

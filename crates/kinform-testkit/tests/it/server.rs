@@ -1,0 +1,183 @@
+//! The server that tests of controllers hold: in process and over sockets, and what can be done to it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kinform::InformerFactory;
+use kinform::controller::{Action, Controller, Ctx};
+use kinform_testkit::server::{Operator, TestServer};
+use kinform_testkit::stage::Loss;
+use kube_client::api::{Patch, PatchParams};
+use kube_client::{Api, Client};
+use kube_core::{ObjectMeta, ResourceExt};
+use tokio::time::Instant;
+
+fn map(name: &str, value: &str) -> ConfigMap {
+    ConfigMap {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            ..ObjectMeta::default()
+        },
+        data: Some(BTreeMap::from([("in".to_owned(), value.to_owned())])),
+        ..ConfigMap::default()
+    }
+}
+
+fn value<'a>(map: &'a ConfigMap, key: &str) -> Option<&'a str> {
+    Some(map.data.as_ref()?.get(key)?.as_str())
+}
+
+/// Copies `in` to `out`.
+async fn copy(map: Arc<ConfigMap>, client: Ctx<Client>) -> Result<Action, kube_client::Error> {
+    let maps: Api<ConfigMap> = Api::default_namespaced((*client).clone());
+    let patch = serde_json::json!({ "data": { "out": value(&map, "in") } });
+    let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
+    maps.patch(&map.name_any(), &params, &patch).await?;
+    Ok(Action::await_change())
+}
+
+fn copying(api: &TestServer) -> Operator {
+    api.run(|client| async move {
+        let factory = InformerFactory::new(client.clone());
+        let maps = factory.informer::<ConfigMap>();
+        factory.start()?;
+        Controller::of(&maps).context(client).run(copy).await
+    })
+}
+
+/// Waits until `out` of `a` is this.
+async fn copied(api: &TestServer, wanted: &str) {
+    let is = |map: &ConfigMap| value(map, "out") == Some(wanted);
+    api.until("default/a", is).await.unwrap();
+}
+
+async fn set(api: &TestServer, wanted: &str) {
+    let maps: Api<ConfigMap> = Api::default_namespaced(api.client());
+    let patch = serde_json::json!({ "data": { "in": wanted } });
+    let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
+    while maps.patch("a", &params, &patch).await.is_err() {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// Everything that can be done to a server, one after the other; the operator follows each time.
+async fn trouble(mut api: TestServer) {
+    let operator = copying(&api);
+    api.create(&map("a", "0")).await.unwrap();
+    copied(&api, "0").await;
+    api.cut_watches();
+    api.expire_history();
+    set(&api, "1").await;
+    copied(&api, "1").await;
+    api.stall_watches();
+    set(&api, "2").await;
+    api.resume_watches();
+    copied(&api, "2").await;
+    api.lag();
+    set(&api, "3").await;
+    api.catch_up();
+    copied(&api, "3").await;
+    for (loss, wanted) in [(Loss::Nothing, "4"), (Loss::History, "5")] {
+        api = api.restart(loss).await.unwrap();
+        set(&api, wanted).await;
+        copied(&api, wanted).await;
+    }
+    operator.stop().await.unwrap();
+    // A watch from the future is silent, as a real server's: an operator finds out after a minute.
+    api = api.restart(Loss::Everything).await.unwrap();
+    assert!(api.get::<ConfigMap>("default/a").await.unwrap().is_none());
+    let operator = copying(&api);
+    api.create(&map("a", "6")).await.unwrap();
+    copied(&api, "6").await;
+    operator.stop().await.unwrap();
+    api.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operator_in_process_survives_all_that_can_be_done_to_its_server() {
+    trouble(TestServer::start().in_process().await.unwrap()).await;
+}
+
+#[tokio::test]
+async fn an_operator_over_sockets_survives_all_that_can_be_done_to_its_server() {
+    trouble(TestServer::start().await.unwrap()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cache_is_behind_what_was_just_written_unless_asked_otherwise() {
+    let hour = Duration::from_secs(3600);
+    for (starting, behind) in [
+        (TestServer::start().in_process().lag(hour).seed(3), true),
+        (TestServer::start().in_process().without_lag(), false),
+    ] {
+        let api = starting.await.unwrap();
+        let factory = InformerFactory::new(api.client());
+        let maps = factory.informer::<ConfigMap>();
+        factory.start().unwrap();
+        maps.synced().await.unwrap();
+        api.create(&map("a", "0")).await.unwrap();
+        let before = Instant::now();
+        let mut changes = maps.changes().unwrap();
+        while maps.list().is_empty() {
+            futures::StreamExt::next(&mut changes).await.unwrap();
+        }
+        let late = before.elapsed();
+        assert_eq!(late > Duration::from_secs(1), behind, "{late:?}");
+        assert!(late <= hour, "{late:?}");
+        factory.shutdown().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_busy_server_says_so_to_as_many_requests_as_asked() {
+    let api = TestServer::start().in_process().await.unwrap();
+    let maps: Api<ConfigMap> = Api::default_namespaced(api.client());
+    api.throttle(2);
+    let mut codes = Vec::new();
+    for _ in 0..3 {
+        let answer = maps.list(&Default::default()).await;
+        codes.push(match answer {
+            Ok(_) => 200,
+            Err(kube_client::Error::Api(status)) => status.code,
+            Err(other) => panic!("{other}"),
+        });
+    }
+    assert_eq!(codes, [429, 429, 200]);
+}
+
+#[tokio::test]
+#[should_panic(expected = "use `run`")]
+async fn an_operator_that_needs_an_address_is_refused_in_process() {
+    let api = TestServer::start().in_process().await.unwrap();
+    let _operator = api.spawn(|config| async move { drop(config) });
+}
+
+#[tokio::test]
+async fn an_operator_that_panics_fails_its_stop() {
+    let api = TestServer::start().in_process().await.unwrap();
+    async fn fails(_: Client) {
+        panic!("on purpose");
+    }
+    let operator = api.run(fails);
+    tokio::task::yield_now().await;
+    let error = operator.stop().await.unwrap_err();
+    assert_eq!(error.to_string(), "the operator panicked");
+}
+
+#[tokio::test]
+async fn servers_of_one_process_know_nothing_of_each_other() {
+    let (one, two) = tokio::join!(TestServer::start(), TestServer::start());
+    let (one, two) = (one.unwrap(), two.unwrap());
+    one.create(&map("a", "1")).await.unwrap();
+    assert!(two.get::<ConfigMap>("default/a").await.unwrap().is_none());
+    assert_ne!(one.server().address(), two.server().address());
+    // The token of one is none of the other's.
+    let mut stranger = two.config();
+    stranger.auth_info = one.config().auth_info;
+    let client = kinform::source::client_for(stranger, &Default::default()).unwrap();
+    let maps: Api<ConfigMap> = Api::default_namespaced(client);
+    let refused = maps.list(&Default::default()).await.unwrap_err();
+    assert!(refused.to_string().contains("Unauthorized"), "{refused}");
+}
