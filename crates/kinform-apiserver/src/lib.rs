@@ -36,6 +36,7 @@ mod fault;
 mod http;
 mod journal;
 mod protobuf;
+mod quantity;
 mod read;
 mod resource;
 mod seed;

@@ -90,8 +90,12 @@ fn plain(value: &Value) -> Value {
     match value {
         Value::Array(items) => items.iter().map(plain).collect(),
         Value::Object(members) => {
+            // Protobuf has no room for what an object within an object says that it is.
+            let is_claim = members.get("kind") == Some(&Value::from("PersistentVolumeClaim"));
+            let is_inner = |name: &str| is_claim && matches!(name, "apiVersion" | "kind");
             let kept = members
                 .iter()
+                .filter(|(name, _)| !is_inner(name))
                 .map(|(name, value)| (name.clone(), plain(value)));
             Value::Object(kept.filter(|(_, value)| !is_zero(value)).collect())
         }

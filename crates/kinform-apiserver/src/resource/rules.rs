@@ -38,6 +38,8 @@ pub(crate) enum Generation {
     Absent,
     /// When `spec` changes.
     Spec,
+    /// When `spec` changes; a new object has none.
+    SpecChanges,
     /// When anything outside of `metadata` and `status` changes.
     Content,
     /// As content, or when labels or annotations change.
@@ -114,7 +116,7 @@ fn generation(group: &str, plural: &str) -> Generation {
         | ("policy", "poddisruptionbudgets")
         | ("flowcontrol.apiserver.k8s.io", _)
         | ("apiextensions.k8s.io", _)
-        | ("resource.k8s.io", "deviceclasses" | "resourceslices")
+        | ("resource.k8s.io", "deviceclasses" | "devicetaintrules" | "resourceslices")
         | (
             "admissionregistration.k8s.io",
             "validatingadmissionpolicies"
@@ -122,6 +124,7 @@ fn generation(group: &str, plural: &str) -> Generation {
             | "mutatingadmissionpolicies"
             | "mutatingadmissionpolicybindings",
         ) => Generation::Spec,
+        ("storage.k8s.io", "csidrivers") => Generation::SpecChanges,
         ("", "podtemplates") | ("admissionregistration.k8s.io", _) => Generation::Content,
         ("discovery.k8s.io", "endpointslices") => Generation::ContentAndLabels,
         ("scheduling.k8s.io", "priorityclasses") => Generation::Constant,

@@ -14,7 +14,7 @@ use kinform_api::{Status, reason};
 use serde_json::{Map, Value};
 
 use super::{Context, FieldValidation, Part, text};
-use super::{scale, typed};
+use super::{defaults, scale, typed};
 use crate::crd::structural;
 use crate::http::yaml;
 use crate::protobuf;
@@ -143,7 +143,12 @@ pub(crate) fn decode_value(
     given.remove("kind");
     let mut unknown = Vec::new();
     let object = match &resource.shape {
-        Shape::Builtin(of) => typed::read(of, Value::Object(given), &mut unknown),
+        Shape::Builtin(of) => {
+            typed::read(of, Value::Object(given), &mut unknown).map(|mut object| {
+                defaults::apply(of, &mut object);
+                object
+            })
+        }
         Shape::Custom(custom) => metadata(&mut given, &mut unknown).map(|()| {
             let mut object = Value::Object(given);
             structural::prune(&custom.schema, &mut object, &mut unknown);

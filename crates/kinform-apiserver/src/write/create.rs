@@ -14,7 +14,9 @@ use kinform_api::{FieldError, GroupResource, Status};
 use serde_json::Value;
 
 use super::body::{Decoded, match_url};
-use super::{Action, Answer, Context, NamespaceState, Outcome, metadata, strategy, text};
+use super::{
+    Action, Answer, Context, NamespaceState, Outcome, addresses, metadata, strategy, text,
+};
 use crate::resource::Shape;
 
 /// What a create makes.
@@ -37,6 +39,7 @@ pub(crate) fn create(
     let mut errors = metadata::errors(cx, &object);
     errors.extend(strategy::errors(cx.resource, &object));
     refuse(cx, &object, &errors)?;
+    refuse(cx, &object, &addresses::errors(cx, &object))?;
     if !text(&object, &["metadata", "resourceVersion"]).is_empty() {
         let message = "resourceVersion should not be set on objects to be created";
         return Err(Box::new(Status::failure(500, "", message)));

@@ -21,7 +21,7 @@ use super::patch::patch;
 use super::update::update;
 use super::{
     Action, Answer, Context, DeleteOptions, Fresh, NamespaceState, Outcome, Part, WriteOptions,
-    after, collection, metadata, names, scale,
+    addresses, after, collection, metadata, names, scale,
 };
 use crate::api::{Api, WriteRequest};
 use crate::http::body::Body;
@@ -123,6 +123,7 @@ impl Write<'_> {
             fresh: Fresh {
                 uid: uuid::Uuid::new_v4().to_string(),
                 suffix: names::random_suffix(rand::random()),
+                taken: addresses::taken(&self.api.store, &self.target.resource),
             },
         }
     }

@@ -155,6 +155,16 @@ pub(super) fn immutable(field: &str, value: Option<&Value>) -> FieldError {
     FieldError::invalid(field, shown(value), "field is immutable")
 }
 
+/// Whether a member says nothing.
+pub(crate) fn is_unset(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        _ => false,
+    }
+}
+
 /// A value as an error shows it.
 pub(crate) fn shown(value: Option<&Value>) -> ShownValue {
     match value {

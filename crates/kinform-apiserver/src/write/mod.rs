@@ -13,7 +13,8 @@
 //! * `body.rs`: bytes to a value of the right kind; `typed.rs`: a built-in's fields, as Go's structs
 //!   read and write them; `options.rs`: what query and body say about how to write;
 //! * `metadata.rs`: what the server sets, keeps and checks; `names.rs`: names and generated ones;
-//!   `strategy.rs`: status, generation, defaults; `builtin.rs`: defaults of a few types;
+//!   `strategy.rs`: status, generation; `defaults/`: the defaults of built-in types, as data;
+//! * `addresses.rs`: addresses and node ports of services;
 //! * `create.rs` `update.rs` `patch.rs` `delete.rs` `scale.rs`: the verbs; `strategic.rs`: the patch
 //!   that knows types;
 //! * `handle.rs`: from request to reply; `collection.rs`: delete of many; `after.rs`: what follows from
@@ -22,11 +23,12 @@
 //! Upstream: `kubernetes/apiserver:pkg/endpoints/handlers`, `pkg/registry/rest`,
 //! `pkg/registry/generic/registry/store.go`.
 
+mod addresses;
 mod after;
 mod body;
-mod builtin;
 mod collection;
 mod create;
+mod defaults;
 mod delete;
 mod handle;
 pub(crate) mod metadata;
@@ -67,6 +69,8 @@ pub(crate) struct Context<'a> {
 pub(crate) struct Fresh {
     pub(crate) uid: String,
     pub(crate) suffix: String,
+    /// The addresses that services have; looked at where a service is written.
+    pub(crate) taken: addresses::Taken,
 }
 
 /// Which part of an object is written.

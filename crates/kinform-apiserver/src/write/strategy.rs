@@ -12,7 +12,7 @@
 use kinform_api::FieldError;
 use serde_json::{Map, Value};
 
-use super::{Context, Part, at, builtin, metadata, typed};
+use super::{Context, Part, addresses, at, defaults, metadata, typed};
 use crate::crd::{self, validate};
 use crate::resource::{Generation, ResourceInfo, Shape};
 
@@ -22,9 +22,19 @@ pub(super) fn prepare_create(cx: &Context<'_>, object: &mut Value) {
     if has_status(resource) && resource.rules.resets_status {
         put_status(resource, object, None);
     }
-    builtin::prepare_create(resource, object);
+    if let Shape::Builtin(of) = &resource.shape {
+        let now = defaults::Now {
+            at: cx.now,
+            uid: &cx.fresh.uid,
+        };
+        defaults::begin(of, object, now);
+    }
+    addresses::assign(cx, object);
     crd::definition::prepare_create(resource, object);
-    if resource.rules.generation != Generation::Absent {
+    if !matches!(
+        resource.rules.generation,
+        Generation::Absent | Generation::SpecChanges
+    ) {
         metadata::of(object).insert("generation".to_owned(), Value::from(1));
     }
 }
@@ -50,7 +60,14 @@ pub(super) fn prepare_update(cx: &Context<'_>, part: Part, new: &mut Value, old:
     }
     metadata::of(new).remove("resourceVersion");
     if part == Part::Main {
-        builtin::prepare_update(resource, new, old);
+        if resource.is_core("namespaces") {
+            // Only the finalize subresource changes these.
+            new["spec"] = old.get("spec").cloned().unwrap_or_default();
+        }
+        addresses::keep(cx, new, old);
+        if let Shape::Builtin(of) = &resource.shape {
+            defaults::keep(of, new, old);
+        }
         crd::definition::prepare_update(resource, new);
     }
     let grows = part != Part::Status && has_grown(resource, new, old);
@@ -148,7 +165,7 @@ fn put_finalizers(object: &mut Value, finalizers: Option<Value>) {
 fn has_grown(resource: &ResourceInfo, new: &Value, old: &Value) -> bool {
     match resource.rules.generation {
         Generation::Absent | Generation::Constant => false,
-        Generation::Spec => new.get("spec") != old.get("spec"),
+        Generation::Spec | Generation::SpecChanges => new.get("spec") != old.get("spec"),
         Generation::Content => content_differs(resource, new, old),
         Generation::ContentAndLabels => {
             let differs = |name| at(new, &["metadata", name]) != at(old, &["metadata", name]);

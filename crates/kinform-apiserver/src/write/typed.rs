@@ -18,6 +18,8 @@ use jiff::Timestamp;
 use kinform_schema::{Container, Field, FieldType, Type};
 use serde_json::{Map, Value};
 
+use crate::quantity::Quantity;
+
 /// A value that does not fit its field, in Go's words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TypeError(pub(crate) String);
@@ -202,9 +204,8 @@ impl Reader<'_> {
             (FieldType::String, Value::Null) => return Ok(Value::from("")),
             (FieldType::Time, Value::String(text)) => return time(text, place),
             (FieldType::MicroTime, Value::String(text)) => return micro_time(text, place),
-            (FieldType::Quantity, Value::Number(number)) => {
-                return Ok(Value::from(number.to_string()));
-            }
+            (FieldType::Quantity, Value::Number(number)) => return quantity(&number.to_string()),
+            (FieldType::Quantity, Value::String(text)) => return quantity(text.trim()),
             (
                 FieldType::JsonSchemaPropsOrBool
                 | FieldType::JsonSchemaPropsOrArray
@@ -295,6 +296,13 @@ fn micro_time(text: &str, place: &Place<'_>) -> Result<Value, TypeError> {
             .strftime("%Y-%m-%dT%H:%M:%S.%6fZ")
             .to_string(),
     ))
+}
+
+fn quantity(text: &str) -> Result<Value, TypeError> {
+    let quantity: Result<Quantity, _> = text.parse();
+    quantity
+        .map(|quantity| Value::from(quantity.to_string()))
+        .map_err(|error| TypeError(error.0.to_owned()))
 }
 
 fn parse_time(text: &str, place: &Place<'_>) -> Result<Timestamp, TypeError> {

@@ -5,6 +5,7 @@
 //! so the list cannot outlive its reasons, and it may be one row in ten at most.
 
 mod discovery;
+mod invalid;
 mod recorded;
 mod table;
 

@@ -1,0 +1,237 @@
+//! The addresses and node ports of services: given to those that need them, kept by those that have
+//! them.
+//!
+//! ```text
+//! services stored -> Taken        service + Taken -> the service with clusterIP, ipFamilies, nodePort
+//! ```
+//!
+//! Nobody routes to these addresses: clients read them back, and find no two the same. One network of
+//! addresses and one range of ports serve all namespaces. Two creates at one moment may choose the same
+//! address: nothing follows from it here.
+//!
+//! Complexity: a service is written in time linear in the services; nothing else pays.
+//!
+//! Upstream: `kubernetes/kubernetes:pkg/registry/core/service/storage/alloc.go`.
+
+use std::collections::HashSet;
+use std::net::Ipv4Addr;
+
+use kinform_api::{FieldError, ShownValue};
+use serde_json::{Value, json};
+
+use super::{Context, at, text};
+use crate::resource::ResourceInfo;
+use crate::storage::Store;
+
+/// The network of services' addresses, `10.96.0.0/12`, as most clusters have it.
+const NETWORK: u32 = 0x0a60_0000;
+const NETWORK_SIZE: u32 = 1 << 20;
+const NETWORK_TEXT: &str = "10.96.0.0/12";
+/// The node ports that are given.
+const PORTS: std::ops::Range<i64> = 30_000..32_768;
+
+/// What services have.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Taken {
+    addresses: HashSet<String>,
+    ports: HashSet<i64>,
+    /// Where to begin to look for free ones.
+    start: u32,
+}
+
+/// What the stored services have; nothing for other resources.
+pub(super) fn taken(store: &Store, resource: &ResourceInfo) -> Taken {
+    let mut taken = Taken {
+        start: rand::random(),
+        ..Taken::default()
+    };
+    if !resource.is_core("services") {
+        return taken;
+    }
+    for service in store.view(resource.shelf).snapshot.iter() {
+        let service = service.value();
+        taken
+            .addresses
+            .insert(text(&service, &["spec", "clusterIP"]).to_owned());
+        taken.ports.extend(node_ports(&service));
+    }
+    taken
+}
+
+fn node_ports(service: &Value) -> impl Iterator<Item = i64> {
+    let ports = at(service, &["spec", "ports"]).and_then(Value::as_array);
+    let port = |port: &Value| port.get("nodePort").and_then(Value::as_i64);
+    ports.into_iter().flatten().filter_map(port)
+}
+
+/// Gives a new service what it needs.
+pub(super) fn assign(cx: &Context<'_>, service: &mut Value) {
+    if cx.resource.is_core("services") {
+        give(&cx.fresh.taken, service);
+    }
+}
+
+/// Keeps what a service has where an update does not say it, and gives what it needs now.
+pub(super) fn keep(cx: &Context<'_>, new: &mut Value, old: &Value) {
+    if !cx.resource.is_core("services") {
+        return;
+    }
+    let (before, after) = (
+        text(old, &["spec", "type"]),
+        text(new, &["spec", "type"]).to_owned(),
+    );
+    for name in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
+        let stays = has_address(before) && has_address(&after);
+        let (Some(spec), kept) = (new["spec"].as_object_mut(), at(old, &["spec", name])) else {
+            continue;
+        };
+        if stays && spec.get(name).is_none_or(super::metadata::is_unset) {
+            if let Some(kept) = kept {
+                spec.insert(name.to_owned(), kept.clone());
+            }
+        } else if !has_address(&after) && spec.get(name) == kept {
+            spec.remove(name);
+        }
+    }
+    keep_ports(new, old, &after);
+    give(&cx.fresh.taken, new);
+}
+
+fn keep_ports(new: &mut Value, old: &Value, after: &str) {
+    let Some(ports) = new["spec"].get_mut("ports").and_then(Value::as_array_mut) else {
+        return;
+    };
+    let had = at(old, &["spec", "ports"]).and_then(Value::as_array);
+    for port in ports.iter_mut().filter(|port| port.is_object()) {
+        let same =
+            |old: &&Value| old["port"] == port["port"] && old["protocol"] == port["protocol"];
+        let Some(number) = had
+            .into_iter()
+            .flatten()
+            .find(same)
+            .and_then(|old| old.get("nodePort"))
+        else {
+            continue;
+        };
+        let has = port.get("nodePort").cloned();
+        if has_ports(after) && has.is_none() {
+            port["nodePort"] = number.clone();
+        } else if !has_ports(after)
+            && has.as_ref() == Some(number)
+            && let Some(port) = port.as_object_mut()
+        {
+            port.remove("nodePort");
+        }
+    }
+}
+
+fn has_address(kind: &str) -> bool {
+    matches!(kind, "ClusterIP" | "NodePort" | "LoadBalancer")
+}
+
+fn has_ports(kind: &str) -> bool {
+    matches!(kind, "NodePort" | "LoadBalancer")
+}
+
+fn give(taken: &Taken, service: &mut Value) {
+    let kind = text(service, &["spec", "type"]).to_owned();
+    if !has_address(&kind) {
+        return;
+    }
+    let said = match text(service, &["spec", "clusterIP"]) {
+        "" => at(service, &["spec", "clusterIPs"])
+            .and_then(|list| list[0].as_str())
+            .unwrap_or_default(),
+        said => said,
+    };
+    let address = match said {
+        "" => free_address(taken),
+        said => said.to_owned(),
+    };
+    let wants_ports = has_ports(&kind)
+        && at(service, &["spec", "allocateLoadBalancerNodePorts"]) != Some(&Value::Bool(false));
+    let Some(spec) = service["spec"].as_object_mut() else {
+        return;
+    };
+    let is_selecting = spec
+        .get("selector")
+        .is_some_and(|selector| !selector.is_null());
+    let (families, policy) = match address.as_str() {
+        // Somebody else brings the addresses, of any family.
+        "None" if !is_selecting => (json!(["IPv4", "IPv6"]), "RequireDualStack"),
+        address if address.contains(':') => (json!(["IPv6"]), "SingleStack"),
+        _ => (json!(["IPv4"]), "SingleStack"),
+    };
+    for (name, value) in [
+        ("clusterIP", json!(address)),
+        ("clusterIPs", json!([address])),
+        ("ipFamilies", families),
+        ("ipFamilyPolicy", json!(policy)),
+    ] {
+        if spec.get(name).is_none_or(super::metadata::is_unset) {
+            spec.insert(name.to_owned(), value);
+        }
+    }
+    if !wants_ports {
+        return;
+    }
+    let mut own: HashSet<i64> = HashSet::new();
+    for port in spec
+        .get_mut("ports")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+    {
+        let has = port.get("nodePort").and_then(Value::as_i64).unwrap_or(0);
+        if has == 0
+            && port.is_object()
+            && let Some(number) = free_port(taken, &own)
+        {
+            port["nodePort"] = Value::from(number);
+        }
+        own.extend(port.get("nodePort").and_then(Value::as_i64));
+    }
+}
+
+fn free_address(taken: &Taken) -> String {
+    // The first ones are for what has a fixed address, as DNS.
+    let candidates = (0..NETWORK_SIZE).map(|step| taken.start.wrapping_add(step) % NETWORK_SIZE);
+    let mut addresses = candidates
+        .filter(|at| (256..NETWORK_SIZE - 1).contains(at))
+        .map(|at| Ipv4Addr::from(NETWORK + at).to_string());
+    addresses
+        .find(|address| !taken.addresses.contains(address))
+        .unwrap_or_default()
+}
+
+fn free_port(taken: &Taken, own: &HashSet<i64>) -> Option<i64> {
+    let count = PORTS.end - PORTS.start;
+    let start = i64::from(taken.start) % count;
+    let mut candidates = (0..count).map(|step| PORTS.start + (start + step) % count);
+    candidates.find(|port| !taken.ports.contains(port) && !own.contains(port))
+}
+
+/// What is wrong with the address that a new service asks for.
+pub(super) fn errors(cx: &Context<'_>, service: &Value) -> Vec<FieldError> {
+    let address = text(service, &["spec", "clusterIP"]);
+    let asked: Option<Ipv4Addr> = address.parse().ok();
+    if !cx.resource.is_core("services") || !has_address(text(service, &["spec", "type"])) {
+        return Vec::new();
+    }
+    let Some(asked) = asked else {
+        return Vec::new();
+    };
+    let shown = || ShownValue::raw(json!([address]).to_string());
+    let in_network = (NETWORK..NETWORK + NETWORK_SIZE).contains(&u32::from(asked));
+    let detail = if !in_network {
+        format!(
+            "failed to allocate IP {address}: the provided network does not match the current \
+             range ({NETWORK_TEXT})"
+        )
+    } else if cx.fresh.taken.addresses.contains(address) {
+        format!("failed to allocate IP {address}: provided IP is already allocated")
+    } else {
+        return Vec::new();
+    };
+    vec![FieldError::invalid("spec.clusterIPs", shown(), detail)]
+}

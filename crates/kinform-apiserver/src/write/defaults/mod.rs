@@ -1,0 +1,202 @@
+//! The defaults of built-in types, and the state that new objects begin in.
+//!
+//! ```text
+//! rules.txt -> Rules, once       Type + value -> the value with what is absent set
+//! ```
+//!
+//! A rule belongs to a type and holds wherever the type stands: a container's in pods, in templates
+//! and in templates of templates. Rules that set a value are data; the few that compute one are named
+//! in the data and stand in `functions.rs`. What is set is never changed, so defaults on what has them
+//! change nothing.
+//!
+//! BOUND: values are as deep as the parser allowed (128), and so is this recursion.
+//!
+//! Complexity: linear in the value; types that lead to no rule are not entered.
+//!
+//! Upstream: `kubernetes/kubernetes:pkg/apis/*/v1/{defaults,zz_generated.defaults}.go`, and
+//! `PrepareForCreate` of the strategies.
+
+mod functions;
+mod rules;
+
+use kinform_schema::{Container, Type};
+use serde_json::Value;
+
+use self::rules::{Action, Condition, Rule, table};
+use super::metadata::is_unset as is_absent;
+
+/// What a function is told beside the value.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Now<'a> {
+    pub(super) at: jiff::Timestamp,
+    /// The uid of the new object.
+    pub(super) uid: &'a str,
+}
+
+/// Sets what is absent in a value of a type.
+pub(super) fn apply(of: &'static Type, value: &mut Value) {
+    if !table().leads_to_rules(of) || !value.is_object() {
+        return;
+    }
+    for rule in table().of(of) {
+        carry_out(rule, value, None);
+    }
+    for field in of.fields() {
+        let Some(message) = field.message() else {
+            continue;
+        };
+        if field.is_inline() {
+            apply(message, value);
+            continue;
+        }
+        let Some(member) = value.get_mut(field.name()) else {
+            continue;
+        };
+        match (field.container(), member) {
+            (Container::Single, member) => apply(message, member),
+            (Container::List, Value::Array(items)) => {
+                items.iter_mut().for_each(|item| apply(message, item));
+            }
+            (Container::Map, Value::Object(entries)) => {
+                entries.values_mut().for_each(|entry| apply(message, entry));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Sets the state that a new object of a kind begins in.
+pub(super) fn begin(of: &'static Type, value: &mut Value, now: Now<'_>) {
+    for rule in table().of_new(of) {
+        carry_out(rule, value, Some(now));
+    }
+}
+
+/// Keeps what a type counts by itself.
+pub(super) fn keep(of: &Type, new: &mut Value, old: &Value) {
+    if of.name() == "DaemonSet" {
+        functions::count_template(new, old);
+    }
+}
+
+fn carry_out(rule: &Rule, value: &mut Value, now: Option<Now<'_>>) {
+    if !rule
+        .conditions
+        .iter()
+        .all(|condition| holds(condition, value))
+    {
+        return;
+    }
+    match &rule.action {
+        Action::Put(path, default) => put(value, path, default, is_absent),
+        Action::PutOverZero(path, default) => {
+            put(value, path, default, |value| {
+                is_absent(value) || *value == 0
+            });
+        }
+        Action::Call(function) => function(value),
+        Action::CallNow(function) => {
+            if let Some(now) = now {
+                function(value, now);
+            }
+        }
+    }
+}
+
+fn holds(condition: &Condition, value: &Value) -> bool {
+    let found = condition
+        .path
+        .iter()
+        .try_fold(value, |value, name| value.get(name));
+    let is_there = found.is_some_and(|found| !is_absent(found));
+    let text = found.and_then(Value::as_str).unwrap_or_default();
+    match &condition.wanted {
+        rules::Wanted::There => is_there,
+        rules::Wanted::Absent => !is_there,
+        rules::Wanted::Text(wanted) => text == wanted,
+        rules::Wanted::OtherText(other) => text != other,
+    }
+}
+
+/// Sets a member that is absent, and parents that are.
+fn put(value: &mut Value, path: &[String], default: &Value, is_absent: fn(&Value) -> bool) {
+    let [parents @ .., last] = path else {
+        return;
+    };
+    let mut at = value;
+    for name in parents {
+        let Some(object) = at.as_object_mut() else {
+            return;
+        };
+        at = object.entry(name.as_str()).or_insert(Value::Null);
+        if at.is_null() {
+            *at = Value::Object(serde_json::Map::new());
+        }
+    }
+    if let Some(object) = at.as_object_mut() {
+        let member = object.entry(last.as_str()).or_insert(Value::Null);
+        if is_absent(member) {
+            *member = default.clone();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(kind: (&str, &str, &str), mut given: Value, expected: &Value) {
+        let of = kinform_schema::builtin(kind.0, kind.1, kind.2).unwrap();
+        apply(of, &mut given);
+        assert_eq!(&given, expected);
+        let once = given.clone();
+        apply(of, &mut given);
+        assert_eq!(given, once, "defaults on defaults change something");
+    }
+
+    #[test]
+    fn every_rule_belongs_to_a_type_of_the_table() {
+        assert_eq!(rules::unknown_types(), Vec::<String>::new());
+        assert!(table().len() > 70, "{}", table().len());
+    }
+
+    #[test]
+    fn what_is_absent_is_set_and_what_is_set_stays() {
+        check(
+            ("apps", "v1", "Deployment"),
+            json!({"spec": {"replicas": 0, "strategy": {"type": "Recreate"}}}),
+            &json!({"spec": {"replicas": 0, "strategy": {"type": "Recreate"},
+                "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600}}),
+        );
+        check(
+            ("apps", "v1", "Deployment"),
+            json!({"spec": {"strategy": {}, "template": {"spec": {"containers": [{"image": "x",
+                "livenessProbe": {"httpGet": {"port": 1}}}]}}}}),
+            &json!({"spec": {"replicas": 1, "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600,
+                "strategy": {"type": "RollingUpdate",
+                    "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}},
+                "template": {"spec": {"restartPolicy": "Always", "dnsPolicy": "ClusterFirst",
+                    "schedulerName": "default-scheduler", "terminationGracePeriodSeconds": 30,
+                    "securityContext": {}, "containers": [{"image": "x",
+                        "imagePullPolicy": "Always", "terminationMessagePath": "/dev/termination-log",
+                        "terminationMessagePolicy": "File", "livenessProbe": {"timeoutSeconds": 1,
+                            "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3,
+                            "httpGet": {"port": 1, "path": "/", "scheme": "HTTP"}}}]}}}}),
+        );
+    }
+
+    #[test]
+    fn values_of_another_shape_are_left_alone() {
+        let of = kinform_schema::builtin("", "v1", "Pod").unwrap();
+        for given in [
+            json!(null),
+            json!([]),
+            json!({"spec": 1}),
+            json!({"spec": {"containers": {"a": 1}, "volumes": [1, null, []]}}),
+        ] {
+            apply(of, &mut given.clone());
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! The table of defaults: `rules.txt`, read once.
+//!
+//! ```text
+//! "@ core/v1 Probe" .. "timeoutSeconds = 1" -> Table { type -> [Rule] }
+//! ```
+//!
+//! The grammar stands at the head of the data. A line that does not follow it is a fault of ours and
+//! stops the first use; a test reads it.
+
+use std::collections::HashMap;
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+use kinform_schema::Type;
+use serde_json::Value;
+
+use super::{Now, functions};
+
+/// One rule of a type.
+#[derive(Debug)]
+pub(super) struct Rule {
+    pub(super) action: Action,
+    pub(super) conditions: Vec<Condition>,
+}
+
+/// What a rule does.
+#[derive(Debug)]
+pub(super) enum Action {
+    /// Sets the member at a path.
+    Put(Vec<String>, Value),
+    /// Sets the member at a path, also where there is a zero.
+    PutOverZero(Vec<String>, Value),
+    Call(fn(&mut Value)),
+    CallNow(fn(&mut Value, Now<'_>)),
+}
+
+/// When a rule holds.
+#[derive(Debug)]
+pub(super) struct Condition {
+    pub(super) path: Vec<String>,
+    pub(super) wanted: Wanted,
+}
+
+/// What a condition asks of a member.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    There,
+    Absent,
+    Text(String),
+    OtherText(String),
+}
+
+/// Package and name of a type.
+type Key = (&'static str, &'static str);
+
+/// All rules.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    rules: HashMap<Key, Vec<Rule>>,
+    /// Those of new objects.
+    new: HashMap<Key, Vec<Rule>>,
+    /// Whether a type, or one of its parts, has rules. Filled as types are asked for.
+    leads: Mutex<HashMap<Key, bool>>,
+}
+
+impl Table {
+    pub(super) fn of(&self, of: &Type) -> &[Rule] {
+        self.rules.get(&key(of)).map_or(&[], Vec::as_slice)
+    }
+
+    pub(super) fn of_new(&self, of: &Type) -> &[Rule] {
+        self.new.get(&key(of)).map_or(&[], Vec::as_slice)
+    }
+
+    /// How many types have rules.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.rules.len()
+    }
+
+    /// Whether there is a rule for this type or below it.
+    pub(super) fn leads_to_rules(&self, of: &'static Type) -> bool {
+        let mut known = self.leads.lock().unwrap_or_else(PoisonError::into_inner);
+        self.look_below(of, &mut known)
+    }
+
+    fn look_below(&self, of: &'static Type, known: &mut HashMap<Key, bool>) -> bool {
+        if let Some(known) = known.get(&key(of)) {
+            return *known;
+        }
+        // A type that contains itself has what its other parts have.
+        known.insert(key(of), false);
+        let mut parts = of
+            .fields()
+            .iter()
+            .filter_map(kinform_schema::Field::message);
+        let leads =
+            self.rules.contains_key(&key(of)) || parts.any(|part| self.look_below(part, known));
+        known.insert(key(of), leads);
+        leads
+    }
+}
+
+fn key(of: &Type) -> Key {
+    (of.package(), of.name())
+}
+
+/// The rules of `rules.txt`.
+pub(super) fn table() -> &'static Table {
+    static TABLE: LazyLock<Table> = LazyLock::new(|| read(include_str!("rules.txt")));
+    &TABLE
+}
+
+fn read(text: &'static str) -> Table {
+    let mut table = Table::default();
+    let mut current: Option<&mut Vec<Rule>> = None;
+    for line in text.lines().map(str::trim) {
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        if let Some(head) = line.strip_prefix('@') {
+            let is_new = head.starts_with("create ");
+            let of = head.trim_start_matches("create").trim();
+            let rules = if is_new {
+                &mut table.new
+            } else {
+                &mut table.rules
+            };
+            // A type that does not exist has rules that nobody asks for; a test names it.
+            let key = find_type(of).unwrap_or(("", of));
+            current = Some(rules.entry(key).or_default());
+        } else if let Some(rules) = &mut current {
+            rules.push(
+                rule(line).unwrap_or_else(|| panic!("a default that cannot be read: {line}")),
+            );
+        }
+    }
+    table
+}
+
+/// The types that the data names and the table of types does not know.
+#[cfg(test)]
+pub(super) fn unknown_types() -> Vec<String> {
+    let table = table();
+    let keys = table.rules.keys().chain(table.new.keys());
+    keys.filter(|(package, _)| package.is_empty())
+        .map(|(_, name)| (*name).to_owned())
+        .collect()
+}
+
+/// `rbac.authorization.k8s.io/v1 Subject` -> the type's package and name.
+fn find_type(text: &str) -> Option<Key> {
+    let (group_version, name) = text.split_once(' ')?;
+    let (group, version) = group_version.split_once('/')?;
+    let place = match group {
+        "apiregistration.k8s.io" => "k8s.io/kube-aggregator/pkg/apis/apiregistration".to_owned(),
+        "flowcontrol.apiserver.k8s.io" => "k8s.io/api/flowcontrol".to_owned(),
+        _ => format!("k8s.io/api/{}", group.split('.').next()?),
+    };
+    kinform_schema::named_type(&format!("{place}/{version}"), name).map(key)
+}
+
+fn rule(line: &str) -> Option<Rule> {
+    if let Some(name) = line.strip_prefix(':') {
+        let action = functions::named(name)?;
+        return Some(Rule {
+            action,
+            conditions: Vec::new(),
+        });
+    }
+    let (line, conditions) = line.split_once(" if ").unwrap_or((line, ""));
+    let (member, default) = line.split_once("= ")?;
+    let put = match member.strip_suffix('?') {
+        Some(_) => Action::PutOverZero,
+        None => Action::Put,
+    };
+    let member = member.trim_end_matches('?').trim_end();
+    let conditions = conditions.split(" and ").filter(|text| !text.is_empty());
+    Some(Rule {
+        action: put(path(member), serde_json::from_str(default).ok()?),
+        conditions: conditions.map(condition).collect(),
+    })
+}
+
+fn condition(text: &str) -> Condition {
+    let (member, wanted) = if let Some((member, other)) = text.split_once("!=") {
+        (member, Wanted::OtherText(other.to_owned()))
+    } else if let Some((member, wanted)) = text.split_once('=') {
+        (member, Wanted::Text(wanted.to_owned()))
+    } else if let Some(member) = text.strip_prefix('!') {
+        (member, Wanted::Absent)
+    } else {
+        (text, Wanted::There)
+    };
+    Condition {
+        path: path(member),
+        wanted,
+    }
+}
+
+fn path(text: &str) -> Vec<String> {
+    text.split('.').map(str::to_owned).collect()
+}

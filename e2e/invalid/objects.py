@@ -1,0 +1,168 @@
+"""Valid objects of the built-in kinds, rich enough that their parts can be made invalid.
+
+Each row: a short name, the collection's path ("{ns}" stands for the namespace), the object, and what may be done with it:
+"c" only dry-run creates, "u" also stored and then updated and patched.
+"""
+
+POD = {
+    "serviceAccountName": "default", "restartPolicy": "Always", "terminationGracePeriodSeconds": 30, "dnsPolicy": "ClusterFirst",
+    "activeDeadlineSeconds": 100, "nodeSelector": {"disk": "ssd"}, "hostname": "h", "subdomain": "s", "priority": 0,
+    "securityContext": {"runAsUser": 1, "fsGroup": 2, "supplementalGroups": [3], "sysctls": [{"name": "kernel.shm_rmid_forced", "value": "0"}],
+                        "seccompProfile": {"type": "RuntimeDefault"}},
+    "containers": [{
+        "name": "c", "image": "registry.example.com/app:1", "imagePullPolicy": "IfNotPresent", "command": ["run"], "args": ["--now"], "workingDir": "/w",
+        "ports": [{"name": "http", "containerPort": 8080, "protocol": "TCP"}, {"name": "dns", "containerPort": 53, "protocol": "UDP"}],
+        "env": [{"name": "A", "value": "b"}, {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+                {"name": "S", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}, {"name": "M", "valueFrom": {"configMapKeyRef": {"name": "m", "key": "k", "optional": True}}},
+                {"name": "R", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}}],
+        "envFrom": [{"prefix": "P_", "configMapRef": {"name": "m"}}],
+        "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"cpu": "1", "memory": "128Mi"}},
+        "volumeMounts": [{"name": "cm", "mountPath": "/cm", "readOnly": True}, {"name": "tmp", "mountPath": "/tmp", "subPath": "x"}],
+        "livenessProbe": {"httpGet": {"path": "/live", "port": "http", "httpHeaders": [{"name": "X", "value": "y"}]}, "periodSeconds": 5, "initialDelaySeconds": 1},
+        "readinessProbe": {"tcpSocket": {"port": 8080}, "timeoutSeconds": 2, "successThreshold": 2},
+        "startupProbe": {"exec": {"command": ["true"]}, "failureThreshold": 30},
+        "lifecycle": {"preStop": {"exec": {"command": ["stop"]}}},
+        "securityContext": {"runAsNonRoot": True, "allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+        "terminationMessagePolicy": "File"}],
+    "initContainers": [{"name": "i", "image": "init", "restartPolicy": "Always"}],
+    "volumes": [{"name": "cm", "configMap": {"name": "m", "defaultMode": 420, "items": [{"key": "k", "path": "p", "mode": 256}]}}, {"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}},
+                {"name": "s", "secret": {"secretName": "s"}}, {"name": "host", "hostPath": {"path": "/x", "type": "Directory"}},
+                {"name": "claim", "persistentVolumeClaim": {"claimName": "p"}},
+                {"name": "all", "projected": {"sources": [{"secret": {"name": "s"}}, {"serviceAccountToken": {"path": "t", "expirationSeconds": 3600}}]}},
+                {"name": "down", "downwardAPI": {"items": [{"path": "l", "fieldRef": {"fieldPath": "metadata.labels"}}]}}],
+    "tolerations": [{"key": "dedicated", "operator": "Equal", "value": "batch", "effect": "NoSchedule"}, {"key": "node", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 30}],
+    "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]},
+                                  "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": {"matchExpressions": [{"key": "x", "operator": "Exists"}]}}]},
+                 "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "a"}}}]}},
+    "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"app": "a"}}}],
+    "hostAliases": [{"ip": "10.1.2.3", "hostnames": ["a.example.com"]}], "imagePullSecrets": [{"name": "pull"}],
+    "dnsConfig": {"nameservers": ["10.0.0.10"], "searches": ["example.com"], "options": [{"name": "ndots", "value": "2"}]},
+    "readinessGates": [{"conditionType": "example.com/ready"}]}
+SMALL = {"containers": [{"name": "c", "image": "registry.example.com/app:1"}]}
+META = {"labels": {"app": "a", "tier": "web"}, "annotations": {"example.com/note": "n"}}
+SELECTOR = {"matchLabels": {"app": "a"}, "matchExpressions": [{"key": "tier", "operator": "In", "values": ["web"]}]}
+TEMPLATE = {"metadata": META, "spec": SMALL}
+NEVER = {"metadata": META, "spec": dict(SMALL, restartPolicy="Never")}
+CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "storageClassName": "fast", "volumeMode": "Filesystem"}
+WEBHOOK = {"name": "w.example.com", "clientConfig": {"service": {"name": "s", "namespace": "n", "path": "/p"}}, "sideEffects": "None", "admissionReviewVersions": ["v1"], "failurePolicy": "Ignore",
+           "timeoutSeconds": 5, "rules": [{"operations": ["CREATE"], "apiGroups": ["apps"], "apiVersions": ["v1"], "resources": ["deployments"]}],
+           "namespaceSelector": {"matchLabels": {"a": "b"}}}
+MATCH = {"resourceRules": [{"operations": ["CREATE"], "apiGroups": ["apps"], "apiVersions": ["v1"], "resources": ["deployments"]}]}
+CORE, NS = "/api/v1", "/api/v1/namespaces/{ns}"
+
+
+def of(group, plural):
+    return f"/apis/{group}/namespaces/{{ns}}/{plural}"
+
+
+OBJECTS = [
+    ("pod", NS + "/pods", {"spec": POD}, "u"),
+    ("pod-small", NS + "/pods", {"spec": SMALL}, "u"),
+    ("pod-resources", NS + "/pods", {"spec": {"hostNetwork": True, "containers": [{"name": "c", "image": "app", "ports": [{"containerPort": 80}], "resources": {"limits": {"cpu": "1.5", "memory": "1024Mi", "example.com/gpu": "2"}},
+        "readinessProbe": {"httpGet": {"port": 80}}}, {"name": "d", "image": "r.example.com:5000/a/b:latest"}]}}, "c"),
+    ("configmap", NS + "/configmaps", {"data": {"a": "b"}, "binaryData": {"c": "eA=="}}, "u"),
+    ("configmap-fixed", NS + "/configmaps", {"data": {"a": "b"}, "immutable": True}, "u"),
+    ("secret", NS + "/secrets", {"type": "Opaque", "data": {"a": "eA=="}, "stringData": {"b": "c"}}, "u"),
+    ("secret-tls", NS + "/secrets", {"type": "kubernetes.io/tls", "data": {"tls.crt": "eA==", "tls.key": "eA=="}}, "c"),
+    ("secret-basic", NS + "/secrets", {"type": "kubernetes.io/basic-auth", "stringData": {"username": "u", "password": "p"}}, "c"),
+    ("secret-docker", NS + "/secrets", {"type": "kubernetes.io/dockerconfigjson", "stringData": {".dockerconfigjson": "{}"}}, "c"),
+    ("secret-ssh", NS + "/secrets", {"type": "kubernetes.io/ssh-auth", "stringData": {"ssh-privatekey": "x"}}, "c"),
+    ("service", NS + "/services", {"spec": {"type": "ClusterIP", "selector": {"app": "a"}, "sessionAffinity": "ClientIP", "publishNotReadyAddresses": True, "ipFamilyPolicy": "SingleStack",
+        "ports": [{"name": "http", "port": 80, "targetPort": "http", "protocol": "TCP", "appProtocol": "http"}, {"name": "dns", "port": 53, "targetPort": 53, "protocol": "UDP"}]}}, "u"),
+    ("service-nodeport", NS + "/services", {"spec": {"type": "NodePort", "externalTrafficPolicy": "Local", "selector": {"app": "a"}, "ports": [{"port": 80}]}}, "u"),
+    ("service-lb", NS + "/services", {"spec": {"type": "LoadBalancer", "selector": {"app": "a"}, "ports": [{"port": 80}], "loadBalancerSourceRanges": ["10.0.0.0/8"]}}, "u"),
+    ("service-external", NS + "/services", {"spec": {"type": "ExternalName", "externalName": "example.com"}}, "u"),
+    ("service-headless", NS + "/services", {"spec": {"clusterIP": "None", "selector": {"app": "a"}, "ports": [{"port": 80}]}}, "u"),
+    ("endpoints", NS + "/endpoints", {"subsets": [{"addresses": [{"ip": "10.9.9.9", "hostname": "h", "targetRef": {"kind": "Pod", "name": "p"}}], "ports": [{"name": "http", "port": 80}]}]}, "u"),
+    ("serviceaccount", NS + "/serviceaccounts", {"secrets": [{"name": "s"}], "imagePullSecrets": [{"name": "p"}], "automountServiceAccountToken": False}, "u"),
+    ("pvc", NS + "/persistentvolumeclaims", {"spec": dict(CLAIM, selector=SELECTOR, dataSource={"kind": "PersistentVolumeClaim", "name": "p"})}, "u"),
+    ("pv", CORE + "/persistentvolumes", {"spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "persistentVolumeReclaimPolicy": "Delete", "storageClassName": "fast",
+        "nfs": {"server": "nfs.example.com", "path": "/x"}, "mountOptions": ["hard"],
+        "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]}}}}, "u"),
+    ("resourcequota", NS + "/resourcequotas", {"spec": {"hard": {"pods": "1000", "requests.cpu": "100", "count/configmaps": "1k"}, "scopeSelector": {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": ["x"]}]}}}, "c"),
+    ("limitrange", NS + "/limitranges", {"spec": {"limits": [{"type": "Container", "max": {"cpu": "800"}, "min": {"cpu": "1m"}, "default": {"cpu": "100"}, "defaultRequest": {"cpu": "10m"}},
+        {"type": "PersistentVolumeClaim", "max": {"storage": "1Ti"}}]}}, "c"),
+    ("replicationcontroller", NS + "/replicationcontrollers", {"spec": {"replicas": 2, "minReadySeconds": 1, "selector": {"app": "a"}, "template": TEMPLATE}}, "u"),
+    ("rc-bare", NS + "/replicationcontrollers", {"spec": {"template": TEMPLATE}}, "c"),
+    ("podtemplate", NS + "/podtemplates", {"template": TEMPLATE}, "u"),
+    ("event", NS + "/events", {"involvedObject": {"kind": "Pod", "namespace": "{ns}", "name": "p", "apiVersion": "v1"}, "reason": "Started", "message": "m", "type": "Normal", "count": 1,
+        "firstTimestamp": "2026-11-20T10:00:00Z", "lastTimestamp": "2026-11-20T10:00:00Z", "source": {"component": "kubelet"}}, "u"),
+    ("event-new", of("events.k8s.io/v1", "events"), {"regarding": {"kind": "Pod", "namespace": "{ns}", "name": "p"}, "reason": "Started", "note": "m", "type": "Normal", "action": "Start",
+        "eventTime": "2026-11-20T10:00:00.000000Z", "reportingController": "example.com/c", "reportingInstance": "i"}, "c"),
+    ("node", CORE + "/nodes", {"spec": {"podCIDR": "10.1.0.0/24", "providerID": "x://y", "taints": [{"key": "dedicated", "value": "v", "effect": "NoSchedule"}]}}, "u"),
+    ("namespace", CORE + "/namespaces", {}, "u"),
+    ("deployment", of("apps/v1", "deployments"), {"spec": {"replicas": 2, "selector": SELECTOR, "minReadySeconds": 1, "revisionHistoryLimit": 3, "progressDeadlineSeconds": 60, "paused": False,
+        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": "10%"}}, "template": {"metadata": META, "spec": {key: value for key, value in POD.items() if key != "activeDeadlineSeconds"}}}}, "u"),
+    ("deployment-small", of("apps/v1", "deployments"), {"spec": {"selector": {"matchLabels": {"app": "a"}}, "template": TEMPLATE}}, "u"),
+    ("replicaset", of("apps/v1", "replicasets"), {"spec": {"replicas": 1, "minReadySeconds": 1, "selector": SELECTOR, "template": TEMPLATE}}, "u"),
+    ("statefulset", of("apps/v1", "statefulsets"), {"spec": {"serviceName": "x", "replicas": 1, "podManagementPolicy": "Parallel", "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}, "selector": SELECTOR,
+        "ordinals": {"start": 1}, "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete"}, "template": TEMPLATE, "volumeClaimTemplates": [{"metadata": {"name": "d"}, "spec": CLAIM}]}}, "u"),
+    ("statefulset-small", of("apps/v1", "statefulsets"), {"spec": {"selector": {"matchLabels": {"app": "a"}}, "template": TEMPLATE}}, "c"),
+    ("daemonset", of("apps/v1", "daemonsets"), {"spec": {"selector": SELECTOR, "minReadySeconds": 1, "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 2}}, "template": TEMPLATE}}, "u"),
+    ("controllerrevision", of("apps/v1", "controllerrevisions"), {"revision": 1, "data": {"a": 1}}, "u"),
+    ("job", of("batch/v1", "jobs"), {"spec": {"parallelism": 2, "completions": 3, "backoffLimit": 4, "activeDeadlineSeconds": 60, "ttlSecondsAfterFinished": 10, "completionMode": "Indexed", "suspend": True,
+        "podFailurePolicy": {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}, {"action": "FailJob", "onExitCodes": {"containerName": "c", "operator": "In", "values": [1, 2]}}]}, "template": NEVER}}, "u"),
+    ("job-small", of("batch/v1", "jobs"), {"spec": {"template": {"spec": dict(SMALL, restartPolicy="OnFailure")}}}, "u"),
+    ("job-index", of("batch/v1", "jobs"), {"spec": {"completionMode": "Indexed", "completions": 2, "backoffLimitPerIndex": 1, "maxFailedIndexes": 1, "template": NEVER}}, "c"),
+    ("cronjob", of("batch/v1", "cronjobs"), {"spec": {"schedule": "*/5 * * * *", "timeZone": "Etc/UTC", "startingDeadlineSeconds": 10, "concurrencyPolicy": "Forbid", "suspend": True, "successfulJobsHistoryLimit": 1, "failedJobsHistoryLimit": 2,
+        "jobTemplate": {"metadata": META, "spec": {"backoffLimit": 1, "template": NEVER}}}}, "u"),
+    ("hpa", of("autoscaling/v2", "horizontalpodautoscalers"), {"spec": {"minReplicas": 1, "maxReplicas": 3, "scaleTargetRef": {"kind": "Deployment", "name": "x", "apiVersion": "apps/v1"},
+        "metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}},
+                    {"type": "Pods", "pods": {"metric": {"name": "qps"}, "target": {"type": "AverageValue", "averageValue": "1k"}}}],
+        "behavior": {"scaleDown": {"stabilizationWindowSeconds": 30, "policies": [{"type": "Pods", "value": 1, "periodSeconds": 60}]}}}}, "u"),
+    ("hpa-small", of("autoscaling/v2", "horizontalpodautoscalers"), {"spec": {"maxReplicas": 3, "scaleTargetRef": {"kind": "Deployment", "name": "x", "apiVersion": "apps/v1"}}}, "c"),
+    ("hpa-v1", of("autoscaling/v1", "horizontalpodautoscalers"), {"spec": {"maxReplicas": 3, "targetCPUUtilizationPercentage": 60, "scaleTargetRef": {"kind": "Deployment", "name": "x", "apiVersion": "apps/v1"}}}, "c"),
+    ("ingress", of("networking.k8s.io/v1", "ingresses"), {"spec": {"ingressClassName": "n", "defaultBackend": {"service": {"name": "x", "port": {"number": 80}}}, "tls": [{"hosts": ["a.example.com"], "secretName": "s"}],
+        "rules": [{"host": "a.example.com", "http": {"paths": [{"path": "/", "pathType": "Prefix", "backend": {"service": {"name": "x", "port": {"name": "http"}}}}]}}]}}, "u"),
+    ("ingressclass", "/apis/networking.k8s.io/v1/ingressclasses", {"spec": {"controller": "example.com/x", "parameters": {"kind": "P", "name": "p", "apiGroup": "example.com"}}}, "u"),
+    ("networkpolicy", of("networking.k8s.io/v1", "networkpolicies"), {"spec": {"podSelector": SELECTOR, "policyTypes": ["Ingress", "Egress"],
+        "ingress": [{"ports": [{"port": 80, "endPort": 90}], "from": [{"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.1.0.0/16"]}}, {"namespaceSelector": {"matchLabels": {"a": "b"}}}]}],
+        "egress": [{"ports": [{"protocol": "UDP", "port": "dns"}], "to": [{"podSelector": {}}]}]}}, "u"),
+    ("ipaddress", "/apis/networking.k8s.io/v1/ipaddresses", {"metadata": {"name": "192.168.7.7"}, "spec": {"parentRef": {"resource": "services", "name": "x", "namespace": "n"}}}, "c"),
+    ("servicecidr", "/apis/networking.k8s.io/v1/servicecidrs", {"spec": {"cidrs": ["10.77.0.0/24"]}}, "c"),
+    ("pdb", of("policy/v1", "poddisruptionbudgets"), {"spec": {"minAvailable": "50%", "unhealthyPodEvictionPolicy": "AlwaysAllow", "selector": SELECTOR}}, "u"),
+    ("role", of("rbac.authorization.k8s.io/v1", "roles"), {"rules": [{"apiGroups": [""], "resources": ["pods"], "resourceNames": ["x"], "verbs": ["get"]}]}, "u"),
+    ("rolebinding", of("rbac.authorization.k8s.io/v1", "rolebindings"), {"roleRef": {"kind": "Role", "name": "x"}, "subjects": [{"kind": "User", "name": "u"}, {"kind": "ServiceAccount", "name": "x", "namespace": "{ns}"}]}, "u"),
+    ("clusterrole", "/apis/rbac.authorization.k8s.io/v1/clusterroles", {"rules": [{"nonResourceURLs": ["/healthz"], "verbs": ["get"]}], "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"never": "there"}}]}}, "u"),
+    ("clusterrolebinding", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", {"roleRef": {"kind": "ClusterRole", "name": "x", "apiGroup": "rbac.authorization.k8s.io"}, "subjects": [{"kind": "Group", "name": "g"}]}, "u"),
+    ("lease", of("coordination.k8s.io/v1", "leases"), {"spec": {"holderIdentity": "a", "leaseDurationSeconds": 15, "leaseTransitions": 1, "acquireTime": "2026-11-20T10:00:00.000000Z"}}, "u"),
+    ("endpointslice", of("discovery.k8s.io/v1", "endpointslices"), {"addressType": "IPv4", "endpoints": [{"addresses": ["10.9.9.9"], "hostname": "h", "conditions": {"ready": True}, "zone": "z"}], "ports": [{"name": "http", "port": 80}]}, "u"),
+    ("storageclass", "/apis/storage.k8s.io/v1/storageclasses", {"provisioner": "example.com/x", "parameters": {"a": "b"}, "reclaimPolicy": "Retain", "volumeBindingMode": "WaitForFirstConsumer", "allowVolumeExpansion": True}, "u"),
+    ("csidriver", "/apis/storage.k8s.io/v1/csidrivers", {"spec": {"attachRequired": False, "volumeLifecycleModes": ["Ephemeral"], "tokenRequests": [{"audience": "a", "expirationSeconds": 600}]}}, "u"),
+    ("csinode", "/apis/storage.k8s.io/v1/csinodes", {"spec": {"drivers": [{"name": "d.example.com", "nodeID": "n", "topologyKeys": ["zone"], "allocatable": {"count": 3}}]}}, "u"),
+    ("csistoragecapacity", of("storage.k8s.io/v1", "csistoragecapacities"), {"storageClassName": "fast", "capacity": "1Gi", "nodeTopology": {"matchLabels": {"a": "b"}}}, "u"),
+    ("volumeattachment", "/apis/storage.k8s.io/v1/volumeattachments", {"spec": {"attacher": "a.example.com", "nodeName": "n", "source": {"persistentVolumeName": "x"}}}, "u"),
+    ("volumeattributesclass", "/apis/storage.k8s.io/v1/volumeattributesclasses", {"driverName": "d.example.com", "parameters": {"a": "b"}}, "u"),
+    ("priorityclass", "/apis/scheduling.k8s.io/v1/priorityclasses", {"value": 10, "description": "d"}, "u"),
+    ("runtimeclass", "/apis/node.k8s.io/v1/runtimeclasses", {"handler": "h", "overhead": {"podFixed": {"cpu": "10m"}}, "scheduling": {"nodeSelector": {"a": "b"}, "tolerations": [{"key": "k", "operator": "Exists"}]}}, "u"),
+    ("validatingwebhook", "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", {"webhooks": [WEBHOOK]}, "c"),
+    ("mutatingwebhook", "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations", {"webhooks": [dict(WEBHOOK, reinvocationPolicy="Never")]}, "c"),
+    ("validatingpolicy", "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies", {"spec": {"matchConstraints": MATCH, "validations": [{"expression": "object.spec.replicas <= 5", "message": "too many"}]}}, "c"),
+    ("validatingbinding", "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings", {"spec": {"policyName": "p", "validationActions": ["Deny"], "matchResources": MATCH}}, "c"),
+    ("mutatingpolicy", "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies", {"spec": {"matchConstraints": MATCH, "reinvocationPolicy": "Never",
+        "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": "Object{}"}}]}}, "c"),
+    ("mutatingbinding", "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings", {"spec": {"policyName": "p", "matchResources": MATCH}}, "c"),
+    ("apiservice", "/apis/apiregistration.k8s.io/v1/apiservices", {"metadata": {"name": "v1.other.example.com"}, "spec": {"group": "other.example.com", "version": "v1", "groupPriorityMinimum": 1000, "versionPriority": 15,
+        "insecureSkipTLSVerify": True, "service": {"name": "s", "namespace": "n"}}}, "c"),
+    ("flowschema", "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas", {"spec": {"priorityLevelConfiguration": {"name": "global-default"}, "distinguisherMethod": {"type": "ByUser"},
+        "rules": [{"subjects": [{"kind": "User", "user": {"name": "nobody"}}], "resourceRules": [{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"], "namespaces": ["x"]}]}]}}, "c"),
+    ("prioritylevel", "/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations", {"spec": {"type": "Limited", "limited": {"nominalConcurrencyShares": 5, "limitResponse": {"type": "Queue", "queuing": {"queues": 64, "handSize": 6}}}}}, "c"),
+    ("deviceclass", "/apis/resource.k8s.io/v1/deviceclasses", {"spec": {"selectors": [{"cel": {"expression": "device.driver == 'd.example.com'"}}]}}, "u"),
+    ("resourceclaim", of("resource.k8s.io/v1", "resourceclaims"), {"spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "x"}}]}}}, "u"),
+    ("resourceclaimtemplate", of("resource.k8s.io/v1", "resourceclaimtemplates"), {"spec": {"spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "x", "allocationMode": "All"}}]}}}}, "u"),
+    ("resourceslice", "/apis/resource.k8s.io/v1/resourceslices", {"spec": {"driver": "d.example.com", "nodeName": "n", "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1}, "devices": [{"name": "d"}]}}, "u"),
+    ("devicetaintrule", "/apis/resource.k8s.io/v1/devicetaintrules", {"spec": {"deviceSelector": {"driver": "d.example.com"}, "taint": {"key": "k", "effect": "NoExecute", "timeAdded": "2026-11-20T10:00:00Z"}}}, "c"),
+    ("storageversionmigration", "/apis/storagemigration.k8s.io/v1/storageversionmigrations", {"spec": {"resource": {"group": "apps", "resource": "deployments"}}}, "c"),
+    ("gadget", of("defaults.example.com/v1", "gadgets"), {"apiVersion": "defaults.example.com/v1", "kind": "Gadget", "spec": {"size": "small", "replicas": 2, "ports": [{"port": 80}], "tags": ["a"], "when": "2026-11-20T10:00:00Z", "extra": {"any": 1}}}, "u"),
+]
+
+CRD = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "gadgets.defaults.example.com"},
+       "spec": {"group": "defaults.example.com", "scope": "Namespaced", "names": {"kind": "Gadget", "plural": "gadgets"}, "versions": [{
+           "name": "v1", "served": True, "storage": True, "subresources": {"status": {}}, "schema": {"openAPIV3Schema": {"type": "object", "required": ["spec"], "properties": {
+               "spec": {"type": "object", "required": ["size"], "properties": {
+                   "size": {"type": "string", "enum": ["small", "large"], "maxLength": 20}, "replicas": {"type": "integer", "default": 1, "minimum": 0, "maximum": 10},
+                   "tags": {"type": "array", "maxItems": 3, "x-kubernetes-list-type": "set", "items": {"type": "string", "pattern": "^[a-z]*$"}}, "when": {"type": "string", "format": "date-time"},
+                   "ports": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["port"], "items": {"type": "object", "required": ["port"], "properties": {
+                       "port": {"type": "integer"}, "name": {"type": "string", "default": "p"}}}},
+                   "extra": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}},
+               "status": {"type": "object", "properties": {"replicas": {"type": "integer"}}}}}}}]}}
