@@ -103,7 +103,7 @@ async fn get(
 /// An object as a reply of its own.
 pub(crate) fn object_reply(
     code: StatusCode,
-    resource: &ResourceInfo,
+    resource: &Arc<ResourceInfo>,
     object: &Stored,
     form: Form,
 ) -> Response<Body> {

@@ -147,7 +147,7 @@ fn field(resource: &ResourceInfo, name: &str) -> Result<Field, Status> {
     let known = resource
         .fields
         .iter()
-        .position(|field| field.name() == name);
+        .position(|field| !name.is_empty() && field.name() == name);
     known.map(Field::At).ok_or_else(|| {
         debug_assert!(matches!(resource.origin, Origin::BuiltIn | Origin::Custom));
         Status::bad_request(format!("field label not supported: {name}"))

@@ -14,7 +14,7 @@ use crate::storage::SelectableField;
 /// The selectable fields of a built-in resource.
 pub(crate) fn of_builtin(group: &str, plural: &str) -> Vec<SelectableField> {
     if (group, plural) == ("events.k8s.io", "events") {
-        return renamed_event_fields();
+        return super::events::renamed_fields();
     }
     let names: &[&str] = match (group, plural) {
         ("", "pods") => &[
@@ -60,27 +60,5 @@ pub(crate) fn of_builtin(group: &str, plural: &str) -> Vec<SelectableField> {
         }
         _ => {}
     }
-    fields
-}
-
-/// `events.k8s.io` calls the involved object `regarding`.
-fn renamed_event_fields() -> Vec<SelectableField> {
-    let of = |name| SelectableField::at(&format!("regarding.{name}"), &format!("regarding.{name}"));
-    let names = [
-        "kind",
-        "namespace",
-        "name",
-        "uid",
-        "apiVersion",
-        "resourceVersion",
-        "fieldPath",
-    ];
-    let mut fields: Vec<_> = names.into_iter().map(of).collect();
-    fields.push(SelectableField::new("reason"));
-    fields.push(SelectableField::at(
-        "reportingController",
-        "reportingController",
-    ));
-    fields.push(SelectableField::new("type"));
     fields
 }

@@ -6,9 +6,10 @@
 //!
 //! Routes, reads, writes and discovery ask here what a resource is. An entry never changes: a changed
 //! definition is another entry, and requests under way keep theirs. A resource is one version of a
-//! type; its versions share a shelf of the store, but where their objects differ in shape
-//! (`events`, `horizontalpodautoscalers`): those are not converted into each other, and stay apart.
+//! type; its versions share a shelf of the store, but for `horizontalpodautoscalers`, whose versions differ
+//! in shape and stay apart.
 //!
+//! * `events.rs`: the two views of an event.
 //! * `rules.rs`: what sets built-in types apart when they are written and deleted, as data.
 //! * `fields.rs`: the fields that `fieldSelector` knows.
 //!
@@ -17,6 +18,7 @@
 //!
 //! Complexity: `find` hashes; a change is linear in the resources.
 
+mod events;
 mod fields;
 mod rules;
 
@@ -347,6 +349,7 @@ fn builtin(store: &Store, facts: &'static kinform_schema::Resource) -> Option<Re
         fields: fields::of_builtin(group, facts.plural),
         shelf: store.shelf(&match (group, version) {
             ("autoscaling", "v1") => format!("{}.v1.{group}", facts.plural),
+            ("events.k8s.io", _) => shelf_name("", facts.plural),
             _ => shelf_name(group, facts.plural),
         }),
         storage_version_hash: facts.storage_version_hash.to_owned(),

@@ -42,6 +42,14 @@ impl SelectableField {
         }
     }
 
+    /// The same field under another name.
+    pub(crate) fn renamed(&self, name: &str) -> Self {
+        Self {
+            name: name.into(),
+            segments: self.segments.clone(),
+        }
+    }
+
     /// The name that selectors use.
     #[must_use]
     pub fn name(&self) -> &str {

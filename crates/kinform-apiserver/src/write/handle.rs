@@ -232,7 +232,8 @@ impl Write<'_> {
     ) -> Result<Response<Body>, Box<Status>> {
         for _ in 0..TRIES {
             let current = self.current();
-            let value = current.as_ref().map(|stored| stored.value());
+            let resource = &self.target.resource;
+            let value = current.as_ref().map(|it| resource.to_shown(it.value()));
             let outcome = ask(value.as_ref())?;
             if let Some(reply) = self.commit(outcome, current) {
                 return Ok(reply);
@@ -254,7 +255,7 @@ impl Write<'_> {
         let stored = match outcome.action {
             Action::Nothing => current,
             Action::Create(object) | Action::Replace(object) => {
-                let draft = Draft::new(&resource.fields, object)?;
+                let draft = Draft::new(&resource.fields, resource.to_stored(object))?;
                 Some(store.put(shelf, draft, expect).ok()?.object)
             }
             Action::Remove => {

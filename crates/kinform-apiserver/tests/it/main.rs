@@ -7,6 +7,7 @@
 mod support;
 
 mod clients;
+mod events;
 mod faults;
 mod golden;
 mod http2;

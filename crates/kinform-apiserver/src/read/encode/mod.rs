@@ -11,14 +11,18 @@
 
 mod binary;
 mod json;
+mod renamed;
 mod table;
 mod yaml;
+
+use std::sync::Arc;
 
 use bytes::{BufMut, BytesMut};
 use kinform_api::{Status, WatchEventKind};
 
 use self::binary::Binary;
 use self::json::Json;
+use self::renamed::Renamed;
 pub(crate) use self::table::Table;
 use self::yaml::Yaml;
 use crate::http::negotiate::{Encoding, Form, Look};
@@ -31,6 +35,7 @@ pub(crate) enum Encoder {
     Json(Box<Json>),
     Table(Box<Table>),
     Yaml(Box<Yaml>),
+    Renamed(Box<Renamed>),
     Protobuf(Box<Binary>),
 }
 
@@ -59,7 +64,15 @@ pub(crate) struct Told<'a> {
 }
 
 impl Encoder {
-    pub(crate) fn new(resource: &ResourceInfo, form: Form) -> Self {
+    pub(crate) fn new(resource: &Arc<ResourceInfo>, form: Form) -> Self {
+        let encoder = Self::plain(resource, form);
+        if resource.is_renamed() {
+            return Self::Renamed(Box::new(Renamed::of(resource.clone(), encoder)));
+        }
+        encoder
+    }
+
+    fn plain(resource: &ResourceInfo, form: Form) -> Self {
         let json = || match form.look {
             Look::Table(look) => Self::Table(Box::new(Table::new(resource, look))),
             look => Self::Json(Box::new(Json::new(resource, look))),
@@ -75,6 +88,7 @@ impl Encoder {
         match self {
             Self::Json(_) | Self::Table(_) => Encoding::Json,
             Self::Yaml(_) => Encoding::Yaml,
+            Self::Renamed(renamed) => renamed.encoder.encoding(),
             Self::Protobuf(_) => Encoding::Protobuf,
         }
     }
@@ -91,6 +105,7 @@ impl Encoder {
                 out.put_u8(b'\n');
             }
             Self::Yaml(yaml) => yaml.object(out, object),
+            Self::Renamed(renamed) => renamed.object(out, object),
             Self::Protobuf(binary) => binary.object(out, object),
         }
     }
@@ -101,6 +116,7 @@ impl Encoder {
             Self::Json(json) => json.item(out, object),
             Self::Table(table) => table.item(out, object),
             Self::Yaml(yaml) => yaml.item(out, object),
+            Self::Renamed(renamed) => renamed.item(out, object),
             Self::Protobuf(binary) => binary.item(out, object),
         }
     }
@@ -110,12 +126,17 @@ impl Encoder {
         match self {
             Self::Json(_) | Self::Table(_) => out.put_u8(b','),
             Self::Yaml(_) | Self::Protobuf(_) => {}
+            Self::Renamed(renamed) => renamed.encoder.separate(out),
         }
     }
 
     /// Whether the length of a list's items must be known before they are written.
     pub(crate) fn tells_length_first(&self) -> bool {
-        matches!(self, Self::Protobuf(_))
+        match self {
+            Self::Protobuf(_) => true,
+            Self::Renamed(renamed) => renamed.encoder.tells_length_first(),
+            Self::Json(_) | Self::Table(_) | Self::Yaml(_) => false,
+        }
     }
 
     /// Everything of a list before its items, whose length counts if it must be told first.
@@ -124,6 +145,7 @@ impl Encoder {
             Self::Json(json) => json.begin_list(out, meta),
             Self::Table(table) => table.begin_list(out, meta),
             Self::Yaml(yaml) => yaml.begin_list(out, meta),
+            Self::Renamed(renamed) => renamed.encoder.begin_list(out, meta, length),
             Self::Protobuf(binary) => binary.begin_list(out, meta, length),
         }
     }
@@ -134,6 +156,7 @@ impl Encoder {
             Self::Json(json) => json.end_list(out, meta),
             Self::Table(table) => table.end_list(out),
             Self::Yaml(yaml) => yaml.end_list(out),
+            Self::Renamed(renamed) => renamed.encoder.end_list(out, meta),
             Self::Protobuf(binary) => binary.end_list(out),
         }
     }
@@ -143,6 +166,7 @@ impl Encoder {
         match self {
             Self::Json(json) => json.event(out, told),
             Self::Table(table) => table.event(out, told),
+            Self::Renamed(renamed) => renamed.event(out, told),
             // No watch is negotiated to be YAML.
             Self::Yaml(_) => {}
             Self::Protobuf(binary) => binary.event(out, told),
@@ -154,6 +178,7 @@ impl Encoder {
         match self {
             Self::Json(json) => json.bookmark(out, revision, mark),
             Self::Table(table) => table.bookmark(out, revision, mark),
+            Self::Renamed(renamed) => renamed.encoder.bookmark(out, revision, mark),
             Self::Yaml(_) => {}
             Self::Protobuf(binary) => binary.bookmark(out, revision, mark),
         }

@@ -32,14 +32,6 @@ const DIFFERENCES: &[(&str, &str)] = &[
         "there is no kubelet to wait for: a pod with a grace period is gone at once",
     ),
     (
-        "list/events.k8s.io.events.json",
-        "the two views of events are kept apart, not converted",
-    ),
-    (
-        "list/events.k8s.io.events.table.json",
-        "the two views of events are kept apart, not converted",
-    ),
-    (
         "kinds/daemonset.table.json",
         "upstream keeps one annotation of daemon sets as a field, which no table shows",
     ),

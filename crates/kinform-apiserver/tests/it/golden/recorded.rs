@@ -122,7 +122,7 @@ pub(crate) async fn server(adjust: impl Fn(&str, Vec<Value>) -> Vec<Value>) -> S
     for (version, path, item) in objects {
         let now = server.store().revision();
         if now >= OFFSET + version {
-            // The other view of an event: ours are kept apart.
+            // The other view of an event.
             assert!(path.contains(&"events.k8s.io".to_owned()), "{now}: {item}");
             continue;
         }

@@ -1,0 +1,49 @@
+//! Objects that are shown under other names than they are stored under: events of `events.k8s.io`.
+//!
+//! ```text
+//! Stored ──names of the view──▶ Stored ──▶ the encoder of the form that was asked for
+//! ```
+//!
+//! Each object is read and written again for each reader: events are few and small.
+//!
+//! Upstream: `apimachinery:pkg/runtime/serializer/versioning` (converts on the way out).
+
+use std::sync::Arc;
+
+use bytes::BytesMut;
+
+use super::{Encoder, Told};
+use crate::resource::ResourceInfo;
+use crate::storage::Stored;
+
+/// Writes objects of one resource as it calls them.
+#[derive(Clone, Debug)]
+pub(crate) struct Renamed {
+    resource: Arc<ResourceInfo>,
+    pub(super) encoder: Encoder,
+}
+
+impl Renamed {
+    pub(super) fn of(resource: Arc<ResourceInfo>, encoder: Encoder) -> Self {
+        Self { resource, encoder }
+    }
+
+    pub(super) fn object(&self, out: &mut BytesMut, object: &Stored) {
+        if let Some(shown) = self.resource.shown(object) {
+            self.encoder.object(out, &shown);
+        }
+    }
+
+    pub(super) fn item(&mut self, out: &mut BytesMut, object: &Stored) {
+        if let Some(shown) = self.resource.shown(object) {
+            self.encoder.item(out, &shown);
+        }
+    }
+
+    pub(super) fn event(&mut self, out: &mut BytesMut, told: Told<'_>) {
+        if let Some(shown) = self.resource.shown(told.object) {
+            let object = &shown;
+            self.encoder.event(out, Told { object, ..told });
+        }
+    }
+}

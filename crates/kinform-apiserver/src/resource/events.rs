@@ -1,0 +1,113 @@
+//! The two views of an event: `v1` and `events.k8s.io/v1` call the same things by other names.
+//!
+//! ```text
+//! events.k8s.io/v1 object ──to_stored──▶ v1 object, as it is stored ──to_shown──▶ events.k8s.io/v1 object
+//! ```
+//!
+//! There is one event, whatever version it is written, listed or watched in; it is stored as the older
+//! version has it. The names are the whole difference, so nothing is lost either way. What is written for
+//! a field that is not set differs as well: each view goes through its own type.
+//!
+//! Upstream: `kubernetes/kubernetes:pkg/apis/events/v1/conversion.go`.
+
+use serde_json::{Map, Value};
+
+use super::{ResourceInfo, Shape, fields};
+use crate::storage::{Draft, Stored};
+use crate::write::typed;
+
+/// The stored name, and the name in the newer view.
+const NAMES: [(&str, &str); 7] = [
+    ("count", "deprecatedCount"),
+    ("firstTimestamp", "deprecatedFirstTimestamp"),
+    ("involvedObject", "regarding"),
+    ("lastTimestamp", "deprecatedLastTimestamp"),
+    ("message", "note"),
+    ("reportingComponent", "reportingController"),
+    ("source", "deprecatedSource"),
+];
+
+impl ResourceInfo {
+    /// Whether its objects are stored under other names than it shows.
+    pub(crate) fn is_renamed(&self) -> bool {
+        self.group == "events.k8s.io" && self.plural == "events"
+    }
+
+    /// An object of the resource as it is stored.
+    pub(crate) fn to_stored(&self, object: Value) -> Value {
+        if !self.is_renamed() {
+            return object;
+        }
+        let of = kinform_schema::builtin("", "v1", "Event");
+        canonical(
+            of,
+            rename(object, |name| {
+                NAMES.iter().find(|it| it.1 == name).map(|it| it.0)
+            }),
+        )
+    }
+
+    /// A stored object as the resource shows it.
+    pub(crate) fn to_shown(&self, object: Value) -> Value {
+        if !self.is_renamed() {
+            return object;
+        }
+        let of = match &self.shape {
+            Shape::Builtin(of) => Some(*of),
+            Shape::Custom(_) => None,
+        };
+        canonical(
+            of,
+            rename(object, |name| {
+                NAMES.iter().find(|it| it.0 == name).map(|it| it.1)
+            }),
+        )
+    }
+
+    /// The same for what a store holds, at the same revision.
+    pub(crate) fn shown(&self, object: &Stored) -> Option<Stored> {
+        let draft = Draft::new(&[], self.to_shown(object.value()))?;
+        Some(draft.seal(object.revision()))
+    }
+}
+
+fn rename(object: Value, other: impl Fn(&str) -> Option<&'static str>) -> Value {
+    let Value::Object(members) = object else {
+        return object;
+    };
+    let renamed = members.into_iter().map(|(name, value)| match other(&name) {
+        Some(other) => (other.to_owned(), value),
+        None => (name, value),
+    });
+    Value::Object(renamed.collect::<Map<_, _>>())
+}
+
+/// The object as its type writes it. What is stored was read by the other type, so it is of this one.
+fn canonical(of: Option<&kinform_schema::Type>, object: Value) -> Value {
+    let read = of.map(|of| typed::read(of, object.clone(), &mut Vec::new()));
+    debug_assert!(matches!(read, Some(Ok(_))));
+    match read {
+        Some(Ok(read)) => read,
+        Some(Err(_)) | None => object,
+    }
+}
+
+/// The fields that selectors of the newer view know: the stored ones under its names.
+pub(super) fn renamed_fields() -> Vec<crate::storage::SelectableField> {
+    let stored = fields::of_builtin("", "events");
+    let known = stored.iter().map(|field| {
+        let name = field.name();
+        let (first, rest) = name.split_once('.').unwrap_or((name, ""));
+        let shown = NAMES
+            .iter()
+            .find(|it| it.0 == first)
+            .map_or(first, |it| it.1);
+        match (first, rest) {
+            // Where it came from is not asked for in this view. The place stays: places are shared.
+            ("source", _) => field.renamed(""),
+            (_, "") => field.renamed(shown),
+            (_, rest) => field.renamed(&format!("{shown}.{rest}")),
+        }
+    });
+    known.collect()
+}
