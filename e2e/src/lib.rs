@@ -9,6 +9,7 @@
 //! directory, ports, certificates and tokens of its own, and is stopped when its [`Oracle`] is dropped.
 //! A restart keeps what etcd stored; what the server itself remembered of its history is gone.
 
+pub mod conformance;
 pub mod differential;
 pub mod servers;
 

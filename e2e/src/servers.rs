@@ -91,8 +91,7 @@ pub struct Host {
 #[derive(Debug)]
 enum Running {
     Embedded(Embedded),
-    // Held for its end.
-    Real { _oracle: Oracle },
+    Real(Oracle),
 }
 
 impl Host {
@@ -125,7 +124,7 @@ impl Host {
             kind: Kind::Real,
             config: read(&kubeconfig).await?,
             kubeconfig,
-            running: Running::Real { _oracle: oracle },
+            running: Running::Real(oracle),
             home: tempfile::tempdir()?,
         })
     }
@@ -162,7 +161,15 @@ impl Host {
     pub fn server(&self) -> Option<&Server> {
         match &self.running {
             Running::Embedded(embedded) => Some(&embedded.server),
-            Running::Real { .. } => None,
+            Running::Real(_) => None,
+        }
+    }
+
+    /// The port of the real server's etcd, if it is that.
+    pub fn etcd(&self) -> Option<u16> {
+        match &self.running {
+            Running::Embedded(_) => None,
+            Running::Real(oracle) => Some(oracle.ports.etcd),
         }
     }
 }

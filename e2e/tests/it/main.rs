@@ -1,4 +1,5 @@
 //! kinform against a real API server.
 
+mod conformance;
 mod differential;
 mod rounds;

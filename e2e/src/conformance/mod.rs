@@ -1,0 +1,172 @@
+//! What clients can observe of an API server, told once and asked of both.
+//!
+//! ```text
+//! rows ──▶ Probe (a namespace of its own) ──▶ embedded server ─▶ Outcome, transcript ┐
+//!      └─▶ Probe                          ──▶ real server     ─▶ Outcome, transcript ┴▶ Report
+//! ```
+//!
+//! A row is a small function that asks and says what has to come. It fails on the real server: the row is
+//! wrong. It fails on ours, or what it was told there differs from what it was told here: a difference, which
+//! stands in `docs/server-differences.md` with its reason, or fails. A difference in that list that is none
+//! fails too, so the list cannot outlive its reasons.
+//!
+//! | file | what is asked |
+//! |---|---|
+//! | `list`, `watch`, `select` | reading: versions, pages, streams, selectors |
+//! | `error`, `form` | refusals; the forms in which answers come |
+//! | `create`, `update`, `patch`, `delete` | writing |
+//! | `kinds`, `definition`, `discovery` | tables over kinds; custom resources; what is served |
+//! | `history` | what is gone: run last and alone |
+//!
+//! Upstream counterpart: `kubernetes:test/e2e/apimachinery`, `kubernetes:test/integration/apiserver`.
+
+mod create;
+mod definition;
+mod delete;
+mod discovery;
+mod error;
+mod form;
+mod history;
+mod kinds;
+mod list;
+mod mask;
+mod patch;
+mod probe;
+mod report;
+mod select;
+mod update;
+mod watch;
+
+use std::time::Instant;
+
+use futures::future::BoxFuture;
+use futures::{StreamExt, stream};
+use kinform_testkit::stage::StageError;
+
+use crate::servers::{Host, Servers};
+
+use probe::{Failure, Probe};
+pub use report::{Difference, Report};
+
+/// One thing to observe.
+#[derive(Clone, Copy)]
+struct Row {
+    /// A sentence, in snake case: the function's name.
+    name: &'static str,
+    /// Where upstream promises it.
+    cites: &'static str,
+    act: for<'a> fn(&'a Probe) -> BoxFuture<'a, Result<(), Failure>>,
+}
+
+/// Rows from functions: `rows![function: "where upstream promises it", ..]`.
+macro_rules! rows {
+    ($($name:ident: $cites:literal),+ $(,)?) => {
+        &[$($crate::conformance::Row {
+            name: stringify!($name),
+            cites: $cites,
+            act: |probe| Box::pin($name(probe)),
+        }),+]
+    };
+}
+use rows;
+
+/// Rows that are one request and its refusal:
+/// `refusals![name: "where"; "GET" "path" => 400 "Reason" "words of the message", ..]`, with
+/// `"media type" "body"` after the path of a write.
+macro_rules! refusals {
+    ($($name:ident: $cites:literal; $method:literal $path:literal $($media:literal $body:literal)?
+        => $code:literal $reason:literal $words:literal),+ $(,)?) => {
+        &[$($crate::conformance::Row {
+            name: stringify!($name),
+            cites: $cites,
+            act: |probe| Box::pin(async move {
+                let question = $crate::conformance::probe::Question {
+                    $(media: Some($media), body: $body.as_bytes(),)?
+                    ..$crate::conformance::probe::Question::new($method, $path)
+                };
+                probe.ask(question).await?.says($code, $reason, $words)?;
+                Ok(())
+            }),
+        }),+]
+    };
+}
+use refusals;
+
+/// BOUND: rows that run side by side on a server.
+const WIDTH: usize = 12;
+
+/// What came of a row on one server.
+#[derive(Debug)]
+struct Outcome {
+    result: Result<(), Failure>,
+    /// What it was told, with what differs between any two servers masked.
+    transcript: Vec<String>,
+}
+
+/// Runs all rows whose name has `filter` in it on all servers, and compares.
+///
+/// # Errors
+/// A server cannot be asked at all.
+pub async fn run(servers: &Servers, filter: &str) -> Result<Report, StageError> {
+    let began = Instant::now();
+    let wanted = |rows: &[&[Row]]| -> Vec<Row> {
+        let all = rows.iter().flat_map(|rows| rows.iter().copied());
+        all.filter(|row| row.name.contains(filter)).collect()
+    };
+    let rows = wanted(&[
+        list::ROWS,
+        list::REFUSALS,
+        watch::ROWS,
+        watch::REFUSALS,
+        select::ROWS,
+        error::REFUSALS,
+        error::ROWS,
+        form::ROWS,
+        create::ROWS,
+        create::REFUSALS,
+        update::ROWS,
+        patch::ROWS,
+        patch::REFUSALS,
+        delete::ROWS,
+        kinds::ROWS,
+        definition::ROWS,
+        discovery::ROWS,
+    ]);
+    let alone = wanted(&[history::ROWS]);
+    let embedded = on(servers.embedded(), &rows, &alone);
+    let (embedded, real) = match servers.real() {
+        Some(host) => {
+            let (embedded, real) = futures::future::join(embedded, on(host, &rows, &alone)).await;
+            (embedded?, Some(real?))
+        }
+        None => (embedded.await?, None),
+    };
+    let rows: Vec<Row> = rows.into_iter().chain(alone).collect();
+    Ok(Report::new(&rows, embedded, real, began.elapsed()))
+}
+
+/// The rows on one server: most side by side, the rest one after the other.
+async fn on(host: &Host, rows: &[Row], alone: &[Row]) -> Result<Vec<Outcome>, StageError> {
+    let one = |(number, row): (usize, Row), kind: &'static str| {
+        let probe = Probe::new(host, format!("{kind}-{number}"));
+        async move {
+            let probe = probe?;
+            let result = match probe.begin().await {
+                Ok(()) => (row.act)(&probe).await,
+                Err(why) => Err(why),
+            };
+            Ok(Outcome {
+                result,
+                transcript: probe.transcript(),
+            })
+        }
+    };
+    let side_by_side = stream::iter(rows.iter().copied().enumerate())
+        .map(|row| one(row, "row"))
+        .buffered(WIDTH);
+    let mut outcomes: Vec<Result<Outcome, StageError>> = side_by_side.collect().await;
+    for row in alone.iter().copied().enumerate() {
+        outcomes.push(one(row, "alone").await);
+    }
+    outcomes.into_iter().collect()
+}

@@ -1,0 +1,177 @@
+//! What came of all rows, and how it compares.
+//!
+//! ```text
+//! outcomes embedded, real ──┐
+//! docs/server-differences.md ┴▶ Report: rows that pass, listed differences, what is wrong
+//! ```
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use super::{Outcome, Row};
+
+/// The page that lists what differs on purpose.
+const PAGE: &str = include_str!("../../../docs/server-differences.md");
+
+/// BOUND: what is printed of one row.
+const SHOWN: usize = 1200;
+
+/// Where two servers differ on one row.
+#[derive(Clone, Debug)]
+pub struct Difference {
+    /// The row.
+    pub row: &'static str,
+    /// How.
+    pub how: String,
+}
+
+/// What came of all rows.
+#[derive(Debug, Default)]
+pub struct Report {
+    rows: usize,
+    /// Rows that hold on the embedded server.
+    embedded: usize,
+    /// Rows that hold on the real one, if it was asked.
+    real: Option<usize>,
+    /// Rows on which both tell the same.
+    agree: usize,
+    listed: usize,
+    wrong: Vec<Difference>,
+    took: Duration,
+}
+
+/// The rows that the page lists, with their reasons.
+fn listed(page: &str) -> BTreeMap<&str, &str> {
+    let part = page
+        .split("<!-- conformance -->")
+        .nth(1)
+        .unwrap_or_default();
+    let lines = part.lines().filter_map(|line| {
+        let mut cells = line.trim().strip_prefix("| `")?.splitn(2, "` |");
+        let (row, reason) = (cells.next()?, cells.next()?);
+        Some((row, reason.trim().trim_end_matches('|').trim()))
+    });
+    lines.collect()
+}
+
+impl Report {
+    pub(super) fn new(
+        rows: &[Row],
+        embedded: Vec<Outcome>,
+        real: Option<Vec<Outcome>>,
+        took: Duration,
+    ) -> Self {
+        let listed = listed(PAGE);
+        let holds = |outcomes: &[Outcome]| outcomes.iter().filter(|o| o.result.is_ok()).count();
+        let mut report = Self {
+            rows: rows.len(),
+            embedded: holds(&embedded),
+            real: real.as_deref().map(holds),
+            took,
+            ..Self::default()
+        };
+        let mut theirs = real.map(Vec::into_iter);
+        for (row, ours) in rows.iter().zip(embedded) {
+            let theirs = theirs.as_mut().and_then(Iterator::next);
+            report.row(row, &ours, theirs.as_ref(), listed.get(row.name).copied());
+        }
+        report
+    }
+
+    fn row(&mut self, row: &Row, ours: &Outcome, theirs: Option<&Outcome>, listed: Option<&str>) {
+        let wrong = |how: String| Difference { row: row.name, how };
+        if let Some(Err(why)) = theirs.map(|theirs| &theirs.result) {
+            let cites = row.cites;
+            let how =
+                format!("the real server does not do this, so the row is wrong ({cites}): {why}");
+            return self.wrong.push(wrong(how));
+        }
+        let difference = match (&ours.result, theirs) {
+            (Err(why), _) => Some(format!("the embedded server fails ({}): {why}", row.cites)),
+            (Ok(()), Some(theirs)) => differs(&theirs.transcript, &ours.transcript),
+            (Ok(()), None) => None,
+        };
+        match (difference, listed) {
+            (None, None) => self.agree += 1,
+            (Some(_), Some(_)) => self.listed += 1,
+            (Some(how), None) => self.wrong.push(wrong(how)),
+            // Without the real server, what it would have told is not known.
+            (None, Some(_)) if theirs.is_none() => self.listed += 1,
+            (None, Some(reason)) => {
+                let how = format!("it is listed ({reason}), but there is no difference");
+                self.wrong.push(wrong(how));
+            }
+        }
+    }
+
+    /// Whether all is as it should be.
+    pub fn is_good(&self) -> bool {
+        self.wrong.is_empty()
+    }
+
+    /// How many rows were run.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// How many of them are listed as differences.
+    pub fn listed(&self) -> usize {
+        self.listed
+    }
+}
+
+/// The first place in which two transcripts differ.
+fn differs(theirs: &[String], ours: &[String]) -> Option<String> {
+    let at = (0..theirs.len().max(ours.len())).find(|at| theirs.get(*at) != ours.get(*at))?;
+    let line = |lines: &[String]| {
+        lines
+            .get(at)
+            .map_or("(nothing)".to_owned(), |line| cut(line))
+    };
+    Some(format!(
+        "told differently:\n    real:     {}\n    embedded: {}",
+        line(theirs),
+        line(ours)
+    ))
+}
+
+fn cut(line: &str) -> String {
+    line.chars().take(SHOWN).collect()
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for Difference { row, how } in &self.wrong {
+            writeln!(f, "{row}: {how}")?;
+        }
+        let rows = self.rows;
+        let real = match self.real {
+            Some(real) => format!("{real} of {rows} hold on the real server"),
+            None => "the real server was not asked".to_owned(),
+        };
+        writeln!(
+            f,
+            "conformance: {} of {rows} rows hold on the embedded server, {real}; {} agree word for word, \
+             {} are listed differences, {} are wrong; {:.1} s",
+            self.embedded,
+            self.agree,
+            self.listed,
+            self.wrong.len(),
+            self.took.as_secs_f64()
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_page_lists_rows_with_their_reasons() {
+        let page = "x\n<!-- conformance -->\n| row | reason |\n|---|---|\n| `a_row` | because `it` |\n<!-- end -->";
+        let listed = super::listed(page);
+        assert_eq!(
+            listed.into_iter().collect::<Vec<_>>(),
+            [("a_row", "because `it`")]
+        );
+    }
+}
