@@ -31,7 +31,7 @@ use crate::http::route::{Route, Target, route};
 use crate::journal::{Journal, Record};
 use crate::resource::Registry;
 use crate::storage::{Shelf, Store, View};
-use crate::{discovery, read, write};
+use crate::{discovery, openapi, read, write};
 
 /// How long an ordinary request may take.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -71,6 +71,7 @@ pub(crate) struct Api {
     pub(crate) faults: Faults,
     pub(crate) journal: Arc<Journal>,
     pub(crate) limits: Limits,
+    pub(crate) openapi: openapi::Documents,
     pub(crate) stopping: CancellationToken,
 }
 

@@ -35,6 +35,7 @@ mod discovery;
 mod fault;
 mod http;
 mod journal;
+mod openapi;
 mod protobuf;
 mod quantity;
 mod read;

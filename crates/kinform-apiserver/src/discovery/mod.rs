@@ -24,6 +24,7 @@ use crate::http::body::Body;
 use crate::http::negotiate::{self, Look};
 use crate::http::query::Query;
 use crate::http::reply;
+use crate::openapi;
 use crate::resource::{ResourceInfo, Subresource};
 
 mod aggregated;
@@ -36,6 +37,9 @@ pub(crate) fn handle(api: &Api, head: &Parts, query: &Query) -> Result<Response<
     let path = head.uri.path().trim_matches('/');
     if let Some(health) = health::answer(api, path, query) {
         return Ok(health);
+    }
+    if let Some(document) = openapi::answer(api, path, head, query) {
+        return Ok(document);
     }
     let entries = &*api.registry.entries();
     let Some(page) = page(path, entries, address(head)) else {

@@ -17,7 +17,7 @@
 
 mod decode;
 mod encode;
-mod wire;
+pub(crate) mod wire;
 
 use bytes::{BufMut, BytesMut};
 use kinform_schema::Type;

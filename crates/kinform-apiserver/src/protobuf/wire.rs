@@ -184,7 +184,8 @@ pub(super) fn put_field(out: &mut BytesMut, number: u8, bytes: &[u8]) {
     out.put_slice(bytes);
 }
 
-pub(super) fn put_varint(out: &mut BytesMut, number: u64) {
+/// Writes a number.
+pub(crate) fn put_varint(out: &mut BytesMut, number: u64) {
     let (bytes, length) = varint_bytes(number);
     out.put_slice(&bytes[..length]);
 }

@@ -17,6 +17,7 @@ use super::{Error, Server, State, listen};
 use crate::api::{Api, Limits};
 use crate::fault::{Faults, WatchLag};
 use crate::journal::Journal;
+use crate::openapi::Documents;
 use crate::resource::Registry;
 use crate::storage::{HistoryLimits, Store};
 use crate::write;
@@ -185,6 +186,7 @@ impl Builder {
             faults,
             journal: Arc::new(Journal::default()),
             limits: self.limits,
+            openapi: Documents::default(),
             stopping: CancellationToken::new(),
         };
         Server {

@@ -12,7 +12,7 @@ use super::{Rows, status};
 const ADDRESS: &str = "192.0.2.1:26443";
 
 /// A server with the definitions that the recorded one had.
-async fn server() -> Server {
+pub(super) async fn server() -> Server {
     let server = recorded::server(|_, items| items).await;
     let all = exchanges("crd");
     let widgets = all

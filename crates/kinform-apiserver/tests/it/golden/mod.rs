@@ -6,6 +6,7 @@
 
 mod discovery;
 mod invalid;
+mod openapi;
 mod recorded;
 mod table;
 

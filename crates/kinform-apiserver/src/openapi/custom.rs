@@ -1,0 +1,114 @@
+//! Custom resources as schemas: what their definitions say, and the metadata that every object has.
+//!
+//! ```text
+//! definition's schema ──▶ + apiVersion, kind, metadata, the kind's name ──▶ definition of a document
+//! ```
+//!
+//! The older dialect knows fewer words, so some are left out there, and what then says too much with them.
+//!
+//! Upstream: `apiextensions-apiserver:pkg/controller/openapi/{builder,v2}`.
+
+use serde_json::{Map, Value, json};
+
+use super::operations::gvk;
+use super::types::{Dialect, Schemas};
+use crate::resource::{ResourceInfo, Shape};
+
+/// A reference to the schema of a resource's objects.
+pub(super) fn refer(of: &ResourceInfo, schemas: &mut Schemas) -> Value {
+    let schema = schema(of, schemas);
+    schemas.given(&name(of, &of.kind), schema)
+}
+
+/// A reference to the schema of a resource's lists.
+pub(super) fn refer_list(of: &ResourceInfo, schemas: &mut Schemas) -> Value {
+    let item = refer(of, schemas);
+    let metadata = one_of_meta(schemas, "ListMeta");
+    let list = json!({
+        "type": "object",
+        "required": ["items"],
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "items": {"type": "array", "items": item},
+            "kind": {"type": "string"},
+            "metadata": metadata,
+        },
+    });
+    let list = named(of, &of.list_kind, list);
+    schemas.given(&name(of, &of.list_kind), list)
+}
+
+/// `com.example.stable.v1.Widget`.
+fn name(of: &ResourceInfo, kind: &str) -> String {
+    let mut parts: Vec<&str> = of.group.rsplit('.').collect();
+    parts.extend([&*of.version, kind]);
+    parts.join(".")
+}
+
+fn schema(of: &ResourceInfo, schemas: &mut Schemas) -> Value {
+    let mut schema = match &of.shape {
+        Shape::Custom(shape) => shape.schema.as_object().cloned().unwrap_or_default(),
+        Shape::Builtin(_) => Map::new(),
+    };
+    if schemas.dialect == Dialect::V2 {
+        plainer(&mut schema);
+    }
+    schema
+        .entry("type")
+        .or_insert_with(|| Value::from("object"));
+    let metadata = one_of_meta(schemas, "ObjectMeta");
+    let properties = schema.entry("properties").or_insert_with(|| json!({}));
+    if let Some(properties) = properties.as_object_mut() {
+        for name in ["apiVersion", "kind"] {
+            properties.insert(name.to_owned(), json!({"type": "string"}));
+        }
+        properties.insert("metadata".to_owned(), metadata);
+    }
+    named(of, &of.kind, Value::Object(schema))
+}
+
+fn one_of_meta(schemas: &mut Schemas, name: &str) -> Value {
+    let reference = schemas.meta(name);
+    match schemas.dialect {
+        Dialect::V2 => reference,
+        Dialect::V3 => json!({"allOf": [reference]}),
+    }
+}
+
+/// Says which kind a schema is of, and by which fields it can be selected.
+fn named(of: &ResourceInfo, kind: &str, mut schema: Value) -> Value {
+    let kind = gvk(&of.group, &of.version, kind);
+    schema["x-kubernetes-group-version-kind"] = json!([kind]);
+    if !of.fields.is_empty() {
+        let paths = of
+            .fields
+            .iter()
+            .map(|field| json!({"fieldPath": field.name()}));
+        schema["x-kubernetes-selectable-fields"] = Value::from(paths.collect::<Vec<Value>>());
+    }
+    schema
+}
+
+/// Takes away what the older dialect cannot say. Schemas are as deep as bodies may be.
+fn plainer(schema: &mut Map<String, Value>) {
+    for word in ["default", "nullable", "oneOf", "anyOf", "allOf", "not"] {
+        schema.remove(word);
+    }
+    let is_set = |word: &str| schema.get(word) == Some(&Value::Bool(true));
+    let is_open = is_set("x-kubernetes-preserve-unknown-fields");
+    if is_open || is_set("x-kubernetes-int-or-string") {
+        for word in ["type", "properties", "additionalProperties", "items"] {
+            schema.remove(word);
+        }
+    }
+    for word in ["items", "additionalProperties"] {
+        if let Some(Value::Object(inner)) = schema.get_mut(word) {
+            plainer(inner);
+        }
+    }
+    if let Some(Value::Object(properties)) = schema.get_mut("properties") {
+        for inner in properties.values_mut().filter_map(Value::as_object_mut) {
+            plainer(inner);
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! The OpenAPI documents beside those of a real server: what a client looks for in them.
+//!
+//! Prose is not compared, nor are defaults that upstream's comments set, groups of fields of which one is
+//! given, and the paths of connections and of deprecated watches, which are not there.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use kinform_apiserver::{Body, Service};
+use serde_json::{Map, Value};
+
+use super::discovery::server;
+use super::recorded::{Exchange, exchanges};
+
+/// Words of a schema that are not compared.
+const NOT_COMPARED: [&str; 7] = [
+    "description",
+    "default",
+    "x-kubernetes-list-type",
+    "x-kubernetes-list-map-keys",
+    "x-kubernetes-map-type",
+    "x-kubernetes-unions",
+    "x-kubernetes-group-version-kind",
+];
+
+/// Definitions that only the paths of discovery and of deprecated watches refer to.
+const OF_OTHER_PATHS: [&str; 12] = [
+    "APIGroup",
+    "APIGroupList",
+    "APIResource",
+    "APIResourceList",
+    "APIVersions",
+    "GroupVersionForDiscovery",
+    "Info",
+    "ServerAddressByClientCIDR",
+    "WatchEvent",
+    "RawExtension",
+    "Patch",
+    "Workload",
+];
+
+async fn get(service: &Service, path: &str, accept: &str, tag: &str) -> Response<Body> {
+    let request = Request::get(path)
+        .header("accept", accept)
+        .header("if-none-match", tag);
+    service.call(request.body(Bytes::new()).unwrap()).await
+}
+
+async fn document(service: &Service, path: &str) -> Value {
+    let reply = get(service, path, "application/json", "").await;
+    assert_eq!(reply.status(), 200, "{path}");
+    serde_json::from_slice(&reply.into_body().collect().await.unwrap()).unwrap()
+}
+
+/// What stands in `recorded` and differs in `ours`.
+fn differences(recorded: &Value, ours: &Value, path: &str, found: &mut Vec<String>) {
+    match (recorded, ours) {
+        (Value::Object(recorded), Value::Object(ours)) => {
+            let names: BTreeSet<&String> = recorded.keys().chain(ours.keys()).collect();
+            for name in names {
+                // A field may be called as a word of schemas is.
+                let is_word = !path.ends_with(".properties");
+                if is_word && NOT_COMPARED.contains(&name.as_str()) {
+                    continue;
+                }
+                let path = format!("{path}.{name}");
+                let value = |of: &Map<String, Value>| of.get(name).cloned().unwrap_or_default();
+                differences(&value(recorded), &value(ours), &path, found);
+            }
+        }
+        (Value::Array(recorded), Value::Array(ours)) if path.ends_with(".required") => {
+            let set = |list: &[Value]| list.iter().map(Value::to_string).collect::<BTreeSet<_>>();
+            if set(recorded) != set(ours) {
+                found.push(format!("{path}: {recorded:?} / {ours:?}"));
+            }
+        }
+        _ if recorded == ours => {}
+        _ => found.push(format!("{path}: {recorded} / {ours}")),
+    }
+}
+
+/// Compares the definitions of two documents; says how many were compared.
+fn definitions(recorded: &Value, ours: &Value, found: &mut Vec<String>) -> usize {
+    let mut compared = 0;
+    for (name, schema) in recorded.as_object().unwrap() {
+        let short = name.rsplit('.').next().unwrap();
+        if OF_OTHER_PATHS.contains(&short) && ours.get(name).is_none() {
+            continue;
+        }
+        compared += 1;
+        let Some(our) = ours.get(name) else {
+            found.push(format!("{name} is missing"));
+            continue;
+        };
+        differences(schema, our, name, found);
+        let kinds = |of: &Value| of["x-kubernetes-group-version-kind"].clone();
+        let own = kinds(schema);
+        if !name.contains("apis.meta.v1") && own != kinds(our) {
+            found.push(format!("{name}: {own} / {}", kinds(our)));
+        }
+    }
+    compared
+}
+
+/// What clients look for in an operation.
+fn facts(item: &Value, method: &str) -> Value {
+    let call = &item[method];
+    let names = |of: &Value| {
+        let list = of["parameters"].as_array().into_iter().flatten();
+        list.map(|parameter| parameter["name"].as_str().unwrap().to_owned())
+            .collect::<BTreeSet<String>>()
+    };
+    let mut parameters = names(call);
+    parameters.extend(names(item));
+    let media = |of: &Value| {
+        let media = of["content"].as_object().into_iter().flatten();
+        media
+            .map(|(name, _)| name.clone())
+            .collect::<BTreeSet<String>>()
+    };
+    let reply = &call["responses"]["200"]["content"]["application/json"]["schema"];
+    serde_json::json!({
+        "action": call["x-kubernetes-action"],
+        "kind": call["x-kubernetes-group-version-kind"],
+        "id": call["operationId"],
+        "tags": call["tags"],
+        "parameters": parameters,
+        "body": media(&call["requestBody"]),
+        "reply": reply,
+    })
+}
+
+fn operations(recorded: &Value, ours: &Value, found: &mut Vec<String>) -> usize {
+    let mut compared = 0;
+    for (path, item) in recorded.as_object().unwrap() {
+        for method in ["get", "put", "post", "delete", "patch"] {
+            let call = &item[method];
+            let action = call["x-kubernetes-action"].as_str().unwrap_or("connect");
+            let is_log = path.ends_with("/log");
+            if is_log || matches!(action, "connect" | "watch" | "watchlist") {
+                continue;
+            }
+            compared += 1;
+            let (recorded, ours) = (facts(item, method), facts(&ours[path], method));
+            if recorded != ours {
+                found.push(format!("{method} {path}:\n  {recorded}\n  {ours}"));
+            }
+        }
+    }
+    compared
+}
+
+fn recorded(file: &str) -> (Exchange, Value) {
+    let mut all = exchanges("openapi").into_iter();
+    let exchange = all.find(|exchange| exchange.file == file).unwrap();
+    let body = serde_json::from_str(&exchange.body).unwrap();
+    (exchange, body)
+}
+
+#[tokio::test]
+async fn documents_of_versions_say_what_a_real_servers_do() {
+    let server = server().await;
+    let service = server.service();
+    let (mut found, mut compared) = (Vec::new(), (0, 0));
+    for file in ["core-v1", "apps-v1", "coordination-v1", "foos", "widgets"] {
+        let (exchange, recorded) = recorded(&format!("openapi/v3-{file}.json"));
+        let ours = document(&service, &exchange.path).await;
+        assert_eq!(ours["openapi"], recorded["openapi"]);
+        let schemas = |of: &Value| of["components"]["schemas"].clone();
+        compared.0 += definitions(&schemas(&recorded), &schemas(&ours), &mut found);
+        compared.1 += operations(&recorded["paths"], &ours["paths"], &mut found);
+    }
+    assert!(found.is_empty(), "{}:\n{}", found.len(), found.join("\n"));
+    assert!(compared > (300, 200), "{compared:?}");
+}
+
+#[tokio::test]
+async fn the_document_of_everything_says_what_a_real_servers_does() {
+    let server = server().await;
+    let (exchange, recorded) = recorded("openapi/v2-definitions.json");
+    let ours = document(&server.service(), &exchange.path).await;
+    let mut found = Vec::new();
+    let compared = definitions(&recorded["definitions"], &ours["definitions"], &mut found);
+    assert!(found.is_empty(), "{}:\n{}", found.len(), found.join("\n"));
+    assert!(compared > 580, "{compared}");
+    let patch = &ours["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"]["patch"];
+    assert_eq!(
+        patch["x-kubernetes-group-version-kind"]["kind"],
+        "Deployment"
+    );
+    let parameters = patch["parameters"].as_array().unwrap();
+    assert!(
+        parameters
+            .iter()
+            .any(|parameter| parameter["name"] == "dryRun")
+    );
+}
+
+#[tokio::test]
+async fn documents_are_found_by_the_index_and_kept_under_their_hash() {
+    let server = server().await;
+    let service = server.service();
+    let (_, recorded) = recorded("openapi/v3-index.json");
+    let index = document(&service, "/openapi/v3").await;
+    let versions = |of: &Value| {
+        let paths = of["paths"].as_object().unwrap().keys();
+        let is_version = |path: &&String| path.matches('/').count() == 2 || *path == "api/v1";
+        let versions = paths.filter(is_version).cloned();
+        versions
+            .filter(|path| path.starts_with("api"))
+            .collect::<BTreeSet<String>>()
+    };
+    assert_eq!(versions(&index), versions(&recorded));
+
+    let address = |index: &Value, of: &str| {
+        let address = &index["paths"][of]["serverRelativeURL"];
+        address.as_str().unwrap().to_owned()
+    };
+    let widgets = address(&index, "apis/stable.example.com/v1");
+    let reply = get(&service, &widgets, "application/json", "").await;
+    assert_eq!(reply.headers()["cache-control"], "public, immutable");
+    let tag = reply.headers()["etag"].to_str().unwrap().to_owned();
+    assert_eq!(get(&service, &widgets, "*/*", &tag).await.status(), 304);
+    assert_eq!(get(&service, &widgets, "text/html", "").await.status(), 406);
+    let older = widgets.replace("hash=", "hash=0");
+    let moved = get(&service, &older, "application/json", "").await;
+    assert_eq!(moved.status(), 301);
+    assert_eq!(moved.headers()["location"], widgets);
+    let nowhere = get(&service, "/openapi/v3/apis/nope/v1", "*/*", "").await;
+    assert_eq!(nowhere.status(), 404);
+
+    let definition =
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.stable.example.com";
+    let patch = r#"{"spec":{"names":{"shortNames":["wdg"]}}}"#;
+    let request = Request::patch(definition)
+        .header("content-type", "application/merge-patch+json")
+        .body(Bytes::from(patch));
+    assert_eq!(service.call(request.unwrap()).await.status(), 200);
+    let after = document(&service, "/openapi/v3").await;
+    assert_eq!(
+        after["paths"], index["paths"],
+        "short names are not in documents"
+    );
+}
+
+#[tokio::test]
+async fn the_older_document_is_protobuf_for_those_who_read_nothing_else() {
+    let server = server().await;
+    let service = server.service();
+    let accept = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+    let reply = get(&service, "/openapi/v2", accept, "").await;
+    let media = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+    assert_eq!(reply.headers()["content-type"], media);
+    let body = reply.into_body().collect().await.unwrap();
+    // swagger = 1: "2.0", then info = 2.
+    assert_eq!(&body[..6], b"\x0a\x032.0\x12");
+    let has = |text: &str| body.windows(text.len()).any(|part| part == text.as_bytes());
+    for text in [
+        "io.k8s.api.core.v1.PodSpec",
+        "com.example.stable.v1.Widget",
+        "x-kubernetes-group-version-kind",
+        "strategic-merge-patch+json",
+    ] {
+        assert!(has(text), "{text}");
+    }
+}
