@@ -16,6 +16,7 @@ mod mutants;
 mod schema;
 mod suite;
 mod tidy;
+mod topology;
 
 /// The habits of this repository as code.
 #[derive(Debug, Parser)]

@@ -1,7 +1,8 @@
 //! `cargo xtask schema`: makes the table of built-in types that `kinform-schema` carries.
 //!
 //! ```text
-//! types.json (Go struct tags) + discovery.jsonl.gz (a real server's discovery) -> data/builtins.txt
+//! types.json (Go struct tags) + discovery.jsonl.gz (a real server's discovery)
+//!     + its openapi definitions (who may own what of lists and maps: `topology.rs`) -> data/builtins.txt
 //! ```
 //!
 //! The table is text, one fact a line, so that a change of it can be read in a diff; its grammar is
@@ -19,12 +20,17 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use crate::topology::Topology;
+
 /// Where the table comes from and goes to.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The facts about types, as JSON.
     #[arg(long, value_name = "FILE")]
     types: PathBuf,
+    /// The openapi documents of a real server, version 2 or 3, as JSON.
+    #[arg(long, value_name = "FILE", required = true)]
+    definitions: Vec<PathBuf>,
     /// The recorded discovery of a real server (`.jsonl`, gzipped).
     #[arg(
         long,
@@ -105,7 +111,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<String, Box<dyn Error>> {
         .enumerate()
         .map(|(number, name)| (name.as_str(), number))
         .collect();
-    write_types(&mut out, &types, &numbers)?;
+    let topology = Topology::read(&arguments.definitions)?;
+    write_types(&mut out, &types, &numbers, &topology)?;
     write_kinds(&mut out, &types, &numbers)?;
     write_resources(&mut out, &types, &read_exchanges(&arguments.discovery)?)?;
     std::fs::write(&arguments.out, &out)?;
@@ -122,6 +129,7 @@ fn write_types(
     out: &mut String,
     types: &Types,
     numbers: &HashMap<&str, usize>,
+    topology: &Topology,
 ) -> Result<(), Box<dyn Error>> {
     let mut package = "";
     for (name, fields) in &types.types {
@@ -130,18 +138,20 @@ fn write_types(
             package = of;
             writeln!(out, "P {package}")?;
         }
-        writeln!(out, "T {short}")?;
+        writeln!(out, "T {short}{}", topology.of_type(name))?;
         for field in fields.iter().flatten() {
-            let name = if field.json.is_empty() {
+            let json = if field.json.is_empty() {
                 "-"
             } else {
                 &field.json
             };
-            write!(out, ".{name} {} {}", field.number, form(field, numbers)?)?;
+            write!(out, ".{json} {} {}", field.number, form(field, numbers)?)?;
             let flags = flags(field);
             if !flags.is_empty() {
                 write!(out, " {flags}")?;
             }
+            let patch = (field.patch.as_str(), field.merge_key.as_str());
+            out.push_str(&topology.of_field(name, &field.json, patch));
             out.push('\n');
         }
     }

@@ -10,6 +10,7 @@
 //! Upstream: the `json`, `protobuf`, `patchStrategy` and `patchMergeKey` tags of `kubernetes/api`.
 
 use crate::parse::table;
+use crate::topology::Topology;
 use crate::types::Type;
 
 /// One field of a built-in type.
@@ -21,6 +22,9 @@ pub struct Field {
     pub(crate) container: Container,
     pub(crate) flags: Flags,
     pub(crate) merge_key: Option<&'static str>,
+    /// Nothing where the value's own type tells it.
+    pub(crate) topology: Option<Topology>,
+    pub(crate) key_default: Option<&'static str>,
 }
 
 /// What a field's value, or an element of its list or map, is.
@@ -166,5 +170,22 @@ impl Field {
     /// The field of its items by which a strategic merge patch tells them apart.
     pub fn merge_key(&self) -> Option<&'static str> {
         self.merge_key
+    }
+
+    /// Who may own what of its list, map or struct in server-side apply.
+    pub fn topology(&self) -> Topology {
+        self.topology.unwrap_or_else(|| {
+            let is_atomic = self.message().is_some_and(Type::is_atomic);
+            match self.container {
+                Container::Single if is_atomic => Topology::Atomic,
+                _ => Topology::Granular,
+            }
+        })
+    }
+
+    /// The default, other than zero, of a field by which items of a list are told apart, as the
+    /// protocol of a port.
+    pub fn key_default(&self) -> Option<&'static str> {
+        self.key_default
     }
 }

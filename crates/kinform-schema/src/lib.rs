@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Kinds, their fields (JSON name, protobuf number, type, list or map, pointer, omitempty, inline,
-//! patch strategy, merge key), and how a server serves them (plural, scope, verbs, short names,
+//! patch strategy, merge key, topology), and how a server serves them (plural, scope, verbs, short names,
 //! subresources). It is data with look-up only: it decodes nothing, validates nothing, and has no
 //! dependencies. The data is made by `cargo xtask schema` and never edited by hand.
 //!
@@ -22,9 +22,11 @@ mod field;
 mod parse;
 mod path;
 mod resource;
+mod topology;
 mod types;
 
 pub use field::{Container, Field, FieldType, PatchStrategy};
 pub use path::{PathAnswer, PathSegment, knows_path};
 pub use resource::{GroupVersion, Resource, Subresource, group_versions, resource, resources};
+pub use topology::Topology;
 pub use types::{Type, builtin, kinds, named_type};

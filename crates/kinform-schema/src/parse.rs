@@ -5,10 +5,12 @@
 //! ```
 //!
 //! One fact a line; the first character says which:
-//! * `P package`, `T Name`: a type; types are numbered from 0 in the order of (package, name).
-//! * `.name number form [flags]`: a field. `-` is no name (inline). Form: `[` list, `{` map, then
+//! * `P package`, `T Name [~atomic]`: a type; types are numbered from 0 in the order of (package, name).
+//! * `.name number form [flags] [~topology] [!default]`: a field. `-` is no name (inline). Form: `[`
+//!   list, `{` map, then
 //!   `s b i l d y ss` scalars, `T M D Q I F R J JB JA JS` special forms, digits a type. Flags: `*`
 //!   pointer, `?` omitempty, `0` omitzero, `^` inline, `m r k` patch strategy, `=key` merge key.
+//!   Topology where the patch strategy does not tell it: `atomic`, `granular`, `set` or keys.
 //! * `V group/version`, `K Kind type`: a kind.
 //! * `G group/version`, `R plural singular Kind n|c verbs short,names categories hash`: a resource;
 //!   `S name group/version Kind verbs`: its subresource; `-` is nothing.
@@ -21,6 +23,7 @@ use std::sync::OnceLock;
 
 use crate::field::{Container, Field, FieldType, Flags, Kind};
 use crate::resource::{GroupVersion, Resource, Subresource};
+use crate::topology::Topology;
 use crate::types::Type;
 
 static DATA: &str = include_str!("../data/builtins.txt");
@@ -69,13 +72,7 @@ impl Reader {
         match tag {
             "#" => {}
             "P" => self.package = rest,
-            "T" => self.table.types.push(Type {
-                package: self.package,
-                name: rest,
-                fields: Vec::new(),
-                by_number: Vec::new(),
-                is_kind: false,
-            }),
+            "T" => self.type_of(rest)?,
             "V" => self.group_version = Some(group_version(rest)),
             "K" => self.kind(rest)?,
             "G" => {
@@ -89,12 +86,39 @@ impl Reader {
         Some(())
     }
 
+    fn type_of(&mut self, line: &'static str) -> Option<()> {
+        let (name, is_atomic) = match line.split_once(' ') {
+            None => (line, false),
+            Some((name, "~atomic")) => (name, true),
+            Some(_) => return None,
+        };
+        self.table.types.push(Type {
+            package: self.package,
+            name,
+            fields: Vec::new(),
+            by_number: Vec::new(),
+            is_kind: false,
+            is_atomic,
+        });
+        Some(())
+    }
+
     fn field(&mut self, line: &'static str) -> Option<()> {
-        let mut words = line.split(' ');
+        let mut words = line.split(' ').peekable();
         let name = words.next()?;
         let number: u32 = words.next()?.parse().ok()?;
         let (container, kind) = form(words.next()?)?;
-        let (flags, merge_key) = flags(words.next().unwrap_or_default())?;
+        let marks = words.next_if(|word| !word.starts_with(['~', '!']));
+        let (flags, merge_key) = flags(marks.unwrap_or_default())?;
+        let named = words
+            .next_if(|word| word.starts_with('~'))
+            .map(|word| &word[1..]);
+        let key_default = words
+            .next_if(|word| word.starts_with('!'))
+            .map(|word| &word[1..]);
+        if words.next().is_some() {
+            return None;
+        }
         let of = self.table.types.last_mut()?;
         let name = if name == "-" { "" } else { name };
         of.fields.push(Field {
@@ -104,6 +128,8 @@ impl Reader {
             container,
             flags,
             merge_key,
+            topology: Topology::named(named, container, flags.patch.merge, merge_key),
+            key_default,
         });
         let number = usize::try_from(number).ok()?;
         if of.by_number.len() <= number {
@@ -282,7 +308,16 @@ mod tests {
     #[test]
     fn a_line_that_is_not_in_the_grammar_is_refused() {
         for line in [
-            "X y", ".f", ".f 1 ?", ".f 1 s !", "K Pod x", "R a b c", "S a", "word",
+            "X y",
+            ".f",
+            ".f 1 ?",
+            ".f 1 s #",
+            ".f 1 s !x ~set",
+            "T A b",
+            "K Pod x",
+            "R a b c",
+            "S a",
+            "word",
         ] {
             let mut reader = Reader {
                 package: "p",

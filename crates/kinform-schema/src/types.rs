@@ -23,6 +23,7 @@ pub struct Type {
     /// Field number to position plus one; 0 where the type has no such field.
     pub(crate) by_number: Vec<u8>,
     pub(crate) is_kind: bool,
+    pub(crate) is_atomic: bool,
 }
 
 impl Type {
@@ -40,6 +41,11 @@ impl Type {
     /// of the table.
     pub fn is_kind(&self) -> bool {
         self.is_kind
+    }
+
+    /// Whether server-side apply takes a value of it as one: who owns a field of it owns all of it.
+    pub fn is_atomic(&self) -> bool {
+        self.is_atomic
     }
 
     /// Its fields in the order of the Go struct, which is the order of the server's JSON.

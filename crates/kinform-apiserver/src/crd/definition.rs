@@ -40,7 +40,7 @@ pub(crate) fn prepare_create(resource: &ResourceInfo, object: &mut Value) {
     if !resource.is_definition() {
         return;
     }
-    defaults(object);
+    put_defaults(object);
     store_versions(object);
 }
 
@@ -49,7 +49,14 @@ pub(crate) fn prepare_update(resource: &ResourceInfo, object: &mut Value) {
     prepare_create(resource, object);
 }
 
-fn defaults(object: &mut Value) {
+/// What a definition has where nothing is said.
+pub(crate) fn defaults(resource: &ResourceInfo, object: &mut Value) {
+    if resource.is_definition() {
+        put_defaults(object);
+    }
+}
+
+fn put_defaults(object: &mut Value) {
     let kind = text(object, &["spec", "names", "kind"]).to_owned();
     let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else {
         return;

@@ -20,7 +20,9 @@ use kinform_api::Status;
 use serde_json::{Value, json};
 
 use super::delete::delete;
-use super::{Action, Context, DeleteOptions, Fresh, Outcome, WriteOptions, metadata, text};
+use super::{
+    Action, Context, DeleteOptions, Fresh, Outcome, Part, WriteOptions, fields, metadata, text,
+};
 use crate::api::Api;
 use crate::crd::{definition, life};
 use crate::resource::{Found, Registry, ResourceInfo, shelf_name};
@@ -29,6 +31,9 @@ use crate::storage::{Draft, EndWatches, Expect, Shelf, Store, Stored};
 /// The namespaces that every cluster begins with.
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
+
+/// Who writes what this server writes by itself.
+const MANAGER: &str = "kube-apiserver";
 
 /// BOUND: how often a step is tried again because somebody else was faster.
 const TRIES: usize = 64;
@@ -204,7 +209,7 @@ pub(crate) fn settle_definitions(api: &Arc<Api>) {
             let Some(next) = life::settle(&current.value(), &others, Timestamp::now()) else {
                 break;
             };
-            put(store, shelf, next, &current);
+            put(api, shelf, next, &current);
         }
         if let Some(settled) = store.get(shelf, &name) {
             let settled = settled.value();
@@ -254,7 +259,7 @@ fn end(api: &Arc<Api>, shelf: Shelf, name: &str) {
             .remove(shelf, name, Expect::Revision(current.revision()))
             .is_ok()
     } else {
-        put(&api.store, shelf, released, &current)
+        put(api, shelf, released, &current)
     };
     if gone && is_free {
         api.store.end_watches(objects, EndWatches::AfterEvents);
@@ -283,11 +288,29 @@ fn shelf_of(store: &Store, definition: &Value) -> Shelf {
     ))
 }
 
-fn put(store: &Store, shelf: Shelf, object: Value, over: &Stored) -> bool {
+/// Stores a definition as this server's own work.
+fn put(api: &Api, shelf: Shelf, mut object: Value, over: &Stored) -> bool {
+    if let Found::Resource(resource) =
+        api.registry
+            .find("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+    {
+        let options = WriteOptions {
+            manager: MANAGER.to_owned(),
+            ..WriteOptions::default()
+        };
+        let context = Context {
+            resource: &resource,
+            namespace: None,
+            options: &options,
+            now: Timestamp::now(),
+            fresh: Fresh::default(),
+        };
+        fields::updated(&context, Part::Status, &mut object, &over.value());
+    }
     let Some(draft) = Draft::new(&[], object) else {
         return false;
     };
-    store
+    api.store
         .put(shelf, draft, Expect::Revision(over.revision()))
         .is_ok()
 }

@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 
 use super::{Context, FieldValidation, Part, text};
 use super::{defaults, scale, typed};
-use crate::crd::structural;
+use crate::crd::{definition, structural};
 use crate::http::yaml;
 use crate::protobuf;
 use crate::resource::{ResourceInfo, Shape};
@@ -141,11 +141,17 @@ pub(crate) fn decode_value(
     check_kind(resource, &given)?;
     given.remove("apiVersion");
     given.remove("kind");
+    let resets_owners = given
+        .get("metadata")
+        .and_then(|metadata| metadata.get("managedFields"))
+        .and_then(Value::as_array)
+        .is_some_and(Vec::is_empty);
     let mut unknown = Vec::new();
     let object = match &resource.shape {
         Shape::Builtin(of) => {
             typed::read(of, Value::Object(given), &mut unknown).map(|mut object| {
                 defaults::apply(of, &mut object);
+                definition::defaults(resource, &mut object);
                 object
             })
         }
@@ -157,6 +163,11 @@ pub(crate) fn decode_value(
         }),
     };
     let object = object.map_err(|error| unrecognized(resource, &error.0))?;
+    let mut object = object;
+    if resets_owners && let Some(metadata) = object.get_mut("metadata") {
+        // No list of owners is another thing than an empty one (`fields/`).
+        metadata["managedFields"] = Value::Array(Vec::new());
+    }
     let unknown = unknown.iter().map(|path| format!("unknown field {path:?}"));
     let warnings: Vec<String> = match cx.options.field_validation {
         FieldValidation::Ignore => Vec::new(),

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::body::{Decoded, match_url};
 use super::{
-    Action, Answer, Context, NamespaceState, Outcome, addresses, metadata, strategy, text,
+    Action, Answer, Context, NamespaceState, Outcome, addresses, fields, metadata, strategy, text,
 };
 use crate::resource::Shape;
 
@@ -33,6 +33,16 @@ pub(crate) fn create(
         warnings,
     } = body;
     match_url(cx, None, &mut object)?;
+    fields::created(cx, &mut object);
+    insert(cx, object, namespace).map(|outcome| outcome.warned(warnings))
+}
+
+/// Stores a new object whose owners are known.
+pub(super) fn insert(
+    cx: &Context<'_>,
+    mut object: Value,
+    namespace: NamespaceState,
+) -> Result<Outcome, Box<Status>> {
     admit(cx, &object, namespace)?;
     metadata::prepare_create(cx, &mut object);
     strategy::prepare_create(cx, &mut object);
@@ -46,9 +56,9 @@ pub(crate) fn create(
     }
     metadata::of(&mut object).remove("resourceVersion");
     if cx.options.dry_run {
-        return Ok(Outcome::new(201, Action::Nothing, Answer::Object(object)).warned(warnings));
+        return Ok(Outcome::new(201, Action::Nothing, Answer::Object(object)));
     }
-    Ok(Outcome::new(201, Action::Create(object), Answer::Stored).warned(warnings))
+    Ok(Outcome::new(201, Action::Create(object), Answer::Stored))
 }
 
 /// Refuses new objects where there is no place for them.

@@ -8,12 +8,13 @@
 
 use std::sync::Arc;
 
-use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, USER_AGENT};
 use http::{Method, Response, StatusCode};
 use kinform_api::Status;
 use serde_json::{Value, json};
 
-use super::body::decode;
+use super::apply::{self, Configuration};
+use super::body::{decode, media_type};
 use super::create::create;
 use super::delete::delete;
 use super::patch::Patch;
@@ -21,7 +22,7 @@ use super::patch::patch;
 use super::update::update;
 use super::{
     Action, Answer, Context, DeleteOptions, Fresh, NamespaceState, Outcome, Part, WriteOptions,
-    addresses, after, collection, metadata, names, scale,
+    addresses, after, collection, fields, metadata, names, scale,
 };
 use crate::api::{Api, WriteRequest};
 use crate::http::body::Body;
@@ -157,6 +158,7 @@ impl Write<'_> {
 
     fn create(&self, request: &WriteRequest<'_>) -> Result<Response<Body>, Box<Status>> {
         let options = WriteOptions::from_query(request.query.pairs(), "CreateOptions")?;
+        let options = by(request, options);
         let resource = &self.target.resource;
         let body = decode(
             &self.context(&options),
@@ -185,6 +187,7 @@ impl Write<'_> {
 
     fn update(&self, request: &WriteRequest<'_>) -> Result<Response<Body>, Box<Status>> {
         let options = WriteOptions::from_query(request.query.pairs(), "UpdateOptions")?;
+        let options = by(request, options);
         let body = decode(
             &self.context(&options),
             self.part,
@@ -203,8 +206,20 @@ impl Write<'_> {
     }
 
     fn patch(&self, request: &WriteRequest<'_>) -> Result<Response<Body>, Box<Status>> {
-        let options = WriteOptions::from_query(request.query.pairs(), "PatchOptions")?;
-        let change = Patch::read(&self.target.resource, content_type(request), &request.body)?;
+        let content_type = content_type(request);
+        let options = by(
+            request,
+            WriteOptions::for_patch(request.query.pairs(), content_type)?,
+        );
+        if media_type(content_type) == apply::MEDIA_TYPE {
+            let configuration = Configuration::read(&request.body)?;
+            return self.until_committed(|current| {
+                let state = (current, self.namespace_state());
+                let cx = self.context(&options);
+                apply::apply(&cx, self.name(), self.part, &configuration, state)
+            });
+        }
+        let change = Patch::read(&self.target.resource, content_type, &request.body)?;
         self.until_committed(|current| {
             patch(
                 &self.context(&options),
@@ -328,6 +343,16 @@ pub(super) fn content_type<'a>(request: &WriteRequest<'a>) -> Option<&'a str> {
         .headers
         .get(CONTENT_TYPE)
         .and_then(|value| value.to_str().ok())
+}
+
+/// Options that say who writes.
+fn by(request: &WriteRequest<'_>, options: WriteOptions) -> WriteOptions {
+    let agent = request.headers.get(USER_AGENT);
+    let agent = agent.and_then(|agent| agent.to_str().ok());
+    WriteOptions {
+        manager: fields::manager(&options.manager, agent.unwrap_or_default()),
+        ..options
+    }
 }
 
 /// Upstream: `net/http`'s `Warning` header as `apiserver:pkg/warning` writes it.

@@ -5,7 +5,7 @@
 //! new + old object -> what is absent is kept, what may not change is an error
 //! ```
 //!
-//! `managedFields` are kept as they come and never made: nothing here tracks who owns a field.
+//! `managedFields` are made before (`fields/`) and not looked at here.
 //!
 //! Upstream: `kubernetes/apiserver:pkg/registry/rest/{create,update,meta}.go`,
 //! `kubernetes/apimachinery:pkg/api/validation/objectmeta.go`.
@@ -22,13 +22,12 @@ use super::{Context, at, names, text};
 const MAX_ANNOTATIONS: usize = 256 << 10;
 
 /// Fields that an update keeps if it does not say them.
-const KEPT: [&str; 6] = [
+const KEPT: [&str; 5] = [
     "uid",
     "creationTimestamp",
     "deletionTimestamp",
     "deletionGracePeriodSeconds",
     "generation",
-    "managedFields",
 ];
 
 /// A time as metadata writes it.

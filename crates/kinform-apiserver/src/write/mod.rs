@@ -16,7 +16,8 @@
 //!   `strategy.rs`: status, generation; `defaults/`: the defaults of built-in types, as data;
 //! * `addresses.rs`: addresses and node ports of services;
 //! * `create.rs` `update.rs` `patch.rs` `delete.rs` `scale.rs`: the verbs; `strategic.rs`: the patch
-//!   that knows types;
+//!   that knows types; `apply.rs`: the patch that knows owners;
+//! * `fields/`: who owns which field, and how configurations are merged;
 //! * `handle.rs`: from request to reply; `collection.rs`: delete of many; `after.rs`: what follows from
 //!   a commit: definitions that begin to be served, namespaces that empty themselves.
 //!
@@ -25,11 +26,13 @@
 
 mod addresses;
 mod after;
+mod apply;
 mod body;
 mod collection;
 mod create;
 mod defaults;
 mod delete;
+mod fields;
 mod handle;
 pub(crate) mod metadata;
 mod names;

@@ -10,7 +10,7 @@ use kinform_api::{FieldError, GroupKind, Status};
 use serde_json::Value;
 
 use super::body::media_type;
-use super::{at, text};
+use super::{apply, at, fields, text};
 use crate::http::yaml;
 use crate::protobuf;
 use crate::resource::Propagation;
@@ -21,6 +21,10 @@ pub(crate) struct WriteOptions {
     /// Everything is done but storing.
     pub(crate) dry_run: bool,
     pub(crate) field_validation: FieldValidation,
+    /// Who writes. The query's `fieldManager`, until the request's head is looked at.
+    pub(crate) manager: String,
+    /// An apply takes what others own.
+    pub(crate) force: bool,
 }
 
 /// What happens about fields that a type does not have.
@@ -44,7 +48,44 @@ impl WriteOptions {
         query: impl IntoIterator<Item = (&'a str, &'a str)>,
         kind: &str,
     ) -> Result<Self, Box<Status>> {
-        let (mut options, mut errors) = (Self::default(), Vec::new());
+        let (options, _, errors) = Self::read(query);
+        if errors.is_empty() {
+            Ok(options)
+        } else {
+            Err(invalid(kind, &errors))
+        }
+    }
+
+    /// Reads a patch's query, which says more about an apply than about others.
+    ///
+    /// # Errors
+    /// 422 for a value that does not exist, an apply without a manager, and others by force.
+    pub(crate) fn for_patch<'a>(
+        query: impl IntoIterator<Item = (&'a str, &'a str)>,
+        content_type: Option<&str>,
+    ) -> Result<Self, Box<Status>> {
+        let (options, force, others) = Self::read(query);
+        let mut errors = Vec::new();
+        if media_type(content_type) != apply::MEDIA_TYPE {
+            let detail = "may not be specified for non-apply patch";
+            errors.extend(force.then(|| FieldError::forbidden("force", detail)));
+        } else if options.manager.is_empty() {
+            let detail = "is required for apply patch";
+            errors.push(FieldError::required("fieldManager", detail));
+        }
+        errors.extend(others);
+        if errors.is_empty() {
+            Ok(options)
+        } else {
+            Err(invalid("PatchOptions", &errors))
+        }
+    }
+
+    /// The options, whether `force` is said at all, and what is wrong.
+    fn read<'a>(
+        query: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> (Self, bool, Vec<FieldError>) {
+        let (mut options, mut errors, mut force) = (Self::default(), Vec::new(), false);
         for (name, value) in query {
             match (name, value) {
                 ("dryRun", "All") => options.dry_run = true,
@@ -60,15 +101,29 @@ impl WriteOptions {
                     other,
                     &["Ignore", "Warn", "Strict"],
                 )),
+                ("fieldManager", manager) => {
+                    errors.extend(manager_error(manager));
+                    manager.clone_into(&mut options.manager);
+                }
+                ("force", value) => {
+                    force = true;
+                    options.force = !matches!(value.to_ascii_lowercase().as_str(), "false" | "0");
+                }
                 _ => {}
             }
         }
-        if errors.is_empty() {
-            Ok(options)
-        } else {
-            Err(invalid(kind, &errors))
-        }
+        (options, force, errors)
     }
+}
+
+/// Upstream: `ValidateFieldManager`.
+fn manager_error(manager: &str) -> Option<FieldError> {
+    if manager.len() > fields::MAX_MANAGER {
+        return Some(FieldError::too_long("fieldManager", fields::MAX_MANAGER));
+    }
+    let detail = "should only contain printable characters";
+    let is_plain = manager.chars().all(|letter| !letter.is_control());
+    (!is_plain).then(|| FieldError::invalid("fieldManager", manager, detail))
 }
 
 /// What a delete may be told.

@@ -97,6 +97,11 @@ pub(super) fn into_object(
     Ok(object)
 }
 
+/// Where an object has the number of replicas that is wanted.
+pub(super) fn replicas_path(resource: &ResourceInfo) -> String {
+    paths(resource).spec_replicas
+}
+
 fn paths(resource: &ResourceInfo) -> ScalePaths {
     let custom = match &resource.shape {
         Shape::Custom(custom) => custom.scale.clone(),

@@ -12,7 +12,7 @@
 use kinform_api::FieldError;
 use serde_json::{Map, Value};
 
-use super::{Context, Part, addresses, at, defaults, metadata, typed};
+use super::{Context, Part, addresses, at, defaults, fields, metadata, typed};
 use crate::crd::{self, validate};
 use crate::resource::{Generation, ResourceInfo, Shape};
 
@@ -47,15 +47,26 @@ pub(super) fn prepare_update(cx: &Context<'_>, part: Part, new: &mut Value, old:
             put_status(resource, new, old.get("status"));
         }
         Part::Main | Part::Scale => {}
-        Part::Status => {
+        Part::Status if resource.is_custom() => {
+            let owners = at(new, &["metadata", "managedFields"]).cloned();
             let status = new.get("status").cloned();
             *new = old.clone();
             put_status(resource, new, status.as_ref());
+            put_owners(new, owners);
+        }
+        Part::Status => {
+            let owners = at(new, &["metadata", "managedFields"]).cloned();
+            for path in fields::resets::of(resource, part) {
+                put_back(path, new, old);
+            }
+            put_owners(new, owners);
         }
         Part::Finalize => {
+            let owners = at(new, &["metadata", "managedFields"]).cloned();
             let finalizers = at(new, &["spec", "finalizers"]).cloned();
             *new = old.clone();
             put_finalizers(new, finalizers);
+            put_owners(new, owners);
         }
     }
     metadata::of(new).remove("resourceVersion");
@@ -150,6 +161,34 @@ fn put_status(resource: &ResourceInfo, object: &mut Value, status: Option<&Value
     match status.cloned().or_else(empty) {
         Some(status) => _ = object.insert("status".to_owned(), status),
         None => _ = object.remove("status"),
+    }
+}
+
+/// Puts the member at a path back to what it was.
+fn put_back(path: &str, new: &mut Value, old: &Value) {
+    let (parents, last) = match path.rsplit_once('.') {
+        Some((parents, last)) => (parents.split('.').collect(), last),
+        None => (Vec::new(), path),
+    };
+    let was = at(old, &parents).and_then(|parent| parent.get(last));
+    let place = parents
+        .iter()
+        .try_fold(new, |value, name| value.get_mut(*name));
+    let Some(place) = place.and_then(Value::as_object_mut) else {
+        return;
+    };
+    match was {
+        Some(was) => _ = place.insert(last.to_owned(), was.clone()),
+        None => _ = place.remove(last),
+    }
+}
+
+/// Who owns what is written by every request.
+fn put_owners(object: &mut Value, owners: Option<Value>) {
+    let metadata = metadata::of(object);
+    match owners {
+        Some(owners) => _ = metadata.insert("managedFields".to_owned(), owners),
+        None => _ = metadata.remove("managedFields"),
     }
 }
 

@@ -17,7 +17,8 @@ use serde_json::Value;
 use super::body::{Decoded, match_url};
 use super::create::{create, refuse};
 use super::{
-    Action, Answer, Context, NamespaceState, Outcome, Part, at, metadata, scale, strategy, text,
+    Action, Answer, Context, NamespaceState, Outcome, Part, at, fields, metadata, scale, strategy,
+    text,
 };
 
 /// What an update makes of the stored state; without one, it creates where the type allows it.
@@ -57,6 +58,17 @@ pub(super) fn replace(
     mut new: Value,
     old: &Value,
 ) -> Result<Outcome, Box<Status>> {
+    fields::updated(cx, part, &mut new, old);
+    overwrite(cx, part, new, old)
+}
+
+/// The same for an object whose owners are known.
+pub(super) fn overwrite(
+    cx: &Context<'_>,
+    part: Part,
+    mut new: Value,
+    old: &Value,
+) -> Result<Outcome, Box<Status>> {
     check_uid(cx, &new, old)?;
     let version = check_version(cx, &new, old)?;
     metadata::prepare_update(&mut new, old);
@@ -70,7 +82,7 @@ pub(super) fn replace(
     Ok(finish(cx, part, new, old))
 }
 
-fn finish(cx: &Context<'_>, part: Part, new: Value, old: &Value) -> Outcome {
+fn finish(cx: &Context<'_>, part: Part, mut new: Value, old: &Value) -> Outcome {
     let version = at(old, &["metadata", "resourceVersion"]).cloned();
     let answer = |stored: &Value| {
         let mut shown = stored.clone();
@@ -84,6 +96,7 @@ fn finish(cx: &Context<'_>, part: Part, new: Value, old: &Value) -> Outcome {
     };
     let mut before = old.clone();
     metadata::of(&mut before).remove("resourceVersion");
+    fields::keep_times(&mut new, &before);
     if is_finished(cx, &new) {
         let action = if cx.options.dry_run {
             Action::Nothing

@@ -87,8 +87,11 @@ async fn create_all(service: &Service) -> (Chosen, Vec<String>, usize) {
     (chosen, wrong, rows.len())
 }
 
-/// Takes away what each server chooses by itself.
+/// Takes away what each server chooses by itself, and who owns what, which was not recorded here.
 fn forget_chosen(object: &mut Value) {
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("managedFields");
+    }
     let uid = object
         .pointer("/metadata/uid")
         .and_then(Value::as_str)

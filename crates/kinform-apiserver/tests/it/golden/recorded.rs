@@ -191,7 +191,8 @@ pub(crate) async fn send(service: &Service, exchange: &Exchange) -> (u16, String
     let mut request = Request::builder()
         .method(exchange.method.parse::<Method>().unwrap())
         .uri(mapped_path(&exchange.path))
-        .header("accept", &exchange.accept);
+        .header("accept", &exchange.accept)
+        .header("user-agent", "golden/1");
     if let Some(content_type) = &exchange.content_type {
         request = request.header("content-type", content_type);
     }
@@ -257,8 +258,7 @@ pub(crate) enum Objects {
     Written,
 }
 
-/// Compares recorded bodies with ours. Nobody tracks `managedFields` here: loaded ones stay as they
-/// are, and those of written objects are not compared.
+/// Compares recorded bodies with ours.
 pub(crate) struct Comparison {
     objects: Objects,
     /// Recorded uids and versions, and ours in their places.
@@ -289,11 +289,16 @@ impl Comparison {
         match (recorded, ours) {
             (Value::Object(recorded), Value::Object(ours)) => self.objects(recorded, ours, path),
             (Value::Array(recorded), Value::Array(ours)) => {
+                // Their order tells which second a write fell into.
+                let (recorded, ours) = match path.ends_with(".managedFields") {
+                    true => (by_manager(recorded), by_manager(ours)),
+                    false => (recorded.clone(), ours.clone()),
+                };
                 if recorded.len() != ours.len() {
                     let (a, b) = (recorded.len(), ours.len());
                     self.found.push(format!("{path}: {a} items / {b}"));
                 }
-                for (at, (recorded, ours)) in recorded.iter().zip(ours).enumerate() {
+                for (at, (recorded, ours)) in recorded.iter().zip(&ours).enumerate() {
                     self.values(recorded, ours, &format!("{path}[{at}]"));
                 }
             }
@@ -306,7 +311,6 @@ impl Comparison {
     fn objects(&mut self, recorded: &Map<String, Value>, ours: &Map<String, Value>, path: &str) {
         for (name, value) in recorded {
             match ours.get(name) {
-                _ if name == "managedFields" && self.objects != Objects::Loaded => {}
                 Some(ours) => self.values(value, ours, &format!("{path}.{name}")),
                 None => self
                     .found
@@ -314,8 +318,7 @@ impl Comparison {
             }
         }
         for (name, value) in ours {
-            let is_compared = name != "managedFields" || self.objects == Objects::Loaded;
-            if !recorded.contains_key(name) && is_compared {
+            if !recorded.contains_key(name) {
                 self.found
                     .push(format!("{path}.{name}: only ours: {value}"));
             }
@@ -324,10 +327,11 @@ impl Comparison {
 
     fn texts(&mut self, recorded: &str, ours: &str, path: &str) {
         let name = path.rsplit('.').next().unwrap_or_default();
-        let is_chosen = matches!(
-            name,
-            "uid" | "creationTimestamp" | "deletionTimestamp" | "lastTransitionTime"
-        );
+        let is_chosen = (name == "time" && path.contains(".managedFields["))
+            || matches!(
+                name,
+                "uid" | "creationTimestamp" | "deletionTimestamp" | "lastTransitionTime"
+            );
         let same = match name {
             _ if is_chosen && self.objects != Objects::Loaded => {
                 // Many objects have one time: requests that repeat it are about the first.
@@ -407,6 +411,15 @@ fn mapped_version(version: &str) -> String {
         Ok(number) if (10..10_000).contains(&number) => (number + OFFSET).to_string(),
         _ => version.to_owned(),
     }
+}
+
+fn by_manager(entries: &[Value]) -> Vec<Value> {
+    let mut entries = entries.to_vec();
+    let text = |entry: &Value, name: &str| entry[name].as_str().unwrap_or_default().to_owned();
+    entries.sort_by_key(|entry| {
+        ["operation", "manager", "apiVersion", "subresource"].map(|name| text(entry, name))
+    });
+    entries
 }
 
 fn same_token(recorded: &str, ours: &str) -> bool {

@@ -1,0 +1,275 @@
+//! Which paths a value has, and how two values differ.
+//!
+//! ```text
+//! form + value -> Set            form + before + after -> Comparison { added, modified, removed }
+//! ```
+//!
+//! A path is where ownership ends: a scalar, an atomic list or map, an item of a list, an empty map.
+//! Absent and null are different. Items that stand twice in a list are compared together, as one.
+//!
+//! Upstream: `structured-merge-diff:typed/{compare,tofieldset}.go`.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::element::{Element, same};
+use super::form::{Form, Kind, List, Mapping, Relation};
+use super::set::Set;
+
+/// How two values differ.
+#[derive(Debug, Default)]
+pub(super) struct Comparison {
+    pub(super) added: Set,
+    pub(super) modified: Set,
+    pub(super) removed: Set,
+}
+
+impl Comparison {
+    /// Without the paths that are in a set, or below one.
+    pub(super) fn outside(&self, set: &Set) -> Self {
+        Self {
+            added: self.added.outside(set),
+            modified: self.modified.outside(set),
+            removed: self.removed.outside(set),
+        }
+    }
+}
+
+/// Compares two values of a form.
+///
+/// # Errors
+/// Says which item of a list cannot be told apart from others.
+pub(super) fn compare(form: Form<'_>, before: &Value, after: &Value) -> Result<Comparison, String> {
+    let mut walk = Walk::default();
+    walk.node(form, Some(before), Some(after))?;
+    Ok(walk.found)
+}
+
+/// The paths of a value.
+pub(super) fn paths(form: Form<'_>, value: &Value) -> Set {
+    let mut walk = Paths::default();
+    walk.node(form, value);
+    walk.found
+}
+
+#[derive(Default)]
+struct Walk {
+    path: Vec<Element>,
+    found: Comparison,
+}
+
+impl Walk {
+    fn node(
+        &mut self,
+        form: Form<'_>,
+        before: Option<&Value>,
+        after: Option<&Value>,
+    ) -> Result<(), String> {
+        let is_leaf = match (before, after) {
+            (None, None) => return Ok(()),
+            (Some(one), None) | (None, Some(one)) => self.kind(form.kind(one), before, after)?,
+            (Some(old), Some(new)) => {
+                let (was, is) = (form.kind(old), form.kind(new));
+                if !was.is_like(&is) {
+                    self.kind(was, before, after)?;
+                }
+                self.kind(is, before, after)?
+            }
+        };
+        if !is_leaf && before.is_none() {
+            self.found.added.insert(&self.path);
+        } else if !is_leaf && after.is_none() {
+            self.found.removed.insert(&self.path);
+        }
+        Ok(())
+    }
+
+    /// Compares two values as one kind; says whether ownership ends here.
+    fn kind(
+        &mut self,
+        kind: Kind<'_>,
+        before: Option<&Value>,
+        after: Option<&Value>,
+    ) -> Result<bool, String> {
+        match kind {
+            Kind::Map(mapping) => {
+                let (old, new) = (members(before), members(after));
+                if mapping.atomic || (old.is_none() && new.is_none()) {
+                    self.leaf(before, after);
+                    return Ok(true);
+                }
+                self.map(mapping, old, new)?;
+                Ok(false)
+            }
+            Kind::List(list) => {
+                let (old, new) = (items(before), items(after));
+                let is_atomic = matches!(list.relation, Relation::Atomic);
+                if is_atomic || (old.is_empty() && new.is_empty()) {
+                    self.leaf(before, after);
+                    return Ok(true);
+                }
+                self.list(list, old, new)?;
+                Ok(false)
+            }
+            Kind::Scalar(_) | Kind::Nothing => {
+                self.leaf(before, after);
+                Ok(true)
+            }
+        }
+    }
+
+    fn leaf(&mut self, before: Option<&Value>, after: Option<&Value>) {
+        let set = match (before, after) {
+            (None, _) => &mut self.found.added,
+            (_, None) => &mut self.found.removed,
+            (Some(before), Some(after)) if same(before, after) => return,
+            _ => &mut self.found.modified,
+        };
+        set.insert(&self.path);
+    }
+
+    fn map(
+        &mut self,
+        mapping: Mapping<'_>,
+        before: Option<&Map<String, Value>>,
+        after: Option<&Map<String, Value>>,
+    ) -> Result<(), String> {
+        let old = before.into_iter().flatten();
+        for (name, old) in old {
+            let new = after.and_then(|after| after.get(name));
+            self.member(mapping, name, (Some(old), new))?;
+        }
+        for (name, new) in after.into_iter().flatten() {
+            if before.is_none_or(|before| !before.contains_key(name)) {
+                self.member(mapping, name, (None, Some(new)))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn member(
+        &mut self,
+        mapping: Mapping<'_>,
+        name: &str,
+        (before, after): (Option<&Value>, Option<&Value>),
+    ) -> Result<(), String> {
+        let form = mapping.member(name).unwrap_or(Form::Deduced);
+        self.below(Element::field(name), |walk| walk.node(form, before, after))
+    }
+
+    fn below(
+        &mut self,
+        element: Element,
+        go: impl FnOnce(&mut Self) -> Result<(), String>,
+    ) -> Result<(), String> {
+        self.path.push(element);
+        let done = go(self);
+        self.path.pop();
+        done
+    }
+
+    fn list(&mut self, list: List<'_>, before: &[Value], after: &[Value]) -> Result<(), String> {
+        let mut found: BTreeMap<Element, (Vec<&Value>, Vec<&Value>)> = BTreeMap::new();
+        for item in before {
+            found.entry(list.element(item)?).or_default().0.push(item);
+        }
+        for item in after {
+            found.entry(list.element(item)?).or_default().1.push(item);
+        }
+        for (element, (old, new)) in found {
+            self.below(element, |walk| walk.items(list.item, &old, &new))?;
+        }
+        Ok(())
+    }
+
+    /// The items of one key; several are taken as one value.
+    fn items(&mut self, form: Form<'_>, old: &[&Value], new: &[&Value]) -> Result<(), String> {
+        match (old, new) {
+            ([] | [_], [] | [_]) => self.node(form, old.first().copied(), new.first().copied()),
+            ([_, _, ..], [_, _, ..]) => {
+                let same = old.len() == new.len() && old.iter().zip(new).all(|(a, b)| same(a, b));
+                if !same {
+                    self.found.modified.insert(&self.path);
+                }
+                Ok(())
+            }
+            ([_, _, ..], new) => {
+                self.node(form, None, new.first().copied())?;
+                self.found.removed.insert(&self.path);
+                Ok(())
+            }
+            (old, _) => {
+                self.node(form, old.first().copied(), None)?;
+                self.found.added.insert(&self.path);
+                Ok(())
+            }
+        }
+    }
+}
+
+#[derive(Default)]
+struct Paths {
+    path: Vec<Element>,
+    found: Set,
+}
+
+impl Paths {
+    fn node(&mut self, form: Form<'_>, value: &Value) {
+        match form.kind(value) {
+            Kind::Map(mapping) if mapping.atomic => self.found.insert(&self.path),
+            Kind::Map(mapping) => {
+                for (name, value) in value.as_object().into_iter().flatten() {
+                    let named = mapping.named(name);
+                    let form = named.or(mapping.others).unwrap_or(Form::Deduced);
+                    self.path.push(Element::field(name));
+                    self.node(form, value);
+                    let is_empty = value.as_object().is_some_and(Map::is_empty);
+                    if value.is_null() || is_empty || named.is_none() {
+                        self.found.insert(&self.path);
+                    }
+                    self.path.pop();
+                }
+            }
+            Kind::List(list) if matches!(list.relation, Relation::Atomic) => {
+                self.found.insert(&self.path);
+            }
+            Kind::List(list) => self.list(list, items(Some(value))),
+            Kind::Scalar(_) | Kind::Nothing => self.found.insert(&self.path),
+        }
+    }
+
+    fn list(&mut self, list: List<'_>, items: &[Value]) {
+        let mut found: BTreeMap<Element, Option<&Value>> = BTreeMap::new();
+        for item in items {
+            // An item that cannot be told apart is owned by nobody.
+            let Ok(element) = list.element(item) else {
+                continue;
+            };
+            found
+                .entry(element)
+                .and_modify(|item| *item = None)
+                .or_insert(Some(item));
+        }
+        for (element, item) in found {
+            self.path.push(element);
+            if let Some(item) = item {
+                self.node(list.item, item);
+            }
+            self.found.insert(&self.path);
+            self.path.pop();
+        }
+    }
+}
+
+/// The members of a map that has some.
+pub(super) fn members(value: Option<&Value>) -> Option<&Map<String, Value>> {
+    value
+        .and_then(Value::as_object)
+        .filter(|map| !map.is_empty())
+}
+
+/// The items of a list.
+pub(super) fn items(value: Option<&Value>) -> &[Value] {
+    value.and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}

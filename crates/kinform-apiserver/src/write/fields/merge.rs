@@ -1,0 +1,208 @@
+//! A configuration laid over an object, and paths taken out of one.
+//!
+//! ```text
+//! form + object + configuration -> object            form + object + Set -> object without those paths
+//! ```
+//!
+//! Lists that have owners of parts are merged item by item: items that both sides have stand in the order
+//! of the configuration, others keep their places between them. Atomic values are replaced.
+//!
+//! Upstream: `structured-merge-diff:typed/{merge,remove}.go`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value};
+
+use super::compare::{items, members};
+use super::element::Element;
+use super::form::{Form, Kind, List, Mapping, Relation};
+use super::set::Set;
+
+/// Lays a configuration over an object; nothing if nothing is left of both.
+///
+/// # Errors
+/// Says which item of a list stands twice in the configuration, or cannot be told apart.
+pub(super) fn merge(
+    form: Form<'_>,
+    object: Option<&Value>,
+    configuration: Option<&Value>,
+) -> Result<Option<Value>, String> {
+    let Some(one) = configuration.or(object) else {
+        return Ok(None);
+    };
+    let kept = || Ok(configuration.or(object).cloned());
+    match form.kind(one) {
+        Kind::Map(mapping) => {
+            let (below, above) = (members(object), members(configuration));
+            if mapping.atomic || (below.is_none() && above.is_none()) {
+                return kept();
+            }
+            merge_maps(mapping, below, above)
+        }
+        Kind::List(list) => {
+            let (below, above) = (items(object), items(configuration));
+            let is_atomic = matches!(list.relation, Relation::Atomic);
+            if is_atomic || (below.is_empty() && above.is_empty()) {
+                return kept();
+            }
+            merge_lists(list, below, above)
+        }
+        Kind::Scalar(_) | Kind::Nothing => kept(),
+    }
+}
+
+fn merge_maps(
+    mapping: Mapping<'_>,
+    below: Option<&Map<String, Value>>,
+    above: Option<&Map<String, Value>>,
+) -> Result<Option<Value>, String> {
+    let mut out = Map::new();
+    let below_names = below.into_iter().flat_map(Map::keys);
+    let above_names = above.into_iter().flat_map(Map::keys);
+    let new_names = above_names.filter(|name| below.is_none_or(|below| !below.contains_key(*name)));
+    for name in below_names.chain(new_names) {
+        let form = mapping.member(name).unwrap_or(Form::Deduced);
+        let of = |map: Option<&'_ Map<String, Value>>| map.and_then(|map| map.get(name)).cloned();
+        let (old, new) = (of(below), of(above));
+        if let Some(value) = merge(form, old.as_ref(), new.as_ref())? {
+            out.insert(name.clone(), value);
+        }
+    }
+    Ok((!out.is_empty()).then_some(Value::Object(out)))
+}
+
+/// A list with the steps to its items.
+struct Indexed<'a> {
+    elements: Vec<Element>,
+    /// Items that stand twice are null: nothing is merged with them.
+    found: BTreeMap<Element, &'a Value>,
+}
+
+const TWICE: &Value = &Value::Null;
+
+fn index<'a>(list: List<'_>, items: &'a [Value], repeats: Repeats) -> Result<Indexed<'a>, String> {
+    let mut indexed = Indexed {
+        elements: Vec::with_capacity(items.len()),
+        found: BTreeMap::new(),
+    };
+    for (place, item) in items.iter().enumerate() {
+        let element = list
+            .element(item)
+            .map_err(|what| format!("element {place}: {what}"))?;
+        let known = indexed.found.contains_key(&element);
+        if known && repeats == Repeats::Refused {
+            return Err(format!("duplicate entries for key {element}"));
+        }
+        let value = if known { TWICE } else { item };
+        indexed.found.insert(element.clone(), value);
+        indexed.elements.push(element);
+    }
+    Ok(indexed)
+}
+
+/// What about an item that stands twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Repeats {
+    Kept,
+    Refused,
+}
+
+fn merge_lists(list: List<'_>, below: &[Value], above: &[Value]) -> Result<Option<Value>, String> {
+    let new = index(list, above, Repeats::Refused)?;
+    let old = index(list, below, Repeats::Kept)?;
+    let mut shared = new
+        .elements
+        .iter()
+        .filter(|element| old.found.contains_key(*element));
+    let mut next_shared = shared.next();
+    let mut merged: BTreeSet<&Element> = BTreeSet::new();
+    let mut out = Vec::with_capacity(above.len().max(below.len()));
+    let both = |element: &Element| {
+        let (old, new) = (old.found.get(element), new.found.get(element));
+        merge(list.item, old.copied(), new.copied())
+    };
+    let (mut at_old, mut at_new) = (0, 0);
+    while at_old < old.elements.len() || at_new < new.elements.len() {
+        if let (Some(ours), Some(theirs)) = (old.elements.get(at_old), new.elements.get(at_new)) {
+            if ours == theirs {
+                merged.insert(theirs);
+                out.extend(both(theirs)?);
+                (at_old, at_new) = (at_old + 1, at_new + 1);
+                next_shared = shared.next();
+                continue;
+            }
+            let is_later = new.found.contains_key(ours)
+                && next_shared.is_some_and(|next_shared| next_shared != ours);
+            if is_later {
+                at_old += 1;
+                continue;
+            }
+        }
+        if let Some(ours) = old.elements.get(at_old) {
+            if !new.found.contains_key(ours) {
+                // By its place: of items that stand twice each is kept.
+                out.extend(merge(list.item, below.get(at_old), None)?);
+                at_old += 1;
+                continue;
+            }
+            if merged.contains(ours) {
+                at_old += 1;
+            }
+        }
+        if let Some(theirs) = new.elements.get(at_new) {
+            merged.insert(theirs);
+            out.extend(both(theirs)?);
+            at_new += 1;
+            if next_shared == Some(theirs) {
+                next_shared = shared.next();
+            }
+        }
+    }
+    Ok((!out.is_empty()).then_some(Value::Array(out)))
+}
+
+/// Takes paths out of a value. What has nothing left is null.
+pub(super) fn remove(form: Form<'_>, value: &Value, set: &Set) -> Value {
+    match form.kind(value) {
+        Kind::Map(mapping) if !mapping.atomic => remove_members(mapping, value, set),
+        Kind::List(list) if !matches!(list.relation, Relation::Atomic) => {
+            remove_items(list, value, set)
+        }
+        Kind::Map(_) | Kind::List(_) => Value::Null,
+        Kind::Scalar(_) | Kind::Nothing => value.clone(),
+    }
+}
+
+fn remove_members(mapping: Mapping<'_>, value: &Value, set: &Set) -> Value {
+    let mut out = Map::new();
+    for (name, value) in value.as_object().into_iter().flatten() {
+        let form = mapping.member(name).unwrap_or(Form::Deduced);
+        let left = match set.find(&Element::field(name)) {
+            None => value.clone(),
+            Some(node) if node.is_member => continue,
+            Some(node) => remove(form, value, &node.children),
+        };
+        out.insert(name.clone(), left);
+    }
+    if out.is_empty() {
+        return Value::Null;
+    }
+    Value::Object(out)
+}
+
+fn remove_items(list: List<'_>, value: &Value, set: &Set) -> Value {
+    let mut out = Vec::new();
+    for item in items(Some(value)) {
+        let node = list.element(item).ok();
+        let left = match node.and_then(|element| set.find(&element)) {
+            None => item.clone(),
+            Some(node) if node.is_member => continue,
+            Some(node) => remove(list.item, item, &node.children),
+        };
+        out.push(left);
+    }
+    if out.is_empty() {
+        return Value::Null;
+    }
+    Value::Array(out)
+}

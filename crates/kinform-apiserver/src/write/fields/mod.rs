@@ -1,0 +1,421 @@
+//! Who owns which field of an object, and configurations that are applied to it.
+//!
+//! ```text
+//! write by a manager ─▶ track: what it added and changed ─▶ metadata.managedFields
+//! configuration ─▶ check ─▶ merge ─▶ track: removed, taken, in conflict ─▶ object, or 409
+//! ```
+//!
+//! Each update records its manager for the fields that it changes, as a real server does, whether anybody
+//! ever applies or not. Objects that come without owners stay without, until somebody applies.
+//!
+//! * `element.rs` `set.rs`: paths, and sets of them; `managed.rs`: sets by manager, read and written;
+//! * `form.rs`: types and schemas as ownership sees them; `compare.rs` `merge.rs` `check.rs`: values of
+//!   a form; `track.rs`: what a write does to ownership;
+//! * `resets.rs`: what a request does not write; `scale.rs`: ownership of the number of replicas.
+//!
+//! Pure: values in, values out. A write costs a walk over the object and over its entries. Stored entries
+//! are a part of the object's bytes: some 0.2 KB for a config map, 1 KB for a pod.
+//!
+//! Upstream: `apimachinery:pkg/util/managedfields`, `sigs.k8s.io/structured-merge-diff`.
+
+mod check;
+mod compare;
+mod element;
+mod form;
+mod managed;
+mod merge;
+pub(super) mod resets;
+mod scale;
+mod set;
+#[cfg(test)]
+mod tests;
+mod track;
+
+use kinform_api::{Status, StatusCause, StatusDetails, reason};
+use serde_json::{Map, Value};
+
+use self::check::check;
+use self::form::Form;
+use self::managed::{Managed, is_reset};
+use self::set::Set;
+use self::track::{Conflict, Refusal, Track};
+use super::{Context, Part, at, metadata, text, typed};
+use crate::resource::{ResourceInfo, Shape};
+
+pub(super) use self::managed::keep_times;
+
+/// BOUND: bytes of a manager's name.
+pub(super) const MAX_MANAGER: usize = 128;
+/// What kubectl remembers of what it applied on its own side.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+/// The manager whose applies follow up on that.
+const KUBECTL: &str = "kubectl";
+/// BOUND: keys and values of all annotations together.
+const MAX_ANNOTATIONS: usize = 256 << 10;
+
+/// The manager that a request is of: the one it names, or the beginning of its user agent.
+///
+/// Upstream: `apiserver:pkg/endpoints/handlers/create.go` (`managerOrUserAgent`).
+pub(super) fn manager(named: &str, user_agent: &str) -> String {
+    if !named.is_empty() {
+        return named.to_owned();
+    }
+    let agent = user_agent.split('/').next().unwrap_or_default();
+    let mut name = String::new();
+    for letter in agent.chars().filter(|letter| !letter.is_control()) {
+        if name.len() + letter.len_utf8() > MAX_MANAGER {
+            break;
+        }
+        name.push(letter);
+    }
+    name
+}
+
+/// Records who owns what of a new object.
+pub(super) fn created(cx: &Context<'_>, new: &mut Value) {
+    updated(cx, Part::Main, new, &empty(cx.resource));
+}
+
+/// Records who owns what after an update, or a patch, of an object. Where that cannot be told, it stays
+/// as it was.
+pub(super) fn updated(cx: &Context<'_>, part: Part, new: &mut Value, old: &Value) {
+    let managed = if part == Part::Scale {
+        scaled(cx, new, old)
+    } else {
+        let managed = owners_before(part, new, old);
+        metadata::of(new).remove("managedFields");
+        if managed.owners.is_empty() && !text(old, &["metadata", "uid"]).is_empty() {
+            // Nobody tracked this object before.
+            Ok(managed)
+        } else {
+            let (version, time) = (cx.resource.api_version(), time(cx));
+            track(cx, part, (&version, &time)).update(old, new, managed)
+        }
+    };
+    let entries = match managed {
+        Ok(managed) => managed.entries(),
+        Err(_) => at(old, &["metadata", "managedFields"]).cloned(),
+    };
+    put(new, entries);
+}
+
+/// The entries that a request starts from: its own if it says some, else the stored ones.
+fn owners_before(part: Part, new: &Value, old: &Value) -> Managed {
+    let stored = || {
+        let entries = at(old, &["metadata", "managedFields"]);
+        Managed::read(entries.unwrap_or(&Value::Null)).unwrap_or_default()
+    };
+    match at(new, &["metadata", "managedFields"]) {
+        Some(entries) if part == Part::Main && is_reset(entries) => Managed::default(),
+        Some(entries) if part == Part::Main => Managed::read(entries)
+            .ok()
+            .filter(|managed| !managed.owners.is_empty())
+            .unwrap_or_else(stored),
+        _ => stored(),
+    }
+}
+
+fn scaled(cx: &Context<'_>, new: &Value, old: &Value) -> Result<Managed, String> {
+    let entries = at(old, &["metadata", "managedFields"]);
+    let parent = Managed::read(entries.unwrap_or(&Value::Null))?;
+    let path = super::scale::replicas_path(cx.resource);
+    let managed = scale::inward(&parent, &path);
+    if managed.owners.is_empty() {
+        return Ok(parent);
+    }
+    let of = |object: &Value| super::scale::scale_of(cx.resource, object);
+    let time = time(cx);
+    let track = track(cx, Part::Scale, (scale::VERSION, &time));
+    let managed = track.update(&of(old), &of(new), managed)?;
+    let version = cx.resource.api_version();
+    Ok(scale::outward(&parent, managed, &path, &version))
+}
+
+/// Applies a configuration to an object, or to nothing. The result says who owns what of it.
+///
+/// # Errors
+/// 400 for what is not this kind's, 500 for what does not fit its type, 409 for what others own.
+pub(super) fn apply(
+    cx: &Context<'_>,
+    part: Part,
+    live: Option<&Value>,
+    mut configuration: Value,
+) -> Result<Value, Box<Status>> {
+    check_kind(cx, part, &mut configuration)?;
+    if at(&configuration, &["metadata", "managedFields"]).is_some_and(Value::is_array) {
+        let message = "metadata.managedFields must be nil";
+        return Err(Box::new(Status::bad_request(message)));
+    }
+    let version = match part {
+        Part::Scale => scale::VERSION.to_owned(),
+        _ => cx.resource.api_version(),
+    };
+    let time = time(cx);
+    let track = track(cx, part, (&version, &time));
+    check(track.form, &configuration).map_err(|what| {
+        let object = place(cx, part, &configuration);
+        failed(&format!(
+            "failed to create typed patch object ({object}): {what}"
+        ))
+    })?;
+    let empty = empty(cx.resource);
+    let stored = live.unwrap_or(&empty);
+    let parent = Managed::read(at(stored, &["metadata", "managedFields"]).unwrap_or(&Value::Null))
+        .map_err(|what| failed(&format!("failed to decode managed fields: {what}")))?;
+    let path = super::scale::replicas_path(cx.resource);
+    let (live, managed) = match part {
+        Part::Scale => {
+            let live = super::scale::scale_of(cx.resource, stored);
+            (bare(live), scale::inward(&parent, &path))
+        }
+        _ => (stored.clone(), parent.clone()),
+    };
+    let applied = forced(
+        &track,
+        (&empty, &live),
+        &configuration,
+        (managed, cx.options.force),
+    )?;
+    let managed = match part {
+        Part::Scale => {
+            let version = cx.resource.api_version();
+            scale::outward(&parent, applied.managed, &path, &version)
+        }
+        _ => applied.managed,
+    };
+    let mut object = applied.object.unwrap_or(live);
+    if track.manager == KUBECTL {
+        renew_last_applied(cx, &mut object, configuration);
+    }
+    put(&mut object, managed.entries());
+    Ok(object)
+}
+
+/// Applies, and again by force if all conflicts are about what kubectl applied on its own side.
+fn forced(
+    track: &Track<'_>,
+    (empty, live): (&Value, &Value),
+    configuration: &Value,
+    (managed, force): (Managed, bool),
+) -> Result<track::Applied, Box<Status>> {
+    let objects = (empty, live);
+    let conflicts = match track.apply(objects, configuration, managed.clone(), force) {
+        Ok(applied) => return Ok(applied),
+        Err(Refusal::Broken(what)) => return Err(failed(&what)),
+        Err(Refusal::Conflicts(conflicts)) => conflicts,
+    };
+    let allowed = last_applied(track, live).unwrap_or_default();
+    let left: Vec<Conflict> = conflicts
+        .into_iter()
+        .filter(|conflict| !allowed.has(&conflict.path))
+        .collect();
+    if !left.is_empty() {
+        return Err(conflict(&left));
+    }
+    track
+        .apply(objects, configuration, managed, true)
+        .map_err(|refusal| match refusal {
+            Refusal::Conflicts(conflicts) => conflict(&conflicts),
+            Refusal::Broken(what) => failed(&what),
+        })
+}
+
+/// What kubectl applied on its own side before, and nobody changed since.
+///
+/// Upstream: `apimachinery:pkg/util/managedfields/internal/lastappliedmanager.go`.
+fn last_applied(track: &Track<'_>, live: &Value) -> Option<Set> {
+    if track.manager != KUBECTL {
+        return None;
+    }
+    let text = at(live, &["metadata", "annotations", LAST_APPLIED])?.as_str()?;
+    let mut last: Value = serde_json::from_str(text).ok()?;
+    let members = last.as_object_mut()?;
+    let version = members.remove("apiVersion");
+    members.remove("kind");
+    if version? != track.version {
+        return None;
+    }
+    check(track.form, &last).ok()?;
+    track.as_last_applied(live, &last)
+}
+
+/// Keeps what kubectl remembers in step, where it remembers something.
+///
+/// Upstream: `apimachinery:pkg/util/managedfields/internal/lastappliedupdater.go`.
+fn renew_last_applied(cx: &Context<'_>, object: &mut Value, mut configuration: Value) {
+    let Some(annotations) = object
+        .get_mut("metadata")
+        .and_then(|metadata| metadata.get_mut("annotations"))
+        .and_then(Value::as_object_mut)
+    else {
+        return;
+    };
+    let is_set = |text: &Value| text.as_str().is_some_and(|text| !text.is_empty());
+    if !annotations.get(LAST_APPLIED).is_some_and(is_set) {
+        return;
+    }
+    configuration["apiVersion"] = Value::from(cx.resource.api_version());
+    configuration["kind"] = Value::from(cx.resource.kind.as_str());
+    let said = configuration
+        .get_mut("metadata")
+        .and_then(Value::as_object_mut);
+    if let Some(metadata) = said {
+        let annotations = metadata
+            .get_mut("annotations")
+            .and_then(Value::as_object_mut);
+        if let Some(annotations) = annotations {
+            annotations.remove(LAST_APPLIED);
+            if annotations.is_empty() {
+                metadata.remove("annotations");
+            }
+        }
+    }
+    let text = format!("{configuration}\n");
+    let others: usize = annotations
+        .iter()
+        .filter(|(name, _)| *name != LAST_APPLIED)
+        .map(|(name, value)| name.len() + value.as_str().map_or(0, str::len))
+        .sum();
+    if others + LAST_APPLIED.len() + text.len() > MAX_ANNOTATIONS {
+        annotations.remove(LAST_APPLIED);
+    } else {
+        annotations.insert(LAST_APPLIED.to_owned(), Value::from(text));
+    }
+}
+
+fn track<'a>(cx: &'a Context<'_>, part: Part, (version, time): (&'a str, &'a str)) -> Track<'a> {
+    let form = match part {
+        Part::Scale => scale_form(),
+        _ => Form::of(cx.resource),
+    };
+    Track {
+        form,
+        version,
+        part: match part {
+            Part::Main => "",
+            Part::Status => "status",
+            Part::Scale => "scale",
+            Part::Finalize => "finalize",
+        },
+        manager: &cx.options.manager,
+        resets: Set::of_paths(resets::of(cx.resource, part)),
+        time,
+    }
+}
+
+fn scale_form() -> Form<'static> {
+    kinform_schema::builtin("autoscaling", "v1", "Scale").map_or(Form::Deduced, Form::of_type)
+}
+
+/// An object that nobody has written, as the server would create it.
+fn empty(resource: &ResourceInfo) -> Value {
+    let nothing = Value::Object(Map::new());
+    match &resource.shape {
+        Shape::Custom(_) => nothing,
+        Shape::Builtin(of) => typed::read(of, nothing.clone(), &mut Vec::new()).unwrap_or(nothing),
+    }
+}
+
+fn time(cx: &Context<'_>) -> String {
+    match metadata::time(cx.now) {
+        Value::String(time) => time,
+        _ => String::new(),
+    }
+}
+
+fn put(object: &mut Value, entries: Option<Value>) {
+    let metadata = metadata::of(object);
+    match entries {
+        Some(entries) => _ = metadata.insert("managedFields".to_owned(), entries),
+        None => _ = metadata.remove("managedFields"),
+    }
+}
+
+/// A value without its kind, as objects are stored.
+fn bare(mut value: Value) -> Value {
+    if let Some(members) = value.as_object_mut() {
+        members.remove("apiVersion");
+        members.remove("kind");
+    }
+    value
+}
+
+/// Takes the kind away from a configuration of the resource's kind.
+fn check_kind(cx: &Context<'_>, part: Part, configuration: &mut Value) -> Result<(), Box<Status>> {
+    let (version, kind) = match part {
+        Part::Scale => (scale::VERSION.to_owned(), "Scale"),
+        _ => (cx.resource.api_version(), cx.resource.kind.as_str()),
+    };
+    let said = (
+        text(configuration, &["apiVersion"]),
+        text(configuration, &["kind"]),
+    );
+    if said == (version.as_str(), kind) {
+        *configuration = bare(configuration.take());
+        return Ok(());
+    }
+    let (version, kind) = said;
+    let version = if version.contains('/') || version.is_empty() && kind.is_empty() {
+        version.to_owned()
+    } else {
+        format!("/{version}")
+    };
+    let message = format!("invalid object type: {version}, Kind={kind}");
+    Err(Box::new(Status::bad_request(message)))
+}
+
+/// An object in messages: namespace, name, kind.
+fn place(cx: &Context<'_>, part: Part, object: &Value) -> String {
+    let (group, version, kind) = match part {
+        Part::Scale => ("autoscaling", "v1", "Scale"),
+        _ => (
+            cx.resource.group.as_str(),
+            cx.resource.version.as_str(),
+            cx.resource.kind.as_str(),
+        ),
+    };
+    let (namespace, name) = (
+        text(object, &["metadata", "namespace"]),
+        text(object, &["metadata", "name"]),
+    );
+    format!("{namespace}/{name}; {group}/{version}, Kind={kind}")
+}
+
+fn failed(what: &str) -> Box<Status> {
+    Box::new(Status::failure(500, "", what))
+}
+
+/// 409, with a cause for each path.
+///
+/// Upstream: `apimachinery:pkg/util/managedfields/internal/conflict.go`.
+fn conflict(conflicts: &[Conflict]) -> Box<Status> {
+    let path =
+        |conflict: &Conflict| -> String { conflict.path.iter().map(ToString::to_string).collect() };
+    let message = if let [one] = conflicts {
+        let (manager, path) = (&one.manager, path(one));
+        format!("Apply failed with 1 conflict: conflict with {manager}: {path}")
+    } else {
+        let mut lines: Vec<String> = Vec::new();
+        let mut last = None;
+        for one in conflicts {
+            if last != Some(&one.manager) {
+                lines.push(format!("conflicts with {}:", one.manager));
+                last = Some(&one.manager);
+            }
+            lines.push(format!("- {}", path(one)));
+        }
+        let (count, lines) = (conflicts.len(), lines.join("\n"));
+        format!("Apply failed with {count} conflicts: {lines}")
+    };
+    let cause = |one: &Conflict| StatusCause {
+        reason: "FieldManagerConflict".to_owned(),
+        message: format!("conflict with {}", one.manager),
+        field: path(one),
+    };
+    let details = StatusDetails {
+        causes: conflicts.iter().map(cause).collect(),
+        ..StatusDetails::default()
+    };
+    let status = Status::failure(409, reason::CONFLICT, message);
+    Box::new(status.with_details(details))
+}

@@ -1,0 +1,261 @@
+//! What a write does to ownership.
+//!
+//! ```text
+//! update: stored + new + managers -> managers: who changed a field owns it, nobody else
+//! apply:  stored + configuration + managers -> object + managers | conflicts
+//! ```
+//!
+//! An applier owns exactly what its last configuration says. What it does not say any more is removed if
+//! nobody else owns it; what somebody else owns and it would change is a conflict, unless forced.
+//!
+//! Versions of one kind are stored alike here, so paths mean the same in all of them.
+//!
+//! Upstream: `structured-merge-diff:merge/update.go`, and the chain of managers in
+//! `apimachinery:pkg/util/managedfields/internal`.
+
+use std::sync::LazyLock;
+
+use serde_json::Value;
+
+use super::check::reconcile;
+use super::compare::{Comparison, compare, paths};
+use super::element::{Element, same};
+use super::form::{Form, with_named_fields};
+use super::managed::{Managed, Manager, Operation, Owned};
+use super::merge::{merge, remove};
+use super::set::Set;
+
+/// Fields that nobody owns.
+const UNTRACKED: [&str; 12] = [
+    "apiVersion",
+    "kind",
+    "metadata",
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.creationTimestamp",
+    "metadata.selfLink",
+    "metadata.uid",
+    "metadata.clusterName",
+    "metadata.generation",
+    "metadata.managedFields",
+    "metadata.resourceVersion",
+];
+
+/// Who owned what while an object was not tracked.
+const BEFORE: &str = "before-first-apply";
+
+/// A write by a manager.
+#[derive(Clone, Debug)]
+pub(super) struct Track<'a> {
+    pub(super) form: Form<'a>,
+    /// The `apiVersion` that the manager speaks.
+    pub(super) version: &'a str,
+    /// The part that is written; `""` for the object itself.
+    pub(super) part: &'a str,
+    pub(super) manager: &'a str,
+    /// What this request cannot write.
+    pub(super) resets: Set,
+    pub(super) time: &'a str,
+}
+
+/// A path that somebody else owns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Conflict {
+    pub(super) manager: Manager,
+    pub(super) path: Vec<Element>,
+}
+
+/// Why a configuration was not applied.
+#[derive(Debug)]
+pub(super) enum Refusal {
+    Conflicts(Vec<Conflict>),
+    /// What cannot be merged.
+    Broken(String),
+}
+
+impl From<String> for Refusal {
+    fn from(what: String) -> Self {
+        Self::Broken(what)
+    }
+}
+
+/// An object that a configuration was applied to, and who owns what of it now.
+#[derive(Debug)]
+pub(super) struct Applied {
+    /// Nothing if the configuration changes nothing.
+    pub(super) object: Option<Value>,
+    pub(super) managed: Managed,
+}
+
+impl Track<'_> {
+    /// Who owns what after an update.
+    pub(super) fn update(
+        &self,
+        live: &Value,
+        new: &Value,
+        managed: Managed,
+    ) -> Result<Managed, String> {
+        let manager = self.manager(self.manager, Operation::Update);
+        let mut managed = self.updated(live, new, managed, manager)?;
+        managed.cap();
+        Ok(managed)
+    }
+
+    fn updated(
+        &self,
+        live: &Value,
+        new: &Value,
+        managed: Managed,
+        manager: Manager,
+    ) -> Result<Managed, String> {
+        let mut managed = self.reconciled(managed);
+        let difference = compare(self.form, live, new)?.outside(&self.resets);
+        let others: Vec<Manager> = managed.owners.keys().cloned().collect();
+        let changed = difference.added.union(&difference.modified);
+        for other in &others {
+            managed.take(other, &changed);
+            managed.take(other, &difference.removed);
+        }
+        let mine = tracked(&changed.outside(&self.resets));
+        if mine.is_empty() {
+            return Ok(managed);
+        }
+        let version = self.version.to_owned();
+        managed.times.insert(manager.clone(), self.time.to_owned());
+        let owned = managed.owners.entry(manager).or_insert_with(|| Owned {
+            set: Set::default(),
+            version: version.clone(),
+        });
+        owned.set = std::mem::take(&mut owned.set).union(&mine);
+        owned.version = version;
+        Ok(managed)
+    }
+
+    /// Applies a configuration. `empty` is an object that nobody has written.
+    pub(super) fn apply(
+        &self,
+        (empty, live): (&Value, &Value),
+        configuration: &Value,
+        managed: Managed,
+        force: bool,
+    ) -> Result<Applied, Refusal> {
+        let managed = if managed.owners.is_empty() {
+            let before = self.manager(BEFORE, Operation::Update);
+            self.updated(empty, live, managed, before)?
+        } else {
+            managed
+        };
+        let mut managed = self.reconciled(managed);
+        let merged = merge(self.form, Some(live), Some(configuration))?.unwrap_or_default();
+        let manager = self.manager(self.manager, Operation::Apply);
+        let said = paths(self.form, configuration).outside(&self.resets);
+        let owned = Owned {
+            set: said,
+            version: self.version.to_owned(),
+        };
+        let last = managed.owners.insert(manager.clone(), owned);
+        let object = match last {
+            Some(last) if !last.set.is_empty() => self.pruned(merged, &managed, &last.set),
+            _ => merged,
+        };
+        let difference = compare(self.form, live, &object)?.outside(&self.resets);
+        self.settle(&mut managed, &manager, difference, force)?;
+        if let Some(owned) = managed.owners.get_mut(&manager) {
+            owned.set = tracked(&owned.set);
+            if owned.set.is_empty() {
+                managed.owners.remove(&manager);
+            }
+        }
+        let object = (!same(live, &object)).then_some(object);
+        if object.is_some() {
+            managed.times.insert(manager, self.time.to_owned());
+        }
+        Ok(Applied { object, managed })
+    }
+
+    /// Moves what the applier changed to it.
+    fn settle(
+        &self,
+        managed: &mut Managed,
+        manager: &Manager,
+        difference: Comparison,
+        force: bool,
+    ) -> Result<(), Refusal> {
+        let changed = difference.added.union(&difference.modified);
+        let mut conflicts = Vec::new();
+        let mut taken = Vec::new();
+        for (other, owned) in managed.owners.iter().filter(|(other, _)| *other != manager) {
+            let both = owned.set.intersection(&changed);
+            both.each(&mut Vec::new(), &mut |path| {
+                conflicts.push(Conflict {
+                    manager: other.clone(),
+                    path: path.to_vec(),
+                });
+            });
+            taken.push((other.clone(), both));
+        }
+        if !force && !conflicts.is_empty() {
+            return Err(Refusal::Conflicts(conflicts));
+        }
+        for (other, both) in &taken {
+            managed.take(other, both);
+            managed.take(other, &difference.removed);
+        }
+        managed.owners.retain(|_, owned| !owned.set.is_empty());
+        Ok(())
+    }
+
+    /// The object without what the applier owned alone and does not say any more.
+    fn pruned(&self, merged: Value, managed: &Managed, last: &Set) -> Value {
+        let named = |set: &Set| with_named_fields(set, Some(self.form));
+        let last = named(last);
+        let pruned = remove(self.form, &merged, &last);
+        let all = named(&paths(self.form, &merged));
+        let owned = managed
+            .owners
+            .values()
+            .fold(Set::default(), |set, owned| set.union(&owned.set));
+        let left = named(&paths(self.form, &pruned)).union(&named(&owned));
+        let pruned = remove(self.form, &merged, &all.difference(&left));
+        // What nobody owned, below something that went, stays.
+        let left = named(&paths(self.form, &pruned));
+        remove(
+            self.form,
+            &merged,
+            &all.difference(&left).intersection(&last),
+        )
+    }
+
+    /// Whether conflicts are about what kubectl wrote itself, when it still applied on its own side.
+    pub(super) fn as_last_applied(&self, live: &Value, last: &Value) -> Option<Set> {
+        let difference = compare(self.form, last, live).ok()?;
+        let differs = difference.added.union(&difference.modified);
+        let said = paths(self.form, last);
+        Some(said.difference(&differs).difference(&difference.removed))
+    }
+
+    fn reconciled(&self, mut managed: Managed) -> Managed {
+        for owned in managed.owners.values_mut() {
+            owned.set = reconcile(self.form, &owned.set);
+        }
+        managed
+    }
+
+    fn manager(&self, name: &str, operation: Operation) -> Manager {
+        let name = if name.is_empty() { "unknown" } else { name };
+        Manager {
+            name: name.to_owned(),
+            operation,
+            version: match operation {
+                Operation::Apply => String::new(),
+                Operation::Update => self.version.to_owned(),
+            },
+            part: self.part.to_owned(),
+        }
+    }
+}
+
+fn tracked(set: &Set) -> Set {
+    static PATHS: LazyLock<Set> = LazyLock::new(|| Set::of_paths(&UNTRACKED));
+    set.difference(&PATHS)
+}
