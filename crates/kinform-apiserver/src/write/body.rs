@@ -13,8 +13,9 @@
 use kinform_api::{Status, reason};
 use serde_json::{Map, Value};
 
+use super::typed::Voice;
 use super::{Context, FieldValidation, Part, text};
-use super::{defaults, scale, typed};
+use super::{defaults, scale, strict, typed};
 use crate::crd::{definition, structural};
 use crate::http::yaml;
 use crate::protobuf;
@@ -48,14 +49,18 @@ pub(crate) fn decode(
         }
     }
     let kind = &cx.resource.kind;
-    let value = serde_json::from_slice(bytes).map_err(|error| {
+    let (value, doubled) = strict::parse(bytes).map_err(|error| {
         let error = json_error(&error);
         bad_request(format!(
             "the object provided is unrecognized (must be of type {kind}): couldn't get \
              version/kind; json parse error: {error}"
         ))
     })?;
-    decode_value(cx, part, value)
+    let doubled = doubled
+        .iter()
+        .map(|path| format!("duplicate field {path:?}"));
+    read_value(cx, part, value, (doubled.collect(), Voice::Decoder))
+        .map_err(|refusal| refusal.into_status(cx.resource))
 }
 
 /// Reads a YAML body. A key that is given twice is told like a field that does not exist.
@@ -126,9 +131,45 @@ pub(crate) fn decode_value(
     part: Part,
     value: Value,
 ) -> Result<Decoded, Box<Status>> {
+    read_value(cx, part, value, (Vec::new(), Voice::Decoder))
+        .map_err(|refusal| refusal.into_status(cx.resource))
+}
+
+/// Why a value is no object of its kind.
+#[derive(Clone, Debug)]
+pub(crate) enum Refusal {
+    /// It says another kind or version.
+    Status(Box<Status>),
+    /// A member is of another type: what Go says.
+    Type(String),
+    /// Members are unknown or doubled, and may not be.
+    Strict(String),
+}
+
+impl Refusal {
+    /// The answer to a body that was refused.
+    pub(crate) fn into_status(self, resource: &ResourceInfo) -> Box<Status> {
+        match self {
+            Self::Status(status) => status,
+            Self::Type(what) | Self::Strict(what) => unrecognized(resource, &what),
+        }
+    }
+}
+
+/// Reads a value as an object of its kind. What else is wrong with it, as members that are doubled, is
+/// told with the members that are unknown.
+///
+/// # Errors
+/// Another kind or version, a member of another type; with strict validation what is unknown.
+pub(crate) fn read_value(
+    cx: &Context<'_>,
+    part: Part,
+    value: Value,
+    (doubled, voice): (Vec<String>, Voice),
+) -> Result<Decoded, Refusal> {
     let resource = cx.resource;
     if part == Part::Scale {
-        let object = scale::read(value).map_err(|error| unrecognized(resource, &error.0))?;
+        let object = scale::read(value).map_err(|error| Refusal::Type(error.0))?;
         return Ok(Decoded {
             object,
             warnings: Vec::new(),
@@ -136,9 +177,9 @@ pub(crate) fn decode_value(
     }
     let Value::Object(mut given) = value else {
         let what = "json: cannot unmarshal into Go value of type struct";
-        return Err(unrecognized(resource, what));
+        return Err(Refusal::Type(what.to_owned()));
     };
-    check_kind(resource, &given)?;
+    check_kind(resource, &given).map_err(Refusal::Status)?;
     given.remove("apiVersion");
     given.remove("kind");
     let resets_owners = given
@@ -149,7 +190,8 @@ pub(crate) fn decode_value(
     let mut unknown = Vec::new();
     let object = match &resource.shape {
         Shape::Builtin(of) => {
-            typed::read(of, Value::Object(given), &mut unknown).map(|mut object| {
+            let read = typed::read_as(of, Value::Object(given), &mut unknown, voice);
+            read.map(|mut object| {
                 defaults::apply(of, &mut object);
                 definition::defaults(resource, &mut object);
                 object
@@ -162,8 +204,7 @@ pub(crate) fn decode_value(
             object
         }),
     };
-    let object = object.map_err(|error| unrecognized(resource, &error.0))?;
-    let mut object = object;
+    let mut object = object.map_err(|error| Refusal::Type(error.0))?;
     if resets_owners && let Some(metadata) = object.get_mut("metadata") {
         // No list of owners is another thing than an empty one (`fields/`).
         metadata["managedFields"] = Value::Array(Vec::new());
@@ -171,11 +212,13 @@ pub(crate) fn decode_value(
     let unknown = unknown.iter().map(|path| format!("unknown field {path:?}"));
     let warnings: Vec<String> = match cx.options.field_validation {
         FieldValidation::Ignore => Vec::new(),
-        FieldValidation::Warn | FieldValidation::Strict => unknown.collect(),
+        FieldValidation::Warn | FieldValidation::Strict => {
+            doubled.into_iter().chain(unknown).collect()
+        }
     };
     if cx.options.field_validation == FieldValidation::Strict && !warnings.is_empty() {
         let text = format!("strict decoding error: {}", warnings.join(", "));
-        return Err(unrecognized(resource, &text));
+        return Err(Refusal::Strict(text));
     }
     Ok(Decoded { object, warnings })
 }
@@ -295,11 +338,10 @@ pub(crate) fn match_url(
     let said = text(object, &["metadata", "name"]);
     if let Some(name) = name {
         if said.is_empty() {
-            return Err(bad_request(
-                "the name of the object (based on metadata.name) was undeterminable: name must be \
+            return Err(bad_request(format!(
+                "the name of the object ({name} based on URL) was undeterminable: name must be \
                  provided"
-                    .to_owned(),
-            ));
+            )));
         }
         if said != name {
             return Err(bad_request(format!(

@@ -10,8 +10,9 @@
 //!
 //! Objects are `serde_json::Value`s without `apiVersion` and `kind`, as they are stored.
 //!
-//! * `body.rs`: bytes to a value of the right kind; `typed.rs`: a built-in's fields, as Go's structs
-//!   read and write them; `options.rs`: what query and body say about how to write;
+//! * `body.rs`: bytes to a value of the right kind; `strict.rs`: members that are given twice;
+//!   `typed.rs`: a built-in's fields, as Go's structs read and write them, `go_types.rs`: their names;
+//!   `options.rs`: what query and body say about how to write;
 //! * `metadata.rs`: what the server sets, keeps and checks; `names.rs`: names and generated ones;
 //!   `strategy.rs`: status, generation; `defaults/`: the defaults of built-in types, as data;
 //! * `addresses.rs`: addresses and node ports of services;
@@ -33,6 +34,7 @@ mod create;
 mod defaults;
 mod delete;
 mod fields;
+mod go_types;
 mod handle;
 pub(crate) mod metadata;
 mod names;
@@ -41,6 +43,7 @@ mod patch;
 mod scale;
 mod strategic;
 mod strategy;
+mod strict;
 pub(crate) mod typed;
 mod update;
 

@@ -12,13 +12,14 @@
 //! Upstream: `kubernetes/apiserver:pkg/endpoints/handlers/patch.go`.
 
 use json_patch::{PatchOperation, jsonptr::Pointer};
-use kinform_api::{FieldError, Status, StatusDetails, reason};
+use kinform_api::{FieldError, GroupKind, Status, StatusDetails, reason};
 use kinform_schema::Type;
 use serde_json::{Map, Value};
 
 use super::body::{
-    Decoded, bad_request, decode_patch, decode_value, match_url, media_type, unsupported,
+    Decoded, Refusal, bad_request, decode_patch, match_url, media_type, read_value, unsupported,
 };
+use super::typed::Voice;
 use super::update::replace;
 use super::{Context, Outcome, Part, apply, scale, strategic};
 use crate::resource::{ResourceInfo, Shape};
@@ -87,6 +88,14 @@ impl Patch {
         }
     }
 
+    /// Who says what is wrong with the result.
+    fn voice(&self) -> Voice {
+        match self {
+            Self::Strategic(_) => Voice::Converter,
+            _ => Voice::Decoder,
+        }
+    }
+
     fn apply(&self, of: Option<&Type>, value: &mut Value) -> Result<(), Box<Status>> {
         match self {
             Self::Strategic(patch) => match (of, value) {
@@ -142,7 +151,8 @@ pub(crate) fn patch(
     let Decoded {
         mut object,
         warnings,
-    } = decode_value(cx, part, value).map_err(|status| not_decoded(cx, name, status))?;
+    } = read_value(cx, part, value, (Vec::new(), patch.voice()))
+        .map_err(|refusal| not_decoded(cx, refusal))?;
     match_url(cx, Some(name), &mut object)?;
     if part == Part::Scale {
         object = scale::into_object(resource, &object, current)?;
@@ -151,12 +161,15 @@ pub(crate) fn patch(
 }
 
 /// A result that is no object of its kind is invalid; one with unknown fields was forbidden.
-fn not_decoded(cx: &Context<'_>, name: &str, status: Box<Status>) -> Box<Status> {
-    if status.message.contains("strict decoding error") || status.message.contains("API version") {
-        return status;
+fn not_decoded(cx: &Context<'_>, refusal: Refusal) -> Box<Status> {
+    match refusal {
+        Refusal::Type(what) => {
+            // Neither object nor patch are repeated: they may hold a secret.
+            let error = FieldError::invalid("patch", "", what);
+            Box::new(Status::invalid(&GroupKind::new("", ""), "", &[error]))
+        }
+        refusal => refusal.into_status(cx.resource),
     }
-    let error = FieldError::invalid("patch", "", status.message);
-    Box::new(Status::invalid(&cx.resource.group_kind(), name, &[error]))
 }
 
 /// One operation, after its size was looked at: copies can double a value, and moves deepen it.

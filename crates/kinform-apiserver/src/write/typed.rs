@@ -7,26 +7,48 @@
 //! A real server decodes a built-in into a struct and encodes it again. What that does to a value is
 //! done here by the table: unknown fields vanish, null is absent, zero values of `omitempty` fields
 //! are left out, structs and fields without `omitempty` are always there, times lose their fraction,
-//! and a value of another type is an error.
+//! quantities have one form, and a value of another type is an error.
 //!
 //! BOUND: values are as deep as the parser allowed (128), and so is this recursion.
 //!
-//! Upstream: `encoding/json`, `sigs.k8s.io/json`.
+//! Upstream: `encoding/json`, `sigs.k8s.io/json`; for strategic merge patches
+//! `apimachinery:pkg/runtime/converter.go`, which has other words.
 
 use base64::Engine as _;
 use jiff::Timestamp;
 use kinform_schema::{Container, Field, FieldType, Type};
 use serde_json::{Map, Value};
 
+use super::go_types;
 use crate::quantity::Quantity;
 
 /// A value that does not fit its field, in Go's words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TypeError(pub(crate) String);
 
+/// Who tells what does not fit: each has words of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Voice {
+    /// The decoder of JSON.
+    #[default]
+    Decoder,
+    /// The converter that a strategic merge patch goes through.
+    Converter,
+}
+
 /// Reads a value as a type. Paths of unknown fields are added to `unknown`.
 pub(crate) fn read(of: &Type, value: Value, unknown: &mut Vec<String>) -> Result<Value, TypeError> {
-    Reader { unknown }.message(of, value, &Place::root(of))
+    read_as(of, value, unknown, Voice::Decoder)
+}
+
+/// Reads a value as a type, with errors in the words of `voice`.
+pub(crate) fn read_as(
+    of: &Type,
+    value: Value,
+    unknown: &mut Vec<String>,
+    voice: Voice,
+) -> Result<Value, TypeError> {
+    Reader { unknown, voice }.message(of, value, &Place::root(of))
 }
 
 /// The value of a member that nobody has set.
@@ -35,6 +57,7 @@ pub(crate) fn empty_member(of: &Type, name: &str) -> Option<Value> {
     let mut unknown = Vec::new();
     Reader {
         unknown: &mut unknown,
+        voice: Voice::Decoder,
     }
     .absent(field, &Place::root(of))
     .ok()
@@ -43,38 +66,88 @@ pub(crate) fn empty_member(of: &Type, name: &str) -> Option<Value> {
 
 struct Reader<'a> {
     unknown: &'a mut Vec<String>,
+    voice: Voice,
 }
 
-/// Where a value stands, for messages.
+/// Where a value stands, for messages: written out only when there is one.
+#[derive(Clone, Copy)]
 struct Place<'a> {
+    /// The struct, and not one that is embedded in it.
     of: &'a Type,
-    path: String,
+    step: Step<'a>,
+    above: Option<&'a Place<'a>>,
+}
+
+#[derive(Clone, Copy)]
+enum Step<'a> {
+    Root,
+    Member(&'a str),
+    /// A struct whose members stand in its parent.
+    Embedded(&'a str),
+    Item(usize),
+    Key(&'a str),
 }
 
 impl<'a> Place<'a> {
     fn root(of: &'a Type) -> Self {
         Self {
             of,
-            path: String::new(),
+            step: Step::Root,
+            above: None,
         }
     }
 
-    fn member(&self, name: &str) -> Self {
-        let path = match self.path.as_str() {
-            "" => name.to_owned(),
-            path => format!("{path}.{name}"),
-        };
-        Self { of: self.of, path }
-    }
-
-    fn item(&self, at: usize) -> Self {
+    fn below(&'a self, step: Step<'a>) -> Self {
         Self {
             of: self.of,
-            path: format!("{}[{at}]", self.path),
+            step,
+            above: Some(self),
         }
     }
 
-    fn error(&self, value: &Value, go_type: &str) -> TypeError {
+    fn steps(&self) -> Vec<Step<'a>> {
+        let mut steps = vec![self.step];
+        let mut above = self.above;
+        while let Some(place) = above {
+            steps.push(place.step);
+            above = place.above;
+        }
+        steps.reverse();
+        steps
+    }
+
+    /// As people write it: `spec.containers[0].image`.
+    fn path(&self) -> String {
+        let mut path = String::new();
+        for step in self.steps() {
+            match step {
+                Step::Root | Step::Embedded(_) => {}
+                Step::Item(at) => path.push_str(&format!("[{at}]")),
+                Step::Member(name) | Step::Key(name) => {
+                    if !path.is_empty() {
+                        path.push('.');
+                    }
+                    path.push_str(name);
+                }
+            }
+        }
+        path
+    }
+
+    /// As Go's decoder tells it: the fields alone, embedded structs among them.
+    fn fields(&self) -> String {
+        let steps = self.steps();
+        let names = steps.iter().filter_map(|step| match step {
+            Step::Member(name) | Step::Embedded(name) => Some(*name),
+            Step::Root | Step::Item(_) | Step::Key(_) => None,
+        });
+        names.collect::<Vec<&str>>().join(".")
+    }
+
+    fn error(&self, voice: Voice, value: &Value, go_type: &str) -> TypeError {
+        if voice == Voice::Converter {
+            return TypeError(converter_words(value, go_type));
+        }
         let kind = match value {
             Value::Null => "null".to_owned(),
             Value::Bool(_) => "bool".to_owned(),
@@ -84,26 +157,67 @@ impl<'a> Place<'a> {
             Value::Array(_) => "array".to_owned(),
             Value::Object(_) => "object".to_owned(),
         };
-        let (of, path) = (self.of.name(), &self.path);
+        let (of, path) = (self.of.name(), self.fields());
         TypeError(format!(
             "json: cannot unmarshal {kind} into Go struct field {of}.{path} of type {go_type}"
         ))
     }
 }
 
+/// Upstream: `fromUnstructured`.
+fn converter_words(value: &Value, go_type: &str) -> String {
+    let from = match value {
+        Value::Null => "nil",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    };
+    let is_number = |name: &str| matches!(name, "int32" | "int64" | "float64");
+    if go_type.starts_with("[]") && go_type != "[]uint8" {
+        return format!("cannot restore slice from {from}");
+    }
+    if go_type.starts_with("map[") || go_type == "v1.ResourceList" {
+        return format!("cannot restore map from {from}");
+    }
+    if is_struct_name(go_type) {
+        return format!("cannot restore struct from: {from}");
+    }
+    let is_text = !is_number(go_type) && !matches!(go_type, "bool" | "[]uint8");
+    if (is_number(from) && is_number(go_type)) || (from == "int64" && is_text) {
+        return format!("cannot convert {from} to {go_type}");
+    }
+    let kind = if is_text { "string" } else { go_type };
+    format!("unrecognized type: {kind}")
+}
+
+/// Structs are told as such by whoever names them here.
+fn is_struct_name(go_type: &str) -> bool {
+    go_type.starts_with("struct ")
+}
+
 impl Reader<'_> {
     fn message(&mut self, of: &Type, value: Value, place: &Place<'_>) -> Result<Value, TypeError> {
         let Value::Object(mut given) = value else {
-            let go_type = of.package().rsplit('/').next().unwrap_or_default();
-            return Err(place.error(&value, &format!("{go_type}.{}", of.name())));
+            let package = of.package().rsplit('/').next().unwrap_or_default();
+            let go_type = match self.voice {
+                Voice::Decoder => format!("{package}.{}", of.name()),
+                Voice::Converter => format!("struct {}", of.name()),
+            };
+            return Err(place.error(self.voice, &value, &go_type));
         };
         let mut out = Map::new();
-        self.fields(of, &mut given, &mut out, place)?;
+        let inside = Place { of, ..*place };
+        self.fields(of, &mut given, &mut out, &inside)?;
         if of.is_kind() {
             given.remove("apiVersion");
             given.remove("kind");
         }
-        let paths = given.keys().map(|name| place.member(name).path);
+        let paths = given
+            .keys()
+            .map(|name| place.below(Step::Member(name)).path());
         self.unknown.extend(paths);
         Ok(Value::Object(out))
     }
@@ -118,16 +232,18 @@ impl Reader<'_> {
     ) -> Result<(), TypeError> {
         for field in of.fields() {
             if let (true, Some(message)) = (field.is_inline(), field.message()) {
-                self.fields(message, given, out, place)?;
+                self.fields(
+                    message,
+                    given,
+                    out,
+                    &place.below(Step::Embedded(message.name())),
+                )?;
                 continue;
             }
-            let place = Place {
-                of,
-                path: place.member(field.name()).path,
-            };
+            let place = place.below(Step::Member(field.name()));
             let written = match given.remove(field.name()).filter(|value| !value.is_null()) {
                 None => self.absent(field, &place)?,
-                Some(value) => Some(self.present(field, value, &place)?)
+                Some(value) => Some(self.present((of, field), value, &place)?)
                     .filter(|value| !(omits(field) && is_empty(value))),
             };
             if let Some(value) = written {
@@ -162,35 +278,37 @@ impl Reader<'_> {
 
     fn present(
         &mut self,
-        field: &Field,
+        (of, field): (&Type, &Field),
         value: Value,
         place: &Place<'_>,
     ) -> Result<Value, TypeError> {
         match (field.container(), value) {
-            (Container::Single, value) => self.one(field, value, place),
+            (Container::Single, value) => self.one((of, field), value, place),
             (Container::List, Value::Array(items)) => {
                 let items = items.into_iter().enumerate();
                 items
-                    .map(|(at, item)| self.one(field, item, &place.item(at)))
+                    .map(|(at, item)| self.one((of, field), item, &place.below(Step::Item(at))))
                     .collect()
             }
             (Container::Map, Value::Object(entries)) => {
                 let entry = |(name, value): (String, Value)| {
-                    let value = self.one(field, value, &place.member(&name))?;
+                    let value = self.one((of, field), value, &place.below(Step::Key(&name)))?;
                     Ok((name, value))
                 };
                 let entries: Result<Map<_, _>, _> = entries.into_iter().map(entry).collect();
                 Ok(Value::Object(entries?))
             }
-            (Container::List, value) => Err(place.error(&value, &format!("[]{}", go_type(field)))),
-            (Container::Map, value) => {
-                Err(place.error(&value, &format!("map[string]{}", go_type(field))))
-            }
+            (_, value) => Err(place.error(self.voice, &value, &go_types::of_whole(of, field))),
         }
     }
 
     /// One value: a field's, a list's item or a map's entry.
-    fn one(&mut self, field: &Field, value: Value, place: &Place<'_>) -> Result<Value, TypeError> {
+    fn one(
+        &mut self,
+        (of, field): (&Type, &Field),
+        value: Value,
+        place: &Place<'_>,
+    ) -> Result<Value, TypeError> {
         let fits = match (field.field_type(), &value) {
             (FieldType::Message(of), _) => {
                 // A null item of a list of structs is an empty one.
@@ -202,36 +320,53 @@ impl Reader<'_> {
                 return self.message(of, value, place);
             }
             (FieldType::String, Value::Null) => return Ok(Value::from("")),
-            (FieldType::Time, Value::String(text)) => return time(text, place),
-            (FieldType::MicroTime, Value::String(text)) => return micro_time(text, place),
+            (FieldType::Time, Value::String(text)) => {
+                return parse_time(text, "2006-01-02T15:04:05Z07:00").map(time);
+            }
+            (FieldType::MicroTime, Value::String(text)) => {
+                return parse_time(text, "2006-01-02T15:04:05.000000Z07:00").map(micro_time);
+            }
             (FieldType::Quantity, Value::Number(number)) => return quantity(&number.to_string()),
             (FieldType::Quantity, Value::String(text)) => return quantity(text.trim()),
+            (FieldType::Quantity, Value::Null) => return Ok(Value::from("0")),
+            (FieldType::Quantity, _) => return quantity("!"),
+            (FieldType::Bytes, Value::String(text)) => {
+                let Some(at) = bad_base64(text) else {
+                    return Ok(value);
+                };
+                let error = format!("illegal base64 data at input byte {at}");
+                return Err(TypeError(match self.voice {
+                    Voice::Decoder => error,
+                    Voice::Converter => format!("error decoding from json: {error}"),
+                }));
+            }
             (
                 FieldType::JsonSchemaPropsOrBool
                 | FieldType::JsonSchemaPropsOrArray
                 | FieldType::JsonSchemaPropsOrStringArray,
                 _,
             ) => return self.schema(value, place),
-            (FieldType::String | FieldType::Quantity | FieldType::Duration, value) => {
-                value.is_string()
-            }
+            (FieldType::String | FieldType::Duration, value) => value.is_string(),
+            (FieldType::Time | FieldType::MicroTime | FieldType::Bytes, value) => value.is_null(),
             (FieldType::Bool, value) => value.is_boolean(),
             (FieldType::Int32, value) => value
                 .as_i64()
                 .is_some_and(|number| i32::try_from(number).is_ok()),
             (FieldType::Int64, value) => value.is_i64(),
             (FieldType::Double, value) => value.is_number(),
-            (FieldType::IntOrString, value) => value.is_string() || value.is_i64(),
+            (FieldType::IntOrString, value) => {
+                let is_int32 = |number| i32::try_from(number).is_ok();
+                value.is_string() || value.as_i64().is_some_and(is_int32)
+            }
             (FieldType::Strings, value) => value
                 .as_array()
                 .is_some_and(|items| items.iter().all(Value::is_string)),
-            (FieldType::Bytes, value) => value.as_str().is_some_and(is_base64),
             _ => true,
         };
         if fits {
             Ok(value)
         } else {
-            Err(place.error(&value, go_type(field)))
+            Err(place.error(self.voice, &value, &go_types::of_one(of, field)))
         }
     }
 
@@ -245,7 +380,7 @@ impl Reader<'_> {
             (Some(of), value @ Value::Object(_)) => self.message(of, value, place),
             (Some(of), Value::Array(items)) => {
                 let one = |(at, item): (usize, Value)| match item {
-                    item @ Value::Object(_) => self.message(of, item, &place.item(at)),
+                    item @ Value::Object(_) => self.message(of, item, &place.below(Step::Item(at))),
                     item => Ok(item),
                 };
                 items.into_iter().enumerate().map(one).collect()
@@ -276,26 +411,42 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-fn is_base64(text: &str) -> bool {
+/// Where a text stops being base64.
+///
+/// Upstream: `encoding/base64`'s `CorruptInputError`.
+fn bad_base64(text: &str) -> Option<usize> {
     base64::engine::general_purpose::STANDARD
         .decode(text)
-        .is_ok()
+        .err()?;
+    // Line ends do not count.
+    let kept: Vec<u8> = text
+        .bytes()
+        .filter(|letter| !b"\r\n".contains(letter))
+        .collect();
+    base64::engine::general_purpose::STANDARD
+        .decode(&kept)
+        .err()?;
+    let is_letter = |letter: &u8| letter.is_ascii_alphanumeric() || b"+/".contains(letter);
+    let good = text
+        .bytes()
+        .take_while(|letter| is_letter(letter) || b"\r\n".contains(letter));
+    let good = good.count();
+    let rest = &text.as_bytes()[good..];
+    Some(match rest {
+        [] => good - good % 4,
+        [b'=', ..] if good % 4 >= 2 => {
+            good + rest.iter().take_while(|letter| **letter == b'=').count()
+        }
+        _ => good,
+    })
 }
 
-fn time(text: &str, place: &Place<'_>) -> Result<Value, TypeError> {
-    Ok(Value::from(
-        parse_time(text, place)?
-            .strftime("%Y-%m-%dT%H:%M:%SZ")
-            .to_string(),
-    ))
+fn time(at: Timestamp) -> Value {
+    Value::from(at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
 }
 
-fn micro_time(text: &str, place: &Place<'_>) -> Result<Value, TypeError> {
-    Ok(Value::from(
-        parse_time(text, place)?
-            .strftime("%Y-%m-%dT%H:%M:%S.%6fZ")
-            .to_string(),
-    ))
+fn micro_time(at: Timestamp) -> Value {
+    Value::from(at.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string())
 }
 
 fn quantity(text: &str) -> Result<Value, TypeError> {
@@ -305,32 +456,39 @@ fn quantity(text: &str) -> Result<Value, TypeError> {
         .map_err(|error| TypeError(error.0.to_owned()))
 }
 
-fn parse_time(text: &str, place: &Place<'_>) -> Result<Timestamp, TypeError> {
+fn parse_time(text: &str, layout: &str) -> Result<Timestamp, TypeError> {
     text.parse().map_err(|_| {
-        let path = &place.path;
+        let (rest, element) = misread_time(text);
         TypeError(format!(
-            "{path}: parsing time {text:?} as \"2006-01-02T15:04:05Z07:00\""
+            "parsing time {text:?} as {layout:?}: cannot parse {rest:?} as {element:?}"
         ))
     })
 }
 
-fn go_type(field: &Field) -> &'static str {
-    match field.field_type() {
-        FieldType::String => "string",
-        FieldType::Bool => "bool",
-        FieldType::Int32 => "int32",
-        FieldType::Int64 => "int64",
-        FieldType::Double => "float64",
-        FieldType::Bytes => "[]uint8",
-        FieldType::Strings => "[]string",
-        FieldType::Time => "v1.Time",
-        FieldType::MicroTime => "v1.MicroTime",
-        FieldType::Duration => "v1.Duration",
-        FieldType::Quantity => "resource.Quantity",
-        FieldType::IntOrString => "intstr.IntOrString",
-        FieldType::Message(of) => of.name(),
-        _ => "json",
+/// What is left of a text where it stops being a time, and what should stand there.
+///
+/// Upstream: `time.Parse`.
+fn misread_time(text: &str) -> (&str, &'static str) {
+    let mut rest = text;
+    for element in [
+        "2006", "-", "01", "-", "02", "T", "15", ":", "04", ":", "05",
+    ] {
+        let length = element.len();
+        let Some(piece) = rest.get(..length) else {
+            return (rest, element);
+        };
+        let is_number = element.starts_with(|first: char| first.is_ascii_digit());
+        let fits = if is_number {
+            piece.bytes().all(|letter| letter.is_ascii_digit())
+        } else {
+            piece == element
+        };
+        if !fits {
+            return (rest, element);
+        }
+        rest = &rest[length..];
     }
+    (rest, "Z07:00")
 }
 
 #[cfg(test)]
@@ -381,15 +539,63 @@ mod tests {
         let error = |given| read(of, given, &mut Vec::new()).unwrap_err().0;
         assert_eq!(
             error(json!({"data": {"a": 1}})),
-            "json: cannot unmarshal number into Go struct field ConfigMap.data.a of type string"
+            "json: cannot unmarshal number into Go struct field ConfigMap.data of type string"
         );
         assert_eq!(
             error(json!({"data": []})),
             "json: cannot unmarshal array into Go struct field ConfigMap.data of type \
              map[string]string"
         );
-        assert!(error(json!({"binaryData": {"a": "%"}})).contains("[]uint8"));
+        assert_eq!(
+            error(json!({"binaryData": {"a": "%"}})),
+            "illegal base64 data at input byte 0"
+        );
+        assert_eq!(
+            error(json!({"metadata": {"creationTimestamp": "2026-1"}})),
+            "parsing time \"2026-1\" as \"2006-01-02T15:04:05Z07:00\": cannot parse \"1\" as \"01\""
+        );
         assert!(error(json!({"metadata": {"generation": 1.5}})).contains("number 1.5"));
         assert!(error(json!(1)).contains("of type v1.ConfigMap"));
+        let of = kinform_schema::builtin("networking.k8s.io", "v1", "Ingress").unwrap();
+        let given = json!({"spec": {"rules": [{"http": {"paths": [1]}}]}});
+        assert_eq!(
+            read(of, given, &mut Vec::new()).unwrap_err().0,
+            "json: cannot unmarshal number into Go struct field \
+             HTTPIngressRuleValue.spec.rules.IngressRuleValue.http.paths of type v1.HTTPIngressPath"
+        );
+    }
+
+    #[test]
+    fn a_patch_is_refused_in_the_converters_words() {
+        let of = kinform_schema::builtin("", "v1", "Pod").unwrap();
+        let error = |given| {
+            read_as(of, given, &mut Vec::new(), Voice::Converter)
+                .unwrap_err()
+                .0
+        };
+        for (given, words) in [
+            (
+                json!({"spec": {"nodeName": true}}),
+                "unrecognized type: string",
+            ),
+            (
+                json!({"spec": {"nodeName": 1}}),
+                "cannot convert int64 to string",
+            ),
+            (
+                json!({"spec": {"containers": 1}}),
+                "cannot restore slice from int64",
+            ),
+            (
+                json!({"metadata": {"labels": true}}),
+                "cannot restore map from bool",
+            ),
+            (
+                json!({"spec": {"priority": 1.5}}),
+                "cannot convert float64 to int32",
+            ),
+        ] {
+            assert_eq!(error(given), words);
+        }
     }
 }

@@ -48,6 +48,7 @@ pub(crate) fn update(
     if part == Part::Scale {
         object = scale::into_object(cx.resource, &object, current)?;
     }
+    check_uid(cx, &object, current)?;
     replace(cx, part, object, current).map(|outcome| outcome.warned(body.warnings))
 }
 
@@ -69,7 +70,6 @@ pub(super) fn overwrite(
     mut new: Value,
     old: &Value,
 ) -> Result<Outcome, Box<Status>> {
-    check_uid(cx, &new, old)?;
     let version = check_version(cx, &new, old)?;
     metadata::prepare_update(&mut new, old);
     strategy::prepare_update(cx, part, &mut new, old);
@@ -141,12 +141,20 @@ fn check_uid(cx: &Context<'_>, new: &Value, old: &Value) -> Result<(), Box<Statu
         return Ok(());
     }
     let name = text(old, &["metadata", "name"]);
-    let key = match cx.namespace {
-        Some(namespace) => format!("{}/{namespace}/{name}", cx.resource.plural),
-        None => format!("{}/{name}", cx.resource.plural),
+    let place = match (cx.resource.group.as_str(), cx.resource.plural.as_str()) {
+        ("", "services") => "services/specs",
+        ("", "endpoints") => "services/endpoints",
+        ("", "nodes") => "minions",
+        (_, plural) => plural,
     };
+    let key = match cx.namespace {
+        Some(namespace) => format!("{place}/{namespace}/{name}"),
+        None => format!("{place}/{name}"),
+    };
+    // A dry run does not get as far as the storage, which has a prefix.
+    let prefix = if cx.options.dry_run { "" } else { "/registry" };
     let why = format!(
-        "StorageError: invalid object, Code: 4, Key: /registry/{key}, ResourceVersion: 0, \
+        "StorageError: invalid object, Code: 4, Key: {prefix}/{key}, ResourceVersion: 0, \
          AdditionalErrorMsg: Precondition failed: UID in precondition: {said}, UID in object meta: \
          {stored}"
     );
@@ -179,6 +187,10 @@ fn check_version(
     }
     if said == stored {
         return Ok(None);
+    }
+    if said.parse::<u64>().is_err() {
+        let message = format!("strconv.ParseUint: parsing {said:?}: invalid syntax");
+        return Err(Box::new(Status::failure(500, "", message)));
     }
     let name = text(old, &["metadata", "name"]);
     Err(Box::new(Status::modified(

@@ -1,0 +1,185 @@
+//! JSON that is read with an eye on members that are given twice.
+//!
+//! ```text
+//! bytes -> value (the last of two members counts) + paths of the doubled members
+//! ```
+//!
+//! BOUND: 100 doubled members are told; values are as deep as the parser allows (128).
+//!
+//! Upstream: `sigs.k8s.io/json`, `UnmarshalStrict`.
+
+use std::cell::RefCell;
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+/// BOUND: how many doubled members are told.
+const MOST: usize = 100;
+
+/// Reads JSON; gives the value, and the paths of members that are there twice.
+///
+/// # Errors
+/// Those of the parser.
+pub(super) fn parse(bytes: &[u8]) -> Result<(Value, Vec<String>), serde_json::Error> {
+    let doubled = RefCell::new(Vec::new());
+    let mut parser = serde_json::Deserializer::from_slice(bytes);
+    let spot = Spot {
+        above: None,
+        step: Step::Root,
+    };
+    let reader = Reader {
+        spot: &spot,
+        doubled: &doubled,
+    };
+    let value = reader.deserialize(&mut parser)?;
+    parser.end()?;
+    Ok((value, doubled.into_inner()))
+}
+
+/// Where the parser is.
+struct Spot<'a> {
+    above: Option<&'a Spot<'a>>,
+    step: Step<'a>,
+}
+
+enum Step<'a> {
+    Root,
+    Member(&'a str),
+    Item(usize),
+}
+
+impl fmt::Display for Spot<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(above) = self.above {
+            above.fmt(f)?;
+            if let (Step::Member(_), Step::Member(_) | Step::Item(_)) = (&self.step, &above.step) {
+                f.write_str(".")?;
+            }
+        }
+        match self.step {
+            Step::Root => Ok(()),
+            Step::Member(name) => f.write_str(name),
+            Step::Item(at) => write!(f, "[{at}]"),
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Reader<'a> {
+    spot: &'a Spot<'a>,
+    doubled: &'a RefCell<Vec<String>>,
+}
+
+impl<'de> DeserializeSeed<'de> for Reader<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Reader<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any JSON value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::from(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::from(value))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::from(value))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(Value::String(value))
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        loop {
+            let spot = Spot {
+                above: Some(self.spot),
+                step: Step::Item(list.len()),
+            };
+            let reader = Reader {
+                spot: &spot,
+                ..self
+            };
+            match items.next_element_seed(reader)? {
+                Some(item) => list.push(item),
+                None => return Ok(Value::Array(list)),
+            }
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let mut object = Map::new();
+        while let Some(name) = entries.next_key::<String>()? {
+            let spot = Spot {
+                above: Some(self.spot),
+                step: Step::Member(&name),
+            };
+            let reader = Reader {
+                spot: &spot,
+                ..self
+            };
+            let value = entries.next_value_seed(reader)?;
+            if object.contains_key(&name) {
+                let mut doubled = self.doubled.borrow_mut();
+                let path = spot.to_string();
+                if doubled.len() < MOST && !doubled.contains(&path) {
+                    doubled.push(path);
+                }
+            }
+            object.insert(name, value);
+        }
+        Ok(Value::Object(object))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_that_are_given_twice_are_told_and_the_last_counts() {
+        let text = br#"{"a": 1, "b": [{"c": 1, "c": {"d": 2, "d": 3, "d": 4}}], "a": -2.5e0}"#;
+        let (value, doubled) = parse(text).unwrap();
+        let expected: Value = serde_json::from_slice(text).unwrap();
+        assert_eq!(value, expected);
+        assert_eq!(doubled, ["b[0].c.d", "b[0].c", "a"]);
+    }
+
+    #[test]
+    fn what_is_no_json_is_refused_as_the_parser_does() {
+        for text in ["", "{", "[1,]", "{} x", "{\"a\":1e999}", &"[".repeat(200)] {
+            let plain = serde_json::from_str::<Value>(text).unwrap_err().to_string();
+            assert_eq!(parse(text.as_bytes()).unwrap_err().to_string(), plain);
+        }
+        let many: String = (0..300)
+            .map(|at| format!("\"k{at}\":1,\"k{at}\":2,"))
+            .collect();
+        let (_, doubled) = parse(format!("{{{many}\"z\":1}}").as_bytes()).unwrap();
+        assert_eq!(doubled.len(), MOST);
+    }
+}
