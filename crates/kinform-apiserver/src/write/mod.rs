@@ -11,7 +11,8 @@
 //! Objects are `serde_json::Value`s without `apiVersion` and `kind`, as they are stored.
 //!
 //! * `body.rs`: bytes to a value of the right kind; `strict.rs`: members that are given twice;
-//!   `typed.rs`: a built-in's fields, as Go's structs read and write them, `go_types.rs`: their names;
+//!   `typed.rs`: a built-in's fields, as Go's structs read and write them, `go_types.rs`: their names,
+//!   `misread.rs`: where texts stop;
 //!   `options.rs`: what query and body say about how to write;
 //! * `metadata.rs`: what the server sets, keeps and checks; `names.rs`: names and generated ones;
 //!   `strategy.rs`: status, generation; `defaults/`: the defaults of built-in types, as data;
@@ -37,6 +38,7 @@ mod fields;
 mod go_types;
 mod handle;
 pub(crate) mod metadata;
+mod misread;
 mod names;
 mod options;
 mod patch;

@@ -14,12 +14,11 @@
 //! Upstream: `encoding/json`, `sigs.k8s.io/json`; for strategic merge patches
 //! `apimachinery:pkg/runtime/converter.go`, which has other words.
 
-use base64::Engine as _;
 use jiff::Timestamp;
 use kinform_schema::{Container, Field, FieldType, Type};
 use serde_json::{Map, Value};
 
-use super::go_types;
+use super::{go_types, misread};
 use crate::quantity::Quantity;
 
 /// A value that does not fit its field, in Go's words.
@@ -331,7 +330,7 @@ impl Reader<'_> {
             (FieldType::Quantity, Value::Null) => return Ok(Value::from("0")),
             (FieldType::Quantity, _) => return quantity("!"),
             (FieldType::Bytes, Value::String(text)) => {
-                let Some(at) = bad_base64(text) else {
+                let Some(at) = misread::base64(text) else {
                     return Ok(value);
                 };
                 let error = format!("illegal base64 data at input byte {at}");
@@ -411,36 +410,6 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// Where a text stops being base64.
-///
-/// Upstream: `encoding/base64`'s `CorruptInputError`.
-fn bad_base64(text: &str) -> Option<usize> {
-    base64::engine::general_purpose::STANDARD
-        .decode(text)
-        .err()?;
-    // Line ends do not count.
-    let kept: Vec<u8> = text
-        .bytes()
-        .filter(|letter| !b"\r\n".contains(letter))
-        .collect();
-    base64::engine::general_purpose::STANDARD
-        .decode(&kept)
-        .err()?;
-    let is_letter = |letter: &u8| letter.is_ascii_alphanumeric() || b"+/".contains(letter);
-    let good = text
-        .bytes()
-        .take_while(|letter| is_letter(letter) || b"\r\n".contains(letter));
-    let good = good.count();
-    let rest = &text.as_bytes()[good..];
-    Some(match rest {
-        [] => good - good % 4,
-        [b'=', ..] if good % 4 >= 2 => {
-            good + rest.iter().take_while(|letter| **letter == b'=').count()
-        }
-        _ => good,
-    })
-}
-
 fn time(at: Timestamp) -> Value {
     Value::from(at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
 }
@@ -458,37 +427,11 @@ fn quantity(text: &str) -> Result<Value, TypeError> {
 
 fn parse_time(text: &str, layout: &str) -> Result<Timestamp, TypeError> {
     text.parse().map_err(|_| {
-        let (rest, element) = misread_time(text);
+        let (rest, element) = misread::time(text);
         TypeError(format!(
             "parsing time {text:?} as {layout:?}: cannot parse {rest:?} as {element:?}"
         ))
     })
-}
-
-/// What is left of a text where it stops being a time, and what should stand there.
-///
-/// Upstream: `time.Parse`.
-fn misread_time(text: &str) -> (&str, &'static str) {
-    let mut rest = text;
-    for element in [
-        "2006", "-", "01", "-", "02", "T", "15", ":", "04", ":", "05",
-    ] {
-        let length = element.len();
-        let Some(piece) = rest.get(..length) else {
-            return (rest, element);
-        };
-        let is_number = element.starts_with(|first: char| first.is_ascii_digit());
-        let fits = if is_number {
-            piece.bytes().all(|letter| letter.is_ascii_digit())
-        } else {
-            piece == element
-        };
-        if !fits {
-            return (rest, element);
-        }
-        rest = &rest[length..];
-    }
-    (rest, "Z07:00")
 }
 
 #[cfg(test)]
