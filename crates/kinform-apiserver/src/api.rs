@@ -31,7 +31,7 @@ use crate::http::route::{Route, Target, route};
 use crate::journal::{Journal, Record};
 use crate::resource::Registry;
 use crate::storage::{Shelf, Store, View};
-use crate::{discovery, openapi, read, write};
+use crate::{admin, discovery, openapi, read, write};
 
 /// How long an ordinary request may take.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -73,6 +73,8 @@ pub(crate) struct Api {
     pub(crate) limits: Limits,
     pub(crate) openapi: openapi::Documents,
     pub(crate) stopping: CancellationToken,
+    /// Whether it can be hurt over a socket.
+    pub(crate) has_admin_path: bool,
 }
 
 /// The body of a request that may still be on its way.
@@ -97,6 +99,12 @@ impl Api {
     ) -> Response<Body> {
         let path = head.uri.path();
         let query = Query::parse(head.uri.query());
+        if let Some(word) = admin::word(path).filter(|_| self.has_admin_path) {
+            return match allowed(user, None, plain_verb(&head.method), path) {
+                Ok(()) => admin::answer(self, &head.method, (word, &query), body).await,
+                Err(status) => reply::status(&status, Encoding::Json),
+            };
+        }
         let route = route(&self.registry, path);
         let watch = query.flag("watch").unwrap_or(false);
         let (verb, resource, target) = match &route {

@@ -60,11 +60,11 @@ pub enum Fault {
 /// Which requests a fault meets.
 #[derive(Clone, Debug)]
 pub struct FaultRule {
-    fault: Fault,
-    verb: Option<String>,
-    resource: Option<String>,
-    skip: usize,
-    times: usize,
+    pub(crate) fault: Fault,
+    pub(crate) verb: Option<String>,
+    pub(crate) resource: Option<String>,
+    pub(crate) skip: usize,
+    pub(crate) times: usize,
 }
 
 impl FaultRule {
@@ -171,6 +171,12 @@ impl Faults {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .push(rule);
+    }
+
+    /// The rules that are left, first come first.
+    pub(crate) fn rules(&self) -> Vec<FaultRule> {
+        let rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
+        rules.clone()
     }
 
     /// Takes all rules and switches back; the lag of watches stays.

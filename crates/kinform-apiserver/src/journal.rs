@@ -1,15 +1,18 @@
 //! What was asked of the server: the last requests, for tests that assert "one list, no relist".
 //!
 //! ```text
-//! request ──begin──▶ Record ──bytes, end──▶ ring, oldest out
+//! request ──begin──▶ Record ──bytes, end──▶ ring, oldest out; listener
 //! ```
 //!
-//! A record stands in the ring from the request's start, so that watches under way are seen. Only names
-//! are kept: no bodies, no tokens.
+//! A record stands in the ring from the request's start, so that watches under way are seen. Whoever
+//! listens hears of each request when it has ended, also of one that the ring has forgotten. Only names are
+//! kept: no bodies, no tokens.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 /// BOUND: requests that are remembered.
@@ -45,100 +48,125 @@ impl Record {
     pub fn is(&self, verb: &str, resource: &str) -> bool {
         self.verb == verb && self.resource == resource
     }
+
+    /// The record as an object of JSON: `verb`, `resource`, `namespace`, `name`, `query`, `code`, `bytes`,
+    /// `time` (when it came, RFC 3339) and `seconds` (how long it took, null while it is under way).
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let ago = SignedDuration::try_from(self.started.elapsed()).unwrap_or_default();
+        let time = Timestamp::now().checked_sub(ago).ok();
+        let seconds = self.ended.map(|ended| (ended - self.started).as_secs_f64());
+        json!({
+            "verb": self.verb, "resource": self.resource, "namespace": self.namespace,
+            "name": self.name, "query": self.query, "code": self.code, "bytes": self.bytes,
+            "time": time.map(|time| time.to_string()), "seconds": seconds,
+        })
+    }
 }
+
+/// Hears of requests that have ended.
+pub(crate) type Listener = Box<dyn Fn(&Record) + Send + Sync>;
 
 /// The last requests.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Journal {
-    ring: Mutex<Ring>,
+    ring: Mutex<VecDeque<Arc<Mutex<Record>>>>,
+    listener: Option<Listener>,
 }
 
-#[derive(Debug, Default)]
-struct Ring {
-    records: VecDeque<Record>,
-    first: u64,
+impl std::fmt::Debug for Journal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Journal")
+            .field("records", &self.ring().len())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Journal {
-    fn lock(&self) -> MutexGuard<'_, Ring> {
+    pub(crate) fn heard_by(listener: Option<Listener>) -> Self {
+        Self {
+            ring: Mutex::default(),
+            listener,
+        }
+    }
+
+    fn ring(&self) -> MutexGuard<'_, VecDeque<Arc<Mutex<Record>>>> {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn matching(&self, is_wanted: impl Fn(&Record) -> bool) -> usize {
+        let ring = self.ring();
+        ring.iter()
+            .filter(|record| is_wanted(&locked(record)))
+            .count()
     }
 
     /// The requests that are remembered, oldest first.
     #[must_use]
     pub fn records(&self) -> Vec<Record> {
-        self.lock().records.iter().cloned().collect()
+        let ring = self.ring();
+        ring.iter().map(|record| locked(record).clone()).collect()
     }
 
     /// How many remembered requests asked this verb of this resource.
     #[must_use]
     pub fn count(&self, verb: &str, resource: &str) -> usize {
-        self.lock()
-            .records
-            .iter()
-            .filter(|record| record.is(verb, resource))
-            .count()
+        self.matching(|record| record.is(verb, resource))
     }
 
     /// How many watches of a resource are under way.
     #[must_use]
     pub fn open_watches(&self, resource: &str) -> usize {
-        let open = |record: &&Record| record.is("watch", resource) && record.ended.is_none();
-        self.lock().records.iter().filter(open).count()
+        self.matching(|record| record.is("watch", resource) && record.ended.is_none())
     }
 
     /// Forgets everything.
     pub fn clear(&self) {
-        let mut ring = self.lock();
-        ring.first += ring.records.len() as u64;
-        ring.records.clear();
+        self.ring().clear();
     }
 
     pub(crate) fn begin(self: &Arc<Self>, record: Record) -> Entry {
-        let mut ring = self.lock();
-        if ring.records.len() == KEPT {
-            ring.records.pop_front();
-            ring.first += 1;
+        let record = Arc::new(Mutex::new(record));
+        let mut ring = self.ring();
+        if ring.len() == KEPT {
+            ring.pop_front();
         }
-        ring.records.push_back(record);
-        let id = ring.first + ring.records.len() as u64 - 1;
+        ring.push_back(record.clone());
         Entry {
             journal: self.clone(),
-            id,
+            record,
         }
     }
+}
+
+fn locked(record: &Mutex<Record>) -> MutexGuard<'_, Record> {
+    record.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A request under way. Its end is noted when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Entry {
     journal: Arc<Journal>,
-    id: u64,
+    record: Arc<Mutex<Record>>,
 }
 
 impl Entry {
     pub(crate) fn answered(&self, code: u16) {
-        self.update(|record| record.code = code);
+        locked(&self.record).code = code;
     }
 
     pub(crate) fn sent(&self, bytes: usize) {
-        self.update(|record| record.bytes += bytes as u64);
-    }
-
-    fn update(&self, change: impl FnOnce(&mut Record)) {
-        let mut ring = self.journal.lock();
-        let at = self
-            .id
-            .checked_sub(ring.first)
-            .and_then(|at| usize::try_from(at).ok());
-        if let Some(record) = at.and_then(|at| ring.records.get_mut(at)) {
-            change(record);
-        }
+        locked(&self.record).bytes += bytes as u64;
     }
 }
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        self.update(|record| record.ended = Some(Instant::now()));
+        locked(&self.record).ended = Some(Instant::now());
+        if let Some(listener) = &self.journal.listener {
+            // Not under a lock: a listener may ask the journal.
+            let record = locked(&self.record).clone();
+            listener(&record);
+        }
     }
 }

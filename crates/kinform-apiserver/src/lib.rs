@@ -28,6 +28,7 @@
 //!
 //! Upstream: `kubernetes/apiserver`.
 
+mod admin;
 mod api;
 mod crd;
 mod digest;
@@ -45,6 +46,7 @@ mod server;
 mod storage;
 mod write;
 
+pub use admin::InvalidRule;
 pub use fault::{Fault, FaultRule, Faults, WatchLag};
 pub use http::body::{Body, CutOff};
 pub use journal::{Journal, Record};

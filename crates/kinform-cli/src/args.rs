@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use kinform_apiserver::FaultRule;
 
 /// Informers for Kubernetes: watch, cache and index any resource; or try it all on an embedded
 /// API server.
@@ -85,8 +86,9 @@ pub(crate) struct ServeArgs {
     /// Write a kubeconfig (mode 0600) here once the server answers
     #[arg(long, value_name = "FILE")]
     pub(crate) write_kubeconfig: Option<PathBuf>,
-    /// Create the objects of these manifests (YAML or JSON, several documents a file)
-    #[arg(long, value_name = "FILE")]
+    /// Load manifests (YAML or JSON, several documents a file) or dumps of another server; of a
+    /// folder, its .yaml, .yml, .json and .jsonl files
+    #[arg(long, value_name = "FILE|DIR")]
     pub(crate) load: Vec<PathBuf>,
     /// Seed a cluster with this many pods
     #[arg(long, value_name = "N")]
@@ -97,6 +99,13 @@ pub(crate) struct ServeArgs {
     /// How often idle watches get a bookmark
     #[arg(long, value_parser = duration, value_name = "DURATION")]
     pub(crate) bookmark_period: Option<Duration>,
+    /// Hurt clients, as verb=watch,resource=pods,nth=2,status=429 (kinform's command line page has all
+    /// words); more of them, and what is wrong at a time, through the admin path
+    #[arg(long, value_name = "RULE")]
+    pub(crate) fault: Vec<FaultRule>,
+    /// Write a line of JSON for each request when it has ended
+    #[arg(long, value_name = "FILE")]
+    pub(crate) journal: Option<PathBuf>,
     /// Run this command with KUBECONFIG set, and end with its exit code
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,

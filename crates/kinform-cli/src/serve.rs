@@ -2,15 +2,19 @@
 //!
 //! ```text
 //! flags → Server (seeded, loaded) → kubeconfig file → until a signal, or the child's end
+//!           └─▶ faults, admin path, journal file
 //! ```
 //!
 //! The kubeconfig appears whole and only when the server answers, so a script can wait for the file.
 //! With a command behind `--`, it runs with KUBECONFIG set and its exit code is ours.
 
+use std::fs::File;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::{Mutex, Once, PoisonError};
 
-use kinform_apiserver::{Seed, Server};
+use kinform_apiserver::{Record, Seed, Server};
 use tokio::process::Command;
 
 use crate::args::ServeArgs;
@@ -40,12 +44,15 @@ pub(crate) async fn run(args: ServeArgs) -> Result<Ending, Failure> {
             started.elapsed().as_secs_f64()
         );
     }
-    for document in &manifests {
-        manifest::create(&server, document).await?;
-    }
+    manifest::load(&server, &manifests).await?;
     if !manifests.is_empty() {
         crate::progress!("loaded {} objects", manifests.len());
     }
+    // From here on clients are hurt: what filled the server was none.
+    for rule in &args.fault {
+        server.faults().inject(rule.clone());
+    }
+    server.journal().clear();
     let temporary;
     let kubeconfig = match (&args.write_kubeconfig, args.command.is_empty()) {
         (Some(path), _) => Some(path.clone()),
@@ -78,7 +85,10 @@ pub(crate) async fn run(args: ServeArgs) -> Result<Ending, Failure> {
 }
 
 async fn start(args: &ServeArgs) -> Result<Server, Failure> {
-    let mut builder = Server::builder().listen(args.listen);
+    let mut builder = Server::builder().listen(args.listen).admin_path();
+    if let Some(path) = &args.journal {
+        builder = builder.on_record(journal(path)?);
+    }
     if args.http {
         builder = builder.plain();
     }
@@ -94,6 +104,21 @@ async fn start(args: &ServeArgs) -> Result<Server, Failure> {
             failure.with_hint("port 0 picks a free one")
         } else {
             failure
+        }
+    })
+}
+
+/// Writes records to a file, a line each. A line is whole, or is not there.
+fn journal(path: &Path) -> Result<impl Fn(&Record) + Send + Sync + 'static, Failure> {
+    let shown = path.display().to_string();
+    let file =
+        File::create(path).map_err(|error| Failure::new(format!("journal {shown}: {error}")))?;
+    let (file, told) = (Mutex::new(file), Once::new());
+    Ok(move |record: &Record| {
+        let line = format!("{}\n", record.to_json());
+        let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = file.write_all(line.as_bytes()) {
+            told.call_once(|| crate::progress!("journal {shown}: {error}"));
         }
     })
 }

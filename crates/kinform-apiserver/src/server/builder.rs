@@ -16,14 +16,13 @@ use super::identity::{Identity, Tls};
 use super::{Error, Server, State, listen};
 use crate::api::{Api, Limits};
 use crate::fault::{Faults, WatchLag};
-use crate::journal::Journal;
+use crate::journal::{Journal, Listener, Record};
 use crate::openapi::Documents;
 use crate::resource::Registry;
 use crate::storage::{HistoryLimits, Store};
 use crate::write;
 
 /// A server before it starts.
-#[derive(Debug)]
 #[must_use = "a builder does nothing until it is started"]
 pub struct Builder {
     listen: SocketAddr,
@@ -31,7 +30,18 @@ pub struct Builder {
     history: HistoryLimits,
     limits: Limits,
     lag: Option<WatchLag>,
+    listener: Option<Listener>,
+    has_admin_path: bool,
     state: Option<State>,
+}
+
+impl std::fmt::Debug for Builder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Builder")
+            .field("listen", &self.listen)
+            .field("transport", &self.transport)
+            .finish_non_exhaustive()
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +58,8 @@ impl Default for Builder {
             history: HistoryLimits::default(),
             limits: Limits::default(),
             lag: None,
+            listener: None,
+            has_admin_path: false,
             state: None,
         }
     }
@@ -105,6 +117,19 @@ impl Builder {
     /// Watches are a little late, so that reads through caches may be stale as on a real cluster.
     pub fn watch_lag(mut self, lag: WatchLag) -> Self {
         self.lag = Some(lag);
+        self
+    }
+
+    /// Also serves `/__kinform/`, where the holder of the token can hurt the server and read its journal.
+    pub fn admin_path(mut self) -> Self {
+        self.has_admin_path = true;
+        self
+    }
+
+    /// Tells this function of each request when it has ended. It is called where the request was served,
+    /// and should not take long.
+    pub fn on_record(mut self, listener: impl Fn(&Record) + Send + Sync + 'static) -> Self {
+        self.listener = Some(Box::new(listener));
         self
     }
 
@@ -184,10 +209,11 @@ impl Builder {
             store,
             registry,
             faults,
-            journal: Arc::new(Journal::default()),
+            journal: Arc::new(Journal::heard_by(self.listener)),
             limits: self.limits,
             openapi: Documents::default(),
             stopping: CancellationToken::new(),
+            has_admin_path: self.has_admin_path,
         };
         Server {
             api: Arc::new(api),

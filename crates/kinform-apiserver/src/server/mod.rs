@@ -30,6 +30,7 @@ use crate::journal::Journal;
 use crate::resource::Registry;
 use crate::seed::{self, Seed};
 use crate::storage::{Store, Stored};
+use crate::write;
 pub use builder::Builder;
 pub use error::Error;
 use identity::Identity;
@@ -175,6 +176,15 @@ impl Server {
     /// Adds a cluster made from a number. What is there already stays.
     pub fn seed(&self, seed: Seed) {
         seed::plant(&self.api.store, &self.api.registry, seed);
+    }
+
+    /// Stores an object of a dump as it is, with its uid, times and status, under a new version. Whatever
+    /// has its name is replaced.
+    ///
+    /// # Errors
+    /// 404 for a kind that is not served, 400 for an object that is none of its kind or has no name.
+    pub fn restore(&self, object: serde_json::Value) -> Result<(), Box<kinform_api::Status>> {
+        write::restore(&self.api, object)
     }
 
     /// Forgets the history up to a revision; returns the lowest version that can still be resumed.

@@ -42,6 +42,7 @@ mod misread;
 mod names;
 mod options;
 mod patch;
+mod restore;
 mod scale;
 mod strategic;
 mod strategy;
@@ -58,6 +59,7 @@ use crate::resource::ResourceInfo;
 pub(crate) use self::after::found_namespaces;
 pub(crate) use self::handle::handle;
 pub(crate) use self::options::{DeleteOptions, FieldValidation, WriteOptions};
+pub(crate) use self::restore::restore;
 pub(crate) use self::typed::empty_member;
 
 /// Where and with what a request is handled.

@@ -6,6 +6,7 @@
 
 mod support;
 
+mod admin;
 mod clients;
 mod events;
 mod faults;

@@ -1,0 +1,153 @@
+//! A server's own paths, for tests that reach it over a socket: faults, history, watches, the journal.
+//!
+//! ```text
+//! METHOD /__kinform/WORD?parameters ──administrator?──▶ act ──▶ JSON
+//! ```
+//!
+//! They do what the handle of a server does in its own process. They exist where they were asked for, take
+//! the administrator's token and nothing less, stand in no journal, and meet no fault, so that a fault can
+//! always be taken back.
+//!
+//! * `rule.rs`: rules of faults as text.
+
+mod rule;
+
+use http::{Method, Response, StatusCode};
+use kinform_api::Status;
+use serde_json::{Value, json};
+
+pub use self::rule::InvalidRule;
+use crate::api::{Api, Incoming};
+use crate::fault::FaultRule;
+use crate::http::body::Body;
+use crate::http::negotiate::Encoding;
+use crate::http::query::Query;
+use crate::http::reply;
+
+const PREFIX: &str = "/__kinform";
+
+/// What can be done, and how.
+const WORDS: [(&str, &[Method]); 12] = [
+    ("", &[Method::GET]),
+    ("faults", &[Method::GET, Method::POST, Method::DELETE]),
+    ("journal", &[Method::GET, Method::DELETE]),
+    ("compact", &[Method::POST]),
+    ("expire", &[Method::POST]),
+    ("advance", &[Method::POST]),
+    ("cut", &[Method::POST]),
+    ("stall", &[Method::POST]),
+    ("resume", &[Method::POST]),
+    ("lag", &[Method::POST]),
+    ("catch-up", &[Method::POST]),
+    ("silence", &[Method::POST]),
+];
+
+/// The word of a path that is one of these.
+pub(crate) fn word(path: &str) -> Option<&str> {
+    match path.strip_prefix(PREFIX)? {
+        "" => Some(""),
+        rest => rest
+            .strip_prefix('/')
+            .map(|word| word.trim_end_matches('/')),
+    }
+}
+
+/// Answers an administrator.
+pub(crate) async fn answer(
+    api: &Api,
+    method: &Method,
+    (word, query): (&str, &Query),
+    body: Incoming<'_>,
+) -> Response<Body> {
+    match act(api, method, (word, query), body).await {
+        Ok(value) => reply::value(StatusCode::OK, Encoding::Json, &value),
+        Err(status) => reply::status(&status, Encoding::Json),
+    }
+}
+
+async fn act(
+    api: &Api,
+    method: &Method,
+    (word, query): (&str, &Query),
+    body: Incoming<'_>,
+) -> Result<Value, Status> {
+    let Some((_, methods)) = WORDS.iter().find(|(known, _)| *known == word) else {
+        return Err(Status::no_such_resource());
+    };
+    if !methods.contains(method) {
+        return Err(Status::method_not_allowed());
+    }
+    let (store, faults) = (&api.store, &api.faults);
+    match (word, method) {
+        ("faults", &Method::POST) => inject(api, &body.await?)?,
+        ("faults", &Method::DELETE) => {
+            faults.clear();
+            store.wake_all();
+        }
+        ("journal", &Method::GET) => return journal(api, query),
+        ("journal", _) => api.journal.clear(),
+        ("compact", _) => drop(store.compact(number(query, "revision")?)),
+        ("expire", _) => drop(store.compact(u64::MAX)),
+        ("advance", _) => drop(store.advance(number(query, "by")?)),
+        ("cut", _) => store.end_all_watches(),
+        ("stall", _) => faults.stall_watches(),
+        ("resume", _) => faults.resume_watches(),
+        ("silence", _) => faults.without_bookmarks(),
+        ("lag", _) => faults.set_replica(Some(store.revision())),
+        ("catch-up", _) => {
+            faults.set_replica(None);
+            store.wake_all();
+        }
+        _ => {}
+    }
+    Ok(state(api))
+}
+
+/// What the server is at.
+fn state(api: &Api) -> Value {
+    let rules = api.faults.rules();
+    let rules: Vec<String> = rules.iter().map(ToString::to_string).collect();
+    let records = api.journal.records();
+    let open = |record: &&crate::Record| record.verb == "watch" && record.ended.is_none();
+    json!({
+        "revision": api.store.revision(),
+        "floor": api.store.floor(),
+        "faults": rules,
+        "openWatches": records.iter().filter(open).count(),
+        "requests": records.len(),
+    })
+}
+
+/// Injects all rules of a text, one a line, or none.
+fn inject(api: &Api, text: &[u8]) -> Result<(), Status> {
+    let text = std::str::from_utf8(text)
+        .map_err(|_| Status::bad_request("rules are text, one a line".to_owned()))?;
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let rules: Result<Vec<FaultRule>, InvalidRule> = lines.map(str::parse).collect();
+    for rule in rules.map_err(|error| Status::bad_request(error.to_string()))? {
+        api.faults.inject(rule);
+    }
+    Ok(())
+}
+
+fn journal(api: &Api, query: &Query) -> Result<Value, Status> {
+    let is = |name: &str, value: &str| query.get(name).is_none_or(|wanted| wanted == value);
+    let open = query.flag("open");
+    let records = api.journal.records();
+    let shown = records.iter().filter(|record| {
+        is("verb", record.verb)
+            && is("resource", &record.resource)
+            && is("namespace", record.namespace.as_deref().unwrap_or_default())
+            && is("name", record.name.as_deref().unwrap_or_default())
+            && open.is_none_or(|open| open == record.ended.is_none())
+    });
+    let shown: Vec<Value> = shown.map(crate::Record::to_json).collect();
+    Ok(json!({"records": shown}))
+}
+
+fn number(query: &Query, name: &str) -> Result<u64, Status> {
+    query
+        .text(name)
+        .parse()
+        .map_err(|_| Status::bad_request(format!("{name} must be a number")))
+}

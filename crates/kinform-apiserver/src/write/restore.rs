@@ -1,0 +1,66 @@
+//! Objects as another server had them: stored with their uids, times and states, not created anew.
+//!
+//! ```text
+//! object of a dump ──its type──▶ Draft ──▶ store, under a revision of this server
+//! ```
+//!
+//! What a client could not write, a dump may say: uid, creation, status, owners by uid, deletions under
+//! way. Only the version is this server's. The fields are those of the kind; nothing is defaulted.
+//!
+//! Upstream: none; `etcdctl snapshot restore` is the nearest.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kinform_api::{Scope, Status};
+use serde_json::Value;
+
+use super::body::{bad_request, decode_value};
+use super::{Context, Fresh, Part, WriteOptions, after, text};
+use crate::api::Api;
+use crate::storage::{Draft, Expect};
+
+/// Stores an object that says its version and kind over whatever is there.
+///
+/// # Errors
+/// 404 for a kind that is not served, 400 for an object that is none of its kind or has no name.
+pub(crate) fn restore(api: &Arc<Api>, object: Value) -> Result<(), Box<Status>> {
+    let (version, kind) = (
+        text(&object, &["apiVersion"]).to_owned(),
+        text(&object, &["kind"]).to_owned(),
+    );
+    let entries = api.registry.entries();
+    let served = entries
+        .iter()
+        .find(|entry| entry.kind == kind && entry.api_version() == version && entry.is_stored());
+    let Some(resource) = served else {
+        let message = format!("no kind {kind:?} is served in version {version:?}");
+        return Err(Box::new(Status::failure(
+            404,
+            kinform_api::reason::NOT_FOUND,
+            message,
+        )));
+    };
+    let namespace = text(&object, &["metadata", "namespace"]).to_owned();
+    let options = WriteOptions::default();
+    let context = Context {
+        resource,
+        namespace: Some(namespace.as_str()).filter(|_| resource.scope == Scope::Namespaced),
+        options: &options,
+        now: Timestamp::now(),
+        fresh: Fresh::default(),
+    };
+    if context.namespace == Some("") {
+        return Err(bad_request("the object has no namespace".to_owned()));
+    }
+    let object = decode_value(&context, Part::Main, object)?.object;
+    let draft = Draft::new(&resource.fields, resource.to_stored(object))
+        .ok_or_else(|| bad_request("the object has no name".to_owned()))?;
+    let stored = api.store.put(resource.shelf, draft, Expect::Any);
+    after::commit(
+        api,
+        resource,
+        stored.ok().map(|done| done.object).as_deref(),
+    );
+    Ok(())
+}
