@@ -12,10 +12,13 @@
 use kinform_api::Status;
 use serde_json::{Map, Value};
 
-use super::body::{Decoded, bad_request, decode_value, match_url};
+use super::body::{Decoded, Refusal, bad_request, match_url, read_value};
 use super::create::insert;
+use super::typed::Voice;
 use super::update::overwrite;
-use super::{Context, FieldValidation, NamespaceState, Outcome, Part, fields, scale, text};
+use super::{
+    Context, FieldValidation, NamespaceState, Outcome, Part, fields, metadata, scale, text,
+};
 use crate::http::yaml;
 
 /// The media type of a configuration.
@@ -36,11 +39,23 @@ impl Configuration {
     /// 400 for what is no map.
     pub(crate) fn read(bytes: &[u8]) -> Result<Self, Box<Status>> {
         let refused = |what: String| bad_request(format!("error decoding patch: {what}"));
-        let parsed = yaml::parse(bytes).map_err(|error| refused(error.to_string()))?;
+        let parsed = yaml::parse(bytes)
+            .map_err(|error| refused(format!("error converting YAML to JSON: {error}")))?;
         let value = match parsed.value {
             Value::Null => Value::Object(Map::new()),
             value @ Value::Object(_) => value,
-            _ => return Err(refused("a configuration is a map".to_owned())),
+            other => {
+                let kind = match other {
+                    Value::Array(_) => "array",
+                    Value::String(_) => "string",
+                    Value::Bool(_) => "bool",
+                    _ => "number",
+                };
+                return Err(refused(format!(
+                    "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {kind} \
+                     into Go value of type map[string]interface {{}}"
+                )));
+            }
         };
         Ok(Self {
             value,
@@ -70,11 +85,11 @@ pub(crate) fn apply(
     let mut warnings = Vec::new();
     match (&configuration.duplicate, cx.options.field_validation) {
         (Some(key), FieldValidation::Strict) => {
-            let text = format!("error strict decoding patch: yaml: unmarshal errors:\n  {key}");
+            let text = format!("error strict decoding patch: {}", twice(key));
             return Err(bad_request(text));
         }
         (Some(key), FieldValidation::Warn) => {
-            warnings.push(format!("yaml: unmarshal errors:\n  {key}"));
+            warnings.push(twice(key));
         }
         _ => {}
     }
@@ -86,6 +101,7 @@ pub(crate) fn apply(
         let resource = resource.group_resource();
         return Err(Box::new(Status::conflict(&resource, name, &why)));
     }
+    let place = fields::place(cx, part, &configuration.value);
     let entries = object
         .get_mut("metadata")
         .and_then(|metadata| metadata.get_mut("managedFields"))
@@ -97,8 +113,13 @@ pub(crate) fn apply(
     let Decoded {
         mut object,
         warnings: more,
-    } = decode_value(cx, part, object)?;
+    } = read_value(cx, part, object, (Vec::new(), Voice::Converter))
+        .map_err(|refusal| not_converted(cx, part, &place, refusal))?;
     warnings.extend(more);
+    if current.is_none() {
+        // As upstream's, a new object may say a version here: it means nothing.
+        metadata::of(&mut object).remove("resourceVersion");
+    }
     match_url(cx, Some(name), &mut object)?;
     if let (Part::Scale, Some(current)) = (part, current) {
         object = scale::into_object(resource, &object, current)?;
@@ -111,4 +132,31 @@ pub(crate) fn apply(
         Some(current) => overwrite(cx, part, object, current),
     };
     outcome.map(|outcome| outcome.warned(warnings))
+}
+
+/// What a strict reader says of a key that is given twice.
+fn twice(key: &str) -> String {
+    format!("error converting YAML to JSON: yaml: unmarshal errors:\n  {key}")
+}
+
+/// A result that is no object of its kind.
+fn not_converted(cx: &Context<'_>, part: Part, place: &str, refusal: Refusal) -> Box<Status> {
+    let what = match refusal {
+        Refusal::Status(status) => return status,
+        Refusal::Type(what) | Refusal::Strict(what) => what,
+    };
+    let kind = match part {
+        Part::Scale => "autoscaling/v1, Kind=Scale".to_owned(),
+        _ => {
+            let resource = cx.resource;
+            format!(
+                "{}/{}, Kind={}",
+                resource.group, resource.version, resource.kind
+            )
+        }
+    };
+    fields::failed(&format!(
+        "failed to convert new object ({place}) to proper version: unable to convert unstructured \
+         object to {kind}: {what}"
+    ))
 }

@@ -169,6 +169,14 @@ pub(crate) fn read_value(
 ) -> Result<Decoded, Refusal> {
     let resource = cx.resource;
     if part == Part::Scale {
+        let (kind, version) = (text(&value, &["kind"]), text(&value, &["apiVersion"]));
+        if !matches!(kind, "" | "Scale") {
+            let short = version.rsplit('/').next().unwrap_or_default();
+            return Err(Refusal::Status(bad_request(format!(
+                "{kind} in version {short:?} cannot be handled as a Scale: converting \
+                 ({short}.{kind}) to (autoscaling.Scale): unknown conversion"
+            ))));
+        }
         let object = scale::read(value).map_err(|error| Refusal::Type(error.0))?;
         return Ok(Decoded {
             object,

@@ -121,9 +121,12 @@ fn manager_error(manager: &str) -> Option<FieldError> {
     if manager.len() > fields::MAX_MANAGER {
         return Some(FieldError::too_long("fieldManager", fields::MAX_MANAGER));
     }
-    let detail = "should only contain printable characters";
-    let is_plain = manager.chars().all(|letter| !letter.is_control());
-    (!is_plain).then(|| FieldError::invalid("fieldManager", manager, detail))
+    let (place, letter) = manager
+        .char_indices()
+        .find(|(_, letter)| letter.is_control() || (letter.is_whitespace() && *letter != ' '))?;
+    let code = u32::from(letter);
+    let detail = format!("invalid character U+{code:04X} (at position {place})");
+    Some(FieldError::invalid("fieldManager", manager, detail))
 }
 
 /// What a delete may be told.

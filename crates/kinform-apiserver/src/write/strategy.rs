@@ -78,6 +78,9 @@ pub(super) fn prepare_update(cx: &Context<'_>, part: Part, new: &mut Value, old:
         addresses::keep(cx, new, old);
         if let Shape::Builtin(of) = &resource.shape {
             defaults::keep(of, new, old);
+            if resource.is_core("pods") {
+                defaults::admit_pod(new);
+            }
         }
         crd::definition::prepare_update(resource, new);
     }

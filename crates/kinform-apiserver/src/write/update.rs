@@ -36,6 +36,7 @@ pub(crate) fn update(
         if part == Part::Main && cx.resource.rules.create_on_update {
             let mut body = body;
             match_url(cx, Some(name), &mut body.object)?;
+            metadata::of(&mut body.object).remove("resourceVersion");
             return create(cx, body, namespace);
         }
         return Err(Box::new(Status::not_found(

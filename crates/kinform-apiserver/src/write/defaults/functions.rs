@@ -252,7 +252,7 @@ fn quality_of_service(pod: &mut Value) {
 }
 
 /// Pods stay five minutes on a node that is not ready or cannot be reached.
-fn default_tolerations(pod: &mut Value) {
+pub(super) fn default_tolerations(pod: &mut Value) {
     let spec = &mut pod["spec"];
     for key in [
         "node.kubernetes.io/not-ready",

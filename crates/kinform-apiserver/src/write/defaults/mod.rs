@@ -65,6 +65,11 @@ pub(super) fn apply(of: &'static Type, value: &mut Value) {
     }
 }
 
+/// What admission adds to a pod, new or changed.
+pub(super) fn admit_pod(pod: &mut Value) {
+    functions::default_tolerations(pod);
+}
+
 /// Sets the state that a new object of a kind begins in.
 pub(super) fn begin(of: &'static Type, value: &mut Value, now: Now<'_>) {
     for rule in table().of_new(of) {

@@ -176,6 +176,14 @@ pub(super) fn apply(
         &configuration,
         (managed, cx.options.force),
     )?;
+    if let (Part::Scale, true, Some(scale)) = (part, cx.resource.is_custom(), &applied.object) {
+        // Upstream's converter of custom resources knows no other kind.
+        let object = place(cx, part, scale);
+        return Err(failed(&format!(
+            "failed to convert new object ({object}) to proper version: request to convert CR to an \
+             invalid group/version: {version}"
+        )));
+    }
     let managed = match part {
         Part::Scale => {
             let version = cx.resource.api_version();
@@ -355,17 +363,13 @@ fn check_kind(cx: &Context<'_>, part: Part, configuration: &mut Value) -> Result
         return Ok(());
     }
     let (version, kind) = said;
-    let version = if version.contains('/') || version.is_empty() && kind.is_empty() {
-        version.to_owned()
-    } else {
-        format!("/{version}")
-    };
-    let message = format!("invalid object type: {version}, Kind={kind}");
+    let core = if version.contains('/') { "" } else { "/" };
+    let message = format!("invalid object type: {core}{version}, Kind={kind}");
     Err(Box::new(Status::bad_request(message)))
 }
 
 /// An object in messages: namespace, name, kind.
-fn place(cx: &Context<'_>, part: Part, object: &Value) -> String {
+pub(super) fn place(cx: &Context<'_>, part: Part, object: &Value) -> String {
     let (group, version, kind) = match part {
         Part::Scale => ("autoscaling", "v1", "Scale"),
         _ => (
@@ -381,7 +385,8 @@ fn place(cx: &Context<'_>, part: Part, object: &Value) -> String {
     format!("{namespace}/{name}; {group}/{version}, Kind={kind}")
 }
 
-fn failed(what: &str) -> Box<Status> {
+/// 500 for what upstream takes for a fault of its own.
+pub(super) fn failed(what: &str) -> Box<Status> {
     Box::new(Status::failure(500, "", what))
 }
 

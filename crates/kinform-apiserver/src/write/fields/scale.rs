@@ -7,7 +7,7 @@
 //! Upstream: `apimachinery:pkg/util/managedfields/scalehandler.go`.
 
 use super::element::Element;
-use super::managed::{Managed, Operation, Owned};
+use super::managed::{Managed, Manager, Operation, Owned};
 use super::set::Set;
 
 /// The version of the kind that the subresource speaks.
@@ -23,9 +23,10 @@ pub(super) fn inward(parent: &Managed, path: &str) -> Managed {
                 set: Set::of_paths(&[REPLICAS]),
                 version: VERSION.to_owned(),
             };
-            scale.owners.insert(manager.clone(), owned);
             let time = parent.times.get(manager).cloned();
+            let manager = seen(manager);
             scale.times.extend(time.map(|time| (manager.clone(), time)));
+            scale.owners.insert(manager, owned);
         }
     }
     scale
@@ -33,39 +34,45 @@ pub(super) fn inward(parent: &Managed, path: &str) -> Managed {
 
 /// Who owns what of the object after a write of the `Scale`; `version` is the object's.
 ///
-/// As upstream's, the entries of who scales have no time.
-pub(super) fn outward(parent: &Managed, scale: Managed, path: &str, version: &str) -> Managed {
-    let (steps, number) = (steps(path), Set::of_paths(&[path]));
+/// As upstream's, updaters of the number lose the time of their entries, since managers of a `Scale` are
+/// others than those of the object.
+pub(super) fn outward(parent: &Managed, mut scale: Managed, path: &str, version: &str) -> Managed {
+    let (place, number) = (steps(path), Set::of_paths(&[path]));
     let mut managed = parent.clone();
-    let losers = parent
-        .owners
-        .iter()
-        .filter(|(manager, owned)| owned.set.has(&steps) && !scale.owners.contains_key(*manager));
-    for (manager, _) in losers {
-        managed.take(manager, &number);
+    for (manager, owned) in &parent.owners {
+        if owned.set.has(&place) && scale.owners.remove(manager).is_none() {
+            managed.take(manager, &number);
+        }
     }
-    let wanted = steps_of_scale();
+    let wanted = steps(REPLICAS);
     for (mut manager, owned) in scale.owners {
-        if !owned.set.has(&wanted) || parent.owners.contains_key(&manager) {
+        if !owned.set.has(&wanted) {
             continue;
         }
         if manager.operation == Operation::Update {
             version.clone_into(&mut manager.version);
-            managed.times.remove(&manager);
+            if !managed.owners.contains_key(&manager) {
+                managed.times.remove(&manager);
+            }
         }
-        let owned = Owned {
-            set: number.clone(),
+        let owned = managed.owners.entry(manager).or_insert_with(|| Owned {
+            set: Set::default(),
             version: version.to_owned(),
-        };
-        managed.owners.insert(manager, owned);
+        });
+        owned.set = std::mem::take(&mut owned.set).union(&number);
     }
     managed
 }
 
-fn steps(path: &str) -> Vec<Element> {
-    path.split('.').map(Element::field).collect()
+/// A manager as one of the `Scale`.
+fn seen(manager: &Manager) -> Manager {
+    let mut manager = manager.clone();
+    if manager.operation == Operation::Update {
+        VERSION.clone_into(&mut manager.version);
+    }
+    manager
 }
 
-fn steps_of_scale() -> Vec<Element> {
-    steps(REPLICAS)
+fn steps(path: &str) -> Vec<Element> {
+    path.split('.').map(Element::field).collect()
 }
