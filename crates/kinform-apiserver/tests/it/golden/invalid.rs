@@ -26,21 +26,23 @@ const SAME_MESSAGES: usize = 90;
 
 /// What a server chose, as recorded and as ours, in requests' text.
 #[derive(Default)]
-struct Chosen(Vec<(String, String)>);
+struct Chosen {
+    words: Vec<(String, String)>,
+    /// When an object was created, there and here. Many were recorded within one second.
+    times: BTreeMap<String, (String, String)>,
+}
 
 impl Chosen {
     /// Learns from the same object on both sides.
     fn learn(&mut self, recorded: &Value, ours: &Value) {
-        for pointer in [
-            "/metadata/uid",
-            "/metadata/creationTimestamp",
-            "/spec/clusterIP",
-        ] {
+        let times = (created(recorded).to_owned(), created(ours).to_owned());
+        self.times.insert(named(recorded), times);
+        for pointer in ["/metadata/uid", "/spec/clusterIP"] {
             if let (Some(Value::String(a)), Some(Value::String(b))) =
                 (recorded.pointer(pointer), ours.pointer(pointer))
                 && a != b
             {
-                self.0.push((a.clone(), b.clone()));
+                self.words.push((a.clone(), b.clone()));
             }
         }
         for (pointer, name) in [
@@ -48,7 +50,7 @@ impl Chosen {
             ("/spec/ports/0/nodePort", "nodePort"),
         ] {
             if let (Some(a), Some(b)) = (recorded.pointer(pointer), ours.pointer(pointer)) {
-                self.0
+                self.words
                     .push((format!("\"{name}\": {a}"), format!("\"{name}\": {b}")));
             }
         }
@@ -56,11 +58,27 @@ impl Chosen {
 
     fn in_ours(&self, text: &str) -> String {
         let mut text = text.to_owned();
-        for (recorded, ours) in &self.0 {
+        for (recorded, ours) in &self.words {
+            text = text.replace(recorded, ours);
+        }
+        let said = serde_json::from_str::<Value>(&text).unwrap_or_default();
+        if let Some((recorded, ours)) = self.times.get(&named(&said))
+            && created(&said) == recorded
+        {
             text = text.replace(recorded, ours);
         }
         text
     }
+}
+
+fn named(object: &Value) -> String {
+    let name = object.pointer("/metadata/name").and_then(Value::as_str);
+    format!("{} {}", object["kind"], name.unwrap_or_default())
+}
+
+fn created(object: &Value) -> &str {
+    let time = object.pointer("/metadata/creationTimestamp");
+    time.and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Creates every object of the first file; says how each differs.
