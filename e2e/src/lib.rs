@@ -11,6 +11,7 @@
 
 pub mod conformance;
 pub mod differential;
+pub mod kubectl;
 pub mod servers;
 
 use std::io;

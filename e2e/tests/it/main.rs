@@ -2,4 +2,5 @@
 
 mod conformance;
 mod differential;
+mod kubectl;
 mod rounds;

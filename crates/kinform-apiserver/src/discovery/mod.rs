@@ -43,7 +43,10 @@ pub(crate) fn handle(api: &Api, head: &Parts, query: &Query) -> Result<Response<
     }
     let entries = &*api.registry.entries();
     let Some(page) = page(path, entries, address(head)) else {
-        return Ok(reply::no_such_path());
+        return match is_of_known_group(path) {
+            true => Err(Status::no_such_resource()),
+            false => Ok(reply::no_such_path()),
+        };
     };
     if !matches!(head.method, Method::GET | Method::HEAD) {
         return Err(Status::method_not_allowed());
@@ -61,6 +64,18 @@ pub(crate) fn handle(api: &Api, head: &Parts, query: &Query) -> Result<Response<
             "only the following media types are accepted: application/json, application/yaml",
         )),
     }
+}
+
+/// Whether a path names a built-in group, if in a version that is not served.
+fn is_of_known_group(path: &str) -> bool {
+    let mut parts = path.split('/');
+    let group = match (parts.next(), parts.next()) {
+        (Some("api"), Some(_)) => return true,
+        (Some("apis"), Some(group)) => group,
+        _ => return false,
+    };
+    let known = kinform_schema::group_versions();
+    parts.next().is_some() && known.iter().any(|of| of.group == group)
 }
 
 /// Where the client reaches the server, as `host:port`.

@@ -14,7 +14,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::OnceLock;
 
-use kinform_schema::{Container, Field, FieldType, Type};
+use kinform_schema::{Container, Field, FieldType, Topology, Type};
 use serde_json::{Map, Value, json};
 
 use super::marks;
@@ -124,6 +124,9 @@ impl Schemas {
         if !required.is_empty() {
             schema["required"] = Value::from(required);
         }
+        if of.is_atomic() {
+            schema["x-kubernetes-map-type"] = Value::from("atomic");
+        }
         let kinds = kinds_of(of).iter().filter(|kind| self.names(of, kind));
         let kinds: Vec<Value> = kinds
             .map(|(group, version, kind)| json!({"group": group, "version": version, "kind": kind}))
@@ -186,22 +189,7 @@ impl Schemas {
             };
             place["enum"] = Value::from(mark.values.clone());
         }
-        let patch = field.patch_strategy();
-        let words = [
-            (patch.merge, "merge"),
-            (patch.replace, "replace"),
-            (patch.retain_keys, "retainKeys"),
-        ];
-        let words: Vec<&str> = words
-            .iter()
-            .filter_map(|(is_so, word)| is_so.then_some(*word))
-            .collect();
-        if !words.is_empty() {
-            schema["x-kubernetes-patch-strategy"] = Value::from(words.join(","));
-        }
-        if let Some(key) = field.merge_key() {
-            schema["x-kubernetes-patch-merge-key"] = Value::from(key);
-        }
+        extend(field, &mut schema);
         schema
     }
 
@@ -282,6 +270,47 @@ impl Schemas {
             FieldType::Message(of) => self.built_in(of),
             // A form that the table learns later: anything.
             _ => json!({}),
+        }
+    }
+}
+
+/// Says how lists and maps are merged, by patches and by server-side apply.
+fn extend(field: &Field, schema: &mut Value) {
+    let patch = field.patch_strategy();
+    let words = [
+        (patch.merge, "merge"),
+        (patch.replace, "replace"),
+        (patch.retain_keys, "retainKeys"),
+    ];
+    let words: Vec<&str> = words
+        .iter()
+        .filter_map(|(is_so, word)| is_so.then_some(*word))
+        .collect();
+    if !words.is_empty() {
+        schema["x-kubernetes-patch-strategy"] = Value::from(words.join(","));
+    }
+    if let Some(key) = field.merge_key() {
+        schema["x-kubernetes-patch-merge-key"] = Value::from(key);
+    }
+    match (field.container(), field.topology()) {
+        (Container::List, Topology::Keyed(keys)) => {
+            schema["x-kubernetes-list-type"] = Value::from("map");
+            schema["x-kubernetes-list-map-keys"] = Value::from(keys.to_vec());
+        }
+        (Container::List, Topology::Set) => schema["x-kubernetes-list-type"] = Value::from("set"),
+        (Container::List, _) => schema["x-kubernetes-list-type"] = Value::from("atomic"),
+        // A struct's own type says it, unless the field says otherwise.
+        (of, topology) => {
+            let is_atomic = of == Container::Single && field.message().is_some_and(Type::is_atomic);
+            match topology {
+                Topology::Atomic if !is_atomic => {
+                    schema["x-kubernetes-map-type"] = Value::from("atomic");
+                }
+                Topology::Granular if is_atomic => {
+                    schema["x-kubernetes-map-type"] = Value::from("granular");
+                }
+                _ => {}
+            }
         }
     }
 }

@@ -13,7 +13,7 @@ use kinform_api::selector::{FieldOperator, FieldSelector, LabelSelector};
 use kinform_api::{Scope, Status};
 
 use crate::http::route::Target;
-use crate::resource::{Origin, ResourceInfo};
+use crate::resource::ResourceInfo;
 use crate::storage::{Place, Snapshot, Stored};
 
 /// What a request means.
@@ -148,8 +148,21 @@ fn field(resource: &ResourceInfo, name: &str) -> Result<Field, Status> {
         .fields
         .iter()
         .position(|field| !name.is_empty() && field.name() == name);
-    known.map(Field::At).ok_or_else(|| {
-        debug_assert!(matches!(resource.origin, Origin::BuiltIn | Origin::Custom));
-        Status::bad_request(format!("field label not supported: {name}"))
-    })
+    known
+        .map(Field::At)
+        .ok_or_else(|| Status::bad_request(unknown_field(resource, name)))
+}
+
+/// Types without fields of their own, and a few others, have another word for it.
+fn unknown_field(resource: &ResourceInfo, name: &str) -> String {
+    let (group, plural) = (resource.group.as_str(), resource.plural.as_str());
+    match (group, plural) {
+        ("batch", "jobs") => format!("field label {name:?} not supported for Job"),
+        _ if resource.is_custom() => format!("field label not supported: {name}"),
+        _ if resource.fields.is_empty() || plural == "replicasets" => {
+            let known = r#"only "metadata.name", "metadata.namespace""#;
+            format!("{name:?} is not a known field selector: {known}")
+        }
+        _ => format!("field label not supported: {name}"),
+    }
 }

@@ -1,0 +1,48 @@
+//! kubectl, of two releases, hears the same from both servers, but for what is listed.
+
+use std::thread;
+
+use kinform_e2e::kubectl::{Release, cache, compare, differences, story};
+use kinform_e2e::servers::Servers;
+
+const STORY: &str = include_str!("../../kubectl/story.txt");
+const DIFFERENCES: &str = include_str!("../../kubectl/differences.txt");
+
+#[test]
+fn kubectl_hears_the_same_from_both_servers() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let servers = runtime.block_on(Servers::start("kubectl's story")).unwrap();
+    let Some(real) = servers.real() else {
+        // Said aloud by then: kubectl is built where the real server is.
+        return;
+    };
+    let ours = servers.embedded();
+    let mut releases = vec![Release::newest(&cache()).expect("built beside the real server")];
+    match Release::oldest(&cache()) {
+        Ok(oldest) => releases.push(oldest),
+        Err(why) => eprintln!("SKIPPED: kubectl 1.20's story: {why}"),
+    }
+    let (story, mut failed) = (story(STORY), Vec::new());
+    assert!(story.len() > 180, "{}", story.len());
+    for release in releases {
+        let tell = |host: &kinform_e2e::servers::Host| {
+            release
+                .tell(&story, host.kubeconfig(), host.home())
+                .unwrap()
+        };
+        let (of_real, of_ours) = thread::scope(|scope| {
+            let of_real = scope.spawn(|| tell(real));
+            let of_ours = tell(ours);
+            (of_real.join().unwrap(), of_ours)
+        });
+        let listed = differences(DIFFERENCES, release.minor);
+        let (report, wrong) = compare(&of_real, &of_ours, &listed);
+        eprintln!("kubectl 1.{}: {}", release.minor, report.join("\n  "));
+        failed.extend(wrong);
+    }
+    let count = failed.len();
+    assert!(failed.is_empty(), "{count} steps:\n{}", failed.join("\n"));
+}
