@@ -72,7 +72,11 @@ impl Table {
         if let Some(conditions) = conditions(&self.kind, object) {
             row["conditions"] = conditions;
         }
-        let definitions: Vec<Value> = self.columns.iter().map(|it| it.definition()).collect();
+        let definitions: Vec<Value> = self
+            .columns
+            .iter()
+            .filter_map(|it| it.definition())
+            .collect();
         let version = &object["metadata"]["resourceVersion"];
         json!({
             "kind": "Table", "apiVersion": self.look.api_version,
@@ -164,7 +168,11 @@ impl Table {
     }
 
     fn put_columns(&self, out: &mut BytesMut) {
-        let definitions: Vec<Value> = self.columns.iter().map(|it| it.definition()).collect();
+        let definitions: Vec<Value> = self
+            .columns
+            .iter()
+            .filter_map(|it| it.definition())
+            .collect();
         out.put_slice(br#","columnDefinitions":"#);
         out.put_slice(Value::from(definitions).to_string().as_bytes());
     }

@@ -5,12 +5,13 @@
 //! ```
 //!
 //! Built-in kinds are data (`columns.txt`, as a real server describes them); what cannot be said as a
-//! path is a function of `printers.rs` (and `pods.rs`). Kinds without columns of their own have a name and an age, or
+//! path is a function of `printers.rs` (and `pods.rs`, `cluster.rs`). Kinds without columns of their own have a name and an age, or
 //! the time of creation. Custom resources have their printer columns (`custom.rs`).
 //!
 //! Upstream: `kubernetes/kubernetes:pkg/printers/internalversion/printers.go`,
 //! `apiextensions-apiserver:pkg/registry/customresource/tableconvertor`.
 
+mod cluster;
 mod custom;
 mod jsonpath;
 mod pods;
@@ -150,10 +151,12 @@ fn read_cell(text: &'static str) -> Option<Cell> {
 }
 
 impl Column {
-    /// How a table describes the column.
-    pub(crate) fn definition(&self) -> Value {
-        json!({"name": self.name, "type": self.kind, "format": self.format,
+    /// How a table describes the column; a few cells stand in no column.
+    pub(crate) fn definition(&self) -> Option<Value> {
+        (!self.name.is_empty()).then(|| {
+            json!({"name": self.name, "type": self.kind, "format": self.format,
             "description": self.description, "priority": self.priority})
+        })
     }
 
     /// The cell of an object.
@@ -263,29 +266,32 @@ fn labels(map: Option<&Value>) -> String {
     or_none(pairs.join(","))
 }
 
+/// A selector as it is written in a query, its terms by their keys.
 fn selector(value: Option<&Value>) -> String {
     let Some(value) = value else {
         return "<none>".to_owned();
     };
-    let mut terms = Vec::new();
-    for (name, value) in at(value, "matchLabels")
-        .and_then(Value::as_object)
-        .into_iter()
-        .flatten()
-    {
-        terms.push(format!("{name}={}", value.as_str().unwrap_or_default()));
-    }
-    for term in items(value, "matchExpressions") {
+    let labels = at(value, "matchLabels").and_then(Value::as_object);
+    let labels = labels.into_iter().flatten().map(|(name, value)| {
+        let term = format!("{name}={}", value.as_str().unwrap_or_default());
+        (name.as_str(), term)
+    });
+    let expressions = items(value, "matchExpressions").map(|term| {
         let (key, mut values) = (text(term, "key"), Vec::new());
         collect(term, "values.*", &mut values);
+        values.sort_unstable();
         let values = values.join(",");
-        terms.push(match text(term, "operator") {
+        let shown = match text(term, "operator") {
             "In" => format!("{key} in ({values})"),
             "NotIn" => format!("{key} notin ({values})"),
             "DoesNotExist" => format!("!{key}"),
             _ => key.to_owned(),
-        });
-    }
+        };
+        (key, shown)
+    });
+    let mut terms: Vec<(&str, String)> = labels.chain(expressions).collect();
+    terms.sort_by_key(|(key, _)| *key);
+    let terms: Vec<String> = terms.into_iter().map(|(_, term)| term).collect();
     or_none(terms.join(","))
 }
 
@@ -323,5 +329,49 @@ fn human(seconds: i64) -> String {
         (_, _, ..17_520) => format!("{}d", hours / 24),
         (_, _, ..70_080) => two(hours / 8760, 'y', hours / 24 % 365, 'd'),
         _ => format!("{}y", hours / 8760),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_column_of_the_data_is_read() {
+        let tables = read();
+        let written = DATA.lines().filter(|line| line.contains('\t')).count();
+        let read: usize = tables.values().map(|columns| columns.len()).sum();
+        assert_eq!(read, written);
+        assert_eq!(
+            tables.len(),
+            DATA.lines().filter(|it| it.starts_with("R ")).count() + 1
+        );
+    }
+
+    // apimachinery: util/duration, TestHumanDuration
+    #[test]
+    fn ages_are_told_as_people_tell_them() {
+        let day = 24 * 3600;
+        for (seconds, told) in [
+            (-2, "<invalid>"),
+            (-1, "0s"),
+            (0, "0s"),
+            (119, "119s"),
+            (120, "2m"),
+            (123, "2m3s"),
+            (600, "10m"),
+            (3 * 3600, "3h"),
+            (3 * 3600 + 60, "3h1m"),
+            (8 * 3600, "8h"),
+            (2 * day, "2d"),
+            (2 * day + 3600, "2d1h"),
+            (8 * day, "8d"),
+            (729 * day, "729d"),
+            (2 * 365 * day, "2y"),
+            (2 * 365 * day + day, "2y1d"),
+            (8 * 365 * day + day, "8y"),
+        ] {
+            assert_eq!(human(seconds), told, "{seconds}");
+        }
     }
 }

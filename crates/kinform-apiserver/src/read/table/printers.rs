@@ -11,12 +11,23 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{age, at, collect, human, items, number, or_none, pods, text, text_or};
+use super::{age, at, cluster, collect, human, items, number, or_none, pods, text, text_or};
 
 /// Makes a cell.
 pub(super) type Printer = fn(&Value, &str, Timestamp) -> Value;
 
-const PRINTERS: [(&str, Printer); 44] = [
+const PRINTERS: [(&str, Printer); 54] = [
+    ("api_available", |o, _, _| cluster::api_available(o)),
+    ("api_service", |o, _, _| cluster::api_service(o)),
+    ("claim_state", |o, _, _| cluster::claim_state(o)),
+    ("migrated", |o, _, _| cluster::migrated(o)),
+    ("migration_status", |o, _, _| cluster::migration_status(o)),
+    ("param_kind", |o, _, _| cluster::param_kind(o)),
+    ("param_ref", |o, _, _| cluster::param_ref(o)),
+    ("parent_ref", |o, _, _| cluster::parent_ref(o)),
+    ("pod_certificate", |o, _, _| cluster::pod_certificate(o)),
+    ("seconds", |o, path, _| cluster::seconds(o, path)),
+    ("signing_status", |o, _, _| cluster::signing_status(o)),
     ("access_modes", |o, part, _| access_modes(o, part)),
     ("claim_capacity", |o, _, _| {
         claim(o, |o| {
@@ -108,7 +119,6 @@ const PRINTERS: [(&str, Printer); 44] = [
         few(&found)
     }),
     ("slice_ports", |o, _, _| slice_ports(o)),
-    ("storage_class", |o, _, _| storage_class(o)),
     ("subjects", |o, kind, _| subjects(o, kind)),
     ("volume_claim", |o, _, _| {
         let Some(claim) = at(o, "spec.claimRef") else {
@@ -201,28 +211,27 @@ fn few(found: &[String]) -> Value {
 fn endpoints(object: &Value) -> Value {
     let mut found = Vec::new();
     for subset in items(object, "subsets") {
-        let ports: Vec<&Value> = items(subset, "ports").collect();
-        for address in items(subset, "addresses") {
-            let ip = text(address, "ip");
-            if ports.is_empty() {
-                found.push(ip.to_owned());
-            }
-            let with_port = |port: &&Value| {
-                let port = number(port, "port");
-                if ip.contains(':') {
-                    format!("[{ip}]:{port}")
-                } else {
-                    format!("{ip}:{port}")
-                }
-            };
-            found.extend(ports.iter().map(with_port));
+        let addresses = || items(subset, "addresses").map(|address| text(address, "ip"));
+        let mut ports = items(subset, "ports").peekable();
+        if ports.peek().is_none() {
+            found.extend(addresses().map(str::to_owned));
+        }
+        for port in ports {
+            let port = number(port, "port");
+            found.extend(addresses().map(|ip| match ip.contains(':') {
+                true => format!("[{ip}]:{port}"),
+                false => format!("{ip}:{port}"),
+            }));
         }
     }
     few(&found)
 }
 
 fn slice_ports(object: &Value) -> Value {
-    let ports = items(object, "ports").map(|port| text_or(port, "port", "*"));
+    let ports = items(object, "ports").map(|port| match text(port, "name") {
+        "" => text_or(port, "port", "*"),
+        name => text_or(port, "port", name),
+    });
     let ports: Vec<String> = ports.collect();
     if ports.is_empty() {
         Value::from("<unset>")
@@ -429,32 +438,49 @@ fn quota(object: &Value, which: &str) -> Value {
     Value::from(shown.collect::<Vec<_>>().join(", "))
 }
 
+/// What an autoscaler looks at: what it is, and what it should be.
 fn scale_metrics(object: &Value) -> Value {
-    let current = |name: &str, field: &str| {
-        let mut metrics = items(object, "status.currentMetrics");
-        let found = metrics.find(|metric| text(metric, "resource.name") == name)?;
-        at(found, &format!("resource.current.{field}")).cloned()
-    };
-    let shown = items(object, "spec.metrics").map(|metric| {
-        let name = text(metric, "resource.name");
-        let utilization = at(metric, "resource.target.averageUtilization");
-        match (text(metric, "type"), utilization) {
-            ("Resource", Some(wanted)) => {
-                let now = current(name, "averageUtilization");
-                let now = now.map_or_else(|| "<unknown>".to_owned(), |now| format!("{now}%"));
-                format!("{name}: {now}/{wanted}%")
+    let current: Vec<&Value> = items(object, "status.currentMetrics").collect();
+    let shown = items(object, "spec.metrics")
+        .enumerate()
+        .map(|(place, metric)| {
+            let kind = text(metric, "type");
+            let member = match kind {
+                "ContainerResource" => "containerResource",
+                "External" => "external",
+                "Object" => "object",
+                "Pods" => "pods",
+                _ => "resource",
+            };
+            let now = |field: &str| {
+                let path = format!("{member}.current.{field}");
+                current.get(place).and_then(|metric| at(metric, &path))
+            };
+            let as_text = |value: Option<&Value>, or: &str| match value {
+                Some(Value::String(text)) => text.clone(),
+                Some(value) => format!("{value}%"),
+                None => or.to_owned(),
+            };
+            let target = |field: &str| at(metric, &format!("{member}.target.{field}"));
+            let of = |field: &str| {
+                let wanted = as_text(target(field), "<auto>");
+                format!("{}/{wanted}", as_text(now(field), "<unknown>"))
+            };
+            let averages = target("averageValue").is_some();
+            let name = at(metric, member).map_or("", |it| text(it, "name"));
+            match (kind, averages) {
+                ("Resource" | "ContainerResource", true) => {
+                    format!("{name}: {}", of("averageValue"))
+                }
+                ("Resource" | "ContainerResource", false) => {
+                    format!("{name}: {}", of("averageUtilization"))
+                }
+                ("Pods", _) => of("averageValue"),
+                ("External" | "Object", true) => format!("{} (avg)", of("averageValue")),
+                ("External" | "Object", false) => of("value"),
+                _ => "<unknown type>".to_owned(),
             }
-            ("Resource", None) => {
-                let now = current(name, "averageValue");
-                let now = now.as_ref().and_then(Value::as_str).unwrap_or("<unknown>");
-                format!(
-                    "{name}: {now}/{}",
-                    text(metric, "resource.target.averageValue")
-                )
-            }
-            _ => "<unknown type>".to_owned(),
-        }
-    });
+        });
     let shown: Vec<String> = shown.collect();
     Value::from(match shown.len() {
         0..=2 => or_none(shown.join(", ")),
@@ -491,17 +517,6 @@ fn service_ports(object: &Value) -> Value {
         }
     });
     Value::from(or_none(shown.collect::<Vec<_>>().join(",")))
-}
-
-fn storage_class(object: &Value) -> Value {
-    let annotations = &object["metadata"]["annotations"];
-    let is_default = annotations["storageclass.kubernetes.io/is-default-class"] == "true";
-    let name = text(object, "metadata.name");
-    Value::from(if is_default {
-        format!("{name} (default)")
-    } else {
-        name.to_owned()
-    })
 }
 
 fn subjects(object: &Value, kind: &str) -> Value {
