@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 use crate::fault::{self, Damage, Fault, Faults, Passage};
 use crate::http::body::Body;
 use crate::http::negotiate::{self, Encoding};
+use crate::http::pretty;
 use crate::http::query::Query;
 use crate::http::reply;
 use crate::http::route::{Route, Target, route};
@@ -136,6 +137,11 @@ impl Api {
                 };
                 (reply, damage)
             }
+        };
+        let reply = if verb != "watch" && pretty::is_wanted(&head, &query) {
+            pretty::indented(reply)
+        } else {
+            reply
         };
         entry.answered(reply.status().as_u16());
         let whole = reply.body().as_full().map(<[u8]>::len);
@@ -271,6 +277,9 @@ impl Api {
         target: &Target,
         body: Incoming<'_>,
     ) -> Result<Response<Body>, Status> {
+        if head.method == Method::HEAD {
+            return Err(Status::method_not_allowed());
+        }
         if is_read(&head.method) && target.subresource.is_none() {
             return read::read(self, target, query, &head.headers).await;
         }

@@ -6,6 +6,7 @@
 
 pub(crate) mod body;
 pub(crate) mod negotiate;
+pub(crate) mod pretty;
 pub(crate) mod query;
 pub(crate) mod reply;
 pub(crate) mod route;

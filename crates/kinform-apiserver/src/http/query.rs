@@ -54,12 +54,11 @@ impl Query {
             .map(|value| !value.eq_ignore_ascii_case("false") && value != "0")
     }
 
-    /// A whole number; 0 if it is not given or empty.
+    /// A whole number; 0 if it is not given.
     pub(crate) fn number(&self, name: &str) -> Result<i64, Status> {
-        let text = self.text(name);
-        if text.is_empty() {
+        let Some(text) = self.get(name) else {
             return Ok(0);
-        }
+        };
         text.parse().map_err(|error: std::num::ParseIntError| {
             let why = match error.kind() {
                 std::num::IntErrorKind::PosOverflow | std::num::IntErrorKind::NegOverflow => {

@@ -137,13 +137,26 @@ pub(crate) fn chunked(
         );
     }
     let body = Body::stream(stream::iter(Gzip::new(all).map(Ok)));
-    let mut reply = streamed(encoding.media_type(), body);
-    reply
-        .headers_mut()
-        .insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-    reply
-        .headers_mut()
-        .insert(VARY, HeaderValue::from_static("Accept-Encoding"));
+    packed(streamed(encoding.media_type(), body))
+}
+
+/// A reply that is there already, compressed if it is long.
+pub(crate) fn compressed(reply: Response<Body>) -> Response<Body> {
+    match reply.body().as_full() {
+        Some(whole) if whole.len() >= GZIP_FROM => {
+            let whole = std::iter::once(Bytes::copy_from_slice(whole));
+            let body = Body::stream(stream::iter(Gzip::new(whole).map(Ok)));
+            packed(reply.map(|_| body))
+        }
+        _ => reply,
+    }
+}
+
+/// Says that the body is compressed.
+fn packed(mut reply: Response<Body>) -> Response<Body> {
+    let headers = reply.headers_mut();
+    headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
     reply
 }
 

@@ -82,6 +82,8 @@ pub(crate) fn route(registry: &Registry, path: &str) -> Route {
     };
     let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
     match parts.as_slice() {
+        // The core group is there, whatever its version; other groups are paths that lead nowhere.
+        ["api", version, ..] if *version != "v1" => Route::UnknownResource,
         ["api", version, rest @ ..] => resource_path(registry, "", version, rest),
         ["apis", group, version, rest @ ..] if !group.is_empty() => {
             resource_path(registry, group, version, rest)

@@ -45,7 +45,7 @@ pub(crate) async fn read(
     let is_custom = target.resource.is_custom();
     if target.name.is_some() && !target.forced_watch {
         let form = negotiate::form(headers, is_custom)?.including(query)?;
-        return get(api, target, query, form).await;
+        return get(api, target, query, (form, headers)).await;
     }
     let watch = target.forced_watch || query.flag("watch").unwrap_or(false);
     let form = match watch {
@@ -81,7 +81,7 @@ async fn get(
     api: &Arc<Api>,
     target: &Target,
     query: &Query,
-    form: Form,
+    (form, headers): (Form, &HeaderMap),
 ) -> Result<Response<Body>, Status> {
     let version = options::version(query.text("resourceVersion"))
         .map_err(|why| Status::failure(500, "", why))?;
@@ -95,7 +95,13 @@ async fn get(
     };
     let key = target.key().unwrap_or_default();
     match view.snapshot.get(&key) {
-        Some(object) => Ok(object_reply(StatusCode::OK, &target.resource, object, form)),
+        Some(object) => {
+            let reply = object_reply(StatusCode::OK, &target.resource, object, form);
+            Ok(match negotiate::accepts_gzip(headers) {
+                true => reply::compressed(reply),
+                false => reply,
+            })
+        }
         None => Err(not_found(target)),
     }
 }

@@ -117,6 +117,11 @@ impl ReadOptions {
             }
             return errors;
         }
+        if self.initial_events.is_some() && matched != "NotOlderThan" {
+            errors.push(forbidden(
+                "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+            ));
+        }
         if !matched.is_empty() {
             if self.initial_events.is_none() {
                 errors.push(forbidden(
@@ -136,10 +141,6 @@ impl ReadOptions {
                     "resourceVersionMatch is forbidden when continue is provided",
                 ));
             }
-        } else if self.initial_events.is_some() {
-            errors.push(forbidden(
-                "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-            ));
         }
         errors
     }

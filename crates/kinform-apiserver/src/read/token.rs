@@ -68,16 +68,13 @@ impl Token {
             .decode(text)
             .map_err(|error| invalid(&format!("illegal base64 data: {error}")))?;
         let wire: Wire<'_> = serde_json::from_slice(&bytes).map_err(|_| {
-            let first = bytes.first().copied().map_or('\0', char::from);
+            let first = quoted(bytes.first().copied().unwrap_or_default());
             invalid(&format!(
-                "invalid character '{first}' looking for beginning of value"
+                "invalid character {first} looking for beginning of value"
             ))
         })?;
         if wire.v != "meta.k8s.io/v1" {
-            let why = format!(
-                "server does not recognize this encoded version {:?}",
-                wire.v
-            );
+            let why = format!("server does not recognize this encoded version {}", wire.v);
             return Err(invalid(&why));
         }
         let revision = match wire.rv {
@@ -102,6 +99,17 @@ impl Token {
             revision,
             start: start.to_owned(),
         })
+    }
+}
+
+/// A byte as Go shows it in an error: in quotes, escaped if it cannot be printed.
+fn quoted(byte: u8) -> String {
+    match byte {
+        b'\'' => r"'\''".to_owned(),
+        b'\n' | b'\r' | b'\t' | b'\\' => format!("'{}'", byte.escape_ascii()),
+        0x20..=0x7e | 0xa1..=0xac | 0xae..=0xff => format!("'{}'", char::from(byte)),
+        0..=0x7f => format!("'\\x{byte:02x}'"),
+        0x80.. => format!("'\\u{byte:04x}'"),
     }
 }
 

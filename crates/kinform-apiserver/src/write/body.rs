@@ -121,8 +121,7 @@ fn from_protobuf(resource: &ResourceInfo, part: Part, bytes: &[u8]) -> Result<Va
 /// # Errors
 /// 400 for what is not JSON.
 pub(crate) fn decode_patch(bytes: &[u8]) -> Result<Value, Box<Status>> {
-    serde_json::from_slice(bytes)
-        .map_err(|error| bad_request(format!("error decoding patch: {}", json_error(&error))))
+    serde_json::from_slice(bytes).map_err(|_| bad_request("invalid JSON patch".to_owned()))
 }
 
 /// Reads a value as an object of the resource's kind, or of its part's.

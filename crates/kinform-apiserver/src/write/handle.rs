@@ -181,8 +181,24 @@ impl Write<'_> {
         Err(Box::new(if is_generated {
             Status::generate_name_conflict(&group_resource, &last, 1)
         } else {
-            Status::already_exists(&group_resource, &last)
+            let taken = Status::already_exists(&group_resource, &last);
+            self.of_one_that_leaves(taken, &last)
         }))
+    }
+
+    /// A name that is taken by an object on its way out: worth another try soon.
+    fn of_one_that_leaves(&self, taken: Status, name: &str) -> Status {
+        let namespace = self.target.namespace.as_deref();
+        let key = namespace.map_or_else(|| name.to_owned(), |of| format!("{of}/{name}"));
+        let found = self.api.store.get(self.target.resource.shelf, &key);
+        let leaves = |object: &Arc<Stored>| {
+            !super::text(&object.value(), &["metadata", "deletionTimestamp"]).is_empty()
+        };
+        let message = match found.as_ref().is_some_and(leaves) {
+            true => format!("object is being deleted: {}", taken.message),
+            false => taken.message.clone(),
+        };
+        Status { message, ..taken }
     }
 
     fn update(&self, request: &WriteRequest<'_>) -> Result<Response<Body>, Box<Status>> {

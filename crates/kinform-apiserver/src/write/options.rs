@@ -6,7 +6,7 @@
 //!
 //! Upstream: `kubernetes/apimachinery:pkg/apis/meta/v1/validation/validation.go`.
 
-use kinform_api::{FieldError, GroupKind, Status};
+use kinform_api::{FieldError, GroupKind, ShownValue, Status};
 use serde_json::Value;
 
 use super::body::media_type;
@@ -91,7 +91,7 @@ impl WriteOptions {
                 ("dryRun", "All") => options.dry_run = true,
                 ("dryRun", "") | ("fieldValidation", "") => {}
                 ("dryRun", other) => {
-                    errors.push(FieldError::not_supported("dryRun", other, &["All"]));
+                    errors.push(unknown_dry_run(other));
                 }
                 ("fieldValidation", "Ignore") => options.field_validation = FieldValidation::Ignore,
                 ("fieldValidation", "Warn") => options.field_validation = FieldValidation::Warn,
@@ -99,7 +99,7 @@ impl WriteOptions {
                 ("fieldValidation", other) => errors.push(FieldError::not_supported(
                     "fieldValidation",
                     other,
-                    &["Ignore", "Warn", "Strict"],
+                    &["", "Ignore", "Strict", "Warn"],
                 )),
                 ("fieldManager", manager) => {
                     errors.extend(manager_error(manager));
@@ -158,7 +158,14 @@ impl DeleteOptions {
 
     fn from_value(given: &Value) -> Result<Self, Box<Status>> {
         let kind = text(given, &["kind"]);
-        if !given.is_object() || !matches!(kind, "" | "DeleteOptions") {
+        if given.is_object() && !matches!(kind, "" | "DeleteOptions") {
+            let version = text(given, &["apiVersion"]);
+            return Err(Box::new(Status::bad_request(format!(
+                "no kind {kind:?} is registered for version {version:?} in scheme \
+                 \"pkg/runtime/scheme.go:111\""
+            ))));
+        }
+        if !given.is_object() {
             let message = "decoded object cannot be converted to DeleteOptions";
             return Err(Box::new(Status::bad_request(message)));
         }
@@ -192,7 +199,7 @@ impl DeleteOptions {
             .filter(|value| *value != "All")
         {
             let shown = value.as_str().unwrap_or_default();
-            errors.push(FieldError::not_supported("dryRun", shown, &["All"]));
+            errors.push(unknown_dry_run(shown));
         }
         if !errors.is_empty() {
             return Err(invalid("DeleteOptions", &errors));
@@ -210,6 +217,12 @@ impl DeleteOptions {
             resource_version: condition("resourceVersion"),
         })
     }
+}
+
+/// All of what was said is shown, as a list.
+fn unknown_dry_run(said: &str) -> FieldError {
+    let shown = ShownValue::raw(format!("[{said:?}]"));
+    FieldError::not_supported("dryRun", shown, &["All"])
 }
 
 fn body_value(content_type: Option<&str>, body: &[u8]) -> Result<Value, Box<Status>> {
@@ -271,7 +284,7 @@ mod tests {
         let status = WriteOptions::from_query([("dryRun", "Some")], "CreateOptions").unwrap_err();
         assert_eq!(status.code, 422);
         assert!(
-            status.message.contains("Unsupported value: \"Some\""),
+            status.message.contains("Unsupported value: [\"Some\"]"),
             "{}",
             status.message
         );

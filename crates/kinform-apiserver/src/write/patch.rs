@@ -11,7 +11,7 @@
 //!
 //! Upstream: `kubernetes/apiserver:pkg/endpoints/handlers/patch.go`.
 
-use json_patch::{PatchOperation, jsonptr::Pointer};
+use json_patch::{AddOperation, PatchOperation, jsonptr::Pointer};
 use kinform_api::{FieldError, GroupKind, Status, StatusDetails, reason};
 use kinform_schema::Type;
 use serde_json::{Map, Value};
@@ -56,16 +56,17 @@ impl Patch {
         match media_type(content_type) {
             STRATEGIC_PATCH if !resource.is_custom() => match decode_patch(bytes)? {
                 Value::Object(patch) => Ok(Self::Strategic(patch)),
-                _ => Err(bad_request(
-                    "error decoding patch: json: cannot unmarshal into Go value of type \
-                     map[string]interface {}"
-                        .to_owned(),
-                )),
+                other => Err(bad_request(unfit(&other, MEMBERS))),
             },
-            MERGE_PATCH => decode_patch(bytes).map(Self::Merge),
+            MERGE_PATCH => match decode_patch(bytes)? {
+                patch @ Value::Object(_) => Ok(Self::Merge(patch)),
+                other => {
+                    let unfit = unfit(&other, MEMBERS);
+                    Err(bad_request(format!("error decoding patch: {unfit}")))
+                }
+            },
             JSON_PATCH => {
-                let patch: json_patch::Patch = serde_json::from_slice(bytes)
-                    .map_err(|error| bad_request(format!("error decoding patch: {error}")))?;
+                let patch = operations(decode_patch(bytes)?)?;
                 if patch.0.len() > MAX_OPERATIONS {
                     return Err(too_large(&format!(
                         "The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {}",
@@ -116,6 +117,40 @@ impl Patch {
     }
 }
 
+/// The type of Go's that a patch of members is read into.
+const MEMBERS: &str = "map[string]interface {}";
+
+/// What Go says of a value of another type.
+fn unfit(value: &Value, wanted: &str) -> String {
+    let found = match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    };
+    format!("json: cannot unmarshal {found} into Go value of type {wanted}")
+}
+
+/// The operations of a JSON patch.
+///
+/// # Errors
+/// 400 for what is no list of objects, 422 for an operation that does not exist or lacks something.
+fn operations(patch: Value) -> Result<json_patch::Patch, Box<Status>> {
+    let refuse = |value: &Value, wanted: &str| {
+        let unfit = unfit(value, wanted);
+        Err(bad_request(format!("error decoding patch: {unfit}")))
+    };
+    let Value::Array(operations) = &patch else {
+        return refuse(&patch, "[]handlers.jsonPatchOp");
+    };
+    if let Some(other) = operations.iter().find(|operation| !operation.is_object()) {
+        return refuse(other, "handlers.jsonPatchOp");
+    }
+    serde_json::from_value(patch).map_err(|_| refused())
+}
+
 /// What a patch makes of the stored state.
 ///
 /// # Errors
@@ -160,15 +195,16 @@ pub(crate) fn patch(
     replace(cx, part, object, current).map(|outcome| outcome.warned(warnings))
 }
 
-/// A result that is no object of its kind is invalid; one with unknown fields was forbidden.
+/// A result that is no object of its kind is invalid, and so is one with unknown fields where they are
+/// forbidden.
 fn not_decoded(cx: &Context<'_>, refusal: Refusal) -> Box<Status> {
     match refusal {
-        Refusal::Type(what) => {
+        Refusal::Type(what) | Refusal::Strict(what) => {
             // Neither object nor patch are repeated: they may hold a secret.
             let error = FieldError::invalid("patch", "", what);
             Box::new(Status::invalid(&GroupKind::new("", ""), "", &[error]))
         }
-        refusal => refusal.into_status(cx.resource),
+        Refusal::Status(status) => status,
     }
 }
 
@@ -192,7 +228,30 @@ fn step(
     if deepest > MAX_DEPTH {
         return Err(refused());
     }
-    json_patch::patch(value, std::slice::from_ref(operation)).map_err(|_| refused())
+    let added = match operation {
+        // RFC 6902 refuses both of a member that is not there; upstream's library does not.
+        PatchOperation::Test(test) if test.value.is_null() && lacks(value, &test.path) => {
+            return Ok(());
+        }
+        PatchOperation::Replace(replace) if lacks(value, &replace.path) => {
+            Some(PatchOperation::Add(AddOperation {
+                path: replace.path.clone(),
+                value: replace.value.clone(),
+            }))
+        }
+        _ => None,
+    };
+    let operation = std::slice::from_ref(added.as_ref().unwrap_or(operation));
+    json_patch::patch(value, operation).map_err(|_| refused())
+}
+
+/// Whether the object that a path leads into has no such member.
+fn lacks(value: &Value, path: &Pointer) -> bool {
+    let member = path.split_back().and_then(|(parent, last)| {
+        let members = parent.resolve(value).ok()?.as_object()?;
+        Some(members.contains_key(last.decoded().as_ref()))
+    });
+    member == Some(false)
 }
 
 /// The depth of what is copied, paid for by its size.
@@ -270,6 +329,20 @@ mod tests {
             apply(JSON_PATCH, &add, value()),
             Ok(json!({"a": {"b": 1}, "c": [1, 2]}))
         );
+        let absent = json!([{"op": "replace", "path": "/a/new", "value": 3},
+            {"op": "test", "path": "/a/none", "value": null}]);
+        assert_eq!(
+            apply(JSON_PATCH, &absent, value()),
+            Ok(json!({"a": {"b": 1, "new": 3}, "c": [1]}))
+        );
+        for refused in [
+            json!([{"op": "replace", "path": "/nope/new", "value": 3}]),
+            json!([{"op": "replace", "path": "/c/7", "value": 3}]),
+            json!([{"op": "test", "path": "/a/none", "value": 1}]),
+            json!([{"op": "nope", "path": "/a"}]),
+        ] {
+            assert_eq!(apply(JSON_PATCH, &refused, value()), Err(422), "{refused}");
+        }
         let missing = json!([{"op": "remove", "path": "/nope"}]);
         assert_eq!(apply(JSON_PATCH, &missing, value()), Err(422));
         assert_eq!(apply(JSON_PATCH, &json!({"op": "add"}), value()), Err(400));

@@ -13,6 +13,7 @@ mod faults;
 mod golden;
 mod http2;
 mod list;
+mod refusals;
 mod semantics;
 mod sockets;
 mod watch;

@@ -1,0 +1,224 @@
+//! What is refused, and in which words: those of a real API server 1.37, asked the same.
+
+use bytes::Bytes;
+use http::Request;
+use serde_json::{Value, json};
+
+use crate::support::{namespace, send, server};
+
+const MAPS: &str = "/api/v1/namespaces/a/configmaps";
+const MERGE: &str = "application/merge-patch+json";
+const OPERATIONS: &str = "application/json-patch+json";
+const JSON: &str = "application/json";
+const MAP: &str = r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"x"}}"#;
+
+/// method, path, media type, body; code, reason, message.
+type Row<'a> = (&'a str, &'a str, &'a str, &'a str, u16, &'a str, &'a str);
+
+const ROWS: [Row<'static>; 19] = [
+    (
+        "GET",
+        "~?limit=1&continue=nonsense",
+        "",
+        "",
+        400,
+        "BadRequest",
+        "invalid continue token: continue key is not valid: invalid character '\\u009e' looking for beginning of value",
+    ),
+    (
+        "GET",
+        "~?limit=1&continue=eyJ2IjoidjAiLCJydiI6NSwic3RhcnQiOiJhIn0",
+        "",
+        "",
+        400,
+        "BadRequest",
+        "invalid continue token: continue key is not valid: server does not recognize this encoded version v0",
+    ),
+    (
+        "GET",
+        "~?limit=1&continue=eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6NSwic3RhcnQiOiIifQ",
+        "",
+        "",
+        400,
+        "BadRequest",
+        "invalid continue token: continue key is not valid: encoded start key empty (version meta.k8s.io/v1)",
+    ),
+    (
+        "GET",
+        "~?limit=",
+        "",
+        "",
+        400,
+        "BadRequest",
+        "strconv.ParseInt: parsing \"\": invalid syntax",
+    ),
+    (
+        "GET",
+        "~?limit=many",
+        "",
+        "",
+        400,
+        "BadRequest",
+        "strconv.ParseInt: parsing \"many\": invalid syntax",
+    ),
+    (
+        "GET",
+        "~?fieldSelector=data.k%3Dv",
+        "",
+        "",
+        400,
+        "BadRequest",
+        "\"data.k\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
+    ),
+    (
+        "GET",
+        "~?watch=1&resourceVersion=1&resourceVersionMatch=Exact&sendInitialEvents=true",
+        "",
+        "",
+        422,
+        "Invalid",
+        "ListOptions.meta.k8s.io \"\" is invalid: [resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan, resourceVersionMatch: Unsupported value: \"Exact\": supported values: \"NotOlderThan\"]",
+    ),
+    (
+        "GET",
+        "/api/v9/pods",
+        "",
+        "",
+        404,
+        "NotFound",
+        "the server could not find the requested resource",
+    ),
+    (
+        "GET",
+        "/api/v9",
+        "",
+        "",
+        404,
+        "NotFound",
+        "the server could not find the requested resource",
+    ),
+    (
+        "POST",
+        "~",
+        JSON,
+        "{",
+        400,
+        "BadRequest",
+        "the object provided is unrecognized (must be of type ConfigMap): couldn't get version/kind; json parse error: unexpected end of JSON input",
+    ),
+    (
+        "POST",
+        "~?dryRun=Some",
+        JSON,
+        MAP,
+        422,
+        "Invalid",
+        "CreateOptions.meta.k8s.io \"\" is invalid: dryRun: Unsupported value: [\"Some\"]: supported values: \"All\"",
+    ),
+    (
+        "POST",
+        "~?fieldValidation=Hard",
+        JSON,
+        MAP,
+        422,
+        "Invalid",
+        "CreateOptions.meta.k8s.io \"\" is invalid: fieldValidation: Unsupported value: \"Hard\": supported values: \"\", \"Ignore\", \"Strict\", \"Warn\"",
+    ),
+    (
+        "PATCH",
+        "/api/v1/namespaces/default",
+        MERGE,
+        "{",
+        400,
+        "BadRequest",
+        "invalid JSON patch",
+    ),
+    (
+        "PATCH",
+        "/api/v1/namespaces/default",
+        OPERATIONS,
+        "{}",
+        400,
+        "BadRequest",
+        "error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp",
+    ),
+    (
+        "PATCH",
+        "/api/v1/namespaces/default?force=true",
+        MERGE,
+        "{}",
+        422,
+        "Invalid",
+        "PatchOptions.meta.k8s.io \"\" is invalid: force: Forbidden: may not be specified for non-apply patch",
+    ),
+    (
+        "PATCH",
+        "/api/v1/namespaces/default?fieldManager=a%0Ab",
+        MERGE,
+        "{}",
+        422,
+        "Invalid",
+        "PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Invalid value: \"a\\nb\": invalid character U+000A (at position 1)",
+    ),
+    (
+        "PATCH",
+        "/api/v1/namespaces/default",
+        MERGE,
+        r#"{"metadata":{"uid":"x"}}"#,
+        422,
+        "Invalid",
+        "Namespace \"default\" is invalid: metadata.uid: Invalid value: \"x\": field is immutable",
+    ),
+    (
+        "DELETE",
+        "~/held",
+        JSON,
+        MAP,
+        400,
+        "BadRequest",
+        "no kind \"ConfigMap\" is registered for version \"v1\" in scheme \"pkg/runtime/scheme.go:111\"",
+    ),
+    (
+        "POST",
+        "~",
+        JSON,
+        r#"{"metadata":{"name":"leaving"}}"#,
+        409,
+        "AlreadyExists",
+        "object is being deleted: configmaps \"leaving\" already exists",
+    ),
+];
+
+#[tokio::test(start_paused = true)]
+async fn refusals_are_worded_as_a_real_server_words_them() {
+    let (_server, service) = server().await;
+    namespace(&service, "a").await;
+    for name in ["held", "leaving"] {
+        let body = json!({"metadata": {"name": name, "finalizers": ["x.io/y"]}});
+        send(&service, http::Method::POST, MAPS, body).await;
+    }
+    let leaving = format!("{MAPS}/leaving");
+    send(&service, http::Method::DELETE, &leaving, Value::Null).await;
+    let mut wrong = Vec::new();
+    for (method, path, media, body, code, reason, message) in ROWS {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path.replace('~', MAPS));
+        if !media.is_empty() {
+            request = request.header("content-type", media);
+        }
+        let request = request.body(Bytes::from_static(body.as_bytes())).unwrap();
+        let reply = service.call(request).await;
+        let got = reply.status().as_u16();
+        let body = reply.into_body().collect().await.unwrap();
+        let status: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let text = |name: &str| status[name].as_str().unwrap_or_default().to_owned();
+        if (got, text("reason"), text("message")) != (code, reason.to_owned(), message.to_owned()) {
+            let body = String::from_utf8_lossy(&body);
+            wrong.push(format!(
+                "{method} {path}\n  wanted {code} {reason} {message}\n  got {got} {body}"
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
