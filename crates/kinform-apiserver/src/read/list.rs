@@ -104,6 +104,8 @@ async fn choose(api: &Arc<Api>, target: &Target, options: &ReadOptions) -> Resul
     let (store, shelf) = (&api.store, target.resource.shelf);
     let limit = Some(options.limit).filter(|limit| *limit > 0);
     if !options.continue_token.is_empty() {
+        // Caches, which version 0 asks, know no pages.
+        let limit = limit.filter(|_| options.version != "0");
         return resume(api, target, options, limit);
     }
     let version = options::version(&options.version)

@@ -186,8 +186,7 @@ pub(crate) fn patch(
     let Decoded {
         mut object,
         warnings,
-    } = read_value(cx, part, value, (Vec::new(), patch.voice()))
-        .map_err(|refusal| not_decoded(cx, refusal))?;
+    } = read_value(cx, part, value, (Vec::new(), patch.voice())).map_err(not_decoded)?;
     match_url(cx, Some(name), &mut object)?;
     if part == Part::Scale {
         object = scale::into_object(resource, &object, current)?;
@@ -197,7 +196,7 @@ pub(crate) fn patch(
 
 /// A result that is no object of its kind is invalid, and so is one with unknown fields where they are
 /// forbidden.
-fn not_decoded(cx: &Context<'_>, refusal: Refusal) -> Box<Status> {
+fn not_decoded(refusal: Refusal) -> Box<Status> {
     match refusal {
         Refusal::Type(what) | Refusal::Strict(what) => {
             // Neither object nor patch are repeated: they may hold a secret.
