@@ -22,7 +22,9 @@ use kinform_api::Status;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::access::{Access, Caller, User};
 use crate::fault::{self, Damage, Fault, Faults, Passage};
+use crate::garbage::Collector;
 use crate::http::body::Body;
 use crate::http::negotiate::{self, Encoding};
 use crate::http::pretty;
@@ -30,6 +32,7 @@ use crate::http::query::Query;
 use crate::http::reply;
 use crate::http::route::{Route, Target, route};
 use crate::journal::{Journal, Record};
+use crate::part::{self, PodLogs};
 use crate::resource::Registry;
 use crate::storage::{Shelf, Store, View};
 use crate::{admin, discovery, openapi, read, write};
@@ -71,6 +74,11 @@ pub(crate) struct Api {
     pub(crate) registry: Arc<Registry>,
     pub(crate) faults: Faults,
     pub(crate) journal: Arc<Journal>,
+    pub(crate) access: Access,
+    pub(crate) logs: PodLogs,
+    pub(crate) collector: Collector,
+    /// What nothing here acts on is stored all the same.
+    pub(crate) keeps_inert: bool,
     pub(crate) limits: Limits,
     pub(crate) openapi: openapi::Documents,
     pub(crate) stopping: CancellationToken,
@@ -81,27 +89,21 @@ pub(crate) struct Api {
 /// The body of a request that may still be on its way.
 pub(crate) type Incoming<'a> = BoxFuture<'a, Result<Bytes, Status>>;
 
-/// Who asks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum User {
-    Admin,
-    Anonymous,
-    /// A credential was shown that is not ours.
-    Unknown,
-}
-
 impl Api {
     /// Answers a request. The body is only read if it is wanted.
     pub(crate) async fn answer(
         self: &Arc<Self>,
         head: Parts,
         body: Incoming<'_>,
-        user: User,
+        caller: Caller,
     ) -> Response<Body> {
         let path = head.uri.path();
         let query = Query::parse(head.uri.query());
         if let Some(word) = admin::word(path).filter(|_| self.has_admin_path) {
-            return match allowed(user, None, plain_verb(&head.method), path) {
+            return match self
+                .access
+                .admit_administrator(&self.store, caller, &head, &query)
+            {
                 Ok(()) => admin::answer(self, &head.method, (word, &query), body).await,
                 Err(status) => reply::status(&status, Encoding::Json),
             };
@@ -122,6 +124,7 @@ impl Api {
             namespace: target.and_then(|target| target.namespace.clone()),
             name: target.and_then(|target| target.name.clone()),
             query: head.uri.query().unwrap_or_default().to_owned(),
+            controller: None,
             code: 0,
             bytes: 0,
             started: Instant::now(),
@@ -131,8 +134,12 @@ impl Api {
         let (reply, damage) = match self.misbehave(verb, resource, encoding).await {
             ControlFlow::Break(reply) => (reply, None),
             ControlFlow::Continue(damage) => {
-                let reply = match allowed(user, target, verb, path) {
-                    Ok(()) => self.carry_out(&head, &query, route, verb, body).await,
+                let admitted = self.access.admit(&self.store, caller, &head, &query);
+                let reply = match admitted {
+                    Ok(user) => {
+                        self.carry_out(&head, &query, route, verb, (body, &user))
+                            .await
+                    }
                     Err(status) => reply::status(&status, encoding),
                 };
                 (reply, damage)
@@ -230,7 +237,7 @@ impl Api {
         query: &Query,
         route: Route,
         verb: &str,
-        body: Incoming<'_>,
+        body: (Incoming<'_>, &User),
     ) -> Response<Body> {
         let encoding = negotiate::error_encoding(&head.headers);
         if self.stopping.is_cancelled() {
@@ -275,7 +282,7 @@ impl Api {
         head: &Parts,
         query: &Query,
         target: &Target,
-        body: Incoming<'_>,
+        (body, user): (Incoming<'_>, &User),
     ) -> Result<Response<Body>, Status> {
         if head.method == Method::HEAD {
             return Err(Status::method_not_allowed());
@@ -288,8 +295,12 @@ impl Api {
             method: &head.method,
             headers: &head.headers,
             query,
+            user,
             body,
         };
+        if let Some(reply) = part::answer(self, target, &request) {
+            return reply.map_err(|status| *status);
+        }
         write::handle(self, target, request).await
     }
 
@@ -327,6 +338,7 @@ pub(crate) struct WriteRequest<'a> {
     pub(crate) method: &'a Method,
     pub(crate) headers: &'a HeaderMap,
     pub(crate) query: &'a Query,
+    pub(crate) user: &'a User,
     pub(crate) body: Bytes,
 }
 
@@ -367,38 +379,4 @@ fn foreign(
             .insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
     reply
-}
-
-/// Paths that anybody may read.
-const PUBLIC: [&str; 4] = ["/healthz", "/livez", "/readyz", "/version"];
-
-fn allowed(user: User, target: Option<&Target>, verb: &str, path: &str) -> Result<(), Status> {
-    match user {
-        User::Admin => Ok(()),
-        User::Unknown => Err(Status::unauthorized()),
-        User::Anonymous if PUBLIC.contains(&path.trim_end_matches('/')) => Ok(()),
-        User::Anonymous => Err(forbidden(target, verb, path)),
-    }
-}
-
-fn forbidden(target: Option<&Target>, verb: &str, path: &str) -> Status {
-    let Some(target) = target else {
-        let message = format!("forbidden: User \"system:anonymous\" cannot {verb} path \"{path}\"");
-        return Status::failure(403, kinform_api::reason::FORBIDDEN, message)
-            .with_details(kinform_api::StatusDetails::default());
-    };
-    let resource = &target.resource;
-    let place = target.namespace.as_deref().map_or_else(
-        || "at the cluster scope".to_owned(),
-        |namespace| format!("in the namespace \"{namespace}\""),
-    );
-    let (plural, group) = (&resource.plural, &resource.group);
-    let why = format!(
-        "User \"system:anonymous\" cannot {verb} resource \"{plural}\" in API group \"{group}\" {place}"
-    );
-    Status::forbidden(
-        &resource.group_resource(),
-        target.name.as_deref().unwrap_or_default(),
-        &why,
-    )
 }

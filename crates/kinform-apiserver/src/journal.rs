@@ -32,6 +32,8 @@ pub struct Record {
     pub name: Option<String>,
     /// The query as it came.
     pub query: String,
+    /// The controller inside the server that did this; none for a client's request.
+    pub controller: Option<&'static str>,
     /// The HTTP status, 0 until it is known.
     pub code: u16,
     /// Bytes of the body that were taken, before compression of the connection.
@@ -108,10 +110,10 @@ impl Journal {
         ring.iter().map(|record| locked(record).clone()).collect()
     }
 
-    /// How many remembered requests asked this verb of this resource.
+    /// How many remembered requests of clients asked this verb of this resource.
     #[must_use]
     pub fn count(&self, verb: &str, resource: &str) -> usize {
-        self.matching(|record| record.is(verb, resource))
+        self.matching(|record| record.controller.is_none() && record.is(verb, resource))
     }
 
     /// How many watches of a resource are under way.

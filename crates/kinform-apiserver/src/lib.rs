@@ -28,15 +28,18 @@
 //!
 //! Upstream: `kubernetes/apiserver`.
 
+mod access;
 mod admin;
 mod api;
 mod crd;
 mod digest;
 mod discovery;
 mod fault;
+mod garbage;
 mod http;
 mod journal;
 mod openapi;
+mod part;
 mod protobuf;
 mod quantity;
 mod read;
@@ -46,10 +49,12 @@ mod server;
 mod storage;
 mod write;
 
+pub use access::{TokenFileError, User};
 pub use admin::InvalidRule;
 pub use fault::{Fault, FaultRule, Faults, WatchLag};
 pub use http::body::{Body, CutOff};
 pub use journal::{Journal, Record};
+pub use part::PodLogs;
 pub use resource::{Found, Origin, Registry, ResourceInfo, Subresource, shelf_name};
 pub use seed::Seed;
 pub use server::{Builder, Error, Server, Service, State};

@@ -107,6 +107,8 @@ fn resource_path(registry: &Registry, group: &str, version: &str, rest: &[&str])
         [plural] => (*plural, None, None),
         [plural, name] => (*plural, Some(*name), None),
         [plural, name, subresource] => (*plural, Some(*name), Some(*subresource)),
+        // What follows is a path of somebody else.
+        [plural, name, "proxy", ..] => (*plural, Some(*name), Some("proxy")),
         _ => return Route::Elsewhere,
     };
     let resource = match registry.find(group, version, plural) {

@@ -62,7 +62,7 @@ fn in_protobuf(object: &Value) -> Bytes {
 }
 
 async fn server() -> (Server, Service) {
-    let server = Server::builder().in_process();
+    let server = Server::builder().keep_inert_objects().in_process();
     let service = server.service();
     let namespace = json!({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": "kinds"}});
     let made = ask(

@@ -54,6 +54,9 @@ pub(crate) async fn read(
     }
     .including(query)?;
     let verb = if watch { "watch" } else { "list" };
+    if !target.resource.is_stored() {
+        return Err(Status::method_not_allowed());
+    }
     if !target.resource.has_verb(verb) {
         return Err(Status::method_not_supported(
             &target.resource.group_resource(),

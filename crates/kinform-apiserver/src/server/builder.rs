@@ -14,10 +14,13 @@ use tokio_util::task::TaskTracker;
 
 use super::identity::{Identity, Tls};
 use super::{Error, Server, State, listen};
+use crate::access::{Access, Rights, TokenFileError, Tokens, User, rbac};
 use crate::api::{Api, Limits};
 use crate::fault::{Faults, WatchLag};
+use crate::garbage::Collector;
 use crate::journal::{Journal, Listener, Record};
 use crate::openapi::Documents;
+use crate::part::PodLogs;
 use crate::resource::Registry;
 use crate::storage::{HistoryLimits, Store};
 use crate::write;
@@ -33,6 +36,10 @@ pub struct Builder {
     listener: Option<Listener>,
     has_admin_path: bool,
     state: Option<State>,
+    rights: Rights,
+    tokens: Tokens,
+    collects_garbage: bool,
+    keeps_inert: bool,
 }
 
 impl std::fmt::Debug for Builder {
@@ -61,6 +68,10 @@ impl Default for Builder {
             listener: None,
             has_admin_path: false,
             state: None,
+            rights: Rights::default(),
+            tokens: Tokens::default(),
+            collects_garbage: true,
+            keeps_inert: false,
         }
     }
 }
@@ -140,6 +151,42 @@ impl Builder {
         self
     }
 
+    /// Decides rights by the roles and bindings that are stored, beginning with those that every cluster
+    /// has (`cluster-admin`, `admin`, `edit`, `view`). Without this, whoever is known may do everything.
+    pub fn rbac(mut self) -> Self {
+        self.rights = Rights::Rbac;
+        self
+    }
+
+    /// Leaves dependents of what is deleted, and finalizers for a garbage collector, as they are: as an
+    /// API server without its controllers does.
+    pub fn without_garbage_collection(mut self) -> Self {
+        self.collects_garbage = false;
+        self
+    }
+
+    /// Stores admission webhooks and policies, aggregated API services and conversion webhooks, although
+    /// nothing here acts on them. Without this, they are refused (501).
+    pub fn keep_inert_objects(mut self) -> Self {
+        self.keeps_inert = true;
+        self
+    }
+
+    /// Lets somebody in by a bearer token.
+    pub fn user(mut self, token: impl Into<String>, user: User) -> Self {
+        self.tokens.add(token.into(), user);
+        self
+    }
+
+    /// Lets everybody in whom a token file names: lines of `token,user,uid,"group1,group2"`.
+    ///
+    /// # Errors
+    /// A line cannot be read.
+    pub fn token_file(mut self, text: &str) -> Result<Self, TokenFileError> {
+        self.tokens.add_file(text)?;
+        Ok(self)
+    }
+
     /// A server without sockets, reached by [`Server::service`].
     pub fn in_process(self) -> Server {
         let identity = self
@@ -205,11 +252,30 @@ impl Builder {
         write::found_namespaces(&store, &registry);
         let faults = Faults::default();
         faults.delay_watches(self.lag);
+        if self.rights == Rights::Rbac {
+            rbac::bootstrap::found(&store);
+        }
+        let mut tokens = self.tokens;
+        tokens.add(identity.token.clone(), User::admin());
+        let access = Access {
+            tokens,
+            rights: self.rights,
+            signer: identity.signer.clone(),
+        };
+        let collector = if self.collects_garbage {
+            Collector::new(&store)
+        } else {
+            Collector::off()
+        };
         let api = Api {
+            collector,
+            keeps_inert: self.keeps_inert,
             store,
             registry,
             faults,
             journal: Arc::new(Journal::heard_by(self.listener)),
+            access,
+            logs: PodLogs::default(),
             limits: self.limits,
             openapi: Documents::default(),
             stopping: CancellationToken::new(),

@@ -21,12 +21,14 @@ use rustls::ServerConfig;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
 use super::Error;
+use crate::access::Signer;
 
 /// A server's credentials.
 #[derive(Clone)]
 pub(crate) struct Identity {
     pub(crate) token: Arc<str>,
     pub(crate) tls: Option<Tls>,
+    pub(crate) signer: Arc<Signer>,
 }
 
 /// A certificate, and the authority that signed it.
@@ -43,14 +45,8 @@ impl Identity {
         Self {
             token: token.into(),
             tls,
+            signer: Arc::default(),
         }
-    }
-
-    /// Whether a token is ours, in a time that does not depend on where it differs.
-    pub(crate) fn owns(&self, token: &str) -> bool {
-        let (ours, theirs) = (self.token.as_bytes(), token.as_bytes());
-        let differences = ours.iter().zip(theirs).fold(0, |sum, (a, b)| sum | (a ^ b));
-        ours.len() == theirs.len() && differences == 0
     }
 
     /// A kubeconfig with one context.

@@ -14,8 +14,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::FutureExt;
-use http::header::AUTHORIZATION;
-use http::{HeaderMap, Request, Response};
+use http::{Request, Response};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use kinform_api::Status;
@@ -26,7 +25,8 @@ use tokio_util::task::TaskTracker;
 
 use super::identity::Identity;
 use super::speak;
-use crate::api::{Api, User};
+use crate::access::User;
+use crate::api::Api;
 use crate::http::body::Body;
 
 /// BOUND: connections at a time; more wait in the kernel's queue.
@@ -83,7 +83,7 @@ fn reset(stream: &TcpStream) {
 async fn connection(stream: TcpStream, api: Arc<Api>, identity: Identity, tasks: TaskTracker) {
     let _ = stream.set_nodelay(true);
     let Some(acceptor) = identity.tls.as_ref().map(|tls| tls.config.clone()) else {
-        return speak::serve(stream, api, identity, tasks).await;
+        return speak::serve(stream, api, None, tasks).await;
     };
     let acceptor = TlsAcceptor::from(acceptor);
     let handshake = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream));
@@ -93,7 +93,7 @@ async fn connection(stream: TcpStream, api: Arc<Api>, identity: Identity, tasks:
         done = handshake => done,
     };
     match done {
-        Ok(Ok(stream)) => speak::serve(stream, api, identity, tasks).await,
+        Ok(Ok(stream)) => speak::serve(stream, api, None, tasks).await,
         Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
         Err(_) => tracing::debug!("TLS handshake took too long"),
     }
@@ -102,11 +102,13 @@ async fn connection(stream: TcpStream, api: Arc<Api>, identity: Identity, tasks:
 /// Answers a request of a connection.
 pub(super) async fn answer(
     api: &Arc<Api>,
-    identity: &Identity,
+    certificate: Option<&Arc<User>>,
     request: Request<Incoming>,
 ) -> Response<Body> {
     let (head, body) = request.into_parts();
-    let user = user(identity, &head.headers);
+    let caller = api
+        .access
+        .authenticate(&api.store, &head.headers, certificate);
     let limit = api.limits.body;
     let body = async move {
         match Limited::new(body, limit).collect().await {
@@ -119,24 +121,7 @@ pub(super) async fn answer(
             ))),
         }
     };
-    api.answer(head, body.boxed(), user).await
-}
-
-fn user(identity: &Identity, headers: &HeaderMap) -> User {
-    let Some(credential) = headers.get(AUTHORIZATION) else {
-        return User::Anonymous;
-    };
-    let token = credential.to_str().unwrap_or_default().split_once(' ');
-    match token {
-        Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => {
-            if identity.owns(token.trim()) {
-                User::Admin
-            } else {
-                User::Unknown
-            }
-        }
-        _ => User::Anonymous,
-    }
+    api.answer(head, body.boxed(), caller).await
 }
 
 /// A body that is there already.

@@ -20,13 +20,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::FutureExt;
+use http::header::AUTHORIZATION;
 use http::{Request, Response};
 use tokio_util::task::TaskTracker;
 
-use crate::api::{Api, User};
+use crate::access::{Caller, User};
+use crate::api::Api;
 use crate::fault::Faults;
 use crate::http::body::Body;
 use crate::journal::Journal;
+use crate::part::PodLogs;
 use crate::resource::Registry;
 use crate::seed::{self, Seed};
 use crate::storage::{Store, Stored};
@@ -133,7 +136,23 @@ impl Server {
     pub fn service(&self) -> Service {
         Service {
             api: self.api.clone(),
+            user: Arc::new(User::admin()),
         }
+    }
+
+    /// The way in without sockets, as somebody else.
+    #[must_use]
+    pub fn service_as(&self, user: User) -> Service {
+        Service {
+            api: self.api.clone(),
+            user: Arc::new(user.authenticated()),
+        }
+    }
+
+    /// What containers have said, for requests that read logs.
+    #[must_use]
+    pub fn pod_logs(&self) -> &PodLogs {
+        &self.api.logs
     }
 
     /// The faults to inject.
@@ -176,6 +195,7 @@ impl Server {
     /// Adds a cluster made from a number. What is there already stays.
     pub fn seed(&self, seed: Seed) {
         seed::plant(&self.api.store, &self.api.registry, seed);
+        self.api.collector.adopt(&self.api.store);
     }
 
     /// Stores an object of a dump as it is, with its uid, times and status, under a new version. Whatever
@@ -239,18 +259,26 @@ impl Drop for Server {
 #[derive(Clone, Debug)]
 pub struct Service {
     api: Arc<Api>,
+    user: Arc<User>,
 }
 
 impl Service {
-    /// Answers a request; the body of the reply is made while it is read.
+    /// Answers a request; the body of the reply is made while it is read. A request that shows a bearer
+    /// token comes from whoever has that token.
     ///
     /// # Cancel safety
     /// A write that was not answered may have been done, as over a network.
     pub async fn call(&self, request: Request<Bytes>) -> Response<Body> {
         let (head, body) = request.into_parts();
         let body = listen::ready(body, self.api.limits.body);
+        let caller = if head.headers.contains_key(AUTHORIZATION) {
+            let access = &self.api.access;
+            access.authenticate(&self.api.store, &head.headers, None)
+        } else {
+            Caller::User(self.user.clone())
+        };
         self.api
-            .answer(head, std::future::ready(body).boxed(), User::Admin)
+            .answer(head, std::future::ready(body).boxed(), caller)
             .await
     }
 }

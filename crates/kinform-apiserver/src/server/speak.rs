@@ -24,8 +24,8 @@ use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::task::TaskTracker;
 
-use super::identity::Identity;
 use super::{GRACE, listen};
+use crate::access::User;
 use crate::api::Api;
 
 /// BOUND: bytes of a request's head.
@@ -47,7 +47,7 @@ const PONG: Duration = Duration::from_secs(15);
 pub(super) async fn serve(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     api: Arc<Api>,
-    identity: Identity,
+    certificate: Option<Arc<User>>,
     tasks: TaskTracker,
 ) {
     let stopping = api.stopping.clone();
@@ -55,8 +55,9 @@ pub(super) async fn serve(
     let has_asked = asked.clone();
     let service = service_fn(move |request| {
         asked.store(true, Ordering::Relaxed);
-        let (api, identity) = (api.clone(), identity.clone());
-        async move { listen::answer(&api, &identity, request).await }.map(Ok::<_, Infallible>)
+        let (api, certificate) = (api.clone(), certificate.clone());
+        async move { listen::answer(&api, certificate.as_ref(), request).await }
+            .map(Ok::<_, Infallible>)
     });
     let http = builder(tasks);
     let connection = http.serve_connection(TokioIo::new(stream), service);

@@ -60,7 +60,7 @@ impl Default for HistoryLimits {
 }
 
 /// The storage of one resource.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Shelf(usize);
 
 /// What a write demands of the current state.
@@ -338,6 +338,28 @@ impl Store {
         inner.floor
     }
 
+    /// Everything that was written after a revision, in order; if some of it is forgotten, everything that
+    /// is stored. Also the revision up to which this tells.
+    pub(crate) fn since(&self, revision: u64) -> Since {
+        let inner = self.lock();
+        let upto = inner.revision;
+        let mut events = Vec::new();
+        if upto == revision {
+            return Since::Events(events, upto);
+        }
+        for (at, state) in inner.shelves.iter().enumerate() {
+            let polled = state.log.poll(revision, upto, usize::MAX);
+            if polled.lost {
+                let shelves = inner.shelves.iter().enumerate();
+                let shelves = shelves.map(|(at, state)| (Shelf(at), state.snapshot.clone()));
+                return Since::Lost(shelves.collect(), upto);
+            }
+            events.extend(polled.events.into_iter().map(|event| (Shelf(at), event)));
+        }
+        events.sort_by_key(|(_, event)| event.revision);
+        Since::Events(events, upto)
+    }
+
     /// Events of a shelf after a cursor, up to `limits.ceiling`, at most `limits.events`.
     pub(crate) fn poll(&self, shelf: Shelf, after: u64, limits: PollLimits) -> Polled {
         let inner = self.lock();
@@ -401,6 +423,14 @@ impl std::fmt::Debug for Store {
             .field("shelves", &inner.shelves.len())
             .finish_non_exhaustive()
     }
+}
+
+/// What was written since a revision.
+#[derive(Debug)]
+pub(crate) enum Since {
+    Events(Vec<(Shelf, Event)>, u64),
+    /// The log does not reach that far back: this is what is stored.
+    Lost(Vec<(Shelf, Snapshot)>, u64),
 }
 
 /// How much a poll may take.

@@ -129,6 +129,18 @@ impl Stored {
         )
     }
 
+    /// Whether the metadata says anything about owners, finalizers or deletion. Reads nothing else.
+    pub(crate) fn has_ties(&self) -> bool {
+        let mut found = false;
+        scan::members(&self.bytes, self.metadata.range().start, |name, _| {
+            found |= matches!(
+                name,
+                b"ownerReferences" | b"finalizers" | b"deletionTimestamp"
+            );
+        });
+        found
+    }
+
     /// Looks the value of a label up.
     pub(crate) fn label(&self, wanted: &str) -> Option<&str> {
         let mut found = None;

@@ -6,30 +6,29 @@
 //! ```
 //!
 //! Everything is done before the reply goes out, in the order in which upstream's controllers would
-//! write it, so watches see the same events. There is no garbage collector: finalizers that a delete
-//! leaves for one stay. There is no kubelet, either: a pod that got a grace period is marked, and then
-//! gone at once.
+//! write it, so watches see the same events. The garbage collector comes last (`garbage/`).
+//! There is no kubelet: a pod that got a grace period is marked, and then gone at once.
 //!
 //! Upstream: `kubernetes/kubernetes:pkg/controller/namespace`, `apiextensions-apiserver:pkg/controller`.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use kinform_api::Status;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::delete::delete;
+use super::namespace::drain_namespace;
+use super::update::is_finished;
 use super::{
     Action, Context, DeleteOptions, Fresh, Outcome, Part, WriteOptions, fields, metadata, text,
 };
+use crate::access::rbac;
 use crate::api::Api;
 use crate::crd::{definition, life};
-use crate::resource::{Found, Registry, ResourceInfo, shelf_name};
+use crate::resource::{Found, Propagation, ResourceInfo, shelf_name};
 use crate::storage::{Draft, EndWatches, Expect, Shelf, Store, Stored};
 
-/// The namespaces that every cluster begins with.
-const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
 
 /// Who writes what this server writes by itself.
@@ -40,6 +39,12 @@ const TRIES: usize = 64;
 
 /// Does what follows from a change of an object of this resource.
 pub(super) fn commit(api: &Arc<Api>, resource: &ResourceInfo, object: Option<&Stored>) {
+    settle(api, resource, object);
+    api.collector.run(api);
+}
+
+/// The same without what the garbage collector does: it calls this itself.
+fn settle(api: &Arc<Api>, resource: &ResourceInfo, object: Option<&Stored>) {
     let Some(object) = object else { return };
     if resource.is_core("pods") {
         finish_pod(api, resource, object);
@@ -49,39 +54,14 @@ pub(super) fn commit(api: &Arc<Api>, resource: &ResourceInfo, object: Option<&St
     } else if resource.is_custom() {
         release_definition(api, resource);
     }
+    if resource.group == rbac::GROUP && resource.plural == "clusterroles" {
+        rbac::bootstrap::aggregate(&api.store);
+    }
     if resource.is_core("namespaces") {
         drain_namespace(api, object.name());
     } else if let Some(namespace) = object.namespace() {
         drain_namespace(api, namespace);
     }
-}
-
-/// Makes the namespaces that every cluster begins with.
-pub(crate) fn found_namespaces(store: &Store, registry: &Registry) {
-    let Found::Resource(namespaces) = registry.find("", "v1", "namespaces") else {
-        return;
-    };
-    for name in NAMESPACES {
-        let object = json!({
-            "metadata": {
-                "name": name,
-                "uid": uuid::Uuid::new_v4().to_string(),
-                "creationTimestamp": metadata::time(Timestamp::now()),
-                "labels": {"kubernetes.io/metadata.name": name},
-            },
-            "spec": {"finalizers": ["kubernetes"]},
-            "status": {"phase": "Active"},
-        });
-        if let Some(draft) = Draft::new(&namespaces.fields, object) {
-            // One that is there already stays as it is.
-            drop(store.put(namespaces.shelf, draft, Expect::Absent));
-        }
-    }
-}
-
-/// A namespace's object.
-pub(super) fn namespace(api: &Api, name: &str) -> Option<Arc<Stored>> {
-    api.store.get(api.store.shelf("namespaces"), name)
 }
 
 /// Asks for the deletion of one object until nobody is faster; gives what was stored or removed.
@@ -111,6 +91,83 @@ pub(super) fn delete_stored(
     None
 }
 
+/// Deletes an object as a client would.
+///
+/// # Errors
+/// 404, 409 and 403 as a client gets them.
+pub(crate) fn delete_object(
+    api: &Arc<Api>,
+    resource: &ResourceInfo,
+    key: &str,
+    options: &DeleteOptions,
+) -> Result<(), Box<Status>> {
+    delete_quietly(api, resource, key, options)?;
+    api.collector.run(api);
+    Ok(())
+}
+
+/// The same without what the garbage collector does then.
+///
+/// # Errors
+/// 404, 409 and 403 as a client gets them.
+pub(crate) fn delete_quietly(
+    api: &Arc<Api>,
+    resource: &ResourceInfo,
+    key: &str,
+    options: &DeleteOptions,
+) -> Result<(), Box<Status>> {
+    let write = WriteOptions::default();
+    let (namespace, name) = match key.split_once('/') {
+        Some((namespace, name)) => (Some(namespace), name),
+        None => (None, key),
+    };
+    let context = Context {
+        resource,
+        namespace,
+        options: &write,
+        now: Timestamp::now(),
+        fresh: Fresh::default(),
+    };
+    let ask = |current: Option<&Value>| delete(&context, name, options, current);
+    // What refuses the first try is told; what changes later is as if it had come later.
+    let current = api.store.get(resource.shelf, key);
+    ask(current.map(|current| current.value()).as_ref())?;
+    let done = delete_stored(&api.store, resource, key, |current| ask(Some(current)));
+    settle(api, resource, done.as_deref());
+    Ok(())
+}
+
+/// Changes an object that is stored, until nobody is faster; one that nothing holds any more goes. Gives
+/// whether anything was done.
+pub(crate) fn change(
+    api: &Arc<Api>,
+    resource: &ResourceInfo,
+    key: &str,
+    change: impl Fn(&mut Value),
+) -> bool {
+    for _ in 0..TRIES {
+        let Some(current) = api.store.get(resource.shelf, key) else {
+            return false;
+        };
+        let mut next = current.value();
+        change(&mut next);
+        let expect = Expect::Revision(current.revision());
+        let done = if is_finished(resource, &next) {
+            api.store.remove(resource.shelf, key, expect)
+        } else {
+            let Some(draft) = Draft::new(&resource.fields, next) else {
+                return false;
+            };
+            api.store.put(resource.shelf, draft, expect)
+        };
+        if let Ok(done) = done {
+            settle(api, resource, Some(&done.object));
+            return done.changed;
+        }
+    }
+    false
+}
+
 /// A pod that is being deleted is gone as soon as nothing else holds it.
 fn finish_pod(api: &Arc<Api>, resource: &ResourceInfo, pod: &Stored) {
     let Some(current) = api.store.get(resource.shelf, pod.key()) else {
@@ -124,10 +181,11 @@ fn finish_pod(api: &Arc<Api>, resource: &ResourceInfo, pod: &Stored) {
 }
 
 /// Deletes an object without a grace period, as far as its finalizers allow.
-fn at_once(api: &Arc<Api>, resource: &ResourceInfo, object: &Stored) {
+pub(super) fn at_once(api: &Arc<Api>, resource: &ResourceInfo, object: &Stored) {
     let write = WriteOptions::default();
     let options = DeleteOptions {
         grace_period_seconds: Some(0),
+        propagation: Some(Propagation::Background),
         ..DeleteOptions::default()
     };
     let context = Context {
@@ -143,42 +201,7 @@ fn at_once(api: &Arc<Api>, resource: &ResourceInfo, object: &Stored) {
     });
 }
 
-/// Empties a namespace that is being deleted, and takes it away when it is empty.
-fn drain_namespace(api: &Arc<Api>, name: &str) {
-    let Some(object) = namespace(api, name) else {
-        return;
-    };
-    let Found::Resource(namespaces) = api.registry.find("", "v1", "namespaces") else {
-        return;
-    };
-    let value = object.value();
-    if !metadata::is_terminating(&value) {
-        return;
-    }
-    let mut seen: HashSet<Shelf> = HashSet::new();
-    let prefix = format!("{name}/");
-    let mut left = false;
-    for entry in api.registry.entries().iter() {
-        if !entry.is_namespaced() || !seen.insert(entry.shelf) {
-            continue;
-        }
-        for key in keys(&api.store, entry.shelf, &prefix) {
-            if let Some(object) = api.store.get(entry.shelf, &key)
-                && !metadata::is_terminating(&object.value())
-            {
-                at_once(api, entry, &object);
-            }
-            left |= api.store.get(entry.shelf, &key).is_some();
-        }
-    }
-    let held = metadata::finalizers(&value).next().is_some();
-    if !left && !held {
-        // What it waited for is gone; somebody else may have said so already.
-        drop(api.store.remove(namespaces.shelf, name, Expect::Present));
-    }
-}
-
-fn keys(store: &Store, shelf: Shelf, prefix: &str) -> Vec<String> {
+pub(super) fn keys(store: &Store, shelf: Shelf, prefix: &str) -> Vec<String> {
     let view = store.view(shelf);
     let mut place = view.snapshot.seek(prefix);
     let mut keys = Vec::new();

@@ -90,6 +90,17 @@ fn decode_yaml(cx: &Context<'_>, part: Part, bytes: &[u8]) -> Result<Decoded, Bo
     }
 }
 
+/// Reads a body as an object of the context's kind, whatever it is for.
+///
+/// # Errors
+/// 415 for another encoding, 400 for what is not an object of this kind.
+pub(crate) fn decode_body(
+    cx: &Context<'_>,
+    body: (Option<&str>, &[u8]),
+) -> Result<Value, Box<Status>> {
+    decode(cx, Part::Main, body).map(|decoded| decoded.object)
+}
+
 /// The JSON that a protobuf body stands for. A body that does not say its kind is of the resource's.
 fn from_protobuf(resource: &ResourceInfo, part: Part, bytes: &[u8]) -> Result<Value, Box<Status>> {
     let wanted = &resource.kind;

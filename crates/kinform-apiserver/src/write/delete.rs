@@ -6,8 +6,8 @@
 //!
 //! What has finalizers, and a pod that runs somewhere, is marked first; whoever takes the last
 //! finalizer away removes it (`update.rs`). A namespace is marked, too: its content goes before it.
-//! Dependents are nobody's business here: as upstream's server, this one only leaves finalizers for
-//! a garbage collector.
+//! Dependents are nobody's business here: as upstream's server, this only leaves finalizers for the
+//! garbage collector (`garbage/`).
 //!
 //! Upstream: `kubernetes/apiserver:pkg/registry/rest/delete.go`,
 //! `pkg/registry/generic/registry/store.go` (`Delete`).
@@ -147,7 +147,9 @@ fn mark(cx: &Context<'_>, options: &DeleteOptions, current: &Value) -> Value {
         at
     };
     metadata.insert("deletionTimestamp".to_owned(), metadata::time(begun));
-    metadata.insert("deletionGracePeriodSeconds".to_owned(), Value::from(grace));
+    if !cx.resource.is_core("namespaces") {
+        metadata.insert("deletionGracePeriodSeconds".to_owned(), Value::from(grace));
+    }
     let counts = !matches!(
         cx.resource.rules.generation,
         Generation::Absent | Generation::Constant

@@ -22,8 +22,10 @@ use super::patch::patch;
 use super::update::update;
 use super::{
     Action, Answer, Context, DeleteOptions, Fresh, NamespaceState, Outcome, Part, WriteOptions,
-    addresses, after, collection, fields, metadata, names, scale,
+    addresses, after, beyond, collection, fields, metadata, names, namespace, scale,
 };
+use crate::access::User;
+use crate::access::rbac::escalation;
 use crate::api::{Api, WriteRequest};
 use crate::http::body::Body;
 use crate::http::negotiate::{self, Form, Look};
@@ -62,6 +64,9 @@ fn answer(
         None => Part::Main,
         Some("status") => Part::Status,
         Some("scale") => Part::Scale,
+        Some("ephemeralcontainers") if resource.is_core("pods") => Part::EphemeralContainers,
+        Some("resize") if resource.is_core("pods") => Part::Resize,
+        Some("approval") if resource.plural == "certificatesigningrequests" => Part::Approval,
         Some("finalize") if resource.is_core("namespaces") => Part::Finalize,
         Some(_) => return Err(Box::new(Status::no_such_resource())),
     };
@@ -94,6 +99,7 @@ fn answer(
         target,
         part,
         form,
+        user: request.user,
     };
     match *request.method {
         Method::POST => write.create(request),
@@ -111,6 +117,7 @@ pub(super) struct Write<'a> {
     pub(super) target: &'a Target,
     part: Part,
     pub(super) form: Form,
+    user: &'a User,
 }
 
 impl Write<'_> {
@@ -170,6 +177,7 @@ impl Write<'_> {
         for _ in 0..if is_generated { NAMES } else { 1 } {
             let namespace = self.namespace_state();
             let outcome = create(&self.context(&options), body.clone(), namespace)?;
+            self.admit(&outcome, None)?;
             if let Action::Create(object) = &outcome.action {
                 last = super::text(object, &["metadata", "name"]).to_owned();
             }
@@ -266,6 +274,7 @@ impl Write<'_> {
             let resource = &self.target.resource;
             let value = current.as_ref().map(|it| resource.to_shown(it.value()));
             let outcome = ask(value.as_ref())?;
+            self.admit(&outcome, value.as_ref())?;
             if let Some(reply) = self.commit(outcome, current) {
                 return Ok(reply);
             }
@@ -274,6 +283,21 @@ impl Write<'_> {
             &self.target.resource.group_resource(),
             self.name(),
         )))
+    }
+
+    /// Refuses what this user may not write, and what this server would not act on.
+    fn admit(&self, outcome: &Outcome, old: Option<&Value>) -> Result<(), Box<Status>> {
+        let object = match (&outcome.action, &outcome.answer) {
+            (Action::Create(object) | Action::Replace(object), _) => object,
+            // A dry run.
+            (Action::Nothing, Answer::Object(object)) => object,
+            _ => return Ok(()),
+        };
+        let resource = &self.target.resource;
+        if old != Some(object) && !self.api.keeps_inert {
+            beyond::refuse(resource, object)?;
+        }
+        escalation::check(&self.api.store, self.user, resource, (object, old))
     }
 
     /// Does what is to be done; nothing if the state is not what it was.
@@ -344,7 +368,7 @@ impl Write<'_> {
         let Some(namespace) = self.target.namespace.as_deref() else {
             return NamespaceState::Active;
         };
-        match after::namespace(self.api, namespace) {
+        match namespace::namespace(self.api, namespace) {
             None => NamespaceState::Missing,
             Some(object) if metadata::is_terminating(&object.value()) => {
                 NamespaceState::Terminating
@@ -362,7 +386,7 @@ pub(super) fn content_type<'a>(request: &WriteRequest<'a>) -> Option<&'a str> {
 }
 
 /// Options that say who writes.
-fn by(request: &WriteRequest<'_>, options: WriteOptions) -> WriteOptions {
+pub(crate) fn by(request: &WriteRequest<'_>, options: WriteOptions) -> WriteOptions {
     let agent = request.headers.get(USER_AGENT);
     let agent = agent.and_then(|agent| agent.to_str().ok());
     WriteOptions {

@@ -29,6 +29,7 @@
 mod addresses;
 mod after;
 mod apply;
+mod beyond;
 mod body;
 mod collection;
 mod create;
@@ -40,15 +41,18 @@ mod handle;
 pub(crate) mod metadata;
 mod misread;
 mod names;
+mod namespace;
 mod options;
 mod patch;
 mod restore;
 mod scale;
+mod selector;
 mod strategic;
 mod strategy;
 mod strict;
 pub(crate) mod typed;
 mod update;
+mod view;
 
 use jiff::Timestamp;
 use kinform_api::Status;
@@ -56,11 +60,15 @@ use serde_json::Value;
 
 use crate::resource::ResourceInfo;
 
-pub(crate) use self::after::found_namespaces;
-pub(crate) use self::handle::handle;
+pub(crate) use self::after::{change, delete_object, delete_quietly};
+pub(crate) use self::body::decode_body;
+pub(crate) use self::handle::{by, handle};
+pub(crate) use self::namespace::found_namespaces;
 pub(crate) use self::options::{DeleteOptions, FieldValidation, WriteOptions};
 pub(crate) use self::restore::restore;
+pub(crate) use self::selector::label_selector;
 pub(crate) use self::typed::empty_member;
+pub(crate) use self::update::other_uid;
 
 /// Where and with what a request is handled.
 #[derive(Debug)]
@@ -94,6 +102,12 @@ pub(crate) enum Part {
     Scale,
     /// `spec.finalizers` of a namespace.
     Finalize,
+    /// Containers that are added to a running pod.
+    EphemeralContainers,
+    /// What the containers of a running pod ask for.
+    Resize,
+    /// The decision about a certificate signing request.
+    Approval,
 }
 
 /// What is known of the namespace that an object is created in.
@@ -168,4 +182,14 @@ pub(crate) fn at<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
 /// The text at a path of names; `""` when absent.
 pub(crate) fn text<'a>(value: &'a Value, path: &[&str]) -> &'a str {
     at(value, path).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Records who owns what of an object that is made here and shown, not stored.
+pub(crate) fn own_fields(cx: &Context<'_>, object: &mut Value) {
+    fields::created(cx, object);
+}
+
+/// Records who owns what of a status that was changed.
+pub(crate) fn own_status(cx: &Context<'_>, new: &mut Value, old: &Value) {
+    fields::updated(cx, Part::Status, new, old);
 }

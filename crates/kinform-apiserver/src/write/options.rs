@@ -156,7 +156,8 @@ impl DeleteOptions {
         Self::from_value(&given)
     }
 
-    fn from_value(given: &Value) -> Result<Self, Box<Status>> {
+    /// Reads options as they stand in a body.
+    pub(crate) fn from_value(given: &Value) -> Result<Self, Box<Status>> {
         let kind = text(given, &["kind"]);
         if given.is_object() && !matches!(kind, "" | "DeleteOptions") {
             let version = text(given, &["apiVersion"]);

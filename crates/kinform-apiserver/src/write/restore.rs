@@ -57,6 +57,8 @@ pub(crate) fn restore(api: &Arc<Api>, object: Value) -> Result<(), Box<Status>> 
     let draft = Draft::new(&resource.fields, resource.to_stored(object))
         .ok_or_else(|| bad_request("the object has no name".to_owned()))?;
     let stored = api.store.put(resource.shelf, draft, Expect::Any);
+    // An owner that the dump does not hold is not missed.
+    api.collector.adopt(&api.store);
     after::commit(
         api,
         resource,

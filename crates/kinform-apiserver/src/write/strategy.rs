@@ -12,7 +12,7 @@
 use kinform_api::FieldError;
 use serde_json::{Map, Value};
 
-use super::{Context, Part, addresses, at, defaults, fields, metadata, typed};
+use super::{Context, Part, addresses, at, defaults, fields, metadata, typed, view};
 use crate::crd::{self, validate};
 use crate::resource::{Generation, ResourceInfo, Shape};
 
@@ -68,6 +68,11 @@ pub(super) fn prepare_update(cx: &Context<'_>, part: Part, new: &mut Value, old:
             put_finalizers(new, finalizers);
             put_owners(new, owners);
         }
+        Part::EphemeralContainers | Part::Resize | Part::Approval => {
+            let owners = at(new, &["metadata", "managedFields"]).cloned();
+            view::prepare(part, new, old, cx.now);
+            put_owners(new, owners);
+        }
     }
     metadata::of(new).remove("resourceVersion");
     if part == Part::Main {
@@ -84,7 +89,7 @@ pub(super) fn prepare_update(cx: &Context<'_>, part: Part, new: &mut Value, old:
         }
         crd::definition::prepare_update(resource, new);
     }
-    let grows = part != Part::Status && has_grown(resource, new, old);
+    let grows = !matches!(part, Part::Status | Part::Approval) && has_grown(resource, new, old);
     let generation = at(old, &["metadata", "generation"])
         .and_then(Value::as_i64)
         .unwrap_or(0);

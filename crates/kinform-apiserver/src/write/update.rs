@@ -16,9 +16,11 @@ use serde_json::Value;
 
 use super::body::{Decoded, match_url};
 use super::create::{create, refuse};
+use crate::resource::ResourceInfo;
+
 use super::{
     Action, Answer, Context, NamespaceState, Outcome, Part, at, fields, metadata, scale, strategy,
-    text,
+    text, view,
 };
 
 /// What an update makes of the stored state; without one, it creates where the type allows it.
@@ -79,6 +81,7 @@ pub(super) fn overwrite(
     errors.extend(metadata::change_errors(&new, old));
     errors.extend(strategy::errors(cx.resource, &new));
     errors.extend(strategy::change_errors(cx.resource, &new, old));
+    errors.extend(view::errors(cx.resource, part, &new, old));
     refuse(cx, &new, &errors)?;
     Ok(finish(cx, part, new, old))
 }
@@ -98,7 +101,7 @@ fn finish(cx: &Context<'_>, part: Part, mut new: Value, old: &Value) -> Outcome 
     let mut before = old.clone();
     metadata::of(&mut before).remove("resourceVersion");
     fields::keep_times(&mut new, &before);
-    if is_finished(cx, &new) {
+    if is_finished(cx.resource, &new) {
         let action = if cx.options.dry_run {
             Action::Nothing
         } else {
@@ -121,11 +124,11 @@ fn finish(cx: &Context<'_>, part: Part, mut new: Value, old: &Value) -> Outcome 
 }
 
 /// Whether nothing holds an object that is being deleted any more.
-fn is_finished(cx: &Context<'_>, object: &Value) -> bool {
+pub(super) fn is_finished(resource: &ResourceInfo, object: &Value) -> bool {
     let grace = at(object, &["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_i64);
     let held = || {
         let finalizers = at(object, &["spec", "finalizers"]).and_then(Value::as_array);
-        cx.resource.is_core("namespaces") && finalizers.is_some_and(|list| !list.is_empty())
+        resource.is_core("namespaces") && finalizers.is_some_and(|list| !list.is_empty())
     };
     metadata::is_terminating(object)
         && grace.unwrap_or(0) == 0
@@ -142,28 +145,41 @@ fn check_uid(cx: &Context<'_>, new: &Value, old: &Value) -> Result<(), Box<Statu
         return Ok(());
     }
     let name = text(old, &["metadata", "name"]);
-    let place = match (cx.resource.group.as_str(), cx.resource.plural.as_str()) {
+    let key = match cx.namespace {
+        Some(namespace) => format!("{namespace}/{name}"),
+        None => name.to_owned(),
+    };
+    let named = (key.as_str(), name);
+    Err(other_uid(
+        cx.resource,
+        named,
+        (said, stored),
+        cx.options.dry_run,
+    ))
+}
+
+/// A conflict: another object of the name is meant.
+pub(crate) fn other_uid(
+    resource: &ResourceInfo,
+    (key, name): (&str, &str),
+    (said, stored): (&str, &str),
+    dry_run: bool,
+) -> Box<Status> {
+    let place = match (resource.group.as_str(), resource.plural.as_str()) {
         ("", "services") => "services/specs",
         ("", "endpoints") => "services/endpoints",
         ("", "nodes") => "minions",
         (_, plural) => plural,
     };
-    let key = match cx.namespace {
-        Some(namespace) => format!("{place}/{namespace}/{name}"),
-        None => format!("{place}/{name}"),
-    };
+    let key = format!("{place}/{key}");
     // A dry run does not get as far as the storage, which has a prefix.
-    let prefix = if cx.options.dry_run { "" } else { "/registry" };
+    let prefix = if dry_run { "" } else { "/registry" };
     let why = format!(
         "StorageError: invalid object, Code: 4, Key: {prefix}/{key}, ResourceVersion: 0, \
          AdditionalErrorMsg: Precondition failed: UID in precondition: {said}, UID in object meta: \
          {stored}"
     );
-    Err(Box::new(Status::conflict(
-        &cx.resource.group_resource(),
-        name,
-        &why,
-    )))
+    Box::new(Status::conflict(&resource.group_resource(), name, &why))
 }
 
 /// A conflict if the version is another one; an error among others if there has to be one.

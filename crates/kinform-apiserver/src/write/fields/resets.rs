@@ -18,6 +18,8 @@ pub(in crate::write) fn of(resource: &ResourceInfo, part: Part) -> &'static [&'s
         }
         Part::Main | Part::Finalize if strategy::has_status(resource) => &["status"],
         Part::Main | Part::Finalize | Part::Scale => &[],
+        Part::EphemeralContainers | Part::Resize => &["status"],
+        Part::Approval => &["spec"],
         Part::Status if resource.is_custom() => &["metadata", "spec"],
         Part::Status => of_status(of),
     }

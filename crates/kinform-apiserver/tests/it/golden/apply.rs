@@ -14,7 +14,7 @@ use super::{Rows, status};
 
 #[tokio::test(start_paused = true)]
 async fn applies_merge_and_own_as_on_a_real_server() {
-    let server = Server::builder().in_process();
+    let server = Server::builder().without_garbage_collection().in_process();
     let service = server.service();
     let namespace = json!({"metadata": {"name": "apply"}});
     send(&service, &request("POST", "/api/v1/namespaces", namespace)).await;

@@ -1,0 +1,143 @@
+//! Asking as somebody else.
+//!
+//! ```text
+//! Impersonate-User, -Group, -Uid, -Extra-* ──right to be each of them──▶ User | 403
+//! ```
+//!
+//! Each part needs the right to `impersonate` it. The newer, narrower rights
+//! (`impersonate-on:user-info:list`) are not understood: they never allow anything here, but a refusal
+//! names them first, as upstream's does.
+//!
+//! Upstream: `apiserver:pkg/endpoints/filters/impersonation`.
+
+use http::HeaderMap;
+use kinform_api::Status;
+use percent_encoding::percent_decode_str;
+
+use super::attributes::ResourceRef;
+use super::{Access, Attributes, User, forbidden};
+use crate::storage::Store;
+
+const EXTRA: &str = "impersonate-extra-";
+
+/// Who the headers ask to be; nobody if they do not.
+///
+/// # Errors
+/// 400 if they name no user, but something else.
+pub(super) fn wanted(headers: &HeaderMap) -> Result<Option<User>, Box<Status>> {
+    let text = |name: &str| {
+        let value = headers.get(name).and_then(|value| value.to_str().ok());
+        value.unwrap_or_default()
+    };
+    let mut user = User::new(text("impersonate-user")).with_uid(text("impersonate-uid"));
+    for group in headers.get_all("impersonate-group") {
+        user = user.with_group(group.to_str().unwrap_or_default());
+    }
+    for (name, value) in headers {
+        if let Some(key) = name.as_str().strip_prefix(EXTRA) {
+            let key = percent_decode_str(key).decode_utf8_lossy().into_owned();
+            let value = value.to_str().unwrap_or_default().to_owned();
+            user = user.with_extra(key, vec![value]);
+        }
+    }
+    if !user.name().is_empty() {
+        return Ok(Some(user));
+    }
+    if user == User::default() {
+        return Ok(None);
+    }
+    let groups = shown_list(user.groups());
+    let extra: Vec<String> = user
+        .extra()
+        .iter()
+        .map(|(key, values)| format!("{key:?}:{}", shown_list(values)))
+        .collect();
+    let extra = match extra.is_empty() {
+        true => "map[string][]string(nil)".to_owned(),
+        false => format!("map[string][]string{{{}}}", extra.join(", ")),
+    };
+    let message = format!(
+        "requested &user.DefaultInfo{{Name:\"\", UID:{:?}, Groups:{groups}, Extra:{extra}}} \
+         without impersonating a user name",
+        user.uid()
+    );
+    Err(Box::new(Status::bad_request(message)))
+}
+
+fn shown_list(values: &[String]) -> String {
+    if values.is_empty() {
+        return "[]string(nil)".to_owned();
+    }
+    let quoted: Vec<String> = values.iter().map(|value| format!("{value:?}")).collect();
+    format!("[]string{{{}}}", quoted.join(", "))
+}
+
+/// The user as whom the request goes on.
+///
+/// # Errors
+/// 403 if the one who asks may not be somebody of what is wanted.
+pub(super) fn become_other(
+    access: &Access,
+    store: &Store,
+    user: &User,
+    wanted: User,
+    asked: &Attributes,
+) -> Result<User, Box<Status>> {
+    let may = |needed: ResourceRef| {
+        let attributes = Attributes::of("impersonate", needed);
+        access.decide(store, user, &attributes).is_allowed
+    };
+    let account = wanted.as_service_account();
+    if !needs(&wanted).into_iter().all(may) {
+        let mode = match account {
+            Some(_) => "serviceaccount",
+            None if wanted.name().starts_with("system:node:") => "arbitrary-node",
+            None => "user-info",
+        };
+        let verb = format!("impersonate-on:{mode}:{}", asked.verb);
+        return Err(Box::new(forbidden(user, &asked.with_verb(verb))));
+    }
+    if wanted.is_anonymous() {
+        return Ok(User::anonymous());
+    }
+    let groups = match account {
+        // Whoever is named without groups has those of its kind.
+        Some((namespace, name)) if wanted.groups().is_empty() => {
+            User::service_account(namespace, name).groups().to_vec()
+        }
+        _ => Vec::new(),
+    };
+    Ok(groups
+        .into_iter()
+        .fold(wanted, User::with_group)
+        .authenticated())
+}
+
+/// What has to be allowed, one by one.
+fn needs(wanted: &User) -> Vec<ResourceRef> {
+    let of = |group: &str, resource: &str, name: &str| ResourceRef {
+        group: group.to_owned(),
+        resource: resource.to_owned(),
+        name: name.to_owned(),
+        ..ResourceRef::default()
+    };
+    const AUTHENTICATION: &str = "authentication.k8s.io";
+    let mut needs = vec![match wanted.as_service_account() {
+        Some((namespace, name)) => ResourceRef {
+            namespace: namespace.to_owned(),
+            ..of("", "serviceaccounts", name)
+        },
+        None => of("", "users", wanted.name()),
+    }];
+    needs.extend(wanted.groups().iter().map(|group| of("", "groups", group)));
+    if !wanted.uid().is_empty() {
+        needs.push(of(AUTHENTICATION, "uids", wanted.uid()));
+    }
+    for (key, values) in wanted.extra() {
+        needs.extend(values.iter().map(|value| ResourceRef {
+            subresource: key.clone(),
+            ..of(AUTHENTICATION, "userextras", value)
+        }));
+    }
+    needs
+}

@@ -1,0 +1,184 @@
+//! Rights by roles and bindings, as they are stored at this moment.
+//!
+//! ```text
+//! user + bindings ──▶ roles ──▶ rules, in order ──▶ allowed, by which binding | not
+//! ```
+//!
+//! Nothing is cached: a binding counts from the revision that wrote it. Bindings of the cluster are looked
+//! at first, then those of the namespace; the first rule that fits decides.
+//!
+//! * `rule.rs`: what a rule allows, and which rules cover others;
+//! * `escalation.rs`: nobody gives away what they do not hold;
+//! * `bootstrap.rs`: the roles that every cluster begins with, and aggregated ones.
+//!
+//! Complexity: linear in the bindings that are looked at.
+//!
+//! Upstream: `kubernetes/kubernetes:plugin/pkg/auth/authorizer/rbac`, `pkg/registry/rbac`.
+
+pub(crate) mod bootstrap;
+pub(crate) mod escalation;
+mod rule;
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use super::{Attributes, Decision, Subject, User};
+use crate::storage::{Store, Stored};
+
+pub(crate) use self::rule::Rule;
+
+pub(crate) const GROUP: &str = "rbac.authorization.k8s.io";
+pub(crate) const ROLES: &str = "roles.rbac.authorization.k8s.io";
+pub(crate) const CLUSTER_ROLES: &str = "clusterroles.rbac.authorization.k8s.io";
+const BINDINGS: &str = "rolebindings.rbac.authorization.k8s.io";
+const CLUSTER_BINDINGS: &str = "clusterrolebindings.rbac.authorization.k8s.io";
+
+/// A role, as far as rights go.
+#[derive(Debug, Default, Deserialize)]
+struct Role {
+    #[serde(default)]
+    rules: Option<Vec<Rule>>,
+}
+
+/// A binding, as far as rights go.
+#[derive(Debug, Default, Deserialize)]
+struct Binding {
+    #[serde(default)]
+    subjects: Option<Vec<BoundSubject>>,
+    #[serde(default, rename = "roleRef")]
+    role: RoleRef,
+}
+
+/// The role that a binding gives.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+pub(crate) struct RoleRef {
+    #[serde(default)]
+    pub(crate) kind: String,
+    #[serde(default)]
+    pub(crate) name: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct BoundSubject {
+    #[serde(default)]
+    kind: String,
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    namespace: String,
+}
+
+impl BoundSubject {
+    /// Whether a user is meant; `within` is the namespace of the binding.
+    fn is(&self, user: &User, within: &str) -> bool {
+        match self.kind.as_str() {
+            "User" => user.name() == self.name,
+            "Group" => user.has_group(&self.name),
+            "ServiceAccount" => {
+                let namespace = self.namespace_within(within);
+                !namespace.is_empty()
+                    && user.as_service_account() == Some((namespace, self.name.as_str()))
+            }
+            _ => false,
+        }
+    }
+
+    fn namespace_within<'a>(&'a self, within: &'a str) -> &'a str {
+        match self.namespace.as_str() {
+            "" => within,
+            namespace => namespace,
+        }
+    }
+
+    fn told(&self, within: &str) -> String {
+        match self.kind.as_str() {
+            "ServiceAccount" => {
+                let namespace = self.namespace_within(within);
+                format!("ServiceAccount {:?}", format!("{}/{namespace}", self.name))
+            }
+            kind => format!("{kind} {:?}", self.name),
+        }
+    }
+}
+
+/// Whether the stored roles allow this.
+pub(crate) fn decide(store: &Store, user: &User, asked: &Attributes) -> Decision {
+    let namespace = match &asked.subject {
+        Subject::Resource(of) => of.namespace.as_str(),
+        Subject::Path => "",
+    };
+    let mut decision = Decision::default();
+    visit(store, user, namespace, &mut |rule, told| {
+        if !rule.allows(asked) {
+            return ControlFlow::Continue(());
+        }
+        decision = Decision {
+            is_allowed: true,
+            reason: format!("RBAC: allowed by {}", told()),
+        };
+        ControlFlow::Break(())
+    });
+    decision
+}
+
+/// All rules that a user has in a namespace, those of the cluster first.
+pub(crate) fn rules_for(store: &Store, user: &User, namespace: &str) -> Vec<Rule> {
+    let mut rules = Vec::new();
+    visit(store, user, namespace, &mut |rule, _| {
+        rules.push(rule.clone());
+        ControlFlow::Continue(())
+    });
+    rules
+}
+
+type Visitor<'a> = &'a mut dyn FnMut(&Rule, &dyn Fn() -> String) -> ControlFlow<()>;
+
+fn visit(store: &Store, user: &User, namespace: &str, visitor: Visitor<'_>) {
+    let cluster = store.view(store.shelf(CLUSTER_BINDINGS));
+    let all = cluster.snapshot.iter().map(|binding| (binding.clone(), ""));
+    let mut bindings: Vec<(Arc<Stored>, &str)> = all.collect();
+    if !namespace.is_empty() {
+        let view = store.view(store.shelf(BINDINGS));
+        let here = view
+            .snapshot
+            .iter()
+            .filter(|binding| binding.namespace() == Some(namespace));
+        bindings.extend(here.map(|binding| (binding.clone(), namespace)));
+    }
+    for (stored, within) in bindings {
+        let Ok(binding) = serde_json::from_slice::<Binding>(stored.bytes()) else {
+            continue;
+        };
+        let subjects = binding.subjects.unwrap_or_default();
+        let Some(subject) = subjects.iter().find(|subject| subject.is(user, within)) else {
+            continue;
+        };
+        let told = || {
+            let (role, kind) = (&binding.role.name, &binding.role.kind);
+            let (what, name) = match within {
+                "" => ("ClusterRoleBinding", stored.name().to_owned()),
+                _ => ("RoleBinding", format!("{}/{within}", stored.name())),
+            };
+            let whom = subject.told(within);
+            format!("{what} {name:?} of {kind} {role:?} to {whom}")
+        };
+        for rule in role_rules(store, &binding.role, within).unwrap_or_default() {
+            if visitor(&rule, &told).is_break() {
+                return;
+            }
+        }
+    }
+}
+
+/// The rules of the role that a binding names; nothing if there is no such role.
+pub(crate) fn role_rules(store: &Store, role: &RoleRef, namespace: &str) -> Option<Vec<Rule>> {
+    let stored = match role.kind.as_str() {
+        "ClusterRole" => store.get(store.shelf(CLUSTER_ROLES), &role.name)?,
+        "Role" => store.get(store.shelf(ROLES), &format!("{namespace}/{}", role.name))?,
+        _ => return None,
+    };
+    let role: Role = serde_json::from_slice(stored.bytes()).ok()?;
+    Some(role.rules.unwrap_or_default())
+}

@@ -1,0 +1,215 @@
+//! Tokens of service accounts: signed by the server, for an audience and a time.
+//!
+//! ```text
+//! service account + audiences + seconds ──sign──▶ JWT ──verify──▶ User | why not
+//! ```
+//!
+//! The signatures are Ed25519's, which are the same whenever the same is signed: a token is good if
+//! signing it again gives its signature. A token ends with its time, with its account, and with the
+//! object that it is bound to. The key is made when the first token is.
+//!
+//! Upstream: `kubernetes/kubernetes:pkg/serviceaccount/{jwt,claims}.go`.
+
+use std::sync::OnceLock;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
+use jiff::Timestamp;
+use rcgen::{KeyPair, SigningKey as _};
+use serde_json::{Value, json};
+
+use super::{User, same};
+use crate::storage::Store;
+use crate::write::{metadata, text};
+
+/// Who issues tokens, and whom they are for if nobody else is named.
+pub(crate) const AUDIENCE: &str = "https://kubernetes.default.svc";
+const PRIVATE: &str = "kubernetes.io";
+const HEADER: &str = r#"{"alg":"EdDSA","kid":"kinform"}"#;
+/// BOUND: bytes of a token that is looked at.
+const LONGEST: usize = 16 << 10;
+
+/// What signs tokens.
+#[derive(Default)]
+pub(crate) struct Signer {
+    key: OnceLock<Option<KeyPair>>,
+}
+
+/// What a token says.
+#[derive(Debug)]
+pub(crate) struct Claim<'a> {
+    pub(crate) namespace: &'a str,
+    pub(crate) name: &'a str,
+    pub(crate) uid: &'a str,
+    pub(crate) audiences: Vec<String>,
+    pub(crate) bound: Option<Bound>,
+    pub(crate) from: Timestamp,
+    pub(crate) seconds: i64,
+}
+
+/// The object that a token ends with.
+#[derive(Clone, Debug)]
+pub(crate) struct Bound {
+    /// `pod`, `secret` or `node`.
+    pub(crate) what: &'static str,
+    pub(crate) name: String,
+    pub(crate) uid: String,
+}
+
+/// Why a token is not good.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum TokenError {
+    /// It is none of ours.
+    Invalid,
+    /// It is ours, but not good for this, for the reason given.
+    Refused(String),
+}
+
+impl std::fmt::Display for TokenError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Invalid => f.write_str("invalid bearer token"),
+            Self::Refused(why) => write!(f, "[invalid bearer token, {why}]"),
+        }
+    }
+}
+
+impl Signer {
+    fn key(&self) -> Option<&KeyPair> {
+        let key = || KeyPair::generate_for(&rcgen::PKCS_ED25519).ok();
+        self.key.get_or_init(key).as_ref()
+    }
+
+    /// Makes a token; nothing if there is no key to sign with.
+    pub(crate) fn sign(&self, claim: &Claim<'_>) -> Option<String> {
+        let from = claim.from.as_second();
+        let account = json!({"name": claim.name, "uid": claim.uid});
+        let mut private = json!({"namespace": claim.namespace, "serviceaccount": account});
+        if let Some(bound) = &claim.bound {
+            private[bound.what] = json!({"name": bound.name, "uid": bound.uid});
+        }
+        let mut payload = json!({
+            "aud": claim.audiences,
+            "exp": from.saturating_add(claim.seconds),
+            "iat": from,
+            "nbf": from,
+            "iss": AUDIENCE,
+            "jti": uuid::Uuid::new_v4().to_string(),
+            "sub": format!("system:serviceaccount:{}:{}", claim.namespace, claim.name),
+        });
+        payload[PRIVATE] = private;
+        let payload = BASE64.encode(payload.to_string());
+        let signed = format!("{}.{payload}", BASE64.encode(HEADER));
+        let signature = self.key()?.sign(signed.as_bytes()).ok()?;
+        Some(format!("{signed}.{}", BASE64.encode(signature)))
+    }
+
+    /// Whose token this is, and for which of these audiences.
+    pub(super) fn verify(
+        &self,
+        store: &Store,
+        token: &str,
+        audiences: &[&str],
+    ) -> Result<(User, Vec<String>), TokenError> {
+        let payload = self.open(token).ok_or(TokenError::Invalid)?;
+        let number = |name| payload.get(name).and_then(Value::as_i64);
+        let now = Timestamp::now().as_second();
+        if number("exp").is_none_or(|end| end <= now) {
+            let why = "service account token has expired";
+            return Err(TokenError::Refused(why.to_owned()));
+        }
+        let said: Vec<&str> = payload["aud"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect();
+        let shared: Vec<String> = said
+            .iter()
+            .filter(|audience| audiences.contains(audience))
+            .map(|audience| (*audience).to_owned())
+            .collect();
+        if shared.is_empty() {
+            return Err(TokenError::Refused(format!(
+                "token audiences {said:?} is invalid for the target audiences {audiences:?}"
+            )));
+        }
+        let private = &payload[PRIVATE];
+        let namespace = text(private, &["namespace"]);
+        let (name, uid) = (
+            text(private, &["serviceaccount", "name"]),
+            text(private, &["serviceaccount", "uid"]),
+        );
+        still_there(store, "serviceaccounts", (namespace, name), uid)?;
+        let mut user = User::service_account(namespace, name)
+            .with_uid(uid)
+            .authenticated();
+        let id = format!("JTI={}", text(&payload, &["jti"]));
+        user = user.with_extra("authentication.kubernetes.io/credential-id", vec![id]);
+        for (what, shelf) in [("pod", "pods"), ("secret", "secrets"), ("node", "nodes")] {
+            let Some(bound) = private.get(what) else {
+                continue;
+            };
+            let (name, uid) = (text(bound, &["name"]), text(bound, &["uid"]));
+            let within = if what == "node" { "" } else { namespace };
+            still_there(store, shelf, (within, name), uid)?;
+            if what == "secret" {
+                continue;
+            }
+            let key = |part: &str| format!("authentication.kubernetes.io/{what}-{part}");
+            user = user
+                .with_extra(key("name"), vec![name.to_owned()])
+                .with_extra(key("uid"), vec![uid.to_owned()]);
+        }
+        Ok((user, shared))
+    }
+
+    /// What a token of ours says; nothing if it is not ours.
+    fn open(&self, token: &str) -> Option<Value> {
+        if token.len() > LONGEST {
+            return None;
+        }
+        let (signed, signature) = token.rsplit_once('.')?;
+        let (header, payload) = signed.split_once('.')?;
+        if header != BASE64.encode(HEADER) {
+            return None;
+        }
+        // Without a key there was never a token.
+        let key = self.key.get()?.as_ref()?;
+        let wanted = key.sign(signed.as_bytes()).ok()?;
+        let shown = BASE64.decode(signature).ok()?;
+        if !same(&wanted, &shown) {
+            return None;
+        }
+        serde_json::from_slice(&BASE64.decode(payload).ok()?).ok()
+    }
+}
+
+impl std::fmt::Debug for Signer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Signer").finish_non_exhaustive()
+    }
+}
+
+/// Whether the object that a token stands on is there, and still the same one.
+fn still_there(
+    store: &Store,
+    shelf: &str,
+    (namespace, name): (&str, &str),
+    uid: &str,
+) -> Result<(), TokenError> {
+    let key = match namespace {
+        "" => name.to_owned(),
+        _ => format!("{namespace}/{name}"),
+    };
+    let found = store.get(store.shelf(shelf), &key);
+    let is_good = found
+        .is_some_and(|object| object.uid() == uid && !metadata::is_terminating(&object.value()));
+    if is_good {
+        return Ok(());
+    }
+    let kind = shelf.trim_end_matches('s');
+    Err(TokenError::Refused(format!(
+        "{kind} {key:?} has been deleted"
+    )))
+}

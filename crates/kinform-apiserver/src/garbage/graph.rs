@@ -1,0 +1,151 @@
+//! Who refers to whom, as the log of the store tells it.
+//!
+//! ```text
+//! events since the cursor ──▶ owner's uid ──▶ { dependents }, and what has to be looked at
+//! ```
+//!
+//! Only references are kept, no objects: what an object is now, the store knows. When the log has
+//! forgotten events, the graph is made anew from what is stored.
+//!
+//! Upstream: `kubernetes/kubernetes:pkg/controller/garbagecollector/graph_builder.go`.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+
+use serde::Deserialize;
+
+use super::work::{FOREGROUND, ORPHAN};
+use crate::storage::{Event, Shelf, Since, Store, Stored};
+
+/// Where an object is stored.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Node {
+    /// By its shelf and key.
+    Object(Shelf, Box<str>),
+    /// The owner that a reference means, seen from a namespace.
+    Owner(Box<Owner>, Option<Box<str>>),
+}
+
+/// A reference to an owner.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Owner {
+    pub(super) api_version: String,
+    pub(super) kind: String,
+    pub(super) name: String,
+    pub(super) uid: String,
+    pub(super) block_owner_deletion: Option<bool>,
+}
+
+/// What of an object's metadata matters here.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Ties {
+    owner_references: Option<Vec<Owner>>,
+    finalizers: Option<Vec<String>>,
+    deletion_timestamp: Option<String>,
+}
+
+impl Ties {
+    /// Reads an object. Most have no ties, and are only skimmed.
+    pub(super) fn of(object: &Stored) -> Self {
+        if !object.has_ties() {
+            return Self::default();
+        }
+        serde_json::from_slice(object.metadata().0).unwrap_or_default()
+    }
+
+    pub(super) fn owners(&self) -> &[Owner] {
+        self.owner_references.as_deref().unwrap_or_default()
+    }
+
+    pub(super) fn has_finalizer(&self, wanted: &str) -> bool {
+        let all = self.finalizers.as_deref().unwrap_or_default();
+        all.iter().any(|name| name == wanted)
+    }
+
+    pub(super) fn is_terminating(&self) -> bool {
+        self.deletion_timestamp.is_some()
+    }
+
+    /// Whether it waits for the collector.
+    fn waits(&self) -> bool {
+        self.is_terminating() && (self.has_finalizer(FOREGROUND) || self.has_finalizer(ORPHAN))
+    }
+}
+
+/// The references of everything that is stored.
+#[derive(Debug, Default)]
+pub(super) struct Graph {
+    /// Everything up to this revision is in.
+    seen: u64,
+    dependents: HashMap<Box<str>, BTreeSet<(Shelf, Box<str>)>>,
+}
+
+impl Graph {
+    /// Takes what was written since the last time in, and says what has to be looked at.
+    pub(super) fn follow(&mut self, store: &Store, queue: &mut VecDeque<Node>) {
+        match store.since(self.seen) {
+            Since::Events(events, upto) => {
+                for (shelf, event) in events {
+                    self.take(shelf, &event, queue);
+                }
+                self.seen = upto;
+            }
+            Since::Lost(shelves, upto) => {
+                self.dependents.clear();
+                for (shelf, snapshot) in shelves {
+                    for object in snapshot.iter() {
+                        let event = Event {
+                            revision: object.revision(),
+                            previous: None,
+                            current: Some(object.clone()),
+                        };
+                        self.take(shelf, &event, queue);
+                    }
+                }
+                self.seen = upto;
+            }
+        }
+    }
+
+    /// Those who refer to a uid, in the order of where they are stored.
+    pub(super) fn dependents(&self, uid: &str) -> impl Iterator<Item = &(Shelf, Box<str>)> {
+        self.dependents.get(uid).into_iter().flatten()
+    }
+
+    fn take(&mut self, shelf: Shelf, event: &Event, queue: &mut VecDeque<Node>) {
+        let ties = |object: &Option<_>| object.as_deref().map(Ties::of).unwrap_or_default();
+        let (before, after) = (ties(&event.previous), ties(&event.current));
+        let Some(object) = event.current.as_ref().or(event.previous.as_ref()) else {
+            return;
+        };
+        let place = || (shelf, Box::<str>::from(object.key()));
+        let namespace = object.namespace().map(Box::from);
+        for owner in before.owners() {
+            if after.owners().contains(owner) {
+                continue;
+            }
+            if !after.owners().iter().any(|of| of.uid == owner.uid)
+                && let Some(known) = self.dependents.get_mut(owner.uid.as_str())
+            {
+                known.remove(&place());
+                if known.is_empty() {
+                    self.dependents.remove(owner.uid.as_str());
+                }
+            }
+            // It may have waited for this one.
+            queue.push_back(Node::Owner(Box::new(owner.clone()), namespace.clone()));
+        }
+        for owner in after.owners() {
+            let known = self.dependents.entry(owner.uid.as_str().into());
+            known.or_default().insert(place());
+        }
+        let is_gone = event.current.is_none();
+        if is_gone {
+            let left = self.dependents(object.uid());
+            queue.extend(left.map(|(shelf, key)| Node::Object(*shelf, key.clone())));
+        } else if before.owners() != after.owners() || after.waits() {
+            queue.push_back(Node::Object(shelf, object.key().into()));
+        }
+    }
+}

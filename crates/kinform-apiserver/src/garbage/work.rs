@@ -1,0 +1,269 @@
+//! What becomes of one object.
+//!
+//! ```text
+//! object + owners + dependents ──▶ stays | loses references | is deleted | its dependents first | they are let go
+//! ```
+//!
+//! Upstream: `kubernetes/kubernetes:pkg/controller/garbagecollector/garbagecollector.go`
+//! (`attemptToDeleteItem`, `processDeletingDependentsItem`, `orphanDependents`).
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::NAME;
+use super::graph::{Graph, Node, Owner, Ties};
+use crate::api::Api;
+use crate::journal::Record;
+use crate::resource::{Propagation, ResourceInfo};
+use crate::storage::Stored;
+use crate::write::{self, DeleteOptions, metadata};
+
+pub(super) const FOREGROUND: &str = "foregroundDeletion";
+pub(super) const ORPHAN: &str = "orphan";
+
+/// What an owner is to its dependent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    /// It is there, or nobody can say.
+    Solid,
+    /// It is there, and goes when its dependents are gone.
+    Waiting,
+    /// It is not there.
+    Absent,
+}
+
+/// Does with an object what has to be done. What follows is heard from the log; what else has to be
+/// looked at is queued.
+pub(super) fn look_at(api: &Arc<Api>, graph: &Graph, node: &Node, queue: &mut VecDeque<Node>) {
+    let found = match node {
+        Node::Object(shelf, key) => api.store.get(*shelf, key).and_then(|object| {
+            let entries = api.registry.entries();
+            let resource = entries.iter().find(|entry| entry.shelf == *shelf)?;
+            Some((resource.clone(), object))
+        }),
+        Node::Owner(owner, namespace) => find(api, owner, namespace.as_deref())
+            .and_then(|(resource, object)| Some((resource, object?)))
+            .filter(|(_, object)| object.uid() == owner.uid),
+    };
+    let Some((resource, object)) = found else {
+        return;
+    };
+    let ties = Ties::of(&object);
+    if ties.is_terminating() {
+        if ties.has_finalizer(ORPHAN) {
+            let_go(api, graph, (&resource, &object));
+        } else if ties.has_finalizer(FOREGROUND) {
+            await_dependents(api, graph, (&resource, &object), queue);
+        }
+        return;
+    }
+    if !ties.owners().is_empty() {
+        judge(api, graph, (&resource, &object), &ties);
+    }
+}
+
+/// Deletes an object whose owners are gone or wait for it; one that has an owner left only loses the
+/// others.
+fn judge(
+    api: &Arc<Api>,
+    graph: &Graph,
+    (resource, object): (&Arc<ResourceInfo>, &Stored),
+    ties: &Ties,
+) {
+    let standing = |owner: &Owner| standing(api, owner, object.namespace());
+    let of: Vec<Standing> = ties.owners().iter().map(standing).collect();
+    let is_solid = of.contains(&Standing::Solid);
+    if is_solid {
+        if of.iter().any(|standing| *standing != Standing::Solid) {
+            let keep = |uid: &str| {
+                let mut pairs = ties.owners().iter().zip(&of);
+                pairs.any(|(owner, standing)| owner.uid == uid && *standing == Standing::Solid)
+            };
+            keep_owners(api, (resource, object), keep);
+        }
+        return;
+    }
+    let dependents = || graph.dependents(object.uid());
+    let propagation = if of.contains(&Standing::Waiting) && dependents().next().is_some() {
+        let is_circle = dependents().any(|(shelf, key)| {
+            let dependent = api.store.get(*shelf, key);
+            dependent.is_some_and(|dependent| {
+                let ties = Ties::of(&dependent);
+                ties.is_terminating() && ties.has_finalizer(FOREGROUND)
+            })
+        });
+        if is_circle {
+            // Each waits for the other: this one no longer holds its owner up.
+            unblock(api, (resource, object));
+        }
+        Propagation::Foreground
+    } else if ties.has_finalizer(ORPHAN) {
+        Propagation::Orphan
+    } else if ties.has_finalizer(FOREGROUND) {
+        Propagation::Foreground
+    } else {
+        Propagation::Background
+    };
+    let options = DeleteOptions {
+        propagation: Some(propagation),
+        uid: Some(object.uid().to_owned()),
+        ..DeleteOptions::default()
+    };
+    // Whoever was faster leaves word in the log.
+    if write::delete_quietly(api, resource, object.key(), &options).is_ok() {
+        note(api, "delete", resource, object);
+    }
+}
+
+/// Lets an object go whose blocking dependents are gone; else sees to those.
+fn await_dependents(
+    api: &Arc<Api>,
+    graph: &Graph,
+    (resource, object): (&Arc<ResourceInfo>, &Stored),
+    queue: &mut VecDeque<Node>,
+) {
+    let mut is_blocked = false;
+    for (shelf, key) in graph.dependents(object.uid()) {
+        let Some(dependent) = api.store.get(*shelf, key) else {
+            continue;
+        };
+        let ties = Ties::of(&dependent);
+        let blocks = |owner: &Owner| {
+            owner.uid == object.uid() && owner.block_owner_deletion.unwrap_or(false)
+        };
+        if ties.owners().iter().any(blocks) {
+            is_blocked = true;
+            if !ties.is_terminating() {
+                queue.push_back(Node::Object(*shelf, key.clone()));
+            }
+        }
+    }
+    if !is_blocked {
+        release(api, (resource, object), FOREGROUND);
+    }
+}
+
+/// Takes the references of all dependents away, then lets the object go.
+fn let_go(api: &Arc<Api>, graph: &Graph, (resource, object): (&Arc<ResourceInfo>, &Stored)) {
+    for (shelf, key) in graph.dependents(object.uid()) {
+        let entries = api.registry.entries();
+        let of = entries.iter().find(|entry| entry.shelf == *shelf);
+        if let (Some(of), Some(dependent)) = (of, api.store.get(*shelf, key)) {
+            keep_owners(api, (of, &dependent), |uid| uid != object.uid());
+        }
+    }
+    release(api, (resource, object), ORPHAN);
+}
+
+/// Removes a finalizer; the object goes if it was the last.
+fn release(api: &Arc<Api>, (resource, object): (&Arc<ResourceInfo>, &Stored), finalizer: &str) {
+    let done = write::change(api, resource, object.key(), |next| {
+        let metadata = metadata::of(next);
+        let Some(Value::Array(list)) = metadata.get_mut("finalizers") else {
+            return;
+        };
+        list.retain(|name| name != finalizer);
+        if list.is_empty() {
+            metadata.remove("finalizers");
+        }
+    });
+    if done {
+        note(api, "patch", resource, object);
+    }
+}
+
+/// Removes the references to other owners than those that are kept.
+fn keep_owners(
+    api: &Arc<Api>,
+    (resource, object): (&Arc<ResourceInfo>, &Stored),
+    keep: impl Fn(&str) -> bool,
+) {
+    let done = write::change(api, resource, object.key(), |next| {
+        let metadata = metadata::of(next);
+        let Some(Value::Array(list)) = metadata.get_mut("ownerReferences") else {
+            return;
+        };
+        list.retain(|owner| keep(write::text(owner, &["uid"])));
+        if list.is_empty() {
+            metadata.remove("ownerReferences");
+        }
+    });
+    if done {
+        note(api, "patch", resource, object);
+    }
+}
+
+/// The object no longer holds any owner up.
+fn unblock(api: &Arc<Api>, (resource, object): (&Arc<ResourceInfo>, &Stored)) {
+    let done = write::change(api, resource, object.key(), |next| {
+        let owners = metadata::of(next).get_mut("ownerReferences");
+        let owners = owners.and_then(Value::as_array_mut);
+        for owner in owners.into_iter().flatten() {
+            if owner["blockOwnerDeletion"] == Value::Bool(true) {
+                owner["blockOwnerDeletion"] = Value::Bool(false);
+            }
+        }
+    });
+    if done {
+        note(api, "patch", resource, object);
+    }
+}
+
+/// What a reference leads to from a namespace: a resource, and its object if there is one. Nothing if
+/// that kind is not served, or cannot be owned from there.
+fn find(
+    api: &Arc<Api>,
+    owner: &Owner,
+    namespace: Option<&str>,
+) -> Option<(Arc<ResourceInfo>, Option<Arc<Stored>>)> {
+    let (group, version) = match owner.api_version.split_once('/') {
+        Some((group, version)) => (group, version),
+        None => ("", owner.api_version.as_str()),
+    };
+    let entries = api.registry.entries();
+    let resource = entries.iter().find(|of| {
+        of.kind == owner.kind && of.group == group && of.version == version && of.is_stored()
+    })?;
+    let key = match (resource.is_namespaced(), namespace) {
+        (false, _) => owner.name.clone(),
+        (true, Some(namespace)) => format!("{namespace}/{}", owner.name),
+        (true, None) => return None,
+    };
+    let object = api.store.get(resource.shelf, &key);
+    Some((resource.clone(), object))
+}
+
+fn standing(api: &Arc<Api>, owner: &Owner, namespace: Option<&str>) -> Standing {
+    let Some((_, found)) = find(api, owner, namespace) else {
+        return Standing::Solid;
+    };
+    let Some(found) = found.filter(|found| found.uid() == owner.uid) else {
+        return Standing::Absent;
+    };
+    let ties = Ties::of(&found);
+    if ties.is_terminating() && ties.has_finalizer(FOREGROUND) {
+        Standing::Waiting
+    } else {
+        Standing::Solid
+    }
+}
+
+/// Leaves word in the journal.
+fn note(api: &Api, verb: &'static str, resource: &ResourceInfo, object: &Stored) {
+    let entry = api.journal.begin(Record {
+        verb,
+        resource: resource.plural.clone(),
+        namespace: object.namespace().map(str::to_owned),
+        name: Some(object.name().to_owned()),
+        query: String::new(),
+        controller: Some(NAME),
+        code: 200,
+        bytes: 0,
+        started: Instant::now(),
+        ended: None,
+    });
+    drop(entry);
+}

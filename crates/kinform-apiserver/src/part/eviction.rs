@@ -1,0 +1,244 @@
+//! Eviction: a pod is deleted if its disruption budget allows it.
+//!
+//! ```text
+//! Eviction + pod + budgets ──▶ budget counted down, pod deleted, 201 | 429 with the budget's reason
+//! ```
+//!
+//! Nobody here counts healthy pods: what a budget allows is what its status says, as whoever plays the
+//! disruption controller wrote it.
+//!
+//! Upstream: `kubernetes/kubernetes:pkg/registry/core/pod/storage/eviction.go`.
+
+use std::sync::Arc;
+
+use http::Response;
+use jiff::Timestamp;
+use kinform_api::{Status, StatusCause, reason};
+use serde_json::{Value, json};
+
+use super::Act;
+use crate::http::body::Body;
+use crate::resource::{Found, ResourceInfo};
+use crate::storage::{Draft, Expect, Stored};
+use crate::write::{
+    self, Context, DeleteOptions, Fresh, WriteOptions, at, label_selector, metadata, text,
+};
+
+/// BOUND: how often it is tried again because somebody else was faster.
+const TRIES: usize = 64;
+/// Who counts a budget down.
+const MANAGER: &str = "apiserver";
+/// BOUND: evicted pods that a budget remembers.
+const DISRUPTED: usize = 2000;
+
+/// Evicts a pod.
+pub(super) fn evict(act: &Act<'_>) -> Result<Response<Body>, Box<Status>> {
+    let eviction = act.body(["policy", "v1", "Eviction"]).or_else(|error| {
+        act.body(["policy", "v1beta1", "Eviction"])
+            .map_err(|_| error)
+    })?;
+    if text(&eviction, &["metadata", "name"]) != act.name() {
+        let message = "name in URL does not match name in Eviction object";
+        return Err(Box::new(Status::bad_request(message)));
+    }
+    let given = at(&eviction, &["deleteOptions"]).cloned();
+    let mut options = DeleteOptions::from_value(&given.unwrap_or_else(|| json!({})))?;
+    options.dry_run |= act.options()?.dry_run;
+    for _ in 0..TRIES {
+        let pod = act.object()?;
+        let state = pod.value();
+        let mut once = options.clone();
+        if !is_beyond_budgets(&state) {
+            match permission(act, &pod, &state)? {
+                Permission::Free => {}
+                Permission::Unready => once.resource_version = Some(pod.revision().to_string()),
+                Permission::Counted(budget) if options.dry_run => drop(budget),
+                Permission::Counted(budget) => {
+                    if !count_down(act, &budget, act.name())? {
+                        continue;
+                    }
+                }
+            }
+        }
+        write::delete_object(act.api, &act.target.resource, pod.key(), &once)?;
+        return Ok(act.done());
+    }
+    let resource = act.target.resource.group_resource();
+    Err(Box::new(Status::modified(&resource, act.name())))
+}
+
+/// Whether a pod does not count: it has ended, has not begun, or is going.
+fn is_beyond_budgets(pod: &Value) -> bool {
+    matches!(
+        text(pod, &["status", "phase"]),
+        "Succeeded" | "Failed" | "Pending"
+    ) || metadata::is_terminating(pod)
+}
+
+enum Permission {
+    /// No budget is about this pod.
+    Free,
+    /// It is not ready, and enough others are.
+    Unready,
+    /// This budget has to be counted down.
+    Counted(Budget),
+}
+
+struct Budget {
+    resource: Arc<ResourceInfo>,
+    stored: Arc<Stored>,
+}
+
+fn permission(act: &Act<'_>, pod: &Stored, state: &Value) -> Result<Permission, Box<Status>> {
+    let Found::Resource(budgets) = act
+        .api
+        .registry
+        .find("policy", "v1", "poddisruptionbudgets")
+    else {
+        return Ok(Permission::Free);
+    };
+    let view = act.api.store.view(budgets.shelf);
+    let mut meant = view.snapshot.iter().filter(|budget| {
+        budget.namespace() == pod.namespace()
+            && at(&budget.value(), &["spec", "selector"])
+                .filter(|selector| !selector.is_null())
+                .and_then(label_selector)
+                .is_some_and(|selector| selector.matches(|key| pod.label(key)))
+    });
+    let Some(stored) = meant.next().cloned() else {
+        return Ok(Permission::Free);
+    };
+    if meant.next().is_some() {
+        let message = "This pod has more than one PodDisruptionBudget, which the eviction \
+                       subresource does not support.";
+        return Err(Box::new(Status::failure(500, "", message)));
+    }
+    if !is_ready(state) {
+        let budget = stored.value();
+        let count = |name| {
+            at(&budget, &["status", name])
+                .and_then(Value::as_i64)
+                .unwrap_or(0)
+        };
+        let always = text(&budget, &["spec", "unhealthyPodEvictionPolicy"]) == "AlwaysAllow";
+        let healthy =
+            count("desiredHealthy") > 0 && count("currentHealthy") >= count("desiredHealthy");
+        if always || healthy {
+            return Ok(Permission::Unready);
+        }
+    }
+    let budget = Budget {
+        resource: budgets,
+        stored,
+    };
+    counted(&budget, pod.name())?;
+    Ok(Permission::Counted(budget))
+}
+
+fn is_ready(pod: &Value) -> bool {
+    let conditions = at(pod, &["status", "conditions"]).and_then(Value::as_array);
+    conditions
+        .into_iter()
+        .flatten()
+        .any(|of| text(of, &["type"]) == "Ready" && text(of, &["status"]) == "True")
+}
+
+/// Stores the budget as it is after this eviction; not if it has changed meanwhile.
+fn count_down(act: &Act<'_>, budget: &Budget, pod: &str) -> Result<bool, Box<Status>> {
+    let mut next = counted(budget, pod)?;
+    let options = WriteOptions {
+        manager: MANAGER.to_owned(),
+        ..WriteOptions::default()
+    };
+    let context = Context {
+        resource: &budget.resource,
+        namespace: budget.stored.namespace(),
+        options: &options,
+        now: Timestamp::now(),
+        fresh: Fresh::default(),
+    };
+    write::own_status(&context, &mut next, &budget.stored.value());
+    let expect = Expect::Revision(budget.stored.revision());
+    let draft = Draft::new(&budget.resource.fields, next);
+    let shelf = budget.resource.shelf;
+    Ok(draft.is_some_and(|draft| act.api.store.put(shelf, draft, expect).is_ok()))
+}
+
+/// The budget as it is after this eviction.
+fn counted(budget: &Budget, pod: &str) -> Result<Value, Box<Status>> {
+    let (mut next, name) = (budget.stored.value(), budget.stored.name());
+    let of = |object: &Value, path: &[&str]| at(object, path).and_then(Value::as_i64).unwrap_or(0);
+    let status = |field| of(&next, &["status", field]);
+    if status("observedGeneration") < of(&next, &["metadata", "generation"]) {
+        let why = format!("The disruption budget {name} is still being processed by the server.");
+        return Err(too_many(why, Some(10)));
+    }
+    let (allowed, healthy, desired) = (
+        status("disruptionsAllowed"),
+        status("currentHealthy"),
+        status("desiredHealthy"),
+    );
+    let forbidden = |why| {
+        let resource = budget.resource.group_resource();
+        Err(Box::new(Status::forbidden(&resource, name, why)))
+    };
+    if allowed < 0 {
+        return forbidden("pdb disruptions allowed is negative");
+    }
+    let known = at(&next, &["status", "disruptedPods"]).and_then(Value::as_object);
+    if known.is_some_and(|known| known.len() > DISRUPTED) {
+        return forbidden(
+            "DisruptedPods map too big - too many evictions not confirmed by PDB controller",
+        );
+    }
+    if allowed == 0 {
+        let failed = sync_failure(&next);
+        let why = match failed {
+            Some(failed) => format!(
+                "The disruption budget {name} does not allow evicting pods currently because it \
+                 failed sync: {failed}"
+            ),
+            None => format!(
+                "The disruption budget {name} needs {desired} healthy pods and has {healthy} \
+                 currently"
+            ),
+        };
+        return Err(too_many(why, None));
+    }
+    let now = metadata::time(Timestamp::now());
+    let generation = next["metadata"]["generation"].clone();
+    let status = &mut next["status"];
+    status["disruptionsAllowed"] = Value::from(allowed - 1);
+    status["disruptedPods"][pod] = now.clone();
+    if allowed == 1 {
+        let condition = json!({"type": "DisruptionAllowed", "status": "False", "message": "",
+            "reason": "InsufficientPods", "observedGeneration": generation,
+            "lastTransitionTime": now});
+        let others = status["conditions"].as_array().into_iter().flatten();
+        let others = others.filter(|of| text(of, &["type"]) != "DisruptionAllowed");
+        let conditions: Vec<Value> = others.cloned().chain([condition]).collect();
+        status["conditions"] = Value::from(conditions);
+    }
+    Ok(next)
+}
+
+fn sync_failure(budget: &Value) -> Option<String> {
+    let conditions = at(budget, &["status", "conditions"])?.as_array()?;
+    let failed = conditions
+        .iter()
+        .find(|of| text(of, &["reason"]) == "SyncFailed")?;
+    Some(text(failed, &["message"]).to_owned())
+}
+
+fn too_many(why: String, retry_after: Option<u32>) -> Box<Status> {
+    let message = "Cannot evict pod as it would violate the pod's disruption budget.";
+    let status = match retry_after {
+        Some(seconds) => Status::too_many_requests(message, seconds),
+        None => Status::failure(429, reason::TOO_MANY_REQUESTS, message),
+    };
+    Box::new(status.with_cause(StatusCause {
+        reason: "DisruptionBudget".to_owned(),
+        message: why,
+        field: String::new(),
+    }))
+}

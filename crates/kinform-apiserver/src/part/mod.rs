@@ -1,0 +1,213 @@
+//! Parts of objects that are actions: binding, eviction, logs, tokens; and reviews, which are nothing else.
+//!
+//! ```text
+//! POST pods/x/eviction, GET pods/x/log, .. ──▶ what it does to the store, its own reply | Status
+//! ```
+//!
+//! Parts that are views of their object (`status`, `scale`, `approval`) are written by `write/`. What
+//! needs a node or another server behind this one is refused here.
+//!
+//! Upstream: `kubernetes/kubernetes:pkg/registry/core/pod/{storage,rest}`,
+//! `pkg/registry/core/serviceaccount/storage/token.go`.
+
+mod binding;
+mod eviction;
+mod log;
+mod refusal;
+mod token;
+
+use std::sync::Arc;
+
+use http::header::CONTENT_TYPE;
+use http::{Method, Response, StatusCode};
+use kinform_api::{Scope, Status};
+use serde_json::Value;
+
+use crate::access::review;
+use crate::api::{Api, WriteRequest};
+use crate::http::body::Body;
+use crate::http::negotiate;
+use crate::http::reply;
+use crate::http::route::Target;
+use crate::resource::{ResourceInfo, Shape};
+use crate::storage::Stored;
+use crate::write::{self, Context, Fresh, WriteOptions};
+
+pub use self::log::PodLogs;
+
+/// Answers a request for an action; nothing if it is not one.
+pub(crate) fn answer(
+    api: &Arc<Api>,
+    target: &Target,
+    request: &WriteRequest<'_>,
+) -> Option<Result<Response<Body>, Box<Status>>> {
+    let resource = &target.resource;
+    let part = target.subresource.as_deref();
+    let action = match part {
+        None if review::is_review(resource) => Action::Review,
+        None if resource.is_core("bindings") => Action::Bind,
+        Some("binding") => Action::Bind,
+        Some("eviction") => Action::Evict,
+        Some("log") => Action::Log,
+        Some("token") if resource.is_core("serviceaccounts") => Action::Token,
+        Some("exec" | "attach" | "portforward" | "proxy") if !resource.is_custom() => {
+            return Some(Err(refusal::of(api, target)));
+        }
+        _ => return None,
+    };
+    let is_served = match *request.method {
+        Method::POST => action != Action::Log && (part.is_some() == target.name.is_some()),
+        Method::GET | Method::HEAD => action == Action::Log,
+        _ => false,
+    };
+    if !is_served {
+        return Some(Err(Box::new(Status::method_not_allowed())));
+    }
+    let act = Act {
+        api,
+        target,
+        request,
+    };
+    Some(match action {
+        Action::Review => act.review(),
+        Action::Bind => binding::bind(&act),
+        Action::Evict => eviction::evict(&act),
+        Action::Log => log::read(&act),
+        Action::Token => token::make(&act),
+    })
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Action {
+    Review,
+    Bind,
+    Evict,
+    Log,
+    Token,
+}
+
+/// Whether an object that is only shown says whose its fields are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Owners {
+    Told,
+    Untold,
+}
+
+/// A request under way.
+struct Act<'a> {
+    api: &'a Arc<Api>,
+    target: &'a Target,
+    request: &'a WriteRequest<'a>,
+}
+
+impl Act<'_> {
+    /// The name of the object that it is about.
+    fn name(&self) -> &str {
+        self.target.name.as_deref().unwrap_or_default()
+    }
+
+    fn options(&self) -> Result<WriteOptions, Box<Status>> {
+        let options = WriteOptions::from_query(self.request.query.pairs(), "CreateOptions")?;
+        Ok(write::by(self.request, options))
+    }
+
+    /// The object that it is about.
+    fn object(&self) -> Result<Arc<Stored>, Box<Status>> {
+        let key = self.target.key().unwrap_or_default();
+        let resource = &self.target.resource;
+        self.api
+            .store
+            .get(resource.shelf, &key)
+            .ok_or_else(|| Box::new(Status::not_found(&resource.group_resource(), self.name())))
+    }
+
+    /// Reads the body as an object of another kind than the resource's.
+    fn body(&self, kind: [&str; 3]) -> Result<Value, Box<Status>> {
+        self.body_owned(kind, Owners::Untold)
+    }
+
+    /// The same; its metadata say whose it is, if that is told.
+    fn body_owned(
+        &self,
+        [group, version, kind]: [&str; 3],
+        owners: Owners,
+    ) -> Result<Value, Box<Status>> {
+        let own = &*self.target.resource;
+        let of = kinform_schema::builtin(group, version, kind)
+            .ok_or_else(|| Box::new(Status::no_such_resource()))?;
+        let resource = ResourceInfo {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            kind: kind.to_owned(),
+            shape: Shape::Builtin(of),
+            ..own.clone()
+        };
+        let options = self.options()?;
+        let context = Context {
+            resource: &resource,
+            namespace: self.target.namespace.as_deref(),
+            options: &options,
+            now: jiff::Timestamp::now(),
+            fresh: Fresh::default(),
+        };
+        let content_type = self.request.headers.get(CONTENT_TYPE);
+        let content_type = content_type.and_then(|value| value.to_str().ok());
+        let mut body = write::decode_body(&context, (content_type, &self.request.body))?;
+        if kind == token::KIND[2] && body["spec"]["expirationSeconds"].is_null() {
+            // A default belongs to who sent the object.
+            body["spec"]["expirationSeconds"] = Value::from(token::HOUR);
+        }
+        if owners == Owners::Told {
+            write::own_fields(&context, &mut body);
+        }
+        Ok(body)
+    }
+
+    /// The reply that is an object.
+    fn shown(
+        &self,
+        [group, version, kind]: [&str; 3],
+        mut object: Value,
+    ) -> Result<Response<Body>, Box<Status>> {
+        let form = negotiate::answer_form(self.request.headers)?;
+        object["apiVersion"] = Value::from(match group {
+            "" => version.to_owned(),
+            _ => format!("{group}/{version}"),
+        });
+        object["kind"] = Value::from(kind);
+        Ok(reply::value(StatusCode::CREATED, form.encoding, &object))
+    }
+
+    /// The reply that only says that it is done.
+    fn done(&self) -> Response<Body> {
+        let status = Status {
+            status: "Success".to_owned(),
+            code: 201,
+            ..Status::default()
+        };
+        let encoding = negotiate::error_encoding(self.request.headers);
+        let mut reply = reply::status(&status, encoding);
+        *reply.status_mut() = StatusCode::CREATED;
+        reply
+    }
+
+    fn review(&self) -> Result<Response<Body>, Box<Status>> {
+        // Nobody gets an answer that cannot be shown.
+        negotiate::answer_form(self.request.headers)?;
+        let resource = &self.target.resource;
+        let kind = [&*resource.group, &*resource.version, &*resource.kind];
+        let owners = match resource.plural.as_str() {
+            "selfsubjectrulesreviews" | "selfsubjectreviews" => Owners::Untold,
+            _ => Owners::Told,
+        };
+        let mut body = self.body_owned(kind, owners)?;
+        if resource.scope == Scope::Namespaced {
+            let namespace = self.target.namespace.as_deref().unwrap_or_default();
+            body["metadata"]["namespace"] = Value::from(namespace);
+        }
+        let api = self.api;
+        let user = self.request.user;
+        let answer = review::answer(&api.access, &api.store, user, self.target, body)?;
+        self.shown(kind, answer)
+    }
+}

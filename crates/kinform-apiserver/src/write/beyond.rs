@@ -1,0 +1,51 @@
+//! What would be stored and then not be acted on is refused.
+//!
+//! ```text
+//! webhook configuration, admission policy, aggregated API, webhook conversion -> 501
+//! ```
+//!
+//! A test against a server that keeps an admission webhook and never calls it shows nothing, or worse.
+//! What does nothing by itself may be stored: a configuration without webhooks, an API service that is
+//! the server's own.
+//!
+//! Upstream: none; there, all of these act.
+
+use kinform_api::Status;
+use serde_json::Value;
+
+use super::at;
+use crate::resource::ResourceInfo;
+
+/// Refuses an object that this server would not act on.
+///
+/// # Errors
+/// 501 that says what is not there.
+pub(super) fn refuse(resource: &ResourceInfo, object: &Value) -> Result<(), Box<Status>> {
+    let has = |path: &[&str]| match at(object, path) {
+        None | Some(Value::Null) => false,
+        Some(Value::Array(list)) => !list.is_empty(),
+        Some(_) => true,
+    };
+    let what = match (resource.group.as_str(), resource.plural.as_str()) {
+        (
+            "admissionregistration.k8s.io",
+            "validatingwebhookconfigurations" | "mutatingwebhookconfigurations",
+        ) if has(&["webhooks"]) => "admission webhooks are never called",
+        ("admissionregistration.k8s.io", plural) if plural.contains("admissionpolic") => {
+            "admission policies are never evaluated"
+        }
+        ("apiregistration.k8s.io", "apiservices") if has(&["spec", "service"]) => {
+            "requests are never passed on to another API server"
+        }
+        ("apiextensions.k8s.io", "customresourcedefinitions")
+            if has(&["spec", "conversion", "webhook"])
+                || at(object, &["spec", "conversion", "strategy"])
+                    == Some(&Value::from("Webhook")) =>
+        {
+            "conversion webhooks are never called"
+        }
+        _ => return Ok(()),
+    };
+    let message = format!("not supported by this server: {what}");
+    Err(Box::new(Status::failure(501, "NotImplemented", message)))
+}

@@ -1,0 +1,229 @@
+//! The life of namespaces: the first ones, and how one empties itself and goes.
+//!
+//! ```text
+//! deleted -> content deleted -> conditions (what remains, and why) -> finalized -> gone
+//! ```
+//!
+//! A namespace is looked at whenever something in it was written. What remains is held by finalizers; its
+//! conditions say which, and how much of what.
+//!
+//! Upstream: `kubernetes/kubernetes:pkg/controller/namespace/deletion`.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::after::{at_once, keys};
+use super::{metadata, text};
+use crate::api::Api;
+use crate::resource::{Found, Registry, ResourceInfo};
+use crate::storage::{Draft, Expect, Shelf, Store, Stored};
+
+/// The namespaces that every cluster begins with.
+const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
+const FINALIZER: &str = "kubernetes";
+
+/// Makes the namespaces that every cluster begins with.
+pub(crate) fn found_namespaces(store: &Store, registry: &Registry) {
+    let Found::Resource(namespaces) = registry.find("", "v1", "namespaces") else {
+        return;
+    };
+    for name in NAMESPACES {
+        let object = json!({
+            "metadata": {
+                "name": name,
+                "uid": uuid::Uuid::new_v4().to_string(),
+                "creationTimestamp": metadata::time(Timestamp::now()),
+                "labels": {"kubernetes.io/metadata.name": name},
+            },
+            "spec": {"finalizers": [FINALIZER]},
+            "status": {"phase": "Active"},
+        });
+        if let Some(draft) = Draft::new(&namespaces.fields, object) {
+            // One that is there already stays as it is.
+            drop(store.put(namespaces.shelf, draft, Expect::Absent));
+        }
+    }
+}
+
+/// A namespace's object.
+pub(super) fn namespace(api: &Api, name: &str) -> Option<Arc<Stored>> {
+    api.store.get(api.store.shelf("namespaces"), name)
+}
+
+/// What a namespace still has.
+#[derive(Debug, Default)]
+struct Remains {
+    /// How many objects of each resource, as `configmaps.`.
+    objects: BTreeMap<String, usize>,
+    /// How many objects each finalizer holds.
+    finalizers: BTreeMap<String, usize>,
+}
+
+/// Empties a namespace that is being deleted, and takes it away when it is empty.
+pub(super) fn drain_namespace(api: &Arc<Api>, name: &str) {
+    let Some(object) = namespace(api, name) else {
+        return;
+    };
+    let Found::Resource(namespaces) = api.registry.find("", "v1", "namespaces") else {
+        return;
+    };
+    if !object.has_ties() || !metadata::is_terminating(&object.value()) {
+        return;
+    }
+    let remains = delete_content(api, name);
+    // Somebody else may have written it, or taken it away, while its content went.
+    let Some(object) = namespace(api, name) else {
+        return;
+    };
+    let mut next = object.value();
+    let changed = set_conditions(&mut next, &remains);
+    if remains.objects.is_empty() {
+        let held = finalizers(&next).any(|finalizer| finalizer != FINALIZER);
+        if !held && metadata::finalizers(&next).next().is_none() {
+            if changed {
+                put(api, &namespaces, next, &object);
+            }
+            // What it waited for is gone; somebody else may have said so already.
+            drop(api.store.remove(namespaces.shelf, name, Expect::Present));
+            return;
+        }
+        let kept: Vec<Value> = finalizers(&next)
+            .filter(|finalizer| *finalizer != FINALIZER)
+            .map(Value::from)
+            .collect();
+        next["spec"] = match kept.is_empty() {
+            true => json!({}),
+            false => json!({"finalizers": kept}),
+        };
+    }
+    if next != object.value() {
+        put(api, &namespaces, next, &object);
+    }
+}
+
+/// Stores a namespace, unless somebody was faster: whoever that was looks at it next.
+fn put(api: &Api, namespaces: &ResourceInfo, next: Value, over: &Stored) {
+    if let Some(draft) = Draft::new(&namespaces.fields, next) {
+        let expect = Expect::Revision(over.revision());
+        drop(api.store.put(namespaces.shelf, draft, expect));
+    }
+}
+
+fn finalizers(namespace: &Value) -> impl Iterator<Item = &str> {
+    let list = namespace["spec"]["finalizers"].as_array();
+    list.into_iter().flatten().filter_map(Value::as_str)
+}
+
+/// Deletes everything in a namespace; says what is still there.
+fn delete_content(api: &Arc<Api>, name: &str) -> Remains {
+    let mut seen: HashSet<Shelf> = HashSet::new();
+    let mut remains = Remains::default();
+    let prefix = format!("{name}/");
+    for entry in api.registry.entries().iter() {
+        if !entry.is_namespaced() || !entry.is_stored() || !seen.insert(entry.shelf) {
+            continue;
+        }
+        for key in keys(&api.store, entry.shelf, &prefix) {
+            if let Some(object) = api.store.get(entry.shelf, &key)
+                && !metadata::is_terminating(&object.value())
+            {
+                at_once(api, entry, &object);
+            }
+            let Some(left) = api.store.get(entry.shelf, &key) else {
+                continue;
+            };
+            let of = format!("{}.{}", entry.plural, entry.group);
+            *remains.objects.entry(of).or_default() += 1;
+            for finalizer in metadata::finalizers(&left.value()) {
+                *remains.finalizers.entry(finalizer.to_owned()).or_default() += 1;
+            }
+        }
+    }
+    remains
+}
+
+/// Says in the conditions what remains. Gives whether they changed.
+fn set_conditions(namespace: &mut Value, remains: &Remains) -> bool {
+    let told = |counts: &BTreeMap<String, usize>, word: &str| {
+        let one =
+            |(name, count): (&String, &usize)| format!("{name} {word}{count} resource instances");
+        counts.iter().map(one).collect::<Vec<String>>().join(", ")
+    };
+    let (objects, held) = (
+        told(&remains.objects, "has "),
+        told(&remains.finalizers, "in "),
+    );
+    let content = match objects.as_str() {
+        "" => (
+            "False",
+            "ContentRemoved",
+            "All content successfully removed".to_owned(),
+        ),
+        _ => (
+            "True",
+            "SomeResourcesRemain",
+            format!("Some resources are remaining: {objects}"),
+        ),
+    };
+    let finalizers = match held.as_str() {
+        "" => (
+            "False",
+            "ContentHasNoFinalizers",
+            "All content-preserving finalizers finished".to_owned(),
+        ),
+        _ => (
+            "True",
+            "SomeFinalizersRemain",
+            format!("Some content in the namespace has finalizers remaining: {held}"),
+        ),
+    };
+    let fine = |reason, message: &str| ("False", reason, message.to_owned());
+    let wanted = [
+        (
+            "NamespaceDeletionDiscoveryFailure",
+            fine(
+                "ResourcesDiscovered",
+                "All resources successfully discovered",
+            ),
+        ),
+        (
+            "NamespaceDeletionGroupVersionParsingFailure",
+            fine(
+                "ParsedGroupVersions",
+                "All legacy kube types successfully parsed",
+            ),
+        ),
+        (
+            "NamespaceDeletionContentFailure",
+            fine(
+                "ContentDeleted",
+                "All content successfully deleted, may be waiting on finalization",
+            ),
+        ),
+        ("NamespaceContentRemaining", content),
+        ("NamespaceFinalizersRemaining", finalizers),
+    ];
+    let old = namespace["status"]["conditions"].as_array();
+    let old: Vec<Value> = old.cloned().unwrap_or_default();
+    let is_ours = |of: &Value| wanted.iter().any(|(name, _)| text(of, &["type"]) == *name);
+    let mut next: Vec<Value> = old.iter().filter(|of| !is_ours(of)).cloned().collect();
+    for (name, (status, reason, message)) in &wanted {
+        let before = old.iter().find(|of| text(of, &["type"]) == *name);
+        let since = before
+            .filter(|before| text(before, &["status"]) == *status)
+            .map(|before| before["lastTransitionTime"].clone());
+        next.push(json!({
+            "type": name,
+            "status": status,
+            "lastTransitionTime": since.unwrap_or_else(|| metadata::time(Timestamp::now())),
+            "reason": reason,
+            "message": message,
+        }));
+    }
+    let changed = next != old;
+    namespace["status"]["conditions"] = Value::from(next);
+    changed
+}

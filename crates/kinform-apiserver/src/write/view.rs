@@ -1,0 +1,142 @@
+//! Parts that are views of their object: what each may write, and what it may not.
+//!
+//! ```text
+//! ephemeralcontainers, resize, approval + stored state -> the object with that part changed | 422
+//! ```
+//!
+//! `status`, `scale` and `finalize` are in `strategy.rs`, as every type has them.
+//!
+//! Upstream: `kubernetes/kubernetes:pkg/registry/core/pod/strategy.go`,
+//! `pkg/registry/certificates/certificates/strategy.go`, `pkg/apis/core/v1/helper/qos`.
+
+use jiff::Timestamp;
+use kinform_api::FieldError;
+use serde_json::{Map, Value};
+
+use super::{Part, at, metadata, text};
+use crate::resource::ResourceInfo;
+
+/// Makes of what was sent the whole object: everything but the part is as it was.
+pub(super) fn prepare(part: Part, new: &mut Value, old: &Value, now: Timestamp) {
+    let sent = std::mem::replace(new, old.clone());
+    match part {
+        Part::EphemeralContainers => {
+            let containers = at(&sent, &["spec", "ephemeralContainers"]);
+            if let Some(containers) = containers.filter(|list| !list.is_null()) {
+                new["spec"]["ephemeralContainers"] = containers.clone();
+            } else if let Some(spec) = new["spec"].as_object_mut() {
+                spec.remove("ephemeralContainers");
+            }
+        }
+        Part::Resize => {
+            for list in ["containers", "initContainers"] {
+                let own = new["spec"][list].as_array_mut();
+                for container in own.into_iter().flatten() {
+                    let name = text(container, &["name"]).to_owned();
+                    let mut wanted = sent["spec"][list].as_array().into_iter().flatten();
+                    if let Some(wanted) = wanted.find(|of| text(of, &["name"]) == name) {
+                        container["resources"] = wanted["resources"].clone();
+                    }
+                }
+            }
+        }
+        Part::Approval => {
+            let mut conditions = sent["status"]["conditions"].clone();
+            for condition in conditions.as_array_mut().into_iter().flatten() {
+                for time in ["lastUpdateTime", "lastTransitionTime"] {
+                    if condition[time].is_null() {
+                        condition[time] = metadata::time(now);
+                    }
+                }
+            }
+            if !new["status"].is_object() {
+                new["status"] = Value::Object(Map::new());
+            }
+            new["status"]["conditions"] = conditions;
+        }
+        _ => *new = sent,
+    }
+}
+
+/// What is wrong with a change of a part.
+pub(super) fn errors(
+    resource: &ResourceInfo,
+    part: Part,
+    new: &Value,
+    old: &Value,
+) -> Vec<FieldError> {
+    match part {
+        Part::EphemeralContainers => container_errors(new, old),
+        Part::Resize if class(new) != class(old) => {
+            let detail = "Pod QOS Class may not change as a result of resizing";
+            vec![FieldError::invalid("spec", class(old), detail)]
+        }
+        Part::Approval | Part::Status if resource.plural == "certificatesigningrequests" => {
+            decision_errors(part, new, old)
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Containers that were added to a running pod stay as they are.
+fn container_errors(new: &Value, old: &Value) -> Vec<FieldError> {
+    let list = |of: &Value| {
+        let list = at(of, &["spec", "ephemeralContainers"]).and_then(Value::as_array);
+        list.cloned().unwrap_or_default()
+    };
+    let (new, mut errors) = (list(new), Vec::new());
+    for container in list(old) {
+        let name = text(&container, &["name"]);
+        let kept = new.iter().find(|of| text(of, &["name"]) == name);
+        let what = match kept {
+            None => "removed",
+            Some(kept) if *kept != container => "changed",
+            Some(_) => continue,
+        };
+        let detail = format!("existing ephemeral containers {name:?} may not be {what}");
+        errors.push(FieldError::forbidden("spec.ephemeralContainers", detail));
+    }
+    errors
+}
+
+/// A decision is made by `approval` alone, and stays.
+fn decision_errors(part: Part, new: &Value, old: &Value) -> Vec<FieldError> {
+    let has = |of: &Value, wanted: &str| {
+        let conditions = at(of, &["status", "conditions"]).and_then(Value::as_array);
+        conditions
+            .into_iter()
+            .flatten()
+            .any(|condition| text(condition, &["type"]) == wanted)
+    };
+    let mut errors = Vec::new();
+    for decision in ["Approved", "Denied"] {
+        let what = match (has(old, decision), has(new, decision)) {
+            (true, false) => "remove",
+            (false, true) if part == Part::Status => "add",
+            _ => continue,
+        };
+        let detail = format!("updates may not {what} a condition of type {decision:?}");
+        errors.push(FieldError::forbidden("status.conditions", detail));
+    }
+    errors
+}
+
+/// The class of a pod by what its containers ask for.
+fn class(pod: &Value) -> &'static str {
+    let (mut asks, mut is_guaranteed) = (false, true);
+    for list in ["containers", "initContainers"] {
+        for container in pod["spec"][list].as_array().into_iter().flatten() {
+            for resource in ["cpu", "memory"] {
+                let amount = |kind| at(container, &["resources", kind, resource]);
+                let (request, limit) = (amount("requests"), amount("limits"));
+                asks |= request.is_some() || limit.is_some();
+                is_guaranteed &= limit.is_some() && (request.is_none() || request == limit);
+            }
+        }
+    }
+    match (asks, is_guaranteed) {
+        (false, _) => "BestEffort",
+        (true, true) => "Guaranteed",
+        (true, false) => "Burstable",
+    }
+}

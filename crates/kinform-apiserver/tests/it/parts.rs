@@ -1,0 +1,228 @@
+//! Parts of objects that are actions, beyond what was recorded: logs, tokens that end, refusals.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request};
+use kinform_apiserver::{Server, Service};
+use serde_json::{Value, json};
+
+use crate::support::{get, send, server};
+
+const PODS: &str = "/api/v1/namespaces/a/pods";
+
+async fn pod(service: &Service, name: &str, containers: &[&str]) {
+    let containers: Vec<Value> = containers
+        .iter()
+        .map(|name| json!({"name": name, "image": "i"}))
+        .collect();
+    let pod = json!({"metadata": {"name": name},
+        "spec": {"nodeName": "n", "containers": containers}});
+    let (code, reply) = send(service, Method::POST, PODS, pod).await;
+    assert_eq!(code, 201, "{reply}");
+}
+
+async fn text(service: &Service, path: &str) -> (u16, String) {
+    let request = Request::get(path).body(Bytes::new()).unwrap();
+    let reply = service.call(request).await;
+    let code = reply.status().as_u16();
+    let body = reply.into_body().collect().await.unwrap();
+    (code, String::from_utf8(body.to_vec()).unwrap())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_log_is_what_was_registered_for_the_container() {
+    let (server, service) = server().await;
+    pod(&service, "p", &["c"]).await;
+    assert_eq!(
+        text(&service, &format!("{PODS}/p/log")).await,
+        (200, String::new())
+    );
+    let logs = server.pod_logs();
+    logs.append("a", "p", "c", "one\ntwo\n");
+    logs.append("a", "p", "c", "three");
+    logs.append_previous("a", "p", "c", "before");
+    for (query, want) in [
+        ("", "one\ntwo\nthree\n"),
+        ("?tailLines=2", "two\nthree\n"),
+        ("?tailLines=0", ""),
+        ("?limitBytes=5", "one\nt"),
+        ("?container=c&sinceSeconds=3600&tailLines=1", "three\n"),
+        ("?sinceTime=2999-01-01T00:00:00Z", ""),
+        ("?previous=true", "before\n"),
+    ] {
+        let got = text(&service, &format!("{PODS}/p/log{query}")).await;
+        assert_eq!(got, (200, want.to_owned()), "{query}");
+    }
+    let (_, timed) = text(
+        &service,
+        &format!("{PODS}/p/log?timestamps=true&tailLines=1"),
+    )
+    .await;
+    let (time, line) = timed.split_once(' ').unwrap();
+    assert!(time.parse::<jiff::Timestamp>().is_ok(), "{time}");
+    assert_eq!(line, "three\n");
+    pod(&service, "q", &["c"]).await;
+    let (code, refusal) = text(&service, &format!("{PODS}/q/log?previous=true")).await;
+    assert_eq!(code, 400, "{refusal}");
+    assert!(
+        refusal.contains("previous terminated container"),
+        "{refusal}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_follows_a_log_hears_each_line_and_ends_with_the_container_or_the_pod() {
+    let (server, service) = server().await;
+    pod(&service, "p", &["c", "d"]).await;
+    for container in ["c", "d"] {
+        server.pod_logs().append("a", "p", container, "old\nfirst");
+    }
+    let follow = |container: &str| {
+        let path = format!("{PODS}/p/log?follow=true&tailLines=1&container={container}");
+        let service = service.clone();
+        tokio::spawn(async move { text(&service, &path).await })
+    };
+    let (of_c, of_d) = (follow("c"), follow("d"));
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    server.pod_logs().append("a", "p", "c", "second");
+    server.pod_logs().append("a", "p", "d", "second");
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert!(!of_c.is_finished());
+    server.pod_logs().finish("a", "p", "c");
+    assert_eq!(of_c.await.unwrap(), (200, "first\nsecond\n".to_owned()));
+    assert!(!of_d.is_finished());
+    send(&service, Method::DELETE, &format!("{PODS}/p"), Value::Null).await;
+    assert_eq!(of_d.await.unwrap(), (200, "first\nsecond\n".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_log_keeps_its_newest_lines() {
+    let (server, service) = server().await;
+    pod(&service, "p", &["c"]).await;
+    let line = "x".repeat(1 << 16);
+    for at in 0..100 {
+        server
+            .pod_logs()
+            .append("a", "p", "c", &format!("{at} {line}"));
+    }
+    let (_, log) = text(&service, &format!("{PODS}/p/log")).await;
+    assert!(log.len() <= 4 << 20, "{}", log.len());
+    assert!(log.lines().last().unwrap().starts_with("99 "));
+}
+
+/// What this server would not act on, and what needs somebody behind it.
+#[tokio::test(start_paused = true)]
+async fn what_is_beyond_this_server_is_refused_and_never_stored() {
+    let (server, service) = server().await;
+    pod(&service, "p", &["c"]).await;
+    const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
+    let hook = json!([{"name": "w.example.com", "sideEffects": "None",
+        "admissionReviewVersions": ["v1"], "clientConfig": {"url": "https://x.example.com"}}]);
+    let policy = json!({"matchConstraints": {"resourceRules": [{"apiGroups": [""],
+        "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}]},
+        "validations": [{"expression": "true"}]});
+    let mutating = json!({"matchConstraints": {"resourceRules": [{"apiGroups": [""],
+        "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}]},
+        "reinvocationPolicy": "Never", "mutations": [{"patchType": "ApplyConfiguration",
+        "applyConfiguration": {"expression": "Object{}"}}]});
+    let definition = json!({"metadata": {"name": "foos.example.com"}, "spec": {
+        "group": "example.com", "scope": "Namespaced", "names": {"plural": "foos", "kind": "Foo"},
+        "conversion": {"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"],
+            "clientConfig": {"url": "https://x.example.com"}}},
+        "versions": [{"name": "v1", "served": true, "storage": true,
+            "schema": {"openAPIV3Schema": {"type": "object"}}}]}});
+    let rows = [
+        (
+            format!("{ADMISSION}/validatingwebhookconfigurations"),
+            json!({"metadata": {"name": "x"}, "webhooks": hook}),
+        ),
+        (
+            format!("{ADMISSION}/mutatingwebhookconfigurations"),
+            json!({"metadata": {"name": "x"}, "webhooks": hook}),
+        ),
+        (
+            format!("{ADMISSION}/validatingadmissionpolicies"),
+            json!({"metadata": {"name": "x"}, "spec": policy}),
+        ),
+        (
+            format!("{ADMISSION}/validatingadmissionpolicybindings"),
+            json!({"metadata": {"name": "x"}, "spec": {"policyName": "x",
+                "validationActions": ["Deny"]}}),
+        ),
+        (
+            format!("{ADMISSION}/mutatingadmissionpolicies"),
+            json!({"metadata": {"name": "x"}, "spec": mutating}),
+        ),
+        (
+            format!("{ADMISSION}/mutatingadmissionpolicybindings"),
+            json!({"metadata": {"name": "x"}, "spec": {"policyName": "x"}}),
+        ),
+        (
+            "/apis/apiregistration.k8s.io/v1/apiservices".to_owned(),
+            json!({"metadata": {"name": "v1.example.com"}, "spec": {"group": "example.com",
+                "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1,
+                "insecureSkipTLSVerify": true, "service": {"name": "s", "namespace": "n"}}}),
+        ),
+        (
+            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions".to_owned(),
+            definition,
+        ),
+    ];
+    let before = server.store().revision();
+    for (path, object) in rows {
+        let (code, reply) = send(&service, Method::POST, &path, object).await;
+        assert_eq!(
+            (code, &reply["reason"]),
+            (501, &json!("NotImplemented")),
+            "{path}: {reply}"
+        );
+        assert_eq!(get(&service, &path).await.0, 200, "{path}");
+    }
+    for part in ["exec?command=ls", "attach", "portforward"] {
+        let (code, reply) = send(
+            &service,
+            Method::POST,
+            &format!("{PODS}/p/{part}"),
+            Value::Null,
+        )
+        .await;
+        assert_eq!(code, 501, "{part}: {reply}");
+    }
+    let (code, _) = get(&service, "/api/v1/namespaces/a/services/s/proxy/deep/path").await;
+    assert_eq!(code, 503);
+    assert_eq!(server.store().revision(), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_ends_with_its_account() {
+    let server = Server::builder().in_process();
+    let service = server.service();
+    let accounts = "/api/v1/namespaces/default/serviceaccounts";
+    let account = json!({"metadata": {"name": "robot"}});
+    send(&service, Method::POST, accounts, account.clone()).await;
+    let path = format!("{accounts}/robot/token");
+    let (code, reply) = send(&service, Method::POST, &path, json!({"spec": {}})).await;
+    assert_eq!(code, 201, "{reply}");
+    let token = reply["status"]["token"].as_str().unwrap().to_owned();
+    let ask = |token: String| {
+        let request =
+            Request::get("/api/v1/pods").header("authorization", format!("Bearer {token}"));
+        let call = service.call(request.body(Bytes::new()).unwrap());
+        async move { call.await.status().as_u16() }
+    };
+    assert_eq!(ask(token.clone()).await, 200);
+    let mut forged = token.clone();
+    forged.replace_range(token.len() - 3.., "AAA");
+    assert_eq!(ask(forged).await, 401);
+    send(
+        &service,
+        Method::DELETE,
+        &format!("{accounts}/robot"),
+        Value::Null,
+    )
+    .await;
+    send(&service, Method::POST, accounts, account).await;
+    // Another account of the same name.
+    assert_eq!(ask(token).await, 401);
+}
