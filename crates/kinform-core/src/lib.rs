@@ -20,12 +20,15 @@ pub mod store;
 pub mod time;
 pub mod wire;
 
+pub use object::Object;
 pub use object::owner::OwnerReference;
 pub use object::projection::Projection;
 pub use object::typed::{DecodeError, TypedCache};
-pub use object::{Encoding, Object};
+pub use wire::encoding::{Encoding, ListReader, WatchReader};
 pub use wire::error::WireError;
 pub use wire::item::Item;
 pub use wire::list::{ListMeta, ListPart, ListSplitter};
+pub use wire::protobuf::list::ProtobufSplitter;
+pub use wire::protobuf::watch::ProtobufFramer;
 pub use wire::unreadable::Unreadable;
 pub use wire::watch::{Bookmark, Frame, FrameKind, WatchFramer};

@@ -29,4 +29,4 @@ pub use field::{Container, Field, FieldType, PatchStrategy};
 pub use path::{PathAnswer, PathSegment, knows_path};
 pub use resource::{GroupVersion, Resource, Subresource, group_versions, resource, resources};
 pub use topology::Topology;
-pub use types::{Type, builtin, kinds, named_type};
+pub use types::{Type, builtin, kinds, named_type, numbered_type};

@@ -98,6 +98,8 @@ impl Reader {
             fields: Vec::new(),
             by_number: Vec::new(),
             is_kind: false,
+            number: u16::try_from(self.table.types.len()).ok()?,
+            nulls: Vec::new(),
             is_atomic,
         });
         Some(())
@@ -136,6 +138,9 @@ impl Reader {
             of.by_number.resize(number + 1, 0);
         }
         of.by_number[number] = u8::try_from(of.fields.len()).ok()?;
+        if of.fields.last().is_some_and(is_null_when_absent) {
+            of.nulls.push(of.by_number[number] - 1);
+        }
         Some(())
     }
 
@@ -195,6 +200,28 @@ impl Reader {
         });
         Some(())
     }
+}
+
+/// Whether JSON has null for what protobuf leaves out: no zero of Go's is written as nothing there.
+fn is_null_when_absent(field: &Field) -> bool {
+    let Flags {
+        pointer,
+        omit_empty,
+        omit_zero,
+        inline,
+        ..
+    } = field.flags;
+    if omit_zero || inline {
+        return false;
+    }
+    let is_time = matches!(
+        field.kind,
+        Kind::Plain(FieldType::Time | FieldType::MicroTime)
+    );
+    let is_bytes = matches!(field.kind, Kind::Plain(FieldType::Bytes));
+    let is_single = field.container == Container::Single;
+    // To Go a time is a struct, which is never empty.
+    (is_time && is_single && !pointer) || (!omit_empty && (pointer || !is_single || is_bytes))
 }
 
 fn group_version(text: &'static str) -> GroupVersion {

@@ -7,7 +7,7 @@
 //! Upstream: the scheme of `kubernetes/client-go:kubernetes/scheme`.
 //!
 //! Complexity: `builtin` and `named_type` hash; `field` scans the type's names (40 at most) and
-//! those of its inline fields; `field_by_number` is one read.
+//! those of its inline fields; `field_by_number` and `numbered_type` are one read.
 
 use std::fmt;
 
@@ -24,6 +24,9 @@ pub struct Type {
     pub(crate) by_number: Vec<u8>,
     pub(crate) is_kind: bool,
     pub(crate) is_atomic: bool,
+    pub(crate) number: u16,
+    /// Positions of the fields that JSON writes as null where protobuf leaves them out.
+    pub(crate) nulls: Vec<u8>,
 }
 
 impl Type {
@@ -46,6 +49,17 @@ impl Type {
     /// Whether server-side apply takes a value of it as one: who owns a field of it owns all of it.
     pub fn is_atomic(&self) -> bool {
         self.is_atomic
+    }
+
+    /// Its place in the table of this build: for keeping a reference in two bytes.
+    pub fn number(&self) -> u16 {
+        self.number
+    }
+
+    /// The positions in [`fields`](Self::fields) of what JSON writes as null where protobuf leaves it out:
+    /// lists, maps, pointers and bytes that are not omitted when empty, and times that are no pointers.
+    pub fn nulls(&self) -> &[u8] {
+        &self.nulls
     }
 
     /// Its fields in the order of the Go struct, which is the order of the server's JSON.
@@ -77,8 +91,13 @@ impl Type {
 
     /// The field of a protobuf number.
     pub fn field_by_number(&self, number: u32) -> Option<&Field> {
+        self.fields.get(self.position(number)?)
+    }
+
+    /// The position in [`fields`](Self::fields) of the field of a protobuf number.
+    pub fn position(&self, number: u32) -> Option<usize> {
         let position = *self.by_number.get(usize::try_from(number).ok()?)?;
-        self.fields.get(usize::from(position).checked_sub(1)?)
+        usize::from(position).checked_sub(1)
     }
 }
 
@@ -95,6 +114,11 @@ pub fn builtin(group: &str, version: &str, kind: &str) -> Option<&'static Type> 
     kinds
         .get(&(group, version, kind))
         .map(|number| &table().types[usize::from(*number)])
+}
+
+/// The type of a [number](Type::number).
+pub fn numbered_type(number: u16) -> Option<&'static Type> {
+    table().types.get(usize::from(number))
 }
 
 /// Every built-in kind, lists and old versions included: (group, version, kind, type), in no

@@ -21,7 +21,7 @@ use futures::channel::{mpsc, oneshot};
 use futures::future::BoxFuture;
 use kinform::source::{Body, ListerWatcher, ResourceInfo, SourceError, SourceErrorKind};
 use kinform_api::{ListOptions, Status, WatchOptions};
-use kinform_core::object::Encoding;
+use kinform_core::Encoding;
 
 type Reply = Result<Body, SourceError>;
 

@@ -1,7 +1,7 @@
 //! Puts an object together: head and bytes into one allocation.
 //!
 //! ```text
-//! bytes → wire::head → (projection →) identity + layout → assemble → Object
+//! bytes → wire::head | wire::protobuf::head → (projection →) identity + layout → assemble → Object
 //! ```
 //!
 //! The identity (key, uid, version) is taken from the wire once and never changes, whatever a
@@ -14,15 +14,20 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use kinform_api::KeyRef;
+use kinform_schema::Type;
 use triomphe::ThinArc;
 
 use super::projection::Projection;
 use super::typed::TypedSlot;
 
-use super::{Encoding, Flags, Head, Object, Span};
+use super::{Flags, Head, Object, Span};
 use crate::wire::cursor;
+use crate::wire::encoding::Encoding;
 use crate::wire::head::{self, HeadFault, Layout, ManagedFields};
 use crate::wire::item::Item;
+use crate::wire::protobuf::check::{self, Order};
+use crate::wire::protobuf::fields::put_varint;
+use crate::wire::protobuf::{head as message, order};
 use crate::wire::strip;
 use crate::wire::unreadable::{Unreadable, is_name};
 
@@ -40,9 +45,65 @@ pub(super) fn from_json(body: &[u8], projection: &Projection) -> Result<Object, 
 }
 
 pub(super) fn from_item(item: &Item<'_>, projection: &Projection) -> Result<Object, Unreadable> {
-    match item.layout() {
-        Some(layout) => from_layout(item.bytes(), layout, projection),
-        None => from_json(item.bytes(), projection),
+    match (item.message_type(), item.layout()) {
+        (Some(of), Some(layout)) => from_message(of, item.bytes(), layout, projection),
+        (Some(of), None) => from_protobuf(of, item.bytes(), projection),
+        (None, _) if item.is_message() => {
+            Err(Unreadable::unknown("is of a kind that is not built in"))
+        }
+        (None, Some(layout)) => from_layout(item.bytes(), layout, projection),
+        (None, None) => from_json(item.bytes(), projection),
+    }
+}
+
+pub(super) fn from_protobuf(
+    of: &'static Type,
+    bytes: &[u8],
+    projection: &Projection,
+) -> Result<Object, Unreadable> {
+    check_size(bytes)?;
+    let order = check::message(of, bytes).map_err(|fault| message::unreadable(bytes, fault))?;
+    let bytes = match order {
+        Order::Usual => Cow::Borrowed(bytes),
+        Order::Unusual => Cow::Owned(order::usual(of, bytes)),
+    };
+    from_message(of, &bytes, &message::layout(&bytes), projection)
+}
+
+fn from_message(
+    of: &'static Type,
+    bytes: &[u8],
+    layout: &Layout,
+    projection: &Projection,
+) -> Result<Object, Unreadable> {
+    let identity = Identity::of_message(bytes, layout)?;
+    let managed = projection.managed_fields();
+    if projection.keeps_all_else() {
+        return Ok(assemble(bytes, layout, managed, &identity, Some(of)));
+    }
+    let mut plain = Vec::with_capacity(bytes.len());
+    copy(bytes, layout, managed, &mut plain);
+    let left = projection.apply_message(of, &plain);
+    match left {
+        Some(left) => {
+            let flags = identity.flags.with(Flags::PROJECTED, true);
+            let identity = Identity { flags, ..identity };
+            let (layout, keep) = (message::layout(&left), ManagedFields::Keep);
+            Ok(assemble(&left, &layout, keep, &identity, Some(of)))
+        }
+        None => Ok(assemble(bytes, layout, managed, &identity, Some(of))),
+    }
+}
+
+/// Appends what is kept, with the length that is another one then.
+fn copy(bytes: &[u8], layout: &Layout, managed: ManagedFields, to: &mut Vec<u8>) {
+    let cuts = layout.cuts(managed);
+    strip::copy(bytes, layout.body.clone(), &cuts, to);
+    if let Some((at, length)) = layout.patch(managed) {
+        let mut number = Vec::with_capacity(10);
+        put_varint(&mut number, length);
+        let at = strip::moved(at, &layout.body, &cuts);
+        to[at..at + number.len()].copy_from_slice(&number);
     }
 }
 
@@ -52,15 +113,15 @@ fn from_layout(
     projection: &Projection,
 ) -> Result<Object, Unreadable> {
     let identity = Identity::of(body, layout)?;
-    let cuts = layout.cuts(projection.managed_fields());
+    let managed = projection.managed_fields();
     if projection.keeps_all_else() {
-        return Ok(assemble(body, layout, &cuts, &identity));
+        return Ok(assemble(body, layout, managed, &identity, None));
     }
-    let mut plain = Vec::with_capacity(strip::length(&layout.body, &cuts));
-    strip::copy(body, layout.body.clone(), &cuts, &mut plain);
+    let mut plain = Vec::with_capacity(body.len());
+    copy(body, layout, managed, &mut plain);
     match projection.apply(&plain) {
         Some(json) => replace(identity, &json),
-        None => Ok(assemble(body, layout, &cuts, &identity)),
+        None => Ok(assemble(body, layout, managed, &identity, None)),
     }
 }
 
@@ -83,23 +144,52 @@ fn replace(mut identity: Identity<'_>, json: &[u8]) -> Result<Object, Unreadable
         unreadable
     })?;
     identity.flags = identity.flags.with(Flags::PROJECTED, true);
-    let cuts = layout.cuts(ManagedFields::Keep);
-    Ok(assemble(json, &layout, &cuts, &identity))
+    Ok(assemble(
+        json,
+        &layout,
+        ManagedFields::Keep,
+        &identity,
+        None,
+    ))
+}
+
+fn check_size(bytes: &[u8]) -> Result<(), Unreadable> {
+    // BOUND: spans are 32 bits; half of that leaves room for the copies behind the bytes.
+    match bytes.len() > (u32::MAX / 2) as usize {
+        true => Err(Unreadable::unknown("larger than 2 GiB")),
+        false => Ok(()),
+    }
 }
 
 fn read(bytes: &[u8]) -> Result<Layout, Unreadable> {
-    // BOUND: spans are 32 bits; half of that leaves room for the copies behind the bytes.
-    if bytes.len() > (u32::MAX / 2) as usize {
-        return Err(Unreadable::salvage(&[], "larger than 2 GiB"));
-    }
+    check_size(bytes)?;
     head::read(bytes).map_err(|fault| Unreadable::at(bytes, fault))
 }
 
 impl<'a> Identity<'a> {
     fn of(bytes: &'a [u8], layout: &Layout) -> Result<Self, Unreadable> {
+        let field = |path, why| Unreadable::at(bytes, HeadFault::Field { at: 0, path, why });
+        Self::told(bytes, layout, cursor::unescape, field)
+    }
+
+    fn of_message(bytes: &'a [u8], layout: &Layout) -> Result<Self, Unreadable> {
+        let field = |path: &str, why| {
+            let mut found = message::salvage(bytes, why);
+            path.clone_into(&mut found.path);
+            found
+        };
+        Self::told(bytes, layout, String::from_utf8_lossy, field)
+    }
+
+    fn told(
+        bytes: &'a [u8],
+        layout: &Layout,
+        read: fn(&'a [u8]) -> Cow<'a, str>,
+        field: impl Fn(&'static str, &'static str) -> Unreadable,
+    ) -> Result<Self, Unreadable> {
         let text = |span: &Option<Range<usize>>| {
             span.clone()
-                .map(|span| cursor::unescape(&bytes[span]))
+                .map(|span| read(&bytes[span]))
                 .unwrap_or_default()
         };
         let identity = Self {
@@ -109,7 +199,7 @@ impl<'a> Identity<'a> {
             resource_version: text(&layout.resource_version),
             flags: Flags::default().with(Flags::TERMINATING, layout.terminating),
         };
-        let field = |path, why| Err(Unreadable::at(bytes, HeadFault::Field { at: 0, path, why }));
+        let field = |path, why| Err(field(path, why));
         if identity.name.is_empty() {
             return field("metadata.name", "is missing");
         }
@@ -133,12 +223,14 @@ impl<'a> Identity<'a> {
 fn assemble(
     bytes: &[u8],
     layout: &Layout,
-    cuts: &[Range<usize>],
+    managed: ManagedFields,
     identity: &Identity<'_>,
+    of: Option<&'static Type>,
 ) -> Object {
+    let cuts = &layout.cuts(managed);
     let length = strip::length(&layout.body, cuts);
     let mut payload = Vec::with_capacity(length);
-    strip::copy(bytes, layout.body.clone(), cuts, &mut payload);
+    copy(bytes, layout, managed, &mut payload);
     let moved = |span: &Option<Range<usize>>| {
         span.as_ref().map_or(Span::default(), |span| Span {
             start: strip::moved(span.start, &layout.body, cuts) as u32,
@@ -169,7 +261,11 @@ fn assemble(
         owners: moved(&layout.owners),
         body: length as u32,
         flags: identity.flags.with(Flags::HAS_REVISION, revision.is_some()),
-        encoding: Encoding::Json,
+        encoding: match of {
+            None => Encoding::Json,
+            Some(_) => Encoding::Protobuf,
+        },
+        of: of.map_or(0, Type::number),
         typed: TypedSlot::default(),
     };
     Object(ThinArc::from_header_and_slice(head, &payload))

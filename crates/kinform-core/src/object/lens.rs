@@ -14,8 +14,10 @@ use std::borrow::Cow;
 use kinform_api::{FieldPath, PathSegment};
 
 use super::owner::OwnerReference;
-use super::{Object, Span, owner};
+use super::{Object, Span, message, owner};
 use crate::wire::cursor;
+use crate::wire::encoding::Encoding;
+use crate::wire::protobuf::value::texts;
 
 impl Object {
     /// The labels, in the order of the bytes.
@@ -44,10 +46,11 @@ impl Object {
     #[must_use]
     pub fn owner_references(&self) -> Vec<OwnerReference> {
         let span = self.head().owners;
-        if span.len == 0 {
-            return Vec::new();
+        match self.encoding() {
+            _ if span.len == 0 => Vec::new(),
+            Encoding::Json => owner::read(self.bytes(), span.start as usize),
+            Encoding::Protobuf => owner::read_run(self.run(span)),
         }
-        owner::read(self.bytes(), span.start as usize)
     }
 
     /// The scalars found at the path: strings unescaped, numbers and booleans as written.
@@ -57,22 +60,40 @@ impl Object {
     #[must_use]
     pub fn at(&self, path: &FieldPath) -> Vec<Cow<'_, str>> {
         let mut found = Vec::new();
-        collect(self.bytes(), 0, path.segments(), &mut found);
+        match self.message() {
+            Some((of, bytes)) => message::collect(of, bytes, path.segments(), &mut found),
+            None => collect(self.bytes(), 0, path.segments(), &mut found),
+        }
         found
     }
 
+    /// The bytes of a span.
+    fn run(&self, span: Span) -> &[u8] {
+        let start = span.start as usize;
+        self.bytes()
+            .get(start..start + span.len as usize)
+            .unwrap_or_default()
+    }
+
     fn entries(&self, span: Span) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
-        let bytes = if span.len == 0 { &[] } else { self.bytes() };
-        cursor::members(bytes, span.start as usize).filter_map(move |member| {
-            let value = cursor::string_in(bytes, member.value)?;
-            Some((
-                cursor::unescape(&bytes[member.key]),
-                cursor::unescape(value),
-            ))
-        })
+        let (json, run): (&[u8], &[u8]) = match self.encoding() {
+            _ if span.len == 0 => (&[], &[]),
+            Encoding::Json => (self.bytes(), &[]),
+            Encoding::Protobuf => (&[], self.run(span)),
+        };
+        let members = cursor::members(json, span.start as usize).filter_map(move |member| {
+            let value = cursor::string_in(json, member.value)?;
+            Some((cursor::unescape(&json[member.key]), cursor::unescape(value)))
+        });
+        let borrowed = |(key, value)| (Cow::Borrowed(key), Cow::Borrowed(value));
+        members.chain(texts(run).map(borrowed))
     }
 
     fn entry(&self, span: Span, key: &str) -> Option<Cow<'_, str>> {
+        if self.encoding() == Encoding::Protobuf {
+            let found = texts(self.run(span)).filter(|(known, _)| *known == key);
+            return found.last().map(|(_, value)| Cow::Borrowed(value));
+        }
         let bytes = if span.len == 0 { &[] } else { self.bytes() };
         let found = cursor::members(bytes, span.start as usize)
             .filter(|member| member.is(bytes, key))
@@ -82,7 +103,12 @@ impl Object {
 }
 
 /// INVARIANT: recursion is as deep as the path, and never deeper than the checked bytes.
-fn collect<'a>(bytes: &'a [u8], at: usize, path: &[PathSegment], found: &mut Vec<Cow<'a, str>>) {
+pub(super) fn collect<'a>(
+    bytes: &'a [u8],
+    at: usize,
+    path: &[PathSegment],
+    found: &mut Vec<Cow<'a, str>>,
+) {
     let Some((first, rest)) = path.split_first() else {
         found.extend(scalar(bytes, at));
         return;

@@ -8,8 +8,8 @@
 //! the first two back. Cloning counts one reference. Lenses read the bytes in place: labels,
 //! annotations, owners and paths in `lens`, types in `typed`; what is kept in `projection`.
 //!
-//! INVARIANT: the bytes are one JSON object that `wire::json` checked, so no lens meets broken
-//! bytes. Behind them lie copies of those strings of the head that are escaped or that a
+//! INVARIANT: the bytes are one JSON object that `wire::json` checked, or one message that
+//! `wire::protobuf::check` did, so no lens meets broken bytes. Behind them lie copies of those strings of the head that are escaped or that a
 //! projection or transform took from the bytes.
 //! Upstream: `runtime.Object` in `client-go:tools/cache` (decoded), `meta.Accessor`.
 
@@ -19,15 +19,21 @@ pub mod typed;
 
 mod build;
 mod lens;
+mod message;
+mod prune;
 
 use std::fmt;
 
 use kinform_api::{KeyRef, ObjectKey, TypeMeta};
+use kinform_schema::Type;
 use triomphe::ThinArc;
 
 use self::projection::Projection;
 use self::typed::TypedSlot;
+use crate::wire::encoding::Encoding;
 use crate::wire::item::Item;
+use crate::wire::protobuf::head as message_head;
+use crate::wire::protobuf::value::Nulls;
 use crate::wire::unreadable::{OneLine, Unreadable};
 
 /// One object as the server sent it, encoded, with a decoded head.
@@ -37,16 +43,6 @@ use crate::wire::unreadable::{OneLine, Unreadable};
 /// Upstream: the pointers to decoded structs in client-go's stores.
 #[derive(Clone)]
 pub struct Object(ThinArc<Head, u8>);
-
-/// How the bytes of an object are encoded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Encoding {
-    /// JSON, UTF-8.
-    Json,
-    /// The message of the object's own type, without the envelope.
-    Protobuf,
-}
 
 /// What is known of an object without looking at its bytes. Kept small: there is one an object.
 struct Head {
@@ -63,6 +59,8 @@ struct Head {
     body: u32,
     flags: Flags,
     encoding: Encoding,
+    /// Of a message: the number of its type.
+    of: u16,
     typed: TypedSlot,
 }
 
@@ -108,6 +106,23 @@ impl Object {
         build::from_json(body, projection)
     }
 
+    /// Reads one object from the protobuf of its type, without an envelope: a list's item.
+    ///
+    /// Every byte is checked (lengths, UTF-8, structure, depth up to 128); nothing is decoded.
+    ///
+    /// # Errors
+    /// What is no message of this type, has no `metadata.name`, or holds what has no JSON.
+    ///
+    /// # Complexity
+    /// One pass and one copy of what is kept.
+    pub fn from_protobuf(
+        of: &'static Type,
+        body: &[u8],
+        projection: &Projection,
+    ) -> Result<Self, Unreadable> {
+        build::from_protobuf(of, body, projection)
+    }
+
     /// Reads one object that was cut out of a list or a watch.
     ///
     /// As [`Object::from_json`], but does not check again what was checked on the way.
@@ -118,7 +133,7 @@ impl Object {
         build::from_item(item, projection)
     }
 
-    /// The same object with another content: for transforms.
+    /// The same object with another content: for transforms. It is JSON then, whatever it was.
     ///
     /// Key, uid and version stay those of the wire, whatever `json` says; the result
     /// [is projected](Self::is_projected).
@@ -202,13 +217,22 @@ impl Object {
         (fixed + self.0.slice.len()).next_multiple_of(align_of::<Head>())
     }
 
-    /// Whether the bytes are the same, version included.
+    /// Whether the content is the same, version included.
     ///
     /// # Complexity
-    /// Linear; constant for clones and for different lengths.
+    /// A comparison of bytes; constant for clones and for different lengths. Of two encodings, both
+    /// are decoded.
     #[must_use]
     pub fn same_content(&self, other: &Self) -> bool {
-        self.ptr_eq(other) || self.encoding() == other.encoding() && self.bytes() == other.bytes()
+        if self.ptr_eq(other) {
+            return true;
+        }
+        match self.encoding() == other.encoding() {
+            true => self.bytes() == other.bytes(),
+            false => self
+                .value()
+                .is_some_and(|value| other.value() == Some(value)),
+        }
     }
 
     /// Whether the bytes are the same apart from the version: an update of what is not kept.
@@ -216,6 +240,10 @@ impl Object {
     pub fn same_but_version(&self, other: &Self) -> bool {
         if self.encoding() != other.encoding() {
             return false;
+        }
+        if self.encoding() == Encoding::Protobuf {
+            let around = message_head::around_version;
+            return self.ptr_eq(other) || around(self.bytes()) == around(other.bytes());
         }
         let (mine, theirs) = (self.around_version(), other.around_version());
         self.ptr_eq(other) || mine == theirs
@@ -243,7 +271,36 @@ impl Object {
     /// The object as JSON, with `apiVersion` and `kind` first.
     #[must_use]
     pub fn to_json(&self, meta: &TypeMeta) -> Vec<u8> {
-        typed::with_type(self.bytes(), meta)
+        match self.message() {
+            Some((of, bytes)) => message::to_json(of, bytes, meta, self.nulls()),
+            None => typed::with_type(self.bytes(), meta),
+        }
+    }
+
+    /// Its type and its bytes, if it is a message.
+    fn message(&self) -> Option<(&'static Type, &[u8])> {
+        match self.encoding() {
+            Encoding::Protobuf => {
+                let of = kinform_schema::numbered_type(self.head().of)?;
+                Some((of, self.bytes()))
+            }
+            Encoding::Json => None,
+        }
+    }
+
+    /// The content without a type, for comparing two encodings.
+    fn value(&self) -> Option<serde_json::Value> {
+        match self.message() {
+            Some((of, bytes)) => message::value(of, bytes, self.nulls()),
+            None => serde_json::from_slice(self.bytes()).ok(),
+        }
+    }
+
+    fn nulls(&self) -> Nulls {
+        match self.is_projected() {
+            true => Nulls::Hidden,
+            false => Nulls::Told,
+        }
     }
 
     fn head(&self) -> &Head {

@@ -10,6 +10,8 @@
 //! Upstream: `apimachinery:pkg/apis/meta/v1` (`OwnerReference`, `GetControllerOf`).
 
 use crate::wire::cursor;
+use crate::wire::protobuf::fields::{self, Fields};
+use crate::wire::protobuf::value::utf8;
 
 /// Who owns an object.
 ///
@@ -36,6 +38,27 @@ pub(super) fn read(bytes: &[u8], at: usize) -> Vec<OwnerReference> {
         .filter(|element| bytes.get(element.start) == Some(&b'{'))
         .map(|element| one(bytes, element.start))
         .collect()
+}
+
+/// Reads the entries of a message, one after the other.
+pub(super) fn read_run(run: &[u8]) -> Vec<OwnerReference> {
+    let one = |field: fields::Field<'_>| {
+        let mut owner = OwnerReference::default();
+        for field in Fields::of(field.value.bytes()?) {
+            let text = || utf8(field.value.bytes().unwrap_or_default()).to_owned();
+            match field.number {
+                1 => owner.kind = text(),
+                3 => owner.name = text(),
+                4 => owner.uid = text(),
+                5 => owner.api_version = text(),
+                6 => owner.controller = field.value.varint() != Some(0),
+                7 => owner.block_owner_deletion = field.value.varint() != Some(0),
+                _ => {}
+            }
+        }
+        Some(owner)
+    };
+    Fields::of(run).filter_map(one).collect()
 }
 
 fn one(bytes: &[u8], at: usize) -> OwnerReference {

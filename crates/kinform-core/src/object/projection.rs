@@ -12,7 +12,9 @@
 //! Upstream: `SharedInformer.SetTransform`, which decodes and mutates.
 
 use kinform_api::{FieldPath, PathSegment};
+use kinform_schema::Type;
 
+use super::prune;
 use crate::wire::cursor;
 use crate::wire::head::{Cuts, Cutter, ManagedFields};
 use crate::wire::strip;
@@ -73,6 +75,19 @@ impl Projection {
         }
     }
 
+    /// What is left of a checked message; `None` if all of it.
+    pub(super) fn apply_message(&self, of: &'static Type, bytes: &[u8]) -> Option<Vec<u8>> {
+        let kept = self.keeps.as_ref().and_then(|keeps| {
+            let paths = keeps.iter().map(FieldPath::segments);
+            let identity = identity_paths();
+            let paths: Vec<_> = paths.chain(identity.iter().map(Vec::as_slice)).collect();
+            prune::message(of, bytes, &paths, Unmatched::Cut)
+        });
+        let paths: Vec<_> = self.drops.iter().map(FieldPath::segments).collect();
+        let bytes = kept.as_deref().unwrap_or(bytes);
+        prune::message(of, bytes, &paths, Unmatched::Keep).or(kept)
+    }
+
     /// What is left of a checked object; `None` if all of it.
     pub(super) fn apply(&self, json: &[u8]) -> Option<Vec<u8>> {
         let mut cuts = Cuts::new();
@@ -118,9 +133,21 @@ fn without(json: &[u8], cuts: &mut Cuts) -> Option<Vec<u8>> {
 
 /// What happens to what no path matches; what one matches wholly meets the opposite.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Unmatched {
+pub(super) enum Unmatched {
     Cut,
     Keep,
+}
+
+/// What is left of JSON inside of a message; `None` if all of it.
+pub(super) fn prune_json(
+    json: &[u8],
+    paths: &[&[PathSegment]],
+    unmatched: Unmatched,
+) -> Option<Vec<u8>> {
+    let mut cuts = Cuts::new();
+    let start = json.len() - json.trim_ascii_start().len();
+    cut(json, start, paths, unmatched, &mut cuts);
+    without(json, &mut cuts)
 }
 
 fn cut(json: &[u8], at: usize, paths: &[&[PathSegment]], unmatched: Unmatched, cuts: &mut Cuts) {
@@ -158,7 +185,7 @@ fn cut(json: &[u8], at: usize, paths: &[&[PathSegment]], unmatched: Unmatched, c
 }
 
 /// What is left of the paths whose first segment matches.
-fn rests<'p>(
+pub(super) fn rests<'p>(
     paths: &[&'p [PathSegment]],
     matches: impl Fn(&PathSegment) -> bool,
 ) -> Vec<&'p [PathSegment]> {

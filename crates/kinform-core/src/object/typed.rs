@@ -4,8 +4,8 @@
 //! Object + TypeMeta → typed::<K> → Arc<K> | DecodeError {key, path, reason}
 //! ```
 //!
-//! `apiVersion` and `kind`, which objects do not keep, are put back in front before decoding. What
-//! is remembered is the first type asked for; another type is decoded each time. A failure is
+//! `apiVersion` and `kind`, which objects do not keep, are put back in front before decoding. A message
+//! is read as it is, without text in between. What is remembered is the first type asked for; another type is decoded each time. A failure is
 //! always remembered: it is small, and reading again cannot heal it. Messages never hold values.
 //!
 //! Upstream: `runtime.Decoder`, run on every object at the door.
@@ -19,6 +19,8 @@ use serde::de::DeserializeOwned;
 
 use super::Object;
 use crate::wire::cursor;
+use crate::wire::protobuf::reader::Reader;
+use crate::wire::protobuf::value::Kind;
 use crate::wire::unreadable::OneLine;
 
 /// Whether a decoded value is remembered beside its bytes.
@@ -103,7 +105,14 @@ impl Object {
     }
 
     fn decode<K: DeserializeOwned>(&self, meta: &TypeMeta) -> Result<K, DecodeError> {
-        let json = with_type(self.bytes(), meta);
+        if let Some((of, bytes)) = self.message() {
+            let kind = Kind { meta, of, bytes };
+            if let Ok(value) = K::deserialize(Reader::kind(&kind, self.nulls())) {
+                return Ok(value);
+            }
+        }
+        // Of a message that does not fit, the JSON says where: errors are the same in both encodings.
+        let json = self.to_json(meta);
         serde_json::from_slice(&json).map_err(|error| {
             DecodeError(Arc::new(Failure {
                 key: self.key(),

@@ -295,7 +295,7 @@ fn elements_until(bytes: &[u8], open: usize, offset: usize) -> Option<(usize, us
     None
 }
 
-fn push_key(path: &mut String, key: &str) {
+pub(crate) fn push_key(path: &mut String, key: &str) {
     // BOUND: a key in a message has at most 128 characters.
     let key: String = key
         .chars()

@@ -22,6 +22,13 @@ pub enum WireError {
         /// What is wrong there.
         reason: &'static str,
     },
+    /// The bytes are no protobuf, or not that of a Kubernetes API.
+    NotProtobuf {
+        /// Where, counted from the start of the body.
+        at: u64,
+        /// What is wrong there.
+        reason: &'static str,
+    },
     /// The body ended in the middle.
     Truncated,
     /// The server answered with a `Status` in place of a list.
@@ -41,6 +48,9 @@ impl fmt::Display for WireError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotJson { at, reason } => write!(f, "not a JSON reply: {reason} at byte {at}"),
+            Self::NotProtobuf { at, reason } => {
+                write!(f, "not a protobuf reply: {reason} at byte {at}")
+            }
             Self::Truncated => f.write_str("the reply ended in the middle"),
             Self::Status(status) => {
                 write!(

@@ -48,12 +48,31 @@ pub(crate) struct Layout {
     type_cuts: Cuts,
     /// `metadata.managedFields`.
     managed_cuts: Cuts,
+    /// What they weigh, where the cuts hold more than them.
+    managed_bytes: usize,
+    /// Where the length of the metadata stands, and what it is without managedFields: protobuf only.
+    patch: Option<(usize, u64)>,
 }
 
 impl Layout {
     /// What `metadata.managedFields` weighs, name and comma included.
     pub(crate) fn managed_fields_bytes(&self) -> usize {
-        self.managed_cuts.iter().map(ExactSizeIterator::len).sum()
+        match self.managed_bytes {
+            0 => self.managed_cuts.iter().map(ExactSizeIterator::len).sum(),
+            bytes => bytes,
+        }
+    }
+
+    /// As a message has it: what managedFields weigh, what goes with them, and the length that it changes.
+    pub(crate) fn set_managed(&mut self, bytes: usize, cuts: Cuts, patch: (usize, u64)) {
+        self.managed_bytes = bytes;
+        self.managed_cuts = cuts;
+        self.patch = Some(patch);
+    }
+
+    /// The length that is another one without what is not kept.
+    pub(crate) fn patch(&self, managed: ManagedFields) -> Option<(usize, u64)> {
+        self.patch.filter(|_| managed == ManagedFields::Drop)
     }
 
     /// What is not kept.

@@ -12,23 +12,107 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use kinform_api::Status;
+use kinform_schema::Type;
+
 use super::cursor;
 use super::head::{self, Layout};
+use super::protobuf::{envelope, head as message};
 use super::unreadable::Unreadable;
+use super::watch::{Bookmark, bookmark};
 
 /// The bytes of one object, borrowed from the body until the next one is read.
 pub struct Item<'a> {
     bytes: &'a [u8],
     // INVARIANT: if there is one, it is the layout of just these bytes, which were checked.
     layout: Option<Layout>,
+    form: Form<'a>,
+}
+
+/// How the bytes are encoded, and what was said around them.
+#[derive(Clone, Copy)]
+enum Form<'a> {
+    Json,
+    Protobuf {
+        /// None, if the table does not know it.
+        of: Option<&'static Type>,
+        api_version: &'a str,
+        kind: &'a str,
+    },
 }
 
 impl<'a> Item<'a> {
+    /// A message of this type, with what its envelope says, if it has one of its own; not checked.
+    pub(super) fn message(
+        bytes: &'a [u8],
+        of: &'static Type,
+        api_version: &'a str,
+        kind: &'a str,
+    ) -> Self {
+        Self {
+            bytes,
+            layout: None,
+            form: Form::Protobuf {
+                of: Some(of),
+                api_version,
+                kind,
+            },
+        }
+    }
+
+    /// A message of a type that the table does not know.
+    pub(super) fn foreign(bytes: &'a [u8], api_version: &'a str, kind: &'a str) -> Self {
+        Self {
+            bytes,
+            layout: None,
+            form: Form::Protobuf {
+                of: None,
+                api_version,
+                kind,
+            },
+        }
+    }
+
+    /// Its type, if it is a message of one.
+    pub(crate) fn message_type(&self) -> Option<&'static Type> {
+        match self.form {
+            Form::Json => None,
+            Form::Protobuf { of, .. } => of,
+        }
+    }
+
+    /// Whether it is a message, of whatever type.
+    pub(crate) fn is_message(&self) -> bool {
+        matches!(self.form, Form::Protobuf { .. })
+    }
+
+    /// Reads it as the object of a bookmark.
+    ///
+    /// # Errors
+    /// It is broken, or has no version.
+    pub fn bookmark(&self) -> Result<Bookmark, Unreadable> {
+        match self.form {
+            Form::Json => bookmark(self.bytes),
+            Form::Protobuf { .. } => message::bookmark(self.bytes),
+        }
+    }
+
+    /// Reads it as a `Status`: the object of an `ERROR` event, or a frame that is one.
+    #[must_use]
+    pub fn status(&self) -> Option<Status> {
+        match self.form {
+            Form::Json => Status::from_slice(self.bytes),
+            Form::Protobuf { kind: "Status", .. } => envelope::status(self.bytes),
+            Form::Protobuf { .. } => None,
+        }
+    }
+
     /// Bytes that were cut out by their brackets, and not checked.
     pub(super) fn cut(bytes: &'a [u8]) -> Self {
         Self {
             bytes,
             layout: None,
+            form: Form::Json,
         }
     }
 
@@ -39,6 +123,7 @@ impl<'a> Item<'a> {
         Some(Self {
             bytes: &bytes[..layout.body.end],
             layout: Some(layout),
+            form: Form::Json,
         })
     }
 
@@ -54,22 +139,34 @@ impl<'a> Item<'a> {
         if self.bytes.len() > (u32::MAX / 2) as usize {
             return Err(Unreadable::salvage(&[], "larger than 2 GiB"));
         }
-        let layout = head::read(self.bytes).map_err(|fault| Unreadable::at(self.bytes, fault))?;
-        Ok(Self {
-            layout: Some(layout),
-            ..self
-        })
+        let layout = match self.form {
+            Form::Json => {
+                let found = head::read(self.bytes);
+                Some(found.map_err(|fault| Unreadable::at(self.bytes, fault))?)
+            }
+            Form::Protobuf { of: Some(of), .. } => message::read(of, self.bytes)
+                .map_err(|fault| message::unreadable(self.bytes, fault))?,
+            // What it is of is told by its kind; nothing else can be.
+            Form::Protobuf { of: None, .. } => None,
+        };
+        Ok(Self { layout, ..self })
     }
 
     /// The kind that it states; empty if it states none, or was not [`checked`](Self::checked).
     #[must_use]
     pub fn kind(&self) -> Cow<'a, str> {
+        if let Form::Protobuf { kind, .. } = self.form {
+            return Cow::Borrowed(kind);
+        }
         self.text(|layout| layout.kind.clone())
     }
 
     /// The same of its `apiVersion`.
     #[must_use]
     pub fn api_version(&self) -> Cow<'a, str> {
+        if let Form::Protobuf { api_version, .. } = self.form {
+            return Cow::Borrowed(api_version);
+        }
         self.text(|layout| layout.api_version.clone())
     }
 
@@ -80,7 +177,7 @@ impl<'a> Item<'a> {
         })
     }
 
-    /// The bytes; they may be no JSON.
+    /// The bytes; they may be no JSON, or no message.
     #[must_use]
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
@@ -91,9 +188,12 @@ impl<'a> Item<'a> {
     /// Complexity: free where the object lay whole in a chunk, one more pass over it elsewhere.
     #[must_use]
     pub fn managed_fields_bytes(&self) -> usize {
-        match &self.layout {
-            Some(layout) => layout.managed_fields_bytes(),
-            None => head::read(self.bytes).map_or(0, |layout| layout.managed_fields_bytes()),
+        match (&self.layout, self.form) {
+            (Some(layout), _) => layout.managed_fields_bytes(),
+            (None, Form::Protobuf { .. }) => message::layout(self.bytes).managed_fields_bytes(),
+            (None, Form::Json) => {
+                head::read(self.bytes).map_or(0, |layout| layout.managed_fields_bytes())
+            }
         }
     }
 

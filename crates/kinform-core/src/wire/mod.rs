@@ -5,13 +5,15 @@
 //! body chunks → watch (frames of a watch) ┴→ bytes of one object → head → object
 //! ```
 //!
-//! `item` is what is cut out, `piece` holds the one that chunks cut in two, `scan` finds ends (safe SIMD), `json` checks
+//! This is JSON; `protobuf` has the same rooms for messages of built-in kinds, and `encoding` the readers
+//! that fit a body. `item` is what is cut out, `piece` holds the one that chunks cut in two, `scan` finds ends (safe SIMD), `json` checks
 //! every byte of an object once, `cursor` walks what was checked, `head` finds key, version and
 //! the other spans of an object's metadata, `strip` copies what is kept. Server data is hostile:
 //! no recursion, no panic, every buffer bounded.
 //! Upstream: `apimachinery:pkg/runtime/serializer/json`, `apimachinery:pkg/util/framer`.
 
 pub(crate) mod cursor;
+pub mod encoding;
 mod envelope;
 pub mod error;
 pub(crate) mod head;
@@ -19,6 +21,7 @@ pub mod item;
 pub mod json;
 pub mod list;
 mod piece;
+pub mod protobuf;
 pub(crate) mod scan;
 pub(crate) mod strip;
 pub mod unreadable;

@@ -15,6 +15,8 @@ use super::cursor;
 use super::head::HeadFault;
 use super::json::space;
 
+const MAX_NAME_BYTES: usize = 253;
+
 /// An object that cannot be read; its place is the quarantine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unreadable {
@@ -29,6 +31,11 @@ pub struct Unreadable {
 }
 
 impl Unreadable {
+    /// Of what has no name to be found.
+    pub(crate) fn unknown(reason: impl Into<String>) -> Self {
+        named(None, None, None, reason)
+    }
+
     /// Reads what can be read of the name of a broken object.
     #[must_use]
     pub fn salvage(bytes: &[u8], reason: impl Into<String>) -> Self {
@@ -50,8 +57,7 @@ impl Unreadable {
             let text = || {
                 let end = cursor::value_end(bytes, value)?;
                 let text = cursor::unescape(cursor::string_in(bytes, value..end)?).into_owned();
-                // BOUND: a name is at most 253 bytes; what is longer is no name.
-                (text.len() <= 253).then_some(text)
+                (text.len() <= MAX_NAME_BYTES).then_some(text)
             };
             match &*cursor::unescape(&bytes[key]) {
                 "name" => name = text(),
@@ -60,18 +66,13 @@ impl Unreadable {
                 _ => {}
             }
         }
-        found.key = name.filter(|name| is_name(name)).and_then(|name| {
-            let namespace = namespace.unwrap_or_default();
-            let valid = namespace.is_empty() || is_name(&namespace);
-            valid.then(|| {
-                KeyRef {
-                    namespace: &namespace,
-                    name: &name,
-                }
-                .to_key()
-            })
-        });
-        found
+        let version = found.resource_version.take();
+        named(
+            name.as_deref(),
+            namespace.as_deref(),
+            version.as_deref(),
+            found.reason,
+        )
     }
 
     pub(crate) fn at(bytes: &[u8], fault: HeadFault) -> Self {
@@ -88,6 +89,28 @@ impl Unreadable {
                 found
             }
         }
+    }
+}
+
+/// What is known of an object that cannot be read.
+pub(crate) fn named(
+    name: Option<&str>,
+    namespace: Option<&str>,
+    resource_version: Option<&str>,
+    reason: impl Into<String>,
+) -> Unreadable {
+    // BOUND: a name is at most 253 bytes; what is longer is no name.
+    let short = |text: &&str| text.len() <= MAX_NAME_BYTES;
+    let namespace = namespace.filter(short).unwrap_or_default();
+    let name = name.filter(short).filter(|name| is_name(name));
+    let has_key = namespace.is_empty() || is_name(namespace);
+    Unreadable {
+        key: name
+            .filter(|_| has_key)
+            .map(|name| KeyRef { namespace, name }.to_key()),
+        resource_version: resource_version.filter(short).map(str::to_owned),
+        path: String::new(),
+        reason: reason.into(),
     }
 }
 

@@ -27,7 +27,7 @@ use super::scan::Stops;
 use super::unreadable::Unreadable;
 
 /// BOUND: what a frame adds to its object.
-const FRAME_BYTES: usize = 1 << 10;
+pub(super) const FRAME_BYTES: usize = 1 << 10;
 
 /// One frame of a watch, borrowed until the next one.
 #[derive(Debug, PartialEq)]
@@ -267,14 +267,14 @@ fn keys(bytes: &[u8]) -> Result<Keys, Fault> {
     }
 }
 
-fn malformed(unreadable: Unreadable) -> Frame<'static> {
+pub(super) fn malformed(unreadable: Unreadable) -> Frame<'static> {
     Frame {
         kind: FrameKind::Malformed(unreadable),
         object: Item::cut(&[]),
     }
 }
 
-fn missing(path: &str) -> Unreadable {
+pub(super) fn missing(path: &str) -> Unreadable {
     let mut unreadable = Unreadable::salvage(&[], "is missing");
     path.clone_into(&mut unreadable.path);
     unreadable

@@ -36,9 +36,9 @@ const FOLDERS: [&str; 9] = [
     "write",
 ];
 
-pub(crate) fn exchanges() -> Vec<Exchange> {
+/// Every line of the recordings, as it is.
+pub(crate) fn recordings(mut each: impl FnMut(Value)) {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/golden");
-    let mut found = Vec::new();
     for folder in FOLDERS {
         let file = std::fs::File::open(golden.join(format!("{folder}.jsonl.gz"))).unwrap();
         let mut text = String::new();
@@ -46,19 +46,25 @@ pub(crate) fn exchanges() -> Vec<Exchange> {
             .read_to_string(&mut text)
             .unwrap();
         for line in text.lines() {
-            let mut line: Value = serde_json::from_str(line).unwrap();
-            let Value::String(body) = line["body"].take() else {
-                continue;
-            };
-            found.push(Exchange {
-                file: line["file"].as_str().unwrap().to_owned(),
-                path: line["path"].as_str().unwrap_or_default().to_owned(),
-                status: line["status"].as_u64().unwrap(),
-                is_watch: line.get("ended").is_some(),
-                body,
-            });
+            each(serde_json::from_str(line).unwrap());
         }
     }
+}
+
+pub(crate) fn exchanges() -> Vec<Exchange> {
+    let mut found = Vec::new();
+    recordings(|mut line| {
+        let Value::String(body) = line["body"].take() else {
+            return;
+        };
+        found.push(Exchange {
+            file: line["file"].as_str().unwrap().to_owned(),
+            path: line["path"].as_str().unwrap_or_default().to_owned(),
+            status: line["status"].as_u64().unwrap(),
+            is_watch: line.get("ended").is_some(),
+            body,
+        });
+    });
     found
 }
 
@@ -119,7 +125,7 @@ pub(crate) fn objects() -> Vec<(TypeMeta, Value)> {
 }
 
 /// Ways to cut a body: by bytes, at every place if it is small, at seeded places if it is large.
-fn every_cut(body: &[u8], mut check: impl FnMut(&mut dyn Iterator<Item = &[u8]>)) {
+pub(crate) fn every_cut(body: &[u8], mut check: impl FnMut(&mut dyn Iterator<Item = &[u8]>)) {
     check(&mut body.chunks(1));
     if body.len() <= 4096 {
         for cut in 0..=body.len() {

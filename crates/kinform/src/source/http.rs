@@ -23,7 +23,7 @@ use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, HeaderMap};
 use http::{Request, Response};
 use http_body_util::BodyDataStream;
 use kinform_api::{ListOptions, TypeMeta, WatchOptions};
-use kinform_core::object::Encoding;
+use kinform_core::Encoding;
 use kube_client::Client;
 use kube_client::client::Body as ReplyBody;
 

@@ -25,7 +25,7 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use kinform_api::{GroupVersionResource, ListOptions, Scope, TypeMeta, WatchOptions};
-use kinform_core::object::Encoding;
+use kinform_core::Encoding;
 
 pub use self::client::{ClientOptions, client_for, default_client};
 pub use self::error::{SourceError, SourceErrorKind};

@@ -1,0 +1,120 @@
+//! How a body is encoded, and the reader that fits it.
+//!
+//! ```text
+//! content type → Encoding → ListReader | WatchReader → items, frames: the same for every encoding
+//! ```
+//!
+//! A list or watch in protobuf gives the same items, events and ends as its twin in JSON; only the
+//! bytes of the items differ.
+//!
+//! Upstream: `apimachinery:pkg/runtime/serializer` (`SerializerInfo`, `StreamSerializerInfo`).
+
+use super::error::WireError;
+use super::list::{ListMeta, ListPart, ListSplitter};
+use super::protobuf::list::ProtobufSplitter;
+use super::protobuf::watch::ProtobufFramer;
+use super::watch::{Frame, WatchFramer};
+
+/// How the bytes of a body or an object are encoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Encoding {
+    /// JSON, UTF-8.
+    Json,
+    /// Protobuf: a body in Kubernetes' envelope; of an object the message of its type, without it.
+    Protobuf,
+}
+
+/// Splits a list into its items; resumable at any byte.
+#[derive(Debug)]
+pub struct ListReader(ListBy);
+
+#[derive(Debug)]
+enum ListBy {
+    Json(ListSplitter),
+    Protobuf(ProtobufSplitter),
+}
+
+/// Splits a watch into its frames; resumable at any byte.
+#[derive(Debug)]
+pub struct WatchReader(WatchBy);
+
+#[derive(Debug)]
+enum WatchBy {
+    Json(WatchFramer),
+    Protobuf(ProtobufFramer),
+}
+
+impl ListReader {
+    /// A reader before the first byte of a body in `encoding`.
+    #[must_use]
+    pub fn new(encoding: Encoding) -> Self {
+        Self(match encoding {
+            Encoding::Json => ListBy::Json(ListSplitter::new()),
+            Encoding::Protobuf => ListBy::Protobuf(ProtobufSplitter::new()),
+        })
+    }
+
+    /// Reads the next bytes of the body and hands on what they complete, in order.
+    ///
+    /// # Errors
+    /// The body is no list; so is every later call then.
+    pub fn feed(
+        &mut self,
+        chunk: &[u8],
+        part: &mut impl FnMut(ListPart<'_>),
+    ) -> Result<(), WireError> {
+        match &mut self.0 {
+            ListBy::Json(splitter) => splitter.feed(chunk, part),
+            ListBy::Protobuf(splitter) => splitter.feed(chunk, part),
+        }
+    }
+
+    /// The body has ended: what it said about itself.
+    ///
+    /// # Errors
+    /// The body ended in the middle, is no list, is a `Status` or a `Table`.
+    pub fn finish(self) -> Result<ListMeta, WireError> {
+        match self.0 {
+            ListBy::Json(splitter) => splitter.finish(),
+            ListBy::Protobuf(splitter) => splitter.finish(),
+        }
+    }
+}
+
+impl WatchReader {
+    /// A reader before the first byte of a body in `encoding`.
+    #[must_use]
+    pub fn new(encoding: Encoding) -> Self {
+        Self(match encoding {
+            Encoding::Json => WatchBy::Json(WatchFramer::new()),
+            Encoding::Protobuf => WatchBy::Protobuf(ProtobufFramer::new()),
+        })
+    }
+
+    /// Reads the next bytes of the body and hands on the frames that they complete, in order.
+    ///
+    /// # Errors
+    /// Something else than frames; so is every later call then.
+    pub fn feed(
+        &mut self,
+        chunk: &[u8],
+        frame: &mut impl FnMut(Frame<'_>),
+    ) -> Result<(), WireError> {
+        match &mut self.0 {
+            WatchBy::Json(framer) => framer.feed(chunk, frame),
+            WatchBy::Protobuf(framer) => framer.feed(chunk, frame),
+        }
+    }
+
+    /// The body has ended.
+    ///
+    /// # Errors
+    /// It ended in the middle of a frame, or failed before.
+    pub fn finish(self) -> Result<(), WireError> {
+        match self.0 {
+            WatchBy::Json(framer) => framer.finish(),
+            WatchBy::Protobuf(framer) => framer.finish(),
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! Tags, lengths and numbers of a message: no types, no copies.
+//!
+//! ```text
+//! bytes → Fields → Field {number, where its tag begins, value}
+//! ```
+//!
+//! Total: on broken bytes it stops where they break, and [`Fields::broken`] says why. Groups, which no
+//! Kubernetes type has, are broken. A reader may be lenient: then the last value is what is left.
+//!
+//! Upstream: `protowire`, `gogo/protobuf` (`skipGenerated`). Complexity: a field is a few bytes read.
+
+/// One field of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Field<'a> {
+    pub(crate) number: u32,
+    /// Where its tag begins.
+    pub(crate) start: usize,
+    /// Where its value ends.
+    pub(crate) end: usize,
+    pub(crate) value: Wire<'a>,
+}
+
+/// A value as the wire has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wire<'a> {
+    Varint(u64),
+    Fixed64(u64),
+    Fixed32,
+    Bytes(&'a [u8]),
+}
+
+impl<'a> Wire<'a> {
+    /// Bytes, a text or a message.
+    #[inline(always)]
+    pub(crate) fn bytes(self) -> Option<&'a [u8]> {
+        match self {
+            Self::Bytes(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn varint(self) -> Option<u64> {
+        match self {
+            Self::Varint(number) => Some(number),
+            _ => None,
+        }
+    }
+}
+
+/// The fields of a message, in order.
+#[derive(Clone, Debug)]
+pub(crate) struct Fields<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Fields<'a> {
+    #[inline]
+    pub(crate) fn of(bytes: &'a [u8]) -> Self {
+        Self { bytes, at: 0 }
+    }
+
+    /// Where the next field begins.
+    #[inline]
+    pub(crate) fn at(&self) -> usize {
+        self.at
+    }
+
+    /// Goes back (or on) to a field's start.
+    #[inline]
+    pub(crate) fn seek(&mut self, at: usize) {
+        self.at = at;
+    }
+
+    pub(crate) fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Why reading stopped; nothing, if it came to the end.
+    pub(crate) fn broken(&self) -> Option<&'static str> {
+        if self.at >= self.bytes.len() {
+            return None;
+        }
+        let Some((tag, at)) = varint(self.bytes, self.at) else {
+            return Some("a number is broken");
+        };
+        if tag >> 3 == 0 || tag >> 3 > MAX_NUMBER {
+            return Some("a field has no number");
+        }
+        Some(match (tag & 7, varint(self.bytes, at)) {
+            (0, _) | (2, None) => "a number is broken",
+            (1 | 2 | 5, _) => "a length leads beyond its message",
+            _ => "a field has no wire type",
+        })
+    }
+
+    /// The next field; where the last value of the message is cut off, what there is of it.
+    pub(crate) fn next_open(&mut self) -> Option<Field<'a>> {
+        let whole = self.next();
+        if whole.is_some() {
+            return whole;
+        }
+        let start = self.at;
+        let (tag, at) = varint(self.bytes, start)?;
+        let (_, at) = varint(self.bytes, at)?;
+        let end = self.bytes.len();
+        self.at = end;
+        (tag & 7 == 2).then(|| Field {
+            number: (tag >> 3) as u32,
+            start,
+            end,
+            value: Wire::Bytes(&self.bytes[at..]),
+        })
+    }
+}
+
+/// BOUND: protobuf's own.
+pub(crate) const MAX_NUMBER: u64 = (1 << 29) - 1;
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = Field<'a>;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Field<'a>> {
+        let start = self.at;
+        let (tag, at) = varint(self.bytes, start)?;
+        let (value, end) = match tag & 7 {
+            2 => {
+                let (length, at) = varint(self.bytes, at)?;
+                let end = at.checked_add(usize::try_from(length).ok()?)?;
+                (Wire::Bytes(self.bytes.get(at..end)?), end)
+            }
+            0 => {
+                let (number, end) = varint(self.bytes, at)?;
+                (Wire::Varint(number), end)
+            }
+            1 => {
+                let eight = self.bytes.get(at..)?.first_chunk()?;
+                (Wire::Fixed64(u64::from_le_bytes(*eight)), at + 8)
+            }
+            5 => {
+                self.bytes.get(at..)?.first_chunk::<4>()?;
+                (Wire::Fixed32, at + 4)
+            }
+            _ => return None,
+        };
+        if tag >> 3 == 0 || tag >> 3 > MAX_NUMBER {
+            return None;
+        }
+        self.at = end;
+        Some(Field {
+            number: (tag >> 3) as u32,
+            start,
+            end,
+            value,
+        })
+    }
+}
+
+/// The number at `at`, and the position after it.
+#[inline(always)]
+pub(crate) fn varint(bytes: &[u8], at: usize) -> Option<(u64, usize)> {
+    let first = *bytes.get(at)?;
+    if first < 0x80 {
+        return Some((u64::from(first), at + 1));
+    }
+    long_varint(bytes, at)
+}
+
+fn long_varint(bytes: &[u8], at: usize) -> Option<(u64, usize)> {
+    let mut number = Varint::default();
+    for (read, &byte) in bytes.get(at..)?.iter().enumerate() {
+        if let Some(value) = number.push(byte)? {
+            return Some((value, at + read + 1));
+        }
+    }
+    None
+}
+
+/// A number of which some bytes were read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Varint {
+    value: u64,
+    shift: u32,
+}
+
+impl Varint {
+    /// Whether no byte was read yet.
+    pub(crate) fn is_empty(self) -> bool {
+        self.shift == 0
+    }
+
+    /// The next byte; the number if it is the last one. `None` if no number is so long.
+    pub(crate) fn push(&mut self, byte: u8) -> Option<Option<u64>> {
+        // BOUND: ten bytes, the tenth of which has one bit.
+        if self.shift > 63 || (self.shift == 63 && byte > 1) {
+            return None;
+        }
+        self.value |= u64::from(byte & 0x7f) << self.shift;
+        self.shift += 7;
+        Some((byte < 0x80).then_some(self.value))
+    }
+}
+
+/// How many bytes a number takes.
+pub(crate) fn varint_len(number: u64) -> usize {
+    (64 - (number | 1).leading_zeros() as usize).div_ceil(7)
+}
+
+pub(crate) fn put_varint(out: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+/// Appends a field of bytes: a text or a message.
+pub(crate) fn put_bytes(out: &mut Vec<u8>, number: u32, bytes: &[u8]) {
+    put_varint(out, u64::from(number) << 3 | 2);
+    put_varint(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn numbers_are_read_as_they_are_written() {
+        for number in [0, 1, 127, 128, 300, 1 << 32, u64::MAX >> 1, u64::MAX] {
+            let mut bytes = Vec::new();
+            put_varint(&mut bytes, number);
+            assert_eq!(bytes.len(), varint_len(number));
+            assert_eq!(varint(&bytes, 0), Some((number, bytes.len())));
+            assert_eq!(varint(&bytes[..bytes.len() - 1], 0), None);
+        }
+        assert_eq!(varint(&[0xff; 10], 0), None);
+        assert_eq!(varint(&[0x80; 11], 0), None);
+    }
+
+    #[test]
+    fn broken_bytes_end_the_fields_and_say_why() {
+        let check = |bytes: &[u8], count: usize, why: Option<&str>| {
+            let mut fields = Fields::of(bytes);
+            assert_eq!((fields.by_ref().count(), fields.broken()), (count, why));
+        };
+        check(&[], 0, None);
+        check(&[0x0a, 1, b'x', 0x10, 5], 2, None);
+        check(&[0x10, 5, 0x0a], 1, Some("a number is broken"));
+        check(
+            &[0x0a, 2, b'x'],
+            0,
+            Some("a length leads beyond its message"),
+        );
+        check(&[0x0b, 0x0c], 0, Some("a field has no wire type"));
+        check(&[0x02, 0], 0, Some("a field has no number"));
+        check(&[0x09, 0, 0], 0, Some("a length leads beyond its message"));
+        let mut huge = vec![0x0a];
+        put_varint(&mut huge, 1 << 63);
+        check(&huge, 0, Some("a length leads beyond its message"));
+        let open = Fields::of(&huge).next_open().unwrap();
+        assert_eq!((open.number, open.value), (1, Wire::Bytes(&[])));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_walked_to_an_end(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
+            let mut fields = Fields::of(&bytes);
+            let mut end = 0;
+            for field in fields.by_ref() {
+                prop_assert!(field.start == end && field.end > field.start);
+                end = field.end;
+            }
+            prop_assert_eq!(end == bytes.len(), fields.broken().is_none());
+        }
+    }
+}

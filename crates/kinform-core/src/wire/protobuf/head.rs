@@ -1,0 +1,166 @@
+//! The head of a checked message: key, uid, version and the other spans of its metadata.
+//!
+//! ```text
+//! checked message → read → Layout {spans, cuts, the length that the cuts change}
+//! broken message → salvage → Unreadable {key?, version?, path, why}
+//! ```
+//!
+//! `metadata` is number 1 of every kind, and managedFields 17 in it: cut out, they change one length.
+//! Labels and annotations are spans over their entries, one after the other.
+//!
+//! Upstream: `metav1.ObjectMeta` (`generated.proto`).
+
+use std::ops::Range;
+
+use kinform_api::INITIAL_EVENTS_END;
+use kinform_schema::Type;
+use smallvec::smallvec;
+
+use super::check::{self, Fault, Order};
+use super::fields::{Fields, varint, varint_len};
+use super::value;
+use crate::wire::head::Layout;
+use crate::wire::unreadable::{Unreadable, named};
+use crate::wire::watch::{Bookmark, missing};
+
+/// The number of `metadata` in every kind.
+const METADATA: u32 = 1;
+const NAME: u32 = 1;
+const NAMESPACE: u32 = 3;
+const UID: u32 = 5;
+const RESOURCE_VERSION: u32 = 6;
+const DELETION_TIMESTAMP: u32 = 9;
+const LABELS: u32 = 11;
+const ANNOTATIONS: u32 = 12;
+const OWNER_REFERENCES: u32 = 13;
+const MANAGED_FIELDS: u32 = 17;
+
+/// Checks a message and finds its head; nothing if it is not in the usual order.
+pub(crate) fn read(of: &Type, bytes: &[u8]) -> Result<Option<Layout>, Fault> {
+    match check::message(of, bytes)? {
+        Order::Usual => Ok(Some(layout(bytes))),
+        Order::Unusual => Ok(None),
+    }
+}
+
+/// The head of a message that was checked and is in the usual order.
+pub(crate) fn layout(bytes: &[u8]) -> Layout {
+    let mut layout = Layout::default();
+    layout.body = 0..bytes.len();
+    let Some(metadata) = Fields::of(bytes).find(|field| field.number == METADATA) else {
+        return layout;
+    };
+    let inside = metadata.value.bytes().unwrap_or_default();
+    let base = metadata.end - inside.len();
+    let mut managed: Option<Range<usize>> = None;
+    for field in Fields::of(inside) {
+        let end = base + field.end;
+        let value = field.value.bytes().unwrap_or_default();
+        let text = || Some(end - value.len()..end);
+        let run = |known: &Option<Range<usize>>| {
+            let start = known.as_ref().map_or(base + field.start, |run| run.start);
+            Some(start..end)
+        };
+        match field.number {
+            NAME => layout.name = text(),
+            NAMESPACE => layout.namespace = text(),
+            UID => layout.uid = text(),
+            RESOURCE_VERSION => layout.resource_version = text(),
+            DELETION_TIMESTAMP => layout.terminating = !value.is_empty(),
+            LABELS => layout.labels = run(&layout.labels),
+            ANNOTATIONS => layout.annotations = run(&layout.annotations),
+            OWNER_REFERENCES => layout.owners = run(&layout.owners),
+            MANAGED_FIELDS => managed = run(&managed),
+            _ => {}
+        }
+    }
+    if let Some(managed) = managed {
+        let left = (inside.len() - managed.len()) as u64;
+        let at = varint(bytes, metadata.start).map_or(base, |(_, at)| at);
+        // The shorter length is written where the longer one began; the bytes that it saves are cut.
+        let excess = at + varint_len(left)..base;
+        layout.set_managed(managed.len(), smallvec![excess, managed], (at, left));
+    }
+    layout
+}
+
+/// The message without its version, in pieces: for comparing what else there is.
+pub(crate) fn around_version(bytes: &[u8]) -> [&[u8]; 4] {
+    let Some(metadata) = Fields::of(bytes).find(|field| field.number == METADATA) else {
+        return [bytes, &[], &[], &[]];
+    };
+    let inside = metadata.value.bytes().unwrap_or_default();
+    let version = Fields::of(inside).find(|field| field.number == RESOURCE_VERSION);
+    let (start, end) = version.map_or((inside.len(), inside.len()), |field| {
+        (field.start, field.end)
+    });
+    [
+        &bytes[..metadata.start],
+        &inside[..start],
+        &inside[end..],
+        &bytes[metadata.end..],
+    ]
+}
+
+/// Reads the object of a bookmark.
+pub(crate) fn bookmark(bytes: &[u8]) -> Result<Bookmark, Unreadable> {
+    let mut fields = Fields::of(bytes);
+    let metadata = fields.by_ref().filter(|field| field.number == METADATA);
+    let metadata = metadata.last().and_then(|field| field.value.bytes());
+    let mut inside = Fields::of(metadata.unwrap_or_default());
+    let (mut version, mut is_end) = (None, false);
+    for field in inside.by_ref() {
+        match field.number {
+            RESOURCE_VERSION => version = field.value.bytes(),
+            ANNOTATIONS => {
+                let entry = value::entry(field.value.bytes().unwrap_or_default());
+                is_end |= entry == (INITIAL_EVENTS_END.as_bytes(), b"true");
+            }
+            _ => {}
+        }
+    }
+    if let Some(why) = fields.broken().or(inside.broken()) {
+        return Err(salvage(bytes, why));
+    }
+    let version = version.and_then(|version| std::str::from_utf8(version).ok());
+    match version.filter(|version| !version.is_empty()) {
+        Some(version) => Ok(Bookmark {
+            resource_version: version.to_owned(),
+            initial_events_end: is_end,
+        }),
+        None => Err(missing("metadata.resourceVersion")),
+    }
+}
+
+/// What can be told of a message that cannot be read.
+pub(crate) fn unreadable(bytes: &[u8], fault: Fault) -> Unreadable {
+    let mut found = salvage(bytes, fault.why);
+    found.path = fault.path;
+    found
+}
+
+/// Reads what can be read of the name of a broken message, or of the first bytes of one.
+pub(crate) fn salvage(bytes: &[u8], reason: impl Into<String>) -> Unreadable {
+    let (mut name, mut namespace, mut version) = (None, None, None);
+    let mut fields = Fields::of(bytes);
+    while let Some(field) = fields.next_open() {
+        if field.number != METADATA {
+            continue;
+        }
+        let mut inside = Fields::of(field.value.bytes().unwrap_or_default());
+        for field in inside.by_ref() {
+            let place = match field.number {
+                NAME => &mut name,
+                NAMESPACE => &mut namespace,
+                RESOURCE_VERSION => &mut version,
+                _ => continue,
+            };
+            *place = field
+                .value
+                .bytes()
+                .and_then(|text| std::str::from_utf8(text).ok());
+        }
+        break;
+    }
+    named(name, namespace, version, reason)
+}

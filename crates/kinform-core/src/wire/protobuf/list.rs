@@ -1,0 +1,405 @@
+//! Splits the body of a list in protobuf into its items, chunk by chunk.
+//!
+//! ```text
+//! k8s\0 Unknown {type, raw = list {ListMeta, item ...}} → ProtobufSplitter::feed → Item ...;  finish → ListMeta | WireError
+//! ```
+//!
+//! Lengths say where an item ends, so that a byte of it is looked at only when an object is made of it.
+//! One bad item costs itself only. Fields that are not known are stepped over.
+//!
+//! INVARIANT: what comes out depends on the bytes only, never on where the chunks were cut.
+//! BOUND: one item, the type and the metadata (1 MiB) are held, never more, whatever a length says.
+//! Upstream: `apimachinery:pkg/runtime/serializer/protobuf` (`Unmarshal` of whole lists).
+
+use kinform_schema::Type;
+
+use super::envelope::{self, MAGIC, RAW, TYPE_META};
+use super::fields::{Fields, MAX_NUMBER, Varint};
+use super::{head, type_of};
+use crate::wire::DEFAULT_MAX_ITEM_BYTES;
+use crate::wire::error::WireError;
+use crate::wire::item::Item;
+use crate::wire::list::{ListMeta, ListPart};
+
+/// The number of the items in every list; its metadata have 1.
+const ITEMS: u32 = 2;
+/// BOUND: what a list says about itself is a few hundred bytes.
+const MAX_ENVELOPE_BYTES: usize = 1 << 20;
+/// How much of an item that is too large is kept to find its name.
+pub(super) const SALVAGE_BYTES: usize = 64 << 10;
+/// How much memory is kept for the next item.
+const KEPT_CAPACITY: usize = 1 << 20;
+
+/// Splits one list body in protobuf; resumable at any byte.
+#[derive(Debug)]
+pub struct ProtobufSplitter {
+    max_item_bytes: usize,
+    state: State,
+    tag: u64,
+    /// Bytes of the list that are still to come, while inside of it.
+    inside: Option<u64>,
+    held: Vec<u8>,
+    body: Body,
+    meta: ListMeta,
+    has_list: bool,
+    consumed: u64,
+    /// Where the value began that is read.
+    began: u64,
+    failed: Option<WireError>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    /// So many bytes of the magic were right.
+    Magic(usize),
+    Tag(Varint),
+    /// The number after a tag: a value or a length.
+    Number(Varint),
+    Skip(u64),
+    /// So many bytes are to be held, then understood.
+    Hold(Piece, u64),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Piece {
+    Type,
+    Meta,
+    Item,
+    LargeItem,
+    Status,
+}
+
+/// What the type says that the body is.
+#[derive(Clone, Copy, Debug, Default)]
+enum Body {
+    #[default]
+    Untold,
+    /// Its items are of this type.
+    List(&'static Type),
+    Status,
+    Table,
+    Other,
+}
+
+impl Default for ProtobufSplitter {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl ProtobufSplitter {
+    /// A splitter before the first byte of a body, for items up to [`DEFAULT_MAX_ITEM_BYTES`].
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with_max_item_bytes(DEFAULT_MAX_ITEM_BYTES)
+    }
+
+    /// A splitter that sets larger items apart.
+    #[must_use]
+    pub fn with_max_item_bytes(max_item_bytes: usize) -> Self {
+        Self {
+            max_item_bytes,
+            state: State::Magic(0),
+            tag: 0,
+            inside: None,
+            held: Vec::new(),
+            body: Body::Untold,
+            meta: ListMeta::default(),
+            has_list: false,
+            consumed: 0,
+            began: 0,
+            failed: None,
+        }
+    }
+
+    /// Reads the next bytes of the body and hands on what they complete, in order.
+    ///
+    /// # Errors
+    /// The body is no list; so is every later call then.
+    pub fn feed(
+        &mut self,
+        chunk: &[u8],
+        part: &mut impl FnMut(ListPart<'_>),
+    ) -> Result<(), WireError> {
+        let mut at = 0;
+        while at < chunk.len() && self.failed.is_none() {
+            match self.step(&chunk[at..], part) {
+                Ok(read) => {
+                    at += read;
+                    self.consumed += read as u64;
+                }
+                Err(error) => self.failed = Some(error),
+            }
+        }
+        self.failed.clone().map_or(Ok(()), Err)
+    }
+
+    /// The body has ended: what it said about itself.
+    ///
+    /// # Errors
+    /// The body ended in the middle, is no list, is a `Status` or a `Table`.
+    pub fn finish(self) -> Result<ListMeta, WireError> {
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        let is_between = matches!(self.state, State::Tag(tag) if tag.is_empty());
+        if !is_between || self.inside.is_some() {
+            return Err(WireError::Truncated);
+        }
+        match self.body {
+            Body::List(_) if self.has_list => Ok(self.meta),
+            Body::List(_) | Body::Untold => Err(WireError::Truncated),
+            Body::Table => Err(WireError::Table),
+            Body::Status | Body::Other => Err(WireError::NotAList {
+                kind: envelope::short(&self.meta.kind),
+            }),
+        }
+    }
+
+    /// Reads some bytes of the chunk, at least one; returns how many.
+    fn step(
+        &mut self,
+        chunk: &[u8],
+        part: &mut impl FnMut(ListPart<'_>),
+    ) -> Result<usize, WireError> {
+        let byte = chunk[0];
+        match self.state {
+            State::Magic(right) => {
+                if byte != MAGIC[right] {
+                    return Err(self.broken("it does not begin with the envelope"));
+                }
+                self.state = match right + 1 {
+                    4 => State::Tag(Varint::default()),
+                    right => State::Magic(right),
+                };
+                return Ok(1);
+            }
+            State::Tag(mut number) | State::Number(mut number) => {
+                self.pay(1)?;
+                let is_tag = matches!(self.state, State::Tag(_));
+                match (number.push(byte), is_tag) {
+                    (None, _) => return Err(self.broken("a number is broken")),
+                    (Some(None), true) => self.state = State::Tag(number),
+                    (Some(None), false) => self.state = State::Number(number),
+                    (Some(Some(tag)), true) => self.on_tag(tag)?,
+                    (Some(Some(value)), false) => self.on_number(value)?,
+                }
+                self.settle(part)?;
+                return Ok(1);
+            }
+            State::Skip(left) => {
+                let read = left.min(chunk.len() as u64);
+                self.pay(read)?;
+                self.state = State::Skip(left - read);
+                self.settle(part)?;
+                return Ok(read as usize);
+            }
+            State::Hold(..) => {}
+        }
+        self.hold(chunk, part)
+    }
+
+    /// Bytes of a piece: handed on in place where the chunk has all of them.
+    fn hold(
+        &mut self,
+        chunk: &[u8],
+        part: &mut impl FnMut(ListPart<'_>),
+    ) -> Result<usize, WireError> {
+        let State::Hold(piece, left) = self.state else {
+            return Ok(0);
+        };
+        let read = left.min(chunk.len() as u64);
+        self.pay(read)?;
+        let bytes = &chunk[..read as usize];
+        if piece == Piece::Item && self.held.is_empty() && read == left {
+            if let Body::List(of) = self.body {
+                part(ListPart::Item(Item::message(bytes, of, "", "")));
+            }
+            self.state = State::Tag(Varint::default());
+            self.leave();
+            return Ok(bytes.len());
+        }
+        let room = match piece {
+            Piece::LargeItem => SALVAGE_BYTES.saturating_sub(self.held.len()),
+            _ => bytes.len(),
+        };
+        self.held.extend_from_slice(&bytes[..room.min(bytes.len())]);
+        self.state = State::Hold(piece, left - read);
+        self.settle(part)?;
+        Ok(bytes.len())
+    }
+
+    /// Bytes of the list were read, if we are inside of it.
+    fn pay(&mut self, bytes: u64) -> Result<(), WireError> {
+        let Some(left) = &mut self.inside else {
+            return Ok(());
+        };
+        match left.checked_sub(bytes) {
+            Some(now) => *left = now,
+            None => return Err(self.broken("a length leads beyond its message")),
+        }
+        Ok(())
+    }
+
+    fn on_tag(&mut self, tag: u64) -> Result<(), WireError> {
+        if tag >> 3 == 0 || tag >> 3 > MAX_NUMBER {
+            return Err(self.broken("a field has no number"));
+        }
+        self.tag = tag;
+        self.state = match tag & 7 {
+            0 | 2 => State::Number(Varint::default()),
+            1 => State::Skip(8),
+            5 => State::Skip(4),
+            _ => return Err(self.broken("a field has no wire type")),
+        };
+        Ok(())
+    }
+
+    fn on_number(&mut self, length: u64) -> Result<(), WireError> {
+        if self.tag & 7 == 0 {
+            self.state = State::Tag(Varint::default());
+            return Ok(());
+        }
+        let number = (self.tag >> 3) as u32;
+        self.began = self.consumed + 1;
+        let Some(left) = self.inside else {
+            return self.on_envelope(number, length);
+        };
+        if length > left {
+            return Err(self.broken("a length leads beyond its message"));
+        }
+        self.state = match number {
+            1 => State::Hold(Piece::Meta, self.bounded(length)?),
+            ITEMS if length > self.max_item_bytes as u64 => State::Hold(Piece::LargeItem, length),
+            ITEMS => State::Hold(Piece::Item, length),
+            _ => State::Skip(length),
+        };
+        Ok(())
+    }
+
+    fn on_envelope(&mut self, number: u32, length: u64) -> Result<(), WireError> {
+        self.state = match (number, self.body) {
+            (TYPE_META, _) if self.has_list => {
+                return Err(self.broken("the type comes after the list"));
+            }
+            (TYPE_META, _) => State::Hold(Piece::Type, self.bounded(length)?),
+            (RAW, Body::Untold) => return Err(self.broken("the type comes after the list")),
+            (RAW, _) if self.has_list => return Err(self.broken("items come twice")),
+            (RAW, Body::List(_)) => {
+                (self.has_list, self.inside) = (true, Some(length));
+                State::Tag(Varint::default())
+            }
+            (RAW, Body::Status) => State::Hold(Piece::Status, self.bounded(length)?),
+            _ => State::Skip(length),
+        };
+        Ok(())
+    }
+
+    fn bounded(&self, length: u64) -> Result<u64, WireError> {
+        match length > MAX_ENVELOPE_BYTES as u64 {
+            true => Err(WireError::EnvelopeTooLarge),
+            false => Ok(length),
+        }
+    }
+
+    /// A piece of which nothing is left is understood, and a list of which nothing is left has ended.
+    fn settle(&mut self, part: &mut impl FnMut(ListPart<'_>)) -> Result<(), WireError> {
+        match self.state {
+            State::Hold(piece, 0) => {
+                let held = std::mem::take(&mut self.held);
+                let understood = self.understand(piece, &held, part);
+                self.held = held;
+                self.held.clear();
+                self.held.shrink_to(KEPT_CAPACITY);
+                understood?;
+                self.state = State::Tag(Varint::default());
+            }
+            State::Skip(0) => self.state = State::Tag(Varint::default()),
+            _ => {}
+        }
+        self.leave();
+        Ok(())
+    }
+
+    fn leave(&mut self) {
+        let is_between = matches!(self.state, State::Tag(tag) if tag.is_empty());
+        if self.inside == Some(0) && is_between {
+            self.inside = None;
+        }
+    }
+
+    fn understand(
+        &mut self,
+        piece: Piece,
+        held: &[u8],
+        part: &mut impl FnMut(ListPart<'_>),
+    ) -> Result<(), WireError> {
+        match (piece, self.body) {
+            (Piece::Type, _) => self.on_type(held)?,
+            (Piece::Meta, _) => self.on_meta(held)?,
+            (Piece::Item, Body::List(of)) => {
+                part(ListPart::Item(Item::message(held, of, "", "")));
+            }
+            (Piece::LargeItem, _) => {
+                part(ListPart::Unreadable(head::salvage(held, "is too large")));
+            }
+            (Piece::Status, _) => {
+                let status = envelope::status(held);
+                return Err(match status {
+                    Some(status) => WireError::Status(Box::new(status)),
+                    None => self.broken("the status is broken"),
+                });
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn on_type(&mut self, held: &[u8]) -> Result<(), WireError> {
+        let Some((api_version, kind)) = envelope::type_meta(held) else {
+            return Err(self.broken("the type is broken"));
+        };
+        let items = type_of(api_version, kind)
+            .filter(|_| kind.ends_with("List"))
+            .and_then(|list| list.field_by_number(ITEMS))
+            .filter(|field| field.name() == "items")
+            .and_then(|field| field.message());
+        self.body = match (kind, items) {
+            (_, Some(of)) => Body::List(of),
+            ("Status", _) => Body::Status,
+            ("Table", _) => Body::Table,
+            _ => Body::Other,
+        };
+        kind.clone_into(&mut self.meta.kind);
+        api_version.clone_into(&mut self.meta.api_version);
+        Ok(())
+    }
+
+    fn on_meta(&mut self, held: &[u8]) -> Result<(), WireError> {
+        let mut fields = Fields::of(held);
+        for field in fields.by_ref() {
+            let text = || {
+                let bytes = field.value.bytes()?;
+                std::str::from_utf8(bytes).ok().map(str::to_owned)
+            };
+            match field.number {
+                2 => self.meta.resource_version = text().unwrap_or_default(),
+                3 => self.meta.continue_token = text().unwrap_or_default(),
+                4 => self.meta.remaining = field.value.varint().filter(|n| *n >> 63 == 0),
+                _ => {}
+            }
+        }
+        match fields.broken() {
+            Some(_) => Err(self.broken("what the list says about itself is broken")),
+            None => Ok(()),
+        }
+    }
+
+    fn broken(&self, reason: &'static str) -> WireError {
+        let at = match self.state {
+            State::Hold(..) | State::Skip(_) => self.began,
+            _ => self.consumed,
+        };
+        WireError::NotProtobuf { at, reason }
+    }
+}

@@ -1,0 +1,54 @@
+//! Protobuf of built-in kinds: what `wire` does for JSON, for messages, by the table of types.
+//!
+//! ```text
+//! body chunks → list, watch → message of one object → check → head → object
+//!                                       checked message → value → text, paths, serde
+//! ```
+//!
+//! `fields` reads tags and lengths, `envelope` what stands around a message, `check` every byte of an object
+//! once (and `order` puts right what no Kubernetes writer makes), `head` finds its key and version,
+//! `value` shows a message as the JSON that a server would have sent, `reader` and `text` make types
+//! and text of that. Nothing is generated: names, numbers and forms are `kinform-schema`'s.
+//!
+//! Upstream: `apimachinery:pkg/runtime/serializer/protobuf`, the generated `Unmarshal` functions.
+
+pub(crate) mod check;
+pub(crate) mod envelope;
+pub(crate) mod fields;
+pub(crate) mod head;
+pub mod list;
+pub(crate) mod order;
+pub(crate) mod reader;
+pub(crate) mod text;
+pub(crate) mod value;
+pub mod watch;
+
+use kinform_api::Status;
+use kinform_schema::Type;
+
+/// Deepest nesting of messages that is read, as in JSON.
+pub(crate) const MAX_DEPTH: u32 = super::json::MAX_DEPTH;
+
+const META: &str = "k8s.io/apimachinery/pkg/apis/meta/v1";
+const EXTENSIONS: &str = "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1";
+
+/// The `Status` in a body, if it is one: the answer of a server that refuses.
+#[must_use]
+pub fn status(body: &[u8]) -> Option<Status> {
+    let body = envelope::open(body).filter(|body| body.kind == "Status")?;
+    envelope::status(body.raw)
+}
+
+/// The type of a kind as it is written; metadata alone is a kind, too.
+pub(crate) fn type_of(api_version: &str, kind: &str) -> Option<&'static Type> {
+    match api_version.split_once('/') {
+        Some(("meta.k8s.io", _)) => kinform_schema::named_type(META, kind),
+        Some((group, version)) => kinform_schema::builtin(group, version, kind),
+        None => kinform_schema::builtin("", api_version, kind),
+    }
+}
+
+/// The type of a schema, which some forms of the table stand for.
+fn schema_props() -> Option<&'static Type> {
+    kinform_schema::named_type(EXTENSIONS, "JSONSchemaProps")
+}

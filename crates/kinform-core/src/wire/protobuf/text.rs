@@ -1,0 +1,260 @@
+//! A message as JSON text: what the server would have sent, without its white space.
+//!
+//! ```text
+//! Node → write → JSON;  bytes → base64;  {seconds, nanos} → TimeText
+//! ```
+//!
+//! INVARIANT: recursion is as deep as the checked message.
+//! Upstream: `apimachinery:pkg/runtime/serializer/json`, `metav1.Time`, `metav1.MicroTime`.
+
+use std::ops::Deref;
+
+use super::fields::{Fields, Wire};
+use super::value::{Members, Node, Nulls, elements, entries};
+
+/// Appends the JSON of a value.
+pub(crate) fn write(node: Node<'_>, nulls: Nulls, out: &mut Vec<u8>) {
+    match node {
+        Node::Null => out.extend_from_slice(b"null"),
+        Node::Bool(value) => out.extend_from_slice(if value { b"true" } else { b"false" }),
+        Node::Int(number) => out.extend_from_slice(number.to_string().as_bytes()),
+        Node::Float(number) => {
+            out.extend_from_slice(serde_json::Value::from(number).to_string().as_bytes());
+        }
+        Node::Text(text) => string(text, out),
+        Node::Bytes(bytes) => string(&base64(bytes), out),
+        Node::Time(bytes) => string(&TimeText::seconds(bytes), out),
+        Node::MicroTime(bytes) => string(&TimeText::micros(bytes), out),
+        Node::Json(raw) => out.extend_from_slice(raw),
+        Node::Kind(kind) => {
+            out.extend_from_slice(b"{\"apiVersion\":");
+            string(&kind.meta.api_version, out);
+            out.extend_from_slice(b",\"kind\":");
+            string(&kind.meta.kind, out);
+            for member in Members::of(kind.of, kind.bytes, nulls) {
+                out.push(b',');
+                pair(member, nulls, out);
+            }
+            out.push(b'}');
+        }
+        Node::Object(of, bytes) => object(Members::of(of, bytes, nulls), nulls, out),
+        Node::Map(spec, run, _) => object(entries(spec, run), nulls, out),
+        Node::List(..) | Node::Texts(..) | Node::Schemas(_) => {
+            out.push(b'[');
+            for (index, element) in elements(node).into_iter().flatten().enumerate() {
+                if index > 0 {
+                    out.push(b',');
+                }
+                write(element, nulls, out);
+            }
+            out.push(b']');
+        }
+    }
+}
+
+fn object<'k, 'a>(
+    members: impl Iterator<Item = (&'k str, Node<'a>)>,
+    nulls: Nulls,
+    out: &mut Vec<u8>,
+) {
+    out.push(b'{');
+    for (index, member) in members.enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        pair(member, nulls, out);
+    }
+    out.push(b'}');
+}
+
+fn pair((name, value): (&str, Node<'_>), nulls: Nulls, out: &mut Vec<u8>) {
+    string(name, out);
+    out.push(b':');
+    write(value, nulls, out);
+}
+
+/// Appends a text in quotes.
+pub(crate) fn string(text: &str, out: &mut Vec<u8>) {
+    let is_plain = |byte| byte != b'"' && byte != b'\\' && byte >= 0x20;
+    if text.bytes().all(is_plain) {
+        out.push(b'"');
+        out.extend_from_slice(text.as_bytes());
+        out.push(b'"');
+    } else {
+        out.extend_from_slice(serde_json::Value::from(text).to_string().as_bytes());
+    }
+}
+
+/// The bytes in base64, padded.
+pub(crate) fn base64(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for three in bytes.chunks(3) {
+        let byte = |at: usize| u32::from(three.get(at).copied().unwrap_or_default());
+        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for place in 0..4 {
+            let is_there = place <= three.len();
+            let letter = LETTERS[(bits >> (18 - 6 * place) & 63) as usize];
+            text.push(if is_there { char::from(letter) } else { '=' });
+        }
+    }
+    text
+}
+
+/// The text of a time; it lives on the stack.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TimeText {
+    text: [u8; 27],
+    len: usize,
+}
+
+impl Deref for TimeText {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        std::str::from_utf8(&self.text[..self.len]).unwrap_or_default()
+    }
+}
+
+const NANOS: i64 = 1_000_000_000;
+const DAY: i64 = 86_400;
+/// The years 0 to 9999, which have a text.
+const RANGE: std::ops::Range<i64> = -62_167_219_200..253_402_300_800;
+
+/// Seconds and nanoseconds since 1970; nanoseconds are less than a second.
+fn moment(bytes: &[u8]) -> (i64, i64) {
+    let (mut seconds, mut nanos) = (0_i64, 0_i64);
+    for field in Fields::of(bytes) {
+        match (field.number, field.value) {
+            (1, Wire::Varint(value)) => seconds = value as i64,
+            (2, Wire::Varint(value)) => nanos = i64::from(value as i32),
+            _ => {}
+        }
+    }
+    (
+        seconds.saturating_add(nanos.div_euclid(NANOS)),
+        nanos.rem_euclid(NANOS),
+    )
+}
+
+/// Whether a time has a text: its year has four digits.
+pub(crate) fn has_text(bytes: &[u8]) -> bool {
+    RANGE.contains(&moment(bytes).0)
+}
+
+impl TimeText {
+    /// `2006-01-02T15:04:05Z`.
+    pub(crate) fn seconds(bytes: &[u8]) -> Self {
+        let mut text = Self::date(moment(bytes).0);
+        text.push(b'Z');
+        text
+    }
+
+    /// `2006-01-02T15:04:05.000000Z`.
+    pub(crate) fn micros(bytes: &[u8]) -> Self {
+        let (seconds, nanos) = moment(bytes);
+        let mut text = Self::date(seconds);
+        text.push(b'.');
+        text.digits(nanos / 1_000, 6);
+        text.push(b'Z');
+        text
+    }
+
+    fn date(seconds: i64) -> Self {
+        let mut text = Self {
+            text: [0; 27],
+            len: 0,
+        };
+        let seconds = seconds.clamp(RANGE.start, RANGE.end - 1);
+        let (year, month, day) = civil(seconds.div_euclid(DAY));
+        let second = seconds.rem_euclid(DAY);
+        for (number, width, after) in [
+            (year, 4, b'-'),
+            (month, 2, b'-'),
+            (day, 2, b'T'),
+            (second / 3600, 2, b':'),
+            (second / 60 % 60, 2, b':'),
+        ] {
+            text.digits(number, width);
+            text.push(after);
+        }
+        text.digits(second % 60, 2);
+        text
+    }
+
+    fn digits(&mut self, number: i64, width: u32) {
+        for place in (0..width).rev() {
+            self.push(b'0' + (number / 10_i64.pow(place) % 10) as u8);
+        }
+    }
+
+    fn push(&mut self, byte: u8) {
+        if let Some(place) = self.text.get_mut(self.len) {
+            *place = byte;
+            self.len += 1;
+        }
+    }
+}
+
+/// Year, month and day of a day since 1970, in the calendar that has always been Gregorian.
+fn civil(days: i64) -> (i64, i64, i64) {
+    // Years begin in March, so that the leap day is the last one; eras have 400 years.
+    let days = days + 719_468;
+    let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let of_year = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let (month, next) = if month < 10 {
+        (month + 3, 0)
+    } else {
+        (month - 9, 1)
+    };
+    (era * 400 + year + next, month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fields::put_varint;
+    use super::*;
+
+    fn time(seconds: i64, nanos: i32) -> Vec<u8> {
+        let mut bytes = vec![8];
+        put_varint(&mut bytes, seconds as u64);
+        bytes.push(16);
+        put_varint(&mut bytes, nanos as u64);
+        bytes
+    }
+
+    #[test]
+    fn times_have_the_text_that_go_writes() {
+        let check = |seconds, nanos, expected: &str| {
+            let bytes = time(seconds, nanos);
+            assert_eq!(&*TimeText::micros(&bytes), expected);
+            assert!(has_text(&bytes));
+            let (before, _) = expected.split_once('.').unwrap();
+            assert_eq!(&*TimeText::seconds(&bytes), format!("{before}Z"));
+        };
+        check(0, 0, "1970-01-01T00:00:00.000000Z");
+        check(951_782_400, 999_999_999, "2000-02-29T00:00:00.999999Z");
+        check(1_767_225_599, 1_000, "2025-12-31T23:59:59.000001Z");
+        check(-1, 0, "1969-12-31T23:59:59.000000Z");
+        check(1, -1_000, "1970-01-01T00:00:00.999999Z");
+        check(-62_135_596_800, 0, "0001-01-01T00:00:00.000000Z");
+        check(253_402_300_799, 0, "9999-12-31T23:59:59.000000Z");
+        assert!(!has_text(&time(253_402_300_800, 0)) && !has_text(&time(i64::MIN, -1)));
+    }
+
+    #[test]
+    fn bytes_are_base64_with_padding() {
+        for (bytes, expected) in [
+            (&b""[..], ""),
+            (b"f", "Zg=="),
+            (b"fo", "Zm8="),
+            (b"foo", "Zm9v"),
+            (b"\xfb\xff\xbf", "+/+/"),
+        ] {
+            assert_eq!(base64(bytes), expected);
+        }
+    }
+}

@@ -1,0 +1,432 @@
+//! A checked message as the JSON that a server would have sent: names, values, what is left out.
+//!
+//! ```text
+//! type, bytes → Node → Members (name, Node) | Elements (Node) | Entries (key, Node)
+//! ```
+//!
+//! The one place for the rules of the two encodings: inline structs come out flat, zero values go where Go
+//! leaves them out, what protobuf has no bytes for is null where Go writes null. Nothing is copied.
+//!
+//! INVARIANT: the message was checked and is in the usual order; on other bytes everything here is total
+//! and ends early.
+//! Upstream: the `json` tags of `kubernetes/api` with `encoding/json`. Complexity: one look at each tag.
+
+use kinform_api::TypeMeta;
+use kinform_schema::{Container, Field as Spec, FieldType, Type};
+use smallvec::SmallVec;
+
+use super::fields::{Fields, Wire};
+use super::schema_props;
+
+/// One value.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Node<'a> {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    Text(&'a str),
+    /// Base64 text in JSON.
+    Bytes(&'a [u8]),
+    /// RFC 3339 text in JSON, from `{seconds, nanos}`.
+    Time(&'a [u8]),
+    MicroTime(&'a [u8]),
+    /// Any JSON, as it is.
+    Json(&'a [u8]),
+    Object(&'static Type, &'a [u8]),
+    /// An object that begins with its type.
+    Kind(&'a Kind<'a>),
+    /// The fields of a list, one after the other, and how many.
+    List(&'static Spec, &'a [u8], u32),
+    Map(&'static Spec, &'a [u8], u32),
+    /// The texts of the fields of one number.
+    Texts(u32, &'a [u8]),
+    /// The schemas of the fields of number 2.
+    Schemas(&'a [u8]),
+}
+
+/// A whole object.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kind<'a> {
+    pub(crate) meta: &'a TypeMeta,
+    pub(crate) of: &'static Type,
+    pub(crate) bytes: &'a [u8],
+}
+
+/// Whether null is told where a server tells it. Not of what a projection took something from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Nulls {
+    Told,
+    Hidden,
+}
+
+/// The members of an object.
+pub(crate) struct Members<'a> {
+    top: Level<'a>,
+    outer: SmallVec<[Level<'a>; 1]>,
+    nulls: Nulls,
+}
+
+/// A message whose fields stand in one object: the object's own, or an inline one.
+struct Level<'a> {
+    of: &'static Type,
+    fields: Fields<'a>,
+    /// By position in the type, which has less than 64 fields.
+    seen: u64,
+    nulls: usize,
+}
+
+impl<'a> Level<'a> {
+    fn new(of: &'static Type, bytes: &'a [u8]) -> Self {
+        Self {
+            of,
+            fields: Fields::of(bytes),
+            seen: 0,
+            nulls: 0,
+        }
+    }
+
+    /// The next field that protobuf left out and JSON has as null.
+    fn null(&mut self) -> Option<&'static str> {
+        loop {
+            let position = *self.of.nulls().get(self.nulls)?;
+            self.nulls += 1;
+            if self.seen >> (position % 64) & 1 == 0 {
+                return self.of.fields().get(usize::from(position)).map(Spec::name);
+            }
+        }
+    }
+}
+
+impl<'a> Members<'a> {
+    pub(crate) fn of(of: &'static Type, bytes: &'a [u8], nulls: Nulls) -> Self {
+        Self {
+            top: Level::new(of, bytes),
+            outer: SmallVec::new(),
+            nulls,
+        }
+    }
+}
+
+impl<'a> Iterator for Members<'a> {
+    type Item = (&'static str, Node<'a>);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let Some(field) = self.top.fields.next() else {
+                if self.nulls == Nulls::Told
+                    && let Some(name) = self.top.null()
+                {
+                    return Some((name, Node::Null));
+                }
+                self.top = self.outer.pop()?;
+                continue;
+            };
+            let of = self.top.of;
+            let Some(position) = of.position(field.number) else {
+                continue;
+            };
+            let Some(spec) = of.fields().get(position) else {
+                continue;
+            };
+            self.top.seen |= 1 << (position % 64);
+            if spec.container() != Container::Single {
+                let (run, count) = run(&mut self.top.fields, field.start, field.number);
+                let node = match spec.container() {
+                    Container::Map => Node::Map(spec, run, count),
+                    _ => Node::List(spec, run, count),
+                };
+                return Some((spec.name(), node));
+            }
+            if spec.is_inline() {
+                if let (Some(of), Some(bytes)) = (spec.message(), field.value.bytes()) {
+                    let outer = std::mem::replace(&mut self.top, Level::new(of, bytes));
+                    self.outer.push(outer);
+                }
+                continue;
+            }
+            let node = node(spec, field.value);
+            if !is_left_out(spec, node) {
+                return Some((spec.name(), node));
+            }
+        }
+    }
+}
+
+/// The fields of one number from `start` on, the first of which was read, and how many.
+#[inline]
+fn run<'a>(fields: &mut Fields<'a>, start: usize, number: u32) -> (&'a [u8], u32) {
+    let mut count = 1;
+    let mut end = fields.at();
+    for next in fields.by_ref() {
+        if next.number != number {
+            break;
+        }
+        (end, count) = (next.end, count + 1);
+    }
+    fields.seek(end);
+    (&fields.bytes()[start..end], count)
+}
+
+/// Whether Go's JSON leaves the value out.
+#[inline(always)]
+fn is_left_out(spec: &Spec, node: Node<'_>) -> bool {
+    if spec.is_pointer() || !spec.omits_empty() {
+        return false;
+    }
+    match (node, spec.field_type()) {
+        // To Go these are structs, which are never empty.
+        (_, FieldType::IntOrString) => false,
+        (Node::Null, FieldType::Time | FieldType::MicroTime) => spec.omits_zero(),
+        (Node::Text(""), _) | (Node::Bool(false), _) | (Node::Int(0), _) => true,
+        (Node::Float(number), _) => number == 0.0,
+        (Node::Bytes(bytes), _) => bytes.is_empty(),
+        _ => false,
+    }
+}
+
+/// A member of an object by its name: what [`Members`] would give.
+pub(crate) fn member<'a>(of: &'static Type, bytes: &'a [u8], name: &str) -> Option<Node<'a>> {
+    let fields = of.fields();
+    let own = fields
+        .iter()
+        .find(|spec| spec.name() == name && !spec.is_inline());
+    let Some(spec) = own else {
+        let inline = fields.iter().filter(|spec| spec.is_inline());
+        return inline
+            .filter(|spec| spec.message().is_some_and(|of| of.field(name).is_some()))
+            .find_map(|spec| {
+                let mut found = Fields::of(bytes).filter(|field| field.number == spec.number());
+                member(spec.message()?, found.next()?.value.bytes()?, name)
+            });
+    };
+    let mut found = Fields::of(bytes);
+    let field = found.find(|field| field.number == spec.number())?;
+    match spec.container() {
+        Container::Single => Some(node(spec, field.value)).filter(|node| !is_left_out(spec, *node)),
+        container => {
+            let (run, count) = run(&mut found, field.start, field.number);
+            Some(match container {
+                Container::Map => Node::Map(spec, run, count),
+                _ => Node::List(spec, run, count),
+            })
+        }
+    }
+}
+
+/// A field's value, or an element of its list or map.
+#[inline]
+pub(crate) fn node<'a>(spec: &'static Spec, value: Wire<'a>) -> Node<'a> {
+    match (spec.field_type(), value) {
+        (FieldType::String, Wire::Bytes(text)) => Node::Text(utf8(text)),
+        (FieldType::Message(of), Wire::Bytes(bytes)) => Node::Object(of, bytes),
+        (FieldType::Bool, Wire::Varint(number)) => Node::Bool(number != 0),
+        // Go keeps the low bits of what does not fit.
+        (FieldType::Int32, Wire::Varint(number)) => Node::Int(i64::from(number as i32)),
+        (FieldType::Int64, Wire::Varint(number)) => Node::Int(number as i64),
+        (FieldType::Double, Wire::Fixed64(bits)) => double(f64::from_bits(bits)),
+        (FieldType::Bytes, Wire::Bytes(bytes)) => Node::Bytes(bytes),
+        (FieldType::Time | FieldType::MicroTime, Wire::Bytes([])) => Node::Null,
+        (FieldType::Time, Wire::Bytes(bytes)) => Node::Time(bytes),
+        (FieldType::MicroTime, Wire::Bytes(bytes)) => Node::MicroTime(bytes),
+        (FieldType::Quantity, Wire::Bytes(bytes)) => match last_bytes(bytes, 1) {
+            b"" => Node::Text("0"),
+            text => Node::Text(utf8(text)),
+        },
+        (FieldType::IntOrString, Wire::Bytes(bytes)) => int_or_string(bytes),
+        (FieldType::Strings, Wire::Bytes([])) => Node::Null,
+        (FieldType::Strings, Wire::Bytes(bytes)) => Node::Texts(1, bytes),
+        (FieldType::FieldsV1 | FieldType::RawExtension | FieldType::Json, Wire::Bytes(bytes)) => {
+            match last_bytes(bytes, 1) {
+                b"" => Node::Null,
+                raw => Node::Json(raw),
+            }
+        }
+        (
+            form @ (FieldType::JsonSchemaPropsOrBool
+            | FieldType::JsonSchemaPropsOrArray
+            | FieldType::JsonSchemaPropsOrStringArray),
+            Wire::Bytes(bytes),
+        ) => schema(form, bytes),
+        _ => Node::Null,
+    }
+}
+
+/// What stands for an element of a map that has a key only.
+fn zero(spec: &'static Spec) -> Node<'static> {
+    match spec.field_type() {
+        FieldType::Bool => Node::Bool(false),
+        FieldType::Int32 | FieldType::Int64 | FieldType::Double => Node::Int(0),
+        _ => node(spec, Wire::Bytes(&[])),
+    }
+}
+
+/// Go writes whole numbers without a fraction.
+fn double(number: f64) -> Node<'static> {
+    // BOUND: up to here every whole number is its own.
+    if number.fract() == 0.0 && number.abs() < 1e15 {
+        Node::Int(number as i64)
+    } else {
+        Node::Float(number)
+    }
+}
+
+fn int_or_string(bytes: &[u8]) -> Node<'_> {
+    let (mut is_text, mut number, mut text) = (false, 0, &[][..]);
+    for field in Fields::of(bytes) {
+        match (field.number, field.value) {
+            (1, Wire::Varint(value)) => is_text = value != 0,
+            (2, Wire::Varint(value)) => number = value as i32,
+            (3, Wire::Bytes(value)) => text = value,
+            _ => {}
+        }
+    }
+    match is_text {
+        true => Node::Text(utf8(text)),
+        false => Node::Int(i64::from(number)),
+    }
+}
+
+fn schema(form: FieldType, bytes: &[u8]) -> Node<'_> {
+    let number = match form {
+        FieldType::JsonSchemaPropsOrBool => 2,
+        _ => 1,
+    };
+    let schema = Fields::of(bytes).filter(|field| field.number == number);
+    let schema = schema.last().and_then(|field| field.value.bytes());
+    match (schema, schema_props(), form) {
+        (Some(schema), Some(of), _) => Node::Object(of, schema),
+        (_, _, FieldType::JsonSchemaPropsOrBool) => {
+            let allows = Fields::of(bytes).filter(|field| field.number == 1).last();
+            Node::Bool(allows.is_some_and(|field| field.value != Wire::Varint(0)))
+        }
+        (_, _, FieldType::JsonSchemaPropsOrArray) => Node::Schemas(bytes),
+        _ => Node::Texts(2, bytes),
+    }
+}
+
+pub(crate) fn last_bytes(bytes: &[u8], number: u32) -> &[u8] {
+    let fields = Fields::of(bytes).filter(|field| field.number == number);
+    let last = fields.last().and_then(|field| field.value.bytes());
+    last.unwrap_or_default()
+}
+
+#[inline(always)]
+pub(crate) fn utf8(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap_or_default()
+}
+
+/// The elements of a list.
+#[derive(Clone)]
+pub(crate) struct Elements<'a> {
+    fields: Fields<'a>,
+    of: ElementOf,
+    left: u32,
+}
+
+#[derive(Clone, Copy)]
+enum ElementOf {
+    Spec(&'static Spec),
+    Text(u32),
+    Schema,
+}
+
+/// The elements of a node that is a list.
+pub(crate) fn elements(node: Node<'_>) -> Option<Elements<'_>> {
+    let (of, bytes, left) = match node {
+        Node::List(spec, run, count) => (ElementOf::Spec(spec), run, count),
+        Node::Texts(number, bytes) => (ElementOf::Text(number), bytes, 0),
+        Node::Schemas(bytes) => (ElementOf::Schema, bytes, 0),
+        _ => return None,
+    };
+    Some(Elements {
+        fields: Fields::of(bytes),
+        of,
+        left,
+    })
+}
+
+impl Elements<'_> {
+    /// How many there are at least.
+    pub(crate) fn left(&self) -> usize {
+        self.left as usize
+    }
+}
+
+impl<'a> Iterator for Elements<'a> {
+    type Item = Node<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Node<'a>> {
+        loop {
+            let field = self.fields.next()?;
+            self.left = self.left.saturating_sub(1);
+            match (self.of, field.value) {
+                (ElementOf::Spec(spec), value) => return Some(node(spec, value)),
+                (ElementOf::Text(number), Wire::Bytes(text)) if field.number == number => {
+                    return Some(Node::Text(utf8(text)));
+                }
+                (ElementOf::Schema, Wire::Bytes(schema)) if field.number == 2 => {
+                    return schema_props().map(|of| Node::Object(of, schema));
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The entries of a map.
+#[derive(Clone)]
+pub(crate) struct Entries<'a> {
+    fields: Fields<'a>,
+    spec: &'static Spec,
+}
+
+pub(crate) fn entries<'a>(spec: &'static Spec, run: &'a [u8]) -> Entries<'a> {
+    Entries {
+        fields: Fields::of(run),
+        spec,
+    }
+}
+
+impl<'a> Iterator for Entries<'a> {
+    type Item = (&'a str, Node<'a>);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let field = self.fields.next()?;
+        let (key, value) = pair(field.value.bytes().unwrap_or_default());
+        let spec = self.spec;
+        let value = value.map_or_else(|| zero(spec), |value| node(spec, value));
+        Some((utf8(key), value))
+    }
+}
+
+/// The key and the value of an entry.
+#[inline]
+pub(crate) fn pair(entry: &[u8]) -> (&[u8], Option<Wire<'_>>) {
+    let (mut key, mut value) = (&[][..], None);
+    for field in Fields::of(entry) {
+        match field.number {
+            1 => key = field.value.bytes().unwrap_or_default(),
+            2 => value = Some(field.value),
+            _ => {}
+        }
+    }
+    (key, value)
+}
+
+/// The key and the text of an entry of a map of texts.
+pub(crate) fn entry(entry: &[u8]) -> (&[u8], &[u8]) {
+    let (key, value) = pair(entry);
+    (key, value.and_then(Wire::bytes).unwrap_or_default())
+}
+
+/// The entries of a map of texts.
+pub(crate) fn texts(run: &[u8]) -> impl Iterator<Item = (&str, &str)> {
+    Fields::of(run).map(|field| {
+        let (key, value) = entry(field.value.bytes().unwrap_or_default());
+        (utf8(key), utf8(value))
+    })
+}

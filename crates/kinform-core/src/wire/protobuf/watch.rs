@@ -1,0 +1,212 @@
+//! Splits the body of a watch in protobuf into its frames, chunk by chunk.
+//!
+//! ```text
+//! length (4 bytes) + WatchEvent {type, object {raw = k8s\0 Unknown}} → ProtobufFramer::feed → Frame {kind, object}
+//! ```
+//!
+//! A frame that is no event, or too large, is handed on as such: the stream goes on behind it. Bytes
+//! that cannot be a frame (a page of HTML read as a length) end the stream at once.
+//!
+//! INVARIANT: what comes out depends on the bytes only, never on where the chunks were cut.
+//! BOUND: one frame is held, never more, whatever a length says.
+//! Upstream: `apimachinery:pkg/util/framer` (`lengthDelimitedFrameReader`), `client-go:rest/watch/decoder.go`.
+
+use super::envelope::{self, Envelope};
+use super::fields::Fields;
+use super::list::SALVAGE_BYTES;
+use super::{head, type_of};
+use crate::wire::DEFAULT_MAX_ITEM_BYTES;
+use crate::wire::error::WireError;
+use crate::wire::item::Item;
+use crate::wire::unreadable::Unreadable;
+use crate::wire::watch::{FRAME_BYTES, Frame, FrameKind, malformed, missing};
+
+/// How much memory is kept for the next frame.
+const KEPT_CAPACITY: usize = 1 << 20;
+
+/// Splits one watch body in protobuf; resumable at any byte.
+#[derive(Debug)]
+pub struct ProtobufFramer {
+    limit: usize,
+    /// The bytes of a length, and how many of them there are.
+    length: ([u8; 4], usize),
+    /// Bytes of the frame that are still to come, while inside of one.
+    left: Option<usize>,
+    is_large: bool,
+    held: Vec<u8>,
+    consumed: u64,
+    failed: Option<WireError>,
+}
+
+impl Default for ProtobufFramer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl ProtobufFramer {
+    /// A framer before the first byte of a body, for objects up to [`DEFAULT_MAX_ITEM_BYTES`].
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with_max_item_bytes(DEFAULT_MAX_ITEM_BYTES)
+    }
+
+    /// A framer that sets larger objects apart.
+    #[must_use]
+    pub fn with_max_item_bytes(max_item_bytes: usize) -> Self {
+        Self {
+            limit: max_item_bytes.saturating_add(FRAME_BYTES),
+            length: ([0; 4], 0),
+            left: None,
+            is_large: false,
+            held: Vec::new(),
+            consumed: 0,
+            failed: None,
+        }
+    }
+
+    /// Reads the next bytes of the body and hands on the frames that they complete, in order.
+    ///
+    /// # Errors
+    /// Something else than frames; so is every later call then.
+    pub fn feed(
+        &mut self,
+        chunk: &[u8],
+        frame: &mut impl FnMut(Frame<'_>),
+    ) -> Result<(), WireError> {
+        let mut at = 0;
+        while at < chunk.len() && self.failed.is_none() {
+            let read = self.step(&chunk[at..], frame);
+            at += read;
+            self.consumed += read as u64;
+        }
+        self.failed.clone().map_or(Ok(()), Err)
+    }
+
+    /// The body has ended.
+    ///
+    /// # Errors
+    /// It ended in the middle of a frame, or failed before.
+    pub fn finish(self) -> Result<(), WireError> {
+        match self.failed {
+            Some(error) => Err(error),
+            None if self.left.is_some() || self.length.1 > 0 => Err(WireError::Truncated),
+            None => Ok(()),
+        }
+    }
+
+    fn step(&mut self, chunk: &[u8], frame: &mut impl FnMut(Frame<'_>)) -> usize {
+        let Some(left) = self.left else {
+            let (bytes, read) = &mut self.length;
+            bytes[*read] = chunk[0];
+            *read += 1;
+            if *read == 4 {
+                let length = u32::from_be_bytes(*bytes) as usize;
+                self.length.1 = 0;
+                self.is_large = length > self.limit;
+                self.left = Some(length);
+                if length == 0 {
+                    self.left = None;
+                    frame(malformed(missing("type")));
+                }
+            }
+            return 1;
+        };
+        let read = left.min(chunk.len());
+        let bytes = &chunk[..read];
+        if self.held.is_empty() {
+            // An event begins with its type or its object.
+            if !matches!(bytes[0], 0x0a | 0x12) {
+                self.failed = Some(WireError::NotProtobuf {
+                    at: self.consumed,
+                    reason: "expected a watch event",
+                });
+                return read;
+            }
+            if read == left && !self.is_large {
+                self.left = None;
+                frame(parse(bytes));
+                return read;
+            }
+        }
+        let room = match self.is_large {
+            true => SALVAGE_BYTES.saturating_sub(self.held.len()).min(read),
+            false => read,
+        };
+        self.held.extend_from_slice(&bytes[..room]);
+        self.left = Some(left - read);
+        if left == read {
+            self.left = None;
+            match self.is_large {
+                true => frame(too_large(&self.held)),
+                false => frame(parse(&self.held)),
+            }
+            self.held.clear();
+            self.held.shrink_to(KEPT_CAPACITY);
+        }
+        read
+    }
+}
+
+/// The type and the object of an event; of one that is cut off, what there is.
+fn event(bytes: &[u8]) -> Option<(Option<&str>, Option<&[u8]>)> {
+    let (mut kind, mut object) = (None, None);
+    let mut fields = Fields::of(bytes);
+    while let Some(field) = fields.next_open() {
+        match field.number {
+            1 => kind = Some(std::str::from_utf8(field.value.bytes()?).ok()?),
+            2 => {
+                let mut inside = Fields::of(field.value.bytes()?);
+                while let Some(field) = inside.next_open() {
+                    if field.number == 1 {
+                        object = Some(field.value.bytes()?);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    Some((kind, object))
+}
+
+fn parse(bytes: &[u8]) -> Frame<'_> {
+    let mut fields = Fields::of(bytes);
+    fields.by_ref().for_each(drop);
+    if let Some(why) = fields.broken() {
+        return malformed(Unreadable::unknown(why));
+    }
+    let (kind, object) = event(bytes).unwrap_or_default();
+    let Some(kind) = kind.filter(|kind| !kind.is_empty()) else {
+        return malformed(missing("type"));
+    };
+    let Some(object) = object.filter(|object| !object.is_empty()) else {
+        return malformed(missing("object"));
+    };
+    let Some(Envelope {
+        api_version,
+        kind: of,
+        raw,
+    }) = envelope::open(object)
+    else {
+        let mut unreadable = Unreadable::unknown("does not begin with the envelope");
+        "object".clone_into(&mut unreadable.path);
+        return malformed(unreadable);
+    };
+    let kind = kind.parse().map_or_else(
+        |_| FrameKind::Unknown(envelope::short(kind)),
+        FrameKind::Known,
+    );
+    let object = match type_of(api_version, of) {
+        Some(message) => Item::message(raw, message, api_version, of),
+        None => Item::foreign(raw, api_version, of),
+    };
+    Frame { kind, object }
+}
+
+fn too_large(start: &[u8]) -> Frame<'static> {
+    let object = event(start).and_then(|(_, object)| envelope::open(object?));
+    malformed(head::salvage(
+        object.unwrap_or_default().raw,
+        "is too large",
+    ))
+}

@@ -1,0 +1,478 @@
+//! Protobuf that no Kubernetes writer makes: broken, endless, out of order. Nothing panics, one bad item
+//! costs itself, and what is merely unusual reads as if it were not.
+
+use kinform_api::{FieldPath, TypeMeta};
+use kinform_core::{
+    FrameKind, ListMeta, ListPart, Object, Projection, ProtobufFramer, ProtobufSplitter,
+    TypedCache, WireError,
+};
+use kinform_schema::builtin;
+use proptest::prelude::*;
+use serde_json::Value;
+
+use crate::protobuf::recorded;
+
+fn put_number(out: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+pub(crate) fn field(number: u64, bytes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    put_number(&mut out, number << 3 | 2);
+    put_number(&mut out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+    out
+}
+
+fn named(name: &str) -> Vec<u8> {
+    field(1, &[field(1, name.as_bytes()), field(3, b"n")].concat())
+}
+
+/// A body of a kind, with this message.
+fn envelope(kind: &str, raw: &[u8]) -> Vec<u8> {
+    let meta = [field(1, b"v1"), field(2, kind.as_bytes())].concat();
+    let parts = [field(1, &meta), field(2, raw), field(3, b""), field(4, b"")];
+    [b"k8s\0".to_vec(), parts.concat()].concat()
+}
+
+fn list(items: &[Vec<u8>]) -> Vec<u8> {
+    let items: Vec<Vec<u8>> = items.iter().map(|item| field(2, item)).collect();
+    let raw = [field(1, &field(2, b"7")), items.concat()].concat();
+    envelope("ConfigMapList", &raw)
+}
+
+fn event(kind: &str, object: &[u8]) -> Vec<u8> {
+    let message = [field(1, kind.as_bytes()), field(2, &field(1, object))].concat();
+    frame(&message)
+}
+
+fn frame(message: &[u8]) -> Vec<u8> {
+    let length = (message.len() as u32).to_be_bytes();
+    [&length[..], message].concat()
+}
+
+type Outcome = (Vec<String>, Result<ListMeta, WireError>);
+
+fn split(chunks: &[&[u8]], max_item_bytes: usize) -> Outcome {
+    let mut splitter = ProtobufSplitter::with_max_item_bytes(max_item_bytes);
+    let mut parts = Vec::new();
+    for chunk in chunks {
+        let fed = splitter.feed(chunk, &mut |part| {
+            parts.push(match part {
+                ListPart::Item(item) => match Object::from_item(&item, &Projection::new()) {
+                    Ok(object) => object.key().to_string(),
+                    Err(why) => format!("! {why}"),
+                },
+                ListPart::Unreadable(why) => format!("! {why}"),
+            });
+        });
+        if fed.is_err() {
+            break;
+        }
+    }
+    (parts, splitter.finish())
+}
+
+/// Splits the body whole, byte by byte and at every single cut: always the same.
+fn every_way(body: &[u8], max_item_bytes: usize) -> Outcome {
+    let whole = split(&[body], max_item_bytes);
+    let bytes: Vec<&[u8]> = body.chunks(1).collect();
+    assert_eq!(split(&bytes, max_item_bytes), whole);
+    for cut in 0..=body.len() {
+        let (head, tail) = body.split_at(cut);
+        assert_eq!(split(&[head, tail], max_item_bytes), whole, "cut at {cut}");
+    }
+    whole
+}
+
+fn frames(chunks: &[&[u8]], max_item_bytes: usize) -> (Vec<String>, Result<(), WireError>) {
+    let mut framer = ProtobufFramer::with_max_item_bytes(max_item_bytes);
+    let mut found = Vec::new();
+    for chunk in chunks {
+        let fed = framer.feed(chunk, &mut |frame| {
+            found.push(match &frame.kind {
+                FrameKind::Malformed(why) => format!("! {why}"),
+                kind => format!("{kind:?} {:?}", frame.object.bytes().len()),
+            });
+        });
+        if fed.is_err() {
+            break;
+        }
+    }
+    (found, framer.finish())
+}
+
+fn every_way_watched(body: &[u8], max: usize) -> (Vec<String>, Result<(), WireError>) {
+    let whole = frames(&[body], max);
+    let bytes: Vec<&[u8]> = body.chunks(1).collect();
+    assert_eq!(frames(&bytes, max), whole);
+    for cut in 0..=body.len() {
+        let (head, tail) = body.split_at(cut);
+        assert_eq!(frames(&[head, tail], max), whole, "cut at {cut}");
+    }
+    whole
+}
+
+#[test]
+fn a_bad_item_costs_itself_only() {
+    let check = |bad: Vec<u8>, expected: &str| {
+        let (parts, meta) = every_way(&list(&[named("a"), bad, named("b")]), 1000);
+        assert_eq!(parts, ["n/a", expected, "n/b"]);
+        assert_eq!(meta.unwrap().resource_version, "7");
+    };
+    let with = |more: &[u8]| [named("x"), more.to_vec()].concat();
+    let entry = |key: &[u8], value: &[u8]| field(2, &[field(1, key), field(2, value)].concat());
+    check(
+        Vec::new(),
+        "! an object without a readable name cannot be read: metadata.name: is missing",
+    );
+    check(
+        with(&entry(b"k", b"\xff")),
+        "! n/x cannot be read: data.k: not UTF-8",
+    );
+    check(
+        with(&entry(b"a/b", b"\xff")),
+        "! n/x cannot be read: data['a/b']: not UTF-8",
+    );
+    check(
+        with(&[0x10, 1]),
+        "! n/x cannot be read: data: a field has the wrong wire type",
+    );
+    check(
+        with(&[0x0b, 0x0c]),
+        "! n/x cannot be read: a field has no wire type",
+    );
+    check(
+        with(&[0x12, 0x05]),
+        "! n/x cannot be read: a length leads beyond its message",
+    );
+    check(
+        with(&[0x12, 0xff]),
+        "! n/x cannot be read: a number is broken",
+    );
+    check(
+        field(1, &field(1, b"a/b")),
+        "! an object without a readable name cannot be read: metadata.name: contains a slash",
+    );
+    check(
+        field(1, &[field(1, b"\xff"), field(3, b"n")].concat()),
+        "! an object without a readable name cannot be read: metadata.name: not UTF-8",
+    );
+    let no_time = field(
+        1,
+        &[
+            field(1, b"x"),
+            field(9, &[8, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f]),
+        ]
+        .concat(),
+    );
+    check(
+        no_time,
+        "! x cannot be read: metadata.deletionTimestamp: the time has no text",
+    );
+    let fields = field(17, &field(7, &field(1, b"{]")));
+    check(
+        field(1, &[field(1, b"x"), fields].concat()),
+        "! x cannot be read: metadata.managedFields[0].fieldsV1: the JSON in it is broken",
+    );
+}
+
+#[test]
+fn an_item_that_is_too_large_is_set_apart_with_its_name() {
+    let large = [named("large"), field(2, &[b'x'; 300])].concat();
+    let (parts, meta) = every_way(&list(&[named("a"), large, named("b")]), 64);
+    assert_eq!(
+        parts,
+        ["n/a", "! n/large cannot be read: is too large", "n/b"]
+    );
+    assert!(meta.is_ok());
+    // The length of a gigabyte, the bytes of a few: nothing is set aside for what was promised.
+    let mut raw = field(1, &field(2, b"7"));
+    raw.push(0x12);
+    put_number(&mut raw, 1 << 30);
+    raw.extend(named("a"));
+    let mut body = envelope("ConfigMapList", b"");
+    body.truncate(body.len() - 6);
+    body.push(0x12);
+    put_number(&mut body, 1 << 31);
+    body.extend(raw);
+    assert_eq!(every_way(&body, 1000), (vec![], Err(WireError::Truncated)));
+}
+
+#[test]
+fn what_is_no_list_is_told_apart() {
+    let check = |body: &[u8], expected: &str| {
+        let error = every_way(body, 100).1.unwrap_err();
+        assert_eq!(error.to_string(), expected);
+    };
+    check(b"", "the reply ended in the middle");
+    check(
+        b"<html>",
+        "not a protobuf reply: it does not begin with the envelope at byte 0",
+    );
+    check(b"k8s\0", "the reply ended in the middle");
+    check(
+        &envelope("Pod", &named("a")),
+        "the reply is not a list but of kind Pod",
+    );
+    check(
+        &envelope("FooList", &named("a")),
+        "the reply is not a list but of kind FooList",
+    );
+    check(
+        &envelope("Table", b""),
+        "the server answered with a Table in place of a list",
+    );
+    let status = [
+        field(2, b"Failure"),
+        field(3, b"no way"),
+        vec![0x30, 0x93, 3],
+    ]
+    .concat();
+    check(
+        &envelope("Status", &status),
+        "the server answered with a status in place of a list: no way",
+    );
+    check(
+        &[b"k8s\0".to_vec(), field(2, b"x")].concat(),
+        "not a protobuf reply: the type comes after the list at byte 5",
+    );
+    check(
+        &[list(&[]), field(2, b"")].concat(),
+        "not a protobuf reply: items come twice at byte 37",
+    );
+    check(
+        b"k8s\0\x0b",
+        "not a protobuf reply: a field has no wire type at byte 4",
+    );
+    check(
+        b"k8s\0\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x7f",
+        "not a protobuf reply: a number is broken at byte 14",
+    );
+    check(
+        b"k8s\0\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
+        "the reply is too large outside its items",
+    );
+    let beyond = envelope("ConfigMapList", b"\x12\x05");
+    check(
+        &beyond,
+        "not a protobuf reply: a length leads beyond its message at byte 28",
+    );
+}
+
+#[test]
+fn unknown_fields_are_stepped_over_everywhere() {
+    let unknown = [
+        vec![0xf8, 0x06, 1],
+        field(200, b"x"),
+        vec![0xf9, 6, 1, 2, 3, 4, 5, 6, 7, 8],
+        vec![0xfd, 6, 1, 2, 3, 4],
+    ]
+    .concat();
+    let item = [named("a"), unknown.clone()].concat();
+    let raw = [
+        unknown.clone(),
+        field(1, &field(2, b"7")),
+        field(2, &item),
+        unknown.clone(),
+    ]
+    .concat();
+    let mut body = envelope("ConfigMapList", &raw);
+    body.extend(unknown);
+    let (parts, meta) = every_way(&body, 1000);
+    assert_eq!(
+        (parts, meta.unwrap().resource_version),
+        (vec!["n/a".to_owned()], "7".to_owned())
+    );
+}
+
+#[test]
+fn frames_that_are_no_events_are_handed_on_as_such() {
+    let good = event("ADDED", &envelope("ConfigMap", &named("a")));
+    let check = |bad: &[u8], expected: &str| {
+        let (found, end) = every_way_watched(&[&good, bad, &good].concat(), 200);
+        assert_eq!(end, Ok(()));
+        assert_eq!(found, ["Known(Added) 8", expected, "Known(Added) 8"]);
+    };
+    let none = "! an object without a readable name cannot be read: ";
+    check(&frame(b""), &format!("{none}type: is missing"));
+    check(
+        &frame(&field(1, b"ADDED")),
+        &format!("{none}object: is missing"),
+    );
+    check(
+        &event("", &envelope("Pod", b"")),
+        &format!("{none}type: is missing"),
+    );
+    check(
+        &event("ADDED", b"{}"),
+        &format!("{none}object: does not begin with the envelope"),
+    );
+    check(
+        &event("MOVED", &envelope("ConfigMap", &named("a"))),
+        "Unknown(\"MOVED\") 8",
+    );
+    check(
+        &frame(b"\x0a\x7f"),
+        &format!("{none}a length leads beyond its message"),
+    );
+    let large = [named("large"), field(2, &[b'x'; 2000])].concat();
+    check(
+        &event("ADDED", &envelope("ConfigMap", &large)),
+        "! n/large cannot be read: is too large",
+    );
+    let (_, end) = every_way_watched(&good[..good.len() - 1], 100);
+    assert_eq!(end, Err(WireError::Truncated));
+    let (_, end) = every_way_watched(b"{\"type\":\"ADDED\"}", 100);
+    let expected = "not a protobuf reply: expected a watch event at byte 4";
+    assert_eq!(end.unwrap_err().to_string(), expected);
+}
+
+/// Everything that can be asked of an object.
+pub(crate) fn ask_everything(object: &Object) {
+    let meta = TypeMeta {
+        api_version: "v1".to_owned(),
+        kind: "Pod".to_owned(),
+    };
+    let json = object.to_json(&meta);
+    let value: Value = serde_json::from_slice(&json).unwrap();
+    let typed = object.typed::<Value>(&meta, TypedCache::Never).unwrap();
+    assert_eq!(*typed, value);
+    let _ = object.typed::<k8s_openapi::api::core::v1::Pod>(&meta, TypedCache::Never);
+    assert!(object.labels().count() + object.annotations().count() < 1000);
+    assert!(
+        object.owner_references().len() < 1000
+            && object.label("app").is_none_or(|l| l.len() < 99999)
+    );
+    for path in [
+        "spec.containers[*].ports[0].containerPort",
+        "spec.volumes[*].name",
+        "metadata.labels.app",
+        "data.k",
+        "status.startTime",
+    ] {
+        let path: FieldPath = path.parse().unwrap();
+        assert!(object.at(&path).len() < 1000);
+    }
+    assert!(object.same_but_version(object) && object.same_content(&object.clone()));
+}
+
+#[test]
+fn nesting_has_an_end() {
+    // A schema in a schema in a schema: `not` is number 28.
+    let of = builtin("apiextensions.k8s.io", "v1", "CustomResourceDefinition").unwrap();
+    let nested = |depth: usize| {
+        let schema = (0..depth).fold(Vec::new(), |inside, _| field(28, &inside));
+        let version = field(4, &field(1, &schema));
+        let spec = field(2, &field(7, &version));
+        Object::from_protobuf(of, &[named("a"), spec].concat(), &Projection::new())
+    };
+    ask_everything(&nested(100).unwrap());
+    let error = nested(100_000).unwrap_err();
+    assert_eq!(error.reason, "nested deeper than 128 levels");
+    assert!(error.path.len() < 1000, "{}", error.path);
+}
+
+#[test]
+fn an_object_that_breaks_off_is_never_a_smaller_one_that_panics() {
+    let of = builtin("", "v1", "Pod").unwrap();
+    let recorded = recorded();
+    let pods = recorded
+        .iter()
+        .find(|r| r.file == "list/pages-pb/page-0.pb")
+        .unwrap();
+    let mut item = Vec::new();
+    let fed = ProtobufSplitter::new().feed(&pods.bytes, &mut |part| {
+        if let ListPart::Item(found) = part {
+            item = found.bytes().to_vec();
+        }
+    });
+    fed.unwrap();
+    for cut in 0..item.len() {
+        match Object::from_protobuf(of, &item[..cut], &Projection::new()) {
+            Ok(object) => ask_everything(&object),
+            Err(unreadable) => assert!(!unreadable.reason.is_empty()),
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn broken_lists_split_the_same_way_however_they_are_cut(
+        flips in proptest::collection::vec((0usize..200, any::<u8>()), 0..4),
+        cut in 0usize..300,
+    ) {
+        let with_data = [named("b"), field(2, &[field(1, b"k"), field(2, b"v")].concat())].concat();
+        let mut body = list(&[named("a"), with_data, named("c")]);
+        for (at, byte) in flips {
+            let length = body.len();
+            body[at % length] = byte;
+        }
+        body.truncate(cut);
+        let _ = every_way(&body, 24);
+    }
+
+    #[test]
+    fn broken_streams_split_the_same_way_however_they_are_cut(
+        flips in proptest::collection::vec((0usize..200, any::<u8>()), 0..4),
+        cut in 0usize..300,
+    ) {
+        let one = event("ADDED", &envelope("ConfigMap", &named("a")));
+        let mut body = [&one[..], &one, &one].concat();
+        for (at, byte) in flips {
+            let length = body.len();
+            body[at % length] = byte;
+        }
+        body.truncate(cut);
+        let _ = every_way_watched(&body, 24);
+    }
+
+    #[test]
+    fn whatever_passes_the_check_can_be_asked_everything(
+        flips in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+        which in any::<prop::sample::Index>(),
+        swap in any::<prop::sample::Index>(),
+    ) {
+        thread_local! {
+            static ITEMS: Vec<Vec<u8>> = items();
+        }
+        let of = builtin("", "v1", "Pod").unwrap();
+        let mut bytes = ITEMS.with(|items| which.get(items).clone());
+        for (at, byte) in flips {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        let at = swap.index(bytes.len());
+        if at % 3 == 0 {
+            bytes.drain(at..(at + at % 7).min(bytes.len()));
+        }
+        if let Ok(object) = Object::from_protobuf(of, &bytes, &Projection::new()) {
+            ask_everything(&object);
+            let drop = Projection::new().drop_path("spec.containers[*].env".parse().unwrap());
+            if let Ok(object) = Object::from_protobuf(of, &bytes, &drop) {
+                ask_everything(&object);
+            }
+        }
+    }
+}
+
+fn items() -> Vec<Vec<u8>> {
+    let recorded = recorded();
+    let pods = recorded
+        .iter()
+        .find(|r| r.file == "list/pages-pb/page-0.pb")
+        .unwrap();
+    let mut items = Vec::new();
+    let fed = ProtobufSplitter::new().feed(&pods.bytes, &mut |part| {
+        if let ListPart::Item(found) = part {
+            items.push(found.bytes().to_vec());
+        }
+    });
+    fed.unwrap();
+    items.truncate(8);
+    items
+}
