@@ -343,6 +343,8 @@ mod tests {
                 (&json!(namespace), &json!(name))
             );
             assert!(!pod.to_string().contains('@'), "{pod}");
+            let statuses = pod["status"]["containerStatuses"].as_array().map(Vec::len);
+            assert_eq!(statuses, Some(2), "as many as containers: {pod}");
             all += pod.to_string().len();
             managed += metadata["managedFields"].to_string().len();
         }
