@@ -44,6 +44,7 @@ pub(super) fn named(name: &str) -> Option<Action> {
         "session_affinity" => session_affinity,
         "string_data" => string_data,
         "template_generation" => template_generation,
+        "template_uncounted" => template_uncounted,
         "template_labels" => template_labels,
         "job_selector" => return Some(Action::CallNow(job_selector)),
         "pending_since" => return Some(Action::CallNow(pending_since)),
@@ -51,6 +52,9 @@ pub(super) fn named(name: &str) -> Option<Action> {
     };
     Some(Action::Call(call))
 }
+
+/// The annotation in which a daemon set counts its templates.
+const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 /// The items of a list.
 fn items<'a>(value: &'a mut Value, name: &str) -> impl Iterator<Item = &'a mut Value> {
@@ -496,13 +500,22 @@ fn job_selector(job: &mut Value, now: Now<'_>) {
 }
 
 fn template_generation(set: &mut Value) {
-    let annotations = metadata::of(set)
+    annotations(set)[TEMPLATE_GENERATION] = Value::from("1");
+}
+
+/// As the conversion of a daemon set says it before it is counted: whoever writes owns it.
+fn template_uncounted(set: &mut Value) {
+    put(annotations(set), TEMPLATE_GENERATION, Value::from("0"));
+}
+
+fn annotations(object: &mut Value) -> &mut Value {
+    let annotations = metadata::of(object)
         .entry("annotations")
         .or_insert(Value::Null);
     if !annotations.is_object() {
         *annotations = json!({});
     }
-    annotations["deprecated.daemonset.template.generation"] = Value::from("1");
+    annotations
 }
 
 /// Claims in a template say what they are.
@@ -546,18 +559,12 @@ fn not_ready(node: &mut Value) {
 
 /// Counts the changes of a set's template, where older clients look for them.
 pub(super) fn count_template(new: &mut Value, old: &Value) {
-    const NAME: &str = "deprecated.daemonset.template.generation";
-    let Some(before) = at(old, &["metadata", "annotations", NAME]).and_then(Value::as_str) else {
+    let before = at(old, &["metadata", "annotations", TEMPLATE_GENERATION]);
+    let Some(before) = before.and_then(Value::as_str) else {
         return;
     };
     let template = ["spec", "template"];
     let changed = at(new, &template) != at(old, &template);
     let count = before.parse::<i64>().unwrap_or(0) + i64::from(changed);
-    let annotations = metadata::of(new)
-        .entry("annotations")
-        .or_insert(Value::Null);
-    if !annotations.is_object() {
-        *annotations = json!({});
-    }
-    annotations[NAME] = Value::from(count.to_string());
+    annotations(new)[TEMPLATE_GENERATION] = Value::from(count.to_string());
 }

@@ -111,6 +111,15 @@ impl Check {
     }
 }
 
+/// Whether a stored set has paths below something that the type takes as one.
+pub(super) fn is_outdated(form: Form<'_>, set: &Set) -> bool {
+    set.nodes().iter().any(|node| {
+        !node.children.is_empty()
+            && inner(form, &node.element)
+                .is_some_and(|form| is_atomic(form) || is_outdated(form, &node.children))
+    })
+}
+
 /// A stored set, after what a type takes as one since then: whoever owned a part owns it.
 pub(super) fn reconcile(form: Form<'_>, set: &Set) -> Set {
     set.map(|node| match inner(form, &node.element) {
@@ -119,14 +128,17 @@ pub(super) fn reconcile(form: Form<'_>, set: &Set) -> Set {
     })
 }
 
-fn reconcile_node(form: Form<'_>, node: &Node) -> Node {
+fn is_atomic(form: Form<'_>) -> bool {
     let atom = form.atom();
-    let is_atomic = match (atom.map, atom.scalar, atom.list) {
+    match (atom.map, atom.scalar, atom.list) {
         (Some(map), ..) => map.atomic && !map.is_deduced(),
         (None, Some(_), _) | (None, None, None) => false,
         (None, None, Some(list)) => matches!(list.relation, Relation::Atomic),
-    };
-    if is_atomic && !node.children.is_empty() {
+    }
+}
+
+fn reconcile_node(form: Form<'_>, node: &Node) -> Node {
+    if is_atomic(form) && !node.children.is_empty() {
         return Node {
             element: node.element.clone(),
             is_member: true,

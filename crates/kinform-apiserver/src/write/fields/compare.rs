@@ -27,7 +27,7 @@ pub(super) struct Comparison {
 
 impl Comparison {
     /// Without the paths that are in a set, or below one.
-    pub(super) fn outside(&self, set: &Set) -> Self {
+    pub(super) fn outside(self, set: &Set) -> Self {
         Self {
             added: self.added.outside(set),
             modified: self.modified.outside(set),
@@ -68,6 +68,8 @@ impl Walk {
     ) -> Result<(), String> {
         let is_leaf = match (before, after) {
             (None, None) => return Ok(()),
+            // Most of what is compared did not change.
+            (Some(old), Some(new)) if old == new => return Ok(()),
             (Some(one), None) | (None, Some(one)) => self.kind(form.kind(one), before, after)?,
             (Some(old), Some(new)) => {
                 let (was, is) = (form.kind(old), form.kind(new));

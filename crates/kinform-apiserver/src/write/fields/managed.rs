@@ -158,8 +158,10 @@ impl Managed {
 
     /// Takes paths away from a manager; one that owns nothing is gone.
     pub(super) fn take(&mut self, manager: &Manager, paths: &Set) {
-        if let Some(owned) = self.owners.get_mut(manager) {
-            owned.set = owned.set.difference(paths);
+        if let Some(owned) = self.owners.get_mut(manager)
+            && owned.set.meets(paths)
+        {
+            owned.set = std::mem::take(&mut owned.set).difference(paths);
             if owned.set.is_empty() {
                 self.owners.remove(manager);
             }
@@ -199,7 +201,7 @@ impl Managed {
             let time = self.times.get(&manager).cloned();
             if let (Some(owned), true) = (self.owners.get(&manager).cloned(), manager != bucket) {
                 if let Some(old) = self.owners.get_mut(&bucket) {
-                    old.set = owned.set.union(&old.set);
+                    old.set = std::mem::take(&mut old.set).union(owned.set);
                 }
                 self.owners.remove(&manager);
             }

@@ -38,7 +38,7 @@ use self::check::check;
 use self::form::Form;
 use self::managed::{Managed, is_reset};
 use self::set::Set;
-use self::track::{Conflict, Refusal, Track};
+use self::track::{Conflict, Refusal, Serves, Track};
 use super::{Context, Part, at, metadata, text, typed};
 use crate::resource::{ResourceInfo, Shape};
 
@@ -307,6 +307,11 @@ fn track<'a>(cx: &'a Context<'_>, part: Part, (version, time): (&'a str, &'a str
             Part::EphemeralContainers => "ephemeralcontainers",
             Part::Resize => "resize",
             Part::Approval => "approval",
+        },
+        serves: match part {
+            Part::Scale => Serves::Builtin("Scale"),
+            _ if cx.resource.is_custom() => Serves::Group(&cx.resource.group),
+            _ => Serves::Builtin(&cx.resource.kind),
         },
         manager: &cx.options.manager,
         resets: Set::of_paths(resets::of(cx.resource, part)),

@@ -59,7 +59,7 @@ pub(super) fn outward(parent: &Managed, mut scale: Managed, path: &str, version:
             set: Set::default(),
             version: version.to_owned(),
         });
-        owned.set = std::mem::take(&mut owned.set).union(&number);
+        owned.set = std::mem::take(&mut owned.set).union(number.clone());
     }
     managed
 }

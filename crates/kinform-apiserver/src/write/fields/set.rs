@@ -9,12 +9,10 @@
 //!
 //! INVARIANT: nodes are sorted, and each is a member or has children.
 //!
-//! Set operations walk two trees at once and take time for their sizes. Recursion goes with depth, which
+//! Set operations take time for the size of what they change or copy, times a binary search. Recursion goes with depth, which
 //! the parsers of requests limit (128).
 //!
 //! Upstream: `structured-merge-diff:fieldpath/{set,serialize}.go`.
-
-use std::cmp::Ordering;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
@@ -68,7 +66,12 @@ impl Set {
             let is_member = inner.get(".").is_some() || children.is_empty();
             let node = set.node(&element);
             node.is_member |= is_member;
-            node.children = std::mem::take(&mut node.children).union(&children);
+            if node.children.is_empty() {
+                node.children = children;
+            } else {
+                // The same step in another spelling.
+                node.children = std::mem::take(&mut node.children).union(children);
+            }
         }
         Ok(set)
     }
@@ -80,6 +83,10 @@ impl Set {
 
     pub(super) fn is_empty(&self) -> bool {
         self.nodes.is_empty()
+    }
+
+    pub(super) fn nodes(&self) -> &[Node] {
+        &self.nodes
     }
 
     /// Adds a path; nobody owns the empty one.
@@ -107,66 +114,78 @@ impl Set {
     }
 
     /// What is in either.
-    pub(super) fn union(mut self, other: &Self) -> Self {
-        for theirs in &other.nodes {
-            let node = self.node(&theirs.element);
-            node.is_member |= theirs.is_member;
-            node.children = std::mem::take(&mut node.children).union(&theirs.children);
+    pub(super) fn union(self, other: Self) -> Self {
+        if self.is_empty() {
+            return other;
         }
-        self
+        let mut theirs = other.nodes.into_iter().peekable();
+        let mut nodes = Vec::with_capacity(self.nodes.len().max(theirs.len()));
+        for mut node in self.nodes {
+            while let Some(other) = theirs.next_if(|other| other.element < node.element) {
+                nodes.push(other);
+            }
+            if let Some(other) = theirs.next_if(|other| other.element == node.element) {
+                node.is_member |= other.is_member;
+                node.children = node.children.union(other.children);
+            }
+            nodes.push(node);
+        }
+        nodes.extend(theirs);
+        Self { nodes }
     }
 
     /// What is in both.
     pub(super) fn intersection(&self, other: &Self) -> Self {
-        self.zip(other, |node, theirs| {
-            theirs.map(|theirs| Node {
+        let both = self.nodes.iter().filter_map(|node| {
+            let theirs = other.find(&node.element)?;
+            Some(Node {
                 element: node.element.clone(),
                 is_member: node.is_member && theirs.is_member,
                 children: node.children.intersection(&theirs.children),
+            })
+        });
+        Self {
+            nodes: both.filter(Node::is_needed).collect(),
+        }
+    }
+
+    /// Whether a path is in both.
+    pub(super) fn meets(&self, other: &Self) -> bool {
+        let (few, many) = match self.nodes.len() <= other.nodes.len() {
+            true => (self, other),
+            false => (other, self),
+        };
+        few.nodes.iter().any(|node| {
+            many.find(&node.element).is_some_and(|theirs| {
+                (node.is_member && theirs.is_member) || node.children.meets(&theirs.children)
             })
         })
     }
 
     /// What is here but not there. A path there takes itself away only, not what is below it.
-    pub(super) fn difference(&self, other: &Self) -> Self {
-        self.zip(other, |node, theirs| {
-            Some(match theirs {
-                None => node.clone(),
-                Some(theirs) => Node {
-                    element: node.element.clone(),
-                    is_member: node.is_member && !theirs.is_member,
-                    children: node.children.difference(&theirs.children),
-                },
-            })
-        })
+    pub(super) fn difference(mut self, other: &Self) -> Self {
+        self.nodes.retain_mut(|node| {
+            if let Some(theirs) = other.find(&node.element) {
+                node.is_member &= !theirs.is_member;
+                node.children = std::mem::take(&mut node.children).difference(&theirs.children);
+            }
+            node.is_needed()
+        });
+        self
     }
 
     /// What is here but neither there nor below a path that is there.
-    pub(super) fn outside(&self, other: &Self) -> Self {
-        self.zip(other, |node, theirs| match theirs {
-            None => Some(node.clone()),
-            Some(theirs) if theirs.is_member => None,
-            Some(theirs) => Some(Node {
-                element: node.element.clone(),
-                is_member: node.is_member,
-                children: node.children.outside(&theirs.children),
-            }),
-        })
-    }
-
-    /// A set of what `keep` makes of each node, with its counterpart in the other.
-    fn zip(&self, other: &Self, keep: impl Fn(&Node, Option<&Node>) -> Option<Node>) -> Self {
-        let mut theirs = other.nodes.iter().peekable();
-        let mut nodes = Vec::new();
-        for node in &self.nodes {
-            while theirs
-                .next_if(|other| other.element.cmp(&node.element) == Ordering::Less)
-                .is_some()
-            {}
-            let other = theirs.next_if(|other| other.element == node.element);
-            nodes.extend(keep(node, other).filter(Node::is_needed));
-        }
-        Self { nodes }
+    pub(super) fn outside(mut self, other: &Self) -> Self {
+        self.nodes
+            .retain_mut(|node| match other.find(&node.element) {
+                None => true,
+                Some(theirs) if theirs.is_member => false,
+                Some(theirs) => {
+                    node.children = std::mem::take(&mut node.children).outside(&theirs.children);
+                    node.is_needed()
+                }
+            });
+        self
     }
 
     /// A set of what `change` makes of each node.

@@ -17,7 +17,7 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 
-use super::check::reconcile;
+use super::check::{is_outdated, reconcile};
 use super::compare::{Comparison, compare, paths};
 use super::element::{Element, same};
 use super::form::{Form, with_named_fields};
@@ -52,10 +52,35 @@ pub(super) struct Track<'a> {
     pub(super) version: &'a str,
     /// The part that is written; `""` for the object itself.
     pub(super) part: &'a str,
+    pub(super) serves: Serves<'a>,
     pub(super) manager: &'a str,
     /// What this request cannot write.
     pub(super) resets: Set,
     pub(super) time: &'a str,
+}
+
+/// Which versions of a kind there are.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Serves<'a> {
+    /// Those of a built-in kind of this name.
+    Builtin(&'a str),
+    /// Any of this group.
+    Group(&'a str),
+}
+
+impl Serves<'_> {
+    fn version(self, version: &str) -> bool {
+        let (group, short) = version.split_once('/').unwrap_or(("", version));
+        match self {
+            Self::Group(of) => group == of,
+            Self::Builtin(kind) => {
+                kinform_schema::builtin(group, short, kind).is_some()
+                    && kinform_schema::group_versions()
+                        .iter()
+                        .any(|served| served.group == group && served.version == short)
+            }
+        }
+    }
 }
 
 /// A path that somebody else owns.
@@ -111,12 +136,12 @@ impl Track<'_> {
         let mut managed = self.reconciled(managed);
         let difference = compare(self.form, live, new)?.outside(&self.resets);
         let others: Vec<Manager> = managed.owners.keys().cloned().collect();
-        let changed = difference.added.union(&difference.modified);
+        let changed = difference.added.union(difference.modified);
         for other in &others {
             managed.take(other, &changed);
             managed.take(other, &difference.removed);
         }
-        let mine = tracked(&changed.outside(&self.resets));
+        let mine = tracked(changed);
         if mine.is_empty() {
             return Ok(managed);
         }
@@ -126,7 +151,7 @@ impl Track<'_> {
             set: Set::default(),
             version: version.clone(),
         });
-        owned.set = std::mem::take(&mut owned.set).union(&mine);
+        owned.set = std::mem::take(&mut owned.set).union(mine);
         owned.version = version;
         Ok(managed)
     }
@@ -161,7 +186,7 @@ impl Track<'_> {
         let difference = compare(self.form, live, &object)?.outside(&self.resets);
         self.settle(&mut managed, &manager, difference, force)?;
         if let Some(owned) = managed.owners.get_mut(&manager) {
-            owned.set = tracked(&owned.set);
+            owned.set = tracked(std::mem::take(&mut owned.set));
             if owned.set.is_empty() {
                 managed.owners.remove(&manager);
             }
@@ -181,7 +206,7 @@ impl Track<'_> {
         difference: Comparison,
         force: bool,
     ) -> Result<(), Refusal> {
-        let changed = difference.added.union(&difference.modified);
+        let changed = difference.added.union(difference.modified);
         let mut conflicts = Vec::new();
         let mut taken = Vec::new();
         for (other, owned) in managed.owners.iter().filter(|(other, _)| *other != manager) {
@@ -214,9 +239,9 @@ impl Track<'_> {
         let owned = managed
             .owners
             .values()
-            .fold(Set::default(), |set, owned| set.union(&owned.set));
-        let left = named(&paths(self.form, &pruned)).union(&named(&owned));
-        let pruned = remove(self.form, &merged, &all.difference(&left));
+            .fold(Set::default(), |set, owned| set.union(owned.set.clone()));
+        let left = named(&paths(self.form, &pruned)).union(named(&owned));
+        let pruned = remove(self.form, &merged, &all.clone().difference(&left));
         // What nobody owned, below something that went, stays.
         let left = named(&paths(self.form, &pruned));
         remove(
@@ -229,14 +254,21 @@ impl Track<'_> {
     /// Whether conflicts are about what kubectl wrote itself, when it still applied on its own side.
     pub(super) fn as_last_applied(&self, live: &Value, last: &Value) -> Option<Set> {
         let difference = compare(self.form, last, live).ok()?;
-        let differs = difference.added.union(&difference.modified);
+        let differs = difference.added.union(difference.modified);
         let said = paths(self.form, last);
         Some(said.difference(&differs).difference(&difference.removed))
     }
 
+    /// Forgets who speaks versions that are no more, and what cannot be owned any more.
     fn reconciled(&self, mut managed: Managed) -> Managed {
+        let Self { form, serves, .. } = self;
+        managed
+            .owners
+            .retain(|_, owned| serves.version(&owned.version));
         for owned in managed.owners.values_mut() {
-            owned.set = reconcile(self.form, &owned.set);
+            if is_outdated(*form, &owned.set) {
+                owned.set = reconcile(*form, &owned.set);
+            }
         }
         managed
     }
@@ -255,7 +287,7 @@ impl Track<'_> {
     }
 }
 
-fn tracked(set: &Set) -> Set {
+fn tracked(set: Set) -> Set {
     static PATHS: LazyLock<Set> = LazyLock::new(|| Set::of_paths(&UNTRACKED));
     set.difference(&PATHS)
 }
