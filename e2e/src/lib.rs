@@ -12,6 +12,7 @@
 pub mod conformance;
 pub mod differential;
 pub mod kubectl;
+pub mod program;
 pub mod servers;
 
 use std::io;

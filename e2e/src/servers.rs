@@ -11,15 +11,19 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use k8s_openapi::api::core::v1::ConfigMap;
 use kinform::source::{ClientOptions, client_for};
-use kinform_apiserver::{Builder, Server};
+use kinform_apiserver::{Builder, Server, Store};
+use kinform_testkit::stage::StageError;
+use kube_client::api::PostParams;
 use kube_client::config::{KubeConfigOptions, Kubeconfig};
-use kube_client::{Client, Config};
+use kube_client::{Api, Client, Config};
+use serde_json::json;
 
 use crate::{Oracle, is_possible};
-use kinform_testkit::stage::StageError;
 
 /// Which of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,6 +62,7 @@ impl Servers {
             eprintln!(
                 "SKIPPED: {what} on a real API server: Go and openssl are needed to build and start one"
             );
+            println!("RESULT | {what} | real | skipped: no Go or no openssl |");
         }
         Ok(Self { hosts })
     }
@@ -165,12 +170,24 @@ impl Host {
         }
     }
 
-    /// The port of the real server's etcd, if it is that.
-    pub fn etcd(&self) -> Option<u16> {
+    /// What makes it forget.
+    pub fn history(&self) -> History {
         match &self.running {
-            Running::Embedded(_) => None,
-            Running::Real(oracle) => Some(oracle.ports.etcd),
+            Running::Embedded(embedded) => History::Embedded(embedded.server.store().clone()),
+            Running::Real(oracle) => History::Etcd(oracle.ports.etcd),
         }
+    }
+
+    /// Makes it forget all that was before now.
+    ///
+    /// # Errors
+    /// It cannot be asked, or does not.
+    pub async fn forget(&self) -> Result<(), StageError> {
+        let maps: Api<ConfigMap> = Api::namespaced(self.client()?, "default");
+        let map = serde_json::from_value(json!({"metadata": {"generateName": "now-"}}))?;
+        let made = maps.create(&PostParams::default(), &map).await?;
+        let now = made.metadata.resource_version.unwrap_or_default();
+        self.history().forget(now.parse()?).await
     }
 }
 
@@ -178,6 +195,42 @@ async fn read(kubeconfig: &Path) -> Result<Config, StageError> {
     let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
     let options = KubeConfigOptions::default();
     Ok(Config::from_custom_kubeconfig(kubeconfig, &options).await?)
+}
+
+/// What a server remembers of older versions. Clones are of the same server.
+#[derive(Clone, Debug)]
+pub enum History {
+    /// The embedded server's storage.
+    Embedded(Arc<Store>),
+    /// The port of the real server's etcd.
+    Etcd(u16),
+}
+
+impl History {
+    /// Forgets everything up to a version.
+    ///
+    /// # Errors
+    /// etcd refuses.
+    pub async fn forget(&self, version: u64) -> Result<(), StageError> {
+        let port = match self {
+            Self::Embedded(store) => {
+                store.compact(version);
+                return Ok(());
+            }
+            Self::Etcd(port) => port,
+        };
+        // etcd's own gateway takes JSON.
+        let body = json!({"revision": version, "physical": true}).to_string();
+        let asked = tokio::process::Command::new("curl")
+            .args(["-sS", "--fail", "-d", &body])
+            .arg(format!("http://127.0.0.1:{port}/v3/kv/compaction"))
+            .output()
+            .await?;
+        if asked.status.success() {
+            return Ok(());
+        }
+        Err(format!("etcd: {}", String::from_utf8_lossy(&asked.stderr)).into())
+    }
 }
 
 /// The embedded server on its thread, which ends when the server is dropped.

@@ -1,16 +1,19 @@
-//! `cargo xtask e2e`: against a real API server and the real client-go, where they can be built.
+//! `cargo xtask e2e`: real clients and real servers, as far as they can be had here.
 //!
 //! ```text
-//! e2e              ── go, openssl, curl? ──▶ e2e/ (a workspace of its own): all its tests
-//! e2e differential ── go?                ──▶ e2e/: scripted histories through kinform and client-go
-//!                      └── no ──▶ says what was skipped, and why
+//! e2e [PART]  ──▶ e2e/ (a workspace of its own): its tests, or a part of them ──▶ a table of what came of it
+//!                   └── no Go, no Python ──▶ what is skipped, said in the table
+//! e2e differential [--seed N] ──▶ e2e/: scripted histories through kinform and client-go
 //! ```
 //!
-//! The first time, building the server takes minutes. Nothing is fetched but Go modules, at the
-//! versions in `e2e/oracle/go.mod` and `e2e/client-go/go.mod`.
+//! The first time, building the real server takes minutes. Nothing is fetched but crates, Go modules and
+//! Python packages, at the versions that `e2e/` names.
 
+use std::fmt::Write;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use clap::{Args, Subcommand};
 
@@ -26,6 +29,22 @@ pub(crate) struct Arguments {
 /// A part of it.
 #[derive(Debug, Subcommand)]
 enum Only {
+    /// What clients can observe, asked of the embedded and a real server, and compared.
+    Conformance {
+        /// Only rows whose name has this in it.
+        #[arg(default_value = "")]
+        row: String,
+    },
+    /// Programs of client-go, controller-runtime and the Python client on both servers.
+    Clients,
+    /// kubectl on both servers: the same story, the same transcript.
+    Kubectl,
+    /// kube's runtime on both servers.
+    KubeRs,
+    /// kinform's own informers on both servers.
+    Informers,
+    /// Rounds of faults against a real server.
+    Rounds,
     /// Scripted histories through kinform and the real client-go: the same notifications.
     Differential {
         /// How many histories; 50, or one if a seed is given.
@@ -40,8 +59,10 @@ enum Only {
     },
 }
 
-/// Programs without which no real server can be had.
-const NEEDED: [&str; 3] = ["go", "openssl", "curl"];
+/// How a line of a test begins that belongs into the table.
+const RESULT: &str = "RESULT |";
+/// BOUND: tests side by side, each with a real server of some 300 MB.
+const THREADS: &str = "--test-threads=2";
 
 /// Runs what is in `e2e/` of the repository at `root`; its output goes to the terminal.
 ///
@@ -49,7 +70,13 @@ const NEEDED: [&str; 3] = ["go", "openssl", "curl"];
 /// A test failed, or could not be started.
 pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<String, String> {
     match &arguments.only {
-        None => everything(root),
+        None => tests(root, "", ""),
+        Some(Only::Conformance { row }) => tests(root, "conformance::", row),
+        Some(Only::Clients) => tests(root, "clients::", ""),
+        Some(Only::Kubectl) => tests(root, "kubectl::", ""),
+        Some(Only::KubeRs) => tests(root, "kube_rs::", ""),
+        Some(Only::Informers) => tests(root, "informers::", ""),
+        Some(Only::Rounds) => tests(root, "rounds::", ""),
         Some(Only::Differential {
             histories,
             seed,
@@ -65,51 +92,93 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<String, String> 
     }
 }
 
-fn everything(root: &Path) -> Result<String, String> {
-    if let Some(missing) = missing(&NEEDED) {
-        return Ok(format!(
-            "e2e: SKIPPED ALL OF IT: no {missing} here, so no real API server can be built and started.\n\
-             e2e: not run: twenty rounds of faults against a real server; fifty histories beside client-go."
-        ));
+/// Runs the tests whose path has `filter` in it, and sums up what they print.
+fn tests(root: &Path, filter: &str, row: &str) -> Result<String, String> {
+    let began = Instant::now();
+    let mut command = cargo(root);
+    command.args(["test", "--locked", "--", "--nocapture", THREADS, filter]);
+    if !row.is_empty() {
+        command.env("ROW", row);
     }
-    let arguments = ["test", "--locked", "--", "--nocapture"];
-    cargo(root, arguments.map(str::to_owned).into())?;
-    Ok("e2e: all tests passed".to_owned())
+    let mut child = command
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("e2e: could not be started: {error}"))?;
+    let lines = child.stdout.take().map(BufReader::new);
+    let mut rows = Vec::new();
+    for line in lines.into_iter().flat_map(BufRead::lines) {
+        let line = line.map_err(|error| format!("e2e: its output ended: {error}"))?;
+        match line.find(RESULT) {
+            Some(at) => rows.push(line[at + RESULT.len()..].to_owned()),
+            None => say(&line),
+        }
+    }
+    let status = child
+        .wait()
+        .map_err(|error| format!("e2e: lost: {error}"))?;
+    let table = table(rows);
+    let seconds = began.elapsed().as_secs();
+    if !status.success() {
+        return Err(format!("{table}e2e: FAILED in {seconds} s: {status}"));
+    }
+    Ok(format!("{table}e2e: all tests passed in {seconds} s"))
+}
+
+#[expect(clippy::print_stdout, reason = "what tests print goes to the caller")]
+fn say(line: &str) {
+    println!("{line}");
+}
+
+/// What came of each client on each server.
+fn table(mut rows: Vec<String>) -> String {
+    rows.sort_unstable();
+    rows.dedup();
+    let cells = |row: &str| -> Vec<String> {
+        let cells = row.trim().trim_end_matches('|').split('|');
+        cells.map(|cell| cell.trim().to_owned()).collect()
+    };
+    let mut table = vec![["client", "server", "result"].map(str::to_owned).into()];
+    table.extend(rows.iter().map(|row| cells(row)));
+    let width = |at: usize| {
+        let cells = table.iter().filter_map(|row| row.get(at));
+        cells
+            .map(|cell| cell.chars().count())
+            .max()
+            .unwrap_or_default()
+    };
+    let (first, second) = (width(0), width(1));
+    let mut text = String::from("\n");
+    for row in &table {
+        let cell = |at: usize| row.get(at).map_or("", String::as_str);
+        let _ = writeln!(text, "{:first$}  {:second$}  {}", cell(0), cell(1), cell(2));
+    }
+    text
 }
 
 fn differential(root: &Path, options: &[(&str, &Option<u64>)]) -> Result<String, String> {
-    if let Some(missing) = missing(&["go"]) {
-        return Ok(format!(
-            "e2e: SKIPPED: no {missing} here, so client-go cannot be built.\n\
+    if !is_there("go") {
+        return Ok("e2e: SKIPPED: no go here, so client-go cannot be built.\n\
              e2e: not run: the scripted histories through kinform and client-go."
-        ));
+            .to_owned());
     }
-    let fixed = ["run", "--locked", "--quiet", "--bin", "differential", "--"];
-    let mut arguments: Vec<String> = fixed.map(str::to_owned).into();
+    let mut command = cargo(root);
+    command.args(["run", "--locked", "--quiet", "--bin", "differential", "--"]);
     for (name, value) in options {
         if let Some(value) = value {
-            arguments.extend([(*name).to_owned(), value.to_string()]);
+            command.args([(*name).to_owned(), value.to_string()]);
         }
     }
-    cargo(root, arguments)?;
-    Ok("e2e: kinform and client-go tell the same".to_owned())
-}
-
-fn missing(needed: &[&str]) -> Option<String> {
-    let missing: Vec<_> = needed.iter().copied().filter(|p| !is_there(p)).collect();
-    (!missing.is_empty()).then(|| missing.join(", "))
-}
-
-fn cargo(root: &Path, arguments: Vec<String>) -> Result<(), String> {
-    let status = suite::cargo()
-        .args(arguments)
-        .current_dir(root.join("e2e"))
-        .status();
-    match status {
-        Ok(status) if status.success() => Ok(()),
+    match command.status() {
+        Ok(status) if status.success() => Ok("e2e: kinform and client-go tell the same".to_owned()),
         Ok(status) => Err(format!("e2e: failed: {status}")),
         Err(error) => Err(format!("e2e: could not be started: {error}")),
     }
+}
+
+fn cargo(root: &Path) -> Command {
+    let mut command = suite::cargo();
+    command.current_dir(root.join("e2e"));
+    command
 }
 
 fn is_there(program: &str) -> bool {
@@ -119,4 +188,19 @@ fn is_there(program: &str) -> bool {
         .stderr(Stdio::null())
         .status();
     asked.is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn what_tests_print_becomes_a_table() {
+        let rows = [
+            " python | real | 9 checks, 0 failed |",
+            " conformance | embedded | 3 of 3 |",
+        ];
+        let table = super::table(rows.map(str::to_owned).into());
+        let wanted = "\nclient       server    result\nconformance  embedded  3 of 3\n\
+                      python       real      9 checks, 0 failed\n";
+        assert_eq!(table, wanted);
+    }
 }

@@ -30,7 +30,7 @@ enum Task {
     Ci,
     /// Runs the tests that docs/contract.md names.
     Contract(contract::Arguments),
-    /// Runs the tests against a real API server and the real client-go, where Go is installed.
+    /// Runs other people's clients and a real API server beside the embedded one, where they can be had.
     E2e(e2e::Arguments),
     /// Puts known bugs back, one at a time: the tests must notice each.
     Mutants(mutants::Arguments),

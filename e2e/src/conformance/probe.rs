@@ -25,7 +25,7 @@ use kube_client::{Client, Config};
 use serde_json::{Value, json};
 
 use super::mask;
-use crate::servers::Host;
+use crate::servers::{History, Host};
 
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -80,29 +80,17 @@ pub(super) struct Probe {
     config: Config,
     /// The row's namespace.
     pub(super) namespace: String,
-    // How etcd, or the embedded server, is told to forget.
-    compactor: Compactor,
+    history: History,
     transcript: Mutex<Vec<String>>,
-}
-
-#[derive(Clone, Debug)]
-enum Compactor {
-    Embedded(std::sync::Arc<kinform_apiserver::Store>),
-    Etcd(u16),
 }
 
 impl Probe {
     pub(super) fn new(host: &Host, namespace: String) -> Result<Self, StageError> {
-        let compactor = match (host.server(), host.etcd()) {
-            (Some(server), _) => Compactor::Embedded(server.store().clone()),
-            (None, Some(port)) => Compactor::Etcd(port),
-            (None, None) => return Err("a server without a history".into()),
-        };
         Ok(Self {
             client: host.client()?,
             config: host.config(),
             namespace,
-            compactor,
+            history: host.history(),
             transcript: Mutex::default(),
         })
     }
@@ -310,7 +298,7 @@ impl Probe {
             client: self.client.clone(),
             config: self.config.clone(),
             namespace: self.namespace.clone(),
-            compactor: self.compactor.clone(),
+            history: self.history.clone(),
             transcript: Mutex::default(),
         }
     }
@@ -342,28 +330,9 @@ impl Probe {
 
     /// Forgets the history up to a version.
     pub(super) async fn compact(&self, version: u64) -> Result<(), Failure> {
-        match &self.compactor {
-            Compactor::Embedded(store) => {
-                store.compact(version);
-                Ok(())
-            }
-            Compactor::Etcd(port) => compact_etcd(*port, version).await,
-        }
+        let forgotten = self.history.forget(version).await;
+        forgotten.map_err(|why| failure(why.to_string()))
     }
-}
-
-/// etcd's own gateway takes JSON.
-async fn compact_etcd(port: u16, version: u64) -> Result<(), Failure> {
-    let body = json!({"revision": version, "physical": true}).to_string();
-    let url = format!("http://127.0.0.1:{port}/v3/kv/compaction");
-    let sent = tokio::process::Command::new("curl")
-        .args(["-sS", "--fail", "-d", &body, &url])
-        .output()
-        .await?;
-    holds(
-        &format!("etcd compacts: {}", String::from_utf8_lossy(&sent.stderr)),
-        sent.status.success(),
-    )
 }
 
 /// A config map.

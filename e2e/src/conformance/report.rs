@@ -36,7 +36,7 @@ pub struct Report {
     real: Option<usize>,
     /// Rows on which both tell the same.
     agree: usize,
-    listed: usize,
+    listed: Vec<Difference>,
     wrong: Vec<Difference>,
     took: Duration,
 }
@@ -94,10 +94,10 @@ impl Report {
         };
         match (difference, listed) {
             (None, None) => self.agree += 1,
-            (Some(_), Some(_)) => self.listed += 1,
+            (Some(how), Some(_)) => self.listed.push(wrong(how)),
             (Some(how), None) => self.wrong.push(wrong(how)),
             // Without the real server, what it would have told is not known.
-            (None, Some(_)) if theirs.is_none() => self.listed += 1,
+            (None, Some(reason)) if theirs.is_none() => self.listed.push(wrong(reason.to_owned())),
             (None, Some(reason)) => {
                 let how = format!("it is listed ({reason}), but there is no difference");
                 self.wrong.push(wrong(how));
@@ -110,6 +110,21 @@ impl Report {
         self.wrong.is_empty()
     }
 
+    /// A line a server: which, and what came of it.
+    pub fn results(&self) -> Vec<String> {
+        let rows = self.rows;
+        let embedded = format!(
+            "embedded | {} of {rows} rows hold; {} tell what a real server tells, {} differ as listed",
+            self.embedded,
+            self.agree,
+            self.listed.len()
+        );
+        let real = self
+            .real
+            .map(|real| format!("real | {real} of {rows} rows hold"));
+        [Some(embedded), real].into_iter().flatten().collect()
+    }
+
     /// How many rows were run.
     pub fn rows(&self) -> usize {
         self.rows
@@ -117,7 +132,7 @@ impl Report {
 
     /// How many of them are listed as differences.
     pub fn listed(&self) -> usize {
-        self.listed
+        self.listed.len()
     }
 }
 
@@ -142,6 +157,9 @@ fn cut(line: &str) -> String {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for Difference { row, how } in &self.listed {
+            writeln!(f, "as listed: {row}: {how}")?;
+        }
         for Difference { row, how } in &self.wrong {
             writeln!(f, "{row}: {how}")?;
         }
@@ -156,7 +174,7 @@ impl fmt::Display for Report {
              {} are listed differences, {} are wrong; {:.1} s",
             self.embedded,
             self.agree,
-            self.listed,
+            self.listed.len(),
             self.wrong.len(),
             self.took.as_secs_f64()
         )

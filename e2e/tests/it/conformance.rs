@@ -15,6 +15,9 @@ fn both_servers_tell_the_same_but_for_what_is_listed() {
         let filter = std::env::var("ROW").unwrap_or_default();
         let report = run(&servers, &filter).await.unwrap();
         eprint!("{report}");
+        for line in report.results() {
+            println!("RESULT | conformance | {line} |");
+        }
         assert!(report.is_good());
         assert!(report.rows() >= 120 || !filter.is_empty());
     });

@@ -15,4 +15,5 @@ fn the_same_histories_give_the_same_notifications_as_the_real_client_go() {
     let outcome = runtime.block_on(run(Plan::default())).unwrap();
     eprint!("{outcome}");
     assert!(outcome.is_good(), "{outcome}");
+    println!("RESULT | kinform beside client-go: fifty histories | scripted | ok |");
 }

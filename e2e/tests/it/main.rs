@@ -1,6 +1,9 @@
 //! kinform against a real API server.
 
+mod clients;
 mod conformance;
 mod differential;
+mod informers;
+mod kube_rs;
 mod kubectl;
 mod rounds;

@@ -12,10 +12,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures::FutureExt;
 use http::{Request, Response};
-use http_body_util::{BodyExt, Limited};
+use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use kinform_api::Status;
 use tokio::net::{TcpListener, TcpStream};
@@ -32,6 +32,8 @@ use crate::http::body::Body;
 /// BOUND: connections at a time; more wait in the kernel's queue.
 const CONNECTIONS: usize = 4096;
 const HANDSHAKE: Duration = Duration::from_secs(10);
+/// BOUND: bytes of a body over its limit that are read and dropped.
+const DRAINED: usize = 16 << 20;
 /// How long to wait after an accept that failed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 
@@ -110,18 +112,28 @@ pub(super) async fn answer(
         .access
         .authenticate(&api.store, &head.headers, certificate);
     let limit = api.limits.body;
-    let body = async move {
-        match Limited::new(body, limit).collect().await {
-            Ok(body) => Ok(body.to_bytes()),
-            Err(error) if error.is::<http_body_util::LengthLimitError>() => {
-                Err(Status::request_entity_too_large(limit))
-            }
-            Err(error) => Err(Status::bad_request(format!(
-                "cannot read the body: {error}"
-            ))),
+    api.answer(head, read(body, limit).boxed(), caller).await
+}
+
+/// Reads a body up to the limit. More is refused, but read on for a while: a client that is still
+/// writing when its connection closes never sees the answer.
+async fn read(mut body: Incoming, limit: usize) -> Result<Bytes, Status> {
+    let (mut kept, mut seen) = (BytesMut::new(), 0_usize);
+    while let Some(frame) = body.frame().await {
+        let frame =
+            frame.map_err(|error| Status::bad_request(format!("cannot read the body: {error}")))?;
+        let data = frame.into_data().unwrap_or_default();
+        seen = seen.saturating_add(data.len());
+        if seen <= limit {
+            kept.extend_from_slice(&data);
+        } else if seen > limit.saturating_add(DRAINED) {
+            break;
         }
-    };
-    api.answer(head, body.boxed(), caller).await
+    }
+    if seen > limit {
+        return Err(Status::request_entity_too_large(limit));
+    }
+    Ok(kept.freeze())
 }
 
 /// A body that is there already.

@@ -11,7 +11,7 @@
 //! Upstream: `kubernetes/apiserver:pkg/registry/rest/update.go`,
 //! `pkg/registry/generic/registry/store.go` (`Update`), `pkg/storage/etcd3/store.go`.
 
-use kinform_api::{FieldError, ShownValue, Status};
+use kinform_api::{FieldError, GroupKind, ShownValue, Status};
 use serde_json::Value;
 
 use super::body::{Decoded, match_url};
@@ -73,11 +73,10 @@ pub(super) fn overwrite(
     mut new: Value,
     old: &Value,
 ) -> Result<Outcome, Box<Status>> {
-    let version = check_version(cx, &new, old)?;
+    check_version(cx, &new, old)?;
     metadata::prepare_update(&mut new, old);
     strategy::prepare_update(cx, part, &mut new, old);
-    let mut errors = version.into_iter().collect::<Vec<FieldError>>();
-    errors.extend(metadata::errors(cx, &new));
+    let mut errors = metadata::errors(cx, &new);
     errors.extend(metadata::change_errors(&new, old));
     errors.extend(strategy::errors(cx.resource, &new));
     errors.extend(strategy::change_errors(cx.resource, &new, old));
@@ -182,34 +181,31 @@ pub(crate) fn other_uid(
     Box::new(Status::conflict(&resource.group_resource(), name, &why))
 }
 
-/// A conflict if the version is another one; an error among others if there has to be one.
-fn check_version(
-    cx: &Context<'_>,
-    new: &Value,
-    old: &Value,
-) -> Result<Option<FieldError>, Box<Status>> {
+/// A conflict if the version is another one, and a refusal if there has to be one.
+fn check_version(cx: &Context<'_>, new: &Value, old: &Value) -> Result<(), Box<Status>> {
     let path = ["metadata", "resourceVersion"];
     let (said, stored) = (text(new, &path), text(old, &path));
+    let name = text(old, &["metadata", "name"]);
     if said.is_empty() {
-        let allowed = cx.resource.rules.unconditional_update;
-        let error = || {
-            let field = "metadata.resourceVersion";
-            FieldError::invalid(
-                field,
-                ShownValue::raw("0"),
-                "must be specified for an update",
-            )
-        };
-        return Ok((!allowed).then(error));
+        if cx.resource.rules.unconditional_update {
+            return Ok(());
+        }
+        let error = FieldError::invalid(
+            "metadata.resourceVersion",
+            ShownValue::raw("0"),
+            "must be specified for an update",
+        );
+        // By the resource, not by the kind: it is the storage that says so.
+        let of = GroupKind::new(&*cx.resource.group, &*cx.resource.plural);
+        return Err(Box::new(Status::invalid(&of, name, &[error])));
     }
     if said == stored {
-        return Ok(None);
+        return Ok(());
     }
     if said.parse::<u64>().is_err() {
         let message = format!("strconv.ParseUint: parsing {said:?}: invalid syntax");
         return Err(Box::new(Status::failure(500, "", message)));
     }
-    let name = text(old, &["metadata", "name"]);
     Err(Box::new(Status::modified(
         &cx.resource.group_resource(),
         name,

@@ -1,0 +1,211 @@
+//! Programs in other languages that are clients: built here, told where a server is, and asked how it went.
+//!
+//! ```text
+//! source ──build──▶ program KUBECONFIG NAMESPACE ──stdout──▶ Report { checks }
+//! ```
+//!
+//! They know nothing of which server they talk to; what they assert is theirs.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use kinform_testkit::stage::StageError;
+use serde::Deserialize;
+use tokio::process::Command;
+
+use crate::servers::{Host, Servers};
+
+/// BOUND: how long a program may take on one server.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// A program, ready to run.
+#[derive(Debug)]
+pub struct Program {
+    name: String,
+    path: PathBuf,
+    arguments: Vec<PathBuf>,
+    // What was built for it is in it.
+    _home: tempfile::TempDir,
+}
+
+/// What a program says at its end.
+#[derive(Debug, Deserialize)]
+pub struct Report {
+    checks: Vec<Check>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Check {
+    name: String,
+    #[serde(default)]
+    failure: String,
+    seconds: f64,
+}
+
+impl Report {
+    /// How many checks were made.
+    pub fn checks(&self) -> usize {
+        self.checks.len()
+    }
+
+    /// How many of them failed.
+    pub fn failures(&self) -> usize {
+        let failed = |check: &&Check| !check.failure.is_empty();
+        self.checks.iter().filter(failed).count()
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for Check {
+            name,
+            failure,
+            seconds,
+        } in &self.checks
+        {
+            match failure.as_str() {
+                "" => writeln!(f, "  ok      {seconds:5.1} s  {name}")?,
+                failure => writeln!(f, "  FAILED  {seconds:5.1} s  {name}: {failure}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a program is there to be run.
+fn is_there(program: &str, argument: &str) -> bool {
+    let asked = std::process::Command::new(program)
+        .arg(argument)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    asked.is_ok_and(|status| status.success())
+}
+
+fn source(folder: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)
+}
+
+impl Program {
+    /// Builds the Go package of a folder under `e2e/`; none, and said aloud, where Go is missing.
+    ///
+    /// # Errors
+    /// It does not build.
+    pub async fn go(folder: &str, package: &str) -> Result<Option<Self>, StageError> {
+        if !is_there("go", "version") {
+            eprintln!("SKIPPED: {folder}: no Go here to build it with");
+            println!("RESULT | {folder} | both | skipped: no Go |");
+            return Ok(None);
+        }
+        let home = tempfile::tempdir()?;
+        let path = home.path().join("program");
+        let built = Command::new("go")
+            .args(["build", "-mod=readonly", "-p", "2", "-o"])
+            .arg(&path)
+            .arg(package)
+            .current_dir(source(folder))
+            .status()
+            .await?;
+        if !built.success() {
+            return Err(format!("{folder}: go build failed: {built}").into());
+        }
+        Ok(Some(Self {
+            name: folder.to_owned(),
+            path,
+            arguments: Vec::new(),
+            _home: home,
+        }))
+    }
+
+    /// A Python script of a folder under `e2e/`, with what its `requirements.txt` names installed into an
+    /// environment of its own; none, and said aloud, where that cannot be had.
+    ///
+    /// # Errors
+    /// No directory can be made.
+    pub async fn python(folder: &str) -> Result<Option<Self>, StageError> {
+        let home = tempfile::tempdir()?;
+        let environment = home.path().join("environment");
+        let python = environment.join("bin").join("python");
+        let made = Command::new("python3")
+            .args(["-m", "venv"])
+            .arg(&environment)
+            .stdout(Stdio::null())
+            .status()
+            .await;
+        if !made.is_ok_and(|status| status.success()) {
+            eprintln!("SKIPPED: {folder}: no Python with its venv module here");
+            println!("RESULT | {folder} | both | skipped: no Python |");
+            return Ok(None);
+        }
+        let installed = Command::new(&python)
+            .args([
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--disable-pip-version-check",
+            ])
+            .args(["--require-virtualenv", "-r"])
+            .arg(source(folder).join("requirements.txt"))
+            .status()
+            .await?;
+        if !installed.success() {
+            eprintln!("SKIPPED: {folder}: its packages cannot be installed: {installed}");
+            println!("RESULT | {folder} | both | skipped: no packages |");
+            return Ok(None);
+        }
+        Ok(Some(Self {
+            name: folder.to_owned(),
+            path: python,
+            arguments: vec![source(folder).join("main.py")],
+            _home: home,
+        }))
+    }
+
+    /// Runs it on a server.
+    ///
+    /// # Errors
+    /// It does not end in time, or does not say how it went.
+    pub async fn run(&self, host: &Host) -> Result<Report, StageError> {
+        let name = &self.name;
+        let child = Command::new(&self.path)
+            .args(&self.arguments)
+            .arg(host.kubeconfig())
+            .arg(format!("story-{name}"))
+            .env("HOME", host.home())
+            .stdin(Stdio::null())
+            .kill_on_drop(true)
+            .output();
+        let output = tokio::time::timeout(PATIENCE, child).await;
+        let output = output.map_err(|_| format!("{name} did not end in {PATIENCE:?}"))??;
+        let said = String::from_utf8_lossy(&output.stderr);
+        let report = serde_json::from_slice(&output.stdout).map_err(|error| {
+            let code = output.status;
+            format!("{name} ended with {code} and no report ({error}): {said}")
+        })?;
+        Ok(report)
+    }
+
+    /// Runs it on all servers and prints what came of it; the failures, by server.
+    ///
+    /// # Errors
+    /// A server or the program fails altogether.
+    pub async fn tell(&self, servers: &Servers) -> Result<Vec<String>, StageError> {
+        let mut wrong = Vec::new();
+        for host in servers.hosts() {
+            let (name, kind) = (&self.name, host.kind());
+            // So that clients meet what is gone.
+            host.forget().await?;
+            let report = self.run(host).await?;
+            eprint!("{name} on the {kind} server:\n{report}");
+            let (checks, failures) = (report.checks(), report.failures());
+            println!("RESULT | {name} | {kind} | {checks} checks, {failures} failed |");
+            if failures > 0 || checks == 0 {
+                wrong.push(format!("{name} on the {kind} server:\n{report}"));
+            }
+        }
+        Ok(wrong)
+    }
+}
