@@ -1,9 +1,10 @@
 //! kubectl, of two releases, hears the same from both servers, but for what is listed.
 
+use std::path::Path;
 use std::thread;
 
 use kinform_e2e::kubectl::{Release, cache, compare, differences, story};
-use kinform_e2e::servers::Servers;
+use kinform_e2e::servers::{Host, Servers};
 
 const STORY: &str = include_str!("../../kubectl/story.txt");
 const DIFFERENCES: &str = include_str!("../../kubectl/differences.txt");
@@ -19,7 +20,9 @@ fn kubectl_hears_the_same_from_both_servers() {
         // Said aloud by then: kubectl is built where the real server is.
         return;
     };
-    let ours = servers.embedded();
+    let place = |host: &'_ Host| (host.kubeconfig().to_owned(), host.home().to_owned());
+    let (real, ours) = (place(real), place(servers.embedded()));
+    let (real, ours) = ((&*real.0, &*real.1), (&*ours.0, &*ours.1));
     let mut releases = vec![Release::newest(&cache()).expect("built beside the real server")];
     match Release::oldest(&cache()) {
         Ok(oldest) => releases.push(oldest),
@@ -28,14 +31,10 @@ fn kubectl_hears_the_same_from_both_servers() {
     let (story, mut failed) = (story(STORY), Vec::new());
     assert!(story.len() > 180, "{}", story.len());
     for release in releases {
-        let tell = |host: &kinform_e2e::servers::Host| {
-            release
-                .tell(&story, host.kubeconfig(), host.home())
-                .unwrap()
-        };
+        let tell = |(kubeconfig, home): (&Path, &Path)| release.tell(&story, kubeconfig, home);
         let (of_real, of_ours) = thread::scope(|scope| {
-            let of_real = scope.spawn(|| tell(real));
-            let of_ours = tell(ours);
+            let of_real = scope.spawn(|| tell(real).unwrap());
+            let of_ours = tell(ours).unwrap();
             (of_real.join().unwrap(), of_ours)
         });
         let listed = differences(DIFFERENCES, release.minor);
