@@ -201,6 +201,8 @@ impl Schemas {
         }
         let is_struct = field.message().is_some();
         let default = match &schema["type"] {
+            // Lists are told apart by it, so it is known.
+            _ if field.key_default().is_some() => json!(field.key_default()),
             _ if field.is_pointer() => Value::Null,
             _ if is_struct => json!({}),
             _ if field.omits_empty() => Value::Null,
