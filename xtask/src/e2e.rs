@@ -178,6 +178,10 @@ fn differential(root: &Path, options: &[(&str, &Option<u64>)]) -> Result<String,
 fn cargo(root: &Path) -> Command {
     let mut command = suite::cargo();
     command.current_dir(root.join("e2e"));
+    if std::env::var_os("CARGO_TARGET_DIR").is_none() {
+        // Most of its dependencies are built there.
+        command.env("CARGO_TARGET_DIR", root.join("target"));
+    }
     command
 }
 
