@@ -47,6 +47,7 @@ mod patch;
 mod restore;
 mod scale;
 mod selector;
+mod settle;
 mod strategic;
 mod strategy;
 mod strict;

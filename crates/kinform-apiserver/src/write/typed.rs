@@ -242,16 +242,8 @@ impl Reader<'_> {
             let place = place.below(Step::Member(field.name()));
             let written = match given.remove(field.name()).filter(|value| !value.is_null()) {
                 None => self.absent(field, &place)?,
-                Some(value) => match self.present((of, field), value, &place)? {
-                    value if omits(field) && is_empty(&value) => None,
-                    // Nothing in a list is nothing at all once it was stored.
-                    Value::Array(items)
-                        if items.is_empty() && field.container() == Container::List =>
-                    {
-                        Some(Value::Null)
-                    }
-                    value => Some(value),
-                },
+                Some(value) => Some(self.present((of, field), value, &place)?)
+                    .filter(|value| !(omits(field) && is_empty(value))),
             };
             if let Some(value) = written {
                 out.insert(field.name().to_owned(), value);

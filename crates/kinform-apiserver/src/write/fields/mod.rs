@@ -39,6 +39,7 @@ use self::form::Form;
 use self::managed::{Managed, is_reset};
 use self::set::Set;
 use self::track::{Conflict, Refusal, Serves, Track};
+use super::settle::settle;
 use super::{Context, Part, at, metadata, text, typed};
 use crate::resource::{ResourceInfo, Shape};
 
@@ -97,6 +98,9 @@ pub(super) fn updated(cx: &Context<'_>, part: Part, new: &mut Value, old: &Value
         Err(_) => at(old, &["metadata", "managedFields"]).cloned(),
     };
     put(new, entries);
+    if let (Shape::Builtin(of), true) = (&cx.resource.shape, part != Part::Scale) {
+        settle(of, new);
+    }
 }
 
 /// The entries that a request starts from: its own if it says some, else the stored ones.
