@@ -203,6 +203,37 @@ impl FieldError {
         Self::new(FieldErrorKind::TooLong, field, None, detail)
     }
 
+    /// There are more items than may be.
+    #[must_use]
+    pub fn too_many(field: impl Into<String>, actual: usize, max: usize) -> Self {
+        let items = if max == 1 { "item" } else { "items" };
+        let detail = format!("must have at most {max} {items}");
+        let value = Some(ShownValue::raw(actual.to_string()));
+        Self::new(FieldErrorKind::TooMany, field, value, detail)
+    }
+
+    /// The same error without the value that is wrong.
+    ///
+    /// Upstream: `field.OmitValueType`.
+    #[must_use]
+    pub fn without_value(mut self) -> Self {
+        self.value = None;
+        self
+    }
+
+    /// The same error of a field within another one.
+    ///
+    /// An error of no field (`""` or `<nil>`) becomes one of the other field.
+    #[must_use]
+    pub fn within(mut self, parent: &str) -> Self {
+        self.field = match self.field.as_str() {
+            "" | "<nil>" => parent.to_owned(),
+            field if field.starts_with('[') => format!("{parent}{field}"),
+            field => format!("{parent}.{field}"),
+        };
+        self
+    }
+
     /// The server failed while it looked at the field.
     #[must_use]
     pub fn internal(field: impl Into<String>, detail: impl Into<String>) -> Self {

@@ -255,10 +255,17 @@ impl Api {
         let deadline = asked
             .filter(|asked| !asked.is_zero())
             .map_or(most, |asked| asked.min(most));
+        let deprecation = match &route {
+            Route::Target(target) => target.resource.deprecation().map(str::to_owned),
+            _ => None,
+        };
         let work = async {
             match route {
                 Route::Target(target) => self.resource(head, query, &target, body).await,
                 Route::UnknownResource => Err(Status::no_such_resource()),
+                Route::UnknownPart(resource, name) => {
+                    Err(Status::not_found(&resource.group_resource(), &name))
+                }
                 Route::Elsewhere => discovery::handle(self, head, query),
             }
         };
@@ -267,14 +274,18 @@ impl Api {
         } else {
             tokio::time::timeout(deadline, work).await
         };
-        match done {
+        let mut reply = match done {
             Ok(Ok(reply)) => reply,
             Ok(Err(status)) => reply::status(&status, encoding),
             Err(_) => {
                 let what = "request did not complete within the allotted timeout";
                 reply::status(&Status::timeout(what, 0), encoding)
             }
+        };
+        if let Some(text) = deprecation {
+            reply::warn(&mut reply, &text);
         }
+        reply
     }
 
     async fn resource(

@@ -10,13 +10,15 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kinform_api::{FieldError, Scope, names};
+use kinform_api::Scope;
 use serde_json::{Map, Value, json};
 
 use super::life;
 use crate::digest;
 use crate::read::table;
-use crate::resource::{CustomShape, Origin, ResourceInfo, Rules, ScalePaths, Shape, Subresource};
+use crate::resource::{
+    CustomShape, Origin, ResourceInfo, Rules, ScalePaths, Shape, Subresource, version_order,
+};
 use crate::storage::{SelectableField, Shelf};
 use crate::write::{at, metadata, text};
 
@@ -72,7 +74,9 @@ fn put_defaults(object: &mut Value) {
             }
         };
         put("singular", kind.to_lowercase());
-        put("listKind", format!("{kind}List"));
+        if !kind.is_empty() {
+            put("listKind", format!("{kind}List"));
+        }
     }
     if spec.get("conversion").is_none_or(Value::is_null) {
         spec.insert("conversion".to_owned(), json!({"strategy": "None"}));
@@ -104,83 +108,11 @@ fn versions(definition: &Value) -> impl Iterator<Item = &Value> {
         .flatten()
 }
 
-/// What is wrong with a definition.
-pub(crate) fn errors(definition: &Value) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    let (group, plural) = (
-        text(definition, &["spec", "group"]),
-        text(definition, &["spec", "names", "plural"]),
-    );
-    let name = text(definition, &["metadata", "name"]);
-    if name != format!("{plural}.{group}") {
-        let detail = "must be spec.names.plural+\".\"+spec.group";
-        errors.push(FieldError::invalid("metadata.name", name, detail));
-    }
-    if group.is_empty() {
-        errors.push(FieldError::required("spec.group", ""));
-    } else if !group.contains('.') {
-        let detail = "should be a domain with at least one dot";
-        errors.push(FieldError::invalid("spec.group", group, detail));
-    }
-    let scope = text(definition, &["spec", "scope"]);
-    if !matches!(scope, "Namespaced" | "Cluster") {
-        errors.push(match scope {
-            "" => FieldError::required("spec.scope", ""),
-            _ => FieldError::not_supported("spec.scope", scope, &["Cluster", "Namespaced"]),
-        });
-    }
-    for (path, label) in [
-        ("plural", plural),
-        ("kind", text(definition, &["spec", "names", "kind"])),
-    ] {
-        let field = format!("spec.names.{path}");
-        if label.is_empty() {
-            errors.push(FieldError::required(field, ""));
-            continue;
-        }
-        let wrong = names::dns_label_errors(&label.to_lowercase()).into_iter();
-        errors.extend(wrong.map(|detail| FieldError::invalid(field.as_str(), label, detail)));
-    }
-    version_errors(definition, &mut errors);
-    errors
-}
-
-fn version_errors(definition: &Value, errors: &mut Vec<FieldError>) {
-    let mut stored = 0;
-    for (place, version) in versions(definition).enumerate() {
-        let field = |name: &str| format!("spec.versions[{place}].{name}");
-        let name = text(version, &["name"]);
-        let wrong = names::dns_label_errors(name).into_iter();
-        errors.extend(wrong.map(|detail| FieldError::invalid(field("name"), name, detail)));
-        stored += usize::from(version.get("storage") == Some(&Value::Bool(true)));
-        let schema = at(version, &["schema", "openAPIV3Schema"]);
-        let Some(schema) = schema.filter(|schema| schema.is_object()) else {
-            let detail = "schemas are required";
-            errors.push(FieldError::required(
-                field("schema.openAPIV3Schema"),
-                detail,
-            ));
-            continue;
-        };
-        let of = text(schema, &["type"]);
-        if of != "object" {
-            let detail = "must be object at the root";
-            errors.push(FieldError::invalid(
-                field("schema.openAPIV3Schema.type"),
-                of,
-                detail,
-            ));
-        }
-    }
-    if stored != 1 {
-        let detail = "must have exactly one version marked as storage version";
-        errors.push(FieldError::invalid("spec.versions", "", detail));
-    }
-}
-
 /// Marks a definition whose deletion has begun: without a grace period or a new generation.
 pub(crate) fn mark_terminating(definition: &mut Value, now: Timestamp) {
     if metadata::is_terminating(definition) {
+        let metadata = metadata::of(definition);
+        metadata.insert("deletionGracePeriodSeconds".to_owned(), Value::from(0));
         return;
     }
     let metadata = metadata::of(definition);
@@ -242,6 +174,9 @@ fn resource(definition: &Value, version: &Value, shelf: Shelf) -> ResourceInfo {
             scale: scale(version),
             terminating: metadata::is_terminating(definition),
             columns: table::custom_columns(version),
+            deprecation: deprecation(definition, version),
+            storage: storage(definition, version),
+            compiled: Arc::default(),
         })),
         origin: Origin::Custom,
         fields: selector_fields(version),
@@ -255,6 +190,44 @@ fn storage_version_hash(definition: &Value) -> String {
     let version = stored.map_or("", |version| text(version, &["name"]));
     let kind = text(definition, &["spec", "names", "kind"]);
     digest::storage_version_hash(text(definition, &["spec", "group"]), version, kind)
+}
+
+/// The schema that objects are stored by, where they may not have the shape of this version: another
+/// version is stored, or the definition was changed.
+fn storage(definition: &Value, version: &Value) -> Option<Arc<Value>> {
+    let schema = |version| at(version, &["schema", "openAPIV3Schema"]);
+    let is_stored = |version: &&Value| version.get("storage") == Some(&Value::Bool(true));
+    let stored = schema(versions(definition).find(is_stored)?)?;
+    let generation = at(definition, &["metadata", "generation"]).and_then(Value::as_i64);
+    let may_differ = Some(stored) != schema(version) || generation.is_some_and(|of| of > 1);
+    may_differ.then(|| Arc::new(stored.clone()))
+}
+
+/// What clients of a version that will go are told.
+fn deprecation(definition: &Value, version: &Value) -> Option<String> {
+    if version.get("deprecated") != Some(&Value::Bool(true)) {
+        return None;
+    }
+    if let Some(said) = version.get("deprecationWarning").and_then(Value::as_str) {
+        return Some(said.to_owned());
+    }
+    let group = text(definition, &["spec", "group"]);
+    let kind = text(definition, &["spec", "names", "kind"]);
+    let name = text(version, &["name"]);
+    let is_better = |other: &&Value| {
+        other.get("served") == Some(&Value::Bool(true))
+            && other.get("deprecated") != Some(&Value::Bool(true))
+            && version_order(text(other, &["name"]), name).is_lt()
+    };
+    let mut better: Vec<&str> = versions(definition)
+        .filter(is_better)
+        .map(|other| text(other, &["name"]))
+        .collect();
+    better.sort_by(|a, b| version_order(a, b));
+    let instead = better.first().map_or_else(String::new, |better| {
+        format!("; use {group}/{better} {kind}")
+    });
+    Some(format!("{group}/{name} {kind} is deprecated{instead}"))
 }
 
 fn subresources(kind: &str, version: &Value) -> Vec<Subresource> {

@@ -31,57 +31,44 @@ pub(crate) fn settle<'a>(
     if metadata::is_terminating(definition) {
         return None;
     }
-    let names = at(definition, &["spec", "names"])?;
-    let conflict = conflict(definition, others);
-    if let Some((reason, message)) = conflict {
-        if says(definition, "NamesAccepted", "False") {
-            return None;
-        }
-        let mut next = definition.clone();
-        put(&mut next, "NamesAccepted", ["False", reason, &message], now);
-        if at(definition, &["status", "conditions"]).is_none_or(Value::is_null) {
-            let message = "not all names are accepted";
-            put(
-                &mut next,
-                "Established",
-                ["False", "NotAccepted", message],
-                now,
-            );
-        }
-        return Some(next);
-    }
+    let (names, conflict) = accept(definition, others)?;
+    let is_accepted = conflict.is_none();
+    let mut next = definition.clone();
+    next["status"]["acceptedNames"] = names;
+    let (status, reason, message) = match &conflict {
+        Some((reason, message)) => ("False", *reason, message.as_str()),
+        None => ("True", "NoConflicts", "no conflicts found"),
+    };
+    put(&mut next, "NamesAccepted", [status, reason, message], now);
     let accepted = "the initial names have been accepted";
-    if !says(definition, "NamesAccepted", "True")
-        || at(definition, &["status", "acceptedNames"]) != Some(names)
-    {
-        let mut next = definition.clone();
-        next["status"]["acceptedNames"] = names.clone();
-        put(
-            &mut next,
-            "NamesAccepted",
-            ["True", "NoConflicts", "no conflicts found"],
-            now,
-        );
-        if !is_established(definition) {
-            put(
+    if !is_established(definition) {
+        match (is_accepted, says(definition, "Established", "False")) {
+            (true, _) => put(
                 &mut next,
                 "Established",
                 ["False", "Installing", accepted],
                 now,
-            );
+            ),
+            (false, false) => {
+                let message = "not all names are accepted";
+                put(
+                    &mut next,
+                    "Established",
+                    ["False", "NotAccepted", message],
+                    now,
+                );
+            }
+            (false, true) => {}
         }
+    }
+    if next != *definition {
         return Some(next);
     }
-    if is_established(definition) {
+    if !is_accepted || is_established(definition) {
         return None;
     }
-    let mut next = definition.clone();
-    put(
-        &mut next,
-        "Established",
-        ["True", "InitialNamesAccepted", accepted],
-        now,
-    );
+    let reason = "InitialNamesAccepted";
+    put(&mut next, "Established", ["True", reason, accepted], now);
     Some(next)
 }
 
@@ -101,6 +88,15 @@ pub(super) fn begin_termination(definition: &mut Value, now: Timestamp) {
 pub(crate) fn awaits_cleanup(definition: &Value) -> bool {
     metadata::is_terminating(definition)
         && metadata::finalizers(definition).any(|name| name == CLEANUP)
+}
+
+/// The definition while its objects are held by others.
+pub(crate) fn wait(definition: &Value, now: Timestamp) -> Value {
+    let mut next = definition.clone();
+    let message = "CustomResource deletion is in progress";
+    let reason = "InstanceDeletionInProgress";
+    put(&mut next, "Terminating", ["True", reason, message], now);
+    next
 }
 
 /// The definition without what held it, once its objects are gone.
@@ -163,11 +159,15 @@ fn put(
     }
 }
 
-/// A name that another definition of the group has already, and what to say about it.
-fn conflict<'a>(
+/// Why a name is not accepted: a reason and a message.
+type Conflict = (&'static str, String);
+
+/// The names that a definition may have: those it has, and those of its wishes that nobody else has.
+/// The last conflict is told.
+fn accept<'a>(
     definition: &Value,
     others: impl IntoIterator<Item = &'a Value>,
-) -> Option<(&'static str, String)> {
+) -> Option<(Value, Option<Conflict>)> {
     let (name, group) = (
         text(definition, &["metadata", "name"]),
         text(definition, &["spec", "group"]),
@@ -179,32 +179,48 @@ fn conflict<'a>(
         }
         let accepted = |name| text(other, &["status", "acceptedNames", name]);
         resources.extend([accepted("plural"), accepted("singular")]);
-        resources.extend(short_names(
-            other,
-            &["status", "acceptedNames", "shortNames"],
-        ));
+        let path = ["status", "acceptedNames", "shortNames"];
+        resources.extend(short_names(other, &path));
         kinds.extend([accepted("kind"), accepted("listKind")]);
     }
-    let wanted = |name| text(definition, &["spec", "names", name]);
-    let taken = |name: &str| !name.is_empty() && resources.contains(name);
-    let message = |name: &str| format!("{name:?} is already in use");
-    let found = |reason, name: &str| Some((reason, message(name)));
-    if taken(wanted("plural")) {
-        return found("PluralConflict", wanted("plural"));
-    }
-    if taken(wanted("singular")) {
-        return found("SingularConflict", wanted("singular"));
-    }
-    let path = ["spec", "names", "shortNames"];
-    if let Some(name) = short_names(definition, &path).find(|name| taken(name)) {
-        return found("ShortNamesConflict", name);
-    }
-    for (field, reason) in [("kind", "KindConflict"), ("listKind", "ListKindConflict")] {
-        if kinds.contains(wanted(field)) {
-            return found(reason, wanted(field));
+    let wishes = at(definition, &["spec", "names"])?;
+    let mut names = at(definition, &["status", "acceptedNames"])?.clone();
+    let mut conflict = None;
+    let in_use = |name: &str| format!("{name:?} is already in use");
+    let mut take = |field: &str, taken: &HashSet<&str>, reason| {
+        let wish = text(wishes, &[field]);
+        if wish != text(&names, &[field]) && taken.contains(wish) {
+            conflict = Some((reason, in_use(wish)));
+        } else {
+            names[field] = Value::from(wish);
+        }
+    };
+    take("plural", &resources, "PluralConflict");
+    take("singular", &resources, "SingularConflict");
+    let short = short_names(wishes, &["shortNames"]);
+    let taken: Vec<String> = short
+        .filter(|name| resources.contains(name))
+        .map(in_use)
+        .collect();
+    let short_conflict = match taken.as_slice() {
+        [] => None,
+        [one] => Some(one.clone()),
+        many => Some(format!("[{}]", many.join(", "))),
+    };
+    take("kind", &kinds, "KindConflict");
+    take("listKind", &kinds, "ListKindConflict");
+    for list in ["shortNames", "categories"] {
+        if list == "shortNames" && short_conflict.is_some() {
+            continue;
+        }
+        match (wishes.get(list), names.as_object_mut()) {
+            (Some(wish), Some(names)) => _ = names.insert(list.to_owned(), wish.clone()),
+            (None, Some(names)) => _ = names.remove(list),
+            _ => {}
         }
     }
-    None
+    let conflict = conflict.or_else(|| Some(("ShortNamesConflict", short_conflict?)));
+    Some((names, conflict))
 }
 
 fn short_names<'a>(definition: &'a Value, path: &[&str]) -> impl Iterator<Item = &'a str> {
@@ -219,7 +235,7 @@ mod tests {
     fn definition(name: &str, kind: &str) -> Value {
         json!({"metadata": {"name": format!("{name}.example.com")},
             "spec": {"group": "example.com", "names": {"plural": name, "kind": kind}},
-            "status": {"conditions": null}})
+            "status": {"conditions": null, "acceptedNames": {"plural": "", "kind": ""}}})
     }
 
     fn settled(mut definition: Value, others: &[Value]) -> (Value, usize) {

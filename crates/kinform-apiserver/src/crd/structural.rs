@@ -13,52 +13,109 @@
 
 use serde_json::Value;
 
-/// Removes what the schema does not name; its paths are added to `unknown`.
+/// Removes what the schema does not name; its paths are added to `unknown`, sorted.
 pub(crate) fn prune(schema: &Value, object: &mut Value, unknown: &mut Vec<String>) {
-    if keeps_unknown(schema) && schema.get("properties").is_none() {
-        return;
-    }
-    prune_value(schema, object, "", unknown);
+    let mut found = Vec::new();
+    prune_value(Some(schema), object, "", Whole::Yes, &mut found);
+    found.sort();
+    unknown.append(&mut found);
 }
 
-fn prune_value(schema: &Value, value: &mut Value, path: &str, unknown: &mut Vec<String>) {
+/// The same for a part of an object.
+pub(super) fn prune_part(schema: &Value, part: &mut Value) {
+    prune_value(Some(schema), part, "", Whole::No, &mut Vec::new());
+}
+
+/// Whether a value is an object with a kind and metadata of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Whole {
+    Yes,
+    No,
+}
+
+fn prune_value(
+    schema: Option<&Value>,
+    value: &mut Value,
+    path: &str,
+    whole: Whole,
+    unknown: &mut Vec<String>,
+) {
     match value {
         Value::Object(entries) => {
-            let is_resource = path.is_empty() || flag(schema, "x-kubernetes-embedded-resource");
-            let keeps = keeps_unknown(schema);
-            let properties = schema.get("properties");
-            let others = schema.get("additionalProperties");
+            let keeps = schema.is_some_and(keeps_unknown);
+            let is_whole = whole == Whole::Yes
+                || schema.is_some_and(|of| flag(of, "x-kubernetes-embedded-resource"));
+            let properties = schema.and_then(|of| of.get("properties"));
+            let others = schema.and_then(|of| of.get("additionalProperties"));
             entries.retain(|name, value| {
                 let inner = join(path, name);
-                if is_resource && matches!(name.as_str(), "apiVersion" | "kind" | "metadata") {
+                if is_whole && matches!(name.as_str(), "apiVersion" | "kind" | "metadata") {
                     return true;
                 }
-                let of = properties
-                    .and_then(|properties| properties.get(name))
-                    .or(others);
-                match of {
-                    Some(Value::Bool(true)) => return true,
+                let of = properties.and_then(|properties| properties.get(name));
+                match of.or(others) {
                     Some(of) if of.is_object() => {
-                        prune_value(of, value, &inner, unknown);
-                        return true;
+                        prune_value(Some(of), value, &inner, Whole::No, unknown);
+                        true
                     }
-                    _ if keeps => return true,
-                    _ => {}
+                    _ if keeps => true,
+                    // Any value may stand here, but nothing is known of its members.
+                    Some(Value::Bool(_)) => {
+                        prune_value(None, value, &inner, Whole::No, unknown);
+                        true
+                    }
+                    _ => {
+                        unknown.push(inner);
+                        false
+                    }
                 }
-                unknown.push(inner);
-                false
             });
         }
         Value::Array(items) => {
-            let Some(of) = schema.get("items").filter(|items| items.is_object()) else {
+            let of = schema.and_then(|of| of.get("items"));
+            if of.is_none() && schema.is_some_and(keeps_unknown) {
                 return;
-            };
+            }
             for (at, item) in items.iter_mut().enumerate() {
-                prune_value(of, item, &format!("{path}[{at}]"), unknown);
+                prune_value(of, item, &format!("{path}[{at}]"), Whole::No, unknown);
             }
         }
         _ => {}
     }
+}
+
+/// Removes nulls where null is not allowed and nothing else would stand.
+pub(super) fn drop_nulls(schema: &Value, value: &mut Value) {
+    match value {
+        Value::Object(entries) => {
+            let properties = schema.get("properties").and_then(Value::as_object);
+            let others = schema
+                .get("additionalProperties")
+                .filter(|of| of.is_object());
+            entries.retain(|name, value| {
+                let Some(of) = properties.and_then(|of| of.get(name)).or(others) else {
+                    return true;
+                };
+                let is_kept = !value.is_null() || flag(of, "nullable") || has_default(of);
+                if is_kept {
+                    drop_nulls(of, value);
+                }
+                is_kept
+            });
+        }
+        Value::Array(items) => {
+            if let Some(of) = schema.get("items").filter(|items| items.is_object()) {
+                items.iter_mut().for_each(|item| drop_nulls(of, item));
+            }
+        }
+        _ => {}
+    }
+}
+
+fn has_default(schema: &Value) -> bool {
+    schema
+        .get("default")
+        .is_some_and(|default| !default.is_null())
 }
 
 /// Sets what the schema has a default for. A null where null is not allowed counts as absent.

@@ -16,7 +16,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use futures::stream;
 use http::header::{
-    CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, RETRY_AFTER, VARY,
+    CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, RETRY_AFTER, VARY, WARNING,
     X_CONTENT_TYPE_OPTIONS,
 };
 use http::{Response, StatusCode};
@@ -104,6 +104,16 @@ pub(crate) fn status(status: &Status, encoding: Encoding) -> Response<Body> {
             .insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     }
     reply
+}
+
+/// Adds a warning to a reply.
+///
+/// Upstream: `net/http`'s `Warning` header as `apiserver:pkg/warning` writes it.
+pub(crate) fn warn(reply: &mut Response<Body>, text: &str) {
+    let escaped = text.replace('\\', "\\\\").replace('"', "\\\"");
+    if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{escaped}\"")) {
+        reply.headers_mut().append(WARNING, value);
+    }
 }
 
 /// A stream whose head goes out at once.

@@ -24,6 +24,8 @@ pub(crate) enum Route {
     Target(Target),
     /// A served group and version, but no such resource in it.
     UnknownResource,
+    /// A part that a custom object of this name does not have.
+    UnknownPart(Arc<ResourceInfo>, String),
     /// Everything else: discovery, health, or nothing.
     Elsewhere,
 }
@@ -121,8 +123,14 @@ fn resource_path(registry: &Registry, group: &str, version: &str, rest: &[&str])
         Scope::Namespaced => namespace.is_some() || name.is_none(),
     };
     let served = subresource.is_none_or(|part| resource.has_subresource(part));
-    if !fits || !served || name == Some("") {
-        return Route::UnknownResource;
+    // Custom resources have a router of their own upstream, with other words.
+    match (resource.is_custom(), name) {
+        (true, _) if !fits => return Route::Elsewhere,
+        (true, Some(name)) if !served => {
+            return Route::UnknownPart(resource.clone(), name.to_owned());
+        }
+        (_, name) if !fits || !served || name == Some("") => return Route::UnknownResource,
+        _ => {}
     }
     Route::Target(Target {
         resource,

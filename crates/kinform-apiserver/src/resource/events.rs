@@ -13,6 +13,7 @@
 use serde_json::{Map, Value};
 
 use super::{ResourceInfo, Shape, fields};
+use crate::crd::object;
 use crate::storage::{Draft, Stored};
 use crate::write::typed;
 
@@ -30,13 +31,19 @@ const NAMES: [(&str, &str); 7] = [
 impl ResourceInfo {
     /// Whether its objects are stored under other names than it shows.
     pub(crate) fn is_renamed(&self) -> bool {
-        self.group == "events.k8s.io" && self.plural == "events"
+        match &self.shape {
+            Shape::Custom(custom) => custom.storage.is_some(),
+            Shape::Builtin(_) => self.group == "events.k8s.io" && self.plural == "events",
+        }
     }
 
     /// An object of the resource as it is stored.
     pub(crate) fn to_stored(&self, object: Value) -> Value {
         if !self.is_renamed() {
             return object;
+        }
+        if let Shape::Custom(custom) = &self.shape {
+            return object::to_stored(custom, object);
         }
         let of = kinform_schema::builtin("", "v1", "Event");
         canonical(
@@ -51,6 +58,9 @@ impl ResourceInfo {
     pub(crate) fn to_shown(&self, object: Value) -> Value {
         if !self.is_renamed() {
             return object;
+        }
+        if let Shape::Custom(custom) = &self.shape {
+            return object::to_shown(custom, object);
         }
         let of = match &self.shape {
             Shape::Builtin(of) => Some(*of),

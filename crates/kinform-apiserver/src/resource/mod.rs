@@ -23,11 +23,12 @@ mod fields;
 mod rules;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use kinform_api::{GroupKind, GroupResource, Scope};
 use serde_json::Value;
 
+use crate::crd::Compiled;
 use crate::read::table::Columns;
 use crate::storage::{SelectableField, Shelf, Store};
 
@@ -112,6 +113,19 @@ pub(crate) struct CustomShape {
     pub(crate) terminating: bool,
     /// What its tables show.
     pub(crate) columns: Columns,
+    /// What clients are told if the version will go.
+    pub(crate) deprecation: Option<String>,
+    /// The schema that objects are stored by, if they may be stored in another shape than this one's.
+    pub(crate) storage: Option<Arc<Value>>,
+    /// What is made of the schema when the first object is checked.
+    pub(crate) compiled: Arc<OnceLock<Compiled>>,
+}
+
+impl CustomShape {
+    /// The patterns and rules of the schema.
+    pub(crate) fn compiled(&self) -> &Compiled {
+        self.compiled.get_or_init(|| Compiled::of(&self.schema))
+    }
 }
 
 /// Where the scale subresource finds its values: members joined by dots.
@@ -174,11 +188,21 @@ impl ResourceInfo {
         self.origin == Origin::Custom
     }
 
+    /// What clients of a version that will go are told.
+    pub(crate) fn deprecation(&self) -> Option<&str> {
+        match &self.shape {
+            Shape::Custom(custom) => custom.deprecation.as_deref(),
+            Shape::Builtin(_) => None,
+        }
+    }
+
     /// Whether objects look and are found the same in both; the deletion of a definition alone
     /// changes nothing.
     fn serves_as(&self, other: &Self) -> bool {
         let same_shape = match (&self.shape, &other.shape) {
-            (Shape::Custom(ours), Shape::Custom(others)) => ours.schema == others.schema,
+            (Shape::Custom(ours), Shape::Custom(others)) => {
+                ours.schema == others.schema && ours.storage == others.storage
+            }
             _ => true,
         };
         same_shape && self.fields == other.fields && self.kind == other.kind
@@ -269,7 +293,8 @@ impl Registry {
     /// Replaces all custom resources. Gives the shelves of those that were served otherwise before:
     /// their watches have to end.
     pub(crate) fn set_custom(&self, custom: Vec<ResourceInfo>) -> Vec<Shelf> {
-        let mut custom: Vec<Arc<ResourceInfo>> = custom.into_iter().map(Arc::new).collect();
+        let keep = |info| Arc::new(self.keep_compiled(info));
+        let mut custom: Vec<Arc<ResourceInfo>> = custom.into_iter().map(keep).collect();
         sort_custom(&mut custom);
         let entries = self.entries();
         let differs =
@@ -286,6 +311,18 @@ impl Registry {
         let table = Table::new(kept.chain(custom).collect());
         *self.table.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(table);
         changed
+    }
+
+    /// What was made of a schema that did not change stays.
+    fn keep_compiled(&self, mut info: ResourceInfo) -> ResourceInfo {
+        if let Found::Resource(old) = self.find(&info.group, &info.version, &info.plural)
+            && let (Shape::Custom(old), Shape::Custom(new)) = (&old.shape, &mut info.shape)
+            && old.schema == new.schema
+            && let Some(new) = Arc::get_mut(new)
+        {
+            new.compiled = old.compiled.clone();
+        }
+        info
     }
 
     /// Waits for whoever changes the custom resources.

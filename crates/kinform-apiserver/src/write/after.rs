@@ -273,6 +273,10 @@ fn end(api: &Arc<Api>, shelf: Shelf, name: &str) {
         }
     }
     if !keys(&api.store, objects, "").is_empty() {
+        let waiting = life::wait(&value, Timestamp::now());
+        if waiting != value {
+            put(api, shelf, waiting, &current);
+        }
         return;
     }
     let released = life::release(&value, Timestamp::now());

@@ -10,13 +10,14 @@
 //! Upstream: `kubernetes/apiserver:pkg/endpoints/handlers/create.go`,
 //! `kubernetes/apimachinery:pkg/runtime/serializer/json`.
 
-use kinform_api::{Status, reason};
+use kinform_api::{FieldError, GroupKind, Status, reason};
 use serde_json::{Map, Value};
 
 use super::typed::Voice;
 use super::{Context, FieldValidation, Part, text};
 use super::{defaults, scale, strict, typed};
-use crate::crd::{definition, structural};
+use crate::crd::object::{self as custom_object, Nulls};
+use crate::crd::{definition, without_key};
 use crate::http::yaml;
 use crate::protobuf;
 use crate::resource::{ResourceInfo, Shape};
@@ -215,11 +216,15 @@ pub(crate) fn read_value(
                 object
             })
         }
-        Shape::Custom(custom) => metadata(&mut given, &mut unknown).map(|()| {
+        Shape::Custom(custom) => metadata(&mut given, &mut unknown).and_then(|()| {
             let mut object = Value::Object(given);
-            structural::prune(&custom.schema, &mut object, &mut unknown);
-            structural::default(&custom.schema, &mut object);
-            object
+            let nulls = match voice {
+                Voice::Decoder => Nulls::Dropped,
+                Voice::Converter => Nulls::Kept,
+            };
+            let read = custom_object::read(custom, &mut object, nulls, &mut unknown);
+            read.map(|()| object)
+                .map_err(|error| typed::TypeError(error.to_string()))
         }),
     };
     let mut object = object.map_err(|error| Refusal::Type(error.0))?;
@@ -278,7 +283,14 @@ fn check_kind(resource: &ResourceInfo, given: &Map<String, Value>) -> Result<(),
     if same_kind && same_version {
         return Ok(());
     }
-    if same_kind {
+    if resource.is_custom() && same_version {
+        // Found when the object is checked: the answer is about an object of the other kind.
+        let error = FieldError::invalid("kind", kind, format!("must be {}", resource.kind));
+        let of = GroupKind::new(resource.group.as_str(), kind);
+        let name = given.get("metadata").map_or("", |of| text(of, &["name"]));
+        return Err(Box::new(Status::invalid(&of, name, &[error])));
+    }
+    if same_kind || resource.is_custom() {
         return Err(bad_request(format!(
             "the API version in the data ({version}) does not match the expected API version \
              ({wanted})"
@@ -314,7 +326,8 @@ fn metadata(
         return Ok(());
     };
     let mut found = Vec::new();
-    let metadata = typed::read(of, metadata, &mut found)?;
+    let metadata = typed::read(of, metadata, &mut found)
+        .map_err(|error| typed::TypeError(without_key(&error.0)))?;
     unknown.extend(found.into_iter().map(|path| format!("metadata.{path}")));
     given.insert("metadata".to_owned(), metadata);
     Ok(())

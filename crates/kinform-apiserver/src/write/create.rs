@@ -15,7 +15,8 @@ use serde_json::Value;
 
 use super::body::{Decoded, match_url};
 use super::{
-    Action, Answer, Context, NamespaceState, Outcome, addresses, fields, metadata, strategy, text,
+    Action, Answer, Context, NamespaceState, Outcome, Part, addresses, fields, metadata, strategy,
+    text,
 };
 use crate::resource::Shape;
 
@@ -48,6 +49,9 @@ pub(super) fn insert(
     strategy::prepare_create(cx, &mut object);
     let mut errors = metadata::errors(cx, &object);
     errors.extend(strategy::errors(cx.resource, &object));
+    let content = strategy::content(cx.resource, Part::Main, &object, None);
+    errors.extend(content.errors);
+    let warnings = content.warnings;
     refuse(cx, &object, &errors)?;
     refuse(cx, &object, &addresses::errors(cx, &object))?;
     if !text(&object, &["metadata", "resourceVersion"]).is_empty() {
@@ -56,9 +60,9 @@ pub(super) fn insert(
     }
     metadata::of(&mut object).remove("resourceVersion");
     if cx.options.dry_run {
-        return Ok(Outcome::new(201, Action::Nothing, Answer::Object(object)));
+        return Ok(Outcome::new(201, Action::Nothing, Answer::Object(object)).warned(warnings));
     }
-    Ok(Outcome::new(201, Action::Create(object), Answer::Stored))
+    Ok(Outcome::new(201, Action::Create(object), Answer::Stored).warned(warnings))
 }
 
 /// Refuses new objects where there is no place for them.
@@ -66,12 +70,10 @@ fn admit(cx: &Context<'_>, object: &Value, namespace: NamespaceState) -> Result<
     if let Shape::Custom(custom) = &cx.resource.shape
         && custom.terminating
     {
-        let message = "create not allowed while custom resource definition is terminating";
-        let status = Status::method_not_supported(&cx.resource.group_resource(), "create");
-        return Err(Box::new(Status {
-            message: message.to_owned(),
-            ..status
-        }));
+        let why = "create not allowed while custom resource definition is terminating";
+        let name = text(object, &["metadata", "name"]);
+        let of = cx.resource.group_resource();
+        return Err(Box::new(Status::forbidden(&of, name, why)));
     }
     let name = text(object, &["metadata", "name"]);
     let of = cx.namespace.unwrap_or_default();

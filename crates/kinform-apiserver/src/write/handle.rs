@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, USER_AGENT};
+use http::header::{CONTENT_TYPE, USER_AGENT};
 use http::{Method, Response, StatusCode};
 use kinform_api::Status;
 use serde_json::{Value, json};
@@ -154,11 +154,13 @@ impl Write<'_> {
             )));
         };
         match self.part {
-            Part::Scale => Ok(reply::value(
-                StatusCode::OK,
-                self.form.encoding,
-                &scale::scale_of(resource, &current.value()),
-            )),
+            Part::Scale => scale::check(resource, &current.value()).map(|()| {
+                reply::value(
+                    StatusCode::OK,
+                    self.form.encoding,
+                    &scale::scale_of(resource, &current.value()),
+                )
+            }),
             _ => Ok(object_reply(StatusCode::OK, resource, &current, self.form)),
         }
     }
@@ -330,7 +332,7 @@ impl Write<'_> {
             (Answer::Stored | Answer::StoredScale, None) => return None,
         };
         for warning in outcome.warnings {
-            warn(&mut reply, &warning);
+            reply::warn(&mut reply, &warning);
         }
         after::commit(self.api, resource, stored.as_deref());
         Some(reply)
@@ -392,15 +394,5 @@ pub(crate) fn by(request: &WriteRequest<'_>, options: WriteOptions) -> WriteOpti
     WriteOptions {
         manager: fields::manager(&options.manager, agent.unwrap_or_default()),
         ..options
-    }
-}
-
-/// Upstream: `net/http`'s `Warning` header as `apiserver:pkg/warning` writes it.
-fn warn(reply: &mut Response<Body>, text: &str) {
-    let escaped = text.replace('\\', "\\\\").replace('"', "\\\"");
-    if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{escaped}\"")) {
-        reply
-            .headers_mut()
-            .append(HeaderName::from_static("warning"), value);
     }
 }

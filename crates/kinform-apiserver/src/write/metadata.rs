@@ -17,6 +17,7 @@ use kinform_api::{FieldError, ShownValue, names as texts};
 use serde_json::{Map, Value};
 
 use super::{Context, at, names, text};
+use crate::resource::NameRule;
 
 /// BOUND: keys and values of all annotations together.
 const MAX_ANNOTATIONS: usize = 256 << 10;
@@ -114,6 +115,20 @@ pub(super) fn errors(cx: &Context<'_>, object: &Value) -> Vec<FieldError> {
         let error = |detail| FieldError::invalid("metadata.finalizers", finalizer, detail);
         errors.extend(texts::label_key_errors(finalizer).into_iter().map(error));
     }
+    errors
+}
+
+/// What is wrong with the metadata of an object within another one.
+pub(crate) fn embedded_errors(members: &Map<String, Value>) -> Vec<FieldError> {
+    let object = Value::Object(members.clone());
+    let mut errors = Vec::new();
+    let name = text(&object, &["metadata", "name"]);
+    let wrong = names::errors(NameRule::PathSegment, name, false).into_iter();
+    let wrong = wrong.filter(|_| !name.is_empty());
+    errors.extend(wrong.map(|detail| FieldError::invalid("metadata.name", name, detail)));
+    label_errors(&object, &mut errors);
+    annotation_errors(&object, &mut errors);
+    owner_errors(&object, &mut errors);
     errors
 }
 

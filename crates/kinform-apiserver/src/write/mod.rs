@@ -170,7 +170,7 @@ impl Outcome {
     }
 
     fn warned(mut self, warnings: Vec<String>) -> Self {
-        self.warnings = warnings;
+        self.warnings = [warnings, self.warnings].concat();
         self
     }
 }

@@ -49,6 +49,16 @@ pub(crate) fn scale_of(resource: &ResourceInfo, object: &Value) -> Value {
     })
 }
 
+/// Refuses to show a custom object that does not say its number of replicas.
+pub(crate) fn check(resource: &ResourceInfo, object: &Value) -> Result<(), Box<Status>> {
+    let path = paths(resource).spec_replicas;
+    if !resource.is_custom() || at_path(object, &path).is_some() {
+        return Ok(());
+    }
+    let why = format!("the spec replicas field \".{path}\" does not exist");
+    Err(Box::new(Status::internal_error(&why)))
+}
+
 /// Reads a body as a `Scale`.
 pub(super) fn read(value: Value) -> Result<Value, typed::TypeError> {
     let kind = text(&value, &["kind"]);
@@ -67,7 +77,7 @@ pub(super) fn into_object(
     let replicas = at(scale, &["spec", "replicas"])
         .and_then(Value::as_i64)
         .unwrap_or(0);
-    if replicas < 0 {
+    if replicas < 0 && !resource.is_custom() {
         let detail = "must be greater than or equal to 0";
         let error = FieldError::invalid("spec.replicas", replicas, detail);
         let name = text(current, &["metadata", "name"]);

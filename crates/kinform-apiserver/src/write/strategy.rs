@@ -13,7 +13,8 @@ use kinform_api::FieldError;
 use serde_json::{Map, Value};
 
 use super::{Context, Part, addresses, at, defaults, fields, metadata, typed, view};
-use crate::crd::{self, validate};
+use crate::crd;
+use crate::crd::object::Said;
 use crate::resource::{Generation, ResourceInfo, Shape};
 
 /// Status, generation and defaults of a new object.
@@ -98,13 +99,31 @@ pub(super) fn prepare_update(cx: &Context<'_>, part: Part, new: &mut Value, old:
     }
 }
 
+/// What definitions and their schemas say about an object.
+pub(super) fn content(
+    resource: &ResourceInfo,
+    part: Part,
+    new: &Value,
+    old: Option<&Value>,
+) -> Said {
+    match (&resource.shape, old) {
+        (Shape::Custom(custom), None) => crd::object::errors(custom, new),
+        (Shape::Custom(custom), Some(old)) => crd::object::change(custom, part, new, old),
+        (Shape::Builtin(_), _) if !resource.is_definition() => Said::default(),
+        (_, _) if part == Part::Status => Said {
+            errors: crd::check::status_errors(new),
+            warnings: Vec::new(),
+        },
+        (_, old) => Said {
+            errors: crd::check::errors(new, old),
+            warnings: crd::check::warnings(new, old),
+        },
+    }
+}
+
 /// What is wrong with an object, its metadata apart.
 pub(super) fn errors(resource: &ResourceInfo, object: &Value) -> Vec<FieldError> {
-    let mut errors = match &resource.shape {
-        Shape::Custom(custom) => validate::errors(&custom.schema, object),
-        Shape::Builtin(_) if resource.is_definition() => crd::definition::errors(object),
-        Shape::Builtin(_) => Vec::new(),
-    };
+    let mut errors = Vec::new();
     if let Some(max) = resource.rules.max_data_bytes {
         let size = |name: &str| {
             let entries = at(object, &[name]).and_then(Value::as_object);

@@ -79,10 +79,12 @@ pub(super) fn overwrite(
     let mut errors = metadata::errors(cx, &new);
     errors.extend(metadata::change_errors(&new, old));
     errors.extend(strategy::errors(cx.resource, &new));
+    let content = strategy::content(cx.resource, part, &new, Some(old));
+    errors.extend(content.errors);
     errors.extend(strategy::change_errors(cx.resource, &new, old));
     errors.extend(view::errors(cx.resource, part, &new, old));
     refuse(cx, &new, &errors)?;
-    Ok(finish(cx, part, new, old))
+    Ok(finish(cx, part, new, old).warned(content.warnings))
 }
 
 fn finish(cx: &Context<'_>, part: Part, mut new: Value, old: &Value) -> Outcome {

@@ -173,7 +173,7 @@ async fn a_definition_is_served_at_once_and_takes_its_objects_with_it() {
     );
     // The object holds the definition, which takes no new ones.
     assert_eq!(get(&service, &format!("{FOOS}/x")).await.0, 200);
-    assert_eq!(post(&service, FOOS, foo("y", json!({}))).await.0, 405);
+    assert_eq!(post(&service, FOOS, foo("y", json!({}))).await.0, 403);
     merge(
         &service,
         &format!("{FOOS}/x"),

@@ -33,6 +33,18 @@ pub(crate) struct Exchange {
     pub(crate) body: String,
 }
 
+/// The warnings of all answers of a folder.
+pub(crate) fn recorded_warnings(folder: &str) -> Vec<Vec<String>> {
+    let warnings = |line: &Value| {
+        let list = line["responseHeaders"]["Warning"].as_array().cloned();
+        let texts = list.unwrap_or_default().into_iter();
+        texts
+            .map(|text| text.as_str().unwrap().to_owned())
+            .collect()
+    };
+    lines(folder).iter().map(warnings).collect()
+}
+
 /// All exchanges of a folder, in the order in which they were recorded.
 pub(crate) fn exchanges(folder: &str) -> Vec<Exchange> {
     lines(folder).iter().map(exchange).collect()
@@ -49,8 +61,8 @@ pub(crate) fn lines(folder: &str) -> Vec<Value> {
     flate2::read::MultiGzDecoder::new(file)
         .read_to_string(&mut lines)
         .unwrap();
+    let lines = lines.lines();
     lines
-        .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect()
 }

@@ -1,0 +1,48 @@
+use serde_json::{Value, json};
+
+fn definition(schema: Value) -> Value {
+    json!({"metadata": {"name": "foos.example.com"}, "spec": {"group": "example.com",
+        "scope": "Namespaced",
+        "names": {"plural": "foos", "singular": "foo", "kind": "Foo", "listKind": "FooList"},
+        "versions": [{"name": "v1", "served": true, "storage": true,
+            "schema": {"openAPIV3Schema": schema}}]},
+        "status": {"storedVersions": ["v1"]}})
+}
+
+fn errors(schema: Value) -> Vec<String> {
+    let errors = super::errors(&definition(schema), None);
+    errors.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn a_plain_definition_is_taken() {
+    assert_eq!(errors(json!({"type": "object"})), Vec::<String>::new());
+}
+
+#[test]
+fn a_schema_cannot_be_deeper_than_it_can_be_walked() {
+    let mut schema = json!({"type": "string"});
+    for _ in 0..40 {
+        schema = json!({"type": "object", "properties": {"a": {"type": "array", "items": schema}}});
+    }
+    let errors = errors(schema);
+    assert_eq!(errors.len(), 1);
+    assert!(
+        errors[0].contains("must not be nested deeper"),
+        "{errors:?}"
+    );
+}
+
+#[test]
+fn a_mistake_in_a_rule_is_shown_where_it_stands() {
+    let rule = json!([{"rule": "self.a == 'x' &&\n  self.b > 1", "message": "m"}]);
+    let text = json!({"type": "string"});
+    let errors = errors(
+        json!({"type": "object", "properties": {"a": text, "b": text},
+        "x-kubernetes-validations": rule}),
+    );
+    assert_eq!(errors.len(), 1);
+    let place = "ERROR: <input>:2:10: found no matching overload for '_>_' applied to \
+                 '(string, int)'\n |   self.b > 1\n | .........^";
+    assert!(errors[0].ends_with(place), "{errors:?}");
+}

@@ -1,0 +1,94 @@
+//! What is made of a schema once: its patterns and its rules, ready to run.
+//!
+//! ```text
+//! schema -> Compiled { patterns, rules }
+//! ```
+//!
+//! Made when the first object is checked, and kept as long as the schema stays the same.
+//!
+//! BOUND: a pattern's program has at most 10 MiB (the default of its crate); it runs in linear time.
+//!
+//! Upstream: `kubernetes/apiextensions-apiserver:pkg/apiserver/customresource_handler.go` (`crdInfo`).
+
+use std::collections::HashMap;
+
+use regex::Regex;
+use serde_json::Value;
+
+use super::rules::Rules;
+
+/// A schema's patterns and rules.
+#[derive(Debug, Default)]
+pub(crate) struct Compiled {
+    pub(super) patterns: Patterns,
+    pub(super) rules: Option<Rules>,
+}
+
+impl Compiled {
+    /// Compiles what stands in the schema of whole objects.
+    pub(crate) fn of(schema: &Value) -> Self {
+        Self::with(schema, Rules::of(schema))
+    }
+
+    /// Compiles what stands in a part of a schema.
+    pub(super) fn of_part(schema: &Value) -> Self {
+        Self::with(schema, Rules::of_part(schema))
+    }
+
+    fn with(schema: &Value, rules: Option<Rules>) -> Self {
+        let mut patterns = Patterns::default();
+        patterns.collect(schema);
+        Self { patterns, rules }
+    }
+}
+
+/// The patterns of a schema.
+#[derive(Debug, Default)]
+pub(crate) struct Patterns(HashMap<String, Option<Regex>>);
+
+impl Patterns {
+    fn collect(&mut self, schema: &Value) {
+        match schema {
+            Value::Object(members) => {
+                if let Some(Value::String(pattern)) = members.get("pattern") {
+                    self.0
+                        .entry(pattern.clone())
+                        .or_insert_with(|| compile(pattern).ok());
+                }
+                members.values().for_each(|member| self.collect(member));
+            }
+            Value::Array(items) => items.iter().for_each(|item| self.collect(item)),
+            _ => {}
+        }
+    }
+
+    /// Whether a text fits a pattern; no text fits one that is broken.
+    pub(super) fn fits(&self, pattern: &str, text: &str) -> bool {
+        self.0
+            .get(pattern)
+            .and_then(Option::as_ref)
+            .is_some_and(|pattern| pattern.is_match(text))
+    }
+}
+
+/// Compiles a pattern, or says what is wrong with it as Go does.
+pub(super) fn compile(pattern: &str) -> Result<Regex, String> {
+    Regex::new(&pattern.replace(r"\Z", r"\z")).map_err(|error| {
+        let text = error.to_string();
+        let what = text
+            .lines()
+            .last()
+            .unwrap_or_default()
+            .trim_start_matches("error: ");
+        let what = match what {
+            "unclosed group" => format!("missing closing ): `{pattern}`"),
+            "unopened group" => format!("unexpected ): `{pattern}`"),
+            "unclosed character class" => format!("missing closing ]: `{pattern}`"),
+            "repetition operator missing expression" => {
+                format!("missing argument to repetition operator: `{pattern}`")
+            }
+            other => format!("{other}: `{pattern}`"),
+        };
+        format!("error parsing regexp: {what}")
+    })
+}

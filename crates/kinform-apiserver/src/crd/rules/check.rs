@@ -1,0 +1,256 @@
+//! Whether a rule makes sense: its names exist, and its operators and functions fit their values.
+//!
+//! ```text
+//! expression + type of self -> type of the result | what is wrong, and where
+//! ```
+//!
+//! The parser keeps no places, so they are found again: the expression is walked in the order in which
+//! it was written, and the nth operator, name or call is the nth in the text.
+//!
+//! Functions of libraries are checked by name; the commonest also by their arguments.
+//!
+//! BOUND: recursion goes with the expression, whose depth `program.rs` limits.
+//!
+//! Upstream: `cel-go:checker/checker.go`.
+
+use std::collections::HashMap;
+
+use kube_cel::cel::common::ast::{CallExpr, ComprehensionExpr, Expr, IdedExpr, LiteralValue};
+use kube_cel::cel::common::ast::{EntryExpr, operators};
+
+use super::functions;
+use super::tokens::Tokens;
+use super::types::Type;
+
+/// What is wrong with an expression.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Mistake {
+    pub(super) text: String,
+    /// How many bytes stand before it.
+    pub(super) place: usize,
+}
+
+/// Walks one expression.
+pub(super) struct Checker<'t, 'a> {
+    tokens: &'t Tokens,
+    seen: HashMap<String, usize>,
+    variables: Vec<(String, Type<'a>)>,
+    /// Whether `oldSelf` is named.
+    pub(super) uses_old: bool,
+}
+
+impl<'t, 'a> Checker<'t, 'a> {
+    /// A checker of an expression with these tokens, in which `self` and `oldSelf` have these types.
+    pub(super) fn new(tokens: &'t Tokens, this: Type<'a>, old: Type<'a>) -> Self {
+        Self {
+            tokens,
+            seen: HashMap::new(),
+            variables: vec![("self".to_owned(), this), ("oldSelf".to_owned(), old)],
+            uses_old: false,
+        }
+    }
+
+    /// Where the next token like this one stands.
+    fn place(&mut self, token: &str) -> usize {
+        let seen = self.seen.entry(token.to_owned()).or_default();
+        *seen += 1;
+        self.tokens.nth(token, *seen)
+    }
+
+    /// The type of an expression.
+    ///
+    /// # Errors
+    /// The first mistake in it.
+    pub(super) fn check(&mut self, expression: &IdedExpr) -> Result<Type<'a>, Mistake> {
+        match &expression.expr {
+            Expr::Literal(literal) => Ok(literal_type(literal)),
+            Expr::Ident(name) => self.name(name),
+            Expr::Select(select) => {
+                let operand = self.check(&select.operand)?;
+                let place = self.tokens.before(self.place(&select.field), ".");
+                operand
+                    .member(&select.field)
+                    .ok_or_else(|| Mistake {
+                        text: match operand {
+                            Type::Object(..) | Type::Metadata => {
+                                format!("undefined field '{}'", select.field)
+                            }
+                            other => format!("type '{other}' does not support field selection"),
+                        },
+                        place,
+                    })
+                    .map(|of| if select.test { Type::Bool } else { of })
+            }
+            Expr::Call(call) => self.call(call),
+            Expr::List(list) => {
+                let mut of = Type::Dynamic;
+                for element in &list.elements {
+                    let element = self.check(element)?;
+                    of = if of.takes(&element) {
+                        of.or(element)
+                    } else {
+                        Type::Dynamic
+                    };
+                }
+                Ok(Type::List(Box::new(of)))
+            }
+            Expr::Map(map) => {
+                for entry in &map.entries {
+                    if let EntryExpr::MapEntry(entry) = &entry.expr {
+                        self.check(&entry.key)?;
+                        self.check(&entry.value)?;
+                    }
+                }
+                Ok(Type::Map(Box::new(Type::Dynamic), Box::new(Type::Dynamic)))
+            }
+            Expr::Comprehension(comprehension) => self.comprehension(comprehension),
+            Expr::Struct(of) => {
+                let place = self.tokens.after(self.place(&of.type_name), "{");
+                let text = format!(
+                    "undeclared reference to '{}' (in container '')",
+                    of.type_name
+                );
+                Err(Mistake { text, place })
+            }
+            Expr::Unspecified => Ok(Type::Dynamic),
+        }
+    }
+
+    fn name(&mut self, name: &str) -> Result<Type<'a>, Mistake> {
+        let is_made = name.starts_with(['@', '_']);
+        let place = if is_made { 0 } else { self.place(name) };
+        if let Some((_, of)) = self.variables.iter().rev().find(|(known, _)| known == name) {
+            self.uses_old |= name == "oldSelf";
+            return Ok(of.clone());
+        }
+        if functions::is_type_name(name) {
+            return Ok(Type::Meta);
+        }
+        if is_made {
+            return Ok(Type::Dynamic);
+        }
+        let text = format!("undeclared reference to '{name}' (in container '')");
+        Err(Mistake { text, place })
+    }
+
+    fn comprehension(&mut self, of: &ComprehensionExpr) -> Result<Type<'a>, Mistake> {
+        let range = self.check(&of.iter_range)?;
+        let item = match range {
+            Type::List(item) => *item,
+            Type::Map(key, _) => *key,
+            Type::Dynamic => Type::Dynamic,
+            other => {
+                let text = format!(
+                    "expression of type '{other}' cannot be range of a comprehension (must be list, \
+                     map, or dynamic)"
+                );
+                return Err(Mistake { text, place: 0 });
+            }
+        };
+        // The variable is written once, before what is said about it.
+        self.place(&of.iter_var);
+        let accumulated = self.check(&of.accu_init)?;
+        let before = self.variables.len();
+        self.variables.push((of.iter_var.clone(), item));
+        self.variables
+            .push((of.accu_var.clone(), accumulated.clone()));
+        let step = self.check(&of.loop_step)?;
+        self.variables.truncate(before);
+        self.variables
+            .push((of.accu_var.clone(), accumulated.or(step)));
+        let result = self.check(&of.result);
+        self.variables.truncate(before);
+        result
+    }
+
+    fn call(&mut self, call: &CallExpr) -> Result<Type<'a>, Mistake> {
+        let name = call.func_name.as_str();
+        if let Some(target) = &call.target {
+            return self.member_call(call, target);
+        }
+        if let Some(sign) = functions::sign(name) {
+            return self.operator(call, sign);
+        }
+        let place = match name.starts_with('@') {
+            true => 0,
+            false => self.tokens.after(self.place(name), "("),
+        };
+        let arguments = self.all(&call.args)?;
+        functions::result(name, None, &arguments).map_err(|text| Mistake { text, place })
+    }
+
+    fn member_call(&mut self, call: &CallExpr, target: &IdedExpr) -> Result<Type<'a>, Mistake> {
+        let name = call.func_name.as_str();
+        // A library's name before the function's: `math.abs(x)`.
+        if let Expr::Ident(library) = &target.expr
+            && !self.variables.iter().any(|(known, _)| known == library)
+        {
+            let qualified = format!("{library}.{name}");
+            let place = self.tokens.after(self.place(name), "(");
+            if functions::is_known(&qualified) {
+                let arguments = self.all(&call.args)?;
+                let result = functions::result(&qualified, None, &arguments);
+                return result.map_err(|text| Mistake { text, place });
+            }
+            return self.check(target);
+        }
+        let this = self.check(target)?;
+        let place = self.tokens.after(self.place(name), "(");
+        let arguments = self.all(&call.args)?;
+        functions::result(name, Some(&this), &arguments).map_err(|text| Mistake { text, place })
+    }
+
+    fn all(&mut self, arguments: &[IdedExpr]) -> Result<Vec<Type<'a>>, Mistake> {
+        arguments.iter().map(|of| self.check(of)).collect()
+    }
+
+    /// An operator: its place is between its operands, or before its only one.
+    fn operator(&mut self, call: &CallExpr, sign: &str) -> Result<Type<'a>, Mistake> {
+        let mut types = Vec::with_capacity(call.args.len());
+        let mut place = 0;
+        // What macros add is not in the text.
+        let is_written = !call.args.iter().any(is_made);
+        for (at, argument) in call.args.iter().enumerate() {
+            let is_before = call.args.len() == 1;
+            if is_written && at == usize::from(!is_before) {
+                place = self.place(sign);
+            }
+            if call.func_name == operators::OPT_SELECT && at == 1 {
+                let Expr::Literal(LiteralValue::String(field)) = &argument.expr else {
+                    return Ok(Type::Dynamic);
+                };
+                self.place(field.inner());
+                let Some(of) = types
+                    .first()
+                    .and_then(|of: &Type<'a>| of.member(field.inner()))
+                else {
+                    let text = format!("undefined field '{}'", field.inner());
+                    return Err(Mistake { text, place });
+                };
+                return Ok(match of {
+                    Type::Optional(of) => Type::Optional(of),
+                    of => Type::Optional(Box::new(of)),
+                });
+            }
+            types.push(self.check(argument)?);
+        }
+        functions::operator(&call.func_name, &types).map_err(|text| Mistake { text, place })
+    }
+}
+
+/// Whether an expression is a name that a macro made.
+fn is_made(expression: &IdedExpr) -> bool {
+    matches!(&expression.expr, Expr::Ident(name) if name.starts_with(['@', '_']))
+}
+
+fn literal_type<'a>(literal: &LiteralValue) -> Type<'a> {
+    match literal {
+        LiteralValue::Boolean(_) => Type::Bool,
+        LiteralValue::Bytes(_) => Type::Bytes,
+        LiteralValue::Double(_) => Type::Double,
+        LiteralValue::Int(_) => Type::Int,
+        LiteralValue::Null => Type::Null,
+        LiteralValue::String(_) => Type::Text,
+        LiteralValue::UInt(_) => Type::Uint,
+    }
+}
