@@ -50,8 +50,12 @@ pub fn label_key_errors(key: &str) -> Vec<String> {
             name
         }
         Some((prefix, name)) => {
-            let wrong = dns_subdomain_errors(prefix);
-            errors.extend(wrong.iter().map(|e| format!("prefix part {e}")));
+            if prefix.len() > SUBDOMAIN_MAX {
+                errors.push(format!("prefix part {}", too_long(SUBDOMAIN_MAX)));
+            }
+            if !is_dns_subdomain(prefix) {
+                errors.push(format!("prefix part {DNS_SUBDOMAIN_WORDS}"));
+            }
             name
         }
     };
@@ -88,7 +92,7 @@ pub fn label_value_errors(value: &str) -> Vec<String> {
 pub fn dns_label_errors(label: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if label.len() > LABEL_MAX {
-        errors.push(too_long(LABEL_MAX));
+        errors.push(too_many(LABEL_MAX));
     }
     if !is_dns_label(label) {
         let dots = is_dns_subdomain(label);
@@ -111,12 +115,17 @@ pub fn dns_label_errors(label: &str) -> Vec<String> {
 pub fn dns_subdomain_errors(name: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if name.len() > SUBDOMAIN_MAX {
-        errors.push(too_long(SUBDOMAIN_MAX));
+        errors.push(too_many(SUBDOMAIN_MAX));
     }
     if !is_dns_subdomain(name) {
         errors.push(DNS_SUBDOMAIN_WORDS.to_owned());
     }
     errors
+}
+
+/// Of names upstream says characters, of labels bytes; both count bytes.
+fn too_many(max: usize) -> String {
+    format!("must be no more than {max} characters")
 }
 
 fn too_long(max: usize) -> String {

@@ -57,6 +57,8 @@ pub(crate) enum NameRule {
     Label,
     /// Whatever fits a path segment.
     PathSegment,
+    /// An IP address.
+    Address,
 }
 
 /// What a delete does about the objects that depend on what is deleted.
@@ -142,7 +144,7 @@ fn unconditional_update(group: &str, plural: &str) -> bool {
             | ("node.k8s.io", "runtimeclasses")
             | (
                 "storage.k8s.io",
-                "volumeattachments" | "csidrivers" | "csinodes"
+                "volumeattachments" | "csidrivers" | "csinodes" | "csistoragecapacities"
             )
             | (
                 "admissionregistration.k8s.io" | "storagemigration.k8s.io",
@@ -185,6 +187,7 @@ fn name_rule(group: &str, plural: &str) -> NameRule {
     match (group, plural) {
         ("", "namespaces" | "services") => NameRule::Label,
         ("rbac.authorization.k8s.io", _) => NameRule::PathSegment,
+        ("networking.k8s.io", "ipaddresses") => NameRule::Address,
         _ => NameRule::Subdomain,
     }
 }

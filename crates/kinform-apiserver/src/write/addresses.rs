@@ -93,6 +93,16 @@ pub(super) fn keep(cx: &Context<'_>, new: &mut Value, old: &Value) {
             spec.remove(name);
         }
     }
+    let is_moved = at(new, &["spec", "clusterIP"]) != at(old, &["spec", "clusterIP"]);
+    if is_moved && at(new, &["spec", "clusterIPs"]) == at(old, &["spec", "clusterIPs"]) {
+        // Older clients write the first alone.
+        if let Some(spec) = new["spec"].as_object_mut()
+            && spec.contains_key("clusterIPs")
+        {
+            let address = spec.get("clusterIP").cloned().unwrap_or_default();
+            spec.insert("clusterIPs".to_owned(), json!([address]));
+        }
+    }
     keep_ports(new, old, &after);
     give(&cx.fresh.taken, new);
 }

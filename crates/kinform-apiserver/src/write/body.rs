@@ -76,19 +76,19 @@ fn decode_yaml(cx: &Context<'_>, part: Part, bytes: &[u8]) -> Result<Decoded, Bo
         Value::Null => Value::Object(Map::new()),
         value => value,
     };
-    let validation = cx.options.field_validation;
-    match parsed.duplicate {
-        Some(key) if validation == FieldValidation::Strict => {
-            let text = format!("strict decoding error: yaml: unmarshal errors:\n  {key}");
-            Err(unrecognized(cx.resource, &text))
-        }
-        Some(key) if validation == FieldValidation::Warn => {
-            let mut decoded = decode_value(cx, part, value)?;
-            decoded.warnings.insert(0, key);
-            Ok(decoded)
-        }
-        _ => decode_value(cx, part, value),
-    }
+    let doubled = parsed
+        .duplicate
+        .map(|key| match cx.options.field_validation {
+            FieldValidation::Strict => format!("yaml: unmarshal errors:\n  {key}"),
+            FieldValidation::Warn | FieldValidation::Ignore => key,
+        });
+    read_value(
+        cx,
+        part,
+        value,
+        (doubled.into_iter().collect(), Voice::Decoder),
+    )
+    .map_err(|refusal| refusal.into_status(cx.resource))
 }
 
 /// Reads a body as an object of the context's kind, whatever it is for.
@@ -128,12 +128,12 @@ fn from_protobuf(resource: &ResourceInfo, part: Part, bytes: &[u8]) -> Result<Va
     })
 }
 
-/// Reads the body of a patch, which may be any JSON.
+/// Reads the body of a patch, which may be any JSON, and what is there twice.
 ///
 /// # Errors
 /// 400 for what is not JSON.
-pub(crate) fn decode_patch(bytes: &[u8]) -> Result<Value, Box<Status>> {
-    serde_json::from_slice(bytes).map_err(|_| bad_request("invalid JSON patch".to_owned()))
+pub(crate) fn decode_patch(bytes: &[u8]) -> Result<(Value, Vec<String>), Box<Status>> {
+    strict::parse(bytes).map_err(|_| bad_request("invalid JSON patch".to_owned()))
 }
 
 /// Reads a value as an object of the resource's kind, or of its part's.
@@ -290,13 +290,25 @@ fn check_kind(resource: &ResourceInfo, given: &Map<String, Value>) -> Result<(),
         let name = given.get("metadata").map_or("", |of| text(of, &["name"]));
         return Err(Box::new(Status::invalid(&of, name, &[error])));
     }
-    if same_kind || resource.is_custom() {
+    let is_registered = || {
+        let (group, short) = version.split_once('/').unwrap_or(("", version));
+        kinform_schema::builtin(group, short, kind).is_some()
+    };
+    if resource.is_custom() || same_kind && (kind.is_empty() || is_registered()) {
         return Err(bad_request(format!(
             "the API version in the data ({version}) does not match the expected API version \
              ({wanted})"
         )));
     }
     let short = version.rsplit('/').next().unwrap_or_default();
+    let group = version.split_once('/').map_or("", |(group, _)| group);
+    let of = &resource.kind;
+    if !resource.is_custom() && kinform_schema::builtin(group, short, kind).is_none() {
+        return Err(bad_request(format!(
+            "{kind} in version {short:?} cannot be handled as a {of}: no kind {kind:?} is registered \
+             for version {version:?} in scheme \"pkg/runtime/scheme.go:111\""
+        )));
+    }
     let (of, into) = (&resource.kind, group_name(resource));
     Err(bad_request(format!(
         "{kind} in version {short:?} cannot be handled as a {of}: converting ({short}.{kind}) to \

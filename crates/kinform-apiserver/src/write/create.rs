@@ -10,7 +10,7 @@
 //! Upstream: `kubernetes/apiserver:pkg/registry/rest/create.go`,
 //! `pkg/admission/plugin/namespace/lifecycle`.
 
-use kinform_api::{FieldError, GroupResource, Status};
+use kinform_api::{FieldError, GroupKind, GroupResource, Status};
 use serde_json::Value;
 
 use super::body::{Decoded, match_url};
@@ -52,9 +52,12 @@ pub(super) fn insert(
     let content = strategy::content(cx.resource, Part::Main, &object, None);
     errors.extend(content.errors);
     let warnings = content.warnings;
+    errors.extend(strategy::new_errors(cx.resource, &object));
     refuse(cx, &object, &errors)?;
     refuse(cx, &object, &addresses::errors(cx, &object))?;
-    if !text(&object, &["metadata", "resourceVersion"]).is_empty() {
+    // A dry run does not get as far as the storage, which refuses this.
+    let has_version = !text(&object, &["metadata", "resourceVersion"]).is_empty();
+    if has_version && !cx.options.dry_run {
         let message = "resourceVersion should not be set on objects to be created";
         return Err(Box::new(Status::failure(500, "", message)));
     }
@@ -101,9 +104,10 @@ pub(super) fn refuse(
         return Ok(());
     }
     let name = text(object, &["metadata", "name"]);
-    Err(Box::new(Status::invalid(
-        &cx.resource.group_kind(),
-        name,
-        errors,
-    )))
+    let kind = match cx.resource.group.as_str() {
+        // Both views of events are checked as one.
+        "events.k8s.io" => GroupKind::new("", cx.resource.kind.as_str()),
+        _ => cx.resource.group_kind(),
+    };
+    Err(Box::new(Status::invalid(&kind, name, errors)))
 }

@@ -10,8 +10,6 @@
 //! Upstream: `kubernetes/apiserver:pkg/registry/rest/{create,update,meta}.go`,
 //! `kubernetes/apimachinery:pkg/api/validation/objectmeta.go`.
 
-use std::collections::BTreeMap;
-
 use jiff::Timestamp;
 use kinform_api::{FieldError, ShownValue, names as texts};
 use serde_json::{Map, Value};
@@ -81,7 +79,8 @@ pub(super) fn prepare_update(new: &mut Value, old: &Value) {
     metadata.remove("selfLink");
     metadata.remove("resourceVersion");
     for name in KEPT {
-        let absent = metadata.get(name).is_none_or(Value::is_null) || name == "generation";
+        let is_ours = matches!(name, "generation" | "creationTimestamp");
+        let absent = metadata.get(name).is_none_or(Value::is_null) || is_ours;
         match at(old, &["metadata", name]) {
             Some(kept) if absent => _ = metadata.insert(name.to_owned(), kept.clone()),
             None if absent => _ = metadata.remove(name),
@@ -111,9 +110,17 @@ pub(super) fn errors(cx: &Context<'_>, object: &Value) -> Vec<FieldError> {
     label_errors(object, &mut errors);
     annotation_errors(object, &mut errors);
     owner_errors(object, &mut errors);
-    for finalizer in finalizers(object) {
+    for (place, finalizer) in finalizers(object).enumerate() {
         let error = |detail| FieldError::invalid("metadata.finalizers", finalizer, detail);
-        errors.extend(texts::label_key_errors(finalizer).into_iter().map(error));
+        let wrong = texts::label_key_errors(finalizer);
+        let is_standard = matches!(finalizer, "orphan" | "foregroundDeletion" | "kubernetes");
+        if wrong.is_empty() && !cx.resource.is_custom() && !is_standard && !finalizer.contains('/')
+        {
+            let field = format!("metadata.finalizers[{place}]");
+            let detail = "name is neither a standard finalizer name nor is it fully qualified";
+            errors.push(FieldError::invalid(field, finalizer, detail));
+        }
+        errors.extend(wrong.into_iter().map(error));
     }
     errors
 }
@@ -236,29 +243,66 @@ fn annotation_errors(object: &Value, errors: &mut Vec<FieldError>) {
 
 fn owner_errors(object: &Value, errors: &mut Vec<FieldError>) {
     let owners = at(object, &["metadata", "ownerReferences"]).and_then(Value::as_array);
-    let mut controllers: BTreeMap<usize, &str> = BTreeMap::new();
+    let mut first: Option<String> = None;
     for (place, owner) in owners.into_iter().flatten().enumerate() {
+        let path = format!("metadata.ownerReferences[{place}]");
         for name in ["apiVersion", "kind", "name", "uid"] {
             if text(owner, &[name]).is_empty() {
-                let field = format!("metadata.ownerReferences[{place}].{name}");
-                let detail = if name == "apiVersion" {
-                    "version must not be empty"
-                } else {
-                    "must not be empty"
-                };
-                errors.push(FieldError::invalid(field, "", detail));
+                errors.push(FieldError::required(
+                    format!("{path}.{name}"),
+                    "must not be empty",
+                ));
             }
         }
+        let (version, kind) = (text(owner, &["apiVersion"]), text(owner, &["kind"]));
+        if version.matches('/').count() > 1 || version.ends_with('/') {
+            let detail = "must be <group>/<version> or <version>";
+            errors.push(FieldError::invalid(
+                format!("{path}.apiVersion"),
+                version,
+                detail,
+            ));
+        }
+        if (version, kind) == ("v1", "Event") {
+            let detail = "/v1, Kind=Event is disallowed from being an owner";
+            errors.push(FieldError::invalid(path, shown_owner(owner), detail));
+        }
         if at(owner, &["controller"]) == Some(&Value::Bool(true)) {
-            controllers.insert(place, text(owner, &["name"]));
+            let name = format!("{kind}/{}", text(owner, &["name"]));
+            let Some(first) = &first else {
+                first = Some(name);
+                continue;
+            };
+            let shown: Vec<String> = owners.into_iter().flatten().map(owner_text).collect();
+            let shown = ShownValue::raw(format!("[{}]", shown.join(",")));
+            let detail = format!(
+                "Only one reference can have Controller set to true. Found \"true\" in references \
+                 for {first} and {name}"
+            );
+            errors.push(FieldError::invalid(
+                "metadata.ownerReferences",
+                shown,
+                detail,
+            ));
         }
     }
-    if controllers.len() > 1 {
-        let names: Vec<&str> = controllers.into_values().collect();
-        errors.push(FieldError::invalid(
-            "metadata.ownerReferences",
-            ShownValue::raw(format!("[{}]", names.join(" "))),
-            "Only one reference can have Controller set to true",
-        ));
-    }
+}
+
+fn shown_owner(owner: &Value) -> ShownValue {
+    ShownValue::raw(owner_text(owner))
+}
+
+/// An owner with its members in Go's order.
+fn owner_text(owner: &Value) -> String {
+    let names = [
+        "apiVersion",
+        "kind",
+        "name",
+        "uid",
+        "controller",
+        "blockOwnerDeletion",
+    ];
+    let member = |name: &&str| owner.get(*name).map(|value| format!("{name:?}:{value}"));
+    let members: Vec<String> = names.iter().filter_map(member).collect();
+    format!("{{{}}}", members.join(","))
 }

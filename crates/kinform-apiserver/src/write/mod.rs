@@ -16,6 +16,7 @@
 //!   `options.rs`: what query and body say about how to write;
 //! * `metadata.rs`: what the server sets, keeps and checks; `names.rs`: names and generated ones;
 //!   `strategy.rs`: status, generation; `defaults/`: the defaults of built-in types, as data;
+//!   `validation/`: what is wrong with objects of built-in kinds, as data; `condition.rs`: both's conditions;
 //! * `addresses.rs`: addresses and node ports of services;
 //! * `create.rs` `update.rs` `patch.rs` `delete.rs` `scale.rs`: the verbs; `strategic.rs`: the patch
 //!   that knows types; `apply.rs`: the patch that knows owners;
@@ -32,6 +33,7 @@ mod apply;
 mod beyond;
 mod body;
 mod collection;
+mod condition;
 mod create;
 mod defaults;
 mod delete;
@@ -53,6 +55,7 @@ mod strategy;
 mod strict;
 pub(crate) mod typed;
 mod update;
+mod validation;
 mod view;
 
 use jiff::Timestamp;

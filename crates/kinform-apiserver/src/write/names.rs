@@ -44,6 +44,10 @@ pub(super) fn errors(rule: NameRule, name: &str, is_prefix: bool) -> Vec<String>
         NameRule::Subdomain => dns_subdomain_errors(&masked),
         NameRule::Label => dns_label_errors(&masked),
         NameRule::PathSegment => path_segment_errors(&masked),
+        NameRule::Address if masked.parse::<std::net::IpAddr>().is_ok() => Vec::new(),
+        NameRule::Address => {
+            vec!["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)".to_owned()]
+        }
     }
 }
 

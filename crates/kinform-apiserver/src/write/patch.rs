@@ -38,10 +38,13 @@ pub(crate) enum Patch {
     /// RFC 6902: operations one after the other.
     Json(Vec<PatchOperation>),
     /// RFC 7396: a value laid over another; null removes.
-    Merge(Value),
+    Merge(Value, Doubled),
     /// A merge that knows the type.
-    Strategic(Map<String, Value>),
+    Strategic(Map<String, Value>, Doubled),
 }
+
+/// Paths of members that a patch gives twice.
+type Doubled = Vec<String>;
 
 impl Patch {
     /// Reads a request's body.
@@ -55,18 +58,18 @@ impl Patch {
     ) -> Result<Self, Box<Status>> {
         match media_type(content_type) {
             STRATEGIC_PATCH if !resource.is_custom() => match decode_patch(bytes)? {
-                Value::Object(patch) => Ok(Self::Strategic(patch)),
-                other => Err(bad_request(unfit(&other, MEMBERS))),
+                (Value::Object(patch), doubled) => Ok(Self::Strategic(patch, doubled)),
+                (other, _) => Err(bad_request(unfit(&other, MEMBERS))),
             },
             MERGE_PATCH => match decode_patch(bytes)? {
-                patch @ Value::Object(_) => Ok(Self::Merge(patch)),
-                other => {
+                (patch @ Value::Object(_), doubled) => Ok(Self::Merge(patch, doubled)),
+                (other, _) => {
                     let unfit = unfit(&other, MEMBERS);
                     Err(bad_request(format!("error decoding patch: {unfit}")))
                 }
             },
             JSON_PATCH => {
-                let patch = operations(decode_patch(bytes)?)?;
+                let patch = operations(decode_patch(bytes)?.0)?;
                 if patch.0.len() > MAX_OPERATIONS {
                     return Err(too_large(&format!(
                         "The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {}",
@@ -92,18 +95,31 @@ impl Patch {
     /// Who says what is wrong with the result.
     fn voice(&self) -> Voice {
         match self {
-            Self::Strategic(_) => Voice::Converter,
+            Self::Strategic(..) => Voice::Converter,
             _ => Voice::Decoder,
+        }
+    }
+
+    /// What is doubled in it, in words.
+    fn doubled(&self) -> Vec<String> {
+        match self {
+            Self::Merge(_, doubled) | Self::Strategic(_, doubled) => {
+                let words = doubled
+                    .iter()
+                    .map(|path| format!("duplicate field {path:?}"));
+                words.collect()
+            }
+            Self::Json(_) => Vec::new(),
         }
     }
 
     fn apply(&self, of: Option<&Type>, value: &mut Value) -> Result<(), Box<Status>> {
         match self {
-            Self::Strategic(patch) => match (of, value) {
+            Self::Strategic(patch, _) => match (of, value) {
                 (Some(of), Value::Object(value)) => strategic::merge(of, value, patch.clone()),
                 _ => Err(refused()),
             },
-            Self::Merge(patch) => {
+            Self::Merge(patch, _) => {
                 json_patch::merge(value, patch);
                 Ok(())
             }
@@ -186,7 +202,7 @@ pub(crate) fn patch(
     let Decoded {
         mut object,
         warnings,
-    } = read_value(cx, part, value, (Vec::new(), patch.voice())).map_err(not_decoded)?;
+    } = read_value(cx, part, value, (patch.doubled(), patch.voice())).map_err(not_decoded)?;
     match_url(cx, Some(name), &mut object)?;
     if part == Part::Scale {
         object = scale::into_object(resource, &object, current)?;

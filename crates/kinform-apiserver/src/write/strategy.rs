@@ -12,7 +12,7 @@
 use kinform_api::FieldError;
 use serde_json::{Map, Value};
 
-use super::{Context, Part, addresses, at, defaults, fields, metadata, typed, view};
+use super::{Context, Part, addresses, at, defaults, fields, metadata, typed, validation, view};
 use crate::crd;
 use crate::crd::object::Said;
 use crate::resource::{Generation, ResourceInfo, Shape};
@@ -123,7 +123,11 @@ pub(super) fn content(
 
 /// What is wrong with an object, its metadata apart.
 pub(super) fn errors(resource: &ResourceInfo, object: &Value) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+    let mut errors = match &resource.shape {
+        Shape::Builtin(of) if !resource.is_definition() => validation::errors(of, object),
+        // What definitions and schemas say comes with `content`.
+        _ => Vec::new(),
+    };
     if let Some(max) = resource.rules.max_data_bytes {
         let size = |name: &str| {
             let entries = at(object, &[name]).and_then(Value::as_object);
@@ -148,6 +152,26 @@ pub(super) fn errors(resource: &ResourceInfo, object: &Value) -> Vec<FieldError>
         }
     }
     errors
+}
+
+/// What is wrong with a new object, beside what is wrong with any.
+pub(super) fn new_errors(resource: &ResourceInfo, object: &Value) -> Vec<FieldError> {
+    match &resource.shape {
+        Shape::Builtin(of) => validation::new_errors(of, object),
+        Shape::Custom(_) => Vec::new(),
+    }
+}
+
+/// What is wrong with a change of the object itself, not of one of its parts.
+pub(super) fn main_change_errors(
+    resource: &ResourceInfo,
+    new: &Value,
+    old: &Value,
+) -> Vec<FieldError> {
+    match &resource.shape {
+        Shape::Builtin(of) => validation::change_errors(of, new, old),
+        Shape::Custom(_) => Vec::new(),
+    }
 }
 
 /// What is wrong with a change, metadata apart.

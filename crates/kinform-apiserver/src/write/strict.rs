@@ -39,7 +39,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<(Value, Vec<String>), serde_json::Er
 
 /// Where the parser is.
 struct Spot<'a> {
-    above: Option<&'a Spot<'a>>,
+    above: Option<&'a Self>,
     step: Step<'a>,
 }
 
@@ -151,9 +151,27 @@ impl<'de> Visitor<'de> for Reader<'_> {
                     doubled.push(path);
                 }
             }
-            object.insert(name, value);
+            match object.get_mut(&name) {
+                Some(before) => lay_over(before, value),
+                None => _ = object.insert(name, value),
+            }
         }
         Ok(Value::Object(object))
+    }
+}
+
+/// The second of two values: of objects both members stay, as Go decodes into what is there already.
+fn lay_over(before: &mut Value, value: Value) {
+    match (before, value) {
+        (Value::Object(before), Value::Object(members)) => {
+            for (name, value) in members {
+                match before.get_mut(&name) {
+                    Some(before) => lay_over(before, value),
+                    None => _ = before.insert(name, value),
+                }
+            }
+        }
+        (before, value) => *before = value,
     }
 }
 
@@ -168,6 +186,8 @@ mod tests {
         let expected: Value = serde_json::from_slice(text).unwrap();
         assert_eq!(value, expected);
         assert_eq!(doubled, ["b[0].c.d", "b[0].c", "a"]);
+        let (value, _) = parse(br#"{"a": {"b": 1, "c": [1]}, "a": {"c": [2], "d": 3}}"#).unwrap();
+        assert_eq!(value, serde_json::json!({"a": {"b": 1, "c": [2], "d": 3}}));
     }
 
     #[test]

@@ -74,7 +74,7 @@ struct Place<'a> {
     /// The struct, and not one that is embedded in it.
     of: &'a Type,
     step: Step<'a>,
-    above: Option<&'a Place<'a>>,
+    above: Option<&'a Self>,
 }
 
 #[derive(Clone, Copy)]
@@ -171,8 +171,8 @@ fn converter_words(value: &Value, go_type: &str) -> String {
         Value::Number(number) if number.is_f64() => "float64",
         Value::Number(_) => "int64",
         Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
+        Value::Array(_) => "slice",
+        Value::Object(_) => "map",
     };
     let is_number = |name: &str| matches!(name, "int32" | "int64" | "float64");
     if go_type.starts_with("[]") && go_type != "[]uint8" {
@@ -318,7 +318,11 @@ impl Reader<'_> {
                 };
                 return self.message(of, value, place);
             }
-            (FieldType::String, Value::Null) => return Ok(Value::from("")),
+            (FieldType::String | FieldType::Bytes, Value::Null) => return Ok(Value::from("")),
+            (FieldType::Int32 | FieldType::Int64 | FieldType::Double, Value::Null) => {
+                return Ok(Value::from(0));
+            }
+            (FieldType::Bool, Value::Null) => return Ok(Value::from(false)),
             (FieldType::Time, Value::String(text)) => {
                 return parse_time(text, "2006-01-02T15:04:05Z07:00").map(time);
             }
@@ -346,7 +350,8 @@ impl Reader<'_> {
                 _,
             ) => return self.schema(value, place),
             (FieldType::String | FieldType::Duration, value) => value.is_string(),
-            (FieldType::Time | FieldType::MicroTime | FieldType::Bytes, value) => value.is_null(),
+            (FieldType::Time | FieldType::MicroTime, value) => value.is_null(),
+            (FieldType::Bytes, _) => false,
             (FieldType::Bool, value) => value.is_boolean(),
             (FieldType::Int32, value) => value
                 .as_i64()

@@ -78,7 +78,10 @@ pub(super) fn overwrite(
     strategy::prepare_update(cx, part, &mut new, old);
     let mut errors = metadata::errors(cx, &new);
     errors.extend(metadata::change_errors(&new, old));
-    errors.extend(strategy::errors(cx.resource, &new));
+    if cx.resource.is_custom() || matches!(part, Part::Main | Part::Scale) {
+        errors.extend(strategy::errors(cx.resource, &new));
+        errors.extend(strategy::main_change_errors(cx.resource, &new, old));
+    }
     let content = strategy::content(cx.resource, part, &new, Some(old));
     errors.extend(content.errors);
     errors.extend(strategy::change_errors(cx.resource, &new, old));

@@ -533,7 +533,7 @@ fn pod_networks(node: &mut Value) {
     let first = at(node, &["spec", "podCIDRs"]).and_then(|list| list.get(0));
     let first = first.and_then(Value::as_str).map(str::to_owned);
     match (one.is_empty(), first) {
-        (false, None) => node["spec"]["podCIDRs"] = json!([one]),
+        (false, first) if first.as_ref() != Some(&one) => node["spec"]["podCIDRs"] = json!([one]),
         (true, Some(first)) => node["spec"]["podCIDR"] = Value::from(first),
         _ => {}
     }

@@ -22,7 +22,7 @@ mod rules;
 use kinform_schema::{Container, Type};
 use serde_json::Value;
 
-use self::rules::{Action, Condition, Rule, table};
+use self::rules::{Action, Rule, table};
 use super::metadata::is_unset as is_absent;
 
 /// What a function is told beside the value.
@@ -88,7 +88,7 @@ fn carry_out(rule: &Rule, value: &mut Value, now: Option<Now<'_>>) {
     if !rule
         .conditions
         .iter()
-        .all(|condition| holds(condition, value))
+        .all(|condition| condition.holds(value))
     {
         return;
     }
@@ -108,19 +108,17 @@ fn carry_out(rule: &Rule, value: &mut Value, now: Option<Now<'_>>) {
     }
 }
 
-fn holds(condition: &Condition, value: &Value) -> bool {
-    let found = condition
-        .path
-        .iter()
-        .try_fold(value, |value, name| value.get(name));
-    let is_there = found.is_some_and(|found| !is_absent(found));
-    let text = found.and_then(Value::as_str).unwrap_or_default();
-    match &condition.wanted {
-        rules::Wanted::There => is_there,
-        rules::Wanted::Absent => !is_there,
-        rules::Wanted::Text(wanted) => text == wanted,
-        rules::Wanted::OtherText(other) => text != other,
-    }
+/// `rbac.authorization.k8s.io/v1 Subject` -> the type's package and name.
+pub(super) fn find_type(text: &'static str) -> Option<(&'static str, &'static str)> {
+    let (group_version, name) = text.split_once(' ')?;
+    let (group, version) = group_version.split_once('/')?;
+    let place = match group {
+        "apiregistration.k8s.io" => "k8s.io/kube-aggregator/pkg/apis/apiregistration".to_owned(),
+        "flowcontrol.apiserver.k8s.io" => "k8s.io/api/flowcontrol".to_owned(),
+        _ => format!("k8s.io/api/{}", group.split('.').next()?),
+    };
+    let found = kinform_schema::named_type(&format!("{place}/{version}"), name)?;
+    Some((found.package(), found.name()))
 }
 
 /// Sets a member that is absent, and parents that are.

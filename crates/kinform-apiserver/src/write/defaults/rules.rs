@@ -13,7 +13,8 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use kinform_schema::Type;
 use serde_json::Value;
 
-use super::{Now, functions};
+use super::super::condition::Condition;
+use super::{Now, find_type, functions};
 
 /// One rule of a type.
 #[derive(Debug)]
@@ -31,22 +32,6 @@ pub(super) enum Action {
     PutOverZero(Vec<String>, Value),
     Call(fn(&mut Value)),
     CallNow(fn(&mut Value, Now<'_>)),
-}
-
-/// When a rule holds.
-#[derive(Debug)]
-pub(super) struct Condition {
-    pub(super) path: Vec<String>,
-    pub(super) wanted: Wanted,
-}
-
-/// What a condition asks of a member.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Wanted {
-    There,
-    Absent,
-    Text(String),
-    OtherText(String),
 }
 
 /// Package and name of a type.
@@ -147,18 +132,6 @@ pub(super) fn unknown_types() -> Vec<String> {
         .collect()
 }
 
-/// `rbac.authorization.k8s.io/v1 Subject` -> the type's package and name.
-fn find_type(text: &str) -> Option<Key> {
-    let (group_version, name) = text.split_once(' ')?;
-    let (group, version) = group_version.split_once('/')?;
-    let place = match group {
-        "apiregistration.k8s.io" => "k8s.io/kube-aggregator/pkg/apis/apiregistration".to_owned(),
-        "flowcontrol.apiserver.k8s.io" => "k8s.io/api/flowcontrol".to_owned(),
-        _ => format!("k8s.io/api/{}", group.split('.').next()?),
-    };
-    kinform_schema::named_type(&format!("{place}/{version}"), name).map(key)
-}
-
 fn rule(line: &str) -> Option<Rule> {
     if let Some(name) = line.strip_prefix(':') {
         let action = functions::named(name)?;
@@ -174,27 +147,10 @@ fn rule(line: &str) -> Option<Rule> {
         None => Action::Put,
     };
     let member = member.trim_end_matches('?').trim_end();
-    let conditions = conditions.split(" and ").filter(|text| !text.is_empty());
     Some(Rule {
         action: put(path(member), serde_json::from_str(default).ok()?),
-        conditions: conditions.map(condition).collect(),
+        conditions: Condition::read_all(conditions),
     })
-}
-
-fn condition(text: &str) -> Condition {
-    let (member, wanted) = if let Some((member, other)) = text.split_once("!=") {
-        (member, Wanted::OtherText(other.to_owned()))
-    } else if let Some((member, wanted)) = text.split_once('=') {
-        (member, Wanted::Text(wanted.to_owned()))
-    } else if let Some(member) = text.strip_prefix('!') {
-        (member, Wanted::Absent)
-    } else {
-        (text, Wanted::There)
-    };
-    Condition {
-        path: path(member),
-        wanted,
-    }
 }
 
 fn path(text: &str) -> Vec<String> {

@@ -1,0 +1,318 @@
+//! What is wrong with objects of built-in kinds, in a real server's words and order.
+//!
+//! ```text
+//! rules.txt -> rules of types, once      Type + value (+ old value) -> [FieldError]
+//! ```
+//!
+//! A rule belongs to a type and holds wherever the type stands; `in` leads from a type to its parts, so
+//! that errors come in upstream's order. Most rules are a word of the vocabulary and its arguments
+//! (`checks.rs`); what takes more is a function named in the data (`pods.rs`, `services.rs`, ..).
+//! Rules of `@update` see the stored object, too.
+//!
+//! BOUND: values are as deep as the parser allowed (128), and so is this recursion.
+//!
+//! Complexity: linear in the value; nothing is allocated where nothing is wrong.
+//!
+//! Upstream: `kubernetes/kubernetes:pkg/apis/*/validation`.
+
+mod changes;
+mod checks;
+mod kinds;
+mod pods;
+mod rules;
+mod services;
+mod singles;
+mod words;
+mod workloads;
+
+use kinform_api::FieldError;
+use kinform_schema::{Container, Type};
+use serde_json::Value;
+
+use self::rules::{Rule, table};
+
+/// What is wrong with an object.
+pub(super) fn errors(of: &'static Type, object: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let root = Scope::root(of, object, None);
+    root.check(table().of(of), &mut errors);
+    errors
+}
+
+/// What is wrong with an object that is new, beside the rest.
+pub(super) fn new_errors(of: &'static Type, object: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let root = Scope::root(of, object, None);
+    root.check(table().of_new(of), &mut errors);
+    errors
+}
+
+/// What is wrong with a change of an object.
+pub(super) fn change_errors(of: &'static Type, new: &Value, old: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let root = Scope::root(of, new, Some(old));
+    root.check(table().of_change(of), &mut errors);
+    errors
+}
+
+/// The type that a path of members leads to, and how many there are of it.
+fn part(of: &'static Type, members: &[String]) -> Option<(&'static Type, Container)> {
+    let mut found = None;
+    for name in members {
+        let of = found.map_or(of, |(of, _)| of);
+        let field = of.field(name)?;
+        found = Some((field.message()?, field.container()));
+    }
+    found
+}
+
+/// Whether a path of members exists.
+#[cfg(test)]
+fn has_member(of: &'static Type, members: &[String]) -> bool {
+    let [parents @ .., last] = members else {
+        return true;
+    };
+    let of = if parents.is_empty() {
+        Some(of)
+    } else {
+        part(of, parents).map(|(of, _)| of)
+    };
+    of.is_some_and(|of| of.field(last).is_some())
+}
+
+/// A value of a type, where it stands.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scope<'a> {
+    pub(super) of: &'static Type,
+    pub(super) value: &'a Value,
+    /// The stored object, at the root of a change.
+    pub(super) old: Option<&'a Value>,
+    step: Step<'a>,
+    above: Option<&'a Self>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step<'a> {
+    Root,
+    Members(&'a [String]),
+    Item(&'a [String], usize),
+}
+
+impl<'a> Scope<'a> {
+    fn root(of: &'static Type, value: &'a Value, old: Option<&'a Value>) -> Self {
+        Self {
+            of,
+            value,
+            old,
+            step: Step::Root,
+            above: None,
+        }
+    }
+
+    /// Its path; empty at the root.
+    pub(super) fn path(&self) -> String {
+        let mut path = self.above.map(Self::path).unwrap_or_default();
+        let (members, item) = match self.step {
+            Step::Root => return path,
+            Step::Members(members) => (members, None),
+            Step::Item(members, at) => (members, Some(at)),
+        };
+        for name in members {
+            if !path.is_empty() {
+                path.push('.');
+            }
+            path.push_str(name);
+        }
+        if let Some(at) = item {
+            path.push_str(&format!("[{at}]"));
+        }
+        path
+    }
+
+    /// The value of the nearest scope around this one that is of a type of this name.
+    pub(super) fn around(&self, name: &str) -> Option<&'a Value> {
+        let mut scope = self.above;
+        while let Some(inner) = scope {
+            if inner.of.name() == name {
+                return Some(inner.value);
+            }
+            scope = inner.above;
+        }
+        None
+    }
+
+    fn check(&self, rules: &'static [Rule], errors: &mut Vec<FieldError>) {
+        for rule in rules {
+            if !rule
+                .conditions
+                .iter()
+                .all(|condition| condition.holds(self.value))
+            {
+                continue;
+            }
+            let mut steps = rule.member.iter();
+            let found = steps.try_fold(self.value, |value, name| value.get(name));
+            match (rule.check, rule.each) {
+                (None, _) => self.enter(rule, found, errors),
+                (Some(check), false) => check(&Site::new(self, rule, found, None), errors),
+                (Some(check), true) => {
+                    let items = found.and_then(Value::as_array);
+                    for (at, item) in items.into_iter().flatten().enumerate() {
+                        check(&Site::new(self, rule, Some(item), Some(at)), errors);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Checks a part by the rules of its type.
+    fn enter(&self, rule: &'static Rule, found: Option<&'a Value>, errors: &mut Vec<FieldError>) {
+        let (Some((part, container)), Some(found)) = (part(self.of, &rule.member), found) else {
+            return;
+        };
+        let scope = |value, step| Scope {
+            of: part,
+            value,
+            old: None,
+            step,
+            above: Some(self),
+        };
+        match (container, found) {
+            (Container::List, Value::Array(items)) => {
+                for (at, item) in items.iter().enumerate() {
+                    scope(item, Step::Item(&rule.told, at)).check(table().of(part), errors);
+                }
+            }
+            (_, Value::Object(_)) => {
+                scope(found, Step::Members(&rule.told)).check(table().of(part), errors);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The member that a rule is about.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Site<'a> {
+    pub(super) scope: &'a Scope<'a>,
+    pub(super) rule: &'static Rule,
+    pub(super) value: Option<&'a Value>,
+    item: Option<usize>,
+}
+
+impl<'a> Site<'a> {
+    fn new(
+        scope: &'a Scope<'a>,
+        rule: &'static Rule,
+        value: Option<&'a Value>,
+        item: Option<usize>,
+    ) -> Self {
+        Self {
+            scope,
+            rule,
+            value: value.filter(|value| !value.is_null()),
+            item,
+        }
+    }
+
+    pub(super) fn path(&self) -> String {
+        let mut path = self.scope.path();
+        for name in &self.rule.told {
+            if !path.is_empty() {
+                path.push('.');
+            }
+            path.push_str(name);
+        }
+        // What is told under another name is told without its place.
+        if let Some(at) = self.item.filter(|_| self.rule.told == self.rule.member) {
+            path.push_str(&format!("[{at}]"));
+        }
+        path
+    }
+
+    /// Its text; empty if there is none.
+    pub(super) fn text(&self) -> &'a str {
+        self.value.and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// Its number; 0 if there is none.
+    pub(super) fn number(&self) -> i64 {
+        self.value.and_then(Value::as_i64).unwrap_or(0)
+    }
+
+    /// Its items; none if it is no list.
+    pub(super) fn items(&self) -> &'a [Value] {
+        self.value
+            .and_then(Value::as_array)
+            .map_or(&[], Vec::as_slice)
+    }
+
+    /// The member of the stored object.
+    pub(super) fn old(&self) -> Option<&'a Value> {
+        let mut steps = self.rule.member.iter();
+        let old = self.scope.old?;
+        let found = steps.try_fold(old, |value, name| value.get(name));
+        found.filter(|value| !value.is_null())
+    }
+
+    /// The arguments that stand in the data.
+    pub(super) fn words(&self) -> Vec<&'static str> {
+        self.rule.arguments.iter().map(String::as_str).collect()
+    }
+
+    /// The text that stands in the data after the bar.
+    pub(super) fn detail(&self) -> &'static str {
+        &self.rule.detail
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn messages(kind: (&str, &str, &str), object: &Value) -> Vec<String> {
+        let of = kinform_schema::builtin(kind.0, kind.1, kind.2).unwrap();
+        errors(of, object).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn every_rule_belongs_to_a_type_and_a_member_of_the_table() {
+        assert_eq!(rules::faults(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn errors_name_the_field_and_come_in_upstreams_order() {
+        let pod = json!({"spec": {"terminationGracePeriodSeconds": 30, "restartPolicy": "Sometimes",
+            "dnsPolicy": "ClusterFirst",
+            "volumes": [{"name": "v", "emptyDir": {}}],
+            "containers": [{"name": "a", "image": "x", "terminationMessagePolicy": "File",
+                    "imagePullPolicy": "Always", "volumeMounts": [{"name": "w", "mountPath": "/"}]},
+                {"name": "a", "terminationMessagePolicy": "File", "imagePullPolicy": "Always"}]}});
+        assert_eq!(
+            messages(("", "v1", "Pod"), &pod),
+            [
+                "spec.containers[0].volumeMounts[0].name: Not found: \"w\"",
+                "spec.containers[1].image: Required value",
+                "spec.containers[1].name: Duplicate value: \"a\"",
+                "spec.restartPolicy: Unsupported value: \"Sometimes\": supported values: \
+                 \"Always\", \"OnFailure\", \"Never\"",
+            ]
+        );
+    }
+
+    #[test]
+    fn values_of_another_shape_do_no_harm() {
+        for kind in kinform_schema::kinds() {
+            let (of, hostile) = (
+                kind.3,
+                [json!(null), json!([]), json!({"spec": 1, "metadata": []})],
+            );
+            for object in hostile {
+                errors(of, &object);
+                change_errors(of, &object, &json!({"spec": {}}));
+            }
+        }
+    }
+}
