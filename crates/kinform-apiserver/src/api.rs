@@ -19,6 +19,7 @@ use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::request::Parts;
 use http::{HeaderMap, Method, Response, StatusCode};
 use kinform_api::Status;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -53,6 +54,8 @@ pub(crate) struct Limits {
     pub(crate) watch_backlog: usize,
     /// How often watches that allow bookmarks get one.
     pub(crate) bookmark_period: Option<Duration>,
+    /// Watches at a time, over all clients.
+    pub(crate) watches: usize,
     /// The size of a request's body.
     pub(crate) body: usize,
 }
@@ -61,6 +64,8 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             watch_backlog: 10_000,
+            // BOUND: a watch that is idle is about 2 KB.
+            watches: 100_000,
             bookmark_period: Some(Duration::from_secs(60)),
             body: 3 << 20,
         }
@@ -77,6 +82,10 @@ pub(crate) struct Api {
     pub(crate) access: Access,
     pub(crate) logs: PodLogs,
     pub(crate) collector: Collector,
+    /// Names under which it is reached, besides those of every server.
+    pub(crate) names: Vec<String>,
+    /// What is left of the bound on watches.
+    pub(crate) watches: Arc<Semaphore>,
     /// What nothing here acts on is stored all the same.
     pub(crate) keeps_inert: bool,
     pub(crate) limits: Limits,
@@ -118,7 +127,7 @@ impl Api {
             ),
             _ => (plain_verb(&head.method), path, None),
         };
-        let entry = self.journal.begin(Record {
+        let mut entry = self.journal.begin(Record {
             verb,
             resource: resource.to_owned(),
             namespace: target.and_then(|target| target.namespace.clone()),
@@ -131,6 +140,16 @@ impl Api {
             ended: None,
         });
         let encoding = negotiate::error_encoding(&head.headers);
+        if verb == "watch" {
+            match self.watches.clone().try_acquire_owned() {
+                Ok(slot) => entry.hold(slot),
+                Err(_) => {
+                    let status = Status::too_many_requests("there are too many watches", 1);
+                    entry.answered(status.code);
+                    return reply::status(&status, encoding);
+                }
+            }
+        }
         let (reply, damage) = match self.misbehave(verb, resource, encoding).await {
             ControlFlow::Break(reply) => (reply, None),
             ControlFlow::Continue(damage) => {

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 /// BOUND: requests that are remembered.
@@ -137,6 +138,7 @@ impl Journal {
         Entry {
             journal: self.clone(),
             record,
+            slot: None,
         }
     }
 }
@@ -150,9 +152,15 @@ fn locked(record: &Mutex<Record>) -> MutexGuard<'_, Record> {
 pub(crate) struct Entry {
     journal: Arc<Journal>,
     record: Arc<Mutex<Record>>,
+    slot: Option<OwnedSemaphorePermit>,
 }
 
 impl Entry {
+    /// Keeps a slot until the request ends.
+    pub(crate) fn hold(&mut self, slot: OwnedSemaphorePermit) {
+        self.slot = Some(slot);
+    }
+
     pub(crate) fn answered(&self, code: u16) {
         locked(&self.record).code = code;
     }

@@ -57,7 +57,7 @@ pub use journal::{Journal, Record};
 pub use part::PodLogs;
 pub use resource::{Found, Origin, Registry, ResourceInfo, Subresource, shelf_name};
 pub use seed::Seed;
-pub use server::{Builder, Error, Server, Service, State};
+pub use server::{Builder, ClientCertificate, Error, Server, Service, State};
 pub use storage::{
     Committed, Draft, Event, Expect, HistoryLimits, Mismatch, OutOfReach, SelectableField, Shelf,
     Snapshot, Store, Stored, View,

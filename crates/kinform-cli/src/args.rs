@@ -83,6 +83,12 @@ pub(crate) struct ServeArgs {
     /// Serve plain HTTP (loopback only) instead of HTTPS
     #[arg(long)]
     pub(crate) http: bool,
+    /// Decide rights by roles and bindings; without this, whoever is known may do everything
+    #[arg(long)]
+    pub(crate) rbac: bool,
+    /// Let users in by bearer tokens: lines of token,user,uid,"group1,group2"
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
     /// Write a kubeconfig (mode 0600) here once the server answers
     #[arg(long, value_name = "FILE")]
     pub(crate) write_kubeconfig: Option<PathBuf>,

@@ -92,6 +92,17 @@ async fn start(args: &ServeArgs) -> Result<Server, Failure> {
     if args.http {
         builder = builder.plain();
     }
+    if args.rbac {
+        builder = builder.rbac();
+    }
+    if let Some(path) = &args.token_file {
+        let shown = path.display();
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| Failure::new(format!("token file {shown}: {error}")))?;
+        builder = builder
+            .token_file(&text)
+            .map_err(|error| Failure::new(format!("token file {shown}: {error}")))?;
+    }
     if let Some(events) = args.history {
         builder = builder.history(events);
     }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -40,6 +41,7 @@ pub struct Builder {
     tokens: Tokens,
     collects_garbage: bool,
     keeps_inert: bool,
+    names: Vec<String>,
 }
 
 impl std::fmt::Debug for Builder {
@@ -72,6 +74,7 @@ impl Default for Builder {
             tokens: Tokens::default(),
             collects_garbage: true,
             keeps_inert: false,
+            names: Vec::new(),
         }
     }
 }
@@ -172,6 +175,19 @@ impl Builder {
         self
     }
 
+    /// Is reached under one more name, which its certificate has, too. Requests that name any other host
+    /// than this server's addresses and names are refused: they were meant for somebody else.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.names.push(name.into());
+        self
+    }
+
+    /// Serves that many watches at a time (100,000 if not said); one more is 429.
+    pub fn watches(mut self, most: usize) -> Self {
+        self.limits.watches = most.min(Semaphore::MAX_PERMITS);
+        self
+    }
+
     /// Lets somebody in by a bearer token.
     pub fn user(mut self, token: impl Into<String>, user: User) -> Self {
         self.tokens.add(token.into(), user);
@@ -212,7 +228,7 @@ impl Builder {
         let identity = match (self.transport, kept) {
             (Transport::Tls, Some(identity)) if identity.tls.is_some() => identity,
             (Transport::Tls, kept) => {
-                let tls = Some(Tls::generate(self.listen.ip())?);
+                let tls = Some(Tls::generate(self.listen.ip(), &self.names)?);
                 kept.map_or_else(
                     || Identity::new(tls.clone()),
                     |kept| Identity {
@@ -270,6 +286,8 @@ impl Builder {
         let api = Api {
             collector,
             keeps_inert: self.keeps_inert,
+            names: self.names,
+            watches: Arc::new(Semaphore::new(self.limits.watches)),
             store,
             registry,
             faults,

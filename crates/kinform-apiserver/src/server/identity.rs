@@ -14,11 +14,14 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose,
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyPair, KeyUsagePurpose,
 };
-use rustls::ServerConfig;
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::{RootCertStore, ServerConfig};
 
 use super::Error;
 use crate::access::Signer;
@@ -35,6 +38,7 @@ pub(crate) struct Identity {
 #[derive(Clone)]
 pub(crate) struct Tls {
     pub(crate) authority_pem: Arc<str>,
+    issuer: Arc<Issuer<'static, KeyPair>>,
     pub(crate) config: Arc<ServerConfig>,
 }
 
@@ -78,7 +82,7 @@ impl std::fmt::Debug for Identity {
 
 impl Tls {
     /// A new authority, and a certificate for loopback, `localhost` and the address listened on.
-    pub(crate) fn generate(address: IpAddr) -> Result<Self, Error> {
+    pub(crate) fn generate(address: IpAddr, also: &[String]) -> Result<Self, Error> {
         let authority_key = KeyPair::generate().map_err(Error::certificate)?;
         let mut authority = CertificateParams::default();
         authority
@@ -101,6 +105,7 @@ impl Tls {
         ]
         .map(str::to_owned)
         .into();
+        names.extend_from_slice(also);
         if !address.is_loopback() && !address.is_unspecified() {
             names.push(address.to_string());
         }
@@ -114,16 +119,74 @@ impl Tls {
 
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let private = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
-        let mut config = ServerConfig::builder_with_provider(provider)
+        let mut config = ServerConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()
             .map_err(Error::tls)?
-            .with_no_client_auth()
+            .with_client_cert_verifier(clients(&signed, provider)?)
             .with_single_cert(vec![certificate.der().clone()], private)
             .map_err(Error::tls)?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(Self {
             authority_pem: signed.pem().into(),
+            issuer: Arc::new(issuer),
             config: Arc::new(config),
+        })
+    }
+}
+
+/// Takes clients' certificates of this authority, and clients without one.
+fn clients(
+    authority: &rcgen::Certificate,
+    provider: Arc<CryptoProvider>,
+) -> Result<Arc<dyn ClientCertVerifier>, Error> {
+    let mut roots = RootCertStore::empty();
+    roots.add(authority.der().clone()).map_err(Error::tls)?;
+    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+        .allow_unauthenticated()
+        .build()
+        .map_err(|error| Error::tls(rustls::Error::General(error.to_string())))
+}
+
+/// A certificate of a client and its private key, as PEM.
+#[derive(Clone)]
+pub struct ClientCertificate {
+    /// The certificate.
+    pub certificate: String,
+    /// The private key.
+    pub key: String,
+}
+
+impl std::fmt::Debug for ClientCertificate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ClientCertificate").finish_non_exhaustive()
+    }
+}
+
+impl Tls {
+    /// A certificate by which a client is a user.
+    pub(crate) fn client_certificate(
+        &self,
+        user: &str,
+        group: Option<&str>,
+    ) -> Result<ClientCertificate, Error> {
+        let key = KeyPair::generate().map_err(Error::certificate)?;
+        let mut asked = CertificateParams::default();
+        asked.distinguished_name = DistinguishedName::new();
+        asked.distinguished_name.push(DnType::CommonName, user);
+        if let Some(group) = group {
+            asked
+                .distinguished_name
+                .push(DnType::OrganizationName, group);
+        }
+        asked.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        asked.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        asked.use_authority_key_identifier_extension = true;
+        let made = asked
+            .signed_by(&key, &self.issuer)
+            .map_err(Error::certificate)?;
+        Ok(ClientCertificate {
+            certificate: made.pem(),
+            key: key.serialize_pem(),
         })
     }
 }

@@ -24,10 +24,12 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::task::TaskTracker;
 
 use super::identity::Identity;
-use super::speak;
+use super::{origin, speak, subject};
 use crate::access::User;
 use crate::api::Api;
 use crate::http::body::Body;
+use crate::http::negotiate::Encoding;
+use crate::http::reply;
 
 /// BOUND: connections at a time; more wait in the kernel's queue.
 const CONNECTIONS: usize = 4096;
@@ -95,7 +97,11 @@ async fn connection(stream: TcpStream, api: Arc<Api>, identity: Identity, tasks:
         done = handshake => done,
     };
     match done {
-        Ok(Ok(stream)) => speak::serve(stream, api, None, tasks).await,
+        Ok(Ok(stream)) => {
+            let shown = stream.get_ref().1.peer_certificates();
+            let user = shown.and_then(|chain| subject::user(chain.first()?));
+            speak::serve(stream, api, user.map(Arc::new), tasks).await;
+        }
         Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
         Err(_) => tracing::debug!("TLS handshake took too long"),
     }
@@ -108,6 +114,9 @@ pub(super) async fn answer(
     request: Request<Incoming>,
 ) -> Response<Body> {
     let (head, body) = request.into_parts();
+    if let Err(status) = origin::check(&head, &api.names) {
+        return reply::status(&status, Encoding::Json);
+    }
     let caller = api
         .access
         .authenticate(&api.store, &head.headers, certificate);

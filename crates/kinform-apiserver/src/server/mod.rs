@@ -11,7 +11,9 @@ mod builder;
 mod error;
 mod identity;
 mod listen;
+mod origin;
 mod speak;
+mod subject;
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -36,6 +38,7 @@ use crate::storage::{Store, Stored};
 use crate::write;
 pub use builder::Builder;
 pub use error::Error;
+pub use identity::ClientCertificate;
 use identity::Identity;
 
 /// How long open replies may take to end when the server stops.
@@ -121,6 +124,19 @@ impl Server {
     #[must_use]
     pub fn kubeconfig(&self) -> String {
         self.identity.kubeconfig(&self.url())
+    }
+
+    /// A certificate by which a client of HTTPS is a user, and a member of a group; none for plain HTTP.
+    ///
+    /// # Errors
+    /// No certificate could be made.
+    pub fn client_certificate(
+        &self,
+        user: &str,
+        group: Option<&str>,
+    ) -> Result<Option<ClientCertificate>, Error> {
+        let made = |tls: &identity::Tls| tls.client_certificate(user, group);
+        self.identity.tls.as_ref().map(made).transpose()
     }
 
     /// Writes the kubeconfig: mode 0600, whole at once.

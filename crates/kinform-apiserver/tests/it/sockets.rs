@@ -21,7 +21,7 @@ fn request(path: &str, token: Option<&str>) -> String {
     let credential = token.map_or_else(String::new, |token| {
         format!("Authorization: Bearer {token}\r\n")
     });
-    format!("GET {path} HTTP/1.1\r\nHost: x\r\n{credential}Connection: close\r\n\r\n")
+    format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{credential}Connection: close\r\n\r\n")
 }
 
 #[tokio::test]
@@ -134,4 +134,141 @@ async fn a_body_that_is_too_large_is_refused() {
         .body(bytes::Bytes::from(vec![b' '; (3 << 20) + 1]))
         .unwrap();
     assert_eq!(server.service().call(request).await.status(), 413);
+}
+
+#[tokio::test]
+async fn off_loopback_there_is_no_plain_http() {
+    let error = Server::builder()
+        .plain()
+        .listen("0.0.0.0:0".parse().unwrap())
+        .start()
+        .await
+        .unwrap_err();
+    assert!(
+        error.to_string().contains("only served on loopback"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_request_for_another_host_or_from_another_page_is_refused() {
+    let server = Server::builder()
+        .plain()
+        .name("box.test")
+        .start()
+        .await
+        .unwrap();
+    let address = server.address().unwrap();
+    for (headers, want) in [
+        (format!("Host: {address}"), "200"),
+        ("Host: box.test:1234".to_owned(), "200"),
+        ("Host: evil.example.com".to_owned(), "403"),
+        (
+            format!("Host: {address}\r\nOrigin: https://evil.example.com"),
+            "403",
+        ),
+        (
+            format!("Host: {address}\r\nOrigin: http://{address}"),
+            "200",
+        ),
+    ] {
+        let request = format!("GET /version HTTP/1.1\r\n{headers}\r\nConnection: close\r\n\r\n");
+        let reply = exchange(&server, &request, "\0").await;
+        assert!(
+            reply.starts_with(&format!("HTTP/1.1 {want}")),
+            "{headers}: {reply}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_head_that_is_too_large_ends_the_connection() {
+    let server = Server::builder().plain().start().await.unwrap();
+    let header = format!("X-Long: {}\r\n", "x".repeat(200 << 10));
+    let request = format!("GET /version HTTP/1.1\r\nHost: localhost\r\n{header}\r\n");
+    let mut stream = TcpStream::connect(server.address().unwrap()).await.unwrap();
+    // It may be gone before all of it is sent.
+    drop(stream.write_all(request.as_bytes()).await);
+    let mut reply = Vec::new();
+    drop(stream.read_to_end(&mut reply).await);
+    assert!(!String::from_utf8_lossy(&reply).contains("200 OK"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_watch_too_many_is_told_to_come_back() {
+    let server = Server::builder().watches(2).in_process();
+    let service = server.service();
+    let watch = || {
+        let request = http::Request::get("/api/v1/pods?watch=1").body(bytes::Bytes::new());
+        service.call(request.unwrap())
+    };
+    let (first, second) = (watch().await, watch().await);
+    assert_eq!(
+        (first.status(), second.status()),
+        (http::StatusCode::OK, http::StatusCode::OK)
+    );
+    let third = watch().await;
+    assert_eq!(third.status(), 429);
+    assert_eq!(third.headers()["retry-after"], "1");
+    drop(first);
+    assert_eq!(watch().await.status(), 200);
+    drop(second);
+}
+
+// kubernetes: apiserver pkg/authentication/request/x509 (CommonNameUserConversion)
+#[tokio::test]
+async fn a_certificate_says_who_a_client_is() {
+    let server = Server::builder().rbac().start().await.unwrap();
+    let who = |certificate: kinform_apiserver::ClientCertificate| {
+        let identity = format!("{}{}", certificate.certificate, certificate.key);
+        review(&server, identity)
+    };
+    let jane = server
+        .client_certificate("jane", Some("devs"))
+        .unwrap()
+        .unwrap();
+    let info = who(jane).await;
+    assert_eq!(info["username"], "jane");
+    assert_eq!(
+        info["groups"],
+        serde_json::json!(["devs", "system:authenticated"])
+    );
+    // Another server's certificates are nobody's here.
+    let other = Server::builder().start().await.unwrap();
+    let stranger = other.client_certificate("jane", None).unwrap().unwrap();
+    let config = client(
+        &server,
+        &format!("{}{}", stranger.certificate, stranger.key),
+    );
+    let kube = kube::Client::try_from(config).unwrap();
+    let asked = http::Request::get("/version").body(Vec::new()).unwrap();
+    assert!(kube.request_text(asked).await.is_err());
+}
+
+fn client(server: &Server, identity: &str) -> kube::Config {
+    let mut config = kube::Config::new(server.url().parse().unwrap());
+    let pem = server.authority().unwrap().as_bytes();
+    let der = rustls::pki_types::pem::PemObject::from_pem_slice(pem);
+    let der: rustls::pki_types::CertificateDer<'static> = der.unwrap();
+    config.root_cert = Some(vec![der.to_vec()]);
+    use base64::Engine as _;
+    let (certificate, key) = identity.split_at(identity.find("-----BEGIN PRIVATE").unwrap());
+    let encode = |text: &str| base64::engine::general_purpose::STANDARD.encode(text);
+    config.auth_info.client_certificate_data = Some(encode(certificate));
+    config.auth_info.client_key_data = Some(encode(key).into());
+    config
+}
+
+async fn review(server: &Server, identity: String) -> serde_json::Value {
+    let kube = kube::Client::try_from(client(server, &identity)).unwrap();
+    let body = serde_json::json!({"apiVersion": "authentication.k8s.io/v1",
+        "kind": "SelfSubjectReview"});
+    let path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+    let request = http::Request::post(path)
+        .header("content-type", "application/json")
+        .body(body.to_string().into_bytes())
+        .unwrap();
+    let reply = kube.request_text(request).await.unwrap();
+    let reply: serde_json::Value = serde_json::from_str(&reply).unwrap();
+    reply["status"]["userInfo"].clone()
 }
