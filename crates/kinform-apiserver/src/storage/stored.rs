@@ -13,8 +13,10 @@
 //! Upstream: apiserver:pkg/storage/etcd3/store.go, apiserver:pkg/storage/cacher/caching_object.go.
 
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use bytes::Bytes;
+use kinform_schema::Type;
 use serde_json::Value;
 
 use super::scan::{self, Span};
@@ -67,6 +69,15 @@ pub struct Stored {
     uid: Span,
     labels: Span,
     fields: Box<[Span]>,
+    /// The object in protobuf, once somebody has asked for it: every reader after the first gets the same.
+    // BOUND: one message an object, smaller than its JSON, and gone with it.
+    message: OnceLock<Message>,
+}
+
+/// An object as a message of a type.
+struct Message {
+    of: &'static Type,
+    bytes: Bytes,
 }
 
 impl Stored {
@@ -112,6 +123,19 @@ impl Stored {
     #[must_use]
     pub fn value(&self) -> Value {
         serde_json::from_slice(&self.bytes).unwrap_or_default()
+    }
+
+    /// The object as a message of this type, made when it is asked for the first time.
+    pub(crate) fn message(&self, of: &'static Type, encode: impl Fn(&Value) -> Vec<u8>) -> Bytes {
+        let made = self.message.get_or_init(|| Message {
+            of,
+            bytes: encode(&self.value()).into(),
+        });
+        if std::ptr::eq(made.of, of) {
+            return made.bytes.clone();
+        }
+        // Another version of the kind was asked for first.
+        encode(&self.value()).into()
     }
 
     /// The bytes before and after the version, to say the same object under another version.
@@ -296,6 +320,7 @@ impl Draft {
             uid: self.uid.shifted(gap, by),
             labels: self.labels.shifted(gap, by),
             fields,
+            message: OnceLock::new(),
         }
     }
 }

@@ -4,12 +4,13 @@
 //! Stored ──▶ JSON value ──the table──▶ message ──▶ body, item of a list, frame of a watch
 //! ```
 //!
-//! Objects are stored as JSON and encoded each time they are read: the table makes a message of them.
+//! Objects are stored as JSON; the table makes a message of one when it is read in protobuf for the first
+//! time, which then stays with it, for lists and watches alike. Metadata alone is encoded each time.
 //! A list tells its length before its items, so all of them are encoded before the first is sent.
 //!
 //! Upstream: `apimachinery:pkg/runtime/serializer/protobuf`.
 
-use bytes::{BufMut, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 use kinform_api::{INITIAL_EVENTS_END, Status, WatchEventKind};
 use kinform_schema::Type;
 use serde_json::{Map, Value, json};
@@ -110,7 +111,15 @@ impl Binary {
         protobuf::seal(out, &self.api_version, &self.kind, message);
     }
 
-    fn message(&self, object: &Stored, revision: Option<u64>) -> Vec<u8> {
+    fn message(&self, object: &Stored, revision: Option<u64>) -> Bytes {
+        if let (Look::Whole, Some(of), None) = (self.look, self.of, revision) {
+            return object.message(of, |value| {
+                value
+                    .as_object()
+                    .map(|it| self.encode(it))
+                    .unwrap_or_default()
+            });
+        }
         let mut value = match self.look {
             Look::Whole => object.value(),
             Look::Metadata | Look::Table(_) => {
@@ -125,6 +134,7 @@ impl Binary {
             .as_object()
             .map(|object| self.encode(object))
             .unwrap_or_default()
+            .into()
     }
 
     fn encode(&self, object: &Map<String, Value>) -> Vec<u8> {
