@@ -226,7 +226,7 @@ pub(crate) enum EncodingArg {
     Auto,
     /// JSON
     Json,
-    /// Protobuf: not in this version
+    /// Protobuf, which built-in types have
     Protobuf,
 }
 

@@ -10,6 +10,7 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use kinform::source::Wire;
 use kinform::{Index, Informer, InformerFactory, Obj};
 use kinform_api::{FieldPath, Scope};
 use kube_core::DynamicObject;
@@ -39,7 +40,10 @@ async fn print(args: &GetArgs) -> Result<(), Failure> {
     let (kind, in_word) = split_name(&args.kind);
     let name = args.name.clone().or(in_word);
     let entry = connection.resolve(&[kind]).await?.remove(0);
-    let factory = InformerFactory::new(connection.client.clone());
+    // What is printed is all that the server has, also what this version does not know.
+    let factory = InformerFactory::builder(connection.client.clone())
+        .wire(Wire::Json)
+        .build();
     let info = connection.info(&entry, &args.select, name.as_deref());
     let informer = factory.dynamic(info);
     let lookup = args

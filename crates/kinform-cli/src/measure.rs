@@ -13,7 +13,9 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
+use kinform::source::Wire;
 use kinform::{Informer, InformerFactory, ReportEvent, Reports};
+use kinform_core::Encoding;
 use kinform_core::reflector::config::{ReflectorConfig, StreamingList};
 use kube_core::DynamicObject;
 use serde::{Deserialize, Serialize};
@@ -52,11 +54,6 @@ struct Measurement {
 
 /// Measures each type and prints.
 pub(crate) async fn run(args: MeasureArgs) -> Result<Ending, Failure> {
-    if args.encoding == EncodingArg::Protobuf {
-        return Err(Failure::usage(
-            "--encoding protobuf: this version reads JSON only",
-        ));
-    }
     let mut signals = Signals::listen()?;
     tokio::select! {
         biased;
@@ -171,6 +168,10 @@ async fn measure(args: &MeasureArgs, kind: &str) -> Result<Measurement, Failure>
     }
     let factory = InformerFactory::builder(connection.client.clone())
         .reflector(config)
+        .wire(match args.encoding {
+            EncodingArg::Auto | EncodingArg::Protobuf => Wire::Auto,
+            EncodingArg::Json => Wire::Json,
+        })
         .build();
     let informer = factory.dynamic(connection.info(&entry, &args.select, None));
     let mut reports = informer.reports();
@@ -197,11 +198,18 @@ async fn measure(args: &MeasureArgs, kind: &str) -> Result<Measurement, Failure>
         ))
         .with_hint("--mode auto falls back to pages"));
     }
-    let mut sizes: Vec<u64> = informer
-        .list()
-        .iter()
-        .map(|object| object.raw().bytes().len() as u64)
-        .collect();
+    let mut sizes = Vec::new();
+    let mut encoding = "json";
+    for object in informer.list().iter() {
+        sizes.push(object.raw().bytes().len() as u64);
+        if object.raw().encoding() == Encoding::Protobuf {
+            encoding = "protobuf";
+        }
+    }
+    if args.encoding == EncodingArg::Protobuf && encoding == "json" && !sizes.is_empty() {
+        let message = format!("{}: the server has no protobuf of it", entry.title());
+        return Err(Failure::new(message).with_hint("--encoding auto takes JSON then"));
+    }
     sizes.sort_unstable();
     let measurement = Measurement {
         resource: entry.title(),
@@ -217,7 +225,7 @@ async fn measure(args: &MeasureArgs, kind: &str) -> Result<Measurement, Failure>
         cpu_seconds: usage.cpu.as_secs_f64(),
         rss_bytes: usage.rss_bytes,
         peak_rss_bytes: usage.peak_rss_bytes,
-        encoding: "json".to_owned(),
+        encoding: encoding.to_owned(),
         mode: mode.to_owned(),
         managed_fields_bytes: stats.managed_fields_bytes,
         size_p50: percentile(&sizes, 50),

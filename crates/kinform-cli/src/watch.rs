@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
 use futures::stream::{self, BoxStream};
+use kinform::source::Wire;
 use kinform::{Informer, InformerFactory, Notification, Report, ReportEvent};
 use kinform_core::reflector::config::ReflectorConfig;
 use kube_core::DynamicObject;
@@ -105,6 +106,8 @@ async fn set_up(args: &WatchArgs) -> Result<(InformerFactory, Vec<Watched>), Fai
     }
     let factory = InformerFactory::builder(connection.client.clone())
         .reflector(config)
+        // What is printed is all that the server has, also what this version does not know.
+        .wire(Wire::Json)
         .build();
     let watched = entries
         .into_iter()

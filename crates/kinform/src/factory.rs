@@ -34,7 +34,7 @@ use crate::object::Lens;
 use crate::registry::{Registry, Sources, Via};
 use crate::select::InformerBuilder;
 use crate::source::{
-    ClientOptions, Compression, HttpSource, ListerWatcher, Representation, ResourceInfo,
+    ClientOptions, Compression, HttpSource, ListerWatcher, Representation, ResourceInfo, Wire,
     client_for, default_client,
 };
 
@@ -50,6 +50,7 @@ struct Inner {
     namespaces: Vec<String>,
     projection: Projection,
     compression: Compression,
+    wire: Wire,
 }
 
 impl InformerFactory {
@@ -164,10 +165,10 @@ impl InformerFactory {
     {
         let namespace = api.namespace().map(str::to_owned);
         let client = api.clone().into_client();
-        let compression = self.0.compression;
+        let (compression, wire) = (self.0.compression, self.0.wire);
         let sources = move |info, representation| {
             let source = HttpSource::new(client.clone(), info).with_representation(representation);
-            Arc::new(source.with_compression(compression)) as _
+            Arc::new(source.with_compression(compression).with_wire(wire)) as _
         };
         self.select::<K>()
             .namespaces(namespace)
@@ -307,6 +308,7 @@ pub struct FactoryBuilder {
     namespaces: Vec<String>,
     projection: Projection,
     compression: Compression,
+    wire: Wire,
     env: Env,
     options: Options,
 }
@@ -318,6 +320,7 @@ impl FactoryBuilder {
             namespaces: Vec::new(),
             projection: Projection::default(),
             compression: Compression::default(),
+            wire: Wire::default(),
             env: Env::system(),
             options: Options::default(),
         }
@@ -343,6 +346,12 @@ impl FactoryBuilder {
         self
     }
 
+    /// In which encodings replies may come; not for sources of one's own.
+    pub fn wire(mut self, wire: Wire) -> Self {
+        self.wire = wire;
+        self
+    }
+
     /// What the reflectors ask for and how patient they are, unless an informer says otherwise;
     /// selectors in it are ignored.
     pub fn reflector(mut self, config: ReflectorConfig) -> Self {
@@ -364,13 +373,13 @@ impl FactoryBuilder {
 
     /// The factory.
     pub fn build(self) -> InformerFactory {
-        let compression = self.compression;
+        let (compression, wire) = (self.compression, self.wire);
         let sources: Box<Sources> = match self.origin {
             Origin::Sources(sources) => sources,
             Origin::Client(client) => Box::new(move |info, representation| {
                 let source = HttpSource::new(client.clone(), info);
                 let source = source.with_representation(representation);
-                Arc::new(source.with_compression(compression))
+                Arc::new(source.with_compression(compression).with_wire(wire))
             }),
         };
         InformerFactory(Arc::new(Inner {
@@ -384,6 +393,7 @@ impl FactoryBuilder {
             namespaces: self.namespaces,
             projection: self.projection,
             compression,
+            wire,
         }))
     }
 }

@@ -20,7 +20,8 @@ use kinform_core::object::Object;
 use kinform_core::object::projection::Projection;
 use kinform_core::store::root::Root;
 use kinform_core::time::Instant;
-use kinform_core::wire::list::{ListPart, ListSplitter};
+use kinform_core::wire::encoding::ListReader;
+use kinform_core::wire::list::ListPart;
 use tokio::task::JoinSet;
 
 use crate::env::Env;
@@ -128,7 +129,7 @@ async fn compare(
     let projection = Projection::default();
     for _ in 0..MAX_PAGES {
         let body = source.list(&options).await.map_err(|e| e.to_string())?;
-        let mut splitter = ListSplitter::new();
+        let mut splitter = ListReader::new(body.encoding());
         let mut chunks = body.into_chunks();
         while let Some(chunk) = chunks.next().await {
             let chunk = chunk.map_err(|e| e.to_string())?;

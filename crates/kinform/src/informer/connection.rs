@@ -1,7 +1,7 @@
 //! One request at a time: opening it, reading its body, saying what was observed.
 //!
 //! ```text
-//! Request → ListerWatcher → Opened | Chunk | Closed → Reader (splitter or framer) → Input…
+//! Request → ListerWatcher → Opened | Chunk | Closed → Reader (of a list or a watch, as encoded) → Input…
 //! ```
 //!
 //! Knows bytes and frames, decides nothing: what came is told to the reflector as [`Input`]s. The
@@ -17,13 +17,15 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::{BoxStream, StreamExt};
 use kinform_api::{Status, WatchEventKind};
+use kinform_core::Encoding;
 use kinform_core::object::Object;
 use kinform_core::reflector::Request;
 use kinform_core::reflector::input::{Ending, Event, Failure, Input};
+use kinform_core::wire::encoding::{ListReader, WatchReader};
 use kinform_core::wire::error::WireError;
-use kinform_core::wire::list::{ListPart, ListSplitter};
+use kinform_core::wire::list::ListPart;
 use kinform_core::wire::unreadable::Unreadable;
-use kinform_core::wire::watch::{Frame, FrameKind, WatchFramer, bookmark};
+use kinform_core::wire::watch::{Frame, FrameKind};
 
 use super::ingest::{Ingest, ItemKinds, Refused};
 use crate::source::{Body, ListerWatcher, SourceError, SourceErrorKind};
@@ -33,8 +35,15 @@ use crate::source::{Body, ListerWatcher, SourceError, SourceErrorKind};
 pub(super) enum Connection {
     #[default]
     Idle,
-    Opening(BoxFuture<'static, Result<Body, SourceError>>, Reader),
+    Opening(BoxFuture<'static, Result<Body, SourceError>>, Asked),
     Reading(BoxStream<'static, Result<Bytes, SourceError>>, Reader),
+}
+
+/// What the body of a request will be.
+#[derive(Clone, Copy)]
+pub(super) enum Asked {
+    List,
+    Watch,
 }
 
 /// What was observed on the connection.
@@ -47,8 +56,8 @@ pub(super) enum Observed {
 
 /// Makes inputs of a body's bytes.
 pub(super) enum Reader {
-    List(ListSplitter, ItemKinds),
-    Watch(WatchFramer),
+    List(ListReader, ItemKinds),
+    Watch(WatchReader),
 }
 
 impl Connection {
@@ -58,11 +67,11 @@ impl Connection {
         *self = match request {
             Request::List { options, .. } | Request::Probe { options, .. } => Self::Opening(
                 Box::pin(async move { source.list(&options).await }),
-                Reader::List(ListSplitter::new(), ItemKinds::default()),
+                Asked::List,
             ),
             Request::Watch { options, .. } => Self::Opening(
                 Box::pin(async move { source.watch(&options).await }),
-                Reader::Watch(WatchFramer::new()),
+                Asked::Watch,
             ),
         };
     }
@@ -75,10 +84,11 @@ impl Connection {
             Self::Idle => std::future::pending().await,
             Self::Opening(opening, _) => {
                 let opened = opening.await;
-                let Self::Opening(_, reader) = std::mem::take(self) else {
+                let Self::Opening(_, asked) = std::mem::take(self) else {
                     return Observed::End;
                 };
                 Observed::Opened(opened.map(|body| {
+                    let reader = Reader::new(asked, body.encoding());
                     *self = Self::Reading(body.into_chunks(), reader);
                 }))
             }
@@ -94,7 +104,8 @@ impl Connection {
     pub(super) fn take_reader(&mut self) -> Option<Reader> {
         match self {
             Self::Reading(_, reader) => {
-                Some(std::mem::replace(reader, Reader::Watch(WatchFramer::new())))
+                let none = Reader::new(Asked::Watch, Encoding::Json);
+                Some(std::mem::replace(reader, none))
             }
             Self::Idle | Self::Opening(..) => None,
         }
@@ -109,6 +120,13 @@ impl Connection {
 }
 
 impl Reader {
+    fn new(asked: Asked, encoding: Encoding) -> Self {
+        match asked {
+            Asked::List => Self::List(ListReader::new(encoding), ItemKinds::default()),
+            Asked::Watch => Self::Watch(WatchReader::new(encoding)),
+        }
+    }
+
     /// Reads the next bytes of the body.
     pub(super) fn feed(&mut self, chunk: &[u8], ingest: &Ingest, mut observe: impl FnMut(Input)) {
         let fed = match self {
@@ -184,16 +202,14 @@ fn event(frame: Frame<'_>, ingest: &Ingest) -> Event {
         FrameKind::Known(kind @ WatchEventKind::Added) => object(kind, item, Event::Added),
         FrameKind::Known(kind @ WatchEventKind::Modified) => object(kind, item, Event::Modified),
         FrameKind::Known(kind @ WatchEventKind::Deleted) => object(kind, item, Event::Deleted),
-        FrameKind::Known(kind @ WatchEventKind::Bookmark) => match bookmark(item.bytes()) {
+        FrameKind::Known(kind @ WatchEventKind::Bookmark) => match item.bookmark() {
             Ok(bookmark) => Event::Bookmark {
                 version: bookmark.resource_version.as_str().into(),
                 initial_events_end: bookmark.initial_events_end,
             },
             Err(object) => Event::Unreadable { kind, object },
         },
-        FrameKind::Known(WatchEventKind::Error) | FrameKind::Status => {
-            Event::Error(Status::from_slice(item.bytes()))
-        }
+        FrameKind::Known(WatchEventKind::Error) | FrameKind::Status => Event::Error(item.status()),
         FrameKind::Unknown(what) => Event::Foreign { what },
         FrameKind::Malformed(unreadable) => malformed(unreadable),
     }

@@ -29,7 +29,7 @@ use kinform_core::Encoding;
 
 pub use self::client::{ClientOptions, client_for, default_client};
 pub use self::error::{SourceError, SourceErrorKind};
-pub use self::http::{Compression, HttpSource, Representation, fetch};
+pub use self::http::{Compression, HttpSource, Representation, Wire, fetch};
 
 /// Opens lists and watches of one resource.
 ///

@@ -18,6 +18,7 @@ use http::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use http_body_util::BodyExt;
 use jiff::Timestamp;
 use kinform_api::Status;
+use kinform_core::wire::protobuf;
 use kube_client::client::Body as ReplyBody;
 
 use super::error::{SourceError, SourceErrorKind, one_line};
@@ -115,7 +116,8 @@ fn classify(code: u16, content_type: &str, text: &[u8]) -> SourceError {
     if content_type == "text/html" || text.trim_ascii_start().starts_with(b"<") {
         return not_kubernetes(code, "an HTML page");
     }
-    match Status::from_slice(text) {
+    // A refusal comes in the encoding that was asked for.
+    match Status::from_slice(text).or_else(|| protobuf::status(text)) {
         Some(status) => SourceError::from_status(code, status),
         _ if (300..400).contains(&code) => not_kubernetes(code, "a redirect"),
         _ => {

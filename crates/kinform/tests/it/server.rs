@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
-use kinform::source::{ClientOptions, Compression, client_for};
-use kinform::{Handlers, InformerFactory, InformerState, Notification, ReportEvent};
+use kinform::source::{ClientOptions, Compression, Wire, client_for};
+use kinform::{Handlers, Informer, InformerFactory, InformerState, Notification, ReportEvent};
+use kinform_core::Encoding;
 use kinform_testkit::server::TestServer;
 use kube_core::ObjectMeta;
 use kube_core::metadata::PartialObjectMeta;
@@ -148,6 +149,66 @@ async fn metadata_alone_is_a_watch_of_its_own() {
     let typed = a.typed().unwrap();
     assert_eq!(typed.metadata.name.as_deref(), Some("a"));
     factory.shutdown().await;
+    api.stop().await;
+}
+
+/// What a cache holds of config maps, as values with their versions.
+fn held(maps: &Informer<ConfigMap>) -> Vec<(String, ConfigMap, serde_json::Value)> {
+    let list = maps.list();
+    let one = |map: kinform::Obj<ConfigMap>| {
+        let version = format!("{} {}", map.key(), map.resource_version());
+        let json = serde_json::from_slice(&map.to_json()).unwrap();
+        (version, (*map.typed().unwrap()).clone(), json)
+    };
+    let mut all: Vec<_> = list.iter().map(one).collect();
+    all.sort_by(|one, other| one.0.cmp(&other.0));
+    all
+}
+
+#[tokio::test]
+async fn both_encodings_give_the_same_cache() {
+    let api = TestServer::start().await.unwrap();
+    for at in 0..5 {
+        let map = config_map("default", &format!("m{at}"), "é\"\n");
+        api.create(&map).await.unwrap();
+    }
+    let mut caches = Vec::new();
+    for (wire, encoding) in [
+        (Wire::Auto, Encoding::Protobuf),
+        (Wire::Json, Encoding::Json),
+    ] {
+        let factory = InformerFactory::builder(api.client()).wire(wire).build();
+        let maps = factory.informer::<ConfigMap>();
+        factory.start().unwrap();
+        factory.synced_within(SOON).await.unwrap();
+        caches.push((factory, maps, encoding));
+    }
+    api.create(&config_map("default", "z", "late"))
+        .await
+        .unwrap();
+    api.delete::<ConfigMap>("default/m0").await.unwrap();
+    for (_, maps, encoding) in &caches {
+        let mut changes = maps.changes().unwrap();
+        let (mut has_z, mut has_m0) = (false, true);
+        while !has_z || has_m0 {
+            match changes.next().await.unwrap() {
+                Notification::Added { object, .. } => has_z |= object.name() == "z",
+                Notification::Deleted(object) => has_m0 &= object.name() != "m0",
+                Notification::Synced => {
+                    has_m0 &= maps.lister().namespace("default").get("m0").is_ok()
+                }
+                _ => {}
+            }
+        }
+        for map in maps.list().iter() {
+            assert_eq!(map.raw().encoding(), *encoding);
+        }
+    }
+    assert_eq!(held(&caches[0].1).len(), 5);
+    assert_eq!(held(&caches[0].1), held(&caches[1].1));
+    for (factory, ..) in caches {
+        factory.shutdown().await;
+    }
     api.stop().await;
 }
 

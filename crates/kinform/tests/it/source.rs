@@ -12,9 +12,10 @@ use http::{Request, Response};
 use http_body_util::Full;
 use kinform::source::{
     Body, ClientOptions, Compression, HttpSource, ListerWatcher, Representation, ResourceInfo,
-    SourceError, SourceErrorKind, client_for, fetch,
+    SourceError, SourceErrorKind, Wire, client_for, fetch,
 };
 use kinform_api::{GroupVersionResource, ListOptions, Scope, WatchOptions};
+use kinform_core::Encoding;
 use kube_client::client::Body as RequestBody;
 use kube_client::{Client, Config};
 
@@ -57,7 +58,7 @@ async fn text(body: Body) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_list_asks_for_json_with_its_selectors_and_namespace() {
+async fn a_list_asks_with_its_selectors_and_namespace() {
     let (client, seen) = answering(|| reply(200, "application/json", "{}"));
     let info = ResourceInfo {
         namespace: Some("a".into()),
@@ -73,8 +74,75 @@ async fn a_list_asks_for_json_with_its_selectors_and_namespace() {
         uri,
         "/api/v1/namespaces/a/pods?labelSelector=app%3Dweb&limit=7"
     );
-    assert_eq!(seen[0].headers()["accept"], "application/json");
     assert_eq!(seen[0].headers()["accept-encoding"], "identity");
+}
+
+#[tokio::test]
+async fn protobuf_is_asked_for_where_there_may_be_some() {
+    let foos = ResourceInfo::new(
+        GroupVersionResource::new("example.com", "v1", "foos"),
+        "Foo",
+        Scope::Namespaced,
+    );
+    let check = async |info: &ResourceInfo, representation, wire, expected: &str| {
+        let (client, seen) = answering(|| reply(200, "application/json", "{}"));
+        let source = HttpSource::new(client, info.clone())
+            .with_representation(representation)
+            .with_wire(wire);
+        source.list(&ListOptions::default()).await.unwrap();
+        source.watch(&WatchOptions::default()).await.unwrap();
+        for request in &*seen.lock().unwrap() {
+            let accept = request.headers()["accept"].to_str().unwrap();
+            let plain = accept.replace("List;", ";");
+            assert_eq!(plain, expected);
+            let is_list = !request.uri().to_string().contains("watch=true");
+            let has_list = accept != plain;
+            assert_eq!(
+                has_list,
+                is_list && representation == Representation::Metadata
+            );
+        }
+    };
+    const METADATA: &str = ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+    let json = format!("application/json{METADATA}");
+    let both = format!("application/vnd.kubernetes.protobuf{METADATA},{json}");
+    let (full, metadata) = (Representation::Full, Representation::Metadata);
+    let preferred = "application/vnd.kubernetes.protobuf,application/json";
+    check(&pods(), full, Wire::Auto, preferred).await;
+    check(&pods(), full, Wire::Json, "application/json").await;
+    check(&pods(), metadata, Wire::Auto, &both).await;
+    check(&pods(), metadata, Wire::Json, &json).await;
+    check(&foos, full, Wire::Auto, "application/json").await;
+    check(&foos, metadata, Wire::Auto, &both).await;
+}
+
+#[tokio::test]
+async fn the_answers_content_type_tells_its_encoding() {
+    for (media, expected) in [
+        ("application/json", Encoding::Json),
+        ("application/vnd.kubernetes.protobuf", Encoding::Protobuf),
+        (
+            "application/vnd.kubernetes.protobuf;stream=watch",
+            Encoding::Protobuf,
+        ),
+    ] {
+        let (client, _) = answering(move || reply(200, media, ""));
+        let source = HttpSource::new(client, pods());
+        let body = source.watch(&WatchOptions::default()).await.unwrap();
+        assert_eq!(body.encoding(), expected, "{media}");
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_in_protobuf_is_read_as_one_in_json() {
+    let status = b"k8s\0\x0a\x0c\x0a\x02v1\x12\x06Status\x12\x1d\x0a\0\x12\x07Failure\
+        \x1a\x02no\x22\x09Forbidden\x30\x93\x03\x1a\0\x22\0";
+    let media = "application/vnd.kubernetes.protobuf";
+    let error = refusal(move || reply(403, media, &status[..])).await;
+    assert_eq!(error.kind(), SourceErrorKind::Status);
+    let status = error.status().unwrap();
+    assert_eq!((status.message.as_str(), status.code), ("no", 403));
+    assert!(status.is_forbidden());
 }
 
 #[tokio::test]
