@@ -201,7 +201,9 @@ async fn copy(
             break;
         }
         if pass < read {
+            // Nothing may follow what was left out.
             control.cut();
+            return;
         }
     }
     let _ = to.shutdown().await;
@@ -210,6 +212,25 @@ async fn copy(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn nothing_follows_a_cut_in_the_middle_of_many_bytes() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let upstream = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            // More than the proxy holds at once.
+            let bytes: Vec<u8> = (0..BUFFER * 4).map(|at| (at % 251) as u8).collect();
+            let _ = stream.write_all(&bytes).await;
+        });
+        let proxy = Proxy::start(upstream).await.unwrap();
+        proxy.cut_after(1000);
+        let mut client = TcpStream::connect(proxy.address()).await.unwrap();
+        let mut heard = Vec::new();
+        let _ = client.read_to_end(&mut heard).await;
+        let expected: Vec<u8> = (0..1000).map(|at| (at % 251) as u8).collect();
+        assert!(heard == expected[..heard.len()], "{} bytes", heard.len());
+    }
 
     /// A server that answers each byte with its successor.
     async fn echo() -> SocketAddr {

@@ -26,6 +26,7 @@ use serde::{Deserialize, Serialize};
     kind = "Foo",
     namespaced,
     status = "FooStatus",
+    annotation("api-approved.kubernetes.io", "unapproved, experimental-only"),
     derive = "PartialEq"
 )]
 #[serde(rename_all = "camelCase")]
