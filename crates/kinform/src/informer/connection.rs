@@ -31,6 +31,7 @@ use super::ingest::{Ingest, ItemKinds, Refused};
 use crate::source::{Body, ListerWatcher, SourceError, SourceErrorKind};
 
 /// The request that is open, if one is.
+#[expect(clippy::large_enum_variant, reason = "there is one for each informer")]
 #[derive(Default)]
 pub(super) enum Connection {
     #[default]

@@ -189,7 +189,9 @@ fn apply(
     let done = track
         .apply((&json!({}), &live), said, managed, true)
         .unwrap();
+    // What has nothing left is null; a real object keeps its name at least.
     let object = done.object.unwrap_or(live);
+    let object = if object.is_null() { json!({}) } else { object };
     let owned = done
         .managed
         .owners
