@@ -206,10 +206,15 @@ fn claim_change(site: &Site<'_>, errors: &mut Errors) {
         return;
     };
     let is_bound = text(site.scope.old.unwrap_or(&Value::Null), &["status", "phase"]) == "Bound";
+    // Who binds a claim names its volume, once.
+    let is_open = text(old, &["volumeName"]).is_empty();
     let rest = |spec: &Value| {
         let mut spec = spec.clone();
         if let Some(members) = spec.as_object_mut() {
             members.remove("volumeAttributesClassName");
+            if is_open {
+                members.remove("volumeName");
+            }
             if is_bound {
                 members.remove("resources");
             }
