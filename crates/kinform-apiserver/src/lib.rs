@@ -34,6 +34,7 @@ mod api;
 mod crd;
 mod digest;
 mod discovery;
+mod duration;
 mod fault;
 mod garbage;
 mod http;

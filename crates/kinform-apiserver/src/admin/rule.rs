@@ -24,8 +24,8 @@ use std::str::FromStr;
 
 use kinform_api::{Status, StatusDetails, reason};
 
+use crate::duration::duration;
 use crate::fault::{Fault, FaultRule};
-use crate::http::query::go_duration;
 
 /// A rule that is none, and why.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -126,7 +126,7 @@ impl<'a> Words<'a> {
             "empty" => Fault::EmptyStream,
             "hang" => Fault::Hang,
             "lose-reply" => Fault::LoseReply,
-            "delay" => Fault::Delay(go_duration(value).ok_or_else(|| {
+            "delay" => Fault::Delay(duration(value).ok_or_else(|| {
                 InvalidRule(format!("delay={value}: a duration looks like 500ms or 10s"))
             })?),
             "truncate" => Fault::TruncateAfter(number(key, value)?),

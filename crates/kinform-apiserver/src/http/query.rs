@@ -13,6 +13,8 @@ use std::time::Duration;
 
 use kinform_api::Status;
 
+use crate::duration::duration;
+
 /// The parameters of a request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Query(Vec<(String, String)>);
@@ -74,7 +76,7 @@ impl Query {
     pub(crate) fn timeout(&self) -> Result<Option<Duration>, Status> {
         match self.get("timeout") {
             None | Some("") => Ok(None),
-            Some(text) => go_duration(text).map(Some).ok_or_else(|| {
+            Some(text) => duration(text).map(Some).ok_or_else(|| {
                 Status::bad_request(format!(
                     "invalid timeout specified in the request URL - time: invalid duration {text:?}"
                 ))
@@ -83,58 +85,9 @@ impl Query {
     }
 }
 
-/// Reads a Go duration such as `1m30s` or `2.5s`; negative ones are not meant for timeouts.
-pub(crate) fn go_duration(text: &str) -> Option<Duration> {
-    let mut rest = text.strip_prefix('+').unwrap_or(text);
-    if rest == "0" {
-        return Some(Duration::ZERO);
-    }
-    let mut seconds = 0.0;
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let amount: f64 = rest[..digits].parse().ok()?;
-        rest = &rest[digits..];
-        let letters = rest
-            .find(|c: char| c.is_ascii_digit() || c == '.')
-            .unwrap_or(rest.len());
-        let unit = match &rest[..letters] {
-            "ns" => 1e-9,
-            "us" | "µs" | "μs" => 1e-6,
-            "ms" => 1e-3,
-            "s" => 1.0,
-            "m" => 60.0,
-            "h" => 3600.0,
-            _ => return None,
-        };
-        seconds += amount * unit;
-        rest = &rest[letters..];
-    }
-    if text.is_empty() {
-        None
-    } else {
-        Duration::try_from_secs_f64(seconds).ok()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn durations_are_gos() {
-        for (text, millis) in [
-            ("1m30s", Some(90_000)),
-            ("2.5s", Some(2500)),
-            ("0", Some(0)),
-            ("10ms", Some(10)),
-            ("abc", None),
-            ("5", None),
-            ("", None),
-            ("1s-", None),
-        ] {
-            assert_eq!(go_duration(text).map(|d| d.as_millis()), millis, "{text}");
-        }
-    }
 
     #[test]
     fn flags_are_lenient_and_numbers_strict() {

@@ -51,7 +51,8 @@ pub(super) fn errors(rule: NameRule, name: &str, is_prefix: bool) -> Vec<String>
     }
 }
 
-fn path_segment_errors(name: &str) -> Vec<String> {
+/// What is wrong with a name that is one part of a path.
+pub(super) fn path_segment_errors(name: &str) -> Vec<String> {
     if matches!(name, "." | "..") {
         return vec![format!("may not be '{name}'")];
     }

@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 use super::program::Size;
 use super::types::{Whole, escape};
 use crate::crd::structural::flag;
-use crate::crd::validate::format;
+use crate::duration::seconds;
 
 /// Turns JSON into values.
 pub(super) struct Converter<'a> {
@@ -104,7 +104,7 @@ impl Converter<'_> {
                 let text = format!("{text}T00:00:00Z");
                 self.read("timestamp", &text).unwrap_or_else(plain)
             }
-            Some("duration") if format::go_duration(text).is_some() => {
+            Some("duration") if seconds(text).is_some() => {
                 self.read("duration", text).unwrap_or_else(plain)
             }
             _ => plain(),

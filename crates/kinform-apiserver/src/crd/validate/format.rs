@@ -16,6 +16,8 @@ use base64::Engine as _;
 use kinform_api::names;
 use regex::Regex;
 
+use crate::duration::seconds;
+
 /// Whether a text is written as a format wants; nothing for an unknown format.
 pub(crate) fn fits(format: &str, text: &str) -> Option<bool> {
     Some(match format.replace('-', "").as_str() {
@@ -115,7 +117,7 @@ fn is_duration(text: &str) -> bool {
         "nano", "micro", "milli", "sec", "min", "hour", "day", "week",
     ];
     const UNITS: [&str; 10] = ["ns", "us", "µs", "ms", "s", "m", "h", "hr", "d", "w"];
-    if go_duration(text).is_some() {
+    if seconds(text).is_some() {
         return true;
     }
     DURATION_PART.captures_iter(text).any(|part| {
@@ -124,38 +126,6 @@ fn is_duration(text: &str) -> bool {
             || UNITS.contains(&unit.as_str())
             || PREFIXES.iter().any(|prefix| unit.starts_with(prefix))
     })
-}
-
-/// A duration as Go writes it, in seconds.
-pub(crate) fn go_duration(text: &str) -> Option<f64> {
-    let (sign, mut rest) = match text.strip_prefix('-') {
-        Some(rest) => (-1.0, rest),
-        None => (1.0, text.strip_prefix('+').unwrap_or(text)),
-    };
-    if rest == "0" {
-        return Some(0.0);
-    }
-    let mut total = 0.0;
-    while !rest.is_empty() {
-        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let number: f64 = rest[..end].parse().ok()?;
-        rest = &rest[end..];
-        let end = rest
-            .find(|c: char| c.is_ascii_digit() || c == '.')
-            .unwrap_or(rest.len());
-        let unit = match &rest[..end] {
-            "ns" => 1e-9,
-            "us" | "µs" | "μs" => 1e-6,
-            "ms" => 1e-3,
-            "s" => 1.0,
-            "m" => 60.0,
-            "h" => 3600.0,
-            _ => return None,
-        };
-        total += number * unit;
-        rest = &rest[end..];
-    }
-    (!text.is_empty() && total < 9_223_372_036.0).then_some(sign * total)
 }
 
 fn is_email(text: &str) -> bool {
@@ -284,15 +254,5 @@ mod tests {
         assert_eq!(fits("duration", "1 d"), Some(true));
         assert_eq!(fits("date-time", "2020-01-02T03:04:05.1Z"), Some(true));
         assert_eq!(fits("nope", "x"), None);
-    }
-
-    #[test]
-    fn durations_are_read_as_go_reads_them() {
-        assert_eq!(go_duration("1h30m"), Some(5400.0));
-        assert_eq!(go_duration("-1.5s"), Some(-1.5));
-        assert_eq!(go_duration("0"), Some(0.0));
-        for wrong in ["", "1", "h", "1x", "1.2.3s", "99999999999h"] {
-            assert_eq!(go_duration(wrong), None, "{wrong}");
-        }
     }
 }

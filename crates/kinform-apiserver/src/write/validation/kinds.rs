@@ -14,6 +14,7 @@ use super::Site;
 use super::rules::Check;
 use crate::quantity::Quantity;
 use crate::write::metadata::shown;
+use crate::write::names::path_segment_errors;
 use crate::write::{at, text};
 
 type Errors = Vec<FieldError>;
@@ -408,17 +409,6 @@ fn policy_rule(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn path_segment(name: &str) -> Vec<String> {
-    if matches!(name, "." | "..") {
-        return vec![format!("may not be '{name}'")];
-    }
-    let within = |letter: char| {
-        name.contains(letter)
-            .then(|| format!("may not contain '{letter}'"))
-    };
-    ['/', '%'].into_iter().filter_map(within).collect()
-}
-
 fn role_reference(site: &Site<'_>, errors: &mut Errors) {
     let reference = site.value.unwrap_or(&Value::Null);
     let path = site.path();
@@ -447,7 +437,7 @@ fn role_reference(site: &Site<'_>, errors: &mut Errors) {
     match text(reference, &["name"]) {
         "" => errors.push(FieldError::required(format!("{path}.name"), "")),
         name => {
-            for detail in path_segment(name) {
+            for detail in path_segment_errors(name) {
                 errors.push(FieldError::invalid(format!("{path}.name"), name, detail));
             }
         }

@@ -170,7 +170,7 @@ fn handler(site: &Site<'_>, errors: &mut Errors) {
             errors.push(FieldError::required(field("command"), ""));
         }
         "httpGet" => {
-            port_number_or_name(&field("port"), way, errors);
+            errors.extend(words::port(&field("port"), way.get("port")));
             let scheme = text(way, &["scheme"]);
             if !matches!(scheme, "HTTP" | "HTTPS") {
                 errors.push(FieldError::not_supported(
@@ -187,7 +187,7 @@ fn handler(site: &Site<'_>, errors: &mut Errors) {
                 }
             }
         }
-        "tcpSocket" | "grpc" => port_number_or_name(&field("port"), way, errors),
+        "tcpSocket" | "grpc" => errors.extend(words::port(&field("port"), way.get("port"))),
         "sleep" => {
             let seconds = way.get("seconds").and_then(Value::as_i64).unwrap_or(0);
             if seconds < 0 {
@@ -196,22 +196,6 @@ fn handler(site: &Site<'_>, errors: &mut Errors) {
             }
         }
         _ => {}
-    }
-}
-
-fn port_number_or_name(field: &str, way: &Value, errors: &mut Errors) {
-    match way.get("port") {
-        Some(Value::String(name)) => {
-            for detail in words::port_name(name) {
-                errors.push(FieldError::invalid(field, name.as_str(), detail));
-            }
-        }
-        number => {
-            let number = number.and_then(Value::as_i64).unwrap_or(0);
-            if let Some(detail) = words::port_number(number) {
-                errors.push(FieldError::invalid(field, number, detail));
-            }
-        }
     }
 }
 

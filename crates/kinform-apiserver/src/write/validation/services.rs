@@ -72,7 +72,7 @@ fn service_ports(site: &Site<'_>, errors: &mut Errors) {
                 &supported,
             ));
         }
-        target_port(&field("targetPort"), port, errors);
+        errors.extend(words::port(&field("targetPort"), port.get("targetPort")));
         let application = text(port, &["appProtocol"]);
         if !application.is_empty() {
             for detail in names::label_key_errors(application) {
@@ -81,22 +81,6 @@ fn service_ports(site: &Site<'_>, errors: &mut Errors) {
                     application,
                     detail,
                 ));
-            }
-        }
-    }
-}
-
-fn target_port(field: &str, port: &Value, errors: &mut Errors) {
-    match port.get("targetPort") {
-        Some(Value::String(name)) => {
-            for detail in words::port_name(name) {
-                errors.push(FieldError::invalid(field, name.as_str(), detail));
-            }
-        }
-        number => {
-            let number = number.and_then(Value::as_i64).unwrap_or(0);
-            if let Some(detail) = words::port_number(number) {
-                errors.push(FieldError::invalid(field, number, detail));
             }
         }
     }

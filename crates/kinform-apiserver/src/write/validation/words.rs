@@ -10,6 +10,9 @@
 
 use std::net::IpAddr;
 
+use kinform_api::FieldError;
+use serde_json::Value;
+
 /// Upstream: `IsValidPortName`.
 pub(super) fn port_name(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
@@ -33,6 +36,17 @@ pub(super) fn port_name(text: &str) -> Vec<String> {
         errors.push("must not begin or end with a hyphen".to_owned());
     }
     errors
+}
+
+/// A port by its number or its name.
+pub(super) fn port(field: &str, value: Option<&Value>) -> Vec<FieldError> {
+    if let Some(Value::String(name)) = value {
+        let invalid = |detail| FieldError::invalid(field, name.as_str(), detail);
+        return port_name(name).into_iter().map(invalid).collect();
+    }
+    let number = value.and_then(Value::as_i64).unwrap_or(0);
+    let invalid = |detail| FieldError::invalid(field, number, detail);
+    port_number(number).map(invalid).into_iter().collect()
 }
 
 /// Upstream: `IsValidPortNum`.
