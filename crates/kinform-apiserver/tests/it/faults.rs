@@ -200,5 +200,5 @@ async fn the_lag_can_be_changed_while_watches_are_open() {
     server.faults().delay_watches(None);
     let before = Instant::now();
     assert!(watch.tell().await.starts_with("MODIFIED a/x"), "{second}");
-    assert!(before.elapsed() < Duration::from_secs(3600));
+    assert_eq!(before.elapsed(), Duration::ZERO);
 }
