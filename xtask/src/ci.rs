@@ -35,6 +35,7 @@ mod tests {
         let script = std::fs::read_to_string(script).unwrap();
         let steps = [
             "cargo test --workspace --locked",
+            "cargo xtask e2e",
             "cargo fmt --all --check",
             "cargo clippy --workspace --all-targets --locked -- -D warnings",
             "cargo xtask tidy",

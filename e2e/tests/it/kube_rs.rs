@@ -72,6 +72,12 @@ async fn watcher_story(client: Client, namespace: &str, strategy: InitialListStr
     let api: Api<ConfigMap> = Api::namespaced(client, namespace);
     let post = PostParams::default();
     api.create(&post, &map("a", "1")).await.unwrap();
+    // kube streams from version 0: from whatever the server's cache has, which follows the store.
+    until("the server's cache has it", || async {
+        let any = ListParams::default().match_any();
+        !api.list(&any).await.unwrap().items.is_empty()
+    })
+    .await;
     let config = watcher::Config::default();
     let config = match strategy {
         InitialListStrategy::ListWatch => config,
