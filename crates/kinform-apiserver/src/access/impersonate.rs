@@ -10,7 +10,7 @@
 //!
 //! Upstream: `apiserver:pkg/endpoints/filters/impersonation`.
 
-use http::HeaderMap;
+use http::{HeaderMap, HeaderValue};
 use kinform_api::Status;
 use percent_encoding::percent_decode_str;
 
@@ -25,19 +25,17 @@ const EXTRA: &str = "impersonate-extra-";
 /// # Errors
 /// 400 if they name no user, but something else.
 pub(super) fn wanted(headers: &HeaderMap) -> Result<Option<User>, Box<Status>> {
-    let text = |name: &str| {
-        let value = headers.get(name).and_then(|value| value.to_str().ok());
-        value.unwrap_or_default()
-    };
-    let mut user = User::new(text("impersonate-user")).with_uid(text("impersonate-uid"));
+    // A name may be of any letters. One that is not UTF-8 still asks for somebody.
+    let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+    let first = |name: &str| headers.get(name).map(text).unwrap_or_default();
+    let mut user = User::new(first("impersonate-user")).with_uid(first("impersonate-uid"));
     for group in headers.get_all("impersonate-group") {
-        user = user.with_group(group.to_str().unwrap_or_default());
+        user = user.with_group(text(group));
     }
     for (name, value) in headers {
         if let Some(key) = name.as_str().strip_prefix(EXTRA) {
             let key = percent_decode_str(key).decode_utf8_lossy().into_owned();
-            let value = value.to_str().unwrap_or_default().to_owned();
-            user = user.with_extra(key, vec![value]);
+            user = user.with_extra(key, vec![text(value)]);
         }
     }
     if !user.name().is_empty() {

@@ -31,7 +31,7 @@ use kinform_api::{GroupResource, Status, StatusDetails, reason};
 use crate::http::query::Query;
 use crate::storage::Store;
 
-pub(crate) use self::attributes::{Attributes, Subject};
+pub(crate) use self::attributes::{Attributes, ResourceRef, Subject};
 pub use self::credential::TokenFileError;
 pub(crate) use self::credential::{Tokens, same};
 pub(crate) use self::service_account::{AUDIENCE, Bound, Claim, Signer, TokenError};

@@ -171,7 +171,7 @@ fn rules_status(
     }
     let rules = match access.rights {
         Rights::Rbac => rbac::rules_for(store, user, namespace),
-        Rights::Everything => everything(),
+        Rights::Everything => rbac::everything(),
     };
     let (mut resources, mut paths) = (Vec::new(), Vec::new());
     for rule in rules {
@@ -188,24 +188,6 @@ fn rules_status(
         }
     }
     Ok(json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": false}))
-}
-
-/// What everybody may do where there are no rules.
-fn everything() -> Vec<Rule> {
-    let all = || vec!["*".to_owned()];
-    vec![
-        Rule {
-            verbs: all(),
-            api_groups: all(),
-            resources: all(),
-            ..Rule::default()
-        },
-        Rule {
-            verbs: all(),
-            urls: all(),
-            ..Rule::default()
-        },
-    ]
 }
 
 fn token_status(access: &Access, store: &Store, review: &Value) -> Result<Value, Box<Status>> {

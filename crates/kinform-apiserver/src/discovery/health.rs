@@ -95,9 +95,8 @@ pub(super) fn answer(api: &Api, path: &str, query: &Query) -> Option<Response<Bo
 
 fn all(api: &Api, endpoint: &str, query: &Query) -> Response<Body> {
     let excluded: Vec<&str> = query
-        .pairs()
-        .filter(|(name, _)| *name == "exclude")
-        .flat_map(|(_, names)| names.split(','))
+        .all("exclude")
+        .flat_map(|names| names.split(','))
         .collect();
     let (mut words, mut failed) = (String::new(), false);
     for check in checks(endpoint) {

@@ -30,19 +30,15 @@ impl Query {
         )
     }
 
-    /// All parameters, in order.
-    pub(crate) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0
-            .iter()
-            .map(|(name, value)| (name.as_str(), value.as_str()))
+    /// All values of a name, in order.
+    pub(crate) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
+        let of = self.0.iter().filter(move |(known, _)| known == name);
+        of.map(|(_, value)| value.as_str())
     }
 
     /// The text of a parameter, absent if it is not given.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
-        self.0
-            .iter()
-            .find(|(known, _)| known == name)
-            .map(|(_, value)| value.as_str())
+        self.all(name).next()
     }
 
     /// The text of a parameter, empty if it is not given.

@@ -107,7 +107,7 @@ impl Act<'_> {
     }
 
     fn options(&self) -> Result<WriteOptions, Box<Status>> {
-        let options = WriteOptions::from_query(self.request.query.pairs(), "CreateOptions")?;
+        let options = WriteOptions::from_query(self.request.query, "CreateOptions")?;
         Ok(write::by(self.request, options))
     }
 

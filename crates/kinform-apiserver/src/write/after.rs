@@ -180,12 +180,15 @@ fn finish_pod(api: &Arc<Api>, resource: &ResourceInfo, pod: &Stored) {
     }
 }
 
-/// Deletes an object without a grace period, as far as its finalizers allow.
+/// Deletes this very object without a grace period, as far as its finalizers allow. What becomes of the
+/// dependents of one that is being deleted already was said then.
 pub(super) fn at_once(api: &Arc<Api>, resource: &ResourceInfo, object: &Stored) {
     let write = WriteOptions::default();
+    let is_said = metadata::is_terminating(&object.value());
     let options = DeleteOptions {
         grace_period_seconds: Some(0),
-        propagation: Some(Propagation::Background),
+        propagation: (!is_said).then_some(Propagation::Background),
+        uid: Some(object.uid().to_owned()),
         ..DeleteOptions::default()
     };
     let context = Context {

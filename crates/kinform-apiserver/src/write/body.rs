@@ -357,7 +357,7 @@ pub(crate) fn bad_request(message: String) -> Box<Status> {
 }
 
 /// What is wrong with the JSON, without any of it.
-fn json_error(error: &serde_json::Error) -> String {
+pub(super) fn json_error(error: &serde_json::Error) -> String {
     if error.is_eof() {
         return "unexpected end of JSON input".to_owned();
     }

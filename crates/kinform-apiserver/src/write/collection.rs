@@ -28,7 +28,7 @@ pub(super) fn delete(
     request: &WriteRequest<'_>,
 ) -> Result<Response<Body>, Box<Status>> {
     let body = (content_type(request), &*request.body);
-    let options = DeleteOptions::read(request.query.pairs(), body)?;
+    let options = DeleteOptions::read(request.query, body)?;
     let (selection, resource) = (
         selection(write.target, request.query)?,
         &write.target.resource,

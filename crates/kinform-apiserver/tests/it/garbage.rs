@@ -134,6 +134,36 @@ async fn orphans_stay_and_forget_their_owner() {
     assert_eq!(owners[0]["name"], "other");
 }
 
+// kubernetes: TestOrphaning, with a pod that runs: it is marked first, and gone later
+#[tokio::test(start_paused = true)]
+async fn a_running_pod_goes_as_its_delete_said() {
+    let (_server, service) = server().await;
+    let pods = "/api/v1/namespaces/a/pods";
+    let pod = |name: &str| {
+        json!({"metadata": {"name": name}, "spec": {"nodeName": "n", "containers": [
+            {"name": "c", "image": "i"}]}})
+    };
+    for (name, policy, want) in [
+        ("orphaned", "Orphan", vec!["of-orphaned"]),
+        ("waited", "Foreground", vec!["of-orphaned", "of-waited"]),
+        ("plain", "Background", vec!["of-orphaned", "of-waited"]),
+    ] {
+        let owner = post(&service, pods, pod(name)).await;
+        let metadata = json!({"name": format!("of-{name}"),
+            "ownerReferences": [owned_by(&owner, true)],
+            "finalizers": (name == "waited").then_some(["example.com/hold"])});
+        post(&service, MAPS, json!({"metadata": metadata})).await;
+        let path = format!("{pods}/{name}");
+        delete(&service, &path, json!({"propagationPolicy": policy})).await;
+        assert_eq!(left(&service).await, want);
+        // In the foreground it goes after those who block it.
+        let there = get(&service, &path).await.0;
+        assert_eq!(there, if name == "waited" { 200 } else { 404 }, "{name}");
+    }
+    let (_, orphan) = get(&service, &format!("{MAPS}/of-orphaned")).await;
+    assert!(orphan["metadata"]["ownerReferences"].is_null(), "{orphan}");
+}
+
 // kubernetes: TestCreateWithNonExistentOwner
 #[tokio::test(start_paused = true)]
 async fn owners_that_are_not_there_do_not_count() {

@@ -1,7 +1,8 @@
 //! Who may do what, beyond what was recorded: roles that gather others, escalation, and what a server
 //! without roles says.
 
-use http::Method;
+use bytes::Bytes;
+use http::{HeaderValue, Method};
 use kinform_apiserver::{Server, Service, User};
 use serde_json::{Value, json};
 
@@ -104,6 +105,134 @@ async fn nobody_gives_more_than_they_hold_unless_they_may_bind_or_escalate() {
     assert_eq!(all["code"], 404);
 }
 
+fn change(path: &str, media: &str, body: &Value) -> http::Request<Bytes> {
+    http::Request::patch(path)
+        .header("content-type", media)
+        .body(Bytes::from(body.to_string()))
+        .unwrap()
+}
+
+async fn answer(service: &Service, request: http::Request<Bytes>) -> (u16, Value) {
+    let reply = service.call(request).await;
+    let code = reply.status().as_u16();
+    let body = reply.into_body().collect().await.unwrap();
+    (code, serde_json::from_slice(&body).unwrap())
+}
+
+/// A server where `jane` holds these rules everywhere.
+async fn where_jane_holds(rules: Value) -> (Server, Service, Service) {
+    let server = Server::builder().rbac().in_process();
+    let admin = server.service();
+    let jane = server.service_as(User::new("jane"));
+    let role = json!({"metadata": {"name": "janes"}, "rules": rules});
+    assert_eq!(post(&admin, ROLES, role).await.0, 201);
+    let bindings = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
+    let held = binding("janes", "janes", "jane");
+    assert_eq!(post(&admin, bindings, held).await.0, 201);
+    (server, admin, jane)
+}
+
+// kubernetes: pkg/registry/rbac/clusterrole/policybased; the words are those of a real server
+#[tokio::test(start_paused = true)]
+async fn a_label_on_a_role_or_a_rule_that_gathers_needs_what_the_role_gives() {
+    let write = json!({"verbs": ["create", "patch"], "apiGroups": ["rbac.authorization.k8s.io"],
+        "resources": ["clusterroles", "rolebindings"]});
+    let (_server, admin, jane) = where_jane_holds(json!([write])).await;
+    assert_eq!(
+        post(&admin, BINDINGS, binding("b", "view", "joe")).await.0,
+        201
+    );
+    let media = "application/merge-patch+json";
+    let (role, held) = (format!("{ROLES}/cluster-admin"), format!("{BINDINGS}/b"));
+    let label = json!({"metadata": {"labels":
+        {"rbac.authorization.k8s.io/aggregate-to-view": "true"}}});
+    let finalizer = json!({"metadata": {"finalizers": ["example.com/hold"]}});
+    for path in [&role, &held] {
+        let (code, reply) = answer(&jane, change(path, media, &label)).await;
+        assert_eq!(code, 403, "{reply}");
+        let (code, reply) = answer(&jane, change(path, media, &finalizer)).await;
+        assert_eq!(code, 200, "{reply}");
+    }
+    let gathers = json!({"metadata": {"name": "gathers"}, "aggregationRule":
+        {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]}});
+    let words = "clusterroles.rbac.authorization.k8s.io \"gathers\" is forbidden: must have \
+                 cluster-admin privileges to use the aggregationRule";
+    let (code, reply) = post(&jane, ROLES, gathers.clone()).await;
+    assert_eq!((code, &reply["message"]), (403, &json!(words)));
+    assert_eq!(post(&admin, ROLES, gathers.clone()).await.0, 201);
+    let none = json!({"aggregationRule": null});
+    let request = change(&format!("{ROLES}/gathers"), media, &none);
+    let (code, reply) = answer(&jane, request).await;
+    assert_eq!((code, &reply["message"]), (403, &json!(words)));
+}
+
+// apiserver: withAuthorization (pkg/endpoints/handlers/create.go); the words are those of a real server
+#[tokio::test(start_paused = true)]
+async fn an_update_that_creates_needs_the_right_to_create() {
+    let update = json!({"verbs": ["update", "patch"], "apiGroups": ["", "coordination.k8s.io"],
+        "resources": ["configmaps", "leases"]});
+    let (_server, admin, jane) = where_jane_holds(json!([update])).await;
+    let map = "/api/v1/namespaces/default/configmaps/new";
+    let lease = "/apis/coordination.k8s.io/v1/namespaces/default/leases/new";
+    let apply = |query: &str| {
+        let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "new"}});
+        let path = format!("{map}?fieldManager=m{query}");
+        change(&path, "application/apply-patch+yaml", &body)
+    };
+    let words = "configmaps \"new\" is forbidden: User \"jane\" cannot create resource \
+                 \"configmaps\" in API group \"\" in the namespace \"default\"";
+    for query in ["", "&dryRun=All"] {
+        let (code, reply) = answer(&jane, apply(query)).await;
+        assert_eq!((code, &reply["message"]), (403, &json!(words)));
+        assert_eq!(get(&admin, map).await.0, 404);
+    }
+    let body = json!({"metadata": {"name": "new"}});
+    let (code, reply) = send(&jane, Method::PUT, lease, body.clone()).await;
+    assert_eq!(code, 403, "{reply}");
+    assert_eq!(get(&admin, lease).await.0, 404);
+    // What is there already is theirs to change.
+    assert_eq!(answer(&admin, apply("")).await.0, 201);
+    assert_eq!(answer(&jane, apply("")).await.0, 200);
+    assert_eq!(send(&admin, Method::PUT, lease, body).await.0, 201);
+}
+
+// A real server understands names of all letters.
+#[tokio::test(start_paused = true)]
+async fn whoever_asks_to_be_somebody_of_any_letters_is_never_oneself() {
+    let server = Server::builder().rbac().in_process();
+    let admin = server.service();
+    let list = |value: &[u8]| {
+        http::Request::get("/api/v1/namespaces/default/configmaps")
+            .header("impersonate-user", HeaderValue::from_bytes(value).unwrap())
+            .body(Bytes::new())
+            .unwrap()
+    };
+    let words = "configmaps is forbidden: User \"J\u{fc}rgen\" cannot list resource \"configmaps\" in \
+                 API group \"\" in the namespace \"default\"";
+    let (code, reply) = answer(&admin, list("J\u{fc}rgen".as_bytes())).await;
+    assert_eq!((code, &reply["message"]), (403, &json!(words)));
+    let (code, reply) = answer(&admin, list(b"J\xfcrgen")).await;
+    assert_eq!(code, 403, "{reply}");
+    let gift = binding("b", "view", "J\u{fc}rgen");
+    assert_eq!(post(&admin, BINDINGS, gift).await.0, 201);
+    let (code, reply) = answer(&admin, list("J\u{fc}rgen".as_bytes())).await;
+    assert_eq!(code, 200, "{reply}");
+}
+
+// kubernetes: with the authorizer AlwaysAllow everybody may bind and escalate
+#[tokio::test(start_paused = true)]
+async fn without_roles_whoever_is_known_may_write_roles_and_bind_them() {
+    let server = Server::builder().in_process();
+    let jane = server.service_as(User::new("jane"));
+    let role = json!({"metadata": {"name": "all"},
+        "rules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]});
+    assert_eq!(post(&jane, ROLES, role).await.0, 201);
+    for (name, role) in [("b", "all"), ("c", "not-there")] {
+        let (code, reply) = post(&jane, BINDINGS, binding(name, role, "joe")).await;
+        assert_eq!(code, 201, "{reply}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn without_roles_whoever_is_known_may_do_everything_and_says_who_it_is() {
     let file = "secret,ann,u1,\"devs\"\n";
@@ -114,7 +243,7 @@ async fn without_roles_whoever_is_known_may_do_everything_and_says_who_it_is() {
         http::Request::post("/apis/authentication.k8s.io/v1/selfsubjectreviews")
             .header("authorization", format!("Bearer {token}"))
             .header("content-type", "application/json")
-            .body(bytes::Bytes::from(body.to_string()))
+            .body(Bytes::from(body.to_string()))
             .unwrap()
     };
     let reply = service.call(request("secret")).await;

@@ -11,15 +11,24 @@
 use kinform_api::Status;
 use serde_json::Value;
 
-use super::rule::missing;
+use super::rule::{everything, missing};
 use super::{GROUP, RoleRef, Rule, decide, role_rules, rules_for};
 use crate::access::attributes::ResourceRef;
 use crate::access::{Attributes, User};
 use crate::resource::ResourceInfo;
 use crate::storage::Store;
-use crate::write::text;
+use crate::write::{at, metadata, text};
 
-/// Whether a user may write this role or binding over what is stored.
+/// What the garbage collector changes, and what every change does.
+const NOT_ASKED: [&str; 4] = [
+    "finalizers",
+    "managedFields",
+    "ownerReferences",
+    "resourceVersion",
+];
+
+/// Whether a user may write this role or binding over what is stored. A label is asked about, too: it may
+/// give a role's rules to those that gather it.
 ///
 /// # Errors
 /// 403 if it gives more than the user holds, 404 if the role that is bound does not exist.
@@ -32,75 +41,81 @@ pub(crate) fn check(
     if resource.group != GROUP || user.is_privileged() {
         return Ok(());
     }
+    if old.is_some_and(|old| asked(object) == asked(old)) {
+        return Ok(());
+    }
     let of_resource = resource.group_resource();
     let (name, namespace) = (
         text(object, &["metadata", "name"]),
         text(object, &["metadata", "namespace"]),
     );
-    let wanted = match resource.plural.as_str() {
+    let forbidden = |why: &str| Err(Box::new(Status::forbidden(&of_resource, name, why)));
+    let gathers = match resource.plural.as_str() {
         "roles" | "clusterroles" => {
-            let same = old.is_some_and(|old| {
-                old.get("rules") == object.get("rules")
-                    && old.get("aggregationRule") == object.get("aggregationRule")
-            });
-            if same || may(store, user, "escalate", (&resource.plural, namespace, name)) {
+            if may(store, user, "escalate", (&resource.plural, namespace, name)) {
                 return Ok(());
             }
-            if !object["aggregationRule"].is_null() {
-                // What it will hold is not known: only who holds everything may say it.
-                vec![everything()]
-            } else {
-                rules_of(object)
-            }
+            aggregates(object) || old.is_some_and(aggregates)
         }
-        "rolebindings" | "clusterrolebindings" => {
-            if old.is_some_and(|old| {
-                old.get("subjects") == object.get("subjects")
-                    && old.get("roleRef") == object.get("roleRef")
-            }) {
-                return Ok(());
-            }
-            let role: RoleRef =
-                serde_json::from_value(object["roleRef"].clone()).unwrap_or_default();
-            let (plural, within) = match role.kind.as_str() {
-                "Role" => ("roles", namespace),
-                _ => ("clusterroles", namespace),
+        "rolebindings" | "clusterrolebindings" => false,
+        _ => return Ok(()),
+    };
+    let wanted = match object.get("roleRef") {
+        None => rules_of(object),
+        Some(role) => {
+            let role: RoleRef = serde_json::from_value(role.clone()).unwrap_or_default();
+            let plural = match role.kind.as_str() {
+                "Role" => "roles",
+                _ => "clusterroles",
             };
-            if may(store, user, "bind", (plural, within, &role.name)) {
+            if may(store, user, "bind", (plural, namespace, &role.name)) {
                 return Ok(());
             }
             role_rules(store, &role, namespace)
                 .ok_or_else(|| Box::new(Status::not_found(&of_resource, &role.name)))?
         }
-        _ => return Ok(()),
     };
     let held = rules_for(store, user, namespace);
-    let lacks = missing(&held, &wanted).map(|rules| {
-        let told: Vec<String> = rules.iter().map(Rule::told).collect();
-        told.join("\n")
-    });
-    let lacks = match lacks.as_deref() {
-        Ok("") => return Ok(()),
-        Ok(lacks) => lacks,
-        Err(_) => "(too many to tell)",
-    };
-    let groups: Vec<String> = user.groups().iter().map(|of| format!("{of:?}")).collect();
-    let why = format!(
-        "user {:?} (groups=[{}]) is attempting to grant RBAC permissions not currently held:\n{lacks}",
-        user.name(),
-        groups.join(" ")
-    );
-    Err(Box::new(Status::forbidden(&of_resource, name, &why)))
+    if let Some(lacks) = lacks(&held, &wanted) {
+        let groups: Vec<String> = user.groups().iter().map(|of| format!("{of:?}")).collect();
+        return forbidden(&format!(
+            "user {:?} (groups=[{}]) is attempting to grant RBAC permissions not currently \
+             held:\n{lacks}",
+            user.name(),
+            groups.join(" ")
+        ));
+    }
+    // What it will hold is not known: only who holds everything may say it.
+    if gathers && lacks(&held, &everything()).is_some() {
+        return forbidden("must have cluster-admin privileges to use the aggregationRule");
+    }
+    Ok(())
 }
 
-fn everything() -> Rule {
-    let all = || vec!["*".to_owned()];
-    Rule {
-        verbs: all(),
-        api_groups: all(),
-        resources: all(),
-        ..Rule::default()
+/// What of the rules wanted is not held, in words.
+fn lacks(held: &[Rule], wanted: &[Rule]) -> Option<String> {
+    let Ok(rules) = missing(held, wanted) else {
+        return Some("(too many to tell)".to_owned());
+    };
+    let told: Vec<String> = rules.iter().map(Rule::told).collect();
+    (!told.is_empty()).then(|| told.join("\n"))
+}
+
+/// Upstream: `IsOnlyMutatingGCFields`.
+fn asked(object: &Value) -> Value {
+    let mut asked = object.clone();
+    let metadata = metadata::of(&mut asked);
+    for name in NOT_ASKED {
+        metadata.remove(name);
     }
+    asked
+}
+
+/// Whether the rules of a role are those of others.
+fn aggregates(role: &Value) -> bool {
+    let selectors = at(role, &["aggregationRule", "clusterRoleSelectors"]);
+    let selectors = selectors.and_then(Value::as_array);
+    selectors.is_some_and(|selectors| !selectors.is_empty())
 }
 
 fn rules_of(role: &Value) -> Vec<Rule> {

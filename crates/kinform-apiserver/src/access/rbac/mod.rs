@@ -27,7 +27,7 @@ use serde::Deserialize;
 use super::{Attributes, Decision, Subject, User};
 use crate::storage::{Store, Stored};
 
-pub(crate) use self::rule::Rule;
+pub(crate) use self::rule::{Rule, everything};
 
 pub(crate) const GROUP: &str = "rbac.authorization.k8s.io";
 pub(crate) const ROLES: &str = "roles.rbac.authorization.k8s.io";

@@ -169,6 +169,24 @@ impl Rule {
     }
 }
 
+/// The rules of who may do everything.
+pub(crate) fn everything() -> Vec<Rule> {
+    let all = || vec!["*".to_owned()];
+    vec![
+        Rule {
+            verbs: all(),
+            api_groups: all(),
+            resources: all(),
+            ..Rule::default()
+        },
+        Rule {
+            verbs: all(),
+            urls: all(),
+            ..Rule::default()
+        },
+    ]
+}
+
 /// What of the rules wanted is not held, told in few rules. Nothing is missing if it is empty.
 ///
 /// # Errors
