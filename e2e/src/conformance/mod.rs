@@ -142,7 +142,7 @@ pub async fn run(servers: &Servers, filter: &str) -> Result<Report, StageError> 
         None => (embedded.await?, None),
     };
     let rows: Vec<Row> = rows.into_iter().chain(alone).collect();
-    Ok(Report::new(&rows, embedded, real, began.elapsed()))
+    Ok(Report::new(&rows, filter, embedded, real, began.elapsed()))
 }
 
 /// The rows on one server: most side by side, the rest one after the other.

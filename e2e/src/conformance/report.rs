@@ -46,6 +46,7 @@ fn listed(page: &str) -> BTreeMap<&str, &str> {
     let part = page
         .split("<!-- conformance -->")
         .nth(1)
+        .and_then(|rest| rest.split("<!-- end -->").next())
         .unwrap_or_default();
     let lines = part.lines().filter_map(|line| {
         let mut cells = line.trim().strip_prefix("| `")?.splitn(2, "` |");
@@ -55,9 +56,16 @@ fn listed(page: &str) -> BTreeMap<&str, &str> {
     lines.collect()
 }
 
+/// Listed rows that no longer exist, of those that were asked for.
+fn lost<'a>(listed: &BTreeMap<&'a str, &str>, rows: &[&str], filter: &str) -> Vec<&'a str> {
+    let wanted = listed.keys().filter(|row| row.contains(filter));
+    wanted.filter(|row| !rows.contains(row)).copied().collect()
+}
+
 impl Report {
     pub(super) fn new(
         rows: &[Row],
+        filter: &str,
         embedded: Vec<Outcome>,
         real: Option<Vec<Outcome>>,
         took: Duration,
@@ -75,6 +83,11 @@ impl Report {
         for (row, ours) in rows.iter().zip(embedded) {
             let theirs = theirs.as_mut().and_then(Iterator::next);
             report.row(row, &ours, theirs.as_ref(), listed.get(row.name).copied());
+        }
+        let names: Vec<&str> = rows.iter().map(|row| row.name).collect();
+        for row in lost(&listed, &names, filter) {
+            let how = "it is listed, but there is no such row".to_owned();
+            report.wrong.push(Difference { row, how });
         }
         report
     }
@@ -185,11 +198,18 @@ impl fmt::Display for Report {
 mod tests {
     #[test]
     fn the_page_lists_rows_with_their_reasons() {
-        let page = "x\n<!-- conformance -->\n| row | reason |\n|---|---|\n| `a_row` | because `it` |\n<!-- end -->";
+        let page = "x\n<!-- conformance -->\n| row | reason |\n|---|---|\n| `a_row` | because `it` |\n<!-- end -->\n| `no_row` | of another part |";
         let listed = super::listed(page);
         assert_eq!(
             listed.into_iter().collect::<Vec<_>>(),
             [("a_row", "because `it`")]
         );
+    }
+
+    #[test]
+    fn a_listed_row_that_is_gone_is_told_if_it_was_asked_for() {
+        let listed = [("a_row", ""), ("b_row", "")].into();
+        assert_eq!(super::lost(&listed, &["a_row"], ""), ["b_row"]);
+        assert_eq!(super::lost(&listed, &["a_row"], "a_"), [""; 0]);
     }
 }

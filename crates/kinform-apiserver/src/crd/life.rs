@@ -90,7 +90,7 @@ pub(crate) fn awaits_cleanup(definition: &Value) -> bool {
         && metadata::finalizers(definition).any(|name| name == CLEANUP)
 }
 
-/// The definition while its objects are held by others.
+/// The definition while its objects go.
 pub(crate) fn wait(definition: &Value, now: Timestamp) -> Value {
     let mut next = definition.clone();
     let message = "CustomResource deletion is in progress";

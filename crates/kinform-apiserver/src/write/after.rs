@@ -255,14 +255,22 @@ pub(crate) fn settle_definitions(api: &Arc<Api>) {
     }
 }
 
-/// Takes the objects of a definition that is being deleted away, and then the definition.
+/// Says that the objects of a definition go, takes them away, and then the definition.
 fn end(api: &Arc<Api>, shelf: Shelf, name: &str) {
-    let Some(current) = api.store.get(shelf, name) else {
+    let Some(mut current) = api.store.get(shelf, name) else {
         return;
     };
-    let value = current.value();
+    let mut value = current.value();
     if !life::awaits_cleanup(&value) {
         return;
+    }
+    let waiting = life::wait(&value, Timestamp::now());
+    if waiting != value {
+        put(api, shelf, waiting, &current);
+        let Some(stored) = api.store.get(shelf, name) else {
+            return;
+        };
+        (value, current) = (stored.value(), stored);
     }
     let objects = shelf_of(&api.store, &value);
     let entries = api.registry.entries();
@@ -276,10 +284,6 @@ fn end(api: &Arc<Api>, shelf: Shelf, name: &str) {
         }
     }
     if !keys(&api.store, objects, "").is_empty() {
-        let waiting = life::wait(&value, Timestamp::now());
-        if waiting != value {
-            put(api, shelf, waiting, &current);
-        }
         return;
     }
     let released = life::release(&value, Timestamp::now());

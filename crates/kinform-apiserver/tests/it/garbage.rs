@@ -215,7 +215,7 @@ async fn owners_in_a_circle_go_together() {
     assert_eq!(left(&service).await, Vec::<String>::new());
 }
 
-// kubernetes: TestClusterScopedOwners, TestCustomResourceCascadingDeletion
+// kubernetes: TestClusterScopedOwners
 #[tokio::test(start_paused = true)]
 async fn objects_of_the_cluster_own_those_of_namespaces_and_jobs_let_theirs_go() {
     let (_server, service) = server().await;
@@ -232,6 +232,40 @@ async fn objects_of_the_cluster_own_those_of_namespaces_and_jobs_let_theirs_go()
     delete(&service, &format!("{jobs}/j"), Value::Null).await;
     assert_eq!(left(&service).await, ["of-job"]);
     assert_eq!(get(&service, &format!("{jobs}/j")).await.0, 404);
+}
+
+// kubernetes: TestCustomResourceCascadingDeletion
+#[tokio::test(start_paused = true)]
+async fn a_custom_owner_in_the_foreground_goes_after_its_custom_dependents() {
+    let (server, service) = server().await;
+    let definition = json!({"metadata": {"name": "foos.example.com"}, "spec": {
+        "group": "example.com", "scope": "Namespaced",
+        "names": {"plural": "foos", "kind": "Foo"},
+        "versions": [{"name": "v1", "served": true, "storage": true,
+            "schema": {"openAPIV3Schema": {"type": "object"}}}]}});
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    post(&service, definitions, definition).await;
+    let foos = "/apis/example.com/v1/namespaces/a/foos";
+    let foo = |name: &str, owners: Value| {
+        json!({"apiVersion": "example.com/v1", "kind": "Foo",
+            "metadata": {"name": name, "ownerReferences": owners}})
+    };
+    let owner = post(&service, foos, foo("owner", json!([]))).await;
+    let owners = json!([owned_by(&owner, true)]);
+    post(&service, foos, foo("dependent", owners)).await;
+    let since = server.store().revision();
+    let path = format!("{foos}?watch=1&resourceVersion={since}");
+    let mut watch = Watch::open(&service, &path).await;
+    let options = json!({"propagationPolicy": "Foreground"});
+    delete(&service, &format!("{foos}/owner"), options).await;
+    for told in ["MODIFIED owner", "DELETED dependent", "DELETED owner"] {
+        let event = watch.next().await.unwrap();
+        let name = event["object"]["metadata"]["name"].as_str().unwrap();
+        assert_eq!(format!("{} {name}", event["type"].as_str().unwrap()), told);
+    }
+    for name in ["owner", "dependent"] {
+        assert_eq!(get(&service, &format!("{foos}/{name}")).await.0, 404);
+    }
 }
 
 #[tokio::test(start_paused = true)]

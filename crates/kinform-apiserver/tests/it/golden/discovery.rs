@@ -5,15 +5,16 @@ use http::Request;
 
 use kinform_apiserver::Server;
 
-use super::recorded::{self, Comparison, Exchange, Objects, exchanges, send};
-use super::{Rows, status};
+use super::comparison::{Comparison, Objects};
+use super::recorded::{self, exchanges, reply, send};
+use super::rows::Rows;
 
 /// Where the recorded server was reached.
 const ADDRESS: &str = "192.0.2.1:26443";
 
 /// A server with the definitions that the recorded one had.
 pub(super) async fn server() -> Server {
-    let server = recorded::server(|_, items| items).await;
+    let server = recorded::server().await;
     let all = exchanges("crd");
     let widgets = all
         .iter()
@@ -27,24 +28,14 @@ pub(super) async fn server() -> Server {
 async fn discovery_and_health_are_those_of_a_real_server() {
     let server = server().await;
     let service = server.service();
-    let mut rows = Rows::default();
+    let mut rows = Rows::of("discovery");
     for exchange in exchanges("discovery") {
-        let Exchange { path, accept, .. } = &exchange;
-        let request = Request::get(path).header("host", ADDRESS);
-        let request = request.header("accept", accept).body(Bytes::new());
-        let reply = service.call(request.unwrap()).await;
-        let code = reply.status().as_u16();
-        let media = reply.headers()["content-type"].to_str().unwrap().to_owned();
-        let body = reply.into_body().collect().await.unwrap();
-        let body = String::from_utf8(body).unwrap();
-        let mut differences = Comparison::new(Objects::Loaded).bodies(&exchange.body, &body);
-        differences.extend(status(exchange.status, code));
-        if media != exchange.media {
-            differences.push(format!("media type: {} / {media}", exchange.media));
-        }
+        let exchange = exchange.header("host", ADDRESS);
+        let reply = reply(&service, &exchange).await;
+        let differences = Comparison::new(Objects::Loaded).reply(&exchange, &reply);
         rows.row(&exchange, &differences);
     }
-    rows.finish(35);
+    rows.finish();
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,19 +1,21 @@
-//! The recordings: read, loaded into a server, and compared with what it says.
+//! The recordings: read, loaded into a server, and sent to it.
 //!
 //! ```text
-//! testdata/golden/FOLDER.jsonl.gz -> [Exchange]; recorded lists -> the store, at the same versions plus OFFSET
-//! recorded body + our body -> [what differs]
+//! testdata/golden/FOLDER.jsonl.gz -> [Exchange] -> Reply
+//! recorded lists -> the store, at the same versions plus OFFSET
 //! ```
 
 use std::collections::HashMap;
 use std::io::Read as _;
 
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD as BASE64};
 use bytes::Bytes;
-use http::{Method, Request};
-use kinform_apiserver::{Draft, Expect, Found, Server, Service, Shelf};
-use serde_json::{Map, Value, json};
+use http::{HeaderMap, Method, Request};
+use kinform_apiserver::{Builder, Draft, Expect, Found, Server, Service, Shelf};
+use serde_json::{Value, json};
+
+use super::protobuf;
 
 /// Our versions are the recorded ones plus this: a new server has versions of its own already.
 pub(crate) const OFFSET: u64 = 100_000;
@@ -26,11 +28,56 @@ pub(crate) struct Exchange {
     pub(crate) path: String,
     pub(crate) accept: String,
     pub(crate) content_type: Option<String>,
-    pub(crate) request: Option<String>,
+    /// Further headers of the request.
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) request: Option<Vec<u8>>,
     pub(crate) status: u16,
     /// The media type of the answer.
     pub(crate) media: String,
+    /// The answer, and as text where it is some.
+    pub(crate) bytes: Vec<u8>,
     pub(crate) body: String,
+}
+
+impl Exchange {
+    /// What is sent, where it is JSON, with the uids, versions and times of ours in their places.
+    pub(crate) fn in_ours(mut self, learned: &HashMap<String, String>) -> Self {
+        let request = self.request.as_deref().unwrap_or_default();
+        if let Ok(mut body) = serde_json::from_slice(request) {
+            mapped_body(learned, &mut body);
+            self.request = Some(body.to_string().into_bytes());
+        } else if let Some(body) = protobuf::in_ours(request, learned) {
+            self.request = Some(body);
+        }
+        self
+    }
+
+    pub(crate) fn header(mut self, name: &str, value: &str) -> Self {
+        self.headers.push((name.to_owned(), value.to_owned()));
+        self
+    }
+}
+
+/// What our server answered.
+#[derive(Clone, Debug)]
+pub(crate) struct Reply {
+    pub(crate) code: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Reply {
+    pub(crate) fn text(&self) -> &str {
+        std::str::from_utf8(&self.bytes).unwrap()
+    }
+
+    /// All values of a header.
+    pub(crate) fn all(&self, name: &str) -> Vec<String> {
+        let values = self.headers.get_all(name).into_iter();
+        values
+            .map(|value| value.to_str().unwrap().to_owned())
+            .collect()
+    }
 }
 
 /// The warnings of all answers of a folder.
@@ -69,31 +116,63 @@ pub(crate) fn lines(folder: &str) -> Vec<Value> {
 
 fn exchange(line: &Value) -> Exchange {
     let text = |name: &str| line[name].as_str().map(str::to_owned);
+    let bytes = |name: &str| match line[format!("{name}Base64")].as_str() {
+        Some(coded) => Some(STANDARD.decode(coded).unwrap()),
+        None => text(name).map(String::into_bytes),
+    };
+    let answered = |name: &str| line["responseHeaders"][name].as_str();
+    let mut headers = Vec::new();
+    for (name, value) in line["requestHeaders"].as_object().into_iter().flatten() {
+        headers.push((name.to_lowercase(), value.as_str().unwrap().to_owned()));
+    }
+    let mut body = bytes("body").unwrap_or_default();
+    if answered("Content-Encoding") == Some("gzip") {
+        headers.push(("accept-encoding".to_owned(), "gzip".to_owned()));
+        body = unzipped(&body);
+    }
     Exchange {
         file: text("file").unwrap(),
         method: text("method").unwrap(),
         path: text("path").unwrap(),
         accept: text("accept").unwrap_or_default(),
         content_type: text("contentType"),
-        request: text("request"),
+        headers,
+        request: bytes("request"),
         status: u16::try_from(line["status"].as_u64().unwrap()).unwrap(),
-        media: line["responseHeaders"]["Content-Type"]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned(),
-        body: text("body").unwrap_or_default(),
+        media: answered("Content-Type").unwrap_or_default().to_owned(),
+        body: String::from_utf8(body.clone()).unwrap_or_default(),
+        bytes: body,
     }
 }
 
+fn unzipped(bytes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    flate2::read::MultiGzDecoder::new(bytes)
+        .read_to_end(&mut out)
+        .unwrap();
+    out
+}
+
+/// What the recorded server was.
+pub(crate) fn builder() -> Builder {
+    Server::builder().rbac().without_garbage_collection()
+}
+
 /// A server that holds everything that the recorded lists show, under the same versions.
-pub(crate) async fn server(adjust: impl Fn(&str, Vec<Value>) -> Vec<Value>) -> Server {
-    let server = Server::builder()
-        .rbac()
-        .without_garbage_collection()
-        .in_process();
+pub(crate) async fn server() -> Server {
+    load(builder().in_process(), |_, items| items).await
+}
+
+/// Puts into a server what the recorded lists show, but for what is adjusted.
+pub(crate) async fn load(
+    server: Server,
+    adjust: impl Fn(&str, Vec<Value>) -> Vec<Value>,
+) -> Server {
     let mut objects = Vec::new();
     for exchange in exchanges("list") {
-        let is_whole = exchange.accept == "application/json" && !exchange.path.contains('?');
+        let is_whole = exchange.accept == "application/json"
+            && exchange.headers.is_empty()
+            && !exchange.path.contains('?');
         let Some(resource) = exchange.path.strip_prefix('/').filter(|_| is_whole) else {
             continue;
         };
@@ -197,30 +276,52 @@ pub(crate) fn request(method: &str, path: &str, body: Value) -> Exchange {
         path: path.to_owned(),
         accept: "application/json".to_owned(),
         content_type: Some("application/json".to_owned()),
+        headers: Vec::new(),
         request: Some(body)
             .filter(|body| !body.is_null())
-            .map(|body| body.to_string()),
+            .map(|body| body.to_string().into_bytes()),
         status: 0,
         media: String::new(),
+        bytes: Vec::new(),
         body: String::new(),
     }
 }
 
-/// Sends a request and reads the whole reply.
-pub(crate) async fn send(service: &Service, exchange: &Exchange) -> (u16, String) {
+/// Sends a request and reads the whole reply, decompressed.
+pub(crate) async fn reply(service: &Service, exchange: &Exchange) -> Reply {
     let mut request = Request::builder()
         .method(exchange.method.parse::<Method>().unwrap())
         .uri(mapped_path(&exchange.path))
-        .header("accept", &exchange.accept)
-        .header("user-agent", "golden/1");
+        .header("accept", &exchange.accept);
     if let Some(content_type) = &exchange.content_type {
         request = request.header("content-type", content_type);
     }
-    let body = exchange.request.clone().unwrap_or_default();
-    let reply = service.call(request.body(Bytes::from(body)).unwrap()).await;
-    let code = reply.status().as_u16();
-    let body = reply.into_body().collect().await.unwrap();
-    (code, String::from_utf8(body.to_vec()).unwrap())
+    for (name, value) in &exchange.headers {
+        request = request.header(name, value);
+    }
+    if !exchange
+        .headers
+        .iter()
+        .any(|(name, _)| name == "user-agent")
+    {
+        request = request.header("user-agent", "golden/1");
+    }
+    let body = Bytes::from(exchange.request.clone().unwrap_or_default());
+    let reply = service.call(request.body(body).unwrap()).await;
+    let (parts, body) = reply.into_parts();
+    let bytes = body.collect().await.unwrap();
+    let is_packed = parts.headers.contains_key("content-encoding");
+    Reply {
+        code: parts.status.as_u16(),
+        bytes: if is_packed { unzipped(&bytes) } else { bytes },
+        headers: parts.headers,
+    }
+}
+
+/// The same, where only the code and the text matter.
+pub(crate) async fn send(service: &Service, exchange: &Exchange) -> (u16, String) {
+    let reply = reply(service, exchange).await;
+    (reply.code, reply.text().to_owned())
 }
 
 /// Versions and tokens of a recorded query, as ours.
@@ -248,7 +349,7 @@ fn mapped_path(path: &str) -> String {
     format!("{path}?{}", pairs.join("&"))
 }
 
-fn read_token(token: &str) -> Option<Value> {
+pub(crate) fn read_token(token: &str) -> Option<Value> {
     let bytes = base64::engine::general_purpose::URL_SAFE_NO_PAD
         .decode(token)
         .ok()?;
@@ -264,146 +365,6 @@ pub(crate) fn version(object: &Value) -> u64 {
         .unwrap()
         .parse()
         .unwrap()
-}
-
-/// What is compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Objects {
-    /// Objects that were loaded: nothing may differ, and versions are the recorded ones plus the offset.
-    Loaded,
-    /// Objects that were written here, each after the same other writes: versions as above, but what
-    /// each server chooses, uids and times, may differ.
-    WrittenInOrder,
-    /// Objects that were written here: versions may differ, too.
-    Written,
-}
-
-/// Compares recorded bodies with ours.
-pub(crate) struct Comparison {
-    objects: Objects,
-    /// Recorded uids and versions, and ours in their places.
-    pub(crate) learned: HashMap<String, String>,
-    found: Vec<String>,
-}
-
-impl Comparison {
-    pub(crate) fn new(objects: Objects) -> Self {
-        Self {
-            objects,
-            learned: HashMap::new(),
-            found: Vec::new(),
-        }
-    }
-
-    /// Compares bodies; JSON by its values, anything else as text.
-    pub(crate) fn bodies(&mut self, recorded: &str, ours: &str) -> Vec<String> {
-        match (serde_json::from_str(recorded), serde_json::from_str(ours)) {
-            (Ok(recorded), Ok(ours)) => self.values(&recorded, &ours, ""),
-            _ if recorded == ours => {}
-            _ => self.found.push(format!("text: {recorded:?} / {ours:?}")),
-        }
-        std::mem::take(&mut self.found)
-    }
-
-    fn values(&mut self, recorded: &Value, ours: &Value, path: &str) {
-        match (recorded, ours) {
-            (Value::Object(recorded), Value::Object(ours)) => self.objects(recorded, ours, path),
-            (Value::Array(recorded), Value::Array(ours)) => {
-                // Their order tells which second a write fell into.
-                let (recorded, ours) = match path.ends_with(".managedFields") {
-                    true => (by_manager(recorded), by_manager(ours)),
-                    false => (recorded.clone(), ours.clone()),
-                };
-                if recorded.len() != ours.len() {
-                    let (a, b) = (recorded.len(), ours.len());
-                    self.found.push(format!("{path}: {a} items / {b}"));
-                }
-                for (at, (recorded, ours)) in recorded.iter().zip(&ours).enumerate() {
-                    self.values(recorded, ours, &format!("{path}[{at}]"));
-                }
-            }
-            (Value::String(recorded), Value::String(ours)) => self.texts(recorded, ours, path),
-            _ if recorded == ours => {}
-            _ => self.found.push(format!("{path}: {recorded} / {ours}")),
-        }
-    }
-
-    fn objects(&mut self, recorded: &Map<String, Value>, ours: &Map<String, Value>, path: &str) {
-        for (name, value) in recorded {
-            match ours.get(name) {
-                Some(ours) => self.values(value, ours, &format!("{path}.{name}")),
-                None => self
-                    .found
-                    .push(format!("{path}.{name}: only recorded: {value}")),
-            }
-        }
-        for (name, value) in ours {
-            if !recorded.contains_key(name) {
-                self.found
-                    .push(format!("{path}.{name}: only ours: {value}"));
-            }
-        }
-    }
-
-    fn texts(&mut self, recorded: &str, ours: &str, path: &str) {
-        let name = path.rsplit('.').next().unwrap_or_default();
-        let is_chosen = (name == "time" && path.contains(".managedFields["))
-            || path.contains(".disruptedPods.")
-            || matches!(
-                name,
-                "uid"
-                    | "creationTimestamp"
-                    | "deletionTimestamp"
-                    | "lastTransitionTime"
-                    | "expirationTimestamp"
-            );
-        let same = match name {
-            _ if is_chosen && self.objects != Objects::Loaded => {
-                // Many objects have one time: requests that repeat it are about the first.
-                self.learned
-                    .entry(recorded.to_owned())
-                    .or_insert_with(|| ours.to_owned());
-                true
-            }
-            "resourceVersion" if path.ends_with("metadata.resourceVersion") => {
-                self.learned.insert(recorded.to_owned(), ours.to_owned());
-                let mapped = recorded
-                    .parse::<u64>()
-                    .map(|version| (version + OFFSET).to_string());
-                self.objects == Objects::Written || mapped.as_deref() == Ok(ours)
-            }
-            "token" if recorded == "REDACTED" => !ours.is_empty(),
-            "continue" => same_token(recorded, ours),
-            "message" => same_words(recorded, ours),
-            // Ages are told in cells: how old an object is, when a table is made of it.
-            _ if path.contains(".cells[") && is_age(recorded) => is_age(ours),
-            _ if path.contains(".cells[") && self.objects != Objects::Loaded => {
-                recorded == ours || is_time(recorded) && is_time(ours)
-            }
-            "name" if recorded.starts_with("w-") => ours.starts_with("w-"),
-            _ => recorded == ours,
-        };
-        if !same {
-            self.found.push(format!("{path}: {recorded:?} / {ours:?}"));
-        }
-    }
-}
-
-/// `5s`, `2d3h`, and so on.
-fn is_age(text: &str) -> bool {
-    let parts: Vec<&str> = text
-        .split_inclusive(|letter: char| !letter.is_ascii_digit())
-        .collect();
-    let is_part = |part: &&str| {
-        part.len() > 1
-            && part.ends_with(['s', 'm', 'h', 'd', 'y'])
-            && part.starts_with(|c: char| c.is_ascii_digit())
-    };
-    !parts.is_empty() && parts.len() < 3 && parts.iter().all(is_part)
-}
-
-fn is_time(text: &str) -> bool {
-    text.parse::<jiff::Timestamp>().is_ok()
 }
 
 /// The ids and versions of a recorded request, as ours: those that earlier replies taught, and those
@@ -437,40 +398,4 @@ fn mapped_version(version: &str) -> String {
         Ok(number) if (10..10_000).contains(&number) => (number + OFFSET).to_string(),
         _ => version.to_owned(),
     }
-}
-
-fn by_manager(entries: &[Value]) -> Vec<Value> {
-    let mut entries = entries.to_vec();
-    let text = |entry: &Value, name: &str| entry[name].as_str().unwrap_or_default().to_owned();
-    entries.sort_by_key(|entry| {
-        ["operation", "manager", "apiVersion", "subresource"].map(|name| text(entry, name))
-    });
-    entries
-}
-
-fn same_token(recorded: &str, ours: &str) -> bool {
-    let (Some(mut recorded), Some(ours)) = (read_token(recorded), read_token(ours)) else {
-        return recorded == ours;
-    };
-    recorded["rv"] = Value::from(recorded["rv"].as_u64().unwrap_or_default() + OFFSET);
-    recorded == ours
-}
-
-/// Messages say versions and uids of their server: letters between quotes and digits may differ.
-fn same_words(recorded: &str, ours: &str) -> bool {
-    let words = |text: &str| {
-        text.split(|c: char| c.is_ascii_digit())
-            .filter(|part| part.len() > 2)
-            .collect::<String>()
-    };
-    let without_ids = |text: &str| {
-        let is_id = |word: &&str| word.len() == 36 && word.matches('-').count() == 4;
-        let trim = |c: char| !c.is_ascii_alphanumeric();
-        let kept: Vec<&str> = text
-            .split(' ')
-            .filter(|word| !is_id(&word.trim_matches(trim)))
-            .collect();
-        kept.join(" ")
-    };
-    words(&without_ids(recorded)) == words(&without_ids(ours))
 }

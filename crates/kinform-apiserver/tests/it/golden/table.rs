@@ -1,97 +1,13 @@
-//! Tables of every recorded kind: the objects that the recording wrote, shown as it showed them.
-
-use std::collections::BTreeMap;
+//! Tables: objects in many states, shown as a real server shows them.
 
 use http::Method;
 use kinform_apiserver::Server;
 use serde_json::{Value, json};
 
-use super::recorded::{Comparison, Exchange, Objects, exchanges, put, send};
-use super::{Rows, is_plain_json, is_table, status};
-
-/// Where the objects of a request's path are kept: its parts up to the plural, without a namespace.
-fn collection(path: &str) -> Vec<String> {
-    let path = path.split('?').next().unwrap();
-    let mut parts: Vec<String> = path
-        .trim_matches('/')
-        .split('/')
-        .map(str::to_owned)
-        .collect();
-    let at = if parts[0] == "api" { 2 } else { 3 };
-    if parts[at] == "namespaces" && parts.len() > at + 2 {
-        parts.drain(at..at + 2);
-    }
-    parts.truncate(at + 1);
-    parts
-}
-
-/// The rows of the objects that are stored here. A real server holds more: those it makes by itself.
-fn known_rows(recorded: &str, names: &[&String]) -> Value {
-    let mut table: Value = serde_json::from_str(recorded).unwrap();
-    let rows = table["rows"].as_array_mut().unwrap();
-    rows.retain(|row| {
-        let metadata = &row["object"]["metadata"];
-        names.iter().any(|name| metadata["name"] == name.as_str())
-    });
-    // A real server sorts a few kinds by what they are for.
-    rows.sort_by_key(|row| row["object"]["metadata"]["name"].to_string());
-    table
-}
-
-#[tokio::test(start_paused = true)]
-async fn tables_of_every_kind_are_those_of_a_real_server() {
-    let mut stored: BTreeMap<Vec<String>, BTreeMap<String, Value>> = BTreeMap::new();
-    let mut rows = Rows::default();
-    for exchange in exchanges("kinds") {
-        let path = collection(&exchange.path);
-        let is_stored = matches!(&*exchange.method, "POST" | "PATCH")
-            && exchange.status < 300
-            && !exchange.path.contains("dryRun");
-        if is_plain_json(&exchange) && is_stored {
-            let object: Value = serde_json::from_str(&exchange.body).unwrap();
-            let name = object["metadata"]["name"].as_str().unwrap().to_owned();
-            stored.entry(path).or_default().insert(name, object);
-        } else if is_table(&exchange) {
-            let objects = &stored[&path];
-            let server = Server::builder().in_process();
-            for object in objects.values() {
-                put(&server, &path, object.clone());
-            }
-            let names: Vec<&String> = objects.keys().collect();
-            let (code, body) = send(&server.service(), &exchange).await;
-            let recorded = known_rows(&exchange.body, &names);
-            let ours = known_rows(&body, &names);
-            assert_eq!(
-                ours["rows"].as_array().unwrap().len(),
-                names.len(),
-                "{}",
-                exchange.file
-            );
-            let mut differences =
-                Comparison::new(Objects::Written).bodies(&recorded.to_string(), &ours.to_string());
-            differences.extend(status(exchange.status, code));
-            rows.row(&exchange, &differences);
-        }
-    }
-    rows.finish(41);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_table_of_one_object_is_that_of_a_real_server() {
-    let server = super::server(|_, items| items).await;
-    let service = server.service();
-    let mut rows = Rows::default();
-    for exchange in exchanges("get")
-        .iter()
-        .filter(|exchange| is_table(exchange))
-    {
-        let (code, body) = send(&service, exchange).await;
-        let mut differences = Comparison::new(Objects::Loaded).bodies(&exchange.body, &body);
-        differences.extend(status(exchange.status, code));
-        rows.row(exchange, &differences);
-    }
-    rows.finish(1);
-}
+use super::comparison::{Comparison, Objects};
+use super::recorded::{Exchange, exchanges, request, send};
+use super::rows::Rows;
+use super::status;
 
 /// What a table says, without the objects in it.
 fn shown(table: &str) -> Value {
@@ -107,7 +23,7 @@ fn shown(table: &str) -> Value {
 async fn objects_in_many_states_are_shown_as_by_a_real_server() {
     let server = Server::builder().in_process();
     let service = server.service();
-    let mut rows = Rows::default();
+    let mut rows = Rows::of("table");
     for exchange in exchanges("table") {
         let recorded: Value = serde_json::from_str(&exchange.body).unwrap();
         let object = recorded["rows"][0]["object"].clone();
@@ -117,17 +33,17 @@ async fn objects_in_many_states_are_shown_as_by_a_real_server() {
         let (code, body) = send(&service, &asked(Method::GET, &path, Value::Null)).await;
         let (recorded, ours) = (shown(&exchange.body), shown(&body));
         let mut differences =
-            Comparison::new(Objects::Written).bodies(&recorded.to_string(), &ours.to_string());
+            Comparison::new(Objects::Written).bodies(recorded.to_string(), ours.to_string());
         differences.extend(status(exchange.status, code));
         rows.row(&exchange, &differences);
     }
-    rows.finish(66);
+    rows.finish();
 }
 
-fn asked(method: Method, path: &str, request: Value) -> Exchange {
+fn asked(method: Method, path: &str, body: Value) -> Exchange {
     Exchange {
         accept: "application/json;as=Table;v=v1;g=meta.k8s.io".to_owned(),
-        ..super::request(method.as_str(), path, request)
+        ..request(method.as_str(), path, body)
     }
 }
 

@@ -1,0 +1,265 @@
+//! Recorded bodies beside ours: JSON and protobuf by their values.
+//!
+//! ```text
+//! recorded body + our body -> [what differs]          what a server chose by itself -> learned
+//! ```
+//!
+//! What each server chooses, uids, times, addresses, is learned where it stands first and known again where
+//! it is repeated.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value};
+
+use super::protobuf;
+use super::recorded::{Exchange, OFFSET, Reply, read_token};
+
+/// What is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Objects {
+    /// Objects that were loaded: nothing may differ, and versions are the recorded ones plus the offset.
+    Loaded,
+    /// Objects that were written here, each after the same other writes: versions as above, but what
+    /// each server chooses, uids and times, may differ.
+    WrittenInOrder,
+    /// Objects that were written here: versions may differ, too.
+    Written,
+}
+
+/// Compares recorded bodies with ours.
+pub(crate) struct Comparison {
+    objects: Objects,
+    /// Recorded uids and versions, and ours in their places.
+    pub(crate) learned: HashMap<String, String>,
+    /// Of these, what is repeated within other texts: uids, addresses and ports.
+    repeated: Vec<(String, String)>,
+    found: Vec<String>,
+}
+
+impl Comparison {
+    pub(crate) fn new(objects: Objects) -> Self {
+        Self {
+            objects,
+            learned: HashMap::new(),
+            repeated: Vec::new(),
+            found: Vec::new(),
+        }
+    }
+
+    /// Compares bodies; JSON and protobuf by their values, anything else as text.
+    pub(crate) fn bodies(
+        &mut self,
+        recorded: impl AsRef<[u8]>,
+        ours: impl AsRef<[u8]>,
+    ) -> Vec<String> {
+        let (recorded, ours) = (recorded.as_ref(), ours.as_ref());
+        let read = |bytes: &[u8]| match serde_json::from_slice(bytes) {
+            Ok(value) => Some(value),
+            Err(_) => protobuf::body(bytes),
+        };
+        match (read(recorded), read(ours)) {
+            (Some(recorded), Some(ours)) => self.values(&recorded, &ours, ""),
+            _ if recorded == ours => {}
+            _ => {
+                let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+                let (recorded, ours) = (text(recorded), text(ours));
+                self.found.push(format!("text: {recorded:?} / {ours:?}"));
+            }
+        }
+        std::mem::take(&mut self.found)
+    }
+
+    /// Compares a whole answer: code, media type and body.
+    pub(crate) fn reply(&mut self, exchange: &Exchange, reply: &Reply) -> Vec<String> {
+        let mut found = self.bodies(&exchange.bytes, &reply.bytes);
+        found.extend(self.head(exchange, reply));
+        found
+    }
+
+    /// Compares what stands before a body.
+    pub(crate) fn head(&self, exchange: &Exchange, reply: &Reply) -> Vec<String> {
+        let mut found = Vec::from_iter(super::status(exchange.status, reply.code));
+        let media = reply.all("content-type").join(", ");
+        if !exchange.media.is_empty() && media != exchange.media {
+            found.push(format!("media type: {} / {media}", exchange.media));
+        }
+        found
+    }
+
+    fn values(&mut self, recorded: &Value, ours: &Value, path: &str) {
+        match (recorded, ours) {
+            (Value::Object(recorded), Value::Object(ours)) => self.objects(recorded, ours, path),
+            (Value::Array(recorded), Value::Array(ours)) => {
+                // Their order tells which second a write fell into.
+                let (recorded, ours) = match path.ends_with(".managedFields") {
+                    true => (by_manager(recorded), by_manager(ours)),
+                    false => (recorded.clone(), ours.clone()),
+                };
+                if recorded.len() != ours.len() {
+                    let (a, b) = (recorded.len(), ours.len());
+                    self.found.push(format!("{path}: {a} items / {b}"));
+                }
+                for (at, (recorded, ours)) in recorded.iter().zip(&ours).enumerate() {
+                    self.values(recorded, ours, &format!("{path}[{at}]"));
+                }
+            }
+            (Value::String(recorded), Value::String(ours)) => self.texts(recorded, ours, path),
+            (Value::Number(recorded), Value::Number(ours))
+                if path.ends_with(".nodePort") && self.objects != Objects::Loaded =>
+            {
+                self.learn(&recorded.to_string(), &ours.to_string());
+            }
+            _ if recorded == ours => {}
+            _ => self.found.push(format!("{path}: {recorded} / {ours}")),
+        }
+    }
+
+    fn objects(&mut self, recorded: &Map<String, Value>, ours: &Map<String, Value>, path: &str) {
+        // Labels beside it may repeat it.
+        if let (Some(Value::String(recorded)), Some(Value::String(ours))) =
+            (recorded.get("uid"), ours.get("uid"))
+        {
+            self.texts(recorded, ours, &format!("{path}.uid"));
+        }
+        for (name, value) in recorded {
+            match ours.get(name) {
+                Some(ours) => self.values(value, ours, &format!("{path}.{name}")),
+                None => self
+                    .found
+                    .push(format!("{path}.{name}: only recorded: {value}")),
+            }
+        }
+        for (name, value) in ours {
+            if !recorded.contains_key(name) {
+                self.found
+                    .push(format!("{path}.{name}: only ours: {value}"));
+            }
+        }
+    }
+
+    /// Keeps what a server chose, in the place of what the other chose. Many objects have one time:
+    /// requests that repeat it are about the first.
+    fn learn(&mut self, recorded: &str, ours: &str) {
+        if !self.learned.contains_key(recorded) {
+            self.learned.insert(recorded.to_owned(), ours.to_owned());
+            if !is_time(recorded) && recorded.len() > 3 {
+                self.repeated.push((recorded.to_owned(), ours.to_owned()));
+            }
+        }
+    }
+
+    /// A recorded text with what our server chose in it.
+    pub(crate) fn in_ours(&self, text: &str) -> String {
+        let put = |text: String, (recorded, ours): &(String, String)| text.replace(recorded, ours);
+        self.repeated.iter().fold(text.to_owned(), put)
+    }
+
+    fn texts(&mut self, recorded: &str, ours: &str, path: &str) {
+        let name = path.rsplit('.').next().unwrap_or_default();
+        let is_chosen = (name == "time" && path.contains(".managedFields["))
+            || path.contains(".disruptedPods.")
+            || (name == "clusterIP" || path.contains(".clusterIPs["))
+                && [recorded, ours]
+                    .iter()
+                    .all(|address| address.starts_with("10."))
+            || matches!(
+                name,
+                "uid"
+                    | "creationTimestamp"
+                    | "deletionTimestamp"
+                    | "lastTransitionTime"
+                    | "lastPhaseTransitionTime"
+                    | "expirationTimestamp"
+            );
+        let same = match name {
+            _ if is_chosen && self.objects != Objects::Loaded => {
+                self.learn(recorded, ours);
+                true
+            }
+            "resourceVersion" if path.ends_with("metadata.resourceVersion") => {
+                self.learned.insert(recorded.to_owned(), ours.to_owned());
+                let mapped = recorded
+                    .parse::<u64>()
+                    .map(|version| (version + OFFSET).to_string());
+                self.objects == Objects::Written
+                    || recorded == ours && ours.is_empty()
+                    || mapped.as_deref() == Ok(ours)
+            }
+            "token" if recorded == "REDACTED" => !ours.is_empty(),
+            "continue" => same_token(recorded, ours),
+            "message" => same_words(recorded, ours),
+            // Ages are told in cells: how old an object is, when a table is made of it.
+            _ if path.contains(".cells[") && is_age(recorded) => is_age(ours),
+            _ if path.contains(".cells[") && self.objects != Objects::Loaded => {
+                self.in_ours(recorded) == ours || is_time(recorded) && is_time(ours)
+            }
+            // Generated, and a cell later.
+            "name" if recorded.starts_with("w-") && ours.starts_with("w-") => {
+                self.learn(recorded, ours);
+                true
+            }
+            "serverRelativeURL" => {
+                let (address, _) = recorded.split_once("hash=").unwrap_or((recorded, ""));
+                self.learn(recorded, ours);
+                ours.starts_with(address)
+            }
+            _ => recorded == ours || self.in_ours(recorded) == ours,
+        };
+        if !same {
+            self.found.push(format!("{path}: {recorded:?} / {ours:?}"));
+        }
+    }
+}
+
+/// `5s`, `2d3h`, and so on.
+fn is_age(text: &str) -> bool {
+    let parts: Vec<&str> = text
+        .split_inclusive(|letter: char| !letter.is_ascii_digit())
+        .collect();
+    let is_part = |part: &&str| {
+        part.len() > 1
+            && part.ends_with(['s', 'm', 'h', 'd', 'y'])
+            && part.starts_with(|c: char| c.is_ascii_digit())
+    };
+    !parts.is_empty() && parts.len() < 3 && parts.iter().all(is_part)
+}
+
+fn is_time(text: &str) -> bool {
+    text.parse::<jiff::Timestamp>().is_ok()
+}
+
+fn by_manager(entries: &[Value]) -> Vec<Value> {
+    let mut entries = entries.to_vec();
+    let text = |entry: &Value, name: &str| entry[name].as_str().unwrap_or_default().to_owned();
+    entries.sort_by_key(|entry| {
+        ["operation", "manager", "apiVersion", "subresource"].map(|name| text(entry, name))
+    });
+    entries
+}
+
+fn same_token(recorded: &str, ours: &str) -> bool {
+    let (Some(mut recorded), Some(ours)) = (read_token(recorded), read_token(ours)) else {
+        return recorded == ours;
+    };
+    recorded["rv"] = Value::from(recorded["rv"].as_u64().unwrap_or_default() + OFFSET);
+    recorded == ours
+}
+
+/// Messages say versions and uids of their server: letters between quotes and digits may differ.
+fn same_words(recorded: &str, ours: &str) -> bool {
+    let words = |text: &str| {
+        text.split(|c: char| c.is_ascii_digit())
+            .filter(|part| part.len() > 2)
+            .collect::<String>()
+    };
+    let without_ids = |text: &str| {
+        let is_id = |word: &&str| word.len() == 36 && word.matches('-').count() == 4;
+        let trim = |c: char| !c.is_ascii_alphanumeric();
+        let kept: Vec<&str> = text
+            .split(' ')
+            .filter(|word| !is_id(&word.trim_matches(trim)))
+            .collect();
+        kept.join(" ")
+    };
+    words(&without_ids(recorded)) == words(&without_ids(ours))
+}

@@ -1,0 +1,154 @@
+//! The report on recordings: how many exchanges are answered alike, and why each other is not.
+//!
+//! ```text
+//! a folder's figures ──▶ docs/server-differences.md, between its marks: compared, or written
+//! ```
+//!
+//! A page that says something else than the tests find fails them; with `KINFORM_GOLDEN=write` they
+//! write it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::{Mutex, PoisonError};
+
+use super::DIFFERENCES;
+use super::transcripts::NOT_KEPT;
+
+const BEGIN: &str = "<!-- golden -->\n";
+const END: &str = "<!-- end -->";
+/// Tests run side by side.
+static PAGE: Mutex<()> = Mutex::new(());
+
+/// What a folder holds: those of the first recording, then stories that were recorded later.
+const FOLDERS: [(&str, &str); 15] = [
+    (
+        "list",
+        "lists in every form: JSON, protobuf, tables, metadata alone, pages, compressed",
+    ),
+    ("get", "single objects in every form"),
+    ("watch", "watches of every kind while one story is told"),
+    (
+        "write",
+        "creates, updates, patches, deletes, applies, evictions, reviews",
+    ),
+    ("error", "refusals, old versions, versions of the future"),
+    ("crd", "the life of a definition"),
+    (
+        "kinds",
+        "objects of 45 built-in kinds: defaults, protobuf, tables, patches",
+    ),
+    ("discovery", "discovery, the release, health"),
+    ("openapi", "OpenAPI documents"),
+    ("kubectl", "29 commands of kubectl"),
+    (
+        "clientgo",
+        "a program on client-go: informers, writes, events, leader election",
+    ),
+    ("apply", "server-side apply and owners of fields"),
+    ("definitions", "odd definitions and their objects"),
+    ("life", "parts of objects, rights, reviews"),
+    ("table", "tables of objects in many states"),
+];
+/// So many of them are of the first recording.
+const FIRST: usize = 11;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Figures {
+    recorded: usize,
+    alike: usize,
+}
+
+fn path() -> String {
+    format!(
+        "{}/../../docs/server-differences.md",
+        env!("CARGO_MANIFEST_DIR")
+    )
+}
+
+/// The figures that a page tells.
+fn figures(page: &str) -> BTreeMap<String, Figures> {
+    let row = |line: &str| {
+        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+        let [name, _, recorded, alike] = cells[..] else {
+            return None;
+        };
+        let (recorded, alike) = (recorded.parse().ok()?, alike.parse().ok()?);
+        Some((
+            name.trim_matches('`').to_owned(),
+            Figures { recorded, alike },
+        ))
+    };
+    page.lines().filter_map(row).collect()
+}
+
+fn render(figures: &BTreeMap<String, Figures>) -> String {
+    let of = |name: &str| figures.get(name).copied().unwrap_or_default();
+    let sum = |folders: &[(&str, &str)]| {
+        let all = || folders.iter().map(|(name, _)| of(name));
+        let recorded: usize = all().map(|figures| figures.recorded).sum();
+        let alike: usize = all().map(|figures| figures.alike).sum();
+        let mille = alike * 1000 / recorded.max(1);
+        format!("{alike} of {recorded} ({}.{} %)", mille / 10, mille % 10)
+    };
+    let (first, later) = FOLDERS.split_at(FIRST);
+    let (first, later) = (sum(first), sum(later));
+    let mut text = format!(
+        "What a real API server answered (`testdata/golden`) is asked again of a server in an equal state. \
+         Compared are code, media type and every field, but for times, uids and versions. Of OpenAPI documents, \
+         definitions and operations are compared; of them, prose, defaults, unions, connections and deprecated \
+         watches are not. Of {NOT_KEPT} replies of the transcripts, which were not kept, code and media type are.\n\n\
+         **{first} recorded exchanges are answered alike.** Of stories that were recorded later, {later}.\n\n\
+         | folder | what | exchanges | alike |\n|---|---|---|---|\n",
+    );
+    for (name, what) in FOLDERS {
+        let Figures { recorded, alike } = of(name);
+        writeln!(text, "| `{name}` | {what} | {recorded} | {alike} |").unwrap();
+    }
+    text.push_str("\n| exchange | why it differs |\n|---|---|\n");
+    for (file, reason) in DIFFERENCES {
+        writeln!(text, "| `{file}` | {reason} |").unwrap();
+    }
+    text
+}
+
+fn change(update: impl FnOnce(&mut BTreeMap<String, Figures>)) {
+    let _one = PAGE.lock().unwrap_or_else(PoisonError::into_inner);
+    let page = std::fs::read_to_string(path()).unwrap();
+    let (before, rest) = page.split_once(BEGIN).unwrap();
+    let (within, after) = rest.split_once(END).unwrap();
+    let mut figures = figures(within);
+    update(&mut figures);
+    let wanted = render(&figures);
+    if std::env::var_os("KINFORM_GOLDEN").is_some_and(|what| what == "write") {
+        std::fs::write(path(), format!("{before}{BEGIN}{wanted}{END}{after}")).unwrap();
+    } else {
+        assert!(
+            within == wanted,
+            "the page is not what the tests found; KINFORM_GOLDEN=write cargo test -p \
+             kinform-apiserver --test it golden:: writes it:\n{wanted}"
+        );
+    }
+}
+
+/// Tells what was found about a folder.
+pub(super) fn tell(folder: &str, recorded: usize, alike: usize) {
+    assert!(
+        FOLDERS.iter().any(|(name, _)| *name == folder),
+        "{folder} is not on the page"
+    );
+    change(|figures| {
+        figures.insert(folder.to_owned(), Figures { recorded, alike });
+    });
+}
+
+#[test]
+fn the_page_tells_every_difference_and_each_is_of_a_folder() {
+    for (file, _) in DIFFERENCES {
+        let folder = file.split('/').next();
+        assert!(
+            FOLDERS.iter().any(|(name, _)| Some(*name) == folder),
+            "{file}"
+        );
+    }
+    change(|_| {});
+}
