@@ -12,6 +12,7 @@ use clap::Parser;
 mod ci;
 mod contract;
 mod e2e;
+mod fuzz;
 mod mutants;
 mod schema;
 mod suite;
@@ -32,6 +33,8 @@ enum Task {
     Contract(contract::Arguments),
     /// Runs other people's clients and a real API server beside the embedded one, where they can be had.
     E2e(e2e::Arguments),
+    /// Gives the readers of the wire hostile bytes.
+    Fuzz(fuzz::Arguments),
     /// Puts known bugs back, one at a time: the tests must notice each.
     Mutants(mutants::Arguments),
     /// Makes the table of built-in types.
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
         Task::Ci => ci::run(root),
         Task::Contract(arguments) => contract::run(root, &arguments),
         Task::E2e(arguments) => e2e::run(root, &arguments),
+        Task::Fuzz(arguments) => fuzz::run(root, &arguments),
         Task::Mutants(arguments) => mutants::run(root, &arguments),
         Task::Schema(arguments) => schema::run(&arguments).map_err(|e| e.to_string()),
     };

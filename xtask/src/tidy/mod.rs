@@ -25,7 +25,7 @@ use exceptions::Exceptions;
 use source::Source;
 
 /// Folders that hold no text of ours.
-const SKIPPED: [&str; 3] = ["target", ".git", "testdata"];
+const SKIPPED: [&str; 5] = ["target", ".git", "testdata", "corpus", "artifacts"];
 
 /// One file: its path from the root, with slashes, and its text.
 #[derive(Debug)]

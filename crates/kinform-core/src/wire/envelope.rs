@@ -21,6 +21,9 @@ use super::list::ListMeta;
 /// BOUND: the envelope of a list is a few hundred bytes, most of them the continue token.
 pub(super) const MAX_ENVELOPE_BYTES: usize = 1 << 20;
 
+/// `items` with each of its letters escaped.
+const LONGEST_ITEMS: usize = 5 * 6;
+
 /// The list without its items, as it comes: a JSON document of its own.
 #[derive(Debug, Default)]
 pub(super) struct Envelope {
@@ -93,8 +96,12 @@ impl Envelope {
     }
 
     fn key_is_items(&self) -> bool {
-        let key = self.bytes[self.key..].split(|&byte| byte == b'"').next();
-        key.is_some_and(|key| cursor::text_is(key, "items"))
+        // BOUND: whatever a key weighs, so much of it is looked at for each colon behind it.
+        let key = self.bytes[self.key..].iter().take(LONGEST_ITEMS + 1);
+        let Some(length) = key.into_iter().position(|&byte| byte == b'"') else {
+            return false;
+        };
+        cursor::text_is(&self.bytes[self.key..self.key + length], "items")
     }
 
     pub(super) fn too_large(&self) -> WireError {

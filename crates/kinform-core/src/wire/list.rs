@@ -327,6 +327,12 @@ mod tests {
             "",
         );
         check(r#"{"kind":"PodList","items":null}"#, &[], "");
+        // Every letter escaped: as long as this key can be.
+        check(
+            r#"{"kind":"L","\u0069\u0074\u0065\u006d\u0073":[{}]}"#,
+            &["{}"],
+            "",
+        );
 
         check(r#"{"ite\u006ds":[{}],"metadata":null}"#, &["{}"], "");
         check(

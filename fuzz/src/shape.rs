@@ -1,0 +1,39 @@
+//! What kind of reading an input gave: coarse, so that like inputs have like shapes.
+//!
+//! ```text
+//! refusals (without positions), kinds of parts, counts (by powers of two) ──▶ a number
+//! ```
+//!
+//! In place of the coverage that a nightly compiler counts: the driver keeps what has a new shape.
+
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+
+/// What kind of reading it was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Shape(pub u64);
+
+impl Shape {
+    /// One more thing that was seen.
+    pub fn saw(&mut self, what: impl Hash) {
+        let mut hasher = DefaultHasher::new();
+        (self.0, what).hash(&mut hasher);
+        self.0 = hasher.finish();
+    }
+
+    /// A text, without the numbers in it.
+    pub fn text(&mut self, text: &str) {
+        // BOUND: long texts differ in their beginnings.
+        let text: String = text
+            .chars()
+            .filter(|c| !c.is_ascii_digit())
+            .take(160)
+            .collect();
+        self.saw(text);
+    }
+
+    /// How many, roughly.
+    pub fn count(&mut self, count: usize) {
+        self.saw(usize::BITS - count.leading_zeros());
+    }
+}
