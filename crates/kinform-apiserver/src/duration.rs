@@ -22,6 +22,9 @@ pub(crate) fn seconds(text: &str) -> Option<f64> {
     if rest == "0" {
         return Some(0.0);
     }
+    if rest.is_empty() {
+        return None;
+    }
     let mut total = 0.0;
     while !rest.is_empty() {
         let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
@@ -42,7 +45,7 @@ pub(crate) fn seconds(text: &str) -> Option<f64> {
         total += number * unit;
         rest = &rest[end..];
     }
-    (!text.is_empty() && total < MOST_SECONDS).then_some(sign * total)
+    (total < MOST_SECONDS).then_some(sign * total)
 }
 
 /// The same as a time to wait; none for what is negative.
@@ -64,6 +67,8 @@ mod tests {
             ("abc", None),
             ("5", None),
             ("", None),
+            ("-", None),
+            ("+", None),
             ("1s-", None),
             ("h", None),
             ("1x", None),

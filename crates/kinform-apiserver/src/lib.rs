@@ -39,6 +39,7 @@ mod fault;
 mod garbage;
 mod http;
 mod journal;
+mod number;
 mod openapi;
 mod part;
 mod protobuf;

@@ -6,13 +6,14 @@
 //!
 //! Made when the first object is checked, and kept as long as the schema stays the same.
 //!
-//! BOUND: a pattern's program has at most 10 MiB (the default of its crate); it runs in linear time.
+//! BOUND: a pattern's program has at most 2 MiB, and runs in linear time; after a few that are larger, a
+//! definition's next ones are not looked at.
 //!
 //! Upstream: `kubernetes/apiextensions-apiserver:pkg/apiserver/customresource_handler.go` (`crdInfo`).
 
 use std::collections::HashMap;
 
-use regex::Regex;
+use regex::{Regex, RegexBuilder};
 use serde_json::Value;
 
 use super::rules::Rules;
@@ -41,6 +42,10 @@ impl Compiled {
         Self { patterns, rules }
     }
 }
+
+const MAX_PATTERN: usize = 2 << 20;
+/// What is said of a pattern whose program would be larger.
+pub(super) const TOO_LARGE: &str = "exceeds size limit";
 
 /// The patterns of a schema.
 #[derive(Debug, Default)]
@@ -73,7 +78,8 @@ impl Patterns {
 
 /// Compiles a pattern, or says what is wrong with it as Go does.
 pub(super) fn compile(pattern: &str) -> Result<Regex, String> {
-    Regex::new(&pattern.replace(r"\Z", r"\z")).map_err(|error| {
+    let mut builder = RegexBuilder::new(&pattern.replace(r"\Z", r"\z"));
+    builder.size_limit(MAX_PATTERN).build().map_err(|error| {
         let text = error.to_string();
         let what = text
             .lines()

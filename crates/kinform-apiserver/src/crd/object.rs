@@ -17,6 +17,7 @@ pub(crate) use super::rules::Said;
 use super::structural;
 use super::validate::before::Before;
 use super::validate::{self, embedded, lists};
+use crate::number::whole_numbers;
 use crate::resource::{CustomShape, ScalePaths};
 use crate::write::{Part, at, metadata};
 
@@ -47,20 +48,6 @@ pub(crate) fn read(
     embedded::coerce(&custom.schema, object, unknown)?;
     structural::default(&custom.schema, object);
     Ok(())
-}
-
-/// Writes numbers without a fraction as whole ones, as Go does.
-fn whole_numbers(value: &mut Value) {
-    match value {
-        Value::Number(number) if number.is_f64() => {
-            if let Some(whole) = number.as_f64().and_then(validate::whole_number) {
-                *value = Value::from(whole);
-            }
-        }
-        Value::Array(items) => items.iter_mut().for_each(whole_numbers),
-        Value::Object(members) => members.values_mut().for_each(whole_numbers),
-        _ => {}
-    }
 }
 
 /// A stored object as readers of a version see it: what its schemas do not know is gone, and what has

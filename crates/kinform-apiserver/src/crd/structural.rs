@@ -28,7 +28,7 @@ pub(super) fn prune_part(schema: &Value, part: &mut Value) {
 
 /// Whether a value is an object with a kind and metadata of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Whole {
+pub(super) enum Whole {
     Yes,
     No,
 }

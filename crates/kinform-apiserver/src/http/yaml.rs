@@ -13,14 +13,16 @@
 //!
 //! Upstream: `sigs.k8s.io/yaml`, `apimachinery:pkg/runtime/serializer/json`.
 
-use serde_json::{Map, Number, Value};
+use serde_json::{Map, Value};
 use serde_saphyr::options::DuplicateKeyPolicy;
 use serde_saphyr::{Error, Options};
+
+use crate::number::whole_numbers;
 
 /// The media type of YAML.
 pub(crate) const MEDIA_TYPE: &str = "application/yaml";
 
-/// Deeper than the deepest schema of a definition; every level costs a reader kilobytes of stack.
+/// Every level costs a reader kilobytes of stack; JSON may be deeper.
 const MAX_DEPTH: usize = 64;
 /// A body of the largest size that is a list of the shortest items stays below.
 const MAX_NODES: usize = 2_000_000;
@@ -60,7 +62,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Parsed, Malformed> {
         done => done,
     }
     .map_err(|error| malformed(&error))?;
-    settle(&mut value);
+    whole_numbers(&mut value);
     Ok(Parsed { value, duplicate })
 }
 
@@ -89,23 +91,6 @@ fn malformed(error: &Error) -> Malformed {
         _ => "the document is malformed",
     };
     Malformed(format!("yaml: {place}{what}"))
-}
-
-/// Writes whole numbers as such: `1e3` is a thousand for whoever reads an integer.
-fn settle(value: &mut Value) {
-    match value {
-        Value::Array(items) => items.iter_mut().for_each(settle),
-        Value::Object(members) => members.values_mut().for_each(settle),
-        Value::Number(number) => {
-            let whole = number
-                .as_f64()
-                .filter(|float| number.is_f64() && float.fract() == 0.0 && float.abs() < 1e15);
-            if let Some(float) = whole {
-                *number = Number::from(float as i64);
-            }
-        }
-        _ => {}
-    }
 }
 
 /// Writes a value as a document.

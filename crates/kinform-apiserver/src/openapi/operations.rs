@@ -105,9 +105,10 @@ impl Writer<'_> {
     fn collection(&mut self) {
         let of = self.of;
         let mut calls = Vec::new();
-        let list = self.list_schema();
+        // A resource that is not listed has no kind of lists.
+        let list = of.has_verb("list").then(|| self.list_schema());
         let namespaced = if of.is_namespaced() { "Namespaced" } else { "" };
-        if of.has_verb("list") {
+        if let Some(list) = &list {
             calls.push(Call {
                 id: ("list", format!("{namespaced}{}", of.kind)),
                 ..self.call("get", "list", LIST, list.clone())
@@ -126,7 +127,7 @@ impl Writer<'_> {
             calls.push(self.delete_collection(namespaced));
         }
         self.path(&self.place(), calls);
-        if of.is_namespaced() && of.has_verb("list") {
+        if let Some(list) = list.filter(|_| of.is_namespaced()) {
             let call = Call {
                 id: ("list", format!("{}ForAllNamespaces", of.kind)),
                 ..self.call("get", "list", LIST, list)
@@ -318,9 +319,15 @@ impl Writer<'_> {
 
     fn schema_of(&mut self, kind: &str) -> Value {
         let of = self.of;
-        match kinform_schema::builtin(&of.group, &of.version, kind) {
-            Some(built_in) if !of.is_custom() => self.schemas.built_in(built_in),
-            _ => custom::refer(of, self.schemas),
+        if of.is_custom() {
+            return custom::refer(of, self.schemas);
+        }
+        // A part's kind need not be one that is stored: `Binding` is none.
+        let built_in = kinform_schema::builtin(&of.group, &of.version, kind)
+            .or_else(|| kinform_schema::named_type("k8s.io/api/core/v1", kind));
+        match built_in {
+            Some(built_in) => self.schemas.built_in(built_in),
+            None => custom::refer(of, self.schemas),
         }
     }
 

@@ -322,10 +322,12 @@ impl Store {
         revision
     }
 
-    /// Lets the revision grow by `by` without a change, as writes to resources that nobody sees do.
+    /// Lets the revision grow by `by` without a change, as writes to resources that nobody sees do; it
+    /// stops at half of what a signed number holds, so that no write can make it overflow.
     pub fn advance(&self, by: u64) -> u64 {
+        const MOST: u64 = i64::MAX as u64 / 2;
         let mut inner = self.lock();
-        inner.revision += by;
+        inner.revision = inner.revision.saturating_add(by).min(MOST);
         self.revision.send_replace(inner.revision);
         inner.revision
     }

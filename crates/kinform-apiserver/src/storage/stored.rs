@@ -70,7 +70,8 @@ pub struct Stored {
     labels: Span,
     fields: Box<[Span]>,
     /// The object in protobuf, once somebody has asked for it: every reader after the first gets the same.
-    // BOUND: one message an object, smaller than its JSON, and gone with it.
+    // BOUND: one message an object, smaller than its JSON, and gone with it. The history's limit in bytes
+    // counts the JSON alone: with it the history may be twice as large.
     message: OnceLock<Message>,
 }
 

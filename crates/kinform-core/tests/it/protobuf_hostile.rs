@@ -320,6 +320,18 @@ fn frames_that_are_no_events_are_handed_on_as_such() {
         &frame(b"\x0a\x7f"),
         &format!("{none}a length leads beyond its message"),
     );
+    // A length that leads beyond what it stands in: what is left is no smaller object.
+    let whole = envelope("ConfigMap", &named("a"));
+    let cut = &whole[..whole.len() - 5];
+    check(
+        &event("MODIFIED", cut),
+        &format!("{none}object: does not begin with the envelope"),
+    );
+    let inside = [field(1, b"MODIFIED"), field(2, &field(1, &whole)[..20])].concat();
+    check(
+        &frame(&inside),
+        &format!("{none}a length leads beyond its message"),
+    );
     let large = [named("large"), field(2, &[b'x'; 2000])].concat();
     check(
         &event("ADDED", &envelope("ConfigMap", &large)),

@@ -16,7 +16,8 @@ use kube_cel::cel::common::ast::{Expr, IdedExpr};
 use serde_json::{Value, json};
 
 use super::program::Program;
-use super::types::{Type, Whole};
+use super::types::Type;
+use crate::crd::structural::Whole;
 
 /// What the estimate of a rule's cost may be.
 const MAX_ESTIMATE: f64 = 10_000_000.0;

@@ -10,6 +10,7 @@
 //!
 //! * `program.rs`: an expression, its limits; `check.rs` `types.rs` `functions.rs`: whether it makes
 //!   sense; `tokens.rs`: where its mistakes stand; `values.rs`: objects as rules see them;
+//! * `meter.rs`: what it costs to run; `paid.rs`: functions that cost more than others;
 //! * `define.rs`: what is wrong with a rule when it is defined.
 //!
 //! Upstream: `apiextensions-apiserver:pkg/apiserver/schema/cel/validation.go`.
@@ -17,6 +18,8 @@
 mod check;
 pub(super) mod define;
 mod functions;
+mod meter;
+mod paid;
 mod program;
 #[cfg(test)]
 mod tests;
@@ -25,17 +28,17 @@ mod types;
 mod values;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use kinform_api::FieldError;
 use kube_cel::cel::objects::OptionalValue;
 use kube_cel::cel::{Context, Value as CelValue};
 use serde_json::Value;
 
-use self::program::{BUDGET, Program, Size};
-use self::types::{Type, Whole};
+use self::meter::{COPIES, Purse};
+use self::program::Program;
+use self::types::Type;
 use self::values::Converter;
-use super::structural::join;
+use super::structural::{Whole, join};
 use super::validate::before::Before;
 use super::validate::shown;
 
@@ -107,17 +110,11 @@ impl Rules {
         path: &str,
         whole: Whole,
     ) -> Said {
-        let mut size = values::size(object);
-        if let Some(old) = before.0 {
-            let old = values::size(old);
-            size.text = size.text.max(old.text);
-            size.list = size.list.max(old.list);
-        }
-        let budget = Arc::new(AtomicU64::new(BUDGET));
-        let context = program::context(&budget, size);
+        let purse = Purse::default();
+        let context = paid::context(&purse);
         let mut run = Run {
             context: &context,
-            size,
+            purse: &purse,
             said: Said::default(),
             is_over: false,
         };
@@ -224,7 +221,7 @@ struct Place<'a> {
 /// One run of all rules.
 struct Run<'c> {
     context: &'c Context<'static>,
-    size: Size,
+    purse: &'c Purse,
     said: Said,
     /// The budget is spent.
     is_over: bool,
@@ -336,10 +333,12 @@ impl Run<'_> {
             } else if let Some(old) = &old {
                 context.add_variable_from_value("oldSelf", old.clone());
             }
-            match program.run(&context, self.size) {
+            // Each rule gets a copy of what it sees.
+            let paid = self.purse.pay_for(&this, COPIES);
+            match paid.and_then(|()| program.run(&context)) {
                 Ok(CelValue::Bool(true)) => {}
                 Ok(_) => self.fail(rule, program, &context, (schema, value, before, place)),
-                Err(error) if program::is_out_of_budget(&error) => {
+                Err(error) if meter::is_out_of_budget(&error) => {
                     let detail = format!(
                         "'{}': no further validation rules will be run due to call cost exceeds \
                          limit for rule: {}",
@@ -385,7 +384,7 @@ impl Run<'_> {
         let made = rule
             .made_message
             .as_ref()
-            .and_then(|made| made.run(context, self.size).ok())
+            .and_then(|made| made.run(context).ok())
             .and_then(message);
         let detail = made.unwrap_or_else(|| match rule.message.as_str() {
             "" => format!("failed rule: {}", rule.text),

@@ -1,5 +1,3 @@
-use std::time::Instant;
-
 use serde_json::json;
 
 use super::*;
@@ -20,18 +18,34 @@ fn schema() -> Value {
         "on": {"type": "boolean"}}})
 }
 
+/// A rule that doubles what it has again and again.
+fn doubled(twice: &str, times: usize) -> String {
+    let again = format!(".map(a, {twice})").repeat(times);
+    format!("dyn(['a']{again}) == dyn(['b'])")
+}
+
 #[test]
 fn a_hostile_rule_ends_when_its_budget_is_spent() {
     let numbers: Vec<u32> = (0..2000).collect();
     let texts = vec!["x".repeat(1000); 2000];
     let object = json!({"numbers": numbers, "list": texts, "text": "a".repeat(100_000)});
-    let started = Instant::now();
     for rule in [
         "self.numbers.all(a, self.numbers.all(b, self.numbers.all(c, a + b + c >= 0)))",
         "self.text.replace('a', self.text).replace('a', self.text) != ''",
         "self.list.all(a, self.list.all(b, a.contains(b)))",
         "lists.range(1000000000).size() > 0",
         "self.list.map(a, self.list.join(self.text)).size() > 0",
+        &doubled("a+a", 34),
+        &doubled("'%s%s%s%s'.format([a,a,a,a])", 20),
+        &doubled("[a,a]", 35),
+        &doubled("[a]+[a]", 35),
+        &doubled("{'a': a, 'b': a}", 35),
+        "lists.range(300000).distinct().size() > 0",
+        "sets.contains(lists.range(100000), lists.range(100000))",
+        "lists.range(3000000).map(x, x).size() > 0",
+        "lists.range(100000).filter(x, self.text == 'b').size() > 0",
+        "lists.range(100000).all(x, self.numbers[0] == 0)",
+        "lists.range(100000).all(x, !'a'.matches('a' + string(x)))",
     ] {
         let errors = run(rule, &schema(), &object, None);
         assert_eq!(errors.len(), 1, "{rule}");
@@ -40,21 +54,29 @@ fn a_hostile_rule_ends_when_its_budget_is_spent() {
             "{rule}: {errors:?}"
         );
     }
-    assert!(started.elapsed().as_secs() < 60, "{:?}", started.elapsed());
 }
 
 #[test]
 fn a_rule_never_ends_the_server() {
     let object = json!({"text": "a", "on": true});
     let deep = format!("{}true{}", "(".repeat(5000), ")".repeat(5000));
-    let long = format!("true{}", " && true".repeat(3000));
+    let long = format!("true{}", " && true".repeat(2000));
     let signs = format!("{}true", "!".repeat(5000));
-    let chain = format!("self.text{} == ''", " + self.text".repeat(1500));
+    let chain = format!("self.text{} == ''", "+self.text".repeat(1600));
+    let (sum, path) = (
+        format!("{}1 == 1", "1+".repeat(8000)),
+        "self".to_owned() + &".a".repeat(8000),
+    );
     for rule in [
         deep.as_str(),
         &long,
         &signs,
         &chain,
+        &sum,
+        &path,
+        "'%.1000000000f'.format([1.0]) == ''",
+        "[9223372036854775807, 1].sum() < 0",
+        "-self.numbers[0] < 0",
         "self.text.startsWith()",
         "self.text.replace()",
         "Foo{a: 1}.a == 1",
@@ -79,4 +101,28 @@ fn a_rule_that_names_the_old_value_needs_one() {
     let failed = ["<nil>: Invalid value: failed rule: self.text == oldSelf.text"];
     assert_eq!(run(rule, &schema(), &new, Some(&old)), failed);
     assert_eq!(run(rule, &schema(), &old, Some(&old)), Vec::<String>::new());
+}
+
+#[test]
+fn a_sound_rule_is_not_too_costly() {
+    let numbers: Vec<u32> = (0..4000).collect();
+    let texts: Vec<String> = (0..4000).map(|n| format!("item-{n}")).collect();
+    let object = json!({"numbers": numbers, "list": texts, "text": "ah".repeat(1000)});
+    for rule in [
+        "self.text.contains('h') && self.text.indexOf('h') == 1",
+        "self.list.all(x, x.startsWith('item-') && x.matches('^item-[0-9]+$') && self.text != x)",
+        "self.numbers.all(x, x >= 0 && x < 4000)",
+        "self.numbers.filter(x, x > 10).size() == 3989",
+        "self.list.map(x, x.size()).sum() > 0",
+        "self.numbers.isSorted() && self.numbers.sum() == 7998000",
+        "self.list.distinct().size() == 4000",
+        "sets.contains(self.list, ['item-1', 'item-2'])",
+        "'%d of %.2f'.format([1, 2.0]) == '1 of 2.00'",
+    ] {
+        assert_eq!(
+            run(rule, &schema(), &object, None),
+            Vec::<String>::new(),
+            "{rule}"
+        );
+    }
 }

@@ -12,7 +12,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::crd::structural::flag;
+use crate::crd::structural::{Whole, flag};
 
 /// Words of the language, which a field cannot be called.
 const RESERVED: [&str; 21] = [
@@ -64,13 +64,6 @@ pub(super) enum Type<'a> {
     Metadata,
     /// A type of a library: quantities, addresses.
     Library(&'static str),
-}
-
-/// Whether a node stands for a whole object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Whole {
-    Yes,
-    No,
 }
 
 impl<'a> Type<'a> {

@@ -16,9 +16,8 @@ use kube_cel::cel::objects::Key;
 use kube_cel::cel::{Context, Value as CelValue};
 use serde_json::{Map, Value};
 
-use super::program::Size;
-use super::types::{Whole, escape};
-use crate::crd::structural::flag;
+use super::types::escape;
+use crate::crd::structural::{Whole, flag};
 use crate::duration::seconds;
 
 /// Turns JSON into values.
@@ -122,24 +121,4 @@ impl Converter<'_> {
         }));
         CelValue::resolve(&call, self.context).ok()
     }
-}
-
-/// How large a value is.
-pub(super) fn size(value: &Value) -> Size {
-    let (mut size, mut open) = (Size::default(), vec![value]);
-    while let Some(value) = open.pop() {
-        match value {
-            Value::String(text) => size.text = size.text.max(text.len() as u64),
-            Value::Array(items) => {
-                size.list = size.list.max(items.len() as u64);
-                open.extend(items);
-            }
-            Value::Object(members) => {
-                size.list = size.list.max(members.len() as u64);
-                open.extend(members.values());
-            }
-            _ => {}
-        }
-    }
-    size
 }

@@ -25,8 +25,6 @@ pub(super) mod lists;
 mod tests;
 mod value;
 
-pub(super) use self::value::whole_number;
-
 use kinform_api::{FieldError, ShownValue};
 use serde_json::{Map, Value};
 

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::{Found, format, is_int_or_string, shown, whole};
 use crate::crd::structural::flag;
+use crate::number::whole_number;
 
 /// The types that a node takes, as errors name them; empty for any.
 fn types(schema: &Value) -> &str {
@@ -183,16 +184,6 @@ fn is_in_range(schema: &Value, value: &Value) -> bool {
         ("number", "float") => number.abs() <= f64::from(f32::MAX),
         _ => true,
     }
-}
-
-/// A number without a fraction that fits 64 bits.
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "the range is checked before"
-)]
-pub(crate) fn whole_number(number: f64) -> Option<i64> {
-    const LIMIT: f64 = 9_223_372_036_854_775_808.0;
-    (number.fract() == 0.0 && (-LIMIT..LIMIT).contains(&number)).then_some(number as i64)
 }
 
 /// A number as Go prints it.

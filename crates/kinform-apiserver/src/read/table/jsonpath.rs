@@ -68,7 +68,10 @@ impl JsonPath {
         let path = path
             .strip_prefix('{')
             .map_or(path, |inner| inner.trim_end_matches('}'));
-        Self(steps(path.strip_prefix('$').unwrap_or(path)))
+        Self(steps(
+            path.strip_prefix('$').unwrap_or(path),
+            Reach::Anywhere,
+        ))
     }
 
     /// The first value that the path leads to.
@@ -186,13 +189,21 @@ impl Operand {
     }
 }
 
-fn steps(path: &str) -> Option<Vec<Step>> {
+/// Where the steps of a path may lead.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    Anywhere,
+    /// BOUND: in a filter there is no filter and no `..`: it would be read again for each item of each item.
+    Members,
+}
+
+fn steps(path: &str, reach: Reach) -> Option<Vec<Step>> {
     let (mut steps, mut rest) = (Vec::new(), path);
     while !rest.is_empty() {
         if steps.len() == MAX_STEPS {
             return None;
         }
-        let (step, after) = step(rest)?;
+        let (step, after) = step(rest, reach)?;
         steps.push(step);
         rest = after;
     }
@@ -200,8 +211,11 @@ fn steps(path: &str) -> Option<Vec<Step>> {
 }
 
 /// The first step of a path, and what follows it.
-fn step(path: &str) -> Option<(Step, &str)> {
+fn step(path: &str, reach: Reach) -> Option<(Step, &str)> {
     if let Some(rest) = path.strip_prefix("..") {
+        if reach == Reach::Members {
+            return None;
+        }
         // What follows is a member without its dot, or a bracket.
         let member = rest.find(|letter: char| letter != '.')? == 0 && !rest.starts_with('[');
         let after = if member { &path[1..] } else { rest };
@@ -210,7 +224,7 @@ fn step(path: &str) -> Option<(Step, &str)> {
     if let Some(rest) = path.strip_prefix('.') {
         // `.[0]` is the same as `[0]`.
         if rest.starts_with('[') {
-            return step(rest);
+            return step(rest, reach);
         }
         let (name, after) = member(rest)?;
         let step = match name.as_str() {
@@ -224,6 +238,7 @@ fn step(path: &str) -> Option<(Step, &str)> {
     let (inside, rest) = (inside[..end].trim(), &inside[end + 1..]);
     let step = match inside.strip_prefix('?') {
         _ if inside == "*" => Step::Every,
+        Some(_) if reach == Reach::Members => return None,
         Some(filter) => Step::Where(filter_of(filter.trim())?),
         None => {
             let mut parts: Vec<Step> = split(inside)?
@@ -352,12 +367,7 @@ fn filter_of(text: &str) -> Option<Filter> {
 
 fn operand(text: &str) -> Option<Operand> {
     if let Some(path) = text.strip_prefix('@') {
-        // BOUND: a filter in a filter would be read again for each item of each item.
-        let steps = steps(path)?;
-        let is_flat = !steps
-            .iter()
-            .any(|step| matches!(step, Step::Where(_) | Step::Deep));
-        return is_flat.then_some(Operand::Path(steps));
+        return steps(path, Reach::Members).map(Operand::Path);
     }
     let literal = match unquoted(text) {
         Some(text) => Value::from(text),
@@ -438,10 +448,26 @@ mod tests {
     #[test]
     fn what_a_path_may_find_is_bounded() {
         let wide = Value::from(vec![json!([1]); 50_000]);
-        assert!(find(&steps("..*..*..*").unwrap(), &wide).len() <= 2 * MAX_FOUND + 50_000);
+        assert!(
+            find(&steps("..*..*..*", Reach::Anywhere).unwrap(), &wide).len()
+                <= 2 * MAX_FOUND + 50_000
+        );
         assert_eq!(JsonPath::read(&".a".repeat(MAX_STEPS + 1)), JsonPath(None));
+        let nested = format!(".a{}.a{}", "[?(@".repeat(5000), ")]".repeat(5000));
         for text in [
-            "[", "[?", "[?(", "['", "[']", "..", "...", "[]", ".\\", "[?()]", "[,]",
+            nested.as_str(),
+            ".[?(@..a)]",
+            "[",
+            "[?",
+            "[?(",
+            "['",
+            "[']",
+            "..",
+            "...",
+            "[]",
+            ".\\",
+            "[?()]",
+            "[,]",
         ] {
             assert_eq!(JsonPath::read(text).first(&wide), None, "{text}");
         }

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use http::{Request, Response};
 use kinform_apiserver::{Body, Service};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::comparison::{Comparison, Objects};
 use super::discovery::server;
@@ -225,10 +225,19 @@ async fn documents_say_what_a_real_servers_do() {
 }
 
 #[tokio::test]
-async fn patches_in_the_document_of_everything_say_their_kind_and_options() {
+async fn the_document_of_everything_names_kinds_of_parts_and_options_of_patches() {
     let server = server().await;
     let document = document(&server.service(), "/openapi/v2").await;
     let path = "/apis/apps/v1/namespaces/{namespace}/deployments/{name}";
+    let definitions = document["definitions"].as_object().unwrap();
+    // The kind of a part, which is never stored.
+    let binding = &definitions["io.k8s.api.core.v1.Binding"];
+    assert_eq!(binding["required"], json!(["target"]));
+    let nameless: Vec<&String> = definitions
+        .keys()
+        .filter(|name| name.starts_with('.'))
+        .collect();
+    assert!(nameless.is_empty(), "{nameless:?}");
     let patch = &document["paths"][path]["patch"];
     assert_eq!(
         patch["x-kubernetes-group-version-kind"]["kind"],

@@ -33,7 +33,14 @@ pub(crate) struct Envelope<'a> {
     pub(crate) raw: &'a [u8],
 }
 
-/// Reads a whole envelope; nothing if it is none.
+/// Reads an envelope that is all there; nothing if it is none, or broken.
+pub(crate) fn open_whole(bytes: &[u8]) -> Option<Envelope<'_>> {
+    let mut fields = Fields::of(bytes.strip_prefix(MAGIC)?);
+    fields.by_ref().for_each(drop);
+    fields.broken().is_none().then(|| open(bytes))?
+}
+
+/// Reads an envelope; of one that is cut off, what there is.
 pub(crate) fn open(bytes: &[u8]) -> Option<Envelope<'_>> {
     let mut fields = Fields::of(bytes.strip_prefix(MAGIC)?);
     let mut envelope = Envelope::default();

@@ -169,10 +169,21 @@ fn event(bytes: &[u8]) -> Option<(Option<&str>, Option<&[u8]>)> {
     Some((kind, object))
 }
 
-fn parse(bytes: &[u8]) -> Frame<'_> {
+/// Why an event that is all there is broken, itself or what stands around its object.
+fn broken(bytes: &[u8]) -> Option<&'static str> {
     let mut fields = Fields::of(bytes);
-    fields.by_ref().for_each(drop);
-    if let Some(why) = fields.broken() {
+    let around = fields.by_ref().filter(|field| field.number == 2);
+    let inside = around.filter_map(|field| {
+        let mut inside = Fields::of(field.value.bytes()?);
+        inside.by_ref().for_each(drop);
+        inside.broken()
+    });
+    let inside = inside.last();
+    inside.or(fields.broken())
+}
+
+fn parse(bytes: &[u8]) -> Frame<'_> {
+    if let Some(why) = broken(bytes) {
         return malformed(Unreadable::unknown(why));
     }
     let (kind, object) = event(bytes).unwrap_or_default();
@@ -186,7 +197,7 @@ fn parse(bytes: &[u8]) -> Frame<'_> {
         api_version,
         kind: of,
         raw,
-    }) = envelope::open(object)
+    }) = envelope::open_whole(object)
     else {
         let mut unreadable = Unreadable::unknown("does not begin with the envelope");
         "object".clone_into(&mut unreadable.path);

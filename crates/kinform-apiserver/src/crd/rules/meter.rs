@@ -1,0 +1,251 @@
+//! What an expression costs while it runs, and how it is made to pay.
+//!
+//! ```text
+//! a.f(b)          -> seen(a).f(seen(b))                     whoever reads a value pays for its size
+//! self.a          -> copied(self.a)                         and whoever copies a part of the object
+//! x.all(i, ..)    -> each turn: pay(steps, result)          and each turn of a loop for itself
+//! ```
+//!
+//! The interpreter knows no limits, and copies the values that it passes on. So calls to functions of
+//! ours are put into the expression: around what a function or an operator is given, around members of the
+//! object, around the items of lists and maps that it writes, and in front of each loop's condition. Nothing can grow without
+//! having been read, so nothing grows beyond the budget. Functions whose result is not of the size of
+//! what they read are replaced (`paid.rs`).
+//!
+//! One unit is a plain value or eight letters; upstream's units are others, its budget is the same.
+//!
+//! Upstream: `kubernetes/apiserver:pkg/cel/library/cost.go`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use kube_cel::cel::common::ast::{
+    CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, operators,
+};
+use kube_cel::cel::objects::Key;
+use kube_cel::cel::{ExecutionError, Value};
+
+use super::functions;
+use super::program::parts;
+
+/// What all rules of an object may cost.
+const BUDGET: u64 = 10_000_000;
+/// The function that every turn of a loop calls.
+pub(super) const PAY: &str = "@pay";
+/// The function that every value goes through that something else reads.
+pub(super) const SEEN: &str = "@seen";
+/// The same for a part of the object, which is only copied.
+pub(super) const COPIED: &str = "@copied";
+/// The function that checks the text that says how something is formatted.
+pub(super) const FORM: &str = "@form";
+/// Negation, with a limit.
+pub(super) const NEGATE: &str = "@negate";
+const OUT_OF_BUDGET: &str = "operation cancelled: actual cost limit exceeded";
+/// How many letters cost as much as a plain value.
+const LETTERS: u64 = 8;
+/// What a list, a map and one of its members cost beside what is in them: they are allocated.
+const LIST: u64 = 8;
+const MAP: u64 = 32;
+const MEMBER: u64 = 8;
+/// How many values cost a unit where they are only copied.
+pub(super) const COPIES: u64 = 2;
+
+/// What is left to pay with.
+#[derive(Clone, Debug)]
+pub(super) struct Purse(Arc<AtomicU64>);
+
+impl Default for Purse {
+    fn default() -> Self {
+        Self(Arc::new(AtomicU64::new(BUDGET)))
+    }
+}
+
+impl Purse {
+    /// Takes a cost.
+    pub(super) fn pay(&self, cost: u64) -> Result<(), ExecutionError> {
+        let left = self
+            .0
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+                left.checked_sub(cost)
+            });
+        left.map(drop)
+            .map_err(|_| ExecutionError::function_error(PAY, OUT_OF_BUDGET))
+    }
+
+    /// Takes what reading a value costs; one that is too large is not looked at to its end.
+    pub(super) fn pay_for(&self, value: &Value, share: u64) -> Result<(), ExecutionError> {
+        let most = self.0.load(Ordering::Relaxed).saturating_mul(share);
+        self.pay(1 + size(value, most) / share)
+    }
+}
+
+/// Whether a program ended because of what it costs.
+pub(super) fn is_out_of_budget(error: &ExecutionError) -> bool {
+    matches!(error, ExecutionError::FunctionError { function, .. } if function == PAY)
+}
+
+/// What copying a value costs; counting ends above `most`.
+pub(super) fn size(value: &Value, most: u64) -> u64 {
+    let (mut total, mut open) = (0, vec![value]);
+    while let Some(value) = open.pop().filter(|_| total <= most) {
+        total += 1;
+        match value {
+            Value::String(text) => total += text.len() as u64 / LETTERS,
+            Value::Bytes(bytes) => total += bytes.len() as u64 / LETTERS,
+            Value::List(items) => {
+                total += LIST;
+                open.extend(items.iter());
+            }
+            Value::Map(map) => {
+                total += MAP + MEMBER * map.map.len() as u64;
+                for (key, value) in map.map.iter() {
+                    if let Key::String(name) = key {
+                        total += name.len() as u64 / LETTERS;
+                    }
+                    open.push(value);
+                }
+            }
+            _ => {}
+        }
+    }
+    total
+}
+
+fn ided(expr: Expr) -> IdedExpr {
+    IdedExpr { id: 0, expr }
+}
+
+fn call(name: &str, args: Vec<IdedExpr>) -> IdedExpr {
+    ided(Expr::Call(CallExpr {
+        func_name: name.to_owned(),
+        target: None,
+        args,
+    }))
+}
+
+/// What is paid for where a loop turns: its item, and its result so far.
+#[derive(Clone, Copy)]
+struct Turn<'a> {
+    item: &'a str,
+    result: &'a str,
+}
+
+/// Makes everything pay for what it reads.
+pub(super) fn meter(expression: &mut IdedExpr) {
+    within(expression, None);
+}
+
+/// The same within a loop.
+fn within(expression: &mut IdedExpr, turn: Option<Turn<'_>>) {
+    match &mut expression.expr {
+        Expr::Call(call) => within_call(call, turn),
+        Expr::Select(select) => {
+            within(&mut select.operand, turn);
+            let is_copy = !select.test
+                && matches!(&select.operand.expr, Expr::Ident(name)
+                    if turn.is_none_or(|turn| turn.item != name));
+            if is_copy {
+                wrap(expression, COPIED);
+            }
+        }
+        Expr::List(list) => {
+            let elements = list.elements.iter_mut();
+            elements.for_each(|of| see(of, turn));
+        }
+        Expr::Map(map) => {
+            for entry in &mut map.entries {
+                if let EntryExpr::MapEntry(entry) = &mut entry.expr {
+                    see(&mut entry.key, turn);
+                    see(&mut entry.value, turn);
+                }
+            }
+        }
+        Expr::Comprehension(of) => within_loop(of, turn),
+        _ => {}
+    }
+}
+
+fn within_call(call: &mut CallExpr, turn: Option<Turn<'_>>) {
+    if is_free(&call.func_name) {
+        call.args.iter_mut().for_each(|of| within(of, turn));
+        return;
+    }
+    if let Some(target) = &mut call.target {
+        let is_namespace = matches!(&target.expr, Expr::Ident(space)
+            if functions::is_known(&format!("{space}.{}", call.func_name)));
+        if !is_namespace {
+            see(target, turn);
+        }
+        if call.func_name == "format" {
+            wrap(target, FORM);
+        }
+    }
+    call.args.iter_mut().for_each(|of| see(of, turn));
+    if call.func_name == operators::NEGATE {
+        NEGATE.clone_into(&mut call.func_name);
+    }
+}
+
+/// Operators that look at one value, or at a part that is paid where it is copied.
+fn is_free(name: &str) -> bool {
+    matches!(
+        name,
+        operators::LOGICAL_AND
+            | operators::LOGICAL_OR
+            | operators::LOGICAL_NOT
+            | operators::CONDITIONAL
+            | operators::NOT_STRICTLY_FALSE
+            | operators::INDEX
+            | operators::OPT_INDEX
+            | operators::OPT_SELECT
+    )
+}
+
+/// Lets a value through that pays for itself.
+fn see(of: &mut IdedExpr, turn: Option<Turn<'_>>) {
+    within(of, turn);
+    let is_paid = match &of.expr {
+        Expr::Literal(_) => true,
+        Expr::Ident(name) => turn.is_some_and(|turn| turn.result == name),
+        _ => false,
+    };
+    if !is_paid {
+        wrap(of, SEEN);
+    }
+}
+
+fn wrap(of: &mut IdedExpr, by: &str) {
+    let inner = std::mem::take(of);
+    *of = call(by, vec![inner]);
+}
+
+/// The steps of an expression that runs once. Loops pay for themselves.
+fn steps(expression: &IdedExpr) -> i64 {
+    let (mut steps, mut open) = (0, vec![expression]);
+    while let Some(expression) = open.pop() {
+        steps += 1;
+        match &expression.expr {
+            Expr::Comprehension(of) => open.extend([&of.iter_range, &of.accu_init, &of.result]),
+            _ => open.extend(parts(expression)),
+        }
+    }
+    steps
+}
+
+fn within_loop(of: &mut ComprehensionExpr, turn: Option<Turn<'_>>) {
+    let steps = steps(&of.loop_step);
+    within(&mut of.iter_range, turn);
+    within(&mut of.accu_init, turn);
+    let inside = Turn {
+        item: &of.iter_var,
+        result: &of.accu_var,
+    };
+    within(&mut of.loop_step, Some(inside));
+    within(&mut of.result, turn);
+    let steps = ided(Expr::Literal(LiteralValue::Int(steps.into())));
+    let result = ided(Expr::Ident(of.accu_var.clone()));
+    let pay = call(PAY, vec![steps, result]);
+    let condition = std::mem::take(&mut of.loop_cond);
+    let never = ided(Expr::Literal(LiteralValue::Boolean(false.into())));
+    of.loop_cond = call(operators::CONDITIONAL, vec![pay, condition, never]);
+}
