@@ -321,6 +321,14 @@ impl Api {
             return read::read(self, target, query, &head.headers).await;
         }
         let body = body.await?;
+        // A definition may have been deleted or changed while the body came.
+        let is_custom = target.resource.is_custom();
+        let again = is_custom.then(|| route(&self.registry, head.uri.path()));
+        let target = match &again {
+            None => target,
+            Some(Route::Target(again)) => again,
+            Some(_) => return Err(Status::no_such_resource()),
+        };
         let request = WriteRequest {
             method: &head.method,
             headers: &head.headers,

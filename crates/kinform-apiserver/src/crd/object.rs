@@ -9,6 +9,8 @@
 //!
 //! Upstream: `apiextensions-apiserver:pkg/registry/customresource/{strategy,status_strategy,validator}.go`.
 
+use std::collections::HashSet;
+
 use kinform_api::{FieldError, FieldErrorKind, ShownValue, names};
 use serde_json::Value;
 
@@ -198,7 +200,7 @@ fn accessor(path: &str, value: &Value, wanted: &str) -> String {
 /// Finalizers whose names others may choose, too.
 fn finalizer_warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
     const STANDARD: [&str; 3] = ["orphan", "foregroundDeletion", "kubernetes"];
-    let known: Vec<&str> = old.map_or_else(Vec::new, |old| metadata::finalizers(old).collect());
+    let known: HashSet<&str> = old.into_iter().flat_map(metadata::finalizers).collect();
     let mut added: Vec<&str> = metadata::finalizers(new)
         .filter(|name| !known.contains(name))
         .collect();

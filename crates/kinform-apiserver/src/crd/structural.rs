@@ -13,12 +13,14 @@
 
 use serde_json::Value;
 
+use crate::write::strict::{PATH, beginning, tell};
+
 /// Removes what the schema does not name; its paths are added to `unknown`, sorted.
 pub(crate) fn prune(schema: &Value, object: &mut Value, unknown: &mut Vec<String>) {
     let mut found = Vec::new();
     prune_value(Some(schema), object, "", Whole::Yes, &mut found);
     found.sort();
-    unknown.append(&mut found);
+    tell(unknown, found);
 }
 
 /// The same for a part of an object.
@@ -65,7 +67,7 @@ fn prune_value(
                         true
                     }
                     _ => {
-                        unknown.push(inner);
+                        tell(unknown, [inner]);
                         false
                     }
                 }
@@ -160,9 +162,14 @@ fn keeps_unknown(schema: &Value) -> bool {
     flag(schema, "x-kubernetes-preserve-unknown-fields")
 }
 
+/// The path of a member. What is too long is told by its beginning: each member of an object is given
+/// one, and a single name may be as long as a body.
 pub(super) fn join(path: &str, name: &str) -> String {
+    let name = beginning(name, PATH);
     if path.is_empty() {
         name.to_owned()
+    } else if path.len() > PATH {
+        path.to_owned()
     } else {
         format!("{path}.{name}")
     }
@@ -194,5 +201,23 @@ mod tests {
         let expected = json!({"metadata": {"name": "x"}, "spec": {"size": "small", "replicas": 1,
             "labels": {"a": "b"}, "extra": {"any": [1, null]}, "ports": [{"port": 1, "name": "p"}]}});
         assert_eq!(object, expected);
+    }
+
+    #[test]
+    fn what_is_told_of_many_unknown_fields_is_bounded() {
+        let schema = json!({"type": "object", "additionalProperties": {"type": "object",
+            "additionalProperties": {"type": "object", "properties": {}}}});
+        let many: Value = (0..1000)
+            .map(|at| (format!("f{at:04}"), json!(1)))
+            .collect();
+        let (first, second) = ("a".repeat(5000), "b".repeat(5000));
+        let mut object = json!({first: {second: many}});
+        let mut unknown = Vec::new();
+        prune(&schema, &mut object, &mut unknown);
+        assert_eq!(unknown.len(), 100);
+        assert!(unknown.iter().all(|path| path.len() <= PATH));
+        assert_eq!(join(&"p".repeat(PATH + 1), "name").len(), PATH + 1);
+        let deep = join(&join("", &"a".repeat(5000)), &"b".repeat(5000));
+        assert_eq!(deep.len(), 2 * PATH + 1);
     }
 }

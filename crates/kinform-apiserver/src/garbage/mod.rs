@@ -19,6 +19,8 @@
 //! Upstream: `kubernetes/kubernetes:pkg/controller/garbagecollector`.
 
 mod graph;
+#[cfg(test)]
+mod tests;
 mod work;
 
 use std::collections::VecDeque;

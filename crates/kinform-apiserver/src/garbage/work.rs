@@ -61,26 +61,28 @@ pub(super) fn look_at(api: &Arc<Api>, graph: &Graph, node: &Node, queue: &mut Ve
         return;
     }
     if !ties.owners().is_empty() {
-        judge(api, graph, (&resource, &object), &ties);
+        judge(api, graph, (&resource, &object), &ties, queue);
     }
 }
 
 /// Deletes an object whose owners are gone or wait for it; one that has an owner left only loses the
 /// others.
-fn judge(
+pub(super) fn judge(
     api: &Arc<Api>,
     graph: &Graph,
     (resource, object): (&Arc<ResourceInfo>, &Stored),
     ties: &Ties,
+    queue: &mut VecDeque<Node>,
 ) {
     let standing = |owner: &Owner| standing(api, owner, object.namespace());
     let of: Vec<Standing> = ties.owners().iter().map(standing).collect();
     let is_solid = of.contains(&Standing::Solid);
     if is_solid {
         if of.iter().any(|standing| *standing != Standing::Solid) {
+            // An owner that was added since was not judged, and stays.
             let keep = |uid: &str| {
                 let mut pairs = ties.owners().iter().zip(&of);
-                pairs.any(|(owner, standing)| owner.uid == uid && *standing == Standing::Solid)
+                !pairs.any(|(owner, standing)| owner.uid == uid && *standing != Standing::Solid)
             };
             keep_owners(api, (resource, object), keep);
         }
@@ -110,11 +112,16 @@ fn judge(
     let options = DeleteOptions {
         propagation: Some(propagation),
         uid: Some(object.uid().to_owned()),
+        resource_version: Some(object.revision().to_string()),
         ..DeleteOptions::default()
     };
-    // Whoever was faster leaves word in the log.
-    if write::delete_quietly(api, resource, object.key(), &options).is_ok() {
-        note(api, "delete", resource, object);
+    match write::delete_quietly(api, resource, object.key(), &options) {
+        Ok(()) => note(api, "delete", resource, object),
+        // What is judged is what was read: it may have another owner by now.
+        Err(status) if status.code == 409 => {
+            queue.push_back(Node::Object(resource.shelf, object.key().into()));
+        }
+        Err(_) => {}
     }
 }
 

@@ -32,6 +32,12 @@ use crate::protobuf;
 const GZIP_FROM: usize = 128 << 10;
 /// The size up to which a body is sent in one piece.
 const FULL_UP_TO: usize = 64 << 10;
+/// BOUND: warnings of one reply. Many clients of HTTP/1.1 refuse a head of more than 100 lines.
+const MOST_WARNINGS: usize = 80;
+/// BOUND: letters of all warnings of a reply.
+const WARNED_LETTERS: usize = 4096;
+/// Letters of each warning if they are longer together.
+const CUT_WARNING: usize = 256;
 
 /// A reply of JSON.
 pub(crate) fn json(code: StatusCode, body: impl Into<Bytes>) -> Response<Body> {
@@ -106,13 +112,36 @@ pub(crate) fn status(status: &Status, encoding: Encoding) -> Response<Body> {
     reply
 }
 
-/// Adds a warning to a reply.
+/// Adds a warning to a reply, if it is new and there is room for it.
 ///
 /// Upstream: `net/http`'s `Warning` header as `apiserver:pkg/warning` writes it.
 pub(crate) fn warn(reply: &mut Response<Body>, text: &str) {
     let escaped = text.replace('\\', "\\\\").replace('"', "\\\"");
-    if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{escaped}\"")) {
+    // Bytes: letters beyond ASCII are sent as they are.
+    let Ok(value) = HeaderValue::from_bytes(format!("299 - \"{escaped}\"").as_bytes()) else {
+        return;
+    };
+    let said = reply.headers().get_all(WARNING);
+    if said.iter().count() < MOST_WARNINGS && said.iter().all(|said| said != value) {
         reply.headers_mut().append(WARNING, value);
+    }
+}
+
+/// Adds warnings to a reply. If they are long together, each is cut, and the last are left out.
+///
+/// Upstream: `apiserver:pkg/endpoints/filters/warning.go`.
+pub(crate) fn warn_of_all(reply: &mut Response<Body>, texts: &[String]) {
+    let letters = |text: &str| text.chars().count();
+    let are_long = texts.iter().map(|text| letters(text)).sum::<usize>() > WARNED_LETTERS;
+    let mut written = 0;
+    for text in texts {
+        let end = text.char_indices().nth(CUT_WARNING).filter(|_| are_long);
+        let text = end.map_or(text.as_str(), |(end, _)| &text[..end]);
+        warn(reply, text);
+        written += letters(text);
+        if written >= WARNED_LETTERS {
+            return;
+        }
     }
 }
 
@@ -210,5 +239,33 @@ impl<I: Iterator<Item = Bytes>> Iterator for Gzip<I> {
                 return Some(Bytes::from(std::mem::take(made)));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // apiserver: TestWarnings (pkg/endpoints/filters/warning_test.go)
+    #[test]
+    fn warnings_are_few_and_short_together() {
+        let lines = |texts: &[String]| {
+            let mut reply = text(StatusCode::OK, "");
+            warn_of_all(&mut reply, texts);
+            let lines = reply.headers().get_all(WARNING).iter();
+            let line = |line: &HeaderValue| String::from_utf8(line.as_bytes().to_vec()).unwrap();
+            lines.map(line).collect::<Vec<_>>()
+        };
+        let told = |text: &str| format!("299 - \"{text}\"");
+        let few = ["a \"b\"", "\u{fc}", "\u{fc}", "two\nlines"].map(str::to_owned);
+        assert_eq!(lines(&few), [told("a \\\"b\\\""), told("\u{fc}")]);
+        let many: Vec<String> = (0..300).map(|at| at.to_string()).collect();
+        assert_eq!(lines(&many).len(), MOST_WARNINGS);
+        let long: Vec<String> = (0..300)
+            .map(|at| format!("{at:03}{}", "\u{fc}".repeat(400)))
+            .collect();
+        let lines = lines(&long);
+        assert_eq!(lines.len(), 16);
+        assert_eq!(lines[15], told(&format!("015{}", "\u{fc}".repeat(253))));
     }
 }

@@ -44,14 +44,24 @@ pub(super) fn evict(act: &Act<'_>) -> Result<Response<Body>, Box<Status>> {
     let given = at(&eviction, &["deleteOptions"]).cloned();
     let mut options = DeleteOptions::from_value(&given.unwrap_or_else(|| json!({})))?;
     options.dry_run |= act.options()?.dry_run;
+    let resource = &act.target.resource;
     for _ in 0..TRIES {
         let pod = act.object()?;
         let state = pod.value();
         let mut once = options.clone();
-        if !is_beyond_budgets(&state) {
+        // What was decided is about this very state, unless the client named another.
+        let mut judged = || {
+            let version = || pod.revision().to_string();
+            once.resource_version.get_or_insert_with(version);
+        };
+        if is_beyond_budgets(&state) {
+            if !has_ended_or_goes(&state) {
+                judged();
+            }
+        } else {
             match permission(act, &pod, &state)? {
                 Permission::Free => {}
-                Permission::Unready => once.resource_version = Some(pod.revision().to_string()),
+                Permission::Unready => judged(),
                 Permission::Counted(budget) if options.dry_run => drop(budget),
                 Permission::Counted(budget) => {
                     if !count_down(act, &budget, act.name())? {
@@ -60,19 +70,25 @@ pub(super) fn evict(act: &Act<'_>) -> Result<Response<Body>, Box<Status>> {
                 }
             }
         }
-        write::delete_object(act.api, &act.target.resource, pod.key(), &once)?;
-        return Ok(act.done());
+        let was_judged = once.resource_version != options.resource_version;
+        match write::delete_object(act.api, resource, pod.key(), &once) {
+            Ok(()) => return Ok(act.done()),
+            Err(status) if status.code == 409 && was_judged => {}
+            Err(status) => return Err(status),
+        }
     }
-    let resource = act.target.resource.group_resource();
+    let resource = resource.group_resource();
     Err(Box::new(Status::modified(&resource, act.name())))
 }
 
 /// Whether a pod does not count: it has ended, has not begun, or is going.
 fn is_beyond_budgets(pod: &Value) -> bool {
-    matches!(
-        text(pod, &["status", "phase"]),
-        "Succeeded" | "Failed" | "Pending"
-    ) || metadata::is_terminating(pod)
+    text(pod, &["status", "phase"]) == "Pending" || has_ended_or_goes(pod)
+}
+
+fn has_ended_or_goes(pod: &Value) -> bool {
+    matches!(text(pod, &["status", "phase"]), "Succeeded" | "Failed")
+        || metadata::is_terminating(pod)
 }
 
 enum Permission {

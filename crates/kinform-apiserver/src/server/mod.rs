@@ -88,6 +88,12 @@ impl Server {
         Builder::default()
     }
 
+    /// What is behind it, for tests of its parts.
+    #[cfg(test)]
+    pub(crate) fn api(&self) -> &Arc<Api> {
+        &self.api
+    }
+
     /// Where it listens; none in process.
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {

@@ -65,30 +65,38 @@ fn settle(api: &Arc<Api>, resource: &ResourceInfo, object: Option<&Stored>) {
 }
 
 /// Asks for the deletion of one object until nobody is faster; gives what was stored or removed.
+///
+/// # Errors
+/// What refuses the last try, and 409 if somebody was faster every time.
 pub(super) fn delete_stored(
     store: &Store,
     resource: &ResourceInfo,
     key: &str,
-    ask: impl Fn(&Value) -> Result<Outcome, Box<Status>>,
-) -> Option<Arc<Stored>> {
+    ask: impl Fn(Option<&Value>) -> Result<Outcome, Box<Status>>,
+) -> Result<Option<Arc<Stored>>, Box<Status>> {
     for _ in 0..TRIES {
-        let current = store.get(resource.shelf, key)?;
-        let outcome = ask(&current.value()).ok()?;
+        let current = store.get(resource.shelf, key);
+        let outcome = ask(current.as_ref().map(|current| current.value()).as_ref())?;
+        let Some(current) = current else {
+            return Ok(None);
+        };
         let expect = Expect::Revision(current.revision());
         let done = match outcome.action {
-            Action::Nothing => return None,
-            Action::Create(object) | Action::Replace(object) => store.put(
-                resource.shelf,
-                Draft::new(&resource.fields, object)?,
-                expect,
-            ),
+            Action::Nothing => return Ok(None),
+            Action::Create(object) | Action::Replace(object) => {
+                let Some(draft) = Draft::new(&resource.fields, object) else {
+                    return Ok(None);
+                };
+                store.put(resource.shelf, draft, expect)
+            }
             Action::Remove => store.remove(resource.shelf, key, expect),
         };
         if let Ok(done) = done {
-            return Some(done.object);
+            return Ok(Some(done.object));
         }
     }
-    None
+    let name = key.rsplit('/').next().unwrap_or_default();
+    Err(Box::new(Status::modified(&resource.group_resource(), name)))
 }
 
 /// Deletes an object as a client would.
@@ -128,11 +136,9 @@ pub(crate) fn delete_quietly(
         now: Timestamp::now(),
         fresh: Fresh::default(),
     };
-    let ask = |current: Option<&Value>| delete(&context, name, options, current);
-    // What refuses the first try is told; what changes later is as if it had come later.
-    let current = api.store.get(resource.shelf, key);
-    ask(current.map(|current| current.value()).as_ref())?;
-    let done = delete_stored(&api.store, resource, key, |current| ask(Some(current)));
+    let done = delete_stored(&api.store, resource, key, |current| {
+        delete(&context, name, options, current)
+    })?;
     settle(api, resource, done.as_deref());
     Ok(())
 }
@@ -198,10 +204,14 @@ pub(super) fn at_once(api: &Arc<Api>, resource: &ResourceInfo, object: &Stored) 
         now: Timestamp::now(),
         fresh: Fresh::default(),
     };
-    // Nothing follows from this: whoever called is what follows.
-    delete_stored(&api.store, resource, object.key(), |current| {
-        delete(&context, object.name(), &options, Some(current))
-    });
+    // Nothing follows from this: whoever called is what follows. One that may not be deleted, or is
+    // another one by now, stays.
+    drop(delete_stored(
+        &api.store,
+        resource,
+        object.key(),
+        |current| delete(&context, object.name(), &options, current),
+    ));
 }
 
 pub(super) fn keys(store: &Store, shelf: Shelf, prefix: &str) -> Vec<String> {
@@ -225,17 +235,22 @@ pub(crate) fn settle_definitions(api: &Arc<Api>) {
     let store = &api.store;
     let shelf = store.shelf(DEFINITIONS);
     let mut resources = Vec::new();
+    let all = || -> Vec<Value> {
+        let view = store.view(shelf);
+        view.snapshot.iter().map(|one| one.value()).collect()
+    };
+    let mut others = all();
     for name in keys(store, shelf, "") {
         for _ in 0..TRIES {
             let Some(current) = store.get(shelf, &name) else {
                 break;
             };
-            let view = store.view(shelf);
-            let others: Vec<Value> = view.snapshot.iter().map(|other| other.value()).collect();
             let Some(next) = life::settle(&current.value(), &others, Timestamp::now()) else {
                 break;
             };
             put(api, shelf, next, &current);
+            // They are read anew only if one of them was written, here or by somebody who was faster.
+            others = all();
         }
         if let Some(settled) = store.get(shelf, &name) {
             let settled = settled.value();

@@ -235,9 +235,11 @@ pub(crate) fn read_value(
     let unknown = unknown.iter().map(|path| format!("unknown field {path:?}"));
     let warnings: Vec<String> = match cx.options.field_validation {
         FieldValidation::Ignore => Vec::new(),
-        FieldValidation::Warn | FieldValidation::Strict => {
-            doubled.into_iter().chain(unknown).collect()
-        }
+        FieldValidation::Warn | FieldValidation::Strict => doubled
+            .into_iter()
+            .chain(unknown)
+            .take(strict::MOST)
+            .collect(),
     };
     if cx.options.field_validation == FieldValidation::Strict && !warnings.is_empty() {
         let text = format!("strict decoding error: {}", warnings.join(", "));
@@ -340,7 +342,8 @@ fn metadata(
     let mut found = Vec::new();
     let metadata = typed::read(of, metadata, &mut found)
         .map_err(|error| typed::TypeError(without_key(&error.0)))?;
-    unknown.extend(found.into_iter().map(|path| format!("metadata.{path}")));
+    let paths = found.into_iter().map(|path| format!("metadata.{path}"));
+    strict::tell(unknown, paths);
     given.insert("metadata".to_owned(), metadata);
     Ok(())
 }

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Not atomic, as upstream's: each object is a revision and an event of its own, and one that somebody
-//! else deleted meanwhile is passed over.
+//! else deleted meanwhile is passed over. The first that is refused ends it; those before are gone.
 //!
 //! Upstream: `kubernetes/apiserver:pkg/registry/generic/registry/store.go` (`DeleteCollection`).
 
@@ -15,7 +15,7 @@ use kinform_api::Status;
 
 use super::delete::delete as delete_one;
 use super::handle::{Write, content_type};
-use super::{DeleteOptions, WriteOptions, after};
+use super::{DeleteOptions, Fresh, WriteOptions, after};
 use crate::api::WriteRequest;
 use crate::http::body::Body;
 use crate::http::reply;
@@ -43,6 +43,8 @@ pub(super) fn delete(
     // BOUND: what is deleted by one request, as it is told in one reply.
     let mut items = BytesMut::new();
     let mut first = true;
+    let write_options = WriteOptions::default();
+    let mut context = write.context(&write_options, Fresh::default());
     for object in view
         .snapshot
         .iter()
@@ -53,13 +55,16 @@ pub(super) fn delete(
         }
         first = false;
         encoder.item(&mut items, object);
-        let write_options = WriteOptions::default();
-        let mut context = write.context(&write_options);
         context.namespace = object.namespace();
         let done = after::delete_stored(&write.api.store, resource, object.key(), |current| {
-            delete_one(&context, object.name(), &options, Some(current))
+            delete_one(&context, object.name(), &options, current)
         });
-        after::commit(write.api, resource, done.as_deref());
+        match done {
+            Ok(done) => after::commit(write.api, resource, done.as_deref()),
+            // Somebody else deleted it meanwhile.
+            Err(status) if status.code == 404 => {}
+            Err(status) => return Err(status),
+        }
     }
     let mut out = BytesMut::with_capacity(items.len() + 512);
     encoder.begin_list(&mut out, &meta, items.len());

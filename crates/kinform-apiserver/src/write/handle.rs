@@ -117,24 +117,29 @@ fn answer(
 pub(super) struct Write<'a> {
     pub(super) api: &'a Arc<Api>,
     pub(super) target: &'a Target,
-    part: Part,
+    pub(super) part: Part,
     pub(super) form: Form,
-    user: &'a User,
+    pub(super) user: &'a User,
 }
 
 impl Write<'_> {
     /// The context of one try.
-    pub(super) fn context<'a>(&'a self, options: &'a WriteOptions) -> Context<'a> {
+    pub(super) fn context<'a>(&'a self, options: &'a WriteOptions, fresh: Fresh) -> Context<'a> {
         Context {
             resource: &self.target.resource,
             namespace: self.target.namespace.as_deref(),
             options,
             now: jiff::Timestamp::now(),
-            fresh: Fresh {
-                uid: uuid::Uuid::new_v4().to_string(),
-                suffix: names::random_suffix(rand::random()),
-                taken: addresses::taken(&self.api.store, &self.target.resource),
-            },
+            fresh,
+        }
+    }
+
+    /// What a try that writes may need. Of services, all are looked at.
+    fn fresh(&self) -> Fresh {
+        Fresh {
+            uid: uuid::Uuid::new_v4().to_string(),
+            suffix: names::random_suffix(rand::random()),
+            taken: addresses::taken(&self.api.store, &self.target.resource),
         }
     }
 
@@ -172,7 +177,7 @@ impl Write<'_> {
         let options = by(request, options);
         let resource = &self.target.resource;
         let body = decode(
-            &self.context(&options),
+            &self.context(&options, Fresh::default()),
             self.part,
             (content_type(request), &request.body),
         )?;
@@ -180,7 +185,11 @@ impl Write<'_> {
         let mut last = String::new();
         for _ in 0..if is_generated { NAMES } else { 1 } {
             let namespace = self.namespace_state();
-            let outcome = create(&self.context(&options), body.clone(), namespace)?;
+            let outcome = create(
+                &self.context(&options, self.fresh()),
+                body.clone(),
+                namespace,
+            )?;
             self.admit(&outcome, None)?;
             if let Action::Create(object) = &outcome.action {
                 last = super::text(object, &["metadata", "name"]).to_owned();
@@ -217,14 +226,14 @@ impl Write<'_> {
         let options = WriteOptions::from_query(request.query, "UpdateOptions")?;
         let options = by(request, options);
         let body = decode(
-            &self.context(&options),
+            &self.context(&options, Fresh::default()),
             self.part,
             (content_type(request), &request.body),
         )?;
         self.until_committed(|current| {
             let state = (current, self.namespace_state());
             update(
-                &self.context(&options),
+                &self.context(&options, self.fresh()),
                 self.name(),
                 self.part,
                 body.clone(),
@@ -243,14 +252,14 @@ impl Write<'_> {
             let configuration = Configuration::read(&request.body)?;
             return self.until_committed(|current| {
                 let state = (current, self.namespace_state());
-                let cx = self.context(&options);
+                let cx = self.context(&options, self.fresh());
                 apply::apply(&cx, self.name(), self.part, &configuration, state)
             });
         }
         let change = Patch::read(&self.target.resource, content_type, &request.body)?;
         self.until_committed(|current| {
             patch(
-                &self.context(&options),
+                &self.context(&options, self.fresh()),
                 self.name(),
                 self.part,
                 &change,
@@ -264,7 +273,12 @@ impl Write<'_> {
         let options = DeleteOptions::read(request.query, body)?;
         let write = WriteOptions::default();
         self.until_committed(|current| {
-            delete(&self.context(&write), self.name(), &options, current)
+            delete(
+                &self.context(&write, Fresh::default()),
+                self.name(),
+                &options,
+                current,
+            )
         })
     }
 
@@ -333,12 +347,17 @@ impl Write<'_> {
     }
 
     /// Does what is to be done; nothing if the state is not what it was.
-    fn commit(&self, outcome: Outcome, current: Option<Arc<Stored>>) -> Option<Response<Body>> {
+    pub(super) fn commit(
+        &self,
+        outcome: Outcome,
+        current: Option<Arc<Stored>>,
+    ) -> Option<Response<Body>> {
         let (store, resource) = (&self.api.store, &self.target.resource);
         let shelf = resource.shelf;
         let expect = current
             .as_ref()
             .map_or(Expect::Absent, |now| Expect::Revision(now.revision()));
+        let is_new = matches!(outcome.action, Action::Create(_));
         let stored = match outcome.action {
             Action::Nothing => current,
             Action::Create(object) | Action::Replace(object) => {
@@ -361,11 +380,29 @@ impl Write<'_> {
             (Answer::Status(status), _) => reply::status(&status, self.form.encoding),
             (Answer::Stored | Answer::StoredScale, None) => return None,
         };
-        for warning in outcome.warnings {
-            reply::warn(&mut reply, &warning);
+        reply::warn_of_all(&mut reply, &outcome.warnings);
+        if is_new && let Some(stored) = &stored {
+            self.keep_in_place(stored);
         }
         after::commit(self.api, resource, stored.as_deref());
         Some(reply)
+    }
+
+    /// Takes a new object away again whose namespace or definition went while it was made: who emptied
+    /// those did not see it.
+    fn keep_in_place(&self, stored: &Stored) {
+        let resource = &self.target.resource;
+        let registry = &self.api.registry;
+        let is_served = || {
+            registry
+                .entries()
+                .iter()
+                .any(|of| of.shelf == resource.shelf)
+        };
+        let is_known = || !resource.is_custom() || is_served();
+        if self.namespace_state() == NamespaceState::Missing || !is_known() {
+            after::at_once(self.api, resource, stored);
+        }
     }
 
     /// A value that is not stored as it is shown.

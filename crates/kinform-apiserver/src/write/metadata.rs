@@ -10,6 +10,8 @@
 //! Upstream: `kubernetes/apiserver:pkg/registry/rest/{create,update,meta}.go`,
 //! `kubernetes/apimachinery:pkg/api/validation/objectmeta.go`.
 
+use std::collections::HashSet;
+
 use jiff::Timestamp;
 use kinform_api::{FieldError, ShownValue, names as texts};
 use serde_json::{Map, Value};
@@ -17,8 +19,12 @@ use serde_json::{Map, Value};
 use super::{Context, at, names, text};
 use crate::resource::NameRule;
 
+/// BOUND: errors that are told of one list or map of the metadata.
+const MOST_ERRORS: usize = 1000;
+/// BOUND: controllers that are told after the first: each is told with the text of all owners.
+const MOST_CONTROLLERS: usize = 10;
 /// BOUND: keys and values of all annotations together.
-const MAX_ANNOTATIONS: usize = 256 << 10;
+pub(super) const MAX_ANNOTATIONS: usize = 256 << 10;
 
 /// Fields that an update keeps if it does not say them.
 const KEPT: [&str; 5] = [
@@ -110,7 +116,11 @@ pub(super) fn errors(cx: &Context<'_>, object: &Value) -> Vec<FieldError> {
     label_errors(object, &mut errors);
     annotation_errors(object, &mut errors);
     owner_errors(object, &mut errors);
+    let told = errors.len();
     for (place, finalizer) in finalizers(object).enumerate() {
+        if errors.len() - told >= MOST_ERRORS {
+            break;
+        }
         let error = |detail| FieldError::invalid("metadata.finalizers", finalizer, detail);
         let wrong = texts::label_key_errors(finalizer);
         let is_standard = matches!(finalizer, "orphan" | "foregroundDeletion" | "kubernetes");
@@ -143,7 +153,7 @@ pub(crate) fn embedded_errors(members: &Map<String, Value>) -> Vec<FieldError> {
 pub(super) fn change_errors(new: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if at(old, &["metadata", "deletionTimestamp"]).is_some() {
-        let known: Vec<&str> = finalizers(old).collect();
+        let known: HashSet<&str> = finalizers(old).collect();
         let added: Vec<String> = finalizers(new)
             .filter(|finalizer| !known.contains(finalizer))
             .map(|finalizer| format!("{finalizer:?}"))
@@ -213,7 +223,11 @@ fn entries<'a>(object: &'a Value, name: &str) -> impl Iterator<Item = (&'a str, 
 }
 
 fn label_errors(object: &Value, errors: &mut Vec<FieldError>) {
+    let told = errors.len();
     for (key, value) in entries(object, "labels") {
+        if errors.len() - told >= MOST_ERRORS {
+            break;
+        }
         let error =
             |shown: &str, detail: String| FieldError::invalid("metadata.labels", shown, detail);
         errors.extend(
@@ -227,9 +241,12 @@ fn label_errors(object: &Value, errors: &mut Vec<FieldError>) {
 }
 
 fn annotation_errors(object: &Value, errors: &mut Vec<FieldError>) {
-    let mut bytes = 0;
+    let (mut bytes, told) = (0, errors.len());
     for (key, value) in entries(object, "annotations") {
         bytes += key.len() + value.len();
+        if errors.len() - told >= MOST_ERRORS {
+            continue;
+        }
         let wrong = texts::label_key_errors(&key.to_lowercase()).into_iter();
         errors.extend(wrong.map(|detail| FieldError::invalid("metadata.annotations", key, detail)));
     }
@@ -243,8 +260,12 @@ fn annotation_errors(object: &Value, errors: &mut Vec<FieldError>) {
 
 fn owner_errors(object: &Value, errors: &mut Vec<FieldError>) {
     let owners = at(object, &["metadata", "ownerReferences"]).and_then(Value::as_array);
-    let mut first: Option<String> = None;
+    let (mut first, mut shown): (Option<String>, Option<String>) = (None, None);
+    let (told, mut controllers) = (errors.len(), 0);
     for (place, owner) in owners.into_iter().flatten().enumerate() {
+        if errors.len() - told >= MOST_ERRORS {
+            break;
+        }
         let path = format!("metadata.ownerReferences[{place}]");
         for name in ["apiVersion", "kind", "name", "uid"] {
             if text(owner, &[name]).is_empty() {
@@ -273,15 +294,21 @@ fn owner_errors(object: &Value, errors: &mut Vec<FieldError>) {
                 first = Some(name);
                 continue;
             };
-            let shown: Vec<String> = owners.into_iter().flatten().map(owner_text).collect();
-            let shown = ShownValue::raw(format!("[{}]", shown.join(",")));
+            controllers += 1;
+            if controllers > MOST_CONTROLLERS {
+                continue;
+            }
+            let shown = shown.get_or_insert_with(|| {
+                let all: Vec<String> = owners.into_iter().flatten().map(owner_text).collect();
+                format!("[{}]", all.join(","))
+            });
             let detail = format!(
                 "Only one reference can have Controller set to true. Found \"true\" in references \
                  for {first} and {name}"
             );
             errors.push(FieldError::invalid(
                 "metadata.ownerReferences",
-                shown,
+                ShownValue::raw(shown.as_str()),
                 detail,
             ));
         }
@@ -305,4 +332,37 @@ fn owner_text(owner: &Value) -> String {
     let member = |name: &&str| owner.get(*name).map(|value| format!("{name:?}:{value}"));
     let members: Vec<String> = names.iter().filter_map(member).collect();
     format!("{{{}}}", members.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn errors_of_hostile_metadata_are_bounded() {
+        let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u",
+            "controller": true});
+        let owners = |owner: Value| {
+            let list = Value::from(vec![owner; 20_000]);
+            let mut errors = Vec::new();
+            owner_errors(&json!({"metadata": {"ownerReferences": list}}), &mut errors);
+            errors
+        };
+        let conflicts = owners(owner);
+        assert_eq!(conflicts.len(), MOST_CONTROLLERS);
+        let text = conflicts[0].to_string();
+        assert!(text.contains("for Pod/p and Pod/p"), "it names both");
+        let empty = owners(json!({}));
+        assert!((MOST_ERRORS..MOST_ERRORS + 4).contains(&empty.len()));
+        let labels: Map<String, Value> = (0..20_000)
+            .map(|at| (format!("-{at}"), json!("-")))
+            .collect();
+        let object = json!({"metadata": {"labels": labels, "annotations": labels}});
+        let mut errors = Vec::new();
+        label_errors(&object, &mut errors);
+        annotation_errors(&object, &mut errors);
+        assert!(errors.len() < 2 * (MOST_ERRORS + 10), "{}", errors.len());
+    }
 }

@@ -46,13 +46,15 @@ mod names;
 mod namespace;
 mod options;
 mod patch;
+#[cfg(test)]
+mod races;
 mod restore;
 mod scale;
 mod selector;
 mod settle;
 mod strategic;
 mod strategy;
-mod strict;
+pub(crate) mod strict;
 pub(crate) mod typed;
 mod update;
 mod validation;

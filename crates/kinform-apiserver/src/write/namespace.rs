@@ -24,6 +24,8 @@ use crate::storage::{Draft, Expect, Shelf, Store, Stored};
 /// The namespaces that every cluster begins with.
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 const FINALIZER: &str = "kubernetes";
+/// BOUND: how often a namespace is looked at again because somebody else was faster.
+const TRIES: usize = 64;
 
 /// Makes the namespaces that every cluster begins with.
 pub(crate) fn found_namespaces(store: &Store, registry: &Registry) {
@@ -55,7 +57,7 @@ pub(super) fn namespace(api: &Api, name: &str) -> Option<Arc<Stored>> {
 
 /// What a namespace still has.
 #[derive(Debug, Default)]
-struct Remains {
+pub(super) struct Remains {
     /// How many objects of each resource, as `configmaps.`.
     objects: BTreeMap<String, usize>,
     /// How many objects each finalizer holds.
@@ -73,22 +75,35 @@ pub(super) fn drain_namespace(api: &Arc<Api>, name: &str) {
     if !object.has_ties() || !metadata::is_terminating(&object.value()) {
         return;
     }
-    let remains = delete_content(api, name);
-    // Somebody else may have written it, or taken it away, while its content went.
-    let Some(object) = namespace(api, name) else {
-        return;
-    };
+    let uid = object.uid().to_owned();
+    for _ in 0..TRIES {
+        let remains = delete_content(api, name);
+        // Somebody else may have written it, or taken it away, while its content went.
+        let Some(object) = namespace(api, name).filter(|object| object.uid() == uid) else {
+            return;
+        };
+        if conclude(api, &namespaces, object, &remains).is_some() {
+            return;
+        }
+    }
+}
+
+/// Says what remains of a namespace, and takes it away if that is nothing. Nothing if somebody was faster.
+pub(super) fn conclude(
+    api: &Api,
+    namespaces: &ResourceInfo,
+    object: Arc<Stored>,
+    remains: &Remains,
+) -> Option<Arc<Stored>> {
     let mut next = object.value();
-    let changed = set_conditions(&mut next, &remains);
+    set_conditions(&mut next, remains);
     if remains.objects.is_empty() {
         let held = finalizers(&next).any(|finalizer| finalizer != FINALIZER);
         if !held && metadata::finalizers(&next).next().is_none() {
-            if changed {
-                put(api, &namespaces, next, &object);
-            }
-            // What it waited for is gone; somebody else may have said so already.
-            drop(api.store.remove(namespaces.shelf, name, Expect::Present));
-            return;
+            let last = put(api, namespaces, next, object)?;
+            let expect = Expect::Revision(last.revision());
+            let gone = api.store.remove(namespaces.shelf, last.key(), expect);
+            return Some(gone.ok()?.object);
         }
         let kept: Vec<Value> = finalizers(&next)
             .filter(|finalizer| *finalizer != FINALIZER)
@@ -99,17 +114,23 @@ pub(super) fn drain_namespace(api: &Arc<Api>, name: &str) {
             false => json!({"finalizers": kept}),
         };
     }
-    if next != object.value() {
-        put(api, &namespaces, next, &object);
-    }
+    put(api, namespaces, next, object)
 }
 
-/// Stores a namespace, unless somebody was faster: whoever that was looks at it next.
-fn put(api: &Api, namespaces: &ResourceInfo, next: Value, over: &Stored) {
-    if let Some(draft) = Draft::new(&namespaces.fields, next) {
-        let expect = Expect::Revision(over.revision());
-        drop(api.store.put(namespaces.shelf, draft, expect));
+/// Stores a namespace; nothing if somebody was faster.
+fn put(
+    api: &Api,
+    namespaces: &ResourceInfo,
+    next: Value,
+    over: Arc<Stored>,
+) -> Option<Arc<Stored>> {
+    if next == over.value() {
+        return Some(over);
     }
+    let draft = Draft::new(&namespaces.fields, next)?;
+    let expect = Expect::Revision(over.revision());
+    let done = api.store.put(namespaces.shelf, draft, expect);
+    Some(done.ok()?.object)
 }
 
 fn finalizers(namespace: &Value) -> impl Iterator<Item = &str> {
@@ -145,8 +166,8 @@ fn delete_content(api: &Arc<Api>, name: &str) -> Remains {
     remains
 }
 
-/// Says in the conditions what remains. Gives whether they changed.
-fn set_conditions(namespace: &mut Value, remains: &Remains) -> bool {
+/// Says in the conditions what remains.
+fn set_conditions(namespace: &mut Value, remains: &Remains) {
     let told = |counts: &BTreeMap<String, usize>, word: &str| {
         let one =
             |(name, count): (&String, &usize)| format!("{name} {word}{count} resource instances");
@@ -223,7 +244,5 @@ fn set_conditions(namespace: &mut Value, remains: &Remains) -> bool {
             "message": message,
         }));
     }
-    let changed = next != old;
     namespace["status"]["conditions"] = Value::from(next);
-    changed
 }

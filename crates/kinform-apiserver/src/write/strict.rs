@@ -4,7 +4,7 @@
 //! bytes -> value (the last of two members counts) + paths of the doubled members
 //! ```
 //!
-//! BOUND: 100 doubled members are told; values are as deep as the parser allows (128).
+//! BOUND: 100 doubled members are looked at and told; values are as deep as the parser allows (128).
 //!
 //! Upstream: `sigs.k8s.io/json`, `UnmarshalStrict`.
 
@@ -14,15 +14,31 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-/// BOUND: how many doubled members are told.
-const MOST: usize = 100;
+/// BOUND: how many members that are unknown or given twice are told, as upstream's decoder does.
+pub(crate) const MOST: usize = 100;
+/// BOUND: bytes of a path that is told.
+pub(crate) const PATH: usize = 1024;
+
+/// Adds the paths of members to those that are told, within the bounds.
+pub(crate) fn tell(told: &mut Vec<String>, paths: impl IntoIterator<Item = String>) {
+    let room = MOST.saturating_sub(told.len());
+    let paths = paths.into_iter().take(room);
+    told.extend(paths.map(|path| beginning(&path, PATH).to_owned()));
+}
+
+/// The first bytes of a text, as many as are whole letters.
+pub(crate) fn beginning(text: &str, most: usize) -> &str {
+    let ends = (0..=most.min(text.len())).rev();
+    let end = ends.into_iter().find(|end| text.is_char_boundary(*end));
+    &text[..end.unwrap_or(0)]
+}
 
 /// Reads JSON; gives the value, and the paths of members that are there twice.
 ///
 /// # Errors
 /// Those of the parser.
 pub(super) fn parse(bytes: &[u8]) -> Result<(Value, Vec<String>), serde_json::Error> {
-    let doubled = RefCell::new(Vec::new());
+    let doubled = RefCell::new(Doubled::default());
     let mut parser = serde_json::Deserializer::from_slice(bytes);
     let spot = Spot {
         above: None,
@@ -34,7 +50,28 @@ pub(super) fn parse(bytes: &[u8]) -> Result<(Value, Vec<String>), serde_json::Er
     };
     let value = reader.deserialize(&mut parser)?;
     parser.end()?;
-    Ok((value, doubled.into_inner()))
+    Ok((value, doubled.into_inner().told))
+}
+
+/// What was given twice.
+#[derive(Default)]
+struct Doubled {
+    told: Vec<String>,
+    /// How many there were, of the same path or not: a path is costly to write out.
+    seen: usize,
+}
+
+impl Doubled {
+    fn add(&mut self, spot: &Spot<'_>) {
+        self.seen += 1;
+        if self.seen > MOST {
+            return;
+        }
+        let path = beginning(&spot.to_string(), PATH).to_owned();
+        if !self.told.contains(&path) {
+            self.told.push(path);
+        }
+    }
 }
 
 /// Where the parser is.
@@ -68,7 +105,7 @@ impl fmt::Display for Spot<'_> {
 #[derive(Clone, Copy)]
 struct Reader<'a> {
     spot: &'a Spot<'a>,
-    doubled: &'a RefCell<Vec<String>>,
+    doubled: &'a RefCell<Doubled>,
 }
 
 impl<'de> DeserializeSeed<'de> for Reader<'_> {
@@ -145,11 +182,7 @@ impl<'de> Visitor<'de> for Reader<'_> {
             };
             let value = entries.next_value_seed(reader)?;
             if object.contains_key(&name) {
-                let mut doubled = self.doubled.borrow_mut();
-                let path = spot.to_string();
-                if doubled.len() < MOST && !doubled.contains(&path) {
-                    doubled.push(path);
-                }
+                self.doubled.borrow_mut().add(&spot);
             }
             match object.get_mut(&name) {
                 Some(before) => lay_over(before, value),
@@ -201,5 +234,12 @@ mod tests {
             .collect();
         let (_, doubled) = parse(format!("{{{many}\"z\":1}}").as_bytes()).unwrap();
         assert_eq!(doubled.len(), MOST);
+        // A long way down, each time the same: it is written out a few times, and cut.
+        let twice = "\"k\":1,".repeat(300);
+        let (_, doubled) =
+            parse(format!("{{\"{}\":{{{twice}\"z\":1}}}}", "\u{fc}".repeat(1000)).as_bytes())
+                .unwrap();
+        let told: Vec<usize> = doubled.iter().map(String::len).collect();
+        assert_eq!(told, [PATH]);
     }
 }

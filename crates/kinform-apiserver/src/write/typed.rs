@@ -18,7 +18,7 @@ use jiff::Timestamp;
 use kinform_schema::{Container, Field, FieldType, Type};
 use serde_json::{Map, Value};
 
-use super::{go_types, misread};
+use super::{go_types, misread, strict};
 use crate::quantity::Quantity;
 
 /// A value that does not fit its field, in Go's words.
@@ -214,10 +214,8 @@ impl Reader<'_> {
             given.remove("apiVersion");
             given.remove("kind");
         }
-        let paths = given
-            .keys()
-            .map(|name| place.below(Step::Member(name)).path());
-        self.unknown.extend(paths);
+        let path = |name: &String| place.below(Step::Member(name)).path();
+        strict::tell(self.unknown, given.keys().map(path));
         Ok(Value::Object(out))
     }
 
@@ -461,6 +459,16 @@ mod tests {
                 "data": {"a": "b", "n": null}, "binaryData": {}, "nope": 1}),
             &json!({"metadata": {"name": "x"}, "data": {"a": "b", "n": ""}}),
             &["nope"],
+        );
+        let many: Map<String, Value> = (0..300).map(|at| (format!("f{at:03}"), json!(1))).collect();
+        let told: Vec<String> = many.keys().take(strict::MOST).cloned().collect();
+        let told: Vec<&str> = told.iter().map(String::as_str).collect();
+        let expected = json!({"metadata": {}});
+        check(
+            ("", "v1", "ConfigMap"),
+            Value::Object(many),
+            &expected,
+            &told,
         );
         check(
             ("", "v1", "Pod"),

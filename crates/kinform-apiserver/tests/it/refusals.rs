@@ -1,7 +1,7 @@
 //! What is refused, and in which words: those of a real API server 1.37, asked the same.
 
 use bytes::Bytes;
-use http::Request;
+use http::{Method, Request};
 use serde_json::{Value, json};
 
 use crate::support::{namespace, send, server};
@@ -221,4 +221,44 @@ async fn refusals_are_worded_as_a_real_server_words_them() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+// The words, and that nothing is deleted, are a real server's.
+#[tokio::test(start_paused = true)]
+async fn a_collection_whose_objects_may_not_be_deleted_stays() {
+    let (_server, service) = server().await;
+    let body: Value = serde_json::from_str(MAP).unwrap();
+    let (_, map) = send(&service, Method::POST, MAPS, body).await;
+    let uid = map["metadata"]["uid"].as_str().unwrap();
+    let words = format!(
+        "Operation cannot be fulfilled on ConfigMap \"x\": the UID in the precondition (y) does not \
+         match the UID in record ({uid}). The object might have been deleted and then recreated"
+    );
+    let options = json!({"preconditions": {"uid": "y"}});
+    for (path, body) in [
+        (MAPS.to_owned(), options),
+        (format!("{MAPS}?uid=y"), Value::Null),
+    ] {
+        let (code, reply) = send(&service, Method::DELETE, &path, body).await;
+        assert_eq!((code, &reply["message"]), (409, &json!(words)));
+    }
+    let (code, _) = send(&service, Method::GET, &format!("{MAPS}/x"), Value::Null).await;
+    assert_eq!(code, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_of_many_unknown_fields_is_answered_in_a_head_of_few_lines() {
+    let (_server, service) = server().await;
+    let mut map: Value = serde_json::from_str(MAP).unwrap();
+    for at in 0..300 {
+        map[format!("f{at:03}")] = json!(1);
+    }
+    let request = Request::post(MAPS)
+        .header("content-type", JSON)
+        .body(Bytes::from(map.to_string()))
+        .unwrap();
+    let reply = service.call(request).await;
+    assert_eq!(reply.status(), 201);
+    let warnings = reply.headers().get_all("warning").iter().count();
+    assert!((1..100 - 10).contains(&warnings), "{warnings}");
 }

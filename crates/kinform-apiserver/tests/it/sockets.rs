@@ -1,6 +1,9 @@
+use http::Method;
 use kinform_apiserver::Server;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+
+use crate::support::send;
 
 /// Sends a request as bytes and reads what comes until `until` is in it.
 async fn exchange(server: &Server, request: &str, until: &str) -> String {
@@ -243,6 +246,44 @@ async fn a_certificate_says_who_a_client_is() {
     let kube = kube::Client::try_from(config).unwrap();
     let asked = http::Request::get("/version").body(Vec::new()).unwrap();
     assert!(kube.request_text(asked).await.is_err());
+}
+
+#[tokio::test]
+async fn a_definition_that_goes_while_a_body_comes_takes_nothing_in() {
+    let server = Server::builder().plain().start().await.unwrap();
+    let service = server.service();
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let definition = serde_json::json!({"metadata": {"name": "foos.example.com"}, "spec": {
+        "group": "example.com", "scope": "Cluster", "names": {"plural": "foos", "kind": "Foo"},
+        "versions": [{"name": "v1", "served": true, "storage": true,
+            "schema": {"openAPIV3Schema": {"type": "object"}}}]}});
+    let (code, _) = send(&service, Method::POST, definitions, definition).await;
+    assert_eq!(code, 201);
+    let body = r#"{"apiVersion":"example.com/v1","kind":"Foo","metadata":{"name":"x"}}"#;
+    let head = format!(
+        "POST /apis/example.com/v1/foos HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\nExpect: 100-continue\r\n\
+         Connection: close\r\n\r\n",
+        server.token(),
+        body.len()
+    );
+    let mut stream = TcpStream::connect(server.address().unwrap()).await.unwrap();
+    stream.write_all(head.as_bytes()).await.unwrap();
+    // The server asks for the body once it knows what the request is for.
+    let (mut reply, mut buffer) = (String::new(), [0; 4096]);
+    while !reply.contains("100 Continue") {
+        let read = stream.read(&mut buffer).await.unwrap();
+        assert_ne!(read, 0, "{reply}");
+        reply.push_str(&String::from_utf8_lossy(&buffer[..read]));
+    }
+    let path = format!("{definitions}/foos.example.com");
+    let (code, _) = send(&service, Method::DELETE, &path, serde_json::Value::Null).await;
+    assert_eq!(code, 200);
+    stream.write_all(body.as_bytes()).await.unwrap();
+    reply.clear();
+    stream.read_to_string(&mut reply).await.unwrap();
+    assert!(reply.starts_with("HTTP/1.1 404"), "{reply}");
+    assert!(server.objects("foos.example.com").is_empty());
 }
 
 fn client(server: &Server, identity: &str) -> kube::Config {

@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 use super::shown;
 use crate::crd::structural::{flag, join};
 use crate::crd::words;
+use crate::write::strict::{PATH, beginning, tell};
 use crate::write::{metadata, typed};
 
 /// Calls `visit` with every embedded object and its path.
@@ -34,6 +35,7 @@ fn each(
                 if let Some(of) = properties.and_then(|of| of.get(name)) {
                     each(of, value, &join(path, name), visit);
                 } else if let Some(of) = others {
+                    let name = beginning(name, PATH);
                     each(of, value, &format!("{path}[{name}]"), visit);
                 }
             }
@@ -75,7 +77,7 @@ pub(crate) fn coerce(
         let mut found = Vec::new();
         match read(given.clone(), &mut found) {
             Ok(metadata) => {
-                unknown.extend(found.into_iter().map(|name| join(&path, &name)));
+                tell(unknown, found.into_iter().map(|name| join(&path, &name)));
                 members.insert("metadata".to_owned(), metadata);
             }
             Err(text) => {

@@ -51,8 +51,6 @@ pub(super) const MAX_MANAGER: usize = 128;
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// The manager whose applies follow up on that.
 const KUBECTL: &str = "kubectl";
-/// BOUND: keys and values of all annotations together.
-const MAX_ANNOTATIONS: usize = 256 << 10;
 
 /// The manager that a request is of: the one it names, or the beginning of its user agent.
 ///
@@ -288,7 +286,7 @@ fn renew_last_applied(cx: &Context<'_>, object: &mut Value, mut configuration: V
         .filter(|(name, _)| *name != LAST_APPLIED)
         .map(|(name, value)| name.len() + value.as_str().map_or(0, str::len))
         .sum();
-    if others + LAST_APPLIED.len() + text.len() > MAX_ANNOTATIONS {
+    if others + LAST_APPLIED.len() + text.len() > metadata::MAX_ANNOTATIONS {
         annotations.remove(LAST_APPLIED);
     } else {
         annotations.insert(LAST_APPLIED.to_owned(), Value::from(text));

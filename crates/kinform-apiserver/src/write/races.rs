@@ -1,0 +1,172 @@
+//! What becomes of a write when somebody else is faster, step by step.
+//!
+//! ```text
+//! what was looked at ──somebody else writes──▶ what is done with it
+//! ```
+//!
+//! Each step is called with what another one has changed meanwhile: no threads, no luck.
+//!
+//! Upstream: `kubernetes/apiserver:pkg/registry/generic/registry/store_test.go`,
+//! `kubernetes/kubernetes:pkg/controller/namespace/deletion`.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, Method};
+use kinform_api::Status;
+use serde_json::{Value, json};
+
+use super::handle::Write;
+use super::namespace::{Remains, conclude};
+use super::{Action, Answer, Outcome, Part, after};
+use crate::access::User;
+use crate::api::Api;
+use crate::http::negotiate;
+use crate::http::route::{Route, Target, route};
+use crate::server::{Server, Service};
+use crate::storage::{Draft, Expect};
+
+const NAMESPACES: &str = "/api/v1/namespaces";
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+async fn send(service: &Service, method: Method, path: &str, body: Value) -> u16 {
+    let body = match body {
+        Value::Null => Bytes::new(),
+        body => Bytes::from(body.to_string()),
+    };
+    let request = http::Request::builder().method(method).uri(path);
+    let request = request.header("content-type", "application/json");
+    let reply = service.call(request.body(body).unwrap()).await;
+    reply.status().as_u16()
+}
+
+async fn server() -> (Server, Service) {
+    let server = Server::builder().in_process();
+    let service = server.service();
+    let namespace = json!({"metadata": {"name": "a"}});
+    assert_eq!(
+        send(&service, Method::POST, NAMESPACES, namespace).await,
+        201
+    );
+    (server, service)
+}
+
+fn target(api: &Api, path: &str) -> Target {
+    match route(&api.registry, path) {
+        Route::Target(target) => target,
+        other => panic!("{path} leads to {other:?}"),
+    }
+}
+
+/// Commits a create that was decided on before. Gives the code, and whether the object is there.
+fn create(api: &Arc<Api>, target: &Target) -> (u16, bool) {
+    let write = Write {
+        api,
+        target,
+        part: Part::Main,
+        form: negotiate::form(&HeaderMap::new(), target.resource.is_custom()).unwrap(),
+        user: &User::admin(),
+    };
+    let object = json!({"metadata": {"name": "m", "namespace": "a", "uid": "u"}});
+    let outcome = Outcome::new(201, Action::Create(object), Answer::Stored);
+    let reply = write.commit(outcome, None).unwrap();
+    let is_there = api.store.get(target.resource.shelf, "a/m").is_some();
+    (reply.status().as_u16(), is_there)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_is_made_while_its_namespace_goes_does_not_stay() {
+    let (server, service) = server().await;
+    let maps = target(server.api(), "/api/v1/namespaces/a/configmaps");
+    assert_eq!(create(server.api(), &maps), (201, true));
+    let path = format!("{NAMESPACES}/a");
+    assert_eq!(
+        send(&service, Method::DELETE, &path, Value::Null).await,
+        200
+    );
+    assert_eq!(create(server.api(), &maps), (201, false));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_is_made_while_its_definition_goes_does_not_stay() {
+    let (server, service) = server().await;
+    let definition = json!({"metadata": {"name": "foos.example.com"}, "spec": {
+        "group": "example.com", "scope": "Namespaced", "names": {"plural": "foos", "kind": "Foo"},
+        "versions": [{"name": "v1", "served": true, "storage": true,
+            "schema": {"openAPIV3Schema": {"type": "object"}}}]}});
+    assert_eq!(
+        send(&service, Method::POST, DEFINITIONS, definition).await,
+        201
+    );
+    let foos = target(server.api(), "/apis/example.com/v1/namespaces/a/foos");
+    assert_eq!(create(server.api(), &foos), (201, true));
+    let path = format!("{DEFINITIONS}/foos.example.com");
+    assert_eq!(
+        send(&service, Method::DELETE, &path, Value::Null).await,
+        200
+    );
+    assert_eq!(create(server.api(), &foos), (201, false));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_that_is_there_again_is_not_the_one_that_was_emptied() {
+    let (server, service) = server().await;
+    let api = server.api();
+    let namespaces = target(api, NAMESPACES).resource;
+    let before = api.store.get(namespaces.shelf, "a").unwrap();
+    let path = format!("{NAMESPACES}/a");
+    assert_eq!(
+        send(&service, Method::DELETE, &path, Value::Null).await,
+        200
+    );
+    let again = json!({"metadata": {"name": "a"}});
+    assert_eq!(send(&service, Method::POST, NAMESPACES, again).await, 201);
+    let done = conclude(api, &namespaces, before, &Remains::default());
+    assert!(done.is_none());
+    let now = api.store.get(namespaces.shelf, "a").unwrap();
+    assert!(now.value()["metadata"]["deletionTimestamp"].is_null());
+    // Of the one that is there, it does what it says.
+    let done = conclude(api, &namespaces, now, &Remains::default());
+    assert!(done.is_some());
+    assert!(api.store.get(namespaces.shelf, "a").is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delete_that_is_refused_when_it_is_tried_again_is_told() {
+    let (server, _service) = server().await;
+    let api = server.api();
+    let maps = target(api, "/api/v1/namespaces/a/configmaps").resource;
+    let touch = |count: usize| {
+        let object = json!({"metadata": {"name": "m", "namespace": "a"}, "data": {"n": count}});
+        let draft = Draft::new(&maps.fields, object).unwrap();
+        api.store.put(maps.shelf, draft, Expect::Any).unwrap();
+    };
+    let tries = Cell::new(0);
+    let remove = |current: Option<&Value>| {
+        assert!(current.is_some());
+        tries.set(tries.get() + 1);
+        // Somebody else is faster.
+        touch(tries.get());
+        let status = Answer::Status(Box::new(Status::success(Default::default())));
+        Ok(Outcome::new(200, Action::Remove, status))
+    };
+    touch(0);
+    let refused = after::delete_stored(&api.store, &maps, "a/m", |current| {
+        if tries.get() == 1 {
+            return Err(Box::new(Status::conflict(
+                &maps.group_resource(),
+                "m",
+                "why",
+            )));
+        }
+        remove(current)
+    });
+    let status = refused.unwrap_err();
+    assert_eq!((status.code, tries.get()), (409, 1));
+    assert!(status.message.ends_with("why"), "{}", status.message);
+    let status = after::delete_stored(&api.store, &maps, "a/m", remove).unwrap_err();
+    assert_eq!((status.code, &*status.reason), (409, "Conflict"));
+    assert!(status.message.contains("\"m\""), "{}", status.message);
+    assert!(api.store.get(maps.shelf, "a/m").is_some());
+}
