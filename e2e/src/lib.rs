@@ -10,7 +10,9 @@
 //! A restart keeps what etcd stored; what the server itself remembered of its history is gone.
 
 pub mod conformance;
+mod dice;
 pub mod differential;
+pub mod invalid;
 pub mod kubectl;
 pub mod program;
 pub mod servers;
@@ -27,13 +29,21 @@ use kinform_testkit::stage::{Loss, Stage, StageError};
 use kube_client::config::{KubeConfigOptions, Kubeconfig};
 use kube_client::{Client, Config};
 
-/// Whether a real server can be built and started here.
-pub fn is_possible() -> bool {
-    let has = |program: &str| {
-        let asked = Command::new(program).arg("version").output();
+/// What a real server is built, started and asked with, and how each is asked for its version.
+const TOOLS: [(&str, &str); 3] = [
+    ("go", "version"),
+    ("openssl", "version"),
+    ("curl", "--version"),
+];
+
+/// Those of the programs without which no real server can be built and started that are not here.
+pub fn missing() -> Vec<&'static str> {
+    let has = |program: &str, version: &str| {
+        let asked = Command::new(program).arg(version).output();
         asked.is_ok_and(|output| output.status.success())
     };
-    has("go") && has("openssl")
+    let missing = TOOLS.iter().filter(|(name, version)| !has(name, version));
+    missing.map(|(name, _)| *name).collect()
 }
 
 /// A running server.

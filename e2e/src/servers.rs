@@ -23,7 +23,7 @@ use kube_client::config::{KubeConfigOptions, Kubeconfig};
 use kube_client::{Api, Client, Config};
 use serde_json::json;
 
-use crate::{Oracle, is_possible};
+use crate::{Oracle, missing};
 
 /// Which of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,14 +55,24 @@ impl Servers {
     /// # Errors
     /// One of them cannot be built or does not come up.
     pub async fn start(what: &str) -> Result<Self, StageError> {
-        let mut hosts = vec![Host::embedded(Server::builder()).await?];
-        if is_possible() {
+        Self::start_as(Server::builder(), what).await
+    }
+
+    /// The same, with the embedded one as this builder makes it.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub async fn start_as(builder: Builder, what: &str) -> Result<Self, StageError> {
+        let mut hosts = vec![Host::embedded(builder).await?];
+        let missing = missing();
+        if missing.is_empty() {
             hosts.push(Host::real().await?);
         } else {
+            let missing = missing.join(", ");
             eprintln!(
-                "SKIPPED: {what} on a real API server: Go and openssl are needed to build and start one"
+                "SKIPPED: {what} on a real API server: to build and start one, {missing} is needed"
             );
-            println!("RESULT | {what} | real | skipped: no Go or no openssl |");
+            println!("RESULT | {what} | real | skipped: no {missing} |");
         }
         Ok(Self { hosts })
     }
@@ -96,7 +106,7 @@ pub struct Host {
 #[derive(Debug)]
 enum Running {
     Embedded(Embedded),
-    Real(Oracle),
+    Real(Box<Oracle>),
 }
 
 impl Host {
@@ -129,7 +139,7 @@ impl Host {
             kind: Kind::Real,
             config: read(&kubeconfig).await?,
             kubeconfig,
-            running: Running::Real(oracle),
+            running: Running::Real(Box::new(oracle)),
             home: tempfile::tempdir()?,
         })
     }

@@ -39,6 +39,15 @@ enum Only {
     Clients,
     /// kubectl on both servers: the same story, the same transcript.
     Kubectl,
+    /// Seeded invalid writes to both servers: refused with the same code.
+    Invalid {
+        /// The seed; 7 if none is given.
+        #[arg(long)]
+        seed: Option<u64>,
+        /// How many; 800 if nothing is said.
+        #[arg(long)]
+        writes: Option<u64>,
+    },
     /// kube's runtime on both servers.
     KubeRs,
     /// kinform's own informers on both servers.
@@ -70,13 +79,22 @@ const THREADS: &str = "--test-threads=2";
 /// A test failed, or could not be started.
 pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<String, String> {
     match &arguments.only {
-        None => tests(root, "", ""),
-        Some(Only::Conformance { row }) => tests(root, "conformance::", row),
-        Some(Only::Clients) => tests(root, "clients::", ""),
-        Some(Only::Kubectl) => tests(root, "kubectl::", ""),
-        Some(Only::KubeRs) => tests(root, "kube_rs::", ""),
-        Some(Only::Informers) => tests(root, "informers::", ""),
-        Some(Only::Rounds) => tests(root, "rounds::", ""),
+        None => tests(root, "", &[]),
+        Some(Only::Conformance { row }) => tests(root, "conformance::", &[("ROW", row.clone())]),
+        Some(Only::Clients) => tests(root, "clients::", &[]),
+        Some(Only::Kubectl) => tests(root, "kubectl::", &[]),
+        Some(Only::Invalid { seed, writes }) => {
+            let given = [("KINFORM_SEED", seed), ("KINFORM_WRITES", writes)];
+            let given = given.map(|(name, value)| Some((name, (*value)?.to_string())));
+            tests(
+                root,
+                "invalid::",
+                &given.into_iter().flatten().collect::<Vec<_>>(),
+            )
+        }
+        Some(Only::KubeRs) => tests(root, "kube_rs::", &[]),
+        Some(Only::Informers) => tests(root, "informers::", &[]),
+        Some(Only::Rounds) => tests(root, "rounds::", &[]),
         Some(Only::Differential {
             histories,
             seed,
@@ -92,14 +110,12 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<String, String> 
     }
 }
 
-/// Runs the tests whose path has `filter` in it, and sums up what they print.
-fn tests(root: &Path, filter: &str, row: &str) -> Result<String, String> {
+/// Runs the tests whose path has `filter` in it, told these variables, and sums up what they print.
+fn tests(root: &Path, filter: &str, told: &[(&str, String)]) -> Result<String, String> {
     let began = Instant::now();
     let mut command = cargo(root);
     command.args(["test", "--locked", "--", "--nocapture", THREADS, filter]);
-    if !row.is_empty() {
-        command.env("ROW", row);
-    }
+    command.envs(told.iter().map(|(name, value)| (name, value)));
     let mut child = command
         .stdout(Stdio::piped())
         .spawn()

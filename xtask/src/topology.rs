@@ -25,7 +25,7 @@ pub(crate) struct Topology {
 }
 
 impl Topology {
-    /// Reads documents; what an earlier one says of a type, a later one may add to.
+    /// Reads documents; what a later one says of a type stands instead of what an earlier one said.
     pub(crate) fn read(paths: &[PathBuf]) -> Result<Self, Box<dyn Error>> {
         let mut topology = Self {
             types: HashMap::new(),

@@ -29,7 +29,7 @@ const OWN: [&str; 16] = [
 ];
 
 /// Masks a value in place.
-pub(super) fn value(value: &mut Value) {
+pub(crate) fn value(value: &mut Value) {
     match value {
         Value::Object(members) => {
             // Compared by tests of its own: who wrote what depends on the client's name.
@@ -49,7 +49,7 @@ pub(super) fn value(value: &mut Value) {
 }
 
 /// Masks uids and numbers of more than two digits in a text.
-pub(super) fn text(text: &str) -> String {
+pub(crate) fn text(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(first) = rest.chars().next() {

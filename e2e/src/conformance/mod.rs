@@ -29,7 +29,7 @@ mod form;
 mod history;
 mod kinds;
 mod list;
-mod mask;
+pub(crate) mod mask;
 mod patch;
 mod probe;
 mod report;

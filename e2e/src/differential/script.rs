@@ -12,6 +12,7 @@
 use std::fmt;
 
 use super::history::{Change, Op};
+use crate::dice::Dice;
 
 /// How a watch ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,32 +124,6 @@ impl Script {
     }
 }
 
-/// A small generator of numbers (splitmix64).
-struct Dice(u64);
-
-impl Dice {
-    fn throw(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// A number below `end`.
-    fn below(&mut self, end: u64) -> u64 {
-        self.throw() % end.max(1)
-    }
-
-    fn one_in(&mut self, n: u64) -> bool {
-        self.below(n) == 0
-    }
-
-    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
-        of[self.below(of.len() as u64) as usize]
-    }
-}
-
 struct Author {
     dice: Dice,
     seed: u64,
@@ -158,7 +133,7 @@ struct Author {
 
 impl Author {
     fn new(seed: u64) -> Self {
-        let mut dice = Dice(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ 0x5eed);
+        let mut dice = Dice::new(seed);
         let names = ["a/x", "a/y", "b/x", "b/z", "n/k", "z/z"];
         let count = 2 + dice.below(5) as usize;
         let keys = names[..count].iter().map(ToString::to_string).collect();

@@ -6,6 +6,9 @@ use kinform_e2e::differential::{Plan, is_possible, run};
 fn the_same_histories_give_the_same_notifications_as_the_real_client_go() {
     if !is_possible() {
         eprintln!("SKIPPED: no Go here to build client-go with; 50 histories were not compared");
+        println!(
+            "RESULT | kinform beside client-go: fifty histories | scripted | skipped: no Go |"
+        );
         return;
     }
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -26,7 +26,10 @@ fn kubectl_hears_the_same_from_both_servers() {
     let mut releases = vec![Release::newest(&cache()).expect("built beside the real server")];
     match Release::oldest(&cache()) {
         Ok(oldest) => releases.push(oldest),
-        Err(why) => eprintln!("SKIPPED: kubectl 1.20's story: {why}"),
+        Err(why) => {
+            eprintln!("SKIPPED: kubectl 1.20's story: {why}");
+            println!("RESULT | kubectl 1.20's story | both | skipped: {why} |");
+        }
     }
     let (story, mut failed) = (story(STORY), Vec::new());
     assert!(story.len() > 180, "{}", story.len());
@@ -39,7 +42,15 @@ fn kubectl_hears_the_same_from_both_servers() {
         });
         let listed = differences(DIFFERENCES, release.minor);
         let (report, wrong) = compare(&of_real, &of_ours, &listed);
-        eprintln!("kubectl 1.{}: {}", release.minor, report.join("\n  "));
+        let minor = release.minor;
+        eprintln!("kubectl 1.{minor}: {}", report.join("\n  "));
+        let [same, differences @ ..] = &report[..] else {
+            panic!("a report begins with how many are the same");
+        };
+        let (listed, others) = (differences.len(), wrong.len());
+        println!(
+            "RESULT | kubectl 1.{minor}'s story | both | {same}, {listed} differ as listed, {others} differ |"
+        );
         failed.extend(wrong);
     }
     let count = failed.len();

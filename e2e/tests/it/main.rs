@@ -4,6 +4,7 @@ mod clients;
 mod conformance;
 mod differential;
 mod informers;
+mod invalid;
 mod kube_rs;
 mod kubectl;
 mod rounds;

@@ -32,7 +32,7 @@ use crate::crd::Compiled;
 use crate::read::table::Columns;
 use crate::storage::{SelectableField, Shelf, Store};
 
-pub(crate) use self::rules::{Generation, NameRule, Propagation, Rules};
+pub(crate) use self::rules::{Generation, NameRule, PrefixRule, Propagation, Rules};
 
 /// Where a resource comes from; built-in and custom ones are encoded differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -23,6 +23,7 @@ pub(crate) struct Rules {
     /// The status that a create brings is dropped.
     pub(crate) resets_status: bool,
     pub(crate) name: NameRule,
+    pub(crate) prefix: PrefixRule,
     /// What a delete does about dependents if it does not say.
     pub(crate) propagation: Propagation,
     /// BOUND: how many bytes of data an object may have, if its type limits them.
@@ -61,6 +62,17 @@ pub(crate) enum NameRule {
     Address,
 }
 
+/// When what a name is generated from has to be good for a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PrefixRule {
+    /// Never.
+    Never,
+    /// When the object is new.
+    New,
+    /// With every write.
+    Always,
+}
+
 /// What a delete does about the objects that depend on what is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Propagation {
@@ -81,6 +93,7 @@ impl Rules {
         returns_deleted: false,
         resets_status: true,
         name: NameRule::Subdomain,
+        prefix: PrefixRule::New,
         propagation: Propagation::Background,
         max_data_bytes: None,
         immutable: &[],
@@ -95,6 +108,7 @@ impl Rules {
             returns_deleted: returns_deleted(group, plural),
             resets_status: !matches!((group, plural), ("", "nodes")),
             name: name_rule(group, plural),
+            prefix: prefix_rule(group, plural),
             propagation: match (group, plural) {
                 ("", "replicationcontrollers") | ("batch", "jobs") => Propagation::Orphan,
                 _ => Propagation::Background,
@@ -186,9 +200,28 @@ fn returns_deleted(group: &str, plural: &str) -> bool {
 fn name_rule(group: &str, plural: &str) -> NameRule {
     match (group, plural) {
         ("", "namespaces" | "services") => NameRule::Label,
-        ("rbac.authorization.k8s.io", _) => NameRule::PathSegment,
+        ("rbac.authorization.k8s.io", _) | ("policy", "poddisruptionbudgets") | ("", "events") => {
+            NameRule::PathSegment
+        }
         ("networking.k8s.io", "ipaddresses") => NameRule::Address,
         _ => NameRule::Subdomain,
+    }
+}
+
+/// As a real server does it, asked for each type.
+fn prefix_rule(group: &str, plural: &str) -> PrefixRule {
+    match (group, plural) {
+        ("", "replicationcontrollers" | "events")
+        | ("policy" | "rbac.authorization.k8s.io", _)
+        | ("resource.k8s.io", "deviceclasses") => PrefixRule::Never,
+        ("apps", "controllerrevisions") => PrefixRule::Always,
+        ("", "services" | "podtemplates")
+        | ("apps" | "batch" | "autoscaling" | "coordination.k8s.io", _)
+        | ("networking.k8s.io", "networkpolicies")
+        | ("storage.k8s.io", "csidrivers")
+        | ("scheduling.k8s.io", "priorityclasses")
+        | ("resource.k8s.io", "resourceslices") => PrefixRule::New,
+        _ => PrefixRule::Always,
     }
 }
 

@@ -85,7 +85,12 @@ pub(super) fn keep(cx: &Context<'_>, new: &mut Value, old: &Value) {
         let (Some(spec), kept) = (new["spec"].as_object_mut(), at(old, &["spec", name])) else {
             continue;
         };
-        if stays && spec.get(name).is_none_or(super::metadata::is_unset) {
+        // An empty policy is said, and refused.
+        let is_unset = |value: &Value| match name {
+            "ipFamilyPolicy" => value.is_null(),
+            _ => super::metadata::is_unset(value),
+        };
+        if stays && spec.get(name).is_none_or(is_unset) {
             if let Some(kept) = kept {
                 spec.insert(name.to_owned(), kept.clone());
             }
@@ -104,7 +109,30 @@ pub(super) fn keep(cx: &Context<'_>, new: &mut Value, old: &Value) {
         }
     }
     keep_ports(new, old, &after);
+    drop_unneeded(new, old, &after);
     give(&cx.fresh.taken, new);
+}
+
+/// Members that another type of service had use for go with it, unless the update says them anew.
+///
+/// Upstream: `dropTypeDependentFields`.
+fn drop_unneeded(new: &mut Value, old: &Value, after: &str) {
+    let is_balanced = after == "LoadBalancer";
+    let is_local = text(new, &["spec", "externalTrafficPolicy"]) == "Local";
+    let Some(spec) = new["spec"].as_object_mut() else {
+        return;
+    };
+    let has_addresses = spec.get("externalIPs").is_some_and(|list| !list.is_null());
+    for (name, is_needed) in [
+        ("externalTrafficPolicy", has_ports(after) || has_addresses),
+        ("healthCheckNodePort", is_balanced && is_local),
+        ("allocateLoadBalancerNodePorts", is_balanced),
+        ("loadBalancerClass", is_balanced),
+    ] {
+        if !is_needed && spec.get(name) == at(old, &["spec", name]) {
+            spec.remove(name);
+        }
+    }
 }
 
 fn keep_ports(new: &mut Value, old: &Value, after: &str) {
@@ -178,7 +206,8 @@ fn give(taken: &Taken, service: &mut Value) {
         ("ipFamilies", families),
         ("ipFamilyPolicy", json!(policy)),
     ] {
-        if spec.get(name).is_none_or(super::metadata::is_unset) {
+        let is_said = name == "ipFamilyPolicy" && spec.get(name) == Some(&json!(""));
+        if !is_said && spec.get(name).is_none_or(super::metadata::is_unset) {
             spec.insert(name.to_owned(), value);
         }
     }

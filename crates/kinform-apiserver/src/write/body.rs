@@ -375,7 +375,8 @@ pub(crate) fn match_url(
 ) -> Result<(), Box<Status>> {
     let said = text(object, &["metadata", "namespace"]);
     let wanted = cx.namespace.unwrap_or_default();
-    if !said.is_empty() && said != wanted {
+    // What belongs to the cluster loses whatever namespace it says.
+    if !said.is_empty() && !wanted.is_empty() && said != wanted {
         return Err(bad_request(
             "the namespace of the provided object does not match the namespace sent on the request"
                 .to_owned(),

@@ -47,7 +47,7 @@ pub(super) fn insert(
     admit(cx, &object, namespace)?;
     metadata::prepare_create(cx, &mut object);
     strategy::prepare_create(cx, &mut object);
-    let mut errors = metadata::errors(cx, &object);
+    let mut errors = metadata::errors(cx, &object, None);
     errors.extend(strategy::errors(cx.resource, &object));
     let content = strategy::content(cx.resource, Part::Main, &object, None);
     errors.extend(content.errors);

@@ -17,7 +17,7 @@ use kinform_api::{FieldError, ShownValue, names as texts};
 use serde_json::{Map, Value};
 
 use super::{Context, at, names, text};
-use crate::resource::NameRule;
+use crate::resource::{NameRule, PrefixRule};
 
 /// BOUND: errors that are told of one list or map of the metadata.
 const MOST_ERRORS: usize = 1000;
@@ -76,6 +76,9 @@ pub(super) fn prepare_create(cx: &Context<'_>, object: &mut Value) {
     if said("name").is_empty() && !said("generateName").is_empty() {
         let name = names::generate(said("generateName"), &cx.fresh.suffix);
         metadata.insert("name".to_owned(), Value::from(name));
+    } else if said("name").is_empty() && cx.resource.is_core("limitranges") {
+        // Nobody looks for them by name.
+        metadata.insert("name".to_owned(), Value::from(cx.fresh.uid.as_str()));
     }
 }
 
@@ -96,10 +99,15 @@ pub(super) fn prepare_update(new: &mut Value, old: &Value) {
 }
 
 /// What is wrong with an object's metadata.
-pub(super) fn errors(cx: &Context<'_>, object: &Value) -> Vec<FieldError> {
+pub(super) fn errors(cx: &Context<'_>, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let prefix = text(object, &["metadata", "generateName"]);
-    if !prefix.is_empty() {
+    let is_checked = match cx.resource.rules.prefix {
+        PrefixRule::Never => false,
+        PrefixRule::New => old.is_none(),
+        PrefixRule::Always => true,
+    };
+    if !prefix.is_empty() && is_checked {
         let wrong = names::errors(cx.resource.rules.name, prefix, true);
         let error = |detail| FieldError::invalid("metadata.generateName", prefix, detail);
         errors.extend(wrong.into_iter().map(error));

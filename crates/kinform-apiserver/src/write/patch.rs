@@ -232,6 +232,7 @@ fn step(
     let deepest = match operation {
         PatchOperation::Add(add) => add.path.tokens().count() + depth(&add.value),
         PatchOperation::Replace(replace) => replace.path.tokens().count() + depth(&replace.value),
+        PatchOperation::Copy(copy) if lacks(value, &copy.from) => 0,
         PatchOperation::Copy(copy) => {
             copy.path.tokens().count() + weigh(value, &copy.from, budget)?
         }
@@ -244,9 +245,15 @@ fn step(
         return Err(refused());
     }
     let added = match operation {
-        // RFC 6902 refuses both of a member that is not there; upstream's library does not.
+        // RFC 6902 refuses these of a member that is not there; upstream's library does not.
         PatchOperation::Test(test) if test.value.is_null() && lacks(value, &test.path) => {
             return Ok(());
+        }
+        PatchOperation::Copy(copy) if lacks(value, &copy.from) => {
+            Some(PatchOperation::Add(AddOperation {
+                path: copy.path.clone(),
+                value: Value::Null,
+            }))
         }
         PatchOperation::Replace(replace) if lacks(value, &replace.path) => {
             Some(PatchOperation::Add(AddOperation {

@@ -14,6 +14,7 @@
 //! Upstream: `encoding/json`, `sigs.k8s.io/json`; for strategic merge patches
 //! `apimachinery:pkg/runtime/converter.go`, which has other words.
 
+use base64::Engine as _;
 use jiff::Timestamp;
 use kinform_schema::{Container, Field, FieldType, Type};
 use serde_json::{Map, Value};
@@ -341,6 +342,9 @@ impl Reader<'_> {
                     Voice::Converter => format!("error decoding from json: {error}"),
                 }));
             }
+            (FieldType::Bytes, Value::Array(items)) if items.iter().all(is_byte) => {
+                return Ok(bytes(items));
+            }
             (
                 FieldType::JsonSchemaPropsOrBool
                 | FieldType::JsonSchemaPropsOrArray
@@ -351,6 +355,15 @@ impl Reader<'_> {
             (FieldType::Time | FieldType::MicroTime, value) => value.is_null(),
             (FieldType::Bytes, _) => false,
             (FieldType::Bool, value) => value.is_boolean(),
+            (FieldType::Int32, Value::Number(number)) if self.voice == Voice::Converter => {
+                // The converter cuts what is too large.
+                if let Some(number) = number.as_i64() {
+                    let bytes = number.to_le_bytes();
+                    let low = [bytes[0], bytes[1], bytes[2], bytes[3]];
+                    return Ok(Value::from(i32::from_le_bytes(low)));
+                }
+                false
+            }
             (FieldType::Int32, value) => value
                 .as_i64()
                 .is_some_and(|number| i32::try_from(number).is_ok()),
@@ -390,6 +403,19 @@ impl Reader<'_> {
             (_, value) => Ok(value),
         }
     }
+}
+
+/// Go reads a list of small numbers as bytes, too.
+fn bytes(items: &[Value]) -> Value {
+    let bytes: Vec<u8> = items
+        .iter()
+        .filter_map(|item| u8::try_from(item.as_u64()?).ok())
+        .collect();
+    Value::from(base64::engine::general_purpose::STANDARD.encode(bytes))
+}
+
+fn is_byte(item: &Value) -> bool {
+    item.as_u64().is_some_and(|number| number < 256)
 }
 
 /// Whether a zero value of this field is left out. Structs never are.

@@ -76,7 +76,7 @@ pub(super) fn overwrite(
     check_version(cx, &new, old)?;
     metadata::prepare_update(&mut new, old);
     strategy::prepare_update(cx, part, &mut new, old);
-    let mut errors = metadata::errors(cx, &new);
+    let mut errors = metadata::errors(cx, &new, Some(old));
     errors.extend(metadata::change_errors(&new, old));
     if cx.resource.is_custom() || matches!(part, Part::Main | Part::Scale) {
         errors.extend(strategy::errors(cx.resource, &new));

@@ -22,6 +22,7 @@ pub(super) fn named(name: &str) -> Option<Action> {
         "allocatable" => allocatable,
         "claim_kinds" => claim_kinds,
         "data_source" => data_source,
+        "drop_source" => drop_source,
         "default_tolerations" => default_tolerations,
         "empty_volume" => empty_volume,
         "host_ports" => host_ports,
@@ -356,28 +357,33 @@ fn string_data(secret: &mut Value) {
     }
 }
 
-/// The two members of a claim that say where its data comes from say the same; the older one knows
-/// claims and snapshots only.
+/// The older member of a claim that says where its data comes from knows claims and snapshots only.
+fn is_old_source(source: &Value) -> bool {
+    matches!(
+        (text(source, &["apiGroup"]), text(source, &["kind"])),
+        ("", "PersistentVolumeClaim") | ("snapshot.storage.k8s.io", "VolumeSnapshot")
+    )
+}
+
+/// The two members of a claim that say where its data comes from say the same.
 fn data_source(spec: &mut Value) {
     let member = |name| spec.get(name).filter(|source| !source.is_null()).cloned();
-    let is_known = |source: &Value| {
-        matches!(
-            (text(source, &["apiGroup"]), text(source, &["kind"])),
-            ("", "PersistentVolumeClaim") | ("snapshot.storage.k8s.io", "VolumeSnapshot")
-        )
-    };
-    let source = member("dataSource").filter(is_known);
-    match (&source, member("dataSourceRef")) {
-        (Some(source), None) => spec["dataSourceRef"] = source.clone(),
-        (None, Some(reference)) if reference.get("namespace").is_none() && is_known(&reference) => {
+    match (member("dataSource"), member("dataSourceRef")) {
+        (Some(source), None) if is_old_source(&source) => spec["dataSourceRef"] = source,
+        (None, Some(reference))
+            if reference.get("namespace").is_none() && is_old_source(&reference) =>
+        {
             spec["dataSource"] = reference;
         }
-        (None, _) => {
-            if let Some(spec) = spec.as_object_mut() {
-                spec.remove("dataSource");
-            }
-        }
         _ => {}
+    }
+}
+
+/// Of a new claim, what the older member does not know is dropped.
+fn drop_source(claim: &mut Value) {
+    let is_unknown = at(claim, &["spec", "dataSource"]).is_some_and(|it| !is_old_source(it));
+    if is_unknown && let Some(spec) = claim["spec"].as_object_mut() {
+        spec.remove("dataSource");
     }
 }
 
@@ -567,4 +573,13 @@ pub(super) fn count_template(new: &mut Value, old: &Value) {
     let changed = at(new, &template) != at(old, &template);
     let count = before.parse::<i64>().unwrap_or(0) + i64::from(changed);
     annotations(new)[TEMPLATE_GENERATION] = Value::from(count.to_string());
+}
+
+/// A pod's priority stays where an update does not say it.
+pub(super) fn keep_priority(new: &mut Value, old: &Value) {
+    if let Some(priority) = at(old, &["spec", "priority"])
+        && let Some(spec) = new.get_mut("spec").and_then(Value::as_object_mut)
+    {
+        spec.entry("priority").or_insert_with(|| priority.clone());
+    }
 }

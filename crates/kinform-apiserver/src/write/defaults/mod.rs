@@ -79,8 +79,10 @@ pub(super) fn begin(of: &'static Type, value: &mut Value, now: Now<'_>) {
 
 /// Keeps what a type counts by itself.
 pub(super) fn keep(of: &Type, new: &mut Value, old: &Value) {
-    if of.name() == "DaemonSet" {
-        functions::count_template(new, old);
+    match of.name() {
+        "DaemonSet" => functions::count_template(new, old),
+        "Pod" => functions::keep_priority(new, old),
+        _ => {}
     }
 }
 
@@ -94,6 +96,7 @@ fn carry_out(rule: &Rule, value: &mut Value, now: Option<Now<'_>>) {
     }
     match &rule.action {
         Action::Put(path, default) => put(value, path, default, is_absent),
+        Action::PutUnlessThere(path, default) => put(value, path, default, Value::is_null),
         Action::PutOverZero(path, default) => {
             put(value, path, default, |value| {
                 is_absent(value) || *value == 0

@@ -10,7 +10,7 @@
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-use kinform_schema::Type;
+use kinform_schema::{FieldType, Type};
 use serde_json::Value;
 
 use super::super::condition::Condition;
@@ -28,6 +28,8 @@ pub(super) struct Rule {
 pub(super) enum Action {
     /// Sets the member at a path.
     Put(Vec<String>, Value),
+    /// Sets the member at a path unless it is there at all: an empty text behind a pointer is said.
+    PutUnlessThere(Vec<String>, Value),
     /// Sets the member at a path, also where there is a zero.
     PutOverZero(Vec<String>, Value),
     Call(fn(&mut Value)),
@@ -97,7 +99,7 @@ pub(super) fn table() -> &'static Table {
 
 fn read(text: &'static str) -> Table {
     let mut table = Table::default();
-    let mut current: Option<&mut Vec<Rule>> = None;
+    let mut current: Option<(Option<&Type>, &mut Vec<Rule>)> = None;
     for line in text.lines().map(str::trim) {
         if line.is_empty() || line.starts_with('#') {
             continue;
@@ -112,11 +114,18 @@ fn read(text: &'static str) -> Table {
             };
             // A type that does not exist has rules that nobody asks for; a test names it.
             let key = find_type(of).unwrap_or(("", of));
-            current = Some(rules.entry(key).or_default());
-        } else if let Some(rules) = &mut current {
-            rules.push(
-                rule(line).unwrap_or_else(|| panic!("a default that cannot be read: {line}")),
-            );
+            let of = kinform_schema::named_type(key.0, key.1);
+            current = Some((of, rules.entry(key).or_default()));
+        } else if let Some((of, rules)) = &mut current {
+            let mut rule =
+                rule(line).unwrap_or_else(|| panic!("a default that cannot be read: {line}"));
+            rule.action = match rule.action {
+                Action::Put(path, default) if is_pointer(*of, &path) => {
+                    Action::PutUnlessThere(path, default)
+                }
+                action => action,
+            };
+            rules.push(rule);
         }
     }
     table
@@ -151,6 +160,18 @@ fn rule(line: &str) -> Option<Rule> {
         action: put(path(member), serde_json::from_str(default).ok()?),
         conditions: Condition::read_all(conditions),
     })
+}
+
+/// Whether the member at a path is a text behind a pointer.
+fn is_pointer(of: Option<&Type>, path: &[String]) -> bool {
+    let (Some(of), [parents @ .., last]) = (of, path) else {
+        return false;
+    };
+    let parent = parents.iter().try_fold(of, |of, name| {
+        of.field(name).and_then(kinform_schema::Field::message)
+    });
+    let field = parent.and_then(|of| of.field(last));
+    field.is_some_and(|field| field.is_pointer() && matches!(field.field_type(), FieldType::String))
 }
 
 fn path(text: &str) -> Vec<String> {

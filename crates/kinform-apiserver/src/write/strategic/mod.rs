@@ -317,9 +317,10 @@ fn in_order(
     let (named, served) = (positions(order), positions(server_order));
     let (mut of_patch, mut of_server) = (Vec::new(), Vec::new());
     for item in merged {
-        let identity = identity(key, &item)?;
-        let at_server = served.get(&identity).copied();
-        match named.get(&identity) {
+        // An item may have lost its key: the patch said that it is null.
+        let identity = identity(key, &item).ok();
+        let at_server = identity.as_ref().and_then(|of| served.get(of).copied());
+        match identity.and_then(|of| named.get(&of)) {
             Some(at) => of_patch.push((*at, at_server, item)),
             None => of_server.push((at_server, item)),
         }
@@ -372,18 +373,17 @@ fn identity(key: Option<&str>, item: &Value) -> Result<String> {
 
 /// Whether all items are objects, or none is.
 fn is_list_of_objects<'a>(items: impl Iterator<Item = &'a Value>) -> Result<bool> {
-    let (mut objects, mut scalars) = (false, false);
+    let mut first: Option<&Value> = None;
     for item in items {
-        match item {
-            Value::Array(_) => return Err(refused()),
-            Value::Object(_) => objects = true,
-            _ => scalars = true,
+        let kind = first.get_or_insert(item);
+        if std::mem::discriminant(*kind) != std::mem::discriminant(item) {
+            return Err(other("list element types are not identical".to_owned()));
         }
     }
-    if objects && scalars {
-        return Err(other("list element types are not identical".to_owned()));
+    match first {
+        Some(Value::Array(_)) => Err(refused()),
+        first => Ok(first.is_some_and(Value::is_object)),
     }
-    Ok(objects)
 }
 
 /// A value that the original does not have: its nulls and directives mean nothing.

@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 
 use super::Site;
 use super::rules::Check;
+use super::workloads::selects;
 use crate::write::metadata::shown;
 use crate::write::{at, text};
 
@@ -141,7 +142,21 @@ fn job_change(site: &Site<'_>, errors: &mut Errors) {
             "field is immutable",
         ));
     }
-    if new.get("template") != old.get("template") {
+    let stored = site.scope.old.unwrap_or(&Value::Null);
+    let is_waiting = old.get("suspend") == Some(&Value::Bool(true))
+        && at(stored, &["status", "startTime"]).is_none_or(Value::is_null);
+    let selector = new.get("selector").unwrap_or(&Value::Null);
+    if is_waiting && !selects(selector, at(new, &["template", "metadata", "labels"])) {
+        let field = format!("{path}.template.metadata.labels");
+        let labels = shown(at(new, &["template", "metadata", "labels"]));
+        let detail = "`selector` does not match template `labels`";
+        errors.push(FieldError::invalid(field, labels, detail));
+    }
+    let template = |spec: &Value| match is_waiting {
+        true => unplaced(spec.get("template")),
+        false => spec.get("template").cloned(),
+    };
+    if template(new) != template(old) {
         let value = shown(new.get("template"));
         errors.push(FieldError::invalid(
             format!("{path}.template"),
@@ -164,6 +179,25 @@ fn job_change(site: &Site<'_>, errors: &mut Errors) {
             ));
         }
     }
+}
+
+/// A template without what says where its pods run: that may change until they do.
+fn unplaced(template: Option<&Value>) -> Option<Value> {
+    let mut template = template.cloned()?;
+    for (part, names) in [
+        ("metadata", &["labels", "annotations"][..]),
+        ("spec", &["nodeSelector", "tolerations", "schedulingGates"]),
+    ] {
+        if let Some(part) = template.get_mut(part).and_then(Value::as_object_mut) {
+            part.retain(|name, _| !names.contains(&name.as_str()));
+        }
+    }
+    if let Some(affinity) = template.pointer_mut("/spec/affinity")
+        && let Some(affinity) = affinity.as_object_mut()
+    {
+        affinity.remove("nodeAffinity");
+    }
+    Some(template)
 }
 
 /// Of a stateful set's spec only some members may change.

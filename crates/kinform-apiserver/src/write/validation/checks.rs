@@ -30,12 +30,14 @@ pub(super) fn named(name: &str) -> Option<Check> {
         "key" => key,
         "key!" => key_required,
         "label" => label,
+        "label?" => label_if_present,
         "label!" => label_required,
         "labels" => labels,
         "min" => min,
         "network" => network,
         "oneof" => one_of,
         "oneof!" => one_of_required,
+        "oneof?" => one_of_if_present,
         "one_member" => one_member,
         "port" => port,
         "positive" => positive,
@@ -83,6 +85,12 @@ fn absent(site: &Site<'_>, errors: &mut Errors) {
 
 fn one_of(site: &Site<'_>, errors: &mut Errors) {
     if !site.text().is_empty() {
+        one_of_required(site, errors);
+    }
+}
+
+fn one_of_if_present(site: &Site<'_>, errors: &mut Errors) {
+    if site.value.is_some() {
         one_of_required(site, errors);
     }
 }
@@ -142,6 +150,12 @@ fn argument(site: &Site<'_>, at: usize) -> i64 {
 
 fn label(site: &Site<'_>, errors: &mut Errors) {
     if !site.text().is_empty() {
+        label_required(site, errors);
+    }
+}
+
+fn label_if_present(site: &Site<'_>, errors: &mut Errors) {
+    if site.value.is_some() {
         label_required(site, errors);
     }
 }

@@ -312,8 +312,32 @@ fn limits(site: &Site<'_>, errors: &mut Errors) {
                 "either minimum or maximum storage value is required, but neither was provided";
             errors.push(FieldError::required(format!("{path}.limits"), detail));
         }
+        if matches!(kind, "Pod" | "Container") {
+            for list in ["max", "min", "default", "defaultRequest"] {
+                let entries = limit.get(list).and_then(Value::as_object);
+                for (name, _) in entries.into_iter().flatten() {
+                    super::pods::resource_name(&format!("{path}.{list}[{name}]"), name, errors);
+                }
+            }
+        }
+        if kind == "PersistentVolumeClaim" {
+            for (list, name) in ["max", "min"]
+                .iter()
+                .filter_map(|list| Some((list, limit.get(*list)?.as_object()?)))
+                .flat_map(|(list, amounts)| amounts.keys().map(move |name| (list, name)))
+                .filter(|(_, name)| !name.contains('/') && !is_standard(name))
+            {
+                let detail = "must be a standard resource type or fully qualified";
+                let field = format!("{path}.{list}[{name}]");
+                errors.push(FieldError::invalid(field, name, detail));
+            }
+        }
         compare_limits(&path, limit, errors);
     }
+}
+
+fn is_standard(name: &str) -> bool {
+    matches!(name, "storage" | "cpu" | "memory" | "ephemeral-storage")
 }
 
 fn compare_limits(path: &str, limit: &Value, errors: &mut Errors) {

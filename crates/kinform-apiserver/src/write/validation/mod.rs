@@ -18,8 +18,10 @@
 mod changes;
 mod checks;
 mod kinds;
+mod metrics;
 mod pods;
 mod rules;
+mod scalars;
 mod services;
 mod singles;
 mod words;

@@ -30,6 +30,7 @@ pub(super) fn named(name: &str) -> Option<Check> {
         ":one_volume_source" => one_volume_source,
         ":port_names" => port_names,
         ":relative_path" => relative_path,
+        ":resource_names" => resource_names,
         ":resources" => resources,
         ":sysctls" => sysctls,
         ":tolerations" => tolerations,
@@ -413,7 +414,16 @@ fn is_extended(name: &str) -> bool {
     name.contains('/') && !name.starts_with("kubernetes.io/") && !name.starts_with("requests.")
 }
 
-fn resource_name(path: &str, name: &str, errors: &mut Errors) {
+/// The names of a map's amounts.
+fn resource_names(site: &Site<'_>, errors: &mut Errors) {
+    let amounts = site.value.and_then(Value::as_object);
+    for (name, _) in amounts.into_iter().flatten() {
+        resource_name(&format!("{}[{name}]", site.path()), name, errors);
+    }
+}
+
+/// Upstream: `validateContainerResourceName`.
+pub(super) fn resource_name(path: &str, name: &str, errors: &mut Errors) {
     let wrong = names::label_key_errors(name);
     let is_malformed = !wrong.is_empty();
     for detail in wrong {

@@ -281,7 +281,8 @@ fn slice_addresses(site: &Site<'_>, errors: &mut Errors) {
 
 fn host(site: &Site<'_>, errors: &mut Errors) {
     let host = site.text();
-    if host.is_empty() {
+    // Of a list of hosts none may be empty.
+    if host.is_empty() && !site.rule.each {
         return;
     }
     if words::is_address(host) {

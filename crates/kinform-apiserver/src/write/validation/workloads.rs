@@ -25,7 +25,6 @@ pub(super) fn named(name: &str) -> Option<Check> {
         ":job_restarts" => job_restarts,
         ":matches_map" => matches_map,
         ":matches_template" => matches_template,
-        ":metric" => metric,
         ":not_both_zero" => not_both_zero,
         ":not_empty_selector" => not_empty_selector,
         ":progress_deadline" => progress_deadline,
@@ -40,7 +39,7 @@ pub(super) fn named(name: &str) -> Option<Check> {
 }
 
 /// Whether a label selector selects these labels.
-fn selects(selector: &Value, labels: Option<&Value>) -> bool {
+pub(super) fn selects(selector: &Value, labels: Option<&Value>) -> bool {
     let label = |key: &str| {
         labels
             .and_then(|labels| labels.get(key))
@@ -462,73 +461,6 @@ fn scale_target(site: &Site<'_>, errors: &mut Errors) {
             format!("{path}.apiVersion"),
             version,
             detail,
-        ));
-    }
-}
-
-fn metric(site: &Site<'_>, errors: &mut Errors) {
-    const KINDS: [(&str, &str); 5] = [
-        ("ContainerResource", "containerResource"),
-        ("External", "external"),
-        ("Object", "object"),
-        ("Pods", "pods"),
-        ("Resource", "resource"),
-    ];
-    let metric = site.value.unwrap_or(&Value::Null);
-    let (path, kind) = (site.path(), text(metric, &["type"]));
-    let field = format!("{path}.type");
-    if kind.is_empty() {
-        errors.push(FieldError::required(
-            field.clone(),
-            "must specify a metric source type",
-        ));
-    }
-    let Some((_, member)) = KINDS.iter().find(|(name, _)| *name == kind) else {
-        errors.push(FieldError::not_supported(
-            field,
-            kind,
-            &KINDS.map(|(name, _)| name),
-        ));
-        return;
-    };
-    let Some(source) = metric.get(*member) else {
-        let detail = "must populate information for the given metric source";
-        errors.push(FieldError::required(format!("{path}.{member}"), detail));
-        return;
-    };
-    let path = format!("{path}.{member}");
-    if source.get("metric").is_some() || matches!(*member, "pods" | "external" | "object") {
-        if text(source, &["metric", "name"]).is_empty() {
-            errors.push(FieldError::required(
-                format!("{path}.metric.name"),
-                "must specify a metric name",
-            ));
-        }
-    } else if text(source, &["name"]).is_empty() {
-        errors.push(FieldError::required(
-            format!("{path}.name"),
-            "must specify a resource name",
-        ));
-    }
-    let target = source.get("target").unwrap_or(&Value::Null);
-    let kind = text(target, &["type"]);
-    let field = format!("{path}.target.type");
-    if kind.is_empty() {
-        errors.push(FieldError::required(
-            field,
-            "must specify a metric target type",
-        ));
-    } else if !matches!(kind, "Utilization" | "Value" | "AverageValue") {
-        let detail = "must be either Utilization, Value, or AverageValue";
-        errors.push(FieldError::invalid(field, kind, detail));
-    }
-    let utilization = target.get("averageUtilization").and_then(Value::as_i64);
-    if let Some(utilization) = utilization.filter(|utilization| *utilization < 1) {
-        let field = format!("{path}.target.averageUtilization");
-        errors.push(FieldError::invalid(
-            field,
-            utilization,
-            "must be greater than 0",
         ));
     }
 }
