@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+mod bench;
 mod ci;
 mod contract;
 mod e2e;
@@ -27,6 +28,8 @@ enum Task {
         /// The repository; this one if not said.
         root: Option<PathBuf>,
     },
+    /// Measures kinform beside kube-rs and client-go.
+    Bench(bench::Arguments),
     /// Runs what CI runs: tests, formatting, clippy, tidy, documentation.
     Ci,
     /// Runs the tests that docs/contract.md names.
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
     let report = match Task::parse() {
         Task::Tidy { root: other } => tidy::run(other.as_deref().unwrap_or(root)),
+        Task::Bench(arguments) => bench::run(root, &arguments),
         Task::Ci => ci::run(root),
         Task::Contract(arguments) => contract::run(root, &arguments),
         Task::E2e(arguments) => e2e::run(root, &arguments),

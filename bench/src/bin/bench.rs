@@ -1,0 +1,293 @@
+//! Runs scenarios of all subjects and writes what they cost: `cargo xtask bench`.
+//!
+//! ```text
+//! scenarios × runs × subjects ─▶ replay server here, subject in a process ─▶ bench/results/*
+//! ```
+//!
+//! Scenarios come one after the other and subjects in turn, so that what else the machine does meets
+//! all of them alike.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use kinform_bench::corpus::Corpus;
+use kinform_bench::replay;
+use kinform_bench::report;
+use kinform_bench::row::{Reading, Results, Row, median};
+use kinform_bench::scenario::{Needs, Scenario};
+use kinform_bench::subject::Failed;
+use tokio::process::Command;
+
+/// kinform beside its peers, on the same bytes.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// Small sizes, three runs: five minutes.
+    #[arg(long)]
+    quick: bool,
+    /// Runs of each scenario; the median counts.
+    #[arg(long)]
+    runs: Option<usize>,
+    /// Only scenarios whose name begins so; may be said several times.
+    #[arg(long)]
+    only: Vec<String>,
+    /// Only these subjects.
+    #[arg(long)]
+    subject: Vec<String>,
+    /// This many objects instead of the scenario's own number.
+    #[arg(long)]
+    size: Option<usize>,
+    /// What the corpus is made from.
+    #[arg(long, default_value_t = 7)]
+    seed: u64,
+    /// The repository's `bench/`.
+    #[arg(long, default_value = ".")]
+    directory: PathBuf,
+}
+
+/// Programs that do scenarios; the second one counts allocations.
+struct Subject {
+    name: &'static str,
+    programs: Vec<PathBuf>,
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Failed> {
+    let arguments = Arguments::parse();
+    let subjects = subjects(&arguments).await?;
+    let runs = arguments
+        .runs
+        .unwrap_or(if arguments.quick { 3 } else { 5 });
+    let name = arguments.results_name();
+    let began = Instant::now();
+    let mut results = Results {
+        commit: commit().await,
+        machine: machine(),
+        rows: Vec::new(),
+    };
+    let mut failures = Vec::new();
+    for scenario in arguments.scenarios() {
+        let corpus = corpus(scenario, arguments.seed).await?;
+        let rows = measure(scenario, corpus.as_ref(), &subjects, runs, &mut failures).await;
+        results.rows.extend(rows);
+        // A run takes long: what is known is kept.
+        results.machine = machine();
+        write(&arguments.directory.join("results"), name, &results)?;
+    }
+    println!("{}", report::whole(&results));
+    eprintln!("bench: {} s in all", began.elapsed().as_secs());
+    if failures.is_empty() {
+        return Ok(());
+    }
+    Err(failures.join("; ").into())
+}
+
+impl Arguments {
+    fn scenarios(&self) -> Vec<Scenario> {
+        let mut scenarios = if self.quick {
+            Scenario::quick()
+        } else {
+            Scenario::full()
+        };
+        if !self.only.is_empty() {
+            let is_wanted = |name: &str| self.only.iter().any(|start| name.starts_with(start));
+            scenarios.retain(|scenario| is_wanted(scenario.work.name()));
+        }
+        if let Some(size) = self.size {
+            scenarios
+                .iter_mut()
+                .for_each(|scenario| scenario.size = size);
+            scenarios.dedup();
+        }
+        scenarios
+    }
+
+    /// A part of a run is for those who look for something; it replaces no results.
+    fn results_name(&self) -> &'static str {
+        let is_whole = self.only.is_empty() && self.subject.is_empty() && self.size.is_none();
+        match (is_whole, self.quick) {
+            (false, _) => "part",
+            (true, true) => "quick",
+            (true, false) => "full",
+        }
+    }
+}
+
+async fn corpus(scenario: Scenario, seed: u64) -> Result<Option<Corpus>, Failed> {
+    let Some(Needs { shape, recipes, .. }) = scenario.work.needs() else {
+        return Ok(None);
+    };
+    let corpora = std::env::temp_dir().join("kinform-bench");
+    let corpus = Corpus::ensure(&corpora, shape, scenario.size, seed, recipes).await?;
+    Ok(Some(corpus))
+}
+
+/// All subjects that can be had here; the others are named.
+async fn subjects(arguments: &Arguments) -> Result<Vec<Subject>, Failed> {
+    let this = std::env::current_exe()?;
+    let beside = |name: &str| this.with_file_name(name);
+    let rust = |name, program: &str| Subject {
+        name,
+        programs: vec![beside(program), beside(&format!("{program}_counted"))],
+    };
+    let mut subjects = vec![
+        rust("kinform", "subject_kinform"),
+        rust("kube-rs", "subject_kube_rs"),
+    ];
+    let program = beside("subject_client_go");
+    let built = Command::new("go")
+        .args(["build", "-o"])
+        .arg(&program)
+        .arg(".")
+        .current_dir(arguments.directory.join("peers/client-go"))
+        .status()
+        .await;
+    match built {
+        Ok(status) if status.success() => subjects.push(Subject {
+            name: "client-go",
+            programs: vec![program],
+        }),
+        Ok(status) => return Err(format!("client-go's subject does not build: {status}").into()),
+        Err(error) => {
+            eprintln!("bench: SKIPPED client-go: no Go here ({error}); its columns will be empty")
+        }
+    }
+    let wanted = &arguments.subject;
+    subjects.retain(|subject| wanted.is_empty() || wanted.iter().any(|name| name == subject.name));
+    Ok(subjects)
+}
+
+/// Runs of a scenario, subjects in turn. A subject that fails is out of this scenario.
+async fn measure(
+    scenario: Scenario,
+    corpus: Option<&Corpus>,
+    subjects: &[Subject],
+    runs: usize,
+    failures: &mut Vec<String>,
+) -> Vec<Row> {
+    let title = scenario.title();
+    let mut found: BTreeMap<(usize, String), (String, Vec<f64>)> = BTreeMap::new();
+    let mut order = Vec::new();
+    let mut is_out = vec![false; subjects.len()];
+    for run in 0..runs {
+        for (number, subject) in subjects.iter().enumerate() {
+            // Peers at the largest size take minutes and say no more the fifth time.
+            let is_told = run > 0 && subject.name != "kinform" && scenario.size >= 300_000;
+            if is_out[number] || is_told && corpus.is_some() {
+                continue;
+            }
+            // What is counted is the same each time: once.
+            let programs = if run == 0 { subject.programs.len() } else { 1 };
+            for program in &subject.programs[..programs] {
+                let readings = run_once(program, scenario, corpus).await;
+                let readings = readings.unwrap_or_else(|error| {
+                    eprintln!("bench: FAILED: {error}");
+                    failures.push(error.to_string());
+                    is_out[number] = true;
+                    Vec::new()
+                });
+                for reading in readings {
+                    let name = (number, reading.metric.clone());
+                    let entry = found.entry(name.clone()).or_insert_with(|| {
+                        order.push(name);
+                        (reading.unit.clone(), Vec::new())
+                    });
+                    entry.1.push(reading.value);
+                }
+            }
+        }
+        eprintln!("bench: {title}: run {} of {runs}", run + 1);
+    }
+    let rows = order.into_iter().filter_map(|name| {
+        let (unit, runs) = found.remove(&name)?;
+        Some(Row {
+            scenario: title.clone(),
+            subject: subjects[name.0].name.to_owned(),
+            metric: name.1,
+            unit,
+            value: median(&runs),
+            runs,
+        })
+    });
+    rows.collect()
+}
+
+/// BOUND: a run takes a minute or two.
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// One run of one subject, on a replay server of its own.
+async fn run_once(
+    program: &Path,
+    scenario: Scenario,
+    corpus: Option<&Corpus>,
+) -> Result<Vec<Reading>, Failed> {
+    let Scenario { work, size } = scenario;
+    let mut command = Command::new(program);
+    command.args([work.name(), &size.to_string()]);
+    let replay = match (corpus, work.needs()) {
+        (Some(corpus), Some(needs)) => Some(replay::serve(corpus, needs.streams).await?),
+        _ => None,
+    };
+    if let Some(replay) = &replay {
+        command.arg(format!("http://{}", replay.address));
+    }
+    let output = command.stderr(Stdio::inherit()).kill_on_drop(true).output();
+    let output = tokio::time::timeout(LIMIT, output).await;
+    let name = program.file_name().unwrap_or_default().to_string_lossy();
+    let output = output.map_err(|_| format!("{name} {}: took too long", scenario.title()))??;
+    if !output.status.success() {
+        return Err(format!("{name} {}: {}", scenario.title(), output.status).into());
+    }
+    let lines = output.stdout.split(|byte| *byte == b'\n');
+    let lines = lines.filter(|line| !line.is_empty());
+    let readings = lines.map(serde_json::from_slice).collect::<Result<_, _>>();
+    readings.map_err(|error| format!("{name}: {error}").into())
+}
+
+fn write(directory: &Path, name: &str, results: &Results) -> Result<(), Failed> {
+    std::fs::create_dir_all(directory)?;
+    let json = serde_json::to_string_pretty(results)?;
+    std::fs::write(directory.join(format!("{name}.json")), json + "\n")?;
+    std::fs::write(directory.join(format!("{name}.md")), report::whole(results))?;
+    for metric in report::PLOTTED {
+        let plot = report::plot(results, metric);
+        std::fs::write(directory.join(format!("{name}-{metric}.svg")), plot)?;
+    }
+    Ok(())
+}
+
+async fn commit() -> String {
+    let output = Command::new("git")
+        .args([
+            "describe",
+            "--always",
+            "--dirty",
+            "--abbrev=12",
+            "--exclude=*",
+        ])
+        .output()
+        .await;
+    output.map_or_else(
+        |_| "unknown".to_owned(),
+        |output| String::from_utf8_lossy(&output.stdout).trim().to_owned(),
+    )
+}
+
+fn machine() -> String {
+    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+    let field = |text: &str, name: &str| {
+        let line = text.lines().find(|line| line.starts_with(name));
+        line.and_then(|line| Some(line.split_once(':')?.1.trim().to_owned()))
+            .unwrap_or_default()
+    };
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    let load = read("/proc/loadavg");
+    format!(
+        "{}, {cores} cores, {}, load average {} after it",
+        field(&read("/proc/cpuinfo"), "model name"),
+        field(&read("/proc/meminfo"), "MemTotal"),
+        load.split(' ').next().unwrap_or_default()
+    )
+}

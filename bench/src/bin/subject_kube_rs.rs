@@ -1,0 +1,14 @@
+//! The subject kube-rs, allocating with mimalloc: time and resident memory.
+//!
+//! ```text
+//! SCENARIO SIZE [URL] ──▶ lines of JSON
+//! ```
+
+use kinform_bench::subject::{Failed, kube_rs::run, main_of};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> Result<(), Failed> {
+    main_of(run, None)
+}

@@ -1,0 +1,423 @@
+//! The bytes that all subjects read, made once from a seed and kept in files.
+//!
+//! ```text
+//! embedded server, planted ──list, pages, stream; JSON and protobuf──▶ DIR/COLLECTION/before.*
+//!            └── 1% changed ─────────────────────────────────────────▶ DIR/COLLECTION/after.*
+//!            └── each changed once ──────────────────────────────────▶ DIR/COLLECTION/events.*
+//! ```
+//!
+//! Pods are those of `kinform serve --pods`: API-server field order, about 8 KB, two fifths of it
+//! managedFields; other shapes are in `shape.rs`. What an encoding looks like on the wire is the
+//! embedded server's word, which is compared with a real server's bytes by tests of its own. A page is
+//! a file of its own, so that the replay server needs no knowledge of what it sends.
+//! Only files that somebody asks for are made: those of 300,000 pods are some gigabytes each.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use futures::StreamExt;
+use http::Request;
+use kinform_apiserver::{Draft, Expect, Found, Server};
+use serde_json::json;
+
+use crate::shape::{Collection, Shape};
+
+/// How many items a page has: what client-go and kube-rs ask for.
+pub const PAGE: usize = 500;
+
+/// A file of a collection, or all its pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recipe {
+    /// One list.
+    List(Encoding, Content),
+    /// Pages of 500, in JSON.
+    Pages,
+    /// A streaming list, up to its bookmark.
+    Stream(Encoding),
+    /// The list after one of 100 objects changed, in JSON.
+    Changed,
+    /// A watch event for each object, in JSON.
+    Events,
+}
+
+/// JSON or protobuf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encoding {
+    /// `application/json`
+    Json,
+    /// `application/vnd.kubernetes.protobuf`
+    Protobuf,
+}
+
+/// What of the objects is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// All.
+    Full,
+    /// `PartialObjectMetadata`.
+    Metadata,
+}
+
+/// A corpus on disk.
+#[derive(Clone, Debug)]
+pub struct Corpus {
+    /// Where it is.
+    pub directory: PathBuf,
+    /// What is in it.
+    pub shape: Shape,
+    /// How many objects, over all collections.
+    pub objects: usize,
+    seed: u64,
+}
+
+impl Encoding {
+    /// Its media type.
+    #[must_use]
+    pub fn media(self) -> &'static str {
+        match self {
+            Self::Json => "application/json",
+            Self::Protobuf => "application/vnd.kubernetes.protobuf",
+        }
+    }
+
+    fn ending(self) -> &'static str {
+        match self {
+            Self::Json => "json",
+            Self::Protobuf => "pb",
+        }
+    }
+}
+
+impl Recipe {
+    /// The file's name; of pages, the first one's.
+    #[must_use]
+    pub fn file(self) -> String {
+        match self {
+            Self::List(encoding, Content::Full) => format!("list.{}", encoding.ending()),
+            Self::List(encoding, Content::Metadata) => format!("metadata.{}", encoding.ending()),
+            Self::Pages => page_file(0),
+            Self::Stream(encoding) => format!("stream.{}", encoding.ending()),
+            Self::Changed => "changed.json".to_owned(),
+            Self::Events => "events.json".to_owned(),
+        }
+    }
+
+    fn accept(self) -> String {
+        match self {
+            Self::List(encoding, Content::Metadata) => format!(
+                "{};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+                encoding.media()
+            ),
+            Self::List(encoding, Content::Full) | Self::Stream(encoding) => {
+                encoding.media().to_owned()
+            }
+            Self::Pages | Self::Changed | Self::Events => Encoding::Json.media().to_owned(),
+        }
+    }
+}
+
+/// The name of a page's file.
+#[must_use]
+pub fn page_file(number: usize) -> String {
+    format!("page-{number}.json")
+}
+
+impl Corpus {
+    /// The corpus of that shape and size, with at least these files.
+    ///
+    /// # Errors
+    /// It cannot be made or written.
+    pub async fn ensure(
+        root: &Path,
+        shape: Shape,
+        objects: usize,
+        seed: u64,
+        recipes: &[Recipe],
+    ) -> io::Result<Self> {
+        let directory = root.join(format!("{}-{objects}-{seed}", shape.name()));
+        let corpus = Self {
+            directory,
+            shape,
+            objects,
+            seed,
+        };
+        let missing: Vec<Recipe> = recipes
+            .iter()
+            .copied()
+            .filter(|recipe| !corpus.has(*recipe))
+            .collect();
+        if !missing.is_empty() {
+            corpus.make(&missing).await?;
+        }
+        Ok(corpus)
+    }
+
+    /// The file of a collection.
+    #[must_use]
+    pub fn path(&self, collection: Collection, file: &str) -> PathBuf {
+        self.directory.join(collection.plural).join(file)
+    }
+
+    /// How many bytes a recipe sends, over all collections.
+    #[must_use]
+    pub fn wire_bytes(&self, recipe: Recipe) -> u64 {
+        let size = |path: PathBuf| fs::metadata(path).map_or(0, |file| file.len());
+        let of = |collection: Collection| match recipe {
+            Recipe::Pages => (0..)
+                .map(|number| size(self.path(collection, &page_file(number))))
+                .take_while(|bytes| *bytes > 0)
+                .sum(),
+            recipe => size(self.path(collection, &recipe.file())),
+        };
+        self.shape.collections().iter().copied().map(of).sum()
+    }
+
+    fn has(&self, recipe: Recipe) -> bool {
+        let mut collections = self.shape.collections().iter();
+        collections.all(|collection| self.path(*collection, &recipe.file()).exists())
+    }
+
+    /// The phases come one after the other: what is stored, one of 100 changed, each changed once.
+    async fn make(&self, recipes: &[Recipe]) -> io::Result<()> {
+        let server = Server::builder()
+            .plain()
+            .history(2 * self.objects + 1000)
+            .history_bytes(usize::MAX)
+            .in_process();
+        self.shape.plant(&server, self.objects, self.seed)?;
+        let is_later = |recipe: &Recipe| matches!(recipe, Recipe::Changed | Recipe::Events);
+        for recipe in recipes.iter().filter(|recipe| !is_later(recipe)) {
+            self.dump(&server, *recipe).await?;
+        }
+        if recipes.contains(&Recipe::Changed) {
+            self.change_all(&server, 100);
+            self.dump(&server, Recipe::Changed).await?;
+        }
+        if recipes.contains(&Recipe::Events) {
+            let version = server.store().revision();
+            self.change_all(&server, 1);
+            for collection in self.shape.collections() {
+                self.dump_events(&server, *collection, version).await?;
+            }
+        }
+        Ok(())
+    }
+
+    fn change_all(&self, server: &Server, one_of: usize) {
+        for collection in self.shape.collections() {
+            change(server, *collection, one_of);
+        }
+    }
+
+    async fn dump(&self, server: &Server, recipe: Recipe) -> io::Result<()> {
+        for collection in self.shape.collections() {
+            let path = collection.path();
+            match recipe {
+                Recipe::Pages => self.dump_pages(server, *collection).await?,
+                Recipe::Stream(_) => {
+                    let path = format!("{path}{STREAM}");
+                    self.write(server, *collection, recipe, &path, |body| {
+                        body.ends_with_bookmark()
+                    })
+                    .await?;
+                }
+                _ => {
+                    self.write(server, *collection, recipe, &path, |_| false)
+                        .await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn dump_events(
+        &self,
+        server: &Server,
+        collection: Collection,
+        version: u64,
+    ) -> io::Result<()> {
+        let objects = server.objects(collection.shelf).len();
+        let path = format!("{}?watch=1&resourceVersion={version}", collection.path());
+        self.write(server, collection, Recipe::Events, &path, |body| {
+            body.lines >= objects
+        })
+        .await
+    }
+
+    /// Writes what the server answers, until its end or until it is enough. The name that counts is
+    /// given last: a file whose making was interrupted is made again.
+    async fn write(
+        &self,
+        server: &Server,
+        collection: Collection,
+        recipe: Recipe,
+        path: &str,
+        is_enough: impl Fn(&Sent) -> bool,
+    ) -> io::Result<()> {
+        let to = self.path(collection, &recipe.file());
+        let unfinished = to.with_extension("unfinished");
+        fs::create_dir_all(self.directory.join(collection.plural))?;
+        let mut file = BufWriter::with_capacity(1 << 20, File::create(&unfinished)?);
+        let mut sent = Sent::default();
+        fetch(server, path, &recipe.accept(), |chunk| {
+            file.write_all(&chunk)?;
+            sent.add(&chunk);
+            Ok(!is_enough(&sent))
+        })
+        .await?;
+        file.flush()?;
+        fs::rename(unfinished, to)
+    }
+
+    /// The first page is written last: it says that all are there.
+    async fn dump_pages(&self, server: &Server, collection: Collection) -> io::Result<()> {
+        fs::create_dir_all(self.directory.join(collection.plural))?;
+        let (mut token, mut number, mut first) = (String::new(), 0, Vec::new());
+        loop {
+            let mut query = form_urlencoded::Serializer::new(String::new());
+            query.append_pair("limit", &PAGE.to_string());
+            if number > 0 {
+                query.append_pair("continue", &token);
+            }
+            let path = format!("{}?{}", collection.path(), query.finish());
+            let mut page = Vec::new();
+            fetch(server, &path, Encoding::Json.media(), |chunk| {
+                page.extend_from_slice(&chunk);
+                Ok(true)
+            })
+            .await?;
+            token = continue_token(&page);
+            if number == 0 {
+                first = page;
+            } else {
+                fs::write(self.path(collection, &page_file(number)), page)?;
+            }
+            number += 1;
+            if token.is_empty() {
+                return fs::write(self.path(collection, &page_file(0)), first);
+            }
+        }
+    }
+}
+
+const STREAM: &str = "?watch=1&sendInitialEvents=true&allowWatchBookmarks=true\
+    &resourceVersionMatch=NotOlderThan&resourceVersion=";
+
+/// What was sent so far.
+#[derive(Debug, Default)]
+struct Sent {
+    lines: usize,
+    tail: Vec<u8>,
+}
+
+impl Sent {
+    fn add(&mut self, chunk: &[u8]) {
+        self.lines += chunk.iter().filter(|byte| **byte == b'\n').count();
+        self.tail.extend_from_slice(chunk);
+        let surplus = self.tail.len().saturating_sub(TAIL);
+        self.tail.drain(..surplus);
+    }
+
+    fn ends_with_bookmark(&self) -> bool {
+        let mark = b"k8s.io/initial-events-end";
+        self.tail.windows(mark.len()).any(|bytes| bytes == mark)
+    }
+}
+
+/// A bookmark is shorter.
+const TAIL: usize = 2048;
+
+/// Asks the server; hands on the chunks of its answer, until one is the last that is wanted.
+async fn fetch(
+    server: &Server,
+    path: &str,
+    accept: &str,
+    mut chunk: impl FnMut(Bytes) -> io::Result<bool>,
+) -> io::Result<()> {
+    let request = Request::get(path)
+        .header("accept", accept)
+        .body(Bytes::new())
+        .map_err(io::Error::other)?;
+    let reply = server.service().call(request).await;
+    if reply.status() != 200 {
+        return Err(io::Error::other(format!("{path}: {}", reply.status())));
+    }
+    let mut body = reply.into_body();
+    while let Some(piece) = body.next().await {
+        if !chunk(piece.map_err(io::Error::other)?)? {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Where the next page begins, read from the list's own metadata: it stands before the items.
+#[must_use]
+pub fn continue_token(page: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&page[..page.len().min(4096)]);
+    let head = text.split("\"items\"").next().unwrap_or_default();
+    let token = head.split("\"continue\":\"").nth(1);
+    let token = token.and_then(|rest| rest.split('"').next());
+    token.unwrap_or_default().to_owned()
+}
+
+/// Changes one of so many objects, spread evenly.
+fn change(server: &Server, collection: Collection, one_of: usize) {
+    let Collection {
+        group,
+        version,
+        plural,
+        ..
+    } = collection;
+    let Found::Resource(resource) = server.registry().find(group, version, plural) else {
+        return;
+    };
+    for object in server.objects(collection.shelf).iter().step_by(one_of) {
+        let mut value = object.value();
+        value["metadata"]["annotations"]["bench/changed"] = json!(one_of.to_string());
+        if let Some(draft) = Draft::new(&resource.fields, value) {
+            let _ = server.store().put(resource.shelf, draft, Expect::Any);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_corpus_has_what_was_asked_for_and_is_made_once() {
+        let root = tempfile::tempdir().unwrap();
+        let json = Recipe::List(Encoding::Json, Content::Full);
+        let recipes = [
+            json,
+            Recipe::Pages,
+            Recipe::Stream(Encoding::Json),
+            Recipe::Changed,
+            Recipe::Events,
+        ];
+        let ensure = || Corpus::ensure(root.path(), Shape::Pods, 1200, 7, &recipes);
+        let corpus = ensure().await.unwrap();
+        let pods = Shape::Pods.collections()[0];
+        let read = |file: &str| fs::read_to_string(corpus.path(pods, file)).unwrap();
+        let list: serde_json::Value = serde_json::from_str(&read("list.json")).unwrap();
+        assert_eq!(list["items"].as_array().unwrap().len(), 1200);
+        let changed: serde_json::Value = serde_json::from_str(&read("changed.json")).unwrap();
+        let is_other = |(a, b): (&serde_json::Value, &serde_json::Value)| a != b;
+        let pairs = list["items"].as_array().unwrap().iter();
+        let pairs = pairs.zip(changed["items"].as_array().unwrap());
+        assert_eq!(pairs.filter(|pair| is_other(*pair)).count(), 12);
+        assert_eq!(read("events.json").lines().count(), 1200);
+        assert_eq!(read("stream.json").lines().count(), 1201);
+        assert!(!corpus.path(pods, "page-3.json").exists());
+        assert!(corpus.path(pods, "page-2.json").exists());
+        let size = read("list.json").len() / 1200;
+        assert!((7_000..10_000).contains(&size), "{size} bytes a pod");
+        let before = fs::metadata(corpus.path(pods, "list.json")).unwrap();
+        ensure().await.unwrap();
+        let after = fs::metadata(corpus.path(pods, "list.json")).unwrap();
+        assert_eq!(before.modified().unwrap(), after.modified().unwrap());
+    }
+}

@@ -1,0 +1,91 @@
+//! What a process has used: CPU time, allocations, memory.
+//!
+//! ```text
+//! Moment::now ──work──▶ until_now → Usage { cpu_seconds, allocations, live, peak, resident }
+//! ```
+//!
+//! Each Rust subject is two programs. The plain one allocates with mimalloc (the best that kube-rs can
+//! have, and no advantage for anybody) and tells time and resident memory. The counted one has the
+//! system's allocator behind counters, which cost time, and tells allocations and bytes asked for.
+
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeVal;
+
+/// What a counting allocator knows.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Heap {
+    /// Bytes held, as asked for.
+    pub live_bytes: u64,
+    /// The most that were ever held.
+    pub peak_bytes: u64,
+    /// Calls that gave memory.
+    pub allocations: u64,
+}
+
+/// Asks the allocator, if this program has one that counts.
+pub type AskHeap = Option<fn() -> Heap>;
+
+/// What was used between two moments.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Usage {
+    /// User and system time of all threads.
+    pub cpu_seconds: f64,
+    /// Time that passed.
+    pub wall_seconds: f64,
+    /// Calls of the allocator.
+    pub allocations: u64,
+}
+
+/// A moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    ask: AskHeap,
+    cpu_seconds: f64,
+    at: std::time::Instant,
+    allocations: u64,
+}
+
+impl Moment {
+    /// Now.
+    #[must_use]
+    pub fn now(ask: AskHeap) -> Self {
+        Self {
+            ask,
+            cpu_seconds: cpu_seconds(),
+            at: std::time::Instant::now(),
+            allocations: ask.map_or(0, |ask| ask().allocations),
+        }
+    }
+
+    /// What was used since.
+    #[must_use]
+    pub fn until_now(self) -> Usage {
+        let now = Self::now(self.ask);
+        Usage {
+            cpu_seconds: now.cpu_seconds - self.cpu_seconds,
+            wall_seconds: (now.at - self.at).as_secs_f64(),
+            allocations: now.allocations - self.allocations,
+        }
+    }
+}
+
+/// Resident memory of this process now, and the most it ever was.
+#[must_use]
+pub fn resident_bytes() -> (u64, u64) {
+    (status("VmRSS:"), status("VmHWM:"))
+}
+
+fn cpu_seconds() -> f64 {
+    let seconds = |time: TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
+    getrusage(UsageWho::RUSAGE_SELF).map_or(0.0, |usage| {
+        seconds(usage.user_time()) + seconds(usage.system_time())
+    })
+}
+
+/// A line of `/proc/self/status`, in bytes; zero where the system does not tell.
+fn status(name: &str) -> u64 {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
+    let kilobytes = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse().ok());
+    kilobytes.unwrap_or(0_u64) * 1024
+}

@@ -1,0 +1,309 @@
+//! A server that sends files: the same bytes to every subject, at the same price.
+//!
+//! ```text
+//! GET collection ──watch? initial events? limit, continue? Accept──▶ a file of the corpus
+//! POST /replay/play ──▶ every watch: an event for each object
+//! POST /replay/expire ──▶ every watch: ERROR 410, end; from then on lists are those after the change
+//! ```
+//!
+//! It never fails, and sends nothing else. Watches without initial events are silent and stay open.
+//! With [`Streams::Refused`] it refuses streaming lists as a server without them does. Its CPU time is
+//! of the bench's process, which no figure counts.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::io::{self, Read};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::stream::{self, BoxStream};
+use futures::{FutureExt, StreamExt, TryStreamExt};
+use http::{Method, Request, Response};
+use http_body::Frame;
+use http_body_util::StreamBody;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::fs::File;
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::corpus::{Content, Corpus, Encoding, Recipe, continue_token, page_file};
+use crate::shape::Collection;
+
+const CHUNK: usize = 256 << 10;
+const REFUSED: &str = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"sendInitialEvents is forbidden","reason":"Invalid","code":422}"#;
+const EXPIRED: &str = "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\"too old resource version\",\"reason\":\"Expired\",\"code\":410}}\n";
+
+type Chunks = BoxStream<'static, io::Result<Bytes>>;
+type Body = StreamBody<BoxStream<'static, io::Result<Frame<Bytes>>>>;
+
+/// Whether streaming lists are served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Streams {
+    /// They are.
+    Served,
+    /// They are refused, so that clients ask for lists.
+    Refused,
+}
+
+/// A server that runs until this is dropped.
+#[derive(Debug)]
+pub struct Replay {
+    /// Where it listens.
+    pub address: SocketAddr,
+    _stop: DropGuard,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Before,
+    Playing,
+    Changed,
+}
+
+struct State {
+    corpus: Corpus,
+    streams: Streams,
+    phase: watch::Sender<Phase>,
+    /// Which page a token continues with.
+    pages: HashMap<String, usize>,
+}
+
+/// Serves a corpus on a free port of loopback.
+///
+/// # Errors
+/// The corpus cannot be read, or no port is free.
+pub async fn serve(corpus: &Corpus, streams: Streams) -> io::Result<Replay> {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+    let address = listener.local_addr()?;
+    let state = Arc::new(State {
+        corpus: corpus.clone(),
+        streams,
+        phase: watch::Sender::new(Phase::Before),
+        pages: pages(corpus)?,
+    });
+    let stop = CancellationToken::new();
+    let stopped = stop.clone();
+    tokio::spawn(async move {
+        let accepting = async {
+            while let Ok((socket, _)) = listener.accept().await {
+                let _ = socket.set_nodelay(true);
+                let state = state.clone();
+                tokio::spawn(stopped.clone().run_until_cancelled_owned(async move {
+                    let answer = service_fn(|request| {
+                        let state = state.clone();
+                        async move { Ok::<_, Infallible>(state.answer(request).await) }
+                    });
+                    let http = hyper::server::conn::http1::Builder::new();
+                    let _ = http.serve_connection(TokioIo::new(socket), answer).await;
+                }));
+            }
+        };
+        stopped.run_until_cancelled(accepting).await;
+    });
+    Ok(Replay {
+        address,
+        _stop: stop.drop_guard(),
+    })
+}
+
+/// Reads of each page what stands before its items.
+fn pages(corpus: &Corpus) -> io::Result<HashMap<String, usize>> {
+    let mut pages = HashMap::new();
+    for collection in corpus.shape.collections() {
+        for number in 0.. {
+            let path = corpus.path(*collection, &page_file(number));
+            let Ok(file) = std::fs::File::open(path) else {
+                break;
+            };
+            let mut head = Vec::new();
+            file.take(4096).read_to_end(&mut head)?;
+            pages.insert(continue_token(&head), number + 1);
+        }
+    }
+    Ok(pages)
+}
+
+/// What of a request's query counts here.
+#[derive(Debug, Default)]
+struct Query {
+    is_watch: bool,
+    has_initial_events: bool,
+    is_paged: bool,
+    is_any_version: bool,
+    token: Option<String>,
+}
+
+impl Query {
+    fn of(text: &str) -> Self {
+        let mut query = Self::default();
+        for (name, value) in form_urlencoded::parse(text.as_bytes()) {
+            match &*name {
+                "watch" => query.is_watch = matches!(&*value, "1" | "true"),
+                "sendInitialEvents" => query.has_initial_events = value == "true",
+                "limit" => query.is_paged = !matches!(&*value, "" | "0"),
+                "resourceVersion" => query.is_any_version = value == "0",
+                "continue" if !value.is_empty() => query.token = Some(value.into_owned()),
+                _ => {}
+            }
+        }
+        query
+    }
+}
+
+/// What a client takes first.
+fn accepted(request: &Request<Incoming>) -> (Encoding, Content) {
+    let accept = request.headers().get("accept");
+    let accept = accept.and_then(|value| value.to_str().ok());
+    let first = accept
+        .unwrap_or_default()
+        .split(',')
+        .next()
+        .unwrap_or_default();
+    let encoding = if first.contains("protobuf") {
+        Encoding::Protobuf
+    } else {
+        Encoding::Json
+    };
+    let content = if first.contains("PartialObjectMetadata") {
+        Content::Metadata
+    } else {
+        Content::Full
+    };
+    (encoding, content)
+}
+
+impl State {
+    async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
+        let path = request.uri().path();
+        let phase = match (request.method(), path) {
+            (&Method::POST, "/replay/play") => Some(Phase::Playing),
+            (&Method::POST, "/replay/expire") => Some(Phase::Changed),
+            _ => None,
+        };
+        if let Some(phase) = phase {
+            self.phase.send_replace(phase);
+            return whole(200, "application/json", "{}");
+        }
+        let mut collections = self.corpus.shape.collections().iter();
+        let Some(collection) = collections.find(|collection| collection.path() == path) else {
+            return whole(404, "text/plain", "404 page not found");
+        };
+        let query = Query::of(request.uri().query().unwrap_or_default());
+        let (encoding, content) = accepted(&request);
+        if query.is_watch {
+            if query.has_initial_events && self.streams == Streams::Refused {
+                return whole(422, "application/json", REFUSED);
+            }
+            let first = query.has_initial_events.then_some(Recipe::Stream(encoding));
+            return self.watch(*collection, first, encoding).await;
+        }
+        let file = self.list_file(&query, encoding, content);
+        match read(self.corpus.path(*collection, &file)).await {
+            Ok((length, chunks)) => {
+                let mut reply = reply(200, encoding.media(), chunks);
+                reply.headers_mut().insert("content-length", length.into());
+                reply
+            }
+            Err(error) => missing(&file, &error),
+        }
+    }
+
+    /// As a watch cache: any version is served whole, the most recent one in pages.
+    fn list_file(&self, query: &Query, encoding: Encoding, content: Content) -> String {
+        let list = Recipe::List(encoding, content);
+        match &query.token {
+            Some(token) => page_file(self.pages.get(token).copied().unwrap_or_default()),
+            None if *self.phase.borrow() == Phase::Changed => Recipe::Changed.file(),
+            None if query.is_paged
+                && !query.is_any_version
+                && list == Recipe::List(Encoding::Json, Content::Full)
+                && !self.pages.is_empty() =>
+            {
+                Recipe::Pages.file()
+            }
+            None => list.file(),
+        }
+    }
+
+    /// What is there, if asked for, then nothing until the phase changes.
+    async fn watch(
+        &self,
+        collection: Collection,
+        first: Option<Recipe>,
+        encoding: Encoding,
+    ) -> Response<Body> {
+        let mut phases = self.phase.subscribe();
+        let opened_in = *phases.borrow();
+        let first = match first.map(Recipe::file) {
+            None => stream::empty().boxed(),
+            Some(file) => match read(self.corpus.path(collection, &file)).await {
+                Ok((_, chunks)) => chunks,
+                Err(error) => return missing(&file, &error),
+            },
+        };
+        let events = self.corpus.path(collection, &Recipe::Events.file());
+        let rest = async move {
+            let phase = phases.wait_for(|phase| *phase != opened_in).await;
+            match phase.map(|phase| *phase) {
+                Ok(Phase::Changed) => one(Bytes::from_static(EXPIRED.as_bytes())),
+                Ok(Phase::Playing) => match read(events).await {
+                    Ok((_, chunks)) => chunks.chain(stream::pending()).boxed(),
+                    Err(error) => stream::once(async { Err(error) }).boxed(),
+                },
+                Ok(Phase::Before) | Err(_) => stream::empty().boxed(),
+            }
+        };
+        let media = match encoding {
+            Encoding::Json => "application/json",
+            Encoding::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
+        };
+        reply(200, media, first.chain(rest.flatten_stream()).boxed())
+    }
+}
+
+async fn read(path: PathBuf) -> io::Result<(u64, Chunks)> {
+    let file = File::open(path).await?;
+    let length = file.metadata().await?.len();
+    let chunks = stream::try_unfold(file, |mut file| async move {
+        let mut chunk = Vec::with_capacity(CHUNK);
+        (&mut file)
+            .take(CHUNK as u64)
+            .read_to_end(&mut chunk)
+            .await?;
+        Ok((!chunk.is_empty()).then(|| (Bytes::from(chunk), file)))
+    });
+    Ok((length, chunks.boxed()))
+}
+
+fn one(bytes: Bytes) -> Chunks {
+    stream::once(async { Ok(bytes) }).boxed()
+}
+
+fn whole(code: u16, media: &str, text: impl Into<Bytes>) -> Response<Body> {
+    reply(code, media, one(text.into()))
+}
+
+fn missing(file: &str, error: &io::Error) -> Response<Body> {
+    whole(
+        500,
+        "text/plain",
+        format!("{}: {error}", Path::new(file).display()),
+    )
+}
+
+fn reply(code: u16, media: &str, chunks: Chunks) -> Response<Body> {
+    let mut reply = Response::new(StreamBody::new(chunks.map_ok(Frame::data).boxed()));
+    if let Ok(code) = code.try_into() {
+        *reply.status_mut() = code;
+    }
+    if let Ok(media) = media.parse() {
+        reply.headers_mut().insert("content-type", media);
+    }
+    reply
+}

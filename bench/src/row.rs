@@ -1,0 +1,87 @@
+//! One figure: which scenario, of whom, what, how much, in how many runs.
+//!
+//! ```text
+//! a subject's line {"metric", "unit", "value"} ─▶ runs of one metric ─▶ Row (the median)
+//! ```
+
+use serde::{Deserialize, Serialize};
+
+/// What a subject prints for each metric, a line each.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Reading {
+    /// `cpu_seconds`, `bytes_per_object` ...
+    pub metric: String,
+    /// `s`, `B`, `1/s`, `ns`, `ms`, `x`.
+    pub unit: String,
+    /// How much.
+    pub value: f64,
+}
+
+impl Reading {
+    /// A reading.
+    #[must_use]
+    pub fn new(metric: &str, unit: &str, value: f64) -> Self {
+        Self {
+            metric: metric.to_owned(),
+            unit: unit.to_owned(),
+            value,
+        }
+    }
+}
+
+/// A figure of the results.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Row {
+    /// The scenario's name, with its size: `sync-json-100k`.
+    pub scenario: String,
+    /// `kinform`, `kube-rs`, `client-go`.
+    pub subject: String,
+    /// As in [`Reading`].
+    pub metric: String,
+    /// As in [`Reading`].
+    pub unit: String,
+    /// The median of the runs.
+    pub value: f64,
+    /// Each run, in order.
+    pub runs: Vec<f64>,
+}
+
+/// The results of a run of the bench.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Results {
+    /// The commit that was measured, `-dirty` if more was.
+    pub commit: String,
+    /// Processor, cores and memory.
+    pub machine: String,
+    /// All figures.
+    pub rows: Vec<Row>,
+}
+
+/// The middle one; the mean of the two in the middle of an even number; zero of none.
+#[must_use]
+pub fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    match (sorted.len(), sorted.len() / 2) {
+        (0, _) => 0.0,
+        (length, middle) if length % 2 == 1 => sorted[middle],
+        (_, middle) => f64::midpoint(sorted[middle - 1], sorted[middle]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::median;
+
+    #[test]
+    fn the_median_is_in_the_middle() {
+        for (values, expected) in [
+            (&[][..], 0.0),
+            (&[3.0], 3.0),
+            (&[9.0, 1.0, 2.0], 2.0),
+            (&[4.0, 1.0, 2.0, 9.0], 3.0),
+        ] {
+            assert!((median(values) - expected).abs() < 1e-9, "{values:?}");
+        }
+    }
+}

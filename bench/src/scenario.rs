@@ -1,0 +1,246 @@
+//! What is measured: the scenarios, by name and size.
+//!
+//! ```text
+//! TABLE ─quick | full─▶ Scenario { work, size } ─▶ which corpus, which server, which subjects
+//! ```
+
+use crate::corpus::{Content, Encoding, Recipe};
+use crate::replay::Streams;
+use crate::shape::Shape;
+
+/// A scenario's work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// Sync pods from one JSON list.
+    SyncJson,
+    /// Sync pods from JSON pages of 500.
+    SyncJsonPaged,
+    /// Sync pods from a JSON streaming list.
+    SyncStream,
+    /// Sync pods from a protobuf list.
+    SyncProtobuf,
+    /// Sync pods from one JSON list; each is decoded into its type and kept.
+    SyncJsonTyped,
+    /// Sync five kinds that are not pods from JSON lists.
+    SyncMix,
+    /// Sync objects unlike all others from JSON lists.
+    SyncUnseen,
+    /// Sync pods, then list again with 1 of 100 changed, in JSON.
+    Relist,
+    /// Sync pods in the best encoding that a subject has, then read each as its type once.
+    TouchEverything,
+    /// Sync the metadata of pods in the best encoding that a subject has.
+    MetadataOnly,
+    /// Sync 500 custom resources and 5,000 pods, of which little is kept.
+    SmallOperator,
+    /// List 1 of 40 nodes' pods by an index, after as many events as there are pods.
+    IndexList,
+    /// Read by key, namespace and index while events are applied as fast as that goes.
+    ReadUnderWrite,
+    /// Tell that many handlers of each event.
+    Fanout(usize),
+    /// Tell ten handlers of each event, beside one that never returns.
+    StalledHandler,
+    /// Add, get and done of a work queue, all on one task.
+    QueueAlone,
+    /// Add on one task, get and done on that many.
+    QueueShared(usize),
+    /// Adds that wait from one to 1000 seconds.
+    DelayedAdds,
+}
+
+/// A scenario of a size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scenario {
+    /// What is done.
+    pub work: Work,
+    /// Of how many objects, keys or events.
+    pub size: usize,
+}
+
+/// A line of the table: which sizes a quick and a full run measure.
+struct Line {
+    name: &'static str,
+    work: Work,
+    quick: &'static [usize],
+    full: &'static [usize],
+}
+
+const fn line(
+    name: &'static str,
+    work: Work,
+    quick: &'static [usize],
+    full: &'static [usize],
+) -> Line {
+    Line {
+        name,
+        work,
+        quick,
+        full,
+    }
+}
+
+const ONE: &[usize] = &[10_000];
+const GROWTH: &[usize] = &[10_000, 100_000, 300_000];
+const LARGE: &[usize] = &[100_000];
+const EVENTS: &[usize] = &[200_000];
+const CYCLES: &[usize] = &[1_000_000];
+
+const TABLE: &[Line] = &[
+    line("sync-json", Work::SyncJson, ONE, GROWTH),
+    line("sync-json-paged", Work::SyncJsonPaged, ONE, LARGE),
+    line("sync-stream", Work::SyncStream, ONE, LARGE),
+    line("sync-protobuf", Work::SyncProtobuf, ONE, GROWTH),
+    line("sync-json-typed", Work::SyncJsonTyped, ONE, LARGE),
+    line("sync-mix", Work::SyncMix, ONE, LARGE),
+    line("sync-unseen", Work::SyncUnseen, ONE, LARGE),
+    line("relist-1pct", Work::Relist, ONE, LARGE),
+    line("touch-everything", Work::TouchEverything, ONE, LARGE),
+    line("metadata-only", Work::MetadataOnly, ONE, LARGE),
+    line("small-operator", Work::SmallOperator, &[5_500], &[5_500]),
+    line("index-list", Work::IndexList, &[100_000], &[1_000_000]),
+    line(
+        "read-under-write",
+        Work::ReadUnderWrite,
+        ONE,
+        &[1_000, 100_000, 1_000_000],
+    ),
+    line("fanout-1", Work::Fanout(1), EVENTS, EVENTS),
+    line("fanout-10", Work::Fanout(10), EVENTS, EVENTS),
+    line("fanout-100", Work::Fanout(100), EVENTS, EVENTS),
+    line("stalled-handler", Work::StalledHandler, EVENTS, EVENTS),
+    line("queue-cycle", Work::QueueAlone, CYCLES, CYCLES),
+    line("queue-cycle-1", Work::QueueShared(1), CYCLES, CYCLES),
+    line("queue-cycle-4", Work::QueueShared(4), CYCLES, CYCLES),
+    line(
+        "delayed-adds",
+        Work::DelayedAdds,
+        &[1_000_000],
+        &[1_000_000],
+    ),
+];
+
+/// What a scenario needs of the outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Needs {
+    /// Which objects.
+    pub shape: Shape,
+    /// In which forms; what is synced comes first.
+    pub recipes: &'static [Recipe],
+    /// From what kind of server.
+    pub streams: Streams,
+}
+
+const JSON: Recipe = Recipe::List(Encoding::Json, Content::Full);
+const PROTOBUF: Recipe = Recipe::List(Encoding::Protobuf, Content::Full);
+const METADATA: Recipe = Recipe::List(Encoding::Json, Content::Metadata);
+const METADATA_PROTOBUF: Recipe = Recipe::List(Encoding::Protobuf, Content::Metadata);
+
+impl Work {
+    fn line(self) -> Option<&'static Line> {
+        TABLE.iter().find(|line| line.work == self)
+    }
+
+    /// The work of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        let found = TABLE.iter().find(|line| line.name == name);
+        found.map(|line| line.work)
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.line().map_or("", |line| line.name)
+    }
+
+    /// What it needs of a replay server; nothing if it needs none.
+    #[must_use]
+    pub fn needs(self) -> Option<Needs> {
+        let (shape, recipes): (_, &[Recipe]) = match self {
+            Self::SyncJson | Self::SyncJsonTyped => (Shape::Pods, &[JSON]),
+            Self::SyncJsonPaged => (Shape::Pods, &[Recipe::Pages]),
+            Self::SyncStream => (Shape::Pods, &[Recipe::Stream(Encoding::Json)]),
+            Self::SyncProtobuf => (Shape::Pods, &[PROTOBUF]),
+            Self::SyncMix => (Shape::Mix, &[JSON]),
+            Self::SyncUnseen => (Shape::Unseen, &[JSON]),
+            Self::SmallOperator => (Shape::Operator, &[JSON, Recipe::Pages]),
+            Self::Relist => (Shape::Pods, &[JSON, Recipe::Changed]),
+            Self::TouchEverything => (Shape::Pods, &[JSON, PROTOBUF]),
+            Self::MetadataOnly => (Shape::Pods, &[METADATA, METADATA_PROTOBUF]),
+            Self::IndexList
+            | Self::ReadUnderWrite
+            | Self::Fanout(_)
+            | Self::StalledHandler
+            | Self::QueueAlone
+            | Self::QueueShared(_)
+            | Self::DelayedAdds => return None,
+        };
+        let streams = match self {
+            Self::SyncStream => Streams::Served,
+            _ => Streams::Refused,
+        };
+        Some(Needs {
+            shape,
+            recipes,
+            streams,
+        })
+    }
+}
+
+impl Scenario {
+    /// The name with the size: `sync-json-100k`.
+    #[must_use]
+    pub fn title(self) -> String {
+        let name = self.work.name();
+        match self.size {
+            size if size >= 1_000_000 => format!("{name}-{}M", size / 1_000_000),
+            size if size >= 1_000 => format!("{name}-{}k", size / 1_000),
+            size => format!("{name}-{size}"),
+        }
+    }
+
+    /// What `--quick` runs: five minutes in all, after builds.
+    #[must_use]
+    pub fn quick() -> Vec<Self> {
+        Self::of(|line| line.quick)
+    }
+
+    /// What a whole run measures.
+    #[must_use]
+    pub fn full() -> Vec<Self> {
+        Self::of(|line| line.full)
+    }
+
+    fn of(sizes: impl Fn(&Line) -> &'static [usize]) -> Vec<Self> {
+        let of = |line: &'static Line| {
+            let of_size = |size: &usize| Self {
+                work: line.work,
+                size: *size,
+            };
+            sizes(line).iter().map(of_size)
+        };
+        TABLE.iter().flat_map(of).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lead_there_and_back() {
+        for Line { name, work, .. } in TABLE {
+            assert_eq!(Work::named(name), Some(*work));
+            assert_eq!(work.name(), *name);
+        }
+        assert_eq!(Work::named("nothing"), None);
+        let scenario = Scenario {
+            work: Work::SyncJson,
+            size: 300_000,
+        };
+        assert_eq!(scenario.title(), "sync-json-300k");
+        assert!(Scenario::full().contains(&scenario));
+        assert!(!Scenario::quick().contains(&scenario));
+    }
+}

@@ -1,0 +1,103 @@
+//! Work queues: keys that go round, and keys that wait.
+//!
+//! ```text
+//! producer ─add─▶ WorkQueue ─get, settle─▶ workers        a million delayed adds
+//! ```
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use kinform::workqueue::WorkQueue;
+use kinform_api::ObjectKey;
+use kinform_core::queue::{Limiter, Verdict};
+
+use super::planted::object_key;
+use crate::row::Reading;
+use crate::subject::{Failed, Task};
+
+/// How many keys there are, and the most that wait at a time: so each add is a cycle.
+const KEYS: usize = 100_000;
+const BACKLOG: usize = 1024;
+/// Adds between two looks at the backlog.
+const BURST: usize = 256;
+
+/// Cycles of one task that adds and works.
+pub(super) async fn alone(task: &Task) -> Result<Vec<Reading>, Failed> {
+    let keys = keys(KEYS)?;
+    let queue = WorkQueue::new(Limiter::default());
+    let before = task.moment();
+    for burst in 0..task.size / BURST {
+        for number in 0..BURST {
+            queue.add(keys[(burst * BURST + number) % KEYS].clone());
+        }
+        for _ in 0..BURST {
+            if let Some(item) = queue.get().await {
+                item.settle(Verdict::Forget);
+            }
+        }
+    }
+    Ok(task.of_cycles(before.until_now(), task.size / BURST * BURST))
+}
+
+/// Cycles of a producer and so many workers.
+pub(super) async fn shared(task: &Task, workers: usize) -> Result<Vec<Reading>, Failed> {
+    let keys = keys(KEYS)?;
+    let queue = WorkQueue::new(Limiter::default());
+    let handled = Arc::new(AtomicUsize::new(0));
+    let before = task.moment();
+    let tasks: Vec<_> = (0..workers)
+        .map(|_| {
+            let (queue, handled) = (queue.clone(), Arc::clone(&handled));
+            tokio::spawn(async move {
+                while let Some(item) = queue.get().await {
+                    item.settle(Verdict::Forget);
+                    handled.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        })
+        .collect();
+    let (adding, count, size) = (queue.clone(), Arc::clone(&handled), task.size);
+    tokio::spawn(async move {
+        for number in 0..size {
+            adding.add(keys[number % KEYS].clone());
+            if number % BURST == 0 {
+                while number - count.load(Ordering::Relaxed).min(number) > BACKLOG {
+                    tokio::task::yield_now().await;
+                }
+            }
+        }
+        adding.shut_down();
+    })
+    .await?;
+    for task in tasks {
+        task.await?;
+    }
+    let usage = before.until_now();
+    let handled = handled.load(Ordering::Relaxed);
+    if handled != task.size {
+        return Err(format!("{handled} of {} keys were handled", task.size).into());
+    }
+    Ok(task.of_cycles(usage, handled))
+}
+
+/// Adds that wait from one to 1000 seconds.
+pub(super) fn delayed(task: &Task) -> Result<Vec<Reading>, Failed> {
+    let keys = keys(task.size)?;
+    let queue = WorkQueue::new(Limiter::default());
+    let live = task.live_bytes();
+    let before = task.moment();
+    for (number, key) in keys.iter().enumerate() {
+        let delay = Duration::from_millis(1000 + (number as u64).wrapping_mul(7919) % 999_000);
+        queue.add_after(key.clone(), delay);
+    }
+    let usage = before.until_now();
+    if queue.stats().delayed as usize != task.size {
+        return Err(format!("{} keys wait, not {}", queue.stats().delayed, task.size).into());
+    }
+    Ok(task.of_adds(usage, live))
+}
+
+fn keys(count: usize) -> Result<Vec<ObjectKey>, Failed> {
+    (0..count).map(object_key).collect()
+}

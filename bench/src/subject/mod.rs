@@ -1,0 +1,190 @@
+//! A subject: does one scenario and says what that cost.
+//!
+//! ```text
+//! SCENARIO SIZE [URL] ──▶ work between two moments ──▶ a line of JSON for each metric
+//! ```
+//!
+//! A subject without an answer to a scenario says nothing.
+
+pub mod kinform;
+pub mod kube_rs;
+pub mod small;
+
+use std::io::{self, Write};
+use std::time::{Duration, Instant};
+
+use futures::future::BoxFuture;
+
+use crate::meter::{AskHeap, Moment, Usage, resident_bytes};
+use crate::row::Reading;
+use crate::scenario::Work;
+
+/// Anything that goes wrong ends the subject.
+pub type Failed = Box<dyn std::error::Error + Send + Sync>;
+
+/// What a subject is told.
+#[derive(Clone, Debug)]
+pub struct Task {
+    /// What to do.
+    pub work: Work,
+    /// How much of it.
+    pub size: usize,
+    /// Where the replay server is.
+    pub url: String,
+    /// How to ask the allocator.
+    pub heap: AskHeap,
+}
+
+impl Task {
+    /// Reads it from the command line.
+    ///
+    /// # Errors
+    /// There is no such scenario, or no size.
+    pub fn from_args(heap: AskHeap) -> Result<Self, Failed> {
+        let mut words = std::env::args().skip(1);
+        let mut word = || words.next().unwrap_or_default();
+        let name = word();
+        let work = Work::named(&name).ok_or_else(|| format!("no such scenario: {name:?}"))?;
+        Ok(Self {
+            work,
+            size: word().parse()?,
+            url: word(),
+            heap,
+        })
+    }
+
+    /// Now.
+    #[must_use]
+    pub fn moment(&self) -> Moment {
+        Moment::now(self.heap)
+    }
+
+    /// What is held, if this program counts.
+    #[must_use]
+    pub fn live_bytes(&self) -> u64 {
+        self.heap.map_or(0, |ask| ask().live_bytes)
+    }
+
+    /// What filling a cache cost: time where the allocator does not count, memory where it does. Memory
+    /// is looked at when buffers of the way there are gone.
+    ///
+    /// # Errors
+    /// Another number of objects is stored than the corpus has.
+    pub async fn of_a_sync(
+        &self,
+        usage: Usage,
+        live_before: u64,
+        stored: usize,
+    ) -> Result<Vec<Reading>, Failed> {
+        if stored != self.size {
+            return Err(format!("{stored} objects are stored, not {}", self.size).into());
+        }
+        tokio::time::sleep(SETTLING).await;
+        let Some(ask) = self.heap else {
+            let (now, most) = resident_bytes();
+            return Ok(vec![
+                Reading::new("cpu_seconds", "s", usage.cpu_seconds),
+                Reading::new("resident_bytes", "B", now as f64),
+                Reading::new("peak_resident_bytes", "B", most as f64),
+            ]);
+        };
+        let heap = ask();
+        let live = heap.live_bytes.saturating_sub(live_before) as f64;
+        Ok(vec![
+            Reading::new("allocations", "count", usage.allocations as f64),
+            Reading::new("bytes_per_object", "B", live / stored.max(1) as f64),
+            Reading::new(
+                "peak_over_steady",
+                "x",
+                heap.peak_bytes as f64 / heap.live_bytes.max(1) as f64,
+            ),
+        ])
+    }
+
+    /// What listing again cost, beside what was held before.
+    pub fn of_a_relist(&self, usage: Usage, steady: u64) -> Vec<Reading> {
+        let Some(ask) = self.heap else {
+            return vec![Reading::new("cpu_seconds", "s", usage.cpu_seconds)];
+        };
+        let most = ask().peak_bytes as f64;
+        vec![
+            Reading::new("allocations", "count", usage.allocations as f64),
+            Reading::new("peak_over_steady", "x", most / steady.max(1) as f64),
+        ]
+    }
+
+    /// What so many cycles of a work queue cost.
+    pub fn of_cycles(&self, usage: Usage, cycles: usize) -> Vec<Reading> {
+        if self.heap.is_some() {
+            let each = usage.allocations as f64 / cycles.max(1) as f64;
+            return vec![Reading::new("allocations_per_cycle", "count", each)];
+        }
+        let each_ns = |seconds: f64| seconds * 1e9 / cycles.max(1) as f64;
+        vec![
+            Reading::new("ns_per_cycle", "ns", each_ns(usage.wall_seconds)),
+            Reading::new("cpu_ns_per_cycle", "ns", each_ns(usage.cpu_seconds)),
+        ]
+    }
+
+    /// What delayed adds cost that are all still waiting.
+    pub fn of_adds(&self, usage: Usage, live_before: u64) -> Vec<Reading> {
+        let size = self.size.max(1) as f64;
+        let Some(ask) = self.heap else {
+            let each_ns = usage.cpu_seconds * 1e9 / size;
+            return vec![Reading::new("cpu_ns_per_add", "ns", each_ns)];
+        };
+        let live = ask().live_bytes.saturating_sub(live_before) as f64;
+        vec![Reading::new("bytes_per_add", "B", live / size)]
+    }
+
+    /// Tells the replay server what comes now.
+    ///
+    /// # Errors
+    /// It does not answer.
+    pub async fn tell_replay(&self, what: &str) -> Result<(), Failed> {
+        let client = kube::Client::try_from(kube::Config::new(self.url.parse()?))?;
+        let request = http::Request::post(format!("/replay/{what}")).body(Vec::new())?;
+        client.request_text(request).await?;
+        Ok(())
+    }
+}
+
+/// How long buffers may take to go, before memory is looked at.
+pub(crate) const SETTLING: Duration = Duration::from_millis(300);
+
+/// How long reads of one sort go on.
+pub(crate) const READ_TIME: Duration = Duration::from_millis(500);
+
+/// How many pods there are where events are heard.
+pub(crate) const HEARD_PODS: usize = 1000;
+
+/// Does something again and again for so long; nanoseconds a turn.
+pub(crate) fn each_ns(time: Duration, mut turn: impl FnMut(usize)) -> f64 {
+    let began = Instant::now();
+    let mut turns = 0;
+    // The clock is not read each turn.
+    while began.elapsed() < time {
+        for _ in 0..16 {
+            turn(turns);
+            turns += 1;
+        }
+    }
+    began.elapsed().as_secs_f64() * 1e9 / turns as f64
+}
+
+/// How a subject does a task.
+pub type Run = for<'a> fn(&'a Task) -> BoxFuture<'a, Result<Vec<Reading>, Failed>>;
+
+/// A subject's program: does what the command line says, on tokio, and prints a line for each reading.
+///
+/// # Errors
+/// The task cannot be done, or nobody reads.
+pub fn main_of(run: Run, heap: AskHeap) -> Result<(), Failed> {
+    let task = Task::from_args(heap)?;
+    let readings = tokio::runtime::Runtime::new()?.block_on(run(&task))?;
+    let mut out = io::stdout().lock();
+    for reading in readings {
+        writeln!(out, "{}", serde_json::to_string(&reading)?)?;
+    }
+    Ok(out.flush()?)
+}
