@@ -9,6 +9,7 @@
 //!
 //! Upstream: `apiextensions-apiserver:pkg/registry/customresource/{strategy,status_strategy,validator}.go`.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use kinform_api::{FieldError, FieldErrorKind, ShownValue, names};
@@ -66,6 +67,20 @@ pub(crate) fn to_shown(custom: &CustomShape, mut object: Value) -> Value {
         structural::prune(&custom.schema, &mut object, &mut unknown);
     }
     object
+}
+
+/// An object of a version as its owners are told of it: what the stored version does not know is lost
+/// before the version's defaults come.
+pub(crate) fn of_version<'a>(custom: &CustomShape, object: &'a Value) -> Cow<'a, Value> {
+    match &custom.storage {
+        Some(stored) if **stored != custom.schema => {
+            let mut object = object.clone();
+            structural::prune(stored, &mut object, &mut Vec::new());
+            structural::default(&custom.schema, &mut object);
+            Cow::Owned(object)
+        }
+        _ => Cow::Borrowed(object),
+    }
 }
 
 /// An object of a version as it is stored.

@@ -19,6 +19,7 @@ use super::create::create;
 use super::delete::delete;
 use super::patch::Patch;
 use super::patch::patch;
+use super::requester;
 use super::update::update;
 use super::{
     Action, Answer, Context, DeleteOptions, Fresh, NamespaceState, Outcome, Part, WriteOptions,
@@ -185,11 +186,12 @@ impl Write<'_> {
         let mut last = String::new();
         for _ in 0..if is_generated { NAMES } else { 1 } {
             let namespace = self.namespace_state();
-            let outcome = create(
+            let mut outcome = create(
                 &self.context(&options, self.fresh()),
                 body.clone(),
                 namespace,
             )?;
+            requester::put(resource, self.user, &mut outcome);
             self.admit(&outcome, None)?;
             if let Action::Create(object) = &outcome.action {
                 last = super::text(object, &["metadata", "name"]).to_owned();
@@ -291,9 +293,10 @@ impl Write<'_> {
             let current = self.current();
             let resource = &self.target.resource;
             let value = current.as_ref().map(|it| resource.to_shown(it.value()));
-            let outcome = ask(value.as_ref())?;
+            let mut outcome = ask(value.as_ref())?;
             if outcome.code == CREATED && value.is_none() {
                 self.may_create()?;
+                requester::put(resource, self.user, &mut outcome);
             }
             self.admit(&outcome, value.as_ref())?;
             if let Some(reply) = self.commit(outcome, current) {

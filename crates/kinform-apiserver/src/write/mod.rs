@@ -17,7 +17,7 @@
 //! * `metadata.rs`: what the server sets, keeps and checks; `names.rs`: names and generated ones;
 //!   `strategy.rs`: status, generation; `defaults/`: the defaults of built-in types, as data;
 //!   `validation/`: what is wrong with objects of built-in kinds, as data; `condition.rs`: both's conditions;
-//! * `addresses.rs`: addresses and node ports of services;
+//! * `addresses.rs`: addresses and node ports of services; `requester.rs`: who asks for a certificate;
 //! * `create.rs` `update.rs` `patch.rs` `delete.rs` `scale.rs`: the verbs; `strategic.rs`: the patch
 //!   that knows types; `apply.rs`: the patch that knows owners;
 //! * `fields/`: who owns which field, and how configurations are merged;
@@ -48,6 +48,7 @@ mod options;
 mod patch;
 #[cfg(test)]
 mod races;
+mod requester;
 mod restore;
 mod scale;
 mod selector;
@@ -172,6 +173,11 @@ impl Outcome {
             answer,
             warnings: Vec::new(),
         }
+    }
+
+    /// A refusal that comes with warnings.
+    fn refused(status: Box<Status>) -> Self {
+        Self::new(status.code, Action::Nothing, Answer::Status(status))
     }
 
     fn warned(mut self, warnings: Vec<String>) -> Self {

@@ -86,8 +86,11 @@ pub(super) fn overwrite(
     errors.extend(content.errors);
     errors.extend(strategy::change_errors(cx.resource, &new, old));
     errors.extend(view::errors(cx.resource, part, &new, old));
-    refuse(cx, &new, &errors)?;
-    Ok(finish(cx, part, new, old).warned(content.warnings))
+    match refuse(cx, &new, &errors) {
+        Ok(()) => Ok(finish(cx, part, new, old).warned(content.warnings)),
+        Err(status) if content.warnings.is_empty() => Err(status),
+        Err(status) => Ok(Outcome::refused(status).warned(content.warnings)),
+    }
 }
 
 fn finish(cx: &Context<'_>, part: Part, mut new: Value, old: &Value) -> Outcome {

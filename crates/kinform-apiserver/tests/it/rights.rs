@@ -1,6 +1,8 @@
 //! Who may do what, beyond what was recorded: roles that gather others, escalation, and what a server
 //! without roles says.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::{HeaderValue, Method};
 use kinform_apiserver::{Server, Service, User};
@@ -258,4 +260,44 @@ async fn without_roles_whoever_is_known_may_do_everything_and_says_who_it_is() {
     let (code, _) = get(&server.service_as(User::new("x")), "/api/v1/pods").await;
     assert_eq!(code, 200);
     assert!(Server::builder().token_file("half a line").is_err());
+}
+
+// kubernetes: pkg/registry/certificates/certificates/strategy_test.go (TestStrategyCreate)
+#[tokio::test(start_paused = true)]
+async fn a_signing_request_says_who_asks_whatever_its_body_says() {
+    let server = Server::builder().in_process();
+    let jane = User::new("jane").with_uid("7").with_group("people");
+    let service = server.service_as(jane);
+    // A frame with three elements in it, as a request has.
+    let block =
+        "-----BEGIN CERTIFICATE REQUEST-----\nMAYwADAAAwA=\n-----END CERTIFICATE REQUEST-----\n";
+    let path = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+    let asked = |request: &str| {
+        json!({"metadata": {"name": "r"}, "spec": {"request": STANDARD.encode(request),
+            "signerName": "example.com/x", "usages": ["client auth"],
+            "username": "admin", "uid": "1", "groups": ["system:masters"], "extra": {"a": ["b"]}}})
+    };
+    let (code, refused) = post(&service, path, asked("x")).await;
+    assert_eq!(code, 422, "{refused}");
+    assert_eq!(refused["details"]["causes"][0]["field"], "spec.request");
+    let (code, created) = post(&service, path, asked(block)).await;
+    assert_eq!(code, 201, "{created}");
+    let spec = &created["spec"];
+    assert_eq!(
+        (&spec["username"], &spec["uid"]),
+        (&json!("jane"), &json!("7"))
+    );
+    assert_eq!(spec["groups"], json!(["people", "system:authenticated"]));
+    assert_eq!(spec["extra"], Value::Null);
+    // One that is made by applying it is a new one, too.
+    let mut applied = asked(block);
+    applied["apiVersion"] = json!("certificates.k8s.io/v1");
+    applied["kind"] = json!("CertificateSigningRequest");
+    applied["metadata"]["name"] = json!("applied");
+    let request = http::Request::patch(format!("{path}/applied?fieldManager=me"))
+        .header("content-type", "application/apply-patch+yaml")
+        .body(Bytes::from(applied.to_string()));
+    assert_eq!(service.call(request.unwrap()).await.status(), 201);
+    let (_, stored) = get(&service, &format!("{path}/applied")).await;
+    assert_eq!(stored["spec"]["username"], "jane");
 }

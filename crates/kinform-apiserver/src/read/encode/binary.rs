@@ -15,7 +15,7 @@ use kinform_api::{INITIAL_EVENTS_END, Status, WatchEventKind};
 use kinform_schema::Type;
 use serde_json::{Map, Value, json};
 
-use super::{Bookmark, ListMeta, Told};
+use super::{Bookmark, ListMeta, Told, says_no_replicas};
 use crate::http::negotiate::Look;
 use crate::protobuf;
 use crate::resource::{ResourceInfo, Shape};
@@ -30,6 +30,8 @@ pub(crate) struct Binary {
     api_version: String,
     kind: String,
     list_kind: String,
+    /// Whether a bookmark says that there are no replicas.
+    says_no_replicas: bool,
 }
 
 impl Binary {
@@ -44,6 +46,7 @@ impl Binary {
                 api_version: resource.api_version(),
                 kind: resource.kind.clone(),
                 list_kind: resource.list_kind.clone(),
+                says_no_replicas: says_no_replicas(resource),
             },
             // No table is negotiated to be protobuf.
             Look::Metadata | Look::Table(_) => Self {
@@ -52,6 +55,7 @@ impl Binary {
                 api_version: "meta.k8s.io/v1".to_owned(),
                 kind: "PartialObjectMetadata".to_owned(),
                 list_kind: "PartialObjectMetadataList".to_owned(),
+                says_no_replicas: false,
             },
         }
     }
@@ -102,6 +106,9 @@ impl Binary {
         }
         let mut object = Map::new();
         object.insert("metadata".to_owned(), metadata);
+        if self.says_no_replicas {
+            object.insert("spec".to_owned(), json!({"replicas": 0}));
+        }
         let mut body = BytesMut::new();
         self.body(&mut body, &self.encode(&object));
         protobuf::frame(out, WatchEventKind::Bookmark.as_str(), &body);

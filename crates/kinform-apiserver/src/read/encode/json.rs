@@ -13,7 +13,7 @@
 use bytes::{BufMut, BytesMut};
 use kinform_api::{INITIAL_EVENTS_END, Status, WatchEventKind};
 
-use super::{Bookmark, ListMeta, Told};
+use super::{Bookmark, ListMeta, Told, says_no_replicas};
 use crate::http::negotiate::Look;
 use crate::resource::{Origin, ResourceInfo, Shape};
 use crate::storage::{Stored, decimal};
@@ -167,6 +167,10 @@ fn empty_members(resource: &ResourceInfo) -> Box<[u8]> {
         .filter(|field| field.name() != "metadata")
     {
         if let Some(value) = empty_member(of, field.name()) {
+            let mut value = value.to_string();
+            if field.name() == "spec" && says_no_replicas(resource) {
+                value = value.replacen('{', r#"{"replicas":0,"#, 1);
+            }
             text.push_str(&format!(",\"{}\":{value}", field.name()));
         }
     }

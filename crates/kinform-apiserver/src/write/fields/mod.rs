@@ -31,6 +31,8 @@ mod set;
 mod tests;
 mod track;
 
+use std::borrow::Cow;
+
 use kinform_api::{Status, StatusCause, StatusDetails, reason};
 use serde_json::{Map, Value};
 
@@ -41,6 +43,7 @@ use self::set::Set;
 use self::track::{Conflict, Refusal, Serves, Track};
 use super::settle::settle;
 use super::{Context, Part, at, metadata, text, typed};
+use crate::crd;
 use crate::resource::{ResourceInfo, Shape};
 
 pub(super) use self::managed::keep_times;
@@ -88,7 +91,8 @@ pub(super) fn updated(cx: &Context<'_>, part: Part, new: &mut Value, old: &Value
             Ok(managed)
         } else {
             let (version, time) = (cx.resource.api_version(), time(cx));
-            track(cx, part, (&version, &time)).update(old, new, managed)
+            let (old, new) = (of_version(cx, old), of_version(cx, new));
+            track(cx, part, (&version, &time)).update(&old, &new, managed)
         }
     };
     let entries = match managed {
@@ -98,6 +102,14 @@ pub(super) fn updated(cx: &Context<'_>, part: Part, new: &mut Value, old: &Value
     put(new, entries);
     if let (Shape::Builtin(of), true) = (&cx.resource.shape, part != Part::Scale) {
         settle(of, new);
+    }
+}
+
+/// The object whose fields are owned: of a custom one, what is stored of it.
+fn of_version<'a>(cx: &Context<'_>, object: &'a Value) -> Cow<'a, Value> {
+    match &cx.resource.shape {
+        Shape::Custom(custom) => crd::object::of_version(custom, object),
+        Shape::Builtin(_) => Cow::Borrowed(object),
     }
 }
 

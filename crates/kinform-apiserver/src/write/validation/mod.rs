@@ -15,6 +15,7 @@
 //!
 //! Upstream: `kubernetes/kubernetes:pkg/apis/*/validation`.
 
+mod certificates;
 mod changes;
 mod checks;
 mod kinds;

@@ -14,7 +14,10 @@ use kinform_api::FieldError;
 use kinform_schema::Type;
 
 use super::super::condition::Condition;
-use super::{Site, changes, checks, kinds, metrics, pods, scalars, services, singles, workloads};
+use super::{
+    Site, certificates, changes, checks, kinds, metrics, pods, scalars, services, singles,
+    workloads,
+};
 use crate::write::defaults::find_type;
 
 /// Looks at a member, and adds what is wrong with it.
@@ -141,6 +144,7 @@ fn named(name: &str) -> Option<Check> {
         .or_else(|| changes::named(name))
         .or_else(|| metrics::named(name))
         .or_else(|| scalars::named(name))
+        .or_else(|| certificates::named(name))
 }
 
 /// What in the data is no rule, or is about a member that its type does not have.

@@ -20,7 +20,7 @@ const END: &str = "<!-- end -->";
 static PAGE: Mutex<()> = Mutex::new(());
 
 /// What a folder holds: those of the first recording, then stories that were recorded later.
-const FOLDERS: [(&str, &str); 15] = [
+const FOLDERS: [(&str, &str); 16] = [
     (
         "list",
         "lists in every form: JSON, protobuf, tables, metadata alone, pages, compressed",
@@ -48,6 +48,7 @@ const FOLDERS: [(&str, &str); 15] = [
     ("definitions", "odd definitions and their objects"),
     ("life", "parts of objects, rights, reviews"),
     ("table", "tables of objects in many states"),
+    ("bookmark", "bookmarks of watches of every built-in kind"),
 ];
 /// So many of them are of the first recording.
 const FIRST: usize = 11;

@@ -5,7 +5,7 @@
 //! ```
 
 use futures::future::join_all;
-use kinform_apiserver::Service;
+use kinform_apiserver::{Server, Service};
 use serde_json::{Value, json};
 
 use super::comparison::{Comparison, Objects};
@@ -145,6 +145,29 @@ async fn watches_are_those_of_a_real_server() {
         let comparison = Comparison::new(Objects::WrittenInOrder);
         differences.extend(comparison.head(exchange, &reply));
         rows.row(exchange, &differences);
+    }
+    rows.finish();
+}
+
+/// The bookmark that ends the initial events.
+fn end_of_initial_events(bytes: &[u8]) -> Value {
+    let is_end = |frame: &Value| {
+        frame["type"] == "BOOKMARK" && !frame["object"]["metadata"]["annotations"].is_null()
+    };
+    frames(bytes).into_iter().find(is_end).unwrap_or_default()
+}
+
+#[tokio::test(start_paused = true)]
+async fn bookmarks_of_every_kind_are_those_of_a_real_server() {
+    let server = Server::builder().in_process();
+    let (service, mut rows) = (server.service(), Rows::of("bookmark"));
+    for exchange in exchanges("bookmark") {
+        let reply = reply(&service, &exchange).await;
+        let mut comparison = Comparison::new(Objects::Written);
+        let [recorded, ours] = [&exchange.bytes, &reply.bytes].map(|of| end_of_initial_events(of));
+        let mut differences = comparison.bodies(recorded.to_string(), ours.to_string());
+        differences.extend(comparison.head(&exchange, &reply));
+        rows.row(&exchange, &differences);
     }
     rows.finish();
 }
