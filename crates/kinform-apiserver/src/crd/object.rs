@@ -214,7 +214,6 @@ fn accessor(path: &str, value: &Value, wanted: &str) -> String {
 
 /// Finalizers whose names others may choose, too.
 fn finalizer_warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
-    const STANDARD: [&str; 3] = ["orphan", "foregroundDeletion", "kubernetes"];
     let known: HashSet<&str> = old.into_iter().flat_map(metadata::finalizers).collect();
     let mut added: Vec<&str> = metadata::finalizers(new)
         .filter(|name| !known.contains(name))
@@ -224,7 +223,7 @@ fn finalizer_warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
     for name in added {
         let said = |what: String| format!("metadata.finalizers: {name:?}: {what}");
         warnings.extend(names::label_key_errors(name).into_iter().map(&said));
-        if !name.contains('/') && !STANDARD.contains(&name) {
+        if !name.contains('/') && !metadata::is_standard_finalizer(name) {
             let path = if name.contains('.') {
                 " including a path (/)"
             } else {

@@ -19,10 +19,8 @@ use crate::api::Api;
 use crate::journal::Record;
 use crate::resource::{Propagation, ResourceInfo};
 use crate::storage::Stored;
-use crate::write::{self, DeleteOptions, metadata};
-
-pub(super) const FOREGROUND: &str = "foregroundDeletion";
-pub(super) const ORPHAN: &str = "orphan";
+use crate::write::metadata::{self, FOREGROUND, ORPHAN};
+use crate::write::{self, DeleteOptions};
 
 /// What an owner is to its dependent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

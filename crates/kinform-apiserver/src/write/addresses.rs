@@ -5,15 +5,15 @@
 //! services stored -> Taken        service + Taken -> the service with clusterIP, ipFamilies, nodePort
 //! ```
 //!
-//! Nobody routes to these addresses: clients read them back, and find no two the same. One network of
-//! addresses and one range of ports serve all namespaces. Two creates at one moment may choose the same
-//! address: nothing follows from it here.
+//! Nobody routes to these addresses: clients read them back. One network of addresses and one range of
+//! ports serve all namespaces; what is taken is refused to those who ask for it. Only two writes at one
+//! moment may be given the same: nothing follows from it here.
 //!
 //! Complexity: a service is written in time linear in the services; nothing else pays.
 //!
 //! Upstream: `kubernetes/kubernetes:pkg/registry/core/service/storage/alloc.go`.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::net::Ipv4Addr;
 
 use kinform_api::{FieldError, ShownValue};
@@ -215,20 +215,29 @@ fn give(taken: &Taken, service: &mut Value) {
         return;
     }
     let mut own: HashSet<i64> = HashSet::new();
+    // The same port in two protocols is one on the nodes, too.
+    let mut by_port: HashMap<i64, (String, i64)> = HashMap::new();
     for port in spec
         .get_mut("ports")
         .and_then(Value::as_array_mut)
         .into_iter()
         .flatten()
     {
-        let has = port.get("nodePort").and_then(Value::as_i64).unwrap_or(0);
+        let number = |name: &str| port.get(name).and_then(Value::as_i64).unwrap_or(0);
+        let (has, of) = (number("nodePort"), number("port"));
+        let protocol = text(port, &["protocol"]).to_owned();
+        let shared = by_port.get(&of).filter(|(other, _)| *other != protocol);
+        let given = shared.map(|(_, number)| *number);
         if has == 0
             && port.is_object()
-            && let Some(number) = free_port(taken, &own)
+            && let Some(number) = given.or_else(|| free_port(taken, &own))
         {
             port["nodePort"] = Value::from(number);
         }
-        own.extend(port.get("nodePort").and_then(Value::as_i64));
+        if let Some(number) = port.get("nodePort").and_then(Value::as_i64) {
+            own.insert(number);
+            by_port.entry(of).or_insert((protocol, number));
+        }
     }
 }
 
@@ -250,7 +259,7 @@ fn free_port(taken: &Taken, own: &HashSet<i64>) -> Option<i64> {
     candidates.find(|port| !taken.ports.contains(port) && !own.contains(port))
 }
 
-/// What is wrong with the address that a new service asks for.
+/// What is wrong with the address, or else with the ports that a new service asks for.
 pub(super) fn errors(cx: &Context<'_>, service: &Value) -> Vec<FieldError> {
     let address = text(service, &["spec", "clusterIP"]);
     let asked: Option<Ipv4Addr> = address.parse().ok();
@@ -258,7 +267,7 @@ pub(super) fn errors(cx: &Context<'_>, service: &Value) -> Vec<FieldError> {
         return Vec::new();
     }
     let Some(asked) = asked else {
-        return Vec::new();
+        return port_errors(cx, service, &HashSet::new());
     };
     let shown = || ShownValue::raw(json!([address]).to_string());
     let in_network = (NETWORK..NETWORK + NETWORK_SIZE).contains(&u32::from(asked));
@@ -270,7 +279,39 @@ pub(super) fn errors(cx: &Context<'_>, service: &Value) -> Vec<FieldError> {
     } else if cx.fresh.taken.addresses.contains(address) {
         format!("failed to allocate IP {address}: provided IP is already allocated")
     } else {
-        return Vec::new();
+        return port_errors(cx, service, &HashSet::new());
     };
     vec![FieldError::invalid("spec.clusterIPs", shown(), detail)]
+}
+
+/// What is wrong with the ports that a service asks for which it did not have.
+pub(super) fn change_errors(cx: &Context<'_>, new: &Value, old: &Value) -> Vec<FieldError> {
+    if !cx.resource.is_core("services") {
+        return Vec::new();
+    }
+    port_errors(cx, new, &node_ports(old).collect())
+}
+
+/// The first port that a service may not have, as upstream finds it: a dry run does not ask for the range.
+fn port_errors(cx: &Context<'_>, service: &Value, own: &HashSet<i64>) -> Vec<FieldError> {
+    let ports = at(service, &["spec", "ports"]).and_then(Value::as_array);
+    let wrong = |(place, port): (usize, &Value)| {
+        let number = port.get("nodePort").and_then(Value::as_i64).unwrap_or(0);
+        let detail = if number == 0 || own.contains(&number) {
+            return None;
+        } else if !PORTS.contains(&number) && !cx.options.dry_run {
+            let (first, last) = (PORTS.start, PORTS.end - 1);
+            format!(
+                "provided port is not in the valid range. The range of valid ports is {first}-{last}"
+            )
+        } else if cx.fresh.taken.ports.contains(&number) {
+            "provided port is already allocated".to_owned()
+        } else {
+            return None;
+        };
+        let field = format!("spec.ports[{place}].nodePort");
+        Some(FieldError::invalid(field, number, detail))
+    };
+    let mut ports = ports.into_iter().flatten().enumerate();
+    ports.find_map(wrong).into_iter().collect()
 }

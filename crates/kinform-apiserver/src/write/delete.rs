@@ -20,9 +20,6 @@ use super::{Action, Answer, Context, DeleteOptions, Outcome, at, metadata, text}
 use crate::crd;
 use crate::resource::{Generation, Propagation};
 
-const FOREGROUND: &str = "foregroundDeletion";
-const ORPHAN: &str = "orphan";
-
 /// What a delete makes of the stored state.
 ///
 /// # Errors
@@ -49,7 +46,7 @@ pub(crate) fn delete(
     }
     let dry_run = options.dry_run || cx.options.dry_run;
     let marked = mark(cx, options, current);
-    if is_held(cx, &marked) {
+    if metadata::is_held(cx.resource, &marked) {
         if marked == *current || dry_run {
             return Ok(Outcome::new(200, Action::Nothing, Answer::Object(marked)));
         }
@@ -190,12 +187,15 @@ fn grace(cx: &Context<'_>, options: &DeleteOptions, current: &Value) -> i64 {
 /// Leaves word for the garbage collector.
 fn put_finalizers(cx: &Context<'_>, options: &DeleteOptions, object: &mut Value) {
     let kept: Vec<Value> = metadata::finalizers(object)
-        .filter(|name| options.propagation.is_none() || !matches!(*name, FOREGROUND | ORPHAN))
+        .filter(|name| {
+            options.propagation.is_none()
+                || !matches!(*name, metadata::FOREGROUND | metadata::ORPHAN)
+        })
         .map(Value::from)
         .collect();
     let said = kept
         .iter()
-        .any(|name| *name == FOREGROUND || *name == ORPHAN);
+        .any(|name| *name == metadata::FOREGROUND || *name == metadata::ORPHAN);
     let policy = match options.propagation {
         None if said => Propagation::Background,
         None => cx.resource.rules.propagation,
@@ -203,8 +203,8 @@ fn put_finalizers(cx: &Context<'_>, options: &DeleteOptions, object: &mut Value)
     };
     let mut finalizers = kept;
     match policy {
-        Propagation::Foreground => finalizers.push(Value::from(FOREGROUND)),
-        Propagation::Orphan => finalizers.push(Value::from(ORPHAN)),
+        Propagation::Foreground => finalizers.push(Value::from(metadata::FOREGROUND)),
+        Propagation::Orphan => finalizers.push(Value::from(metadata::ORPHAN)),
         Propagation::Background => {}
     }
     let metadata = metadata::of(object);
@@ -213,14 +213,4 @@ fn put_finalizers(cx: &Context<'_>, options: &DeleteOptions, object: &mut Value)
     } else {
         metadata.insert("finalizers".to_owned(), Value::Array(finalizers));
     }
-}
-
-/// Whether a marked object stays for now.
-fn is_held(cx: &Context<'_>, marked: &Value) -> bool {
-    let grace = at(marked, &["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_i64);
-    let namespace = || {
-        let finalizers = at(marked, &["spec", "finalizers"]).and_then(Value::as_array);
-        cx.resource.is_core("namespaces") && finalizers.is_some_and(|list| !list.is_empty())
-    };
-    grace.unwrap_or(0) > 0 || metadata::finalizers(marked).next().is_some() || namespace()
 }

@@ -17,7 +17,7 @@ use kinform_api::{FieldError, ShownValue, names as texts};
 use serde_json::{Map, Value};
 
 use super::{Context, at, names, text};
-use crate::resource::{NameRule, PrefixRule};
+use crate::resource::{NameRule, PrefixRule, ResourceInfo};
 
 /// BOUND: errors that are told of one list or map of the metadata.
 const MOST_ERRORS: usize = 1000;
@@ -25,6 +25,11 @@ const MOST_ERRORS: usize = 1000;
 const MOST_CONTROLLERS: usize = 10;
 /// BOUND: keys and values of all annotations together.
 pub(super) const MAX_ANNOTATIONS: usize = 256 << 10;
+
+/// The finalizer of what goes after its dependents.
+pub(crate) const FOREGROUND: &str = "foregroundDeletion";
+/// The finalizer of what leaves its dependents behind.
+pub(crate) const ORPHAN: &str = "orphan";
 
 /// Fields that an update keeps if it does not say them.
 const KEPT: [&str; 5] = [
@@ -131,9 +136,8 @@ pub(super) fn errors(cx: &Context<'_>, object: &Value, old: Option<&Value>) -> V
         }
         let error = |detail| FieldError::invalid("metadata.finalizers", finalizer, detail);
         let wrong = texts::label_key_errors(finalizer);
-        let is_standard = matches!(finalizer, "orphan" | "foregroundDeletion" | "kubernetes");
-        if wrong.is_empty() && !cx.resource.is_custom() && !is_standard && !finalizer.contains('/')
-        {
+        let is_free = cx.resource.is_custom() || is_standard_finalizer(finalizer);
+        if wrong.is_empty() && !is_free && !finalizer.contains('/') {
             let field = format!("metadata.finalizers[{place}]");
             let detail = "name is neither a standard finalizer name nor is it fully qualified";
             errors.push(FieldError::invalid(field, finalizer, detail));
@@ -217,6 +221,21 @@ pub(crate) fn shown(value: Option<&Value>) -> ShownValue {
 pub(crate) fn finalizers(object: &Value) -> impl Iterator<Item = &str> {
     let list = at(object, &["metadata", "finalizers"]).and_then(Value::as_array);
     list.into_iter().flatten().filter_map(Value::as_str)
+}
+
+/// Whether a finalizer is one of those that need no domain.
+pub(crate) fn is_standard_finalizer(name: &str) -> bool {
+    matches!(name, ORPHAN | FOREGROUND | "kubernetes")
+}
+
+/// Whether something holds an object that is to be deleted: time, finalizers, the content of a namespace.
+pub(super) fn is_held(resource: &ResourceInfo, object: &Value) -> bool {
+    let grace = at(object, &["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_i64);
+    let namespace = || {
+        let finalizers = at(object, &["spec", "finalizers"]).and_then(Value::as_array);
+        resource.is_core("namespaces") && finalizers.is_some_and(|list| !list.is_empty())
+    };
+    grace.unwrap_or(0) > 0 || finalizers(object).next().is_some() || namespace()
 }
 
 /// Whether an object is being deleted.

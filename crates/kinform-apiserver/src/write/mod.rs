@@ -4,9 +4,11 @@
 //! request body + stored state + clock + names -> Outcome { action, answer } | Status
 //! ```
 //!
-//! All of it is pure but for `handle.rs`, which commits the action under the storage's compare-and-swap
-//! and, if somebody else was faster, asks again with the new state: version checks happen against the
-//! state given, so a repeat refuses what upstream refuses and retries what it retries.
+//! The verbs are pure. `handle.rs` commits their actions under the storage's compare-and-swap and, if
+//! somebody else was faster, asks again with the new state: version checks happen against the state given,
+//! so a repeat refuses what upstream refuses and retries what it retries. What follows from commits, and
+//! what is stored without a request, touches the store, too: `after.rs`, `namespace.rs`, `collection.rs`,
+//! `restore.rs`; and `addresses.rs` looks at the services before one is written.
 //!
 //! Objects are `serde_json::Value`s without `apiVersion` and `kind`, as they are stored.
 //!
@@ -17,12 +19,15 @@
 //! * `metadata.rs`: what the server sets, keeps and checks; `names.rs`: names and generated ones;
 //!   `strategy.rs`: status, generation; `defaults/`: the defaults of built-in types, as data;
 //!   `validation/`: what is wrong with objects of built-in kinds, as data; `condition.rs`: both's conditions;
+//!   `selector.rs`: selectors within objects; `beyond.rs`: objects that nothing here would act on;
 //! * `addresses.rs`: addresses and node ports of services; `requester.rs`: who asks for a certificate;
-//! * `create.rs` `update.rs` `patch.rs` `delete.rs` `scale.rs`: the verbs; `strategic.rs`: the patch
-//!   that knows types; `apply.rs`: the patch that knows owners;
+//! * `create.rs` `update.rs` `patch.rs` `delete.rs` `scale.rs`: the verbs; `view.rs`: parts that are views
+//!   of their object; `strategic/`: the patch that knows types; `apply.rs`: the patch that knows owners;
+//!   `settle.rs`: what storing does to an object;
 //! * `fields/`: who owns which field, and how configurations are merged;
-//! * `handle.rs`: from request to reply; `collection.rs`: delete of many; `after.rs`: what follows from
-//!   a commit: definitions that begin to be served, namespaces that empty themselves.
+//! * `handle.rs`: from request to reply; `collection.rs`: delete of many; `restore.rs`: objects as another
+//!   server had them; `after.rs`: what follows from a commit: definitions that begin to be served, pods
+//!   that go; `namespace.rs`: namespaces that empty themselves.
 //!
 //! Upstream: `kubernetes/apiserver:pkg/endpoints/handlers`, `pkg/registry/rest`,
 //! `pkg/registry/generic/registry/store.go`.

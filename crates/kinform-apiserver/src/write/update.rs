@@ -19,8 +19,8 @@ use super::create::{create, refuse};
 use crate::resource::ResourceInfo;
 
 use super::{
-    Action, Answer, Context, NamespaceState, Outcome, Part, at, fields, metadata, scale, strategy,
-    text, view,
+    Action, Answer, Context, NamespaceState, Outcome, Part, addresses, at, fields, metadata, scale,
+    strategy, text, view,
 };
 
 /// What an update makes of the stored state; without one, it creates where the type allows it.
@@ -86,7 +86,9 @@ pub(super) fn overwrite(
     errors.extend(content.errors);
     errors.extend(strategy::change_errors(cx.resource, &new, old));
     errors.extend(view::errors(cx.resource, part, &new, old));
-    match refuse(cx, &new, &errors) {
+    let refused = refuse(cx, &new, &errors)
+        .and_then(|()| refuse(cx, &new, &addresses::change_errors(cx, &new, old)));
+    match refused {
         Ok(()) => Ok(finish(cx, part, new, old).warned(content.warnings)),
         Err(status) if content.warnings.is_empty() => Err(status),
         Err(status) => Ok(Outcome::refused(status).warned(content.warnings)),
@@ -132,15 +134,7 @@ fn finish(cx: &Context<'_>, part: Part, mut new: Value, old: &Value) -> Outcome 
 
 /// Whether nothing holds an object that is being deleted any more.
 pub(super) fn is_finished(resource: &ResourceInfo, object: &Value) -> bool {
-    let grace = at(object, &["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_i64);
-    let held = || {
-        let finalizers = at(object, &["spec", "finalizers"]).and_then(Value::as_array);
-        resource.is_core("namespaces") && finalizers.is_some_and(|list| !list.is_empty())
-    };
-    metadata::is_terminating(object)
-        && grace.unwrap_or(0) == 0
-        && metadata::finalizers(object).next().is_none()
-        && !held()
+    metadata::is_terminating(object) && !metadata::is_held(resource, object)
 }
 
 fn check_uid(cx: &Context<'_>, new: &Value, old: &Value) -> Result<(), Box<Status>> {

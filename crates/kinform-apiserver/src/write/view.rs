@@ -13,6 +13,7 @@ use jiff::Timestamp;
 use kinform_api::FieldError;
 use serde_json::{Map, Value};
 
+use super::defaults::class;
 use super::{Part, at, metadata, text};
 use crate::resource::ResourceInfo;
 
@@ -119,24 +120,4 @@ fn decision_errors(part: Part, new: &Value, old: &Value) -> Vec<FieldError> {
         errors.push(FieldError::forbidden("status.conditions", detail));
     }
     errors
-}
-
-/// The class of a pod by what its containers ask for.
-fn class(pod: &Value) -> &'static str {
-    let (mut asks, mut is_guaranteed) = (false, true);
-    for list in ["containers", "initContainers"] {
-        for container in pod["spec"][list].as_array().into_iter().flatten() {
-            for resource in ["cpu", "memory"] {
-                let amount = |kind| at(container, &["resources", kind, resource]);
-                let (request, limit) = (amount("requests"), amount("limits"));
-                asks |= request.is_some() || limit.is_some();
-                is_guaranteed &= limit.is_some() && (request.is_none() || request == limit);
-            }
-        }
-    }
-    match (asks, is_guaranteed) {
-        (false, _) => "BestEffort",
-        (true, true) => "Guaranteed",
-        (true, false) => "Burstable",
-    }
 }

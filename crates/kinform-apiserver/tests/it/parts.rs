@@ -226,3 +226,32 @@ async fn a_token_ends_with_its_account() {
     // Another account of the same name.
     assert_eq!(ask(token).await, 401);
 }
+
+// kubernetes: TestGetPodQOS; the words are those of a real server
+#[tokio::test(start_paused = true)]
+async fn amounts_of_nothing_give_a_pod_no_class() {
+    let server = Server::builder().in_process();
+    let service = server.service();
+    let pods = "/api/v1/namespaces/default/pods";
+    let pod = |requests: Value| {
+        json!({"metadata": {"name": "p"}, "spec": {"containers": [
+            {"name": "c", "image": "i", "resources": {"requests": requests}}]}})
+    };
+    let (_, made) = send(&service, Method::POST, pods, pod(json!({"cpu": "0"}))).await;
+    assert_eq!(made["status"]["qosClass"], "BestEffort");
+    let resize = async |requests: Value| {
+        let request = Request::patch(format!("{pods}/p/resize"))
+            .header("content-type", "application/strategic-merge-patch+json")
+            .body(Bytes::from(pod(requests).to_string()))
+            .unwrap();
+        let reply = service.call(request).await;
+        let code = reply.status().as_u16();
+        let body = reply.into_body().collect().await.unwrap();
+        let body: Value = serde_json::from_slice(&body).unwrap();
+        (code, body["message"].clone())
+    };
+    let words = "Pod \"p\" is invalid: spec: Invalid value: \"BestEffort\": Pod QOS Class may not \
+                 change as a result of resizing";
+    assert_eq!(resize(json!({"cpu": "1m"})).await, (422, json!(words)));
+    assert_eq!(resize(json!({"memory": "0"})).await.0, 200);
+}

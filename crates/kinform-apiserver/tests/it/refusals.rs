@@ -262,3 +262,57 @@ async fn an_object_of_many_unknown_fields_is_answered_in_a_head_of_few_lines() {
     let warnings = reply.headers().get_all("warning").iter().count();
     assert!((1..100 - 10).contains(&warnings), "{warnings}");
 }
+
+// kubernetes: pkg/registry/core/service/storage/alloc.go; the words are those of a real server
+#[tokio::test(start_paused = true)]
+async fn a_node_port_is_one_services_alone() {
+    let (_server, service) = server().await;
+    let services = "/api/v1/namespaces/a/services";
+    let make = async |name: &str, ports: Value| {
+        let object =
+            json!({"metadata": {"name": name}, "spec": {"type": "NodePort", "ports": ports}});
+        send(&service, Method::POST, services, object).await
+    };
+    let port =
+        |name: &str, port: u16, node: u16| json!({"name": name, "port": port, "nodePort": node});
+    let (code, reply) = make("one", json!([port("a", 80, 30777)])).await;
+    assert_eq!(code, 201, "{reply}");
+    let taken = "Service \"two\" is invalid: spec.ports[1].nodePort: Invalid value: 30777: provided \
+                 port is already allocated";
+    let outside = "Service \"two\" is invalid: spec.ports[0].nodePort: Invalid value: 3077: provided \
+                   port is not in the valid range. The range of valid ports is 30000-32767";
+    for (first, words) in [(30778, taken), (3077, outside)] {
+        let ports = json!([port("a", 80, first), port("b", 81, 30777)]);
+        let (code, reply) = make("two", ports).await;
+        assert_eq!((code, &reply["message"]), (422, &json!(words)));
+    }
+    let unstored = format!("{services}?dryRun=All");
+    for (number, wanted) in [(30777, 422), (3077, 201)] {
+        let object = json!({"metadata": {"name": "two"},
+            "spec": {"type": "NodePort", "ports": [port("a", 80, number)]}});
+        let (code, _) = send(&service, Method::POST, &unstored, object).await;
+        assert_eq!(code, wanted, "{number}");
+    }
+    // One port of two protocols is one on the nodes, given or asked for.
+    let dns = |name: &str, protocol: &str| json!({"name": name, "port": 53, "protocol": protocol});
+    let (_, given) = make(
+        "two",
+        json!([dns("t", "TCP"), dns("u", "UDP"), {"name": "x", "port": 54}]),
+    )
+    .await;
+    let of = |at: usize| given["spec"]["ports"][at]["nodePort"].as_u64().unwrap();
+    assert_eq!(of(0), of(1));
+    assert_ne!(of(1), of(2));
+    let asked = |name: &str, protocol: &str| json!({"name": name, "port": 53, "protocol": protocol, "nodePort": 30779});
+    let (code, reply) = make("three", json!([asked("t", "TCP"), asked("u", "UDP")])).await;
+    assert_eq!(code, 201, "{reply}");
+    // What a service has it keeps, under another name, too; what others have it does not get.
+    for (number, wanted) in [(30779, 200), (30777, 422), (30780, 200)] {
+        let ports = json!({"spec": {"ports": [port("other", 99, number)]}});
+        let request = Request::patch(format!("{services}/three"))
+            .header("content-type", MERGE)
+            .body(Bytes::from(ports.to_string()))
+            .unwrap();
+        assert_eq!(service.call(request).await.status(), wanted, "{number}");
+    }
+}

@@ -228,32 +228,33 @@ fn empty_volume(volume: &mut Value) {
     }
 }
 
-/// Guaranteed if all limits are set and requests equal them, best effort if nothing is.
 fn quality_of_service(pod: &mut Value) {
-    let mut any = false;
-    let mut guaranteed = true;
-    let amount = |resources: &Value, name: &str, of: &str| {
-        let text = text(resources, &[name, of]).parse::<Quantity>().ok();
-        text.filter(|quantity| !quantity.is_zero())
-    };
-    let lists = ["containers", "initContainers"].map(|list| at(pod, &["spec", list]).cloned());
-    for container in lists.iter().flatten().filter_map(Value::as_array).flatten() {
-        let resources = container.get("resources").unwrap_or(&Value::Null);
-        for of in ["cpu", "memory"] {
-            let (request, limit) = (
-                amount(resources, "requests", of),
-                amount(resources, "limits", of),
-            );
-            any |= request.is_some() || limit.is_some();
-            guaranteed &= limit.is_some() && (request.is_none() || request == limit);
+    pod["status"]["qosClass"] = Value::from(class(pod));
+}
+
+/// The class of a pod: guaranteed if all limits are set and requests equal them, best effort if nothing
+/// is. Amounts of zero are none.
+pub(in crate::write) fn class(pod: &Value) -> &'static str {
+    let (mut asks, mut is_guaranteed) = (false, true);
+    for list in ["containers", "initContainers"] {
+        let containers = at(pod, &["spec", list]).and_then(Value::as_array);
+        for container in containers.into_iter().flatten() {
+            for of in ["cpu", "memory"] {
+                let amount = |kind: &str| {
+                    let amount = text(container, &["resources", kind, of]).parse::<Quantity>();
+                    amount.ok().filter(|amount| !amount.is_zero())
+                };
+                let (request, limit) = (amount("requests"), amount("limits"));
+                asks |= request.is_some() || limit.is_some();
+                is_guaranteed &= limit.is_some() && (request.is_none() || request == limit);
+            }
         }
     }
-    let class = match (any, guaranteed) {
+    match (asks, is_guaranteed) {
         (false, _) => "BestEffort",
         (true, true) => "Guaranteed",
         (true, false) => "Burstable",
-    };
-    pod["status"]["qosClass"] = Value::from(class);
+    }
 }
 
 /// Pods stay five minutes on a node that is not ready or cannot be reached.

@@ -22,6 +22,7 @@ mod rules;
 use kinform_schema::{Container, Type};
 use serde_json::Value;
 
+pub(super) use self::functions::class;
 use self::rules::{Action, Rule, table};
 use super::metadata::is_unset as is_absent;
 

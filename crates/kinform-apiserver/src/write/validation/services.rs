@@ -8,6 +8,8 @@
 //! `kubernetes/kubernetes:pkg/apis/core/validation/validation.go`,
 //! `pkg/apis/{discovery,networking}/validation`.
 
+use std::collections::HashSet;
+
 use kinform_api::{FieldError, names};
 use serde_json::Value;
 
@@ -89,27 +91,25 @@ fn service_ports(site: &Site<'_>, errors: &mut Errors) {
 /// Node ports are for services that nodes serve, and each is there once.
 fn node_ports(site: &Site<'_>, errors: &mut Errors) {
     let kind = text(site.scope.value, &["type"]);
-    let mut seen: Vec<i64> = Vec::new();
-    let mut ports: Vec<(&str, i64)> = Vec::new();
+    let mut seen: HashSet<(&str, i64)> = HashSet::new();
+    let mut ports: HashSet<(&str, i64)> = HashSet::new();
     for (place, port) in site.items().iter().enumerate() {
         let field = format!("{}[{place}]", site.path());
         let node_port = port.get("nodePort").and_then(Value::as_i64).unwrap_or(0);
         if node_port != 0 && kind == "ClusterIP" {
             let detail = "may not be used when `type` is 'ClusterIP'";
             errors.push(FieldError::forbidden(format!("{field}.nodePort"), detail));
-        } else if node_port != 0 && seen.contains(&node_port) {
+        } else if node_port != 0 && !seen.insert((text(port, &["protocol"]), node_port)) {
             errors.push(FieldError::duplicate(
                 format!("{field}.nodePort"),
                 node_port,
             ));
         }
-        seen.push(node_port);
         let number = port.get("port").and_then(Value::as_i64).unwrap_or(0);
         let same = (text(port, &["protocol"]), number);
-        if ports.contains(&same) {
+        if !ports.insert(same) {
             errors.push(FieldError::duplicate(field, shown(Some(port))));
         }
-        ports.push(same);
     }
 }
 
