@@ -16,6 +16,7 @@
 //! | `error`, `form` | refusals; the forms in which answers come |
 //! | `create`, `update`, `patch`, `delete` | writing |
 //! | `kinds`, `definition`, `discovery` | tables over kinds; custom resources; what is served |
+//! | `warning` | what clients are warned of |
 //! | `history` | what is gone: run last and alone |
 //!
 //! Upstream counterpart: `kubernetes:test/e2e/apimachinery`, `kubernetes:test/integration/apiserver`.
@@ -35,6 +36,7 @@ mod probe;
 mod report;
 mod select;
 mod update;
+mod warning;
 mod watch;
 
 use std::time::Instant;
@@ -131,6 +133,7 @@ pub async fn run(servers: &Servers, filter: &str) -> Result<Report, StageError> 
         kinds::ROWS,
         definition::ROWS,
         discovery::ROWS,
+        warning::ROWS,
     ]);
     let alone = wanted(&[history::ROWS]);
     let embedded = on(servers.embedded(), &rows, &alone);

@@ -192,7 +192,7 @@ impl ResourceInfo {
     pub(crate) fn deprecation(&self) -> Option<&str> {
         match &self.shape {
             Shape::Custom(custom) => custom.deprecation.as_deref(),
-            Shape::Builtin(_) => None,
+            Shape::Builtin(_) => self.rules.deprecation,
         }
     }
 

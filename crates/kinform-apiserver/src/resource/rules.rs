@@ -24,6 +24,8 @@ pub(crate) struct Rules {
     pub(crate) resets_status: bool,
     pub(crate) name: NameRule,
     pub(crate) prefix: PrefixRule,
+    /// What clients of a type that will go are told with every answer.
+    pub(crate) deprecation: Option<&'static str>,
     /// What a delete does about dependents if it does not say.
     pub(crate) propagation: Propagation,
     /// BOUND: how many bytes of data an object may have, if its type limits them.
@@ -94,6 +96,7 @@ impl Rules {
         resets_status: true,
         name: NameRule::Subdomain,
         prefix: PrefixRule::New,
+        deprecation: None,
         propagation: Propagation::Background,
         max_data_bytes: None,
         immutable: &[],
@@ -109,6 +112,7 @@ impl Rules {
             resets_status: !matches!((group, plural), ("", "nodes")),
             name: name_rule(group, plural),
             prefix: prefix_rule(group, plural),
+            deprecation: deprecation(group, plural),
             propagation: match (group, plural) {
                 ("", "replicationcontrollers") | ("batch", "jobs") => Propagation::Orphan,
                 _ => Propagation::Background,
@@ -222,6 +226,17 @@ fn prefix_rule(group: &str, plural: &str) -> PrefixRule {
         | ("scheduling.k8s.io", "priorityclasses")
         | ("resource.k8s.io", "resourceslices") => PrefixRule::New,
         _ => PrefixRule::Always,
+    }
+}
+
+/// Upstream: the marker `+k8s:prerelease-lifecycle-gen:deprecated` of `kubernetes/api`.
+fn deprecation(group: &str, plural: &str) -> Option<&'static str> {
+    match (group, plural) {
+        ("", "componentstatuses") => Some("v1 ComponentStatus is deprecated in v1.19+"),
+        ("", "endpoints") => {
+            Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
+        }
+        _ => None,
     }
 }
 

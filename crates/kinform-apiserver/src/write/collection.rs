@@ -29,6 +29,15 @@ pub(super) fn delete(
 ) -> Result<Response<Body>, Box<Status>> {
     let body = (content_type(request), &*request.body);
     let options = DeleteOptions::read(request.query, body)?;
+    let done = delete_selected(write, request, &options);
+    write.warned_of_orphans(request, &options, done)
+}
+
+fn delete_selected(
+    write: &Write<'_>,
+    request: &WriteRequest<'_>,
+    options: &DeleteOptions,
+) -> Result<Response<Body>, Box<Status>> {
     let (selection, resource) = (
         selection(write.target, request.query)?,
         &write.target.resource,
@@ -57,7 +66,7 @@ pub(super) fn delete(
         encoder.item(&mut items, object);
         context.namespace = object.namespace();
         let done = after::delete_stored(&write.api.store, resource, object.key(), |current| {
-            delete_one(&context, object.name(), &options, current)
+            delete_one(&context, object.name(), options, current)
         });
         match done {
             Ok(done) => after::commit(write.api, resource, done.as_deref()),

@@ -43,6 +43,11 @@ const TRIES: usize = 64;
 /// BOUND: how many generated names are tried.
 const NAMES: usize = 8;
 
+/// What a delete of jobs is told that does not say what becomes of their pods.
+const ORPHANED_PODS: &str = "child pods are preserved by default when jobs are deleted; set \
+     propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this \
+     warning";
+
 /// Answers POST, PUT, PATCH and DELETE, and GET of a part.
 pub(crate) async fn handle(
     api: &Arc<Api>,
@@ -274,14 +279,37 @@ impl Write<'_> {
         let body = (content_type(request), &*request.body);
         let options = DeleteOptions::read(request.query, body)?;
         let write = WriteOptions::default();
-        self.until_committed(|current| {
+        let done = self.until_committed(|current| {
             delete(
                 &self.context(&write, Fresh::default()),
                 self.name(),
                 &options,
                 current,
             )
-        })
+        });
+        self.warned_of_orphans(request, &options, done)
+    }
+
+    /// Tells who deletes what by itself leaves dependents, refused or not, unless they said what they want.
+    ///
+    /// Upstream: `WarningsOnDelete` of `pkg/registry/batch/job`.
+    pub(super) fn warned_of_orphans(
+        &self,
+        request: &WriteRequest<'_>,
+        options: &DeleteOptions,
+        done: Result<Response<Body>, Box<Status>>,
+    ) -> Result<Response<Body>, Box<Status>> {
+        let resource = &self.target.resource;
+        let is_job = resource.group == "batch" && resource.plural == "jobs";
+        if !is_job || options.propagation.is_some() {
+            return done;
+        }
+        let mut reply = done.unwrap_or_else(|status| {
+            let encoding = negotiate::error_encoding(request.headers);
+            reply::status(&status, encoding)
+        });
+        reply::warn(&mut reply, ORPHANED_PODS);
+        Ok(reply)
     }
 
     /// Asks with the stored state, and again if it changed before the commit.

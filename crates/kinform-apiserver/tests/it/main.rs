@@ -19,6 +19,7 @@ mod refusals;
 mod rights;
 mod semantics;
 mod sockets;
+mod warnings;
 mod watch;
 mod writes;
 mod yaml;
