@@ -154,6 +154,23 @@ impl Comparison {
         self.repeated.iter().fold(text.to_owned(), put)
     }
 
+    fn same_words(&self, recorded: &str, ours: &str) -> bool {
+        let recorded = self.in_ours(recorded);
+        let (mut recorded, mut ours) = (recorded.as_str(), ours);
+        // Such a message ends with the version that its server has reached.
+        if recorded.contains("resource version: ")
+            && let (Some((head, last)), Some((our_head, our_last))) =
+                (recorded.rsplit_once(' '), ours.rsplit_once(' '))
+            && is_number(last)
+            && is_number(our_last)
+        {
+            (recorded, ours) = (head, our_head);
+        }
+        let (recorded, ours) = (recorded.split(' '), ours.split(' '));
+        let mut pairs = recorded.clone().zip(ours.clone());
+        recorded.count() == ours.count() && pairs.all(|(recorded, ours)| same_word(recorded, ours))
+    }
+
     fn texts(&mut self, recorded: &str, ours: &str, path: &str) {
         let name = path.rsplit('.').next().unwrap_or_default();
         let is_chosen = (name == "time" && path.contains(".managedFields["))
@@ -187,7 +204,7 @@ impl Comparison {
             }
             "token" if recorded == "REDACTED" => !ours.is_empty(),
             "continue" => same_token(recorded, ours),
-            "message" => same_words(recorded, ours),
+            "message" => self.same_words(recorded, ours),
             // Ages are told in cells: how old an object is, when a table is made of it.
             _ if path.contains(".cells[") && is_age(recorded) => is_age(ours),
             _ if path.contains(".cells[") && self.objects != Objects::Loaded => {
@@ -245,21 +262,39 @@ fn same_token(recorded: &str, ours: &str) -> bool {
     recorded == ours
 }
 
-/// Messages say versions and uids of their server: letters between quotes and digits may differ.
-fn same_words(recorded: &str, ours: &str) -> bool {
-    let words = |text: &str| {
-        text.split(|c: char| c.is_ascii_digit())
-            .filter(|part| part.len() > 2)
-            .collect::<String>()
+fn is_number(word: &str) -> bool {
+    let word = word.trim_matches(['(', ')']);
+    !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Whether two words of messages are the same but for versions and uids, which are a server's own.
+fn same_word(recorded: &str, ours: &str) -> bool {
+    let is_id = |word: &str| {
+        let word = word.trim_matches(|c: char| !c.is_ascii_alphanumeric());
+        word.len() == 36 && word.matches('-').count() == 4
     };
-    let without_ids = |text: &str| {
-        let is_id = |word: &&str| word.len() == 36 && word.matches('-').count() == 4;
-        let trim = |c: char| !c.is_ascii_alphanumeric();
-        let kept: Vec<&str> = text
-            .split(' ')
-            .filter(|word| !is_id(&word.trim_matches(trim)))
-            .collect();
-        kept.join(" ")
+    if recorded == ours || is_id(recorded) && is_id(ours) {
+        return true;
+    }
+    let (recorded, ours) = (runs(recorded), runs(ours));
+    let same = |(recorded, ours): (&&str, &&str)| {
+        let number = |text: &str| text.parse::<u64>();
+        recorded == ours
+            || matches!((number(recorded), number(ours)), (Ok(a), Ok(b)) if a + OFFSET == b)
     };
-    words(&without_ids(recorded)) == words(&without_ids(ours))
+    recorded.len() == ours.len() && recorded.iter().zip(&ours).all(same)
+}
+
+/// A text in runs of digits and of everything else.
+fn runs(text: &str) -> Vec<&str> {
+    let bytes = text.as_bytes();
+    let begins = (0..text.len())
+        .filter(|at| *at == 0 || bytes[*at - 1].is_ascii_digit() != bytes[*at].is_ascii_digit());
+    let begins: Vec<usize> = begins.collect();
+    let ends = begins.iter().skip(1).copied().chain([text.len()]);
+    begins
+        .iter()
+        .zip(ends)
+        .map(|(begin, end)| &text[*begin..end])
+        .collect()
 }
