@@ -54,6 +54,12 @@ enum Only {
     Informers,
     /// Rounds of faults against a real server.
     Rounds,
+    /// How fast lists of many pods are served, beside a real server that holds the same; a release build.
+    Serve {
+        /// How many pods.
+        #[arg(long, default_value_t = 10_000)]
+        pods: u64,
+    },
     /// Scripted histories through kinform and the real client-go: the same notifications.
     Differential {
         /// How many histories; 50, or one if a seed is given.
@@ -95,6 +101,7 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<String, String> 
         Some(Only::KubeRs) => tests(root, "kube_rs::", &[]),
         Some(Only::Informers) => tests(root, "informers::", &[]),
         Some(Only::Rounds) => tests(root, "rounds::", &[]),
+        Some(Only::Serve { pods }) => serve(root, *pods),
         Some(Only::Differential {
             histories,
             seed,
@@ -112,10 +119,15 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<String, String> 
 
 /// Runs the tests whose path has `filter` in it, told these variables, and sums up what they print.
 fn tests(root: &Path, filter: &str, told: &[(&str, String)]) -> Result<String, String> {
-    let began = Instant::now();
     let mut command = cargo(root);
     command.args(["test", "--locked", "--", "--nocapture", THREADS, filter]);
     command.envs(told.iter().map(|(name, value)| (name, value)));
+    summed_up(command)
+}
+
+/// Runs a command, shows what it prints, and ends with a table of its results.
+fn summed_up(mut command: Command) -> Result<String, String> {
+    let began = Instant::now();
     let mut child = command
         .stdout(Stdio::piped())
         .spawn()
@@ -137,7 +149,7 @@ fn tests(root: &Path, filter: &str, told: &[(&str, String)]) -> Result<String, S
     if !status.success() {
         return Err(format!("{table}e2e: FAILED in {seconds} s: {status}"));
     }
-    Ok(format!("{table}e2e: all tests passed in {seconds} s"))
+    Ok(format!("{table}e2e: all passed in {seconds} s"))
 }
 
 #[expect(clippy::print_stdout, reason = "what tests print goes to the caller")]
@@ -169,6 +181,25 @@ fn table(mut rows: Vec<String>) -> String {
         let _ = writeln!(text, "{:first$}  {:second$}  {}", cell(0), cell(1), cell(2));
     }
     text
+}
+
+/// Builds the program as it is released, and measures it.
+fn serve(root: &Path, pods: u64) -> Result<String, String> {
+    let mut build = suite::cargo();
+    build.current_dir(root);
+    build.args(["build", "--release", "--locked", "-p", "kinform-cli"]);
+    let built = build.status().map_err(|error| format!("e2e: {error}"))?;
+    if !built.success() {
+        return Err(format!("e2e: the program does not build: {built}"));
+    }
+    let target = std::env::var_os("CARGO_TARGET_DIR");
+    let target = target.map_or_else(|| root.join("target"), |path| root.join(path));
+    let mut measure = Command::new("python3");
+    measure
+        .arg(root.join("e2e/serve/measure.py"))
+        .arg(target.join("release/kinform"))
+        .arg(pods.to_string());
+    summed_up(measure)
 }
 
 fn differential(root: &Path, options: &[(&str, &Option<u64>)]) -> Result<String, String> {

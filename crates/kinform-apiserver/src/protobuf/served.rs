@@ -10,7 +10,7 @@ use http::{Method, Request};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{Server, Service};
+use crate::{Seed, Server, Service};
 
 const JSON: &str = "application/json";
 const MAPS: &str = "/api/v1/namespaces/kinds/configmaps";
@@ -371,4 +371,24 @@ async fn options_of_a_delete_and_scales_are_read_from_protobuf() {
         get(&service, &format!("{sets}/r"), JSON).await.value()["spec"]["replicas"],
         3
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_is_encoded_by_many_is_the_list_in_order() {
+    let (server, service) = server().await;
+    server.seed(Seed {
+        seed: 1,
+        nodes: 5,
+        deployments: 10,
+        pods: 1200,
+    });
+    // Pages are too small to be shared out, and are read by one.
+    let page = get(&service, "/api/v1/pods?limit=100", MEDIA_TYPE).await;
+    let binary = get(&service, "/api/v1/pods", MEDIA_TYPE).await;
+    let json = get(&service, "/api/v1/pods", JSON).await;
+    let (page, binary, json) = (page.value(), binary.value(), json.value());
+    let items = |list: &Value| list["items"].as_array().cloned().unwrap_or_default();
+    assert_eq!((items(&binary).len(), items(&page).len()), (1200, 100));
+    assert_eq!(items(&binary)[..100], items(&page));
+    assert_eq!(plain(&binary), plain(&json));
 }

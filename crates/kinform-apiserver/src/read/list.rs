@@ -39,6 +39,8 @@ use crate::storage::{OutOfReach, Place, Snapshot, Stored, View};
 
 /// How much is written before it is handed on.
 const CHUNK: usize = 64 << 10;
+/// Fewer objects than this are not worth a thread.
+const SHARE: usize = 256;
 
 const LIST_EXPIRED: &str = "The resourceVersion for the provided list is too old.";
 const TOKEN_EXPIRED: &str = "The provided continue parameter is too old to display a consistent \
@@ -227,8 +229,31 @@ enum Progress {
 }
 
 impl Chunks {
+    /// Encodes what nobody has read in this encoding yet on all cores: what each object becomes stays with
+    /// it. Whatever is small is left to the one who asks.
+    fn prepare(&self) {
+        let places = std::iter::successors(Some(self.at), |at| Some(self.snapshot.next(*at)));
+        let objects = places
+            .take_while(|at| *at < self.to)
+            .map_while(|at| self.snapshot.at(at))
+            .filter(|object| self.selection.matches(object));
+        let objects: Vec<&Arc<Stored>> = objects.collect();
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let threads = cores.min(objects.len() / SHARE);
+        if threads < 2 {
+            return;
+        }
+        let encoder = &self.encoder;
+        std::thread::scope(|scope| {
+            for part in objects.chunks(objects.len().div_ceil(threads)) {
+                scope.spawn(move || part.iter().for_each(|object| encoder.prepare(object)));
+            }
+        });
+    }
+
     /// The same in an encoding that tells the length of the items before them.
     fn measured(mut self) -> impl Iterator<Item = Bytes> + Send + 'static {
+        self.prepare();
         // BOUND: what the objects of this list take when they are encoded. Their length is told first,
         // and encoding them twice would cost more than keeping them until they are sent.
         let (mut items, mut chunk, mut length) = (Vec::new(), BytesMut::new(), 0);

@@ -64,6 +64,12 @@ impl Binary {
         self.body(out, &self.message(object, None));
     }
 
+    pub(super) fn prepare(&self, object: &Stored) {
+        if self.look == Look::Whole {
+            self.message(object, None);
+        }
+    }
+
     pub(super) fn item(&self, out: &mut BytesMut, object: &Stored) {
         protobuf::list_item(out, &self.message(object, None));
     }

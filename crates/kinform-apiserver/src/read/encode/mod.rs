@@ -110,6 +110,14 @@ impl Encoder {
         }
     }
 
+    /// Makes what is kept with an object for its readers in this encoding, if anything is.
+    pub(crate) fn prepare(&self, object: &Stored) {
+        match self {
+            Self::Protobuf(binary) => binary.prepare(object),
+            Self::Json(_) | Self::Table(_) | Self::Yaml(_) | Self::Renamed(_) => {}
+        }
+    }
+
     /// An object in a list.
     pub(crate) fn item(&mut self, out: &mut BytesMut, object: &Stored) {
         match self {
