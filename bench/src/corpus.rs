@@ -389,7 +389,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_corpus_has_what_was_asked_for_and_is_made_once() {
-        let root = tempfile::tempdir().unwrap();
+        let root = std::env::temp_dir().join(format!("kinform-corpus-{}", std::process::id()));
         let json = Recipe::List(Encoding::Json, Content::Full);
         let recipes = [
             json,
@@ -398,7 +398,7 @@ mod tests {
             Recipe::Changed,
             Recipe::Events,
         ];
-        let ensure = || Corpus::ensure(root.path(), Shape::Pods, 1200, 7, &recipes);
+        let ensure = || Corpus::ensure(&root, Shape::Pods, 1200, 7, &recipes);
         let corpus = ensure().await.unwrap();
         let pods = Shape::Pods.collections()[0];
         let read = |file: &str| fs::read_to_string(corpus.path(pods, file)).unwrap();
@@ -419,5 +419,6 @@ mod tests {
         ensure().await.unwrap();
         let after = fs::metadata(corpus.path(pods, "list.json")).unwrap();
         assert_eq!(before.modified().unwrap(), after.modified().unwrap());
+        fs::remove_dir_all(root).unwrap();
     }
 }

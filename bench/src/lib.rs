@@ -19,3 +19,4 @@ pub mod scenario;
 pub mod shape;
 pub mod subject;
 pub mod targets;
+pub mod writer;

@@ -41,6 +41,8 @@ pub enum Work {
     Fanout(usize),
     /// Tell ten handlers of each event, beside one that never returns.
     StalledHandler,
+    /// Reconcile objects that are written at a steady pace.
+    WriteToReconcile,
     /// Add, get and done of a work queue, all on one task.
     QueueAlone,
     /// Add on one task, get and done on that many.
@@ -83,6 +85,7 @@ const fn line(
 const ONE: &[usize] = &[10_000];
 const GROWTH: &[usize] = &[10_000, 100_000, 300_000];
 const LARGE: &[usize] = &[100_000];
+const FEW: &[usize] = &[20_000];
 const EVENTS: &[usize] = &[200_000];
 const CYCLES: &[usize] = &[1_000_000];
 
@@ -105,10 +108,16 @@ const TABLE: &[Line] = &[
         ONE,
         &[1_000, 100_000, 1_000_000],
     ),
-    line("fanout-1", Work::Fanout(1), EVENTS, EVENTS),
-    line("fanout-10", Work::Fanout(10), EVENTS, EVENTS),
-    line("fanout-100", Work::Fanout(100), EVENTS, EVENTS),
-    line("stalled-handler", Work::StalledHandler, EVENTS, EVENTS),
+    line("fanout-1", Work::Fanout(1), FEW, EVENTS),
+    line("fanout-10", Work::Fanout(10), FEW, EVENTS),
+    line("fanout-100", Work::Fanout(100), FEW, EVENTS),
+    line("stalled-handler", Work::StalledHandler, FEW, EVENTS),
+    line(
+        "write-to-reconcile",
+        Work::WriteToReconcile,
+        &[1_000],
+        &[5_000],
+    ),
     line("queue-cycle", Work::QueueAlone, CYCLES, CYCLES),
     line("queue-cycle-1", Work::QueueShared(1), CYCLES, CYCLES),
     line("queue-cycle-4", Work::QueueShared(4), CYCLES, CYCLES),
@@ -172,6 +181,7 @@ impl Work {
             | Self::ReadUnderWrite
             | Self::Fanout(_)
             | Self::StalledHandler
+            | Self::WriteToReconcile
             | Self::QueueAlone
             | Self::QueueShared(_)
             | Self::DelayedAdds => return None,

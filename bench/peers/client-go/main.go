@@ -1,6 +1,6 @@
 // The subject client-go: its own shared informers and work queues, doing the bench's scenarios.
 //
-//	SCENARIO SIZE [URL] -> work between two moments -> a line of JSON for each metric
+//	SCENARIO SIZE [URL [TOKEN]] -> work between two moments -> a line of JSON for each metric
 //
 // It is at its best: managedFields are dropped by a transform, the client is not throttled, replies
 // come uncompressed. A scenario that it has no answer to gets none.
@@ -97,6 +97,8 @@ func main() {
 		fanout(size, 10)
 	case "fanout-100":
 		fanout(size, 100)
+	case "write-to-reconcile":
+		writeToReconcile(size, url, os.Args[4])
 	case "stalled-handler":
 		stalledHandler(size)
 	case "queue-cycle":

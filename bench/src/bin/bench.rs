@@ -17,8 +17,9 @@ use kinform_bench::corpus::Corpus;
 use kinform_bench::replay;
 use kinform_bench::report;
 use kinform_bench::row::{Reading, Results, Row, median};
-use kinform_bench::scenario::{Needs, Scenario};
+use kinform_bench::scenario::{Needs, Scenario, Work};
 use kinform_bench::subject::Failed;
+use kinform_bench::writer::Writer;
 use tokio::process::Command;
 
 /// kinform beside its peers, on the same bytes.
@@ -232,6 +233,13 @@ async fn run_once(
     };
     if let Some(replay) = &replay {
         command.arg(format!("http://{}", replay.address));
+    }
+    let writer = match work {
+        Work::WriteToReconcile => Some(Writer::start(size).await?),
+        _ => None,
+    };
+    if let Some(writer) = &writer {
+        command.args([&writer.url, &writer.token]);
     }
     let output = command.stderr(Stdio::inherit()).kill_on_drop(true).output();
     let output = tokio::time::timeout(LIMIT, output).await;

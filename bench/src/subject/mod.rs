@@ -1,13 +1,14 @@
 //! A subject: does one scenario and says what that cost.
 //!
 //! ```text
-//! SCENARIO SIZE [URL] ──▶ work between two moments ──▶ a line of JSON for each metric
+//! SCENARIO SIZE [URL [TOKEN]] ──▶ work between two moments ──▶ a line of JSON for each metric
 //! ```
 //!
 //! A subject without an answer to a scenario says nothing.
 
 pub mod kinform;
 pub mod kube_rs;
+pub mod latency;
 pub mod small;
 
 use std::io::{self, Write};
@@ -29,8 +30,10 @@ pub struct Task {
     pub work: Work,
     /// How much of it.
     pub size: usize,
-    /// Where the replay server is.
+    /// Where the server is.
     pub url: String,
+    /// What it wants to be shown, if anything.
+    pub token: String,
     /// How to ask the allocator.
     pub heap: AskHeap,
 }
@@ -49,6 +52,7 @@ impl Task {
             work,
             size: word().parse()?,
             url: word(),
+            token: word(),
             heap,
         })
     }
@@ -137,12 +141,24 @@ impl Task {
         vec![Reading::new("bytes_per_add", "B", live / size)]
     }
 
+    /// The server, for a client.
+    ///
+    /// # Errors
+    /// The task has none.
+    pub fn server(&self) -> Result<kube::Config, Failed> {
+        let mut config = kube::Config::new(self.url.parse()?);
+        if !self.token.is_empty() {
+            config.auth_info.token = Some(self.token.clone().into());
+        }
+        Ok(config)
+    }
+
     /// Tells the replay server what comes now.
     ///
     /// # Errors
     /// It does not answer.
     pub async fn tell_replay(&self, what: &str) -> Result<(), Failed> {
-        let client = kube::Client::try_from(kube::Config::new(self.url.parse()?))?;
+        let client = kube::Client::try_from(self.server()?)?;
         let request = http::Request::post(format!("/replay/{what}")).body(Vec::new())?;
         client.request_text(request).await?;
         Ok(())

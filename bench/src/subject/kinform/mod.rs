@@ -4,6 +4,7 @@
 //! Task ─▶ sync | reads | queue ─▶ readings
 //! ```
 
+mod controller;
 mod fanout;
 mod planted;
 mod queue;
@@ -29,6 +30,7 @@ pub fn run(task: &Task) -> BoxFuture<'_, Result<Vec<Reading>, Failed>> {
 async fn answer(task: &Task) -> Result<Vec<Reading>, Failed> {
     match task.work {
         Work::Fanout(handlers) => fanout::run(task, handlers).await,
+        Work::WriteToReconcile => controller::run(task).await,
         Work::StalledHandler => fanout::stalled(task).await,
         Work::QueueAlone => queue::alone(task).await,
         Work::QueueShared(workers) => queue::shared(task, workers).await,

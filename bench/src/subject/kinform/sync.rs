@@ -19,8 +19,7 @@ use crate::subject::{Failed, SETTLING, Task};
 
 /// A factory that asks as the scenario wants it.
 pub(super) fn factory(task: &Task) -> Result<InformerFactory, Failed> {
-    let config = kube::Config::new(task.url.parse()?);
-    let client = client_for(config, &ClientOptions::default())?;
+    let client = client_for(task.server()?, &ClientOptions::default())?;
     let mut reflector = ReflectorConfig::default();
     match task.work {
         Work::SyncStream => {}

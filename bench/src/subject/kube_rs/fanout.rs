@@ -6,6 +6,8 @@
 //!
 //! Its broadcast waits for the slowest subscriber, so that everything is heard by all.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures::{StreamExt, stream};
@@ -13,6 +15,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::watcher::Event;
 use kube::runtime::{WatchStreamExt, watcher};
+use tokio::task::JoinSet;
 
 use crate::meter::Usage;
 use crate::row::Reading;
@@ -53,29 +56,11 @@ enum Beside {
     Stalled,
 }
 
-/// How long nothing is heard until nothing is expected.
-const STANDSTILL: Duration = Duration::from_secs(2);
+/// How long is waited for what the others hear.
+const STANDSTILL: Duration = Duration::from_secs(5);
 
 async fn tell(task: &Task, handlers: usize, beside: &Beside) -> Result<(Usage, u64), Failed> {
     let events = task.size as u64;
-    let writer = Writer::<Pod>::new_shared(BUFFER, ());
-    let last = (events + 1).to_string();
-    let mut tasks = Vec::new();
-    for _ in 0..handlers {
-        let mut pods = writer.subscribe().ok_or("the store is not shared")?;
-        let last = last.clone();
-        tasks.push(tokio::spawn(async move {
-            let mut heard = 0_u64;
-            while let Ok(Some(pod)) = tokio::time::timeout(STANDSTILL, pods.next()).await {
-                heard += 1;
-                if pod.metadata.resource_version.as_ref() == Some(&last) {
-                    break;
-                }
-            }
-            heard
-        }));
-    }
-    let _stalled = (*beside == Beside::Stalled).then(|| writer.subscribe());
     let init = (0..HEARD_PODS).map(|pod| Event::InitApply(typed_pod(pod, node(pod), 1)));
     let steps = (0..events).map(|number| {
         let Step { pod, node } = Step::of(number, HEARD_PODS);
@@ -83,17 +68,33 @@ async fn tell(task: &Task, handlers: usize, beside: &Beside) -> Result<(Usage, u
     });
     let init = std::iter::once(Event::Init).chain(init);
     let all: Vec<_> = init.chain([Event::InitDone]).chain(steps).collect();
+    let writer = Writer::<Pod>::new_shared(BUFFER, ());
+    let last = (events + 1).to_string();
+    let heard = Arc::new(AtomicU64::new(0));
+    let mut tasks = JoinSet::new();
+    for _ in 0..handlers {
+        let mut pods = writer.subscribe().ok_or("the store is not shared")?;
+        let (heard, last) = (Arc::clone(&heard), last.clone());
+        tasks.spawn(async move {
+            while let Some(pod) = pods.next().await {
+                heard.fetch_add(1, Ordering::Relaxed);
+                if pod.metadata.resource_version.as_ref() == Some(&last) {
+                    break;
+                }
+            }
+        });
+    }
+    let _stalled = (*beside == Beside::Stalled).then(|| writer.subscribe());
     let before = task.moment();
     let stream = stream::iter(all.into_iter().map(watcher::Result::Ok));
     let mut driven = std::pin::pin!(stream.reflect_shared(writer));
     tokio::select! {
         biased;
-        () = async { while driven.next().await.is_some() {} } => {}
-        () = tokio::time::sleep(2 * STANDSTILL), if *beside == Beside::Stalled => {}
+        () = async {
+            while driven.next().await.is_some() {}
+            while tasks.join_next().await.is_some() {}
+        } => {}
+        () = tokio::time::sleep(STANDSTILL), if *beside == Beside::Stalled => {}
     }
-    let mut heard = 0;
-    for task in tasks {
-        heard += task.await?;
-    }
-    Ok((before.until_now(), heard))
+    Ok((before.until_now(), heard.load(Ordering::Relaxed)))
 }

@@ -7,6 +7,7 @@
 //! It decodes JSON only, so it has nothing to say about protobuf. What it reads is typed from the start.
 //! It has no work queue of its own that programs could use.
 
+mod controller;
 mod fanout;
 mod reads;
 
@@ -24,7 +25,7 @@ use kube::core::{DynamicObject, PartialObjectMeta};
 use kube::runtime::WatchStreamExt;
 use kube::runtime::reflector::{self, Store};
 use kube::runtime::watcher::{self, Event};
-use kube::{Api, Client, Config, Resource, ResourceExt};
+use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 
 use crate::row::Reading;
@@ -46,6 +47,7 @@ async fn answer(task: &Task) -> Result<Vec<Reading>, Failed> {
             Ok(Vec::new())
         }
         Work::Fanout(handlers) => fanout::run(task, handlers).await,
+        Work::WriteToReconcile => controller::run(task).await,
         Work::StalledHandler => fanout::stalled(task).await,
         Work::IndexList => Ok(reads::index_list(task)),
         Work::ReadUnderWrite => reads::read_under_write(task),
@@ -70,7 +72,7 @@ async fn answer(task: &Task) -> Result<Vec<Reading>, Failed> {
 }
 
 fn client(task: &Task) -> Result<Client, Failed> {
-    Ok(Client::try_from(Config::new(task.url.parse()?))?)
+    Ok(Client::try_from(task.server()?)?)
 }
 
 fn pods(task: &Task) -> Result<Api<Pod>, Failed> {
