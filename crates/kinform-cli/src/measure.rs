@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 use futures::StreamExt as _;
 use kinform::source::Wire;
 use kinform::{Informer, InformerFactory, ReportEvent, Reports};
-use kinform_core::Encoding;
 use kinform_core::reflector::config::{ReflectorConfig, StreamingList};
+use kinform_core::{Encoding, FieldWeight, FieldWeights, Projection};
 use kube_core::DynamicObject;
 use serde::{Deserialize, Serialize};
 use tokio::process::Command;
@@ -50,7 +50,30 @@ struct Measurement {
     size_p50: u64,
     size_p99: u64,
     size_max: u64,
+    fields: Vec<Field>,
+    projection_saves_bytes: u64,
 }
+
+/// One of the heaviest fields of a type.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Field {
+    path: String,
+    bytes: u64,
+    share: f64,
+    kept: bool,
+}
+
+/// What every object of a cache has, whatever is dropped.
+const IDENTITY: [&str; 4] = [
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+    "metadata.resourceVersion",
+];
+
+/// How many fields are told.
+const FIELDS: usize = 10;
 
 /// Measures each type and prints.
 pub(crate) async fn run(args: MeasureArgs) -> Result<Ending, Failure> {
@@ -211,6 +234,7 @@ async fn measure(args: &MeasureArgs, kind: &str) -> Result<Measurement, Failure>
         return Err(Failure::new(message).with_hint("--encoding auto takes JSON then"));
     }
     sizes.sort_unstable();
+    let (fields, projection_saves_bytes) = fields(&informer, stats.managed_fields_bytes);
     let measurement = Measurement {
         resource: entry.title(),
         objects: stats.objects,
@@ -231,9 +255,56 @@ async fn measure(args: &MeasureArgs, kind: &str) -> Result<Measurement, Failure>
         size_p50: percentile(&sizes, 50),
         size_p99: percentile(&sizes, 99),
         size_max: percentile(&sizes, 100),
+        fields,
+        projection_saves_bytes,
     };
     factory.shutdown_within(Duration::from_secs(2)).await;
     Ok(measurement)
+}
+
+/// The heaviest fields as they came, and what a cache without those of them that can go would save.
+fn fields(informer: &Informer<DynamicObject>, managed_bytes: u64) -> (Vec<Field>, u64) {
+    let listing = informer.list();
+    let mut weights = FieldWeights::new();
+    listing.iter().for_each(|object| weights.add(object.raw()));
+    let total = weights.total() + managed_bytes;
+    let share = |bytes: u64| bytes as f64 / total.max(1) as f64;
+    let kept = weights.largest(FIELDS);
+    let mut fields: Vec<Field> = kept
+        .iter()
+        .map(|field| Field {
+            path: field.path.to_string(),
+            bytes: field.bytes,
+            share: share(field.bytes),
+            kept: true,
+        })
+        .collect();
+    if managed_bytes > 0 {
+        fields.push(Field {
+            path: "metadata.managedFields".to_owned(),
+            bytes: managed_bytes,
+            share: share(managed_bytes),
+            kept: false,
+        });
+    }
+    fields.sort_by_key(|field| std::cmp::Reverse(field.bytes));
+    fields.truncate(FIELDS);
+    let can_go = |field: &&FieldWeight| {
+        let path = field.path.to_string();
+        let is_told = fields.iter().any(|told| told.path == path);
+        is_told && !IDENTITY.contains(&path.as_str())
+    };
+    let dropped = kept.iter().filter(can_go);
+    let projection = dropped.fold(Projection::new(), |projection, field| {
+        projection.drop_path(field.path.clone())
+    });
+    let saved = listing.iter().map(|object| {
+        let less = object.raw().narrowed(&projection);
+        less.map_or(0, |less| {
+            object.raw().heap_size().saturating_sub(less.heap_size()) as u64
+        })
+    });
+    (fields, saved.sum())
 }
 
 /// Long syncs show that they go on.
@@ -279,6 +350,7 @@ fn table(measured: &[Measurement]) -> String {
         "CPU",
         "PEAK RSS",
         "MANAGED FIELDS",
+        "ENCODING",
         "MODE",
     ]);
     for m in measured {
@@ -293,10 +365,34 @@ fn table(measured: &[Measurement]) -> String {
             format!("{:.2} s", m.cpu_seconds),
             mega(m.peak_rss_bytes),
             mega(m.managed_fields_bytes),
+            m.encoding.clone(),
             m.mode.clone(),
         ]);
     }
-    table.render()
+    let mut text = table.render();
+    for m in measured.iter().filter(|m| !m.fields.is_empty()) {
+        text.push('\n');
+        text.push_str(&field_table(m).render());
+    }
+    text
+}
+
+/// What the heaviest fields of one type weigh.
+fn field_table(m: &Measurement) -> Table {
+    let title = format!("FIELDS OF {}", m.resource);
+    let mut table = Table::new(&[&title, "BYTES", "SHARE", "KEPT"]);
+    for field in &m.fields {
+        table.push(vec![
+            field.path.clone(),
+            field.bytes.to_string(),
+            format!("{:.1}%", field.share * 100.0),
+            if field.kept { "yes" } else { "no" }.to_owned(),
+        ]);
+    }
+    let saves = format!("{:.1} MB", m.projection_saves_bytes as f64 / 1e6);
+    let without = "without those that are kept, a cache saves".to_owned();
+    table.push(vec![without, saves, String::new(), String::new()]);
+    table
 }
 
 #[cfg(test)]

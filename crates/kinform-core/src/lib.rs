@@ -21,9 +21,11 @@ pub mod time;
 pub mod wire;
 
 pub use object::Object;
+pub use object::budget::TypedBudget;
 pub use object::owner::OwnerReference;
 pub use object::projection::Projection;
 pub use object::typed::{DecodeError, TypedCache};
+pub use object::weight::{FieldWeight, FieldWeights};
 pub use wire::encoding::{Encoding, ListReader, WatchReader};
 pub use wire::error::WireError;
 pub use wire::item::Item;

@@ -8,10 +8,14 @@
 #![expect(clippy::unwrap_used, reason = "a test may unwrap")]
 
 use std::alloc::System;
+use std::io::Read as _;
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use cap::Cap;
+use k8s_openapi::api::core::v1::Pod;
+use kinform_api::TypeMeta;
 use kinform_core::delta::{Change, Delta};
 use kinform_core::fifo::{DeltaFifo, FifoPolicy};
 use kinform_core::informer::delivery::{Delivery, Next, Origin};
@@ -21,7 +25,8 @@ use kinform_core::queue::{Limiter, Priority, Queue, Verdict};
 use kinform_core::store::directory::Seed;
 use kinform_core::store::index::Index;
 use kinform_core::time::Instant;
-use kinform_core::{Object, Projection};
+use kinform_core::{Encoding, ListPart, ListReader, Object, Projection, TypedBudget};
+use serde_json::Value;
 
 #[global_allocator]
 static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
@@ -262,4 +267,77 @@ fn keys_that_were_worked_off_leave_nothing_behind() {
     assert_eq!(stats.known, 0, "{stats:?}");
     let left = allocated() - before;
     assert!(left < 64 << 10, "{left} bytes");
+}
+
+/// The recorded pods, as they came in this encoding.
+fn recorded(encoding: Encoding) -> Vec<Object> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/golden/list.jsonl.gz");
+    let mut text = String::new();
+    let file = std::fs::File::open(path).unwrap();
+    let mut unpacked = flate2::read::GzDecoder::new(file);
+    unpacked.read_to_string(&mut text).unwrap();
+    let name = match encoding {
+        Encoding::Json => "\"list/pods.json\"",
+        _ => "\"list/pods.pb\"",
+    };
+    let line = text.lines().find(|line| line.contains(name)).unwrap();
+    let line: Value = serde_json::from_str(line).unwrap();
+    let body = match line["bodyBase64"].as_str() {
+        Some(base64) => unbase64(base64),
+        None => line["body"].as_str().unwrap().as_bytes().to_vec(),
+    };
+    let mut objects = Vec::new();
+    let mut reader = ListReader::new(encoding);
+    let fed = reader.feed(&body, &mut |part| {
+        if let ListPart::Item(item) = part {
+            objects.push(Object::from_item(&item, &Projection::new()).unwrap());
+        }
+    });
+    fed.unwrap();
+    objects
+}
+
+fn unbase64(text: &str) -> Vec<u8> {
+    const LETTERS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let (mut bits, mut bytes) = (0_u32, Vec::new());
+    for (index, letter) in text.trim_end_matches('=').chars().enumerate() {
+        bits = bits << 6 | LETTERS.find(letter).unwrap() as u32;
+        if index % 4 > 0 {
+            bytes.push((bits >> (6 - 2 * (index % 4))) as u8);
+        }
+    }
+    bytes
+}
+
+/// What a decoded value weighs is estimated: never too little, and not many times too much.
+#[test]
+fn typed_values_take_no_more_than_their_budget() {
+    let _alone = alone();
+    let meta = TypeMeta {
+        api_version: "v1".to_owned(),
+        kind: "Pod".to_owned(),
+    };
+    for encoding in [Encoding::Json, Encoding::Protobuf] {
+        let objects = recorded(encoding);
+        for bytes in [256 << 10, 1 << 20] {
+            let before = allocated();
+            let budget = TypedBudget::new(bytes);
+            for _ in 0..2 {
+                for object in &objects {
+                    budget.typed::<Pod>(object, &meta).unwrap();
+                }
+            }
+            let grown = allocated() - before;
+            let kept = objects.iter().filter(|object| object.has_typed()).count();
+            assert!(kept > 5 && kept < objects.len(), "{kept}");
+            assert!(
+                grown <= bytes && grown * 4 > bytes,
+                "{encoding:?}: {grown} of {bytes}"
+            );
+            drop(budget);
+            for object in &objects {
+                object.forget_typed();
+            }
+        }
+    }
 }

@@ -21,7 +21,6 @@ use futures::future::join_all;
 use kinform_api::{GroupVersionResource, Scope};
 use kinform_core::fifo::FifoPolicy;
 use kinform_core::object::projection::Projection;
-use kinform_core::object::typed::TypedCache;
 use kinform_core::reflector::config::ReflectorConfig;
 use kube_client::{Api, Client, Config};
 use kube_core::dynamic::{ApiResource, DynamicObject};
@@ -30,7 +29,7 @@ use serde::de::DeserializeOwned;
 use crate::env::Env;
 use crate::error::{Error, ErrorKind};
 use crate::informer::{Core, Cores, Informer, Options, Tasks, in_runtime, lock};
-use crate::object::Lens;
+use crate::object::{Keeps, Lens};
 use crate::registry::{Registry, Sources, Via};
 use crate::select::InformerBuilder;
 use crate::source::{
@@ -251,7 +250,7 @@ impl InformerFactory {
             let tasks = &self.0.registry.tasks;
             let namespace = core.info.namespace.clone();
             let cores = Cores::new(None, vec![(namespace, core)], tasks);
-            let lens = Lens::of(&cores, TypedCache::Never);
+            let lens = Lens::of(&cores, Keeps::Nothing);
             Informer::new(cores, lens)
         };
         cores.into_iter().map(view).collect()

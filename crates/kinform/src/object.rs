@@ -18,6 +18,7 @@ use std::sync::{Arc, Weak};
 
 use kinform_api::{FieldPath, KeyRef, ObjectKey, TypeMeta};
 use kinform_core::object::Object;
+use kinform_core::object::budget::TypedBudget;
 use kinform_core::object::owner::OwnerReference;
 use kinform_core::object::typed::{DecodeError, TypedCache};
 use serde::de::DeserializeOwned;
@@ -36,16 +37,24 @@ pub struct Obj<K> {
 #[derive(Debug)]
 pub(crate) struct Lens {
     pub(crate) type_meta: TypeMeta,
-    pub(crate) cache: TypedCache,
+    keeps: Keeps,
     // Weak: a handle of one object must not keep the whole cache alive.
     cores: Weak<Group>,
 }
 
+/// What is kept of what is decoded.
+#[derive(Debug)]
+pub(crate) enum Keeps {
+    All,
+    Within(TypedBudget),
+    Nothing,
+}
+
 impl Lens {
-    pub(crate) fn of(cores: &Cores, cache: TypedCache) -> Arc<Self> {
+    pub(crate) fn of(cores: &Cores, keeps: Keeps) -> Arc<Self> {
         Arc::new(Self {
             type_meta: cores.info().type_meta(),
-            cache,
+            keeps,
             cores: cores.downgrade(),
         })
     }
@@ -175,7 +184,12 @@ impl<K: DeserializeOwned + Any + Send + Sync> Obj<K> {
     /// # Complexity
     /// A full decode each time, unless the informer was told to keep what is decoded.
     pub fn typed(&self) -> Result<Arc<K>, DecodeError> {
-        self.object.typed(&self.lens.type_meta, self.lens.cache)
+        let (object, meta) = (&self.object, &self.lens.type_meta);
+        match &self.lens.keeps {
+            Keeps::All => object.typed(meta, TypedCache::Always),
+            Keeps::Within(budget) => budget.typed(object, meta),
+            Keeps::Nothing => object.typed(meta, TypedCache::Never),
+        }
     }
 }
 

@@ -15,13 +15,13 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use kinform_api::Scope;
+use kinform_core::object::budget::TypedBudget;
 use kinform_core::object::projection::Projection;
-use kinform_core::object::typed::TypedCache;
 use kinform_core::reflector::config::ReflectorConfig;
 
 use crate::factory::InformerFactory;
 use crate::informer::{Cores, Informer, Transform};
-use crate::object::Lens;
+use crate::object::{Keeps, Lens};
 use crate::registry::{Identity, Patience, Recipe, Via};
 use crate::source::{Representation, ResourceInfo};
 
@@ -36,7 +36,7 @@ pub struct InformerBuilder<K> {
     transform: Option<Transform>,
     via: Option<Via>,
     patience: Patience,
-    cache: TypedCache,
+    keeps: Keeps,
     stops_when_unused: bool,
     of: PhantomData<fn() -> K>,
 }
@@ -57,7 +57,7 @@ impl<K> InformerBuilder<K> {
             transform: None,
             via: None,
             patience: Patience(None),
-            cache: TypedCache::Never,
+            keeps: Keeps::Nothing,
             stops_when_unused: false,
             of: PhantomData,
         }
@@ -119,7 +119,16 @@ impl<K> InformerBuilder<K> {
 
     /// Keeps what this handle decodes beside the bytes, as long as the object is stored.
     pub fn keep_decoded(mut self) -> Self {
-        self.cache = TypedCache::Always;
+        self.keeps = Keeps::All;
+        self
+    }
+
+    /// Keeps of what this handle decodes what is read again, up to `bytes`; what was not read for longest makes
+    /// room. What a value weighs is estimated from the bytes of its object.
+    ///
+    /// Units and default: bytes; without this nothing is kept.
+    pub fn keep_decoded_within(mut self, bytes: usize) -> Self {
+        self.keeps = Keeps::Within(TypedBudget::new(bytes));
         self
     }
 
@@ -155,7 +164,7 @@ impl<K> InformerBuilder<K> {
         });
         let cores = cores.collect();
         let cores = Cores::new(Some(recipe), cores, &registry.tasks);
-        let lens = Lens::of(&cores, self.cache);
+        let lens = Lens::of(&cores, self.keeps);
         Informer::new(cores, lens)
     }
 }

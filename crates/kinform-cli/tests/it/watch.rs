@@ -219,10 +219,14 @@ async fn a_measurement_is_one_object_a_type() {
         pods: 2_000,
     });
     let kubeconfig = Kubeconfig::of(&server);
-    for mode in ["--mode=list", "--mode=stream"] {
+    let ways = [
+        ("--mode=list", "--encoding=json"),
+        ("--mode=stream", "--encoding=auto"),
+    ];
+    for (mode, encoding) in ways {
         let (code, stdout, stderr) = outcome(kinform(
             Some(&kubeconfig.path()),
-            &["measure", "pods", "-A", "-o", "json", mode],
+            &["measure", "pods", "-A", "-o", "json", mode, encoding],
         ))
         .await;
         assert_eq!(code, 0, "{stderr}");
@@ -247,6 +251,39 @@ async fn a_measurement_is_one_object_a_type() {
             number("cpuSeconds") > 0.0 && number("peakRssBytes") >= number("rssBytes"),
             "{measured}"
         );
+        let used = if encoding.ends_with("json") {
+            "json"
+        } else {
+            "protobuf"
+        };
+        assert_eq!(measured["encoding"], used);
+        let fields = measured["fields"].as_array().unwrap();
+        let first = &fields[0];
+        assert_eq!(
+            (fields.len(), &first["path"]),
+            (10, &"metadata.managedFields".into())
+        );
+        assert_eq!(
+            (&first["kept"], &first["bytes"]),
+            (&false.into(), &measured["managedFieldsBytes"])
+        );
+        let bytes = |field: &Value| field["bytes"].as_f64().unwrap();
+        assert!(
+            fields.is_sorted_by(|a, b| bytes(a) >= bytes(b)),
+            "{measured}"
+        );
+        let share: f64 = fields
+            .iter()
+            .map(|field| field["share"].as_f64().unwrap())
+            .sum();
+        assert!((0.6..1.0).contains(&share), "{measured}");
+        let kept: f64 = fields
+            .iter()
+            .filter(|field| field["kept"] == true)
+            .map(bytes)
+            .sum();
+        let saved = number("projectionSavesBytes");
+        assert!(saved > 0.5 * kept && saved < 1.1 * kept, "{measured}");
     }
 }
 

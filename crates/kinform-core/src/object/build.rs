@@ -46,8 +46,11 @@ pub(super) fn from_json(body: &[u8], projection: &Projection) -> Result<Object, 
 
 pub(super) fn from_item(item: &Item<'_>, projection: &Projection) -> Result<Object, Unreadable> {
     match (item.message_type(), item.layout()) {
-        (Some(of), Some(layout)) => from_message(of, item.bytes(), layout, projection),
-        (Some(of), None) => from_protobuf(of, item.bytes(), projection),
+        // What was checked on the way was not their managedFields.
+        (Some(of), Some(layout)) if projection.managed_fields() == ManagedFields::Drop => {
+            from_message(of, item.bytes(), layout, projection)
+        }
+        (Some(of), _) => from_protobuf(of, item.bytes(), projection),
         (None, _) if item.is_message() => {
             Err(Unreadable::unknown("is of a kind that is not built in"))
         }
@@ -62,7 +65,8 @@ pub(super) fn from_protobuf(
     projection: &Projection,
 ) -> Result<Object, Unreadable> {
     check_size(bytes)?;
-    let order = check::message(of, bytes).map_err(|fault| message::unreadable(bytes, fault))?;
+    let order = check::message(of, bytes, projection.managed_fields())
+        .map_err(|fault| message::unreadable(bytes, fault))?;
     let bytes = match order {
         Order::Usual => Cow::Borrowed(bytes),
         Order::Unusual => Cow::Owned(order::usual(of, bytes)),

@@ -13,9 +13,11 @@
 //! projection or transform took from the bytes.
 //! Upstream: `runtime.Object` in `client-go:tools/cache` (decoded), `meta.Accessor`.
 
+pub mod budget;
 pub mod owner;
 pub mod projection;
 pub mod typed;
+pub mod weight;
 
 mod build;
 mod lens;
@@ -108,7 +110,7 @@ impl Object {
 
     /// Reads one object from the protobuf of its type, without an envelope: a list's item.
     ///
-    /// Every byte is checked (lengths, UTF-8, structure, depth up to 128); nothing is decoded.
+    /// Every byte that may be kept is checked (lengths, UTF-8, structure, depth up to 128); nothing is decoded.
     ///
     /// # Errors
     /// What is no message of this type, has no `metadata.name`, or holds what has no JSON.
@@ -142,6 +144,17 @@ impl Object {
     /// As [`Object::from_json`].
     pub fn with_payload(&self, json: &[u8]) -> Result<Self, Unreadable> {
         build::with_payload(self, json)
+    }
+
+    /// The same object with what this projection leaves of it, in the same encoding.
+    ///
+    /// # Errors
+    /// What was left of it before holds no key any more.
+    pub fn narrowed(&self, projection: &Projection) -> Result<Self, Unreadable> {
+        match self.message() {
+            Some((of, bytes)) => build::from_protobuf(of, bytes, projection),
+            None => build::from_json(self.bytes(), projection),
+        }
     }
 
     /// Namespace and name, owned.
@@ -253,6 +266,11 @@ impl Object {
     #[must_use]
     pub fn ptr_eq(&self, other: &Self) -> bool {
         ThinArc::as_ptr(&self.0) == ThinArc::as_ptr(&other.0)
+    }
+
+    /// Whether nobody else has a clone of it.
+    fn is_alone(&self) -> bool {
+        self.0.with_arc(|arc| triomphe::Arc::strong_count(arc) == 1)
     }
 
     /// Whether a projection or transform took or changed something: such a view is never written

@@ -30,6 +30,8 @@ pub enum TypedCache {
     #[default]
     Never,
     /// Keep the value as long as the object, or until [`Object::forget_typed`].
+    ///
+    /// What is kept within a budget is kept by [`TypedBudget`](super::budget::TypedBudget).
     Always,
 }
 
@@ -50,7 +52,11 @@ struct Failure {
 pub(super) struct TypedSlot(Mutex<Option<Box<Remembered>>>);
 
 enum Remembered {
-    Value(Arc<dyn Any + Send + Sync>),
+    Value {
+        value: Arc<dyn Any + Send + Sync>,
+        /// Whether it was read since a budget last looked.
+        was_read: bool,
+    },
     Failure(TypeId, DecodeError),
 }
 
@@ -67,23 +73,26 @@ impl Object {
     where
         K: DeserializeOwned + Any + Send + Sync,
     {
-        let slot = &self.head().typed;
-        if let Some(known) = slot.recall::<K>() {
+        if let Some(known) = self.recall::<K>() {
             return known;
         }
-        match self.decode::<K>(meta) {
-            Ok(value) => {
-                let value = Arc::new(value);
-                match cache {
-                    TypedCache::Never => Ok(value),
-                    TypedCache::Always => slot.remember(value),
-                }
-            }
-            Err(error) => {
-                slot.remember_failure::<K>(&error);
-                Err(error)
-            }
+        let value = self.decoded::<K>(meta)?;
+        match cache {
+            TypedCache::Never => Ok(value),
+            TypedCache::Always => self.remember(value),
         }
+    }
+
+    /// Decodes; a failure is remembered.
+    pub(super) fn decoded<K>(&self, meta: &TypeMeta) -> Result<Arc<K>, DecodeError>
+    where
+        K: DeserializeOwned + Any,
+    {
+        let decoded = self.decode::<K>(meta).map(Arc::new);
+        if let Err(error) = &decoded {
+            self.head().typed.remember_failure::<K>(error);
+        }
+        decoded
     }
 
     /// Whether a typed value is remembered.
@@ -91,14 +100,38 @@ impl Object {
     pub fn has_typed(&self) -> bool {
         matches!(
             self.head().typed.lock().as_deref(),
-            Some(Remembered::Value(_))
+            Some(Remembered::Value { .. })
         )
+    }
+
+    /// What is remembered of this type, marked as read: a value, or why there is none.
+    pub(super) fn recall<K>(&self) -> Option<Result<Arc<K>, DecodeError>>
+    where
+        K: Any + Send + Sync,
+    {
+        self.head().typed.recall()
+    }
+
+    /// Whether the remembered value was read since this was asked last.
+    pub(super) fn was_read(&self) -> bool {
+        match self.head().typed.lock().as_deref_mut() {
+            Some(Remembered::Value { was_read, .. }) => std::mem::take(was_read),
+            _ => false,
+        }
+    }
+
+    /// Remembers a value unless there is one; says which it is then.
+    pub(super) fn remember<K>(&self, value: Arc<K>) -> Result<Arc<K>, DecodeError>
+    where
+        K: Any + Send + Sync,
+    {
+        self.head().typed.remember(value)
     }
 
     /// Gives up the remembered value, for a cache with a budget; true if there was one.
     pub fn forget_typed(&self) -> bool {
         let mut slot = self.head().typed.lock();
-        let value = slot.take_if(|known| matches!(**known, Remembered::Value(_)));
+        let value = slot.take_if(|known| matches!(**known, Remembered::Value { .. }));
         drop(slot);
         // The value may be large: it is dropped here, outside the lock.
         value.is_some()
@@ -132,8 +165,12 @@ impl TypedSlot {
     }
 
     fn recall<K: Any + Send + Sync>(&self) -> Option<Result<Arc<K>, DecodeError>> {
-        match self.lock().as_deref()? {
-            Remembered::Value(value) => Arc::clone(value).downcast::<K>().ok().map(Ok),
+        match self.lock().as_deref_mut()? {
+            Remembered::Value { value, was_read } => {
+                let value = Arc::clone(value).downcast::<K>().ok()?;
+                *was_read = true;
+                Some(Ok(value))
+            }
             Remembered::Failure(of, error) if *of == TypeId::of::<K>() => Some(Err(error.clone())),
             Remembered::Failure(..) => None,
         }
@@ -145,8 +182,11 @@ impl TypedSlot {
             return known;
         }
         let mut slot = self.lock();
-        if !matches!(slot.as_deref(), Some(Remembered::Value(_))) {
-            *slot = Some(Box::new(Remembered::Value(Arc::clone(&value) as _)));
+        if !matches!(slot.as_deref(), Some(Remembered::Value { .. })) {
+            *slot = Some(Box::new(Remembered::Value {
+                value: Arc::clone(&value) as _,
+                was_read: true,
+            }));
         }
         Ok(value)
     }

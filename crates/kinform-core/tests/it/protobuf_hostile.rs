@@ -174,11 +174,37 @@ fn a_bad_item_costs_itself_only() {
         no_time,
         "! x cannot be read: metadata.deletionTimestamp: the time has no text",
     );
+}
+
+#[test]
+fn managed_fields_are_read_only_where_they_are_kept() {
+    let of = builtin("", "v1", "ConfigMap").unwrap();
     let fields = field(17, &field(7, &field(1, b"{]")));
-    check(
-        field(1, &[field(1, b"x"), fields].concat()),
-        "! x cannot be read: metadata.managedFields[0].fieldsV1: the JSON in it is broken",
-    );
+    let item = field(1, &[field(1, b"x"), fields].concat());
+    let (parts, _) = every_way(&list(&[named("a"), item.clone(), named("b")]), 1000);
+    assert_eq!(parts, ["n/a", "x", "n/b"]);
+    let object = Object::from_protobuf(of, &item, &Projection::new()).unwrap();
+    assert_eq!(object.bytes(), field(1, &field(1, b"x")));
+    ask_everything(&object);
+    let kept = Projection::new().keep_managed_fields();
+    let expected = "x cannot be read: metadata.managedFields[0].fieldsV1: the JSON in it is broken";
+    let error = Object::from_protobuf(of, &item, &kept).unwrap_err();
+    assert_eq!(error.to_string(), expected);
+    let mut found = Vec::new();
+    let fed = ProtobufSplitter::new().feed(&list(&[item]), &mut |part| {
+        if let ListPart::Item(item) = part {
+            let item = item.checked().unwrap();
+            found.push(Object::from_item(&item, &kept).unwrap_err().to_string());
+        }
+    });
+    fed.unwrap();
+    assert_eq!(found, [expected]);
+    // Those of a template are no managedFields of the object.
+    let template = builtin("", "v1", "PodTemplate").unwrap();
+    let inner = field(17, &field(7, &field(1, b"{]")));
+    let inner = field(2, &field(1, &[field(1, b"t"), inner].concat()));
+    let bytes = [named("a"), inner].concat();
+    assert!(Object::from_protobuf(template, &bytes, &Projection::new()).is_err());
 }
 
 #[test]

@@ -168,3 +168,48 @@ async fn a_transform_runs_once_for_each_state_that_comes_and_never_for_a_resync(
     assert_eq!((pods.list().len(), registration.panics()), (1, 0));
     factory.shutdown().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_is_decoded_is_kept_as_far_as_the_informer_was_told() {
+    let (factory, mut script) = factory();
+    let none = factory.informer::<Pod>();
+    let some = factory
+        .select::<Pod>()
+        .keep_decoded_within(16 << 10)
+        .build();
+    factory.start().unwrap();
+    let sent: Vec<Value> = (0..40)
+        .map(|n| pod(&format!("p{n}"), n + 1, "n1"))
+        .collect();
+    first_list(&mut script, &sent, 50).await;
+    some.synced().await.unwrap();
+    let kept = || {
+        some.list()
+            .iter()
+            .filter(|pod| pod.raw().has_typed())
+            .count()
+    };
+    // They share one watch, and what one keeps the other is given.
+    none.list()
+        .iter()
+        .for_each(|pod| drop(pod.typed().unwrap()));
+    assert_eq!(kept(), 0);
+    some.list()
+        .iter()
+        .for_each(|pod| drop(pod.typed().unwrap()));
+    let (first, all) = (kept(), some.list().len());
+    assert!(first > 0 && first < all, "{first} of {all}");
+    for _ in 0..3 {
+        some.list()
+            .iter()
+            .for_each(|pod| drop(pod.typed().unwrap()));
+        assert!(kept() <= first + 2, "{} after {first}", kept());
+    }
+    let last = some
+        .list()
+        .iter()
+        .find(|pod| pod.raw().has_typed())
+        .unwrap();
+    assert!(Arc::ptr_eq(&last.typed().unwrap(), &last.typed().unwrap()));
+    factory.shutdown().await;
+}

@@ -6,7 +6,8 @@
 //!
 //! Checked are tags, lengths, wire types, UTF-8 of every text, JSON inside of protobuf, times that have a text,
 //! depth. Unknown numbers, which a newer server may send, are stepped over. Fields in the order of their
-//! numbers, each single one once, are what every Kubernetes writer makes, and what lenses rely on.
+//! numbers, each single one once, are what every Kubernetes writer makes, and what lenses rely on. What is
+//! in `metadata.managedFields` is stepped over where they are not kept: their length says where they end.
 //!
 //! INVARIANT: whatever passed here can be read by `value` without meeting an error.
 //! Upstream: the generated `Unmarshal` functions of `kubernetes/api`. Complexity: linear; recursion is
@@ -15,8 +16,13 @@
 use kinform_schema::{Container, Field as Spec, FieldType, Type};
 
 use super::fields::{Field, Fields, Wire};
+use super::head::{MANAGED_FIELDS, METADATA};
 use super::{MAX_DEPTH, schema_props};
+use crate::wire::head::ManagedFields;
 use crate::wire::json;
+
+/// No field has this number.
+const NONE: u32 = 0;
 
 /// Whether a message is as Kubernetes' writers make it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,25 +47,37 @@ const JSON: &str = "the JSON in it is broken";
 const TIME: &str = "the time has no text";
 const NUMBER: &str = "the number has no text";
 
-/// Checks a whole message.
-pub(crate) fn message(of: &Type, bytes: &[u8]) -> Result<Order, Fault> {
+/// Checks a whole message; what is in its managedFields only if they are kept.
+pub(crate) fn message(of: &Type, bytes: &[u8], managed: ManagedFields) -> Result<Order, Fault> {
+    let metadata = match managed {
+        ManagedFields::Drop => Fields::of(bytes).find(|field| field.number == METADATA),
+        ManagedFields::Keep => None,
+    };
     let mut checker = Checker {
         order: Order::Usual,
+        metadata: metadata.and_then(|field| field.value.bytes()),
     };
     checker.message(of, bytes, MAX_DEPTH)?;
     Ok(checker.order)
 }
 
-struct Checker {
+struct Checker<'a> {
     order: Order,
+    /// The metadata of the object itself, if its managedFields are skipped: the bytes that
+    /// are most of what is read, and never kept.
+    metadata: Option<&'a [u8]>,
 }
 
 type Checked = Result<(), Fault>;
 
-impl Checker {
+impl Checker<'_> {
     fn message(&mut self, of: &Type, bytes: &[u8], depth: u32) -> Checked {
         let Some(depth) = depth.checked_sub(1) else {
             return fault(DEEP);
+        };
+        let skipped = match self.metadata {
+            Some(metadata) if std::ptr::eq(metadata, bytes) => MANAGED_FIELDS,
+            _ => NONE,
         };
         let mut fields = Fields::of(bytes);
         let (mut last, mut index) = (0, 0_usize);
@@ -74,6 +92,9 @@ impl Checker {
             let Some(spec) = of.field_by_number(number) else {
                 continue;
             };
+            if number == skipped && field.value.bytes().is_some() {
+                continue;
+            }
             let checked = match spec.container() {
                 Container::Single => {
                     if is_again {

@@ -15,6 +15,7 @@ use serde::Deserialize as _;
 use super::fields::Fields;
 use super::reader::Reader;
 use super::{check, order, type_of};
+use crate::wire::head::ManagedFields;
 
 /// What every body and every object of a watch begins with.
 pub(crate) const MAGIC: &[u8; 4] = b"k8s\0";
@@ -80,7 +81,7 @@ pub(crate) fn short(kind: &str) -> String {
 /// The `Status` that a message is, if it is sound.
 pub(crate) fn status(raw: &[u8]) -> Option<Status> {
     let of: &'static Type = type_of("v1", "Status")?;
-    let raw = match check::message(of, raw).ok()? {
+    let raw = match check::message(of, raw, ManagedFields::Keep).ok()? {
         check::Order::Usual => Cow::Borrowed(raw),
         check::Order::Unusual => Cow::Owned(order::usual(of, raw)),
     };

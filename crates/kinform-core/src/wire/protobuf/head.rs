@@ -19,12 +19,12 @@ use smallvec::smallvec;
 use super::check::{self, Fault, Order};
 use super::fields::{Fields, varint, varint_len};
 use super::value;
-use crate::wire::head::Layout;
+use crate::wire::head::{Layout, ManagedFields};
 use crate::wire::unreadable::{Unreadable, named};
 use crate::wire::watch::{Bookmark, missing};
 
 /// The number of `metadata` in every kind.
-const METADATA: u32 = 1;
+pub(super) const METADATA: u32 = 1;
 const NAME: u32 = 1;
 const NAMESPACE: u32 = 3;
 const UID: u32 = 5;
@@ -33,11 +33,11 @@ const DELETION_TIMESTAMP: u32 = 9;
 const LABELS: u32 = 11;
 const ANNOTATIONS: u32 = 12;
 const OWNER_REFERENCES: u32 = 13;
-const MANAGED_FIELDS: u32 = 17;
+pub(super) const MANAGED_FIELDS: u32 = 17;
 
-/// Checks a message and finds its head; nothing if it is not in the usual order.
+/// Checks a message but for its managedFields and finds its head; nothing if it is not in the usual order.
 pub(crate) fn read(of: &Type, bytes: &[u8]) -> Result<Option<Layout>, Fault> {
-    match check::message(of, bytes)? {
+    match check::message(of, bytes, ManagedFields::Drop)? {
         Order::Usual => Ok(Some(layout(bytes))),
         Order::Unusual => Ok(None),
     }

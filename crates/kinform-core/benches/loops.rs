@@ -1,0 +1,374 @@
+//! The inner loops, one at a time: `cargo bench -p kinform-core [NAME]`.
+//!
+//! ```text
+//! recorded list, generated objects ──▶ scan │ strip │ project │ apply │ relist │ fan-out │ queue
+//!                                        └──▶ nanoseconds and instructions an element
+//! ```
+//!
+//! Instructions are counted by valgrind, where it is installed: two runs of the same preparations and more
+//! rounds, the difference by element. They are the same on a busy machine, so they show what a change costs.
+//! Time is that which the thread ran, of the fastest round. Under `cargo test` each loop runs once on little
+//! input, and what it did is checked, so that none rots.
+#![expect(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a program that measures, or breaks"
+)]
+
+use std::hint::black_box;
+use std::io::Read as _;
+use std::path::Path;
+use std::process::{Command, exit};
+use std::time::{Duration, Instant as Wall};
+
+use kinform_core::delta::Delta;
+use kinform_core::informer::delivery::{Delivery, Next};
+use kinform_core::informer::ring::RingLimits;
+use kinform_core::informer::writer::Writer;
+use kinform_core::queue::{Limiter, Priority, Queue, Verdict};
+use kinform_core::store::directory::Seed;
+use kinform_core::store::index::Index;
+use kinform_core::time::Instant;
+use kinform_core::{Encoding, Item, ListPart, ListReader, Object, Projection};
+use serde_json::Value;
+
+const CHUNK: usize = 64 << 10;
+const BATCH: usize = 256;
+
+/// One round of a loop; says how many elements it worked on.
+type Round = Box<dyn FnMut(usize) -> usize>;
+
+/// A loop: prepared once for a size and some rounds, then run.
+struct Loop {
+    name: &'static str,
+    prepare: fn(Load) -> Round,
+}
+
+/// What a loop is prepared for.
+#[derive(Clone, Copy)]
+struct Load {
+    size: usize,
+    rounds: usize,
+}
+
+/// As a test: little work, all of it checked.
+const SMALL: Load = Load {
+    size: 2 * BATCH,
+    rounds: 1,
+};
+/// Counted under valgrind, which is fifty times slower.
+const COUNTED: Load = Load {
+    size: 10_000,
+    rounds: 6,
+};
+const TIMED: Load = Load {
+    size: 100_000,
+    rounds: 12,
+};
+
+const LOOPS: [Loop; 9] = [
+    Loop {
+        name: "scan",
+        prepare: |_| scan(|item| assert!(!black_box(item.bytes()).is_empty())),
+    },
+    Loop {
+        name: "strip",
+        prepare: |_| scan(kept(Projection::new())),
+    },
+    Loop {
+        name: "project",
+        prepare: |_| {
+            let path = "spec.nodeName".parse().unwrap();
+            scan(kept(Projection::new().keep_only([path])))
+        },
+    },
+    Loop {
+        name: "apply",
+        prepare: |load| apply(load, 0),
+    },
+    Loop {
+        name: "fan-out-10",
+        prepare: |load| apply(load, 10),
+    },
+    Loop {
+        name: "hear-10",
+        prepare: hear_applied,
+    },
+    Loop {
+        name: "relist",
+        prepare: relist,
+    },
+    Loop {
+        name: "queue-cycle",
+        prepare: |_| queue_cycle(),
+    },
+    Loop {
+        name: "queue-delay",
+        prepare: |_| queue_delay(),
+    },
+];
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let has = |flag: &str| words.iter().any(|word| word == flag);
+    if let Some(at) = words.iter().position(|word| word == "--rounds") {
+        let rounds = words[at + 1].parse().unwrap();
+        let this = LOOPS.iter().find(|this| has(this.name)).unwrap();
+        run_some(this, rounds);
+    }
+    let names: Vec<_> = words.iter().filter(|word| !word.starts_with('-')).collect();
+    let is_asked =
+        |this: &&Loop| names.is_empty() || names.iter().any(|name| this.name.contains(&**name));
+    for this in LOOPS.iter().filter(is_asked) {
+        match (has("--list"), has("--bench")) {
+            (true, _) => println!("{}: test", this.name),
+            (false, false) => {
+                assert!((this.prepare)(SMALL)(0) > 0);
+                println!("test {} ... ok", this.name);
+            }
+            (false, true) => measure(this),
+        }
+    }
+}
+
+/// The rounds that a counted run is asked for, and no more: what is left is not even dropped.
+fn run_some(this: &Loop, rounds: usize) -> ! {
+    let mut round = (this.prepare)(COUNTED);
+    let elements: usize = (0..rounds).map(&mut round).sum();
+    println!("{elements}");
+    exit(0)
+}
+
+fn measure(this: &Loop) {
+    let mut round = (this.prepare)(TIMED);
+    let nanos = (0..TIMED.rounds).map(|at| {
+        let began = running_time();
+        let elements = round(at);
+        (running_time() - began).as_nanos() as f64 / elements as f64
+    });
+    let nanos = nanos.fold(f64::INFINITY, f64::min);
+    let (few, many) = (counted(this, 2), counted(this, COUNTED.rounds));
+    let instructions = few.zip(many).map(|(few, many)| {
+        let instructions = many.0.saturating_sub(few.0);
+        instructions / (many.1 - few.1).max(1)
+    });
+    let instructions = instructions.map_or("no valgrind".to_owned(), |n| n.to_string());
+    println!(
+        "{:<12} {nanos:>9.1} ns {instructions:>9} instructions an element",
+        this.name
+    );
+}
+
+/// Instructions and elements of a run under valgrind; nothing where there is none.
+fn counted(this: &Loop, rounds: usize) -> Option<(u64, u64)> {
+    let output = Command::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .arg(std::env::current_exe().unwrap())
+        .args([this.name, "--rounds", &rounds.to_string()])
+        .output()
+        .ok()?;
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    let instructions = told
+        .lines()
+        .find_map(|line| line.split_once("Collected : "))?
+        .1;
+    let elements = String::from_utf8_lossy(&output.stdout)
+        .trim()
+        .parse()
+        .ok()?;
+    Some((instructions.trim().parse().ok()?, elements))
+}
+
+/// How long this thread has run, where the system tells it; else what the clock says.
+fn running_time() -> Duration {
+    static START: std::sync::OnceLock<Wall> = std::sync::OnceLock::new();
+    let told = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
+    let nanos = told.and_then(|text| text.split(' ').next()?.parse().ok());
+    nanos.map_or_else(
+        || START.get_or_init(Wall::now).elapsed(),
+        Duration::from_nanos,
+    )
+}
+
+/// The recorded list of pods.
+fn recorded() -> Vec<u8> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/golden/list.jsonl.gz");
+    let mut text = String::new();
+    let file = std::fs::File::open(path).unwrap();
+    let mut unpacked = flate2::read::GzDecoder::new(file);
+    unpacked.read_to_string(&mut text).unwrap();
+    let line = text
+        .lines()
+        .find(|line| line.contains("\"list/pods.json\""));
+    let line: Value = serde_json::from_str(line.unwrap()).unwrap();
+    line["body"].as_str().unwrap().as_bytes().to_vec()
+}
+
+/// A recorded list, item by item.
+fn scan(mut each: impl FnMut(&Item<'_>) + 'static) -> Round {
+    let body = recorded();
+    let list: Value = serde_json::from_slice(&body).unwrap();
+    let pods = list["items"].as_array().unwrap().len();
+    Box::new(move |_| {
+        let mut found = 0;
+        let mut reader = ListReader::new(Encoding::Json);
+        for chunk in body.chunks(CHUNK) {
+            let fed = reader.feed(chunk, &mut |part| match part {
+                ListPart::Item(item) => {
+                    found += 1;
+                    each(&item);
+                }
+                ListPart::Unreadable(why) => panic!("{why}"),
+            });
+            fed.unwrap();
+        }
+        reader.finish().unwrap();
+        assert_eq!(found, pods);
+        found
+    })
+}
+
+fn kept(projection: Projection) -> impl FnMut(&Item<'_>) {
+    move |item| drop(black_box(Object::from_item(item, &projection).unwrap()))
+}
+
+fn pod(name: usize, version: usize) -> Object {
+    let json = format!(
+        r#"{{"metadata":{{"namespace":"team-{:02}","name":"web-7d4b9c6f5d-{name:08}","uid":"0a1b2c3d-0000-4000-8000-{name:012}","resourceVersion":"{version}","labels":{{"app":"web"}}}},"spec":{{"nodeName":"node-{:05}"}},"status":{{"phase":"Running"}}}}"#,
+        name % 40,
+        name % 5_000
+    );
+    Object::from_json(json.as_bytes(), &Projection::new()).unwrap()
+}
+
+fn filled(size: usize, handlers: usize) -> (Writer, Vec<Delivery>) {
+    let index = Index::path("spec.nodeName".parse().unwrap());
+    let mut writer = Writer::new([index], Seed(5), RingLimits::default()).unwrap();
+    list(
+        &mut writer,
+        (0..size).map(|name| Delta::Replaced(pod(name, 1))),
+    );
+    let mut deliveries: Vec<_> = (0..handlers).map(|_| writer.reader().deliver()).collect();
+    for delivery in &mut deliveries {
+        assert_eq!(hear(delivery), size);
+    }
+    (writer, deliveries)
+}
+
+fn list(writer: &mut Writer, items: impl IntoIterator<Item = Delta>) {
+    writer.apply([Delta::ListBegin]);
+    writer.apply(items);
+    let version = "9".to_owned();
+    writer.apply([Delta::ListEnd { version }]);
+}
+
+fn hear(delivery: &mut Delivery) -> usize {
+    let mut heard = 0;
+    loop {
+        match delivery.next() {
+            Next::Idle => return heard,
+            Next::Synced => {}
+            Next::Changes(changes) => heard += black_box(&changes).len(),
+        }
+    }
+}
+
+/// Updates of different objects out of `size`, scattered.
+fn updates(round: usize, size: usize) -> Vec<Delta> {
+    let name = |at| (round * BATCH + at) * 7919 % size;
+    let update = |at| Delta::Updated(pod(name(at), 2 + round));
+    (0..BATCH).map(update).collect()
+}
+
+/// Batches of a watch into store and an index, each heard at once by some handlers.
+fn apply(load: Load, handlers: usize) -> Round {
+    let (mut writer, mut deliveries) = filled(load.size, handlers);
+    let mut batches: Vec<_> = (0..load.rounds)
+        .map(|round| updates(round, load.size))
+        .collect();
+    Box::new(move |round| {
+        writer.apply(std::mem::take(&mut batches[round]));
+        for delivery in &mut deliveries {
+            assert_eq!(hear(delivery), BATCH);
+        }
+        BATCH
+    })
+}
+
+/// What ten handlers hear of ring and store, each batch as it comes; applying is not counted in time, as it
+/// comes first.
+fn hear_applied(load: Load) -> Round {
+    let mut informers: Vec<_> = (0..load.rounds)
+        .map(|round| {
+            let (mut writer, deliveries) = filled(2 * BATCH, 10);
+            writer.apply(updates(round, 2 * BATCH));
+            (writer, deliveries)
+        })
+        .collect();
+    Box::new(move |round| {
+        let heard = informers[round].1.iter_mut().map(hear).sum();
+        assert_eq!(heard, 10 * BATCH);
+        heard
+    })
+}
+
+/// Lists of what is stored already, one in a hundred changed.
+fn relist(load: Load) -> Round {
+    let (mut writer, mut deliveries) = filled(load.size, 1);
+    let size = load.size;
+    let items = |round| {
+        let version = move |name: usize| 1 + usize::from(name.is_multiple_of(100)) * round;
+        let items = (0..size).map(move |name| Delta::Replaced(pod(name, version(name))));
+        items.collect::<Vec<_>>()
+    };
+    let mut lists: Vec<_> = (1..=load.rounds).map(items).collect();
+    Box::new(move |round| {
+        list(&mut writer, std::mem::take(&mut lists[round]));
+        assert_eq!(hear(&mut deliveries[0]), size.div_ceil(100));
+        size
+    })
+}
+
+fn keys() -> Vec<String> {
+    let key = |at| format!("team-{}/web-{at:08}", at % 40);
+    (0..1_000).map(key).collect()
+}
+
+fn queue() -> Queue<String> {
+    let (base, most) = (Duration::from_millis(5), Duration::from_secs(1_000));
+    Queue::new(Limiter::exponential(base, most))
+}
+
+/// A key through the queue: added, handed out, given back.
+fn queue_cycle() -> Round {
+    let (keys, now, mut queue) = (keys(), Instant::from_millis(5), queue());
+    Box::new(move |_| {
+        for key in &keys {
+            queue.add(key.clone(), Priority::Normal, now);
+            let taken = queue.take(now).unwrap();
+            queue.settle(taken.ticket, Verdict::Forget, now);
+        }
+        assert!(queue.is_empty());
+        keys.len()
+    })
+}
+
+/// Keys that wait until they are due.
+fn queue_delay() -> Round {
+    let (keys, mut queue) = (keys(), queue());
+    Box::new(move |round| {
+        let now = Instant::from_millis(10_000 * round as u64);
+        for key in &keys {
+            queue.add_after(key.clone(), Duration::from_millis(9), now);
+        }
+        let later = now + Duration::from_secs(5);
+        queue.advance(later);
+        let mut taken = 0;
+        while let Some(next) = queue.take(later) {
+            queue.settle(next.ticket, Verdict::Forget, later);
+            taken += 1;
+        }
+        assert_eq!(taken, keys.len());
+        taken
+    })
+}
