@@ -7,7 +7,7 @@
 //!
 //! Instructions are counted by valgrind, where it is installed: two runs of the same preparations and more
 //! rounds, the difference by element. They are the same on a busy machine, so they show what a change costs.
-//! Time is that which the thread ran, of the fastest round. Under `cargo test` each loop runs once on little
+//! Time is that of the fastest round, by the wall clock. Under `cargo test` each loop runs once on little
 //! input, and what it did is checked, so that none rots.
 #![expect(
     clippy::print_stdout,
@@ -142,9 +142,9 @@ fn run_some(this: &Loop, rounds: usize) -> ! {
 fn measure(this: &Loop) {
     let mut round = (this.prepare)(TIMED);
     let nanos = (0..TIMED.rounds).map(|at| {
-        let began = running_time();
+        let began = Wall::now();
         let elements = round(at);
-        (running_time() - began).as_nanos() as f64 / elements as f64
+        began.elapsed().as_nanos() as f64 / elements as f64
     });
     let nanos = nanos.fold(f64::INFINITY, f64::min);
     let (few, many) = (counted(this, 2), counted(this, COUNTED.rounds));
@@ -177,17 +177,6 @@ fn counted(this: &Loop, rounds: usize) -> Option<(u64, u64)> {
         .parse()
         .ok()?;
     Some((instructions.trim().parse().ok()?, elements))
-}
-
-/// How long this thread has run, where the system tells it; else what the clock says.
-fn running_time() -> Duration {
-    static START: std::sync::OnceLock<Wall> = std::sync::OnceLock::new();
-    let told = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
-    let nanos = told.and_then(|text| text.split(' ').next()?.parse().ok());
-    nanos.map_or_else(
-        || START.get_or_init(Wall::now).elapsed(),
-        Duration::from_nanos,
-    )
 }
 
 /// The recorded list of pods.
