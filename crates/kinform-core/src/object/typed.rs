@@ -4,8 +4,8 @@
 //! Object + TypeMeta → typed::<K> → Arc<K> | DecodeError {key, path, reason}
 //! ```
 //!
-//! `apiVersion` and `kind`, which objects do not keep, are put back in front before decoding. A message
-//! is read as it is, without text in between. What is remembered is the first type asked for; another type is decoded each time. A failure is
+//! `apiVersion` and `kind`, which objects do not keep, are told first. Text and messages are read as they
+//! are, without anything in between. What is remembered is the first type asked for; another type is decoded each time. A failure is
 //! always remembered: it is small, and reading again cannot heal it. Messages never hold values.
 //!
 //! Upstream: `runtime.Decoder`, run on every object at the door.
@@ -21,6 +21,7 @@ use super::Object;
 use crate::wire::cursor;
 use crate::wire::protobuf::reader::Reader;
 use crate::wire::protobuf::value::Kind;
+use crate::wire::reader;
 use crate::wire::unreadable::OneLine;
 
 /// Whether a decoded value is remembered beside its bytes.
@@ -138,13 +139,17 @@ impl Object {
     }
 
     fn decode<K: DeserializeOwned>(&self, meta: &TypeMeta) -> Result<K, DecodeError> {
-        if let Some((of, bytes)) = self.message() {
-            let kind = Kind { meta, of, bytes };
-            if let Ok(value) = K::deserialize(Reader::kind(&kind, self.nulls())) {
-                return Ok(value);
+        let value = match self.message() {
+            Some((of, bytes)) => {
+                let kind = Kind { meta, of, bytes };
+                K::deserialize(Reader::kind(&kind, self.nulls())).ok()
             }
+            None => reader::read(self.bytes(), meta).ok(),
+        };
+        if let Some(value) = value {
+            return Ok(value);
         }
-        // Of a message that does not fit, the JSON says where: errors are the same in both encodings.
+        // Of what does not fit, serde_json says where: errors are the same in both encodings.
         let json = self.to_json(meta);
         serde_json::from_slice(&json).map_err(|error| {
             DecodeError(Arc::new(Failure {

@@ -8,7 +8,7 @@
 //! This is JSON; `protobuf` has the same rooms for messages of built-in kinds, and `encoding` the readers
 //! that fit a body. `item` is what is cut out, `piece` holds the one that chunks cut in two, `scan` finds ends (safe SIMD), `json` checks
 //! every byte of an object once, `cursor` walks what was checked, `head` finds key, version and
-//! the other spans of an object's metadata, `strip` copies what is kept. Server data is hostile:
+//! the other spans of an object's metadata, `strip` copies what is kept, `reader` makes a type of it. Server data is hostile:
 //! no recursion, no panic, every buffer bounded.
 //! Upstream: `apimachinery:pkg/runtime/serializer/json`, `apimachinery:pkg/util/framer`.
 
@@ -22,6 +22,7 @@ pub mod json;
 pub mod list;
 mod piece;
 pub mod protobuf;
+pub(crate) mod reader;
 pub(crate) mod scan;
 pub(crate) mod strip;
 pub mod unreadable;
