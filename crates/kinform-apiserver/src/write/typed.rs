@@ -307,82 +307,65 @@ impl Reader<'_> {
         value: Value,
         place: &Place<'_>,
     ) -> Result<Value, TypeError> {
-        let fits = match (field.field_type(), &value) {
-            (FieldType::Message(of), _) => {
+        match field.field_type() {
+            FieldType::Message(of) if value.is_null() => {
                 // A null item of a list of structs is an empty one.
-                let value = if value.is_null() {
-                    Value::Object(Map::new())
-                } else {
-                    value
-                };
-                return self.message(of, value, place);
+                return self.message(of, Value::Object(Map::new()), place);
             }
-            (FieldType::String | FieldType::Bytes, Value::Null) => return Ok(Value::from("")),
-            (FieldType::Int32 | FieldType::Int64 | FieldType::Double, Value::Null) => {
-                return Ok(Value::from(0));
-            }
-            (FieldType::Bool, Value::Null) => return Ok(Value::from(false)),
-            (FieldType::Time, Value::String(text)) => {
-                return parse_time(text, "2006-01-02T15:04:05Z07:00").map(time);
-            }
-            (FieldType::MicroTime, Value::String(text)) => {
-                return parse_time(text, "2006-01-02T15:04:05.000000Z07:00").map(micro_time);
-            }
-            (FieldType::Quantity, Value::Number(number)) => return quantity(&number.to_string()),
-            (FieldType::Quantity, Value::String(text)) => return quantity(text.trim()),
-            (FieldType::Quantity, Value::Null) => return Ok(Value::from("0")),
-            (FieldType::Quantity, _) => return quantity("!"),
-            (FieldType::Bytes, Value::String(text)) => {
-                let Some(at) = misread::base64(text) else {
-                    return Ok(value);
-                };
-                let error = format!("illegal base64 data at input byte {at}");
-                return Err(TypeError(match self.voice {
-                    Voice::Decoder => error,
-                    Voice::Converter => format!("error decoding from json: {error}"),
-                }));
-            }
-            (FieldType::Bytes, Value::Array(items)) if items.iter().all(is_byte) => {
-                return Ok(bytes(items));
-            }
-            (
-                FieldType::JsonSchemaPropsOrBool
-                | FieldType::JsonSchemaPropsOrArray
-                | FieldType::JsonSchemaPropsOrStringArray,
-                _,
-            ) => return self.schema(value, place),
-            (FieldType::String | FieldType::Duration, value) => value.is_string(),
-            (FieldType::Time | FieldType::MicroTime, value) => value.is_null(),
-            (FieldType::Bytes, _) => false,
-            (FieldType::Bool, value) => value.is_boolean(),
-            (FieldType::Int32, Value::Number(number)) if self.voice == Voice::Converter => {
-                // The converter cuts what is too large.
-                if let Some(number) = number.as_i64() {
-                    let bytes = number.to_le_bytes();
-                    let low = [bytes[0], bytes[1], bytes[2], bytes[3]];
-                    return Ok(Value::from(i32::from_le_bytes(low)));
-                }
-                false
-            }
-            (FieldType::Int32, value) => value
-                .as_i64()
-                .is_some_and(|number| i32::try_from(number).is_ok()),
-            (FieldType::Int64, value) => value.is_i64(),
-            (FieldType::Double, value) => value.is_number(),
-            (FieldType::IntOrString, value) => {
-                let is_int32 = |number| i32::try_from(number).is_ok();
-                value.is_string() || value.as_i64().is_some_and(is_int32)
-            }
-            (FieldType::Strings, value) => value
-                .as_array()
-                .is_some_and(|items| items.iter().all(Value::is_string)),
-            _ => true,
-        };
-        if fits {
+            FieldType::Message(of) => return self.message(of, value, place),
+            FieldType::JsonSchemaPropsOrBool
+            | FieldType::JsonSchemaPropsOrArray
+            | FieldType::JsonSchemaPropsOrStringArray => return self.schema(value, place),
+            _ => {}
+        }
+        if let Some(written) = self.rewritten(field.field_type(), &value) {
+            return written;
+        }
+        if fits(field.field_type(), &value) {
             Ok(value)
         } else {
             Err(place.error(self.voice, &value, &go_types::of_one(of, field)))
         }
+    }
+
+    /// A value in another form than it was given in, if its type has one, or why it has none.
+    fn rewritten(&self, of: FieldType, value: &Value) -> Option<Result<Value, TypeError>> {
+        let written = match (of, value) {
+            (FieldType::String | FieldType::Bytes, Value::Null) => Ok(Value::from("")),
+            (FieldType::Int32 | FieldType::Int64 | FieldType::Double, Value::Null) => {
+                Ok(Value::from(0))
+            }
+            (FieldType::Bool, Value::Null) => Ok(Value::from(false)),
+            (FieldType::Int32, Value::Number(number)) if self.voice == Voice::Converter => {
+                // The converter cuts what is too large.
+                let bytes = number.as_i64()?.to_le_bytes();
+                let low = [bytes[0], bytes[1], bytes[2], bytes[3]];
+                Ok(Value::from(i32::from_le_bytes(low)))
+            }
+            (FieldType::Time, Value::String(text)) => {
+                parse_time(text, "2006-01-02T15:04:05Z07:00").map(time)
+            }
+            (FieldType::MicroTime, Value::String(text)) => {
+                parse_time(text, "2006-01-02T15:04:05.000000Z07:00").map(micro_time)
+            }
+            (FieldType::Quantity, Value::Number(number)) => quantity(&number.to_string()),
+            (FieldType::Quantity, Value::String(text)) => quantity(text.trim()),
+            (FieldType::Quantity, Value::Null) => Ok(Value::from("0")),
+            (FieldType::Quantity, _) => quantity("!"),
+            (FieldType::Bytes, Value::String(text)) => {
+                let at = misread::base64(text)?;
+                let error = format!("illegal base64 data at input byte {at}");
+                Err(TypeError(match self.voice {
+                    Voice::Decoder => error,
+                    Voice::Converter => format!("error decoding from json: {error}"),
+                }))
+            }
+            (FieldType::Bytes, Value::Array(items)) if items.iter().all(is_byte) => {
+                Ok(bytes(items))
+            }
+            _ => return None,
+        };
+        Some(written)
     }
 
     /// The forms in which a schema holds schemas.
@@ -402,6 +385,24 @@ impl Reader<'_> {
             }
             (_, value) => Ok(value),
         }
+    }
+}
+
+/// Whether a value that stays as it is is of its type.
+fn fits(of: FieldType, value: &Value) -> bool {
+    let is_int32 = |number| i32::try_from(number).is_ok();
+    match of {
+        FieldType::String | FieldType::Duration | FieldType::Bytes => value.is_string(),
+        FieldType::Time | FieldType::MicroTime => value.is_null(),
+        FieldType::Bool => value.is_boolean(),
+        FieldType::Int32 => value.as_i64().is_some_and(is_int32),
+        FieldType::Int64 => value.is_i64(),
+        FieldType::Double => value.is_number(),
+        FieldType::IntOrString => value.is_string() || value.as_i64().is_some_and(is_int32),
+        FieldType::Strings => value
+            .as_array()
+            .is_some_and(|items| items.iter().all(Value::is_string)),
+        _ => true,
     }
 }
 
