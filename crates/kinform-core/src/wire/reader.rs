@@ -527,7 +527,7 @@ mod tests {
             prop_oneof![
                 prop::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
                 prop::collection::btree_map("[a-c\"\\\\ä]{0,3}", inner, 0..6)
-                    .prop_map(|members| Value::from_iter(members)),
+                    .prop_map(Value::from_iter),
             ]
         })
     }
