@@ -1,7 +1,7 @@
 //! JSON values to protobuf.
 //!
 //! ```text
-//! Type + { JSON name: value } -> bytes, in the order of the numbers
+//! Type + JSON text -> tree over it (`tape.rs`) -> bytes, in the order of the numbers
 //! ```
 //!
 //! As upstream's generated code it writes a message from its end to its beginning, so that a length is
@@ -13,12 +13,15 @@
 //!
 //! Upstream: the `MarshalToSizedBuffer` functions of `kubernetes/api`. Linear in the value.
 
+use std::borrow::Cow;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use kinform_schema::{Container, Field, FieldType, Type};
 use serde_json::{Map, Value};
 
+use super::tape::{Json, Tape};
 use super::wire::varint_bytes;
 
 const VARINT: u32 = 0;
@@ -27,8 +30,14 @@ const BYTES: u32 = 2;
 
 /// Writes a message.
 pub(crate) fn encode(of: &Type, value: &Map<String, Value>) -> Vec<u8> {
-    let mut backwards = Backwards(Vec::with_capacity(1024));
-    backwards.message(of, value);
+    encode_text(of, &serde_json::to_vec(value).unwrap_or_default())
+}
+
+/// Writes a message of an object that this server has written as text.
+pub(crate) fn encode_text(of: &Type, text: &[u8]) -> Vec<u8> {
+    let mut backwards = Backwards(Vec::with_capacity(text.len()));
+    let tape = Tape::read(text);
+    backwards.message(of, tape.as_ref().map(Tape::root));
     let mut out = backwards.0;
     out.reverse();
     out
@@ -38,7 +47,8 @@ pub(crate) fn encode(of: &Type, value: &Map<String, Value>) -> Vec<u8> {
 struct Backwards(Vec<u8>);
 
 impl Backwards {
-    fn message(&mut self, of: &Type, value: &Map<String, Value>) {
+    /// The fields of an object; none of them is there if there is no object.
+    fn message(&mut self, of: &Type, value: Option<Json<'_>>) {
         for field in of.fields_by_number().rev() {
             if let (true, Some(of)) = (field.is_inline(), field.message()) {
                 // Its fields stand in this object.
@@ -47,29 +57,30 @@ impl Backwards {
                 self.close(field.number(), end);
                 continue;
             }
-            let given = value.get(field.name()).filter(|value| !value.is_null());
-            match (field.container(), given) {
+            let given = value.and_then(|value| value.member(field.name()));
+            match (field.container(), given.filter(|value| !value.is_null())) {
                 (Container::Single, Some(value)) => self.one(field, field.number(), value),
                 (Container::Single, None) if field.is_pointer() => {}
                 (Container::Single, None) => self.zero(field),
-                (Container::List, Some(Value::Array(items))) => {
-                    for item in items.iter().rev() {
+                (Container::List, Some(list)) if list.is_list() => {
+                    for item in reversed(list) {
                         self.one(field, field.number(), item);
                     }
                 }
-                (Container::Map, Some(Value::Object(entries))) => self.entries(field, entries),
+                (Container::Map, Some(map)) if map.is_object() => self.entries(field, map),
                 _ => {}
             }
         }
     }
 
-    fn entries(&mut self, field: &Field, entries: &Map<String, Value>) {
-        let mut sorted: Vec<(&String, &Value)> = entries.iter().collect();
-        sorted.sort_by_key(|(key, _)| *key);
+    fn entries(&mut self, field: &Field, map: Json<'_>) {
+        let mut sorted: Vec<(Cow<'_, [u8]>, Json<'_>)> =
+            map.parts().map(|part| (part.key(), part)).collect();
+        sorted.sort_by(|(one, _), (other, _)| one.cmp(other));
         for (key, value) in sorted.into_iter().rev() {
             let end = self.0.len();
             self.one(field, 2, value);
-            self.field(1, key.as_bytes());
+            self.field(1, &key);
             self.close(field.number(), end);
         }
     }
@@ -81,36 +92,45 @@ impl Backwards {
             FieldType::RawExtension | FieldType::Json | FieldType::FieldsV1 => {
                 self.field(field.number(), b"");
             }
-            FieldType::Quantity => self.one(field, field.number(), &Value::from("0")),
-            FieldType::IntOrString => self.one(field, field.number(), &Value::from(0)),
-            _ => self.one(field, field.number(), &Value::Null),
+            FieldType::Quantity => self.given(field, br#""0""#),
+            FieldType::IntOrString => self.given(field, b"0"),
+            _ => self.given(field, b"null"),
+        }
+    }
+
+    /// A value of a field that is none of the object's.
+    fn given(&mut self, field: &Field, text: &[u8]) {
+        if let Some(tape) = Tape::read(text) {
+            self.one(field, field.number(), tape.root());
         }
     }
 
     /// One value: a field's, a list's item or a map's entry.
-    fn one(&mut self, field: &Field, number: u32, value: &Value) {
-        let text = value.as_str().unwrap_or_default();
+    fn one(&mut self, field: &Field, number: u32, value: Json<'_>) {
         let end = self.0.len();
         match field.field_type() {
-            FieldType::String => self.field(number, text.as_bytes()),
-            FieldType::Bool => self.number(number, value.as_bool().unwrap_or(false).into()),
+            FieldType::String => self.field(number, &value.text()),
+            FieldType::Bool => self.number(number, value.is_true().into()),
             // Negative numbers take ten bytes, of either size.
-            FieldType::Int32 | FieldType::Int64 => {
-                self.number(number, value.as_i64().unwrap_or(0) as u64);
-            }
+            FieldType::Int32 | FieldType::Int64 => self.number(number, value.int() as u64),
             FieldType::Double => {
-                let bits = value.as_f64().unwrap_or(0.0).to_bits();
+                let bits = value.number().parse().unwrap_or(0.0_f64).to_bits();
                 self.bytes(&bits.to_le_bytes());
                 self.tag(number, FIXED64);
             }
-            FieldType::Bytes => self.field(number, &STANDARD.decode(text).unwrap_or_default()),
+            FieldType::Bytes => {
+                let bytes = STANDARD.decode(value.text());
+                self.field(number, &bytes.unwrap_or_default());
+            }
             FieldType::Strings => {
-                for item in value.as_array().into_iter().flatten().rev() {
-                    self.field(1, item.as_str().unwrap_or_default().as_bytes());
+                for item in reversed(value) {
+                    self.field(1, &item.text());
                 }
                 self.close(number, end);
             }
             FieldType::Time | FieldType::MicroTime => {
+                let text = value.text();
+                let text = std::str::from_utf8(&text).unwrap_or_default();
                 if let Ok(time) = text.parse::<Timestamp>() {
                     // A time before 1970 has nanoseconds that count up from its second, as Go's.
                     let nanos = time.as_nanosecond().rem_euclid(1_000_000_000);
@@ -121,21 +141,20 @@ impl Backwards {
                 self.close(number, end);
             }
             FieldType::Quantity => {
-                let written = match value {
-                    Value::Number(number) => number.to_string(),
-                    _ => text.to_owned(),
-                };
-                self.field(1, written.as_bytes());
+                match value.number() {
+                    "" => self.field(1, &value.text()),
+                    written => self.field(1, written.as_bytes()),
+                }
                 self.close(number, end);
             }
             FieldType::IntOrString => {
-                self.field(3, text.as_bytes());
-                self.number(2, value.as_i64().unwrap_or(0) as u64);
+                self.field(3, &value.text());
+                self.number(2, value.int() as u64);
                 self.number(1, value.is_string().into());
                 self.close(number, end);
             }
             FieldType::FieldsV1 | FieldType::RawExtension | FieldType::Json => {
-                self.field(1, value.to_string().as_bytes());
+                self.field(1, value.raw());
                 self.close(number, end);
             }
             FieldType::JsonSchemaPropsOrBool
@@ -145,8 +164,7 @@ impl Backwards {
                 self.close(number, end);
             }
             FieldType::Message(of) => {
-                let empty = Map::new();
-                self.message(of, value.as_object().unwrap_or(&empty));
+                self.message(of, Some(value));
                 self.close(number, end);
             }
             _ => {}
@@ -154,33 +172,29 @@ impl Backwards {
     }
 
     /// The forms in which a schema holds schemas.
-    fn schema(&mut self, form: FieldType, value: &Value) {
-        match (form, value) {
-            (FieldType::JsonSchemaPropsOrBool, Value::Object(props)) => {
-                self.schema_props(2, props);
-                self.number(1, 1);
+    fn schema(&mut self, form: FieldType, value: Json<'_>) {
+        if matches!(form, FieldType::JsonSchemaPropsOrBool) {
+            if value.is_object() {
+                self.schema_props(2, value);
             }
-            (FieldType::JsonSchemaPropsOrBool, value) => {
-                self.number(1, value.as_bool().unwrap_or(false).into());
-            }
-            (_, Value::Object(props)) => self.schema_props(1, props),
-            (_, Value::Array(items)) => {
-                for item in items.iter().rev() {
-                    match item {
-                        Value::Object(props) => self.schema_props(2, props),
-                        item => self.field(2, item.as_str().unwrap_or_default().as_bytes()),
-                    }
+            self.number(1, (value.is_object() || value.is_true()).into());
+        } else if value.is_object() {
+            self.schema_props(1, value);
+        } else {
+            for item in reversed(value) {
+                match item.is_object() {
+                    true => self.schema_props(2, item),
+                    false => self.field(2, &item.text()),
                 }
             }
-            _ => {}
         }
     }
 
-    fn schema_props(&mut self, number: u32, props: &Map<String, Value>) {
+    fn schema_props(&mut self, number: u32, props: Json<'_>) {
         const PACKAGE: &str = "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1";
         if let Some(of) = kinform_schema::named_type(PACKAGE, "JSONSchemaProps") {
             let end = self.0.len();
-            self.message(of, props);
+            self.message(of, Some(props));
             self.close(number, end);
         }
     }
@@ -214,4 +228,10 @@ impl Backwards {
     fn bytes(&mut self, bytes: &[u8]) {
         self.0.extend(bytes.iter().rev());
     }
+}
+
+/// The items of a list, the last one first.
+fn reversed(list: Json<'_>) -> impl Iterator<Item = Json<'_>> {
+    let items: Vec<Json<'_>> = list.parts().filter(|_| list.is_list()).collect();
+    items.into_iter().rev()
 }

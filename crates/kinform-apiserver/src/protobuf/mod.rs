@@ -17,6 +17,7 @@
 
 mod decode;
 mod encode;
+mod tape;
 pub(crate) mod wire;
 
 use bytes::{BufMut, BytesMut};
@@ -24,7 +25,7 @@ use kinform_schema::Type;
 use serde_json::{Map, Value};
 
 use self::decode::decode;
-pub(crate) use self::encode::encode;
+pub(crate) use self::encode::{encode, encode_text};
 use self::wire::{Reader, put_field, put_varint};
 
 /// The media type.

@@ -127,16 +127,20 @@ impl Stored {
     }
 
     /// The object as a message of this type, made when it is asked for the first time.
-    pub(crate) fn message(&self, of: &'static Type, encode: impl Fn(&Value) -> Vec<u8>) -> Bytes {
+    pub(crate) fn message(
+        &self,
+        of: &'static Type,
+        encode: impl Fn(&'static Type, &[u8]) -> Vec<u8>,
+    ) -> Bytes {
         let made = self.message.get_or_init(|| Message {
             of,
-            bytes: encode(&self.value()).into(),
+            bytes: encode(of, &self.bytes).into(),
         });
         if std::ptr::eq(made.of, of) {
             return made.bytes.clone();
         }
         // Another version of the kind was asked for first.
-        encode(&self.value()).into()
+        encode(of, &self.bytes).into()
     }
 
     /// The bytes before and after the version, to say the same object under another version.

@@ -126,12 +126,7 @@ impl Binary {
 
     fn message(&self, object: &Stored, revision: Option<u64>) -> Bytes {
         if let (Look::Whole, Some(of), None) = (self.look, self.of, revision) {
-            return object.message(of, |value| {
-                value
-                    .as_object()
-                    .map(|it| self.encode(it))
-                    .unwrap_or_default()
-            });
+            return object.message(of, protobuf::encode_text);
         }
         let mut value = match self.look {
             Look::Whole => object.value(),
