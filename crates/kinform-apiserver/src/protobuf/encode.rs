@@ -87,8 +87,15 @@ impl Backwards {
 
     /// What is written for a field that has no value and is no pointer.
     fn zero(&mut self, field: &Field) {
+        let end = self.0.len();
         match field.field_type() {
             FieldType::Bytes | FieldType::Strings => {}
+            FieldType::String => self.field(field.number(), b""),
+            FieldType::Bool | FieldType::Int32 | FieldType::Int64 => self.number(field.number(), 0),
+            FieldType::Message(of) => {
+                self.message(of, None);
+                self.close(field.number(), end);
+            }
             FieldType::RawExtension | FieldType::Json | FieldType::FieldsV1 => {
                 self.field(field.number(), b"");
             }

@@ -5,7 +5,8 @@
 //! ```
 //!
 //! For text that this server wrote itself. One allocation for an object; a string is unescaped when it is
-//! asked for.
+//! asked for. What an encoder takes as text has no nodes below it: the sets of fields in `managedFields`,
+//! two fifths of a pod.
 //!
 //! BOUND: as deep as a stored object may be; a text that is deeper or broken has no tree.
 //!
@@ -15,6 +16,9 @@ use std::borrow::Cow;
 
 /// Deeper than any parser of this server lets in.
 const MAX_DEPTH: u32 = 256;
+
+/// The key of what no encoder looks into.
+const TAKEN_AS_TEXT: &[u8] = br#""fieldsV1""#;
 
 /// A tree in the order of its text.
 #[derive(Debug)]
@@ -166,8 +170,10 @@ impl Reader<'_> {
             span: (u32::try_from(start).ok()?, 0),
             next: 0,
         });
+        let key = self.text.get(key.0 as usize..key.1 as usize)?;
         let end = match self.text.get(start)? {
             b'"' => self.string(start)?,
+            b'{' if key == TAKEN_AS_TEXT => self.skipped(start)?,
             open @ (b'{' | b'[') if depth < MAX_DEPTH => self.parts(start, *open, depth)?,
             b'{' | b'[' => return None,
             _ => {
@@ -202,6 +208,28 @@ impl Reader<'_> {
                 b',' => at += 1,
                 byte if byte == close => return Some(at + 1),
                 _ => return None,
+            }
+        }
+    }
+
+    /// Where the object ends that begins here, of which only the brackets and strings are looked at.
+    fn skipped(&self, start: usize) -> Option<usize> {
+        let mut at = start;
+        let mut open = 0_u32;
+        loop {
+            match *self.text.get(at)? {
+                b'"' => at = self.string(at)?,
+                byte => {
+                    at += 1;
+                    match byte {
+                        b'{' => open += 1,
+                        b'}' => open -= 1,
+                        _ => {}
+                    }
+                    if open == 0 {
+                        return Some(at);
+                    }
+                }
             }
         }
     }
@@ -259,13 +287,32 @@ mod tests {
     }
 
     #[test]
+    fn what_is_taken_as_text_has_one_node() {
+        let text = br#"{"fieldsV1":{"f:a":{"k:{\"b\":\"}\"}":{}}},"then":1}"#;
+        let tape = Tape::read(text).unwrap();
+        assert_eq!(tape.nodes.len(), 3);
+        let sets = tape.root().member("fieldsV1").unwrap();
+        assert_eq!(sets.raw(), br#"{"f:a":{"k:{\"b\":\"}\"}":{}}}"#);
+        assert_eq!(sets.parts().count(), 0);
+        assert_eq!(tape.root().member("then").unwrap().int(), 1);
+    }
+
+    #[test]
     fn a_broken_text_has_no_tree() {
         let text = r#"{"a":[1,{"b":"\"x"}],"c":null}"#;
         for end in 0..text.len() {
             assert!(Tape::read(&text.as_bytes()[..end]).is_none(), "{end}");
         }
         let deep = "[".repeat(100_000);
-        for text in ["{\"a\"1}", "{a:1}", "[1}", "{}x", "[1,]", &deep] {
+        for text in [
+            "{\"a\"1}",
+            "{a:1}",
+            "[1}",
+            "{}x",
+            "[1,]",
+            r#"{"fieldsV1":{{}"#,
+            &deep,
+        ] {
             assert!(Tape::read(text.as_bytes()).is_none(), "{text:.20}");
         }
     }
