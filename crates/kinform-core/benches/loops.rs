@@ -1,7 +1,7 @@
 //! The inner loops, one at a time: `cargo bench -p kinform-core [NAME]`.
 //!
 //! ```text
-//! recorded list, generated objects ──▶ scan │ strip │ project │ apply │ relist │ fan-out │ queue
+//! recorded list, generated objects ──▶ scan │ strip │ project │ apply │ relist │ fan-out │ read │ queue
 //!                                        └──▶ nanoseconds and instructions an element
 //! ```
 //!
@@ -66,7 +66,7 @@ const TIMED: Load = Load {
     rounds: 12,
 };
 
-const LOOPS: [Loop; 9] = [
+const LOOPS: [Loop; 11] = [
     Loop {
         name: "scan",
         prepare: |_| scan(|item| assert!(!black_box(item.bytes()).is_empty())),
@@ -97,6 +97,14 @@ const LOOPS: [Loop; 9] = [
     Loop {
         name: "relist",
         prepare: relist,
+    },
+    Loop {
+        name: "get",
+        prepare: get,
+    },
+    Loop {
+        name: "list-index",
+        prepare: list_index,
     },
     Loop {
         name: "queue-cycle",
@@ -315,6 +323,34 @@ fn relist(load: Load) -> Round {
         list(&mut writer, std::mem::take(&mut lists[round]));
         assert_eq!(hear(&mut deliveries[0]), size.div_ceil(100));
         size
+    })
+}
+
+/// Objects looked up by key in the newest root.
+fn get(load: Load) -> Round {
+    let reader = filled(load.size, 0).0.reader();
+    let name = |at| at * 7919 % load.size;
+    let keys: Vec<_> = (0..BATCH).map(|at| pod(name(at), 1).key()).collect();
+    Box::new(move |_| {
+        for key in &keys {
+            let found = black_box(reader.get(key.key_ref()));
+            assert!(found.unwrap().has_key(key.key_ref()));
+        }
+        keys.len()
+    })
+}
+
+/// A handle of each object under one value of an index, in a store that was written to.
+fn list_index(load: Load) -> Round {
+    let (mut writer, _) = filled(load.size, 0);
+    (0..load.rounds).for_each(|round| drop(writer.apply(updates(round, load.size))));
+    let reader = writer.reader();
+    Box::new(move |_| {
+        let listed = reader.root().in_namespace("team-07");
+        let handles = listed.iter().map(|object| drop(black_box(object.clone())));
+        let handles = handles.count();
+        assert_eq!(handles, (load.size - 7).div_ceil(40));
+        handles
     })
 }
 

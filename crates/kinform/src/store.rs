@@ -15,13 +15,14 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
+use std::slice;
 use std::sync::Arc;
 
 use kinform_api::{KeyRef, ObjectKey};
 use kinform_core::object::Object;
 use kinform_core::store::index::{Index as CoreIndex, NAMESPACE};
 use kinform_core::store::root::Root;
-use kinform_core::store::view::View;
+use kinform_core::store::view::{self, View};
 use serde::de::DeserializeOwned;
 
 use crate::error::{Error, ErrorKind};
@@ -54,12 +55,30 @@ pub struct Listing<K> {
     of: PhantomData<fn() -> K>,
 }
 
+/// The objects of a [`Listing`], one handle after the other.
+pub struct Handles<'a, K> {
+    objects: Walk<'a>,
+    lens: &'a Arc<Lens>,
+    of: PhantomData<fn() -> K>,
+}
+
 /// What is listed of one root.
 #[derive(Clone)]
 enum Part {
     View(View),
     /// Found by looking at each object: the index is not built yet.
     Found(Vec<Object>),
+}
+
+/// The objects of some parts.
+struct Walk<'a> {
+    part: PartIter<'a>,
+    rest: slice::Iter<'a, Part>,
+}
+
+enum PartIter<'a> {
+    View(view::Iter<'a>),
+    Found(slice::Iter<'a, Object>),
 }
 
 impl<K> Store<K> {
@@ -92,11 +111,8 @@ impl<K> Store<K> {
     pub fn get_ref(&self, key: KeyRef<'_>) -> Option<Obj<K>> {
         let members = self.cores.members();
         let mut members = members.iter().filter(|member| member.core.may_hold(key));
-        members.find_map(|member| {
-            let root = member.core.root();
-            root.get(key)
-                .map(|object| Obj::new(object.clone(), &self.lens))
-        })
+        let object = members.find_map(|member| member.core.get(key))?;
+        Some(Obj::new(object, &self.lens))
     }
 
     /// All objects.
@@ -257,11 +273,37 @@ impl Part {
         }
     }
 
-    fn iter(&self) -> Box<dyn Iterator<Item = &Object> + '_> {
+    fn iter(&self) -> PartIter<'_> {
         match self {
-            Self::View(view) => Box::new(view.iter()),
-            Self::Found(objects) => Box::new(objects.iter()),
+            Self::View(view) => PartIter::View(view.iter()),
+            Self::Found(objects) => PartIter::Found(objects.iter()),
         }
+    }
+}
+
+impl<'a> Iterator for Walk<'a> {
+    type Item = &'a Object;
+
+    fn next(&mut self) -> Option<&'a Object> {
+        loop {
+            let next = match &mut self.part {
+                PartIter::View(view) => view.next(),
+                PartIter::Found(objects) => objects.next(),
+            };
+            if next.is_some() {
+                return next;
+            }
+            self.part = self.rest.next()?.iter();
+        }
+    }
+}
+
+impl<K> Iterator for Handles<'_, K> {
+    type Item = Obj<K>;
+
+    fn next(&mut self) -> Option<Obj<K>> {
+        let object = self.objects.next()?;
+        Some(Obj::new(object.clone(), self.lens))
     }
 }
 
@@ -277,9 +319,19 @@ impl<K> Listing<K> {
     }
 
     /// The objects, in no order that means anything.
-    pub fn iter(&self) -> impl Iterator<Item = Obj<K>> {
-        let objects = self.parts.iter().flat_map(Part::iter);
-        objects.map(|object| Obj::new(object.clone(), &self.lens))
+    pub fn iter(&self) -> Handles<'_, K> {
+        Handles {
+            objects: self.objects(),
+            lens: &self.lens,
+            of: PhantomData,
+        }
+    }
+
+    fn objects(&self) -> Walk<'_> {
+        Walk {
+            part: PartIter::Found([].iter()),
+            rest: self.parts.iter(),
+        }
     }
 
     /// Up to `limit` objects in the order of their keys, from the first one after `after` on.
@@ -292,8 +344,7 @@ impl<K> Listing<K> {
         let by_key = |a: &&Object, b: &&Object| a.key_ref().cmp(&b.key_ref());
         let is_after =
             |object: &&Object| after.is_none_or(|after| object.key_ref() > after.key_ref());
-        let objects = self.parts.iter().flat_map(Part::iter);
-        let mut page: Vec<&Object> = objects.filter(is_after).collect();
+        let mut page: Vec<&Object> = self.objects().filter(is_after).collect();
         if page.len() > limit {
             page.select_nth_unstable_by(limit, by_key);
             page.truncate(limit);
@@ -306,8 +357,7 @@ impl<K> Listing<K> {
 
     /// The keys, in order.
     pub fn keys(&self) -> Vec<ObjectKey> {
-        let objects = self.parts.iter().flat_map(Part::iter);
-        let mut keys: Vec<_> = objects.map(|object| object.key()).collect();
+        let mut keys: Vec<_> = self.objects().map(Object::key).collect();
         keys.sort_unstable();
         keys
     }
@@ -328,10 +378,10 @@ impl<K: DeserializeOwned + Any + Send + Sync> Listing<K> {
 
 impl<'a, K> IntoIterator for &'a Listing<K> {
     type Item = Obj<K>;
-    type IntoIter = Box<dyn Iterator<Item = Obj<K>> + 'a>;
+    type IntoIter = Handles<'a, K>;
 
-    fn into_iter(self) -> Self::IntoIter {
-        Box::new(self.iter())
+    fn into_iter(self) -> Handles<'a, K> {
+        self.iter()
     }
 }
 
@@ -425,6 +475,12 @@ impl<K> fmt::Debug for Snapshot<K> {
 impl<K> fmt::Debug for Listing<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+impl<K> fmt::Debug for Handles<'_, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handles").finish_non_exhaustive()
     }
 }
 

@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
+use kinform_api::KeyRef;
 
 use super::applier::{Applied, Applier, News};
 use super::delivery::Delivery;
@@ -23,6 +24,7 @@ use super::report::{ApplyCounts, ApplyEvent};
 use super::ring::{Ring, RingLimits, RingWriter};
 use crate::delta::{Delta, HandlerId};
 use crate::fifo;
+use crate::object::Object;
 use crate::store::directory::Seed;
 use crate::store::edit::{BuiltIndex, Edit};
 use crate::store::index::{Index, IndexConflict};
@@ -172,6 +174,12 @@ impl Reader {
     #[must_use]
     pub fn root(&self) -> Root {
         self.hub.root.load()
+    }
+
+    /// The object of this key in the newest root.
+    #[must_use]
+    pub fn get(&self, key: KeyRef<'_>) -> Option<Object> {
+        self.hub.root.get(key)
     }
 
     /// The ring, for its gauges.

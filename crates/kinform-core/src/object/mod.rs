@@ -25,6 +25,7 @@ mod message;
 mod prune;
 
 use std::fmt;
+use std::hint::black_box;
 
 use kinform_api::{KeyRef, ObjectKey, TypeMeta};
 use kinform_schema::Type;
@@ -171,6 +172,23 @@ impl Object {
             namespace: self.text(head.namespace),
             name: self.text(head.name),
         }
+    }
+
+    /// Whether its key is this one.
+    #[must_use]
+    pub fn has_key(&self, key: KeyRef<'_>) -> bool {
+        // Bytes, not texts: to compare them they need not be checked again.
+        let head = self.head();
+        *self.raw(head.name) == *key.name.as_bytes()
+            && *self.raw(head.namespace) == *key.namespace.as_bytes()
+    }
+
+    /// Brings the head and the count of handles into the processor's cache.
+    ///
+    /// Counting a handle waits for the memory that the count lies in, and lets nothing overtake it:
+    /// whoever takes many handles touches some of them ahead, which waits for all of these at once.
+    pub(crate) fn touch(&self) {
+        black_box(self.head().key_hash);
     }
 
     /// The hash of the key: [`KeyRef::hash64`], computed once.
@@ -325,10 +343,13 @@ impl Object {
         &self.0.header.header
     }
 
-    fn text(&self, span: Span) -> &str {
+    fn raw(&self, span: Span) -> &[u8] {
         let start = span.start as usize;
-        let bytes = &self.0.slice[start..start + span.len as usize];
-        let text = std::str::from_utf8(bytes);
+        &self.0.slice[start..start + span.len as usize]
+    }
+
+    fn text(&self, span: Span) -> &str {
+        let text = std::str::from_utf8(self.raw(span));
         debug_assert!(text.is_ok(), "the head's strings were checked");
         text.unwrap_or_default()
     }

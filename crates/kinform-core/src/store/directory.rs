@@ -57,7 +57,7 @@ pub(crate) struct Directory {
 
 impl Directory {
     /// The slot under `hash` for which `is_it` holds.
-    pub(crate) fn find(&self, hash: u32, is_it: impl Fn(u32) -> bool) -> Option<u32> {
+    pub(crate) fn find(&self, hash: u32, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
         let shard = self.shards.get(shard_of(hash, self.bits))?;
         shard
             .find(spread(hash), |e| e.hash == hash && is_it(e.slot))

@@ -1,7 +1,7 @@
 //! A persistent array: slots of values, in blocks of 16, that versions share.
 //!
 //! ```text
-//! index ──4 bits a level──▶ inner ──▶ inner ──▶ leaf [16 × Option<T>]
+//! index ──4 bits a level──▶ node ──▶ node of leaves ──▶ leaf [16 × Option<T>]
 //! ```
 //!
 //! A clone shares everything. A write copies the path from the root to one leaf, once for each
@@ -31,25 +31,33 @@ pub(crate) type Differing<'a, T> = (usize, Option<&'a Leaf<T>>, Option<&'a Leaf<
 /// A persistent sparse array.
 #[derive(Debug, Clone)]
 pub(crate) struct Radix<T> {
-    // INVARIANT: without a root, height is 0; a root at height 0 is a leaf, above it an inner node.
+    // INVARIANT: the root's children are leaves if `height` is 1, else nodes.
     root: Option<Arc<Node<T>>>,
     height: u32,
 }
 
-// There are 16 leaves to one inner node, so it does not matter which is wider.
+// What is below a node is said by the node: who reads a value looks at its place in the leaf and at nothing
+// else there. There are 16 leaves to one node, so it does not matter which is wider.
 #[derive(Debug, Clone)]
 enum Node<T> {
-    Leaf(Leaf<T>),
-    Inner([Option<Arc<Self>>; WIDTH]),
+    Leaves(Children<Leaf<T>>),
+    Nodes(Children<Self>),
 }
+
+type Children<C> = [Option<Arc<C>>; WIDTH];
 
 impl<T> Default for Radix<T> {
     fn default() -> Self {
         Self {
             root: None,
-            height: 0,
+            height: 1,
         }
     }
+}
+
+/// Which child of a node at `level` leads to `index`.
+fn digit(index: usize, level: u32) -> usize {
+    (index >> (BITS * level)) % WIDTH
 }
 
 impl<T: Clone> Radix<T> {
@@ -60,19 +68,38 @@ impl<T: Clone> Radix<T> {
 
     /// The block that holds `index`.
     pub(crate) fn leaf_at(&self, index: usize) -> Option<&Leaf<T>> {
-        if index >> (BITS * self.height) >= WIDTH {
+        self.leaves_at(index)?[digit(index, 1)].as_deref()
+    }
+
+    /// The blocks among which is that of `index`.
+    fn leaves_at(&self, index: usize) -> Option<&Children<Leaf<T>>> {
+        if self.is_too_low(index) {
             return None;
         }
-        let mut node = &**self.root.as_ref()?;
+        let mut node = self.root.as_ref()?;
         let mut level = self.height;
         loop {
-            match node {
-                Node::Leaf(values) => return Some(values),
-                Node::Inner(children) => {
-                    node = children[(index >> (BITS * level)) % WIDTH].as_ref()?;
+            match &**node {
+                Node::Leaves(leaves) => return Some(leaves),
+                Node::Nodes(children) => {
+                    node = children[digit(index, level)].as_ref()?;
                     level -= 1;
                 }
             }
+        }
+    }
+
+    /// Whether there is no room for `index`.
+    fn is_too_low(&self, index: usize) -> bool {
+        index >> (BITS * self.height) >= WIDTH
+    }
+
+    /// Reads one index after the other, best in ascending order.
+    pub(crate) fn cursor(&self) -> Cursor<'_, T> {
+        Cursor {
+            radix: self,
+            group: usize::MAX,
+            leaves: None,
         }
     }
 
@@ -83,21 +110,25 @@ impl<T: Clone> Radix<T> {
 
     /// The value at `index` to be changed in place, made if there is none.
     pub(crate) fn slot(&mut self, index: usize) -> &mut Option<T> {
-        while index >> (BITS * self.height) >= WIDTH {
+        while self.is_too_low(index) {
             self.height += 1;
             if let Some(below) = self.root.take() {
                 let mut children = [const { None }; WIDTH];
                 children[0] = Some(below);
-                self.root = Some(Arc::new(Node::Inner(children)));
+                self.root = Some(Arc::new(Node::Nodes(children)));
             }
         }
         let mut level = self.height;
         let mut node = self.root.get_or_insert_with(|| Node::empty(level));
         loop {
             match Arc::make_mut(node) {
-                Node::Leaf(values) => return &mut values[index % WIDTH],
-                Node::Inner(children) => {
-                    let child = &mut children[(index >> (BITS * level)) % WIDTH];
+                Node::Leaves(leaves) => {
+                    let leaf = leaves[digit(index, 1)]
+                        .get_or_insert_with(|| Arc::new([const { None }; WIDTH]));
+                    return &mut Arc::make_mut(leaf)[index % WIDTH];
+                }
+                Node::Nodes(children) => {
+                    let child = &mut children[digit(index, level)];
                     level -= 1;
                     node = child.get_or_insert_with(|| Node::empty(level));
                 }
@@ -147,6 +178,28 @@ impl<T: Clone> Radix<T> {
     }
 }
 
+/// Reads a version at indices of the caller's.
+///
+/// It keeps the node above the last leaf: of indices in ascending order, most are one step from there.
+#[derive(Debug)]
+pub(crate) struct Cursor<'a, T> {
+    radix: &'a Radix<T>,
+    // INVARIANT: `leaves` are those of the indices that are `group` without their last two digits.
+    group: usize,
+    leaves: Option<&'a Children<Leaf<T>>>,
+}
+
+impl<'a, T: Clone> Cursor<'a, T> {
+    /// The value at `index`.
+    pub(crate) fn get(&mut self, index: usize) -> Option<&'a T> {
+        let group = index >> (2 * BITS);
+        if self.group != group {
+            (self.group, self.leaves) = (group, self.radix.leaves_at(index));
+        }
+        self.leaves?[digit(index, 1)].as_ref()?[index % WIDTH].as_ref()
+    }
+}
+
 /// The values of a version in order.
 #[derive(Debug)]
 pub(crate) struct Iter<'a, T> {
@@ -181,37 +234,51 @@ impl<'a, T: Clone> Iterator for Iter<'a, T> {
 impl<T> Node<T> {
     fn empty(level: u32) -> Arc<Self> {
         Arc::new(match level {
-            0 => Self::Leaf([const { None }; WIDTH]),
-            _ => Self::Inner([const { None }; WIDTH]),
+            1 => Self::Leaves([const { None }; WIDTH]),
+            _ => Self::Nodes([const { None }; WIDTH]),
         })
     }
 }
 
 fn take<T: Clone>(node: &mut Arc<Node<T>>, level: u32, index: usize) -> (Option<T>, bool) {
+    let at = digit(index, level);
     match Arc::make_mut(node) {
-        Node::Leaf(values) => {
-            let taken = values[index % WIDTH].take();
-            (taken, values.iter().all(Option::is_none))
-        }
-        Node::Inner(children) => {
-            let child = &mut children[(index >> (BITS * level)) % WIDTH];
-            let Some(below) = child else {
-                return (None, false);
-            };
-            let (taken, is_empty) = take(below, level - 1, index);
-            if is_empty {
-                *child = None;
-            }
-            (taken, is_empty && children.iter().all(Option::is_none))
-        }
+        Node::Leaves(leaves) => take_below(leaves, at, |leaf| {
+            let leaf = Arc::make_mut(leaf);
+            let taken = leaf[index % WIDTH].take();
+            (taken, leaf.iter().all(Option::is_none))
+        }),
+        Node::Nodes(children) => take_below(children, at, |child| take(child, level - 1, index)),
     }
 }
 
-/// A node of one version, seen from a level at or above its own: a lower tree is the first child of
+/// Takes a value from a child, and the child if it is empty then; whether no child is left.
+fn take_below<C, T>(
+    children: &mut Children<C>,
+    at: usize,
+    from: impl FnOnce(&mut Arc<C>) -> (Option<T>, bool),
+) -> (Option<T>, bool) {
+    let Some(child) = &mut children[at] else {
+        return (None, false);
+    };
+    let (taken, is_empty) = from(child);
+    if is_empty {
+        children[at] = None;
+    }
+    (taken, is_empty && children.iter().all(Option::is_none))
+}
+
+/// A place in one version, seen from a level at or above its own: a lower tree is the first child of
 /// a higher one.
 struct Side<'a, T> {
-    node: Option<&'a Arc<Node<T>>>,
+    place: Place<'a, T>,
     height: u32,
+}
+
+enum Place<'a, T> {
+    Nothing,
+    Node(&'a Arc<Node<T>>),
+    Leaf(&'a Arc<Leaf<T>>),
 }
 
 impl<T> Clone for Side<'_, T> {
@@ -221,15 +288,22 @@ impl<T> Clone for Side<'_, T> {
 }
 impl<T> Copy for Side<'_, T> {}
 
+impl<T> Clone for Place<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for Place<'_, T> {}
+
 impl<'a, T> Side<'a, T> {
     const NONE: Self = Self {
-        node: None,
+        place: Place::Nothing,
         height: 0,
     };
 
     fn of(radix: &'a Radix<T>) -> Self {
         Self {
-            node: radix.root.as_ref(),
+            place: radix.root.as_ref().map_or(Place::Nothing, Place::Node),
             height: radix.height,
         }
     }
@@ -238,26 +312,31 @@ impl<'a, T> Side<'a, T> {
         if level > self.height {
             return if at == 0 { self } else { Self::NONE };
         }
-        match self.node.map(|node| &**node) {
-            Some(Node::Inner(children)) => Self {
-                node: children[at].as_ref(),
-                height: level - 1,
+        let place = match self.place {
+            Place::Node(node) => match &**node {
+                Node::Leaves(leaves) => leaves[at].as_ref().map(Place::Leaf),
+                Node::Nodes(children) => children[at].as_ref().map(Place::Node),
             },
-            Some(Node::Leaf(_)) | None => Self::NONE,
+            Place::Leaf(_) | Place::Nothing => None,
+        };
+        Self {
+            place: place.unwrap_or(Place::Nothing),
+            height: level - 1,
         }
     }
 
     fn leaf(self) -> Option<&'a Leaf<T>> {
-        match &**self.node? {
-            Node::Leaf(values) => Some(values),
-            Node::Inner(_) => None,
+        match self.place {
+            Place::Leaf(leaf) => Some(leaf),
+            Place::Node(_) | Place::Nothing => None,
         }
     }
 
     fn shares(self, other: Self) -> bool {
-        match (self.node, other.node) {
-            (Some(this), Some(that)) => Arc::ptr_eq(this, that),
-            (None, None) => true,
+        match (self.place, other.place) {
+            (Place::Node(this), Place::Node(that)) => Arc::ptr_eq(this, that),
+            (Place::Leaf(this), Place::Leaf(that)) => Arc::ptr_eq(this, that),
+            (Place::Nothing, Place::Nothing) => true,
             _ => false,
         }
     }
@@ -275,8 +354,7 @@ fn differing<'a, T>(
         return None;
     }
     if level == 0 {
-        // Above, children before `from` are skipped; a root that is a leaf has nobody above.
-        return (from < base + WIDTH).then_some((base, old.leaf(), new.leaf()));
+        return Some((base, old.leaf(), new.leaf()));
     }
     let span = 1usize << (BITS * level);
     let first = from.saturating_sub(base) / span;
@@ -335,6 +413,12 @@ mod tests {
                     None => prop_assert_eq!(radix.take(index), model.remove(&index)),
                 }
                 prop_assert_eq!(radix.get(index), model.get(&index));
+            }
+            let mut cursor = radix.cursor();
+            for index in old_model.keys().chain(model.keys()) {
+                for index in [*index, index + 1, index + WIDTH, index ^ 0xf_0000] {
+                    prop_assert_eq!(cursor.get(index), model.get(&index));
+                }
             }
             prop_assert_eq!(contents(&radix), model.clone());
             prop_assert_eq!(&contents(&old), &old_model);

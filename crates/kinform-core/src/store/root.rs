@@ -94,7 +94,7 @@ impl Root {
     /// The object of this key.
     #[must_use]
     pub fn get(&self, key: KeyRef<'_>) -> Option<&Object> {
-        self.0.slots.get(self.0.slot_of(key)? as usize)
+        self.0.object_of(key).map(|(_, object)| object)
     }
 
     /// All objects.
@@ -242,11 +242,17 @@ impl Root {
 
 impl State {
     pub(super) fn slot_of(&self, key: KeyRef<'_>) -> Option<u32> {
-        self.keys.find(self.seed.hash(key), |slot| {
-            self.slots
-                .get(slot as usize)
-                .is_some_and(|object| object.key_ref() == key)
-        })
+        self.object_of(key).map(|(slot, _)| slot)
+    }
+
+    pub(super) fn object_of(&self, key: KeyRef<'_>) -> Option<(u32, &Object)> {
+        let mut found = None;
+        let slot = self.keys.find(self.seed.hash(key), |slot| {
+            let object = self.slots.get(slot as usize);
+            found = object.filter(|object| object.has_key(key));
+            found.is_some()
+        });
+        slot.zip(found)
     }
 }
 

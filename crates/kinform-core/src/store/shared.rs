@@ -8,13 +8,15 @@
 //! Complexity: a load is a few nanoseconds and waits for nobody.
 
 use arc_swap::ArcSwap;
+use kinform_api::KeyRef;
 
-use super::root::Root;
+use super::root::{Root, State};
+use crate::object::Object;
 
 /// Holds the newest root; loaded by many, published by one.
 #[derive(Debug)]
 pub struct SharedRoot {
-    cell: ArcSwap<Root>,
+    cell: ArcSwap<State>,
 }
 
 impl SharedRoot {
@@ -22,18 +24,25 @@ impl SharedRoot {
     #[must_use]
     pub fn new(root: Root) -> Self {
         Self {
-            cell: ArcSwap::from_pointee(root),
+            cell: ArcSwap::new(root.0),
         }
     }
 
     /// The newest root.
     #[must_use]
     pub fn load(&self) -> Root {
-        Root::clone(&self.cell.load())
+        Root(self.cell.load_full())
+    }
+
+    /// The object of this key in the newest root, whose handles are not counted for that.
+    #[must_use]
+    pub fn get(&self, key: KeyRef<'_>) -> Option<Object> {
+        let root = self.cell.load();
+        root.object_of(key).map(|(_, object)| Object::clone(object))
     }
 
     /// Replaces the root. Only the one writer calls this.
     pub fn publish(&self, root: Root) {
-        self.cell.store(root.into());
+        self.cell.store(root.0);
     }
 }

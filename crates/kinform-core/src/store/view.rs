@@ -10,12 +10,13 @@
 //!
 //! Upstream counterpart: the slices that `client-go:tools/cache` `List` and `ByIndex` copy.
 
-use super::radix;
+use super::radix::{Cursor, Radix, WIDTH};
 use super::root::Root;
 use super::slots::{SlotIter, SlotSet};
 use crate::object::Object;
 
-const AHEAD: usize = 16;
+// BOUND: objects looked up before they are asked for; about as many reads as a processor has under way.
+const AHEAD: usize = WIDTH;
 
 /// Some objects of one version of a store.
 #[derive(Debug, Clone)]
@@ -31,26 +32,22 @@ enum Members {
 }
 
 /// The objects of a view, in order of slots.
+///
+/// They are looked up some ahead and touched, so that their cache misses overlap.
 #[derive(Debug)]
 pub struct Iter<'a> {
     walk: Walk<'a>,
+    // INVARIANT: what was looked up and not handed out yet stands at `next..end`.
+    found: [Option<&'a Object>; AHEAD],
+    next: usize,
+    end: usize,
     left: usize,
 }
 
 #[derive(Debug)]
 enum Walk<'a> {
-    All(radix::Iter<'a, Object>),
-    Some(Ahead<'a>),
-}
-
-/// Looks blocks up some slots ahead, so that their cache misses overlap.
-#[derive(Debug)]
-struct Ahead<'a> {
-    root: &'a Root,
-    slots: SlotIter<'a>,
-    // INVARIANT: what was looked up stands at `next..`, the first missing one after it.
-    found: [Option<&'a Object>; AHEAD],
-    next: usize,
+    All(&'a Radix<Object>, usize),
+    Some(Cursor<'a, Object>, SlotIter<'a>),
 }
 
 impl View {
@@ -86,17 +83,16 @@ impl View {
     /// The objects, borrowed.
     #[must_use]
     pub fn iter(&self) -> Iter<'_> {
+        let slots = &self.root.0.slots;
         let walk = match &self.members {
-            Members::All => Walk::All(self.root.0.slots.iter()),
-            Members::Some(slots) => Walk::Some(Ahead {
-                root: &self.root,
-                slots: slots.iter(),
-                found: [None; AHEAD],
-                next: AHEAD,
-            }),
+            Members::All => Walk::All(slots, 0),
+            Members::Some(members) => Walk::Some(slots.cursor(), members.iter()),
         };
         Iter {
             walk,
+            found: [None; AHEAD],
+            next: 0,
+            end: 0,
             left: self.len(),
         }
     }
@@ -121,11 +117,14 @@ impl<'a> Iterator for Iter<'a> {
     type Item = &'a Object;
 
     fn next(&mut self) -> Option<&'a Object> {
-        self.left = self.left.saturating_sub(1);
-        match &mut self.walk {
-            Walk::All(all) => all.next().map(|(_, object)| object),
-            Walk::Some(ahead) => ahead.next(),
+        if self.next == self.end {
+            self.look_ahead();
         }
+        // After the last, nothing is looked up any more.
+        let object = self.found[..self.end].get(self.next).copied().flatten()?;
+        self.next += 1;
+        self.left = self.left.saturating_sub(1);
+        Some(object)
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -135,20 +134,29 @@ impl<'a> Iterator for Iter<'a> {
 
 impl ExactSizeIterator for Iter<'_> {}
 
-impl<'a> Ahead<'a> {
-    fn next(&mut self) -> Option<&'a Object> {
-        if self.next == AHEAD {
-            for found in &mut self.found {
-                *found = self
-                    .slots
-                    .next()
-                    .and_then(|slot| self.root.0.slots.get(slot as usize));
+impl Iter<'_> {
+    fn look_ahead(&mut self) {
+        (self.next, self.end) = (0, 0);
+        match &mut self.walk {
+            Walk::All(slots, next) => {
+                // A block that is there holds something.
+                let Some((base, block)) = slots.leaf_from(*next) else {
+                    return;
+                };
+                *next = base + WIDTH;
+                for object in block.iter().flatten() {
+                    self.found[self.end] = Some(object);
+                    self.end += 1;
+                }
             }
-            self.next = 0;
+            Walk::Some(cursor, members) => {
+                for slot in members.take(AHEAD) {
+                    self.found[self.end] = cursor.get(slot as usize);
+                    self.end += 1;
+                }
+            }
         }
-        // After the last, nothing is looked up any more.
-        let found = self.found[self.next]?;
-        self.next += 1;
-        Some(found)
+        let found = self.found[..self.end].iter().flatten();
+        found.for_each(|object| object.touch());
     }
 }

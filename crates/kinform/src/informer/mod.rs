@@ -48,6 +48,7 @@ use kinform_core::fifo::FifoPolicy;
 use kinform_core::informer::delivery::Delivery;
 use kinform_core::informer::ring::RingLimits;
 use kinform_core::informer::writer::{Reader, Writer};
+use kinform_core::object::Object;
 use kinform_core::reflector::config::ReflectorConfig;
 use kinform_core::store::directory::Seed;
 use kinform_core::store::edit::BuiltIndex;
@@ -251,6 +252,11 @@ impl Core {
     /// The newest root.
     pub(crate) fn root(&self) -> Root {
         self.reader.root()
+    }
+
+    /// The newest object of a key.
+    pub(crate) fn get(&self, key: KeyRef<'_>) -> Option<Object> {
+        self.reader.get(key)
     }
 
     /// A new place in the stream.
