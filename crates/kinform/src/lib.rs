@@ -92,4 +92,4 @@ pub use crate::report::{Report, ReportEvent, Reports};
 pub use crate::retry::retry_on_conflict;
 pub use crate::select::InformerBuilder;
 pub use crate::state::{InformerState, Trouble};
-pub use crate::store::{Handles, IndexReader, Listing, Snapshot, Store};
+pub use crate::store::{Handles, IndexReader, Listing, Objects, Snapshot, Store};

@@ -57,7 +57,7 @@ pub struct Listing<K> {
 
 /// The objects of a [`Listing`], one handle after the other.
 pub struct Handles<'a, K> {
-    objects: Walk<'a>,
+    objects: Objects<'a>,
     lens: &'a Arc<Lens>,
     of: PhantomData<fn() -> K>,
 }
@@ -70,8 +70,8 @@ enum Part {
     Found(Vec<Object>),
 }
 
-/// The objects of some parts.
-struct Walk<'a> {
+/// The objects of a [`Listing`] without a type, borrowed.
+pub struct Objects<'a> {
     part: PartIter<'a>,
     rest: slice::Iter<'a, Part>,
 }
@@ -281,7 +281,7 @@ impl Part {
     }
 }
 
-impl<'a> Iterator for Walk<'a> {
+impl<'a> Iterator for Objects<'a> {
     type Item = &'a Object;
 
     fn next(&mut self) -> Option<&'a Object> {
@@ -327,8 +327,9 @@ impl<K> Listing<K> {
         }
     }
 
-    fn objects(&self) -> Walk<'_> {
-        Walk {
+    /// The same objects without a type, borrowed: nothing is counted, so that looking at each costs half.
+    pub fn objects(&self) -> Objects<'_> {
+        Objects {
             part: PartIter::Found([].iter()),
             rest: self.parts.iter(),
         }
@@ -475,6 +476,12 @@ impl<K> fmt::Debug for Snapshot<K> {
 impl<K> fmt::Debug for Listing<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+impl fmt::Debug for Objects<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Objects").finish_non_exhaustive()
     }
 }
 

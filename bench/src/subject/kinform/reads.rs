@@ -16,7 +16,7 @@ use crate::row::{Reading, median};
 use crate::subject::small::{NODES, Step, node_name};
 use crate::subject::{Failed, READ_TIME, Task, each_ns};
 
-/// 1 of 40 nodes' pods: as a view, and every handle taken out of it.
+/// 1 of 40 nodes' pods: as a view, every handle taken out of it, and every object looked at in place.
 pub(super) async fn index_list(task: &Task) -> Result<Vec<Reading>, Failed> {
     if task.heap.is_some() {
         return Ok(Vec::new());
@@ -34,7 +34,7 @@ pub(super) async fn index_list(task: &Task) -> Result<Vec<Reading>, Failed> {
     while pods.stats().events < steps {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    let (mut views, mut handles) = (Vec::new(), Vec::new());
+    let (mut views, mut handles, mut touches) = (Vec::new(), Vec::new(), Vec::new());
     for node in (0..NODES).map(node_name) {
         let began = Instant::now();
         let listing = black_box(by_node.get(&node));
@@ -49,8 +49,16 @@ pub(super) async fn index_list(task: &Task) -> Result<Vec<Reading>, Failed> {
             return Err(format!("no pods are on {node}").into());
         }
     }
+    for node in (0..NODES).map(node_name) {
+        let began = Instant::now();
+        for pod in by_node.get(&node).objects() {
+            black_box(pod.revision());
+        }
+        touches.push(began.elapsed().as_secs_f64() * 1e3);
+    }
     Ok(vec![
         Reading::new("all_handles_ms", "ms", median(&handles)),
+        Reading::new("all_touched_ms", "ms", median(&touches)),
         Reading::new("view_ms", "ms", median(&views)),
     ])
 }

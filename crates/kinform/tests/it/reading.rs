@@ -90,7 +90,11 @@ async fn a_snapshot_is_read_in_pages_in_the_order_of_keys() {
         after = Some(last.key());
         read.extend(page.iter().map(|pod| pod.key()));
     }
-    assert_eq!(read, snapshot.list().keys());
+    let listing = snapshot.list();
+    assert_eq!(read, listing.keys());
+    let in_place = listing.iter().zip(listing.objects());
+    let same = in_place.filter(|(pod, object)| pod.raw().ptr_eq(object));
+    assert_eq!((same.count(), listing.objects().count()), (50, 50));
     assert_eq!(
         (read.len(), read[0].to_string()),
         (50, "x/web-1".to_owned())
