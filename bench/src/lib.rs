@@ -11,6 +11,8 @@
 //! shared machine is noise, so no figure of a cache is made of it.
 
 pub mod corpus;
+pub mod discovery;
+pub mod measured;
 pub mod meter;
 pub mod replay;
 pub mod report;

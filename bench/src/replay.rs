@@ -33,6 +33,7 @@ use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::corpus::{Content, Corpus, Encoding, Recipe, continue_token, page_file};
+use crate::discovery;
 use crate::shape::Collection;
 
 const CHUNK: usize = 256 << 10;
@@ -190,7 +191,11 @@ impl State {
             self.phase.send_replace(phase);
             return whole(200, "application/json", "{}");
         }
-        let mut collections = self.corpus.shape.collections().iter();
+        let collections = self.corpus.shape.collections();
+        if let Some(document) = discovery::document(path, collections) {
+            return whole(200, "application/json", document);
+        }
+        let mut collections = collections.iter();
         let Some(collection) = collections.find(|collection| collection.path() == path) else {
             return whole(404, "text/plain", "404 page not found");
         };

@@ -3,12 +3,14 @@
 //! ```text
 //! Results ─▶ markdown: a row a figure, a column a subject, ratios to kinform
 //!         ├▶ targets: what was to be reached, and whether it is
+//!         ├▶ agreement: whether `kinform measure` says the same
 //!         └▶ plot: bars of one metric over scenarios, as SVG
 //! ```
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use crate::measured::agreements;
 use crate::row::{Results, Row};
 use crate::targets::TARGETS;
 
@@ -35,10 +37,43 @@ fn figures(results: &Results) -> Figures<'_> {
 /// Metrics that get a plot.
 pub const PLOTTED: [&str; 3] = ["cpu_seconds", "bytes_per_object", "cpu_ns_per_cycle"];
 
-/// Both tables.
+/// All tables.
 #[must_use]
 pub fn whole(results: &Results) -> String {
-    format!("{}\n{}", markdown(results), targets(results))
+    let mut text = format!("{}\n{}", markdown(results), targets(results));
+    let agreement = agreement(results);
+    if !agreement.is_empty() {
+        text.push('\n');
+        text.push_str(&agreement);
+    }
+    text
+}
+
+/// What `kinform measure` says beside what the bench says; empty if it was not asked.
+#[must_use]
+pub fn agreement(results: &Results) -> String {
+    let both = agreements(results);
+    if both.is_empty() {
+        return String::new();
+    }
+    let mut text = String::from(
+        "| `kinform measure` | figure | bench | measure | may differ by | |\n|---|---|---:|---:|---:|---|\n",
+    );
+    for of in both {
+        let (bench, measure) = (amount(of.bench, &of.unit), amount(of.measure, &of.unit));
+        let verdict = match of.holds() {
+            true => "agrees".to_owned(),
+            false => format!("DIFFERS, {:.2}x", of.measure / of.bench),
+        };
+        let _ = writeln!(
+            text,
+            "| {} | {} | {bench} | {measure} | {:.0}% | {verdict} |",
+            of.scenario,
+            of.metric,
+            of.tolerance * 100.0
+        );
+    }
+    text
 }
 
 /// The table of figures.
@@ -194,6 +229,20 @@ mod tests {
         );
         let plot = plot(&results, "cpu_seconds");
         assert_eq!(plot.matches("<rect").count(), 2, "{plot}");
+    }
+
+    #[test]
+    fn what_measure_says_stands_beside_what_the_bench_says() {
+        let mut results = Results {
+            commit: "abc".to_owned(),
+            machine: "2 cores".to_owned(),
+            rows: vec![row("kinform", 0.5)],
+        };
+        assert!(!whole(&results).contains("kinform measure"));
+        results.rows.push(row("kinform measure", 0.6));
+        let table = whole(&results);
+        let line = "| sync-json-10k | cpu_seconds | 0.50 s | 0.60 s | 25% | agrees |";
+        assert!(table.lines().any(|found| found == line), "{table}");
     }
 
     #[test]

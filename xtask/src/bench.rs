@@ -1,13 +1,14 @@
 //! `cargo xtask bench`: what kinform costs beside kube-rs and client-go.
 //!
 //! ```text
-//! bench [--quick] ──▶ bench/ (a workspace of its own), built for release ──▶ bench/results/*
+//! bench [--quick] ──▶ kinform, bench/ (a workspace of its own), built for release ──▶ bench/results/*
 //!                       └── no Go ──▶ client-go is skipped, loudly
 //! ```
 //!
 //! The table goes to the terminal, too. Building takes minutes the first time.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use clap::Args;
 
@@ -23,34 +24,40 @@ pub(crate) struct Arguments {
 
 /// Builds the bench of the repository at `root`, and runs it.
 ///
+/// All is built into one directory: what the two workspaces depend on is the same, and takes minutes.
+///
 /// # Errors
 /// It does not build, or a scenario fails.
 pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<String, String> {
-    let steps = [
-        // All programs: the bench starts the subjects that lie beside it.
-        vec!["build", "--release", "--locked", "--bins"],
-        vec![
-            "run",
-            "--release",
-            "--locked",
-            "--quiet",
-            "--bin",
-            "bench",
-            "--",
-        ],
-    ];
-    for (number, step) in steps.iter().enumerate() {
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let target = std::path::absolute(&target)
+        .map_err(|error| format!("bench: {}: {error}", target.display()))?;
+    let bench = root.join("bench");
+    let build = ["build", "--release", "--locked"];
+    let cargo = |directory: &Path, words: &[&str]| {
         let mut command = suite::cargo();
-        command.current_dir(root.join("bench")).args(step);
-        if number == 1 {
-            command.args(&arguments.options);
-        }
-        let status = command
-            .status()
-            .map_err(|error| format!("bench: cargo could not be started: {error}"))?;
-        if !status.success() {
-            return Err(format!("bench: cargo {}: {status}", step[0]));
-        }
-    }
+        command
+            .current_dir(directory)
+            .env("CARGO_TARGET_DIR", &target);
+        command.args(build).args(words);
+        succeed(command, "build")
+    };
+    // The bench starts the programs that lie beside it: the subjects, and `kinform` for its `measure`.
+    cargo(root, &["--package", "kinform-cli", "--bin", "kinform"])?;
+    cargo(&bench, &["--bins"])?;
+    let mut command = Command::new(target.join("release").join("bench"));
+    command.current_dir(&bench).args(&arguments.options);
+    succeed(command, "bench")?;
     Ok("bench: the results are in bench/results/".to_owned())
+}
+
+fn succeed(mut command: Command, what: &str) -> Result<(), String> {
+    let status = command
+        .status()
+        .map_err(|error| format!("bench: {what} could not be started: {error}"))?;
+    match status.success() {
+        true => Ok(()),
+        false => Err(format!("bench: {what}: {status}")),
+    }
 }

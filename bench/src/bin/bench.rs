@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use kinform_bench::corpus::Corpus;
+use kinform_bench::measured;
 use kinform_bench::replay;
 use kinform_bench::report;
 use kinform_bench::row::{Reading, Results, Row, median};
@@ -46,12 +47,25 @@ struct Arguments {
     /// The repository's `bench/`.
     #[arg(long, default_value = ".")]
     directory: PathBuf,
+    /// The `kinform` program, whose `measure` is to tell the same; else the one beside this program.
+    #[arg(long)]
+    kinform: Option<PathBuf>,
 }
 
 /// Programs that do scenarios; the second one counts allocations.
 struct Subject {
     name: &'static str,
     programs: Vec<PathBuf>,
+    speaks: Speaks,
+}
+
+/// How a program is told what to do, and tells what that cost.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Speaks {
+    /// As subjects do.
+    Scenarios,
+    /// As `kinform measure` does.
+    Measure,
 }
 
 #[tokio::main]
@@ -132,6 +146,7 @@ async fn subjects(arguments: &Arguments) -> Result<Vec<Subject>, Failed> {
     let rust = |name, program: &str| Subject {
         name,
         programs: vec![beside(program), beside(&format!("{program}_counted"))],
+        speaks: Speaks::Scenarios,
     };
     let mut subjects = vec![
         rust("kinform", "subject_kinform"),
@@ -149,11 +164,26 @@ async fn subjects(arguments: &Arguments) -> Result<Vec<Subject>, Failed> {
         Ok(status) if status.success() => subjects.push(Subject {
             name: "client-go",
             programs: vec![program],
+            speaks: Speaks::Scenarios,
         }),
         Ok(status) => return Err(format!("client-go's subject does not build: {status}").into()),
         Err(error) => {
             eprintln!("bench: SKIPPED client-go: no Go here ({error}); its columns will be empty")
         }
+    }
+    let kinform = arguments.kinform.clone();
+    let kinform = kinform.unwrap_or_else(|| beside("kinform"));
+    if kinform.exists() {
+        subjects.push(Subject {
+            name: measured::SUBJECT,
+            programs: vec![kinform],
+            speaks: Speaks::Measure,
+        });
+    } else {
+        eprintln!(
+            "bench: SKIPPED kinform measure: there is no {}; whether it agrees is not told",
+            kinform.display()
+        );
     }
     let wanted = &arguments.subject;
     subjects.retain(|subject| wanted.is_empty() || wanted.iter().any(|name| name == subject.name));
@@ -174,15 +204,19 @@ async fn measure(
     let mut is_out = vec![false; subjects.len()];
     for run in 0..runs {
         for (number, subject) in subjects.iter().enumerate() {
-            let is_peer = subject.name != "kinform";
+            if subject.speaks == Speaks::Measure && measured::words(scenario.work, "").is_none() {
+                continue;
+            }
+            let is_peer = !subject.name.starts_with("kinform");
             let is_too_large = is_peer && corpus.is_some() && scenario.size > MOST_FOR_PEERS;
             if is_out[number] || is_too_large {
                 continue;
             }
-            // What is counted is the same each time: once.
-            let programs = if run == 0 { subject.programs.len() } else { 1 };
+            // What is counted is the same each time: once. Resident memory is not.
+            let is_all = run == 0 || scenario.work == Work::SmallOperator;
+            let programs = if is_all { subject.programs.len() } else { 1 };
             for program in &subject.programs[..programs] {
-                let readings = run_once(program, scenario, corpus).await;
+                let readings = run_once(program, subject.speaks, scenario, corpus).await;
                 let readings = readings.unwrap_or_else(|error| {
                     eprintln!("bench: FAILED: {error}");
                     failures.push(error.to_string());
@@ -225,18 +259,30 @@ const LIMIT: Duration = Duration::from_secs(600);
 /// One run of one subject, on a replay server of its own.
 async fn run_once(
     program: &Path,
+    speaks: Speaks,
     scenario: Scenario,
     corpus: Option<&Corpus>,
 ) -> Result<Vec<Reading>, Failed> {
     let Scenario { work, size } = scenario;
     let mut command = Command::new(program);
-    command.args([work.name(), &size.to_string()]);
     let replay = match (corpus, work.needs()) {
         (Some(corpus), Some(needs)) => Some(replay::serve(corpus, needs.streams).await?),
         _ => None,
     };
-    if let Some(replay) = &replay {
-        command.arg(format!("http://{}", replay.address));
+    let url = replay
+        .as_ref()
+        .map(|replay| format!("http://{}", replay.address));
+    match speaks {
+        Speaks::Measure => {
+            let words = measured::words(work, url.as_deref().unwrap_or_default());
+            // No cluster of whoever runs this.
+            command
+                .args(words.unwrap_or_default())
+                .env("KUBECONFIG", "");
+        }
+        Speaks::Scenarios => {
+            command.args([work.name(), &size.to_string()]).args(&url);
+        }
     }
     let writer = match work {
         Work::WriteToReconcile => Some(Writer::start(size).await?),
@@ -251,6 +297,10 @@ async fn run_once(
     let output = output.map_err(|_| format!("{name} {}: took too long", scenario.title()))??;
     if !output.status.success() {
         return Err(format!("{name} {}: {}", scenario.title(), output.status).into());
+    }
+    if speaks == Speaks::Measure {
+        let readings = measured::readings(&output.stdout, size);
+        return readings.map_err(|error| format!("{name} measure: {error}").into());
     }
     let lines = output.stdout.split(|byte| *byte == b'\n');
     let lines = lines.filter(|line| !line.is_empty());

@@ -44,6 +44,7 @@ struct Measurement {
     cpu_seconds: f64,
     rss_bytes: u64,
     peak_rss_bytes: u64,
+    peak_over_steady: f64,
     encoding: String,
     mode: String,
     managed_fields_bytes: u64,
@@ -199,6 +200,7 @@ async fn measure(args: &MeasureArgs, kind: &str) -> Result<Measurement, Failure>
     let informer = factory.dynamic(connection.info(&entry, &args.select, None));
     let mut reports = informer.reports();
     let before = process::live_bytes();
+    let cpu_before = process::usage().cpu;
     let started = Instant::now();
     factory.start().map_err(failure)?;
     let progress = tokio::spawn(tell_progress(informer.clone(), entry.title()));
@@ -210,7 +212,8 @@ async fn measure(args: &MeasureArgs, kind: &str) -> Result<Measurement, Failure>
     }
     let sync_seconds = started.elapsed().as_secs_f64();
     let usage = process::usage();
-    let cache_bytes = process::live_bytes().saturating_sub(before);
+    let (live, peak) = (process::live_bytes(), process::peak_bytes());
+    let cache_bytes = live.saturating_sub(before);
     let stats = informer.stats();
     let mode = mode_used(args.mode, &mut reports);
     if args.mode == ModeArg::Stream && mode == "list" {
@@ -246,9 +249,10 @@ async fn measure(args: &MeasureArgs, kind: &str) -> Result<Measurement, Failure>
             cache_bytes as f64 / stats.objects as f64
         },
         sync_seconds,
-        cpu_seconds: usage.cpu.as_secs_f64(),
+        cpu_seconds: usage.cpu.saturating_sub(cpu_before).as_secs_f64(),
         rss_bytes: usage.rss_bytes,
         peak_rss_bytes: usage.peak_rss_bytes,
+        peak_over_steady: peak as f64 / live.max(1) as f64,
         encoding: encoding.to_owned(),
         mode: mode.to_owned(),
         managed_fields_bytes: stats.managed_fields_bytes,

@@ -1,7 +1,7 @@
 //! What this process has used: memory, its peak, CPU time.
 //!
 //! ```text
-//! the operating system → Usage { rss_bytes, peak_rss_bytes, cpu } ;  the allocator → live bytes
+//! the operating system → Usage { rss_bytes, peak_rss_bytes, cpu } ;  the allocator → live bytes, their peak
 //! ```
 //!
 //! Resident memory is read where the system tells it (Linux: `/proc`); elsewhere it is the peak.
@@ -55,6 +55,11 @@ pub(crate) fn live_bytes() -> u64 {
     ALLOCATOR.allocated() as u64
 }
 
+/// The most bytes that were ever allocated at once.
+pub(crate) fn peak_bytes() -> u64 {
+    ALLOCATOR.max_allocated() as u64
+}
+
 fn resident() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status
@@ -74,6 +79,7 @@ mod tests {
         // Far more than what other tests of this process may free meanwhile.
         let held = vec![1_u8; 64 << 20];
         assert!(live_bytes() >= before + held.len() as u64 / 2);
+        assert!(peak_bytes() >= held.len() as u64);
         let usage = usage();
         assert!(usage.rss_bytes > 1 << 20, "{usage:?}");
         assert!(usage.peak_rss_bytes >= usage.rss_bytes / 2, "{usage:?}");

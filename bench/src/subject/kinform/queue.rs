@@ -92,7 +92,7 @@ pub(super) fn delayed(task: &Task) -> Result<Vec<Reading>, Failed> {
         queue.add_after(key.clone(), delay);
     }
     let usage = before.until_now();
-    if queue.stats().delayed as usize != task.size {
+    if queue.stats().delayed != task.size {
         return Err(format!("{} keys wait, not {}", queue.stats().delayed, task.size).into());
     }
     Ok(task.of_adds(usage, live))

@@ -251,6 +251,7 @@ async fn a_measurement_is_one_object_a_type() {
             number("cpuSeconds") > 0.0 && number("peakRssBytes") >= number("rssBytes"),
             "{measured}"
         );
+        assert!((1.0..2.0).contains(&number("peakOverSteady")), "{measured}");
         let used = if encoding.ends_with("json") {
             "json"
         } else {
