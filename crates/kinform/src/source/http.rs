@@ -160,13 +160,14 @@ impl HttpSource {
     /// Whether to ask for protobuf: of metadata every server has it, else of what is built in.
     fn has_protobuf(&self) -> bool {
         let GroupVersionResource { group, version, .. } = &self.info.resource;
-        let is_known = match self.representation {
-            Representation::Full => {
-                kinform_schema::builtin(group, version, &self.info.kind).is_some()
+        // Looked up last: the table of built-in types is memory that who reads JSON only does without.
+        self.wire == Wire::Auto
+            && match self.representation {
+                Representation::Full => {
+                    kinform_schema::builtin(group, version, &self.info.kind).is_some()
+                }
+                Representation::Metadata => true,
             }
-            Representation::Metadata => true,
-        };
-        is_known && self.wire == Wire::Auto
     }
 
     async fn open(&self, query: String, accept: &'static str) -> Result<Body, SourceError> {
