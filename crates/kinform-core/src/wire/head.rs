@@ -16,6 +16,7 @@ use std::ops::Range;
 use smallvec::SmallVec;
 
 use super::cursor::{self, text_is};
+use super::dense;
 use super::json::{self, Checked, Fault, What, space};
 use super::scan::Stops;
 
@@ -188,8 +189,11 @@ fn metadata(stops: &mut Stops<'_>, at: usize, layout: &mut Layout) -> Result<usi
     let mut members = Checked::after(at);
     let mut cutter = Cutter::default();
     while let Some((key, value)) = members.next(stops)? {
-        let end = json::value(stops, value, 2)?;
         let cut = text_is(&bytes[key.clone()], "managedFields");
+        let end = match cut.then(|| dense::array(bytes, value)).flatten() {
+            Some(end) => end,
+            None => json::value(stops, value, 2)?,
+        };
         cutter.member(cut, key.start - 1..end, &mut layout.managed_cuts);
         if !cut {
             field(bytes, &key, value..end, layout)?;
