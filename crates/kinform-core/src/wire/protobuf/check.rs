@@ -57,8 +57,10 @@ pub(crate) fn message(of: &Type, bytes: &[u8], managed: ManagedFields) -> Result
         order: Order::Usual,
         metadata: metadata.and_then(|field| field.value.bytes()),
     };
-    checker.message(of, bytes, MAX_DEPTH)?;
-    Ok(checker.order)
+    match checker.message(of, bytes, MAX_DEPTH) {
+        Ok(()) => Ok(checker.order),
+        Err(fault) => Err(*fault),
+    }
 }
 
 struct Checker<'a> {
@@ -68,7 +70,8 @@ struct Checker<'a> {
     metadata: Option<&'a [u8]>,
 }
 
-type Checked = Result<(), Fault>;
+/// Boxed: what is nearly always right is handed on in a register.
+type Checked = Result<(), Box<Fault>>;
 
 impl Checker<'_> {
     fn message(&mut self, of: &Type, bytes: &[u8], depth: u32) -> Checked {
@@ -95,18 +98,17 @@ impl Checker<'_> {
             if number == skipped && field.value.bytes().is_some() {
                 continue;
             }
-            let checked = match spec.container() {
-                Container::Single => {
-                    if is_again {
-                        self.order = Order::Unusual;
-                    }
-                    self.value(spec, field.value, depth)
-                }
+            let container = spec.container();
+            if is_again && container == Container::Single {
+                self.order = Order::Unusual;
+            }
+            let checked = match container {
+                Container::Single => self.value(spec, field.value, depth),
                 Container::List => self.element(spec, field.value, depth),
                 Container::Map => self.entry(spec, field.value, depth),
             };
             if let Err(fault) = checked {
-                return Err(fault.inside(spec, index, field));
+                return Err(Box::new(fault.inside(spec, index, field)));
             }
         }
         fields.broken().map_or(Ok(()), fault)
@@ -197,17 +199,18 @@ pub(super) fn is_number(spec: &Spec) -> bool {
     )
 }
 
-fn fault<T>(why: &'static str) -> Result<T, Fault> {
+#[cold]
+fn fault<T>(why: &'static str) -> Result<T, Box<Fault>> {
     let path = String::new();
-    Err(Fault { path, why })
+    Err(Box::new(Fault { path, why }))
 }
 
 #[inline(always)]
-fn bytes(value: Wire<'_>) -> Result<&[u8], Fault> {
+fn bytes(value: Wire<'_>) -> Result<&[u8], Box<Fault>> {
     value.bytes().map_or_else(|| fault(WIRE_TYPE), Ok)
 }
 
-fn inside(value: Wire<'_>) -> Result<Fields<'_>, Fault> {
+fn inside(value: Wire<'_>) -> Result<Fields<'_>, Box<Fault>> {
     bytes(value).map(Fields::of)
 }
 

@@ -78,10 +78,16 @@ impl<'a> Fields<'a> {
     }
 
     /// Why reading stopped; nothing, if it came to the end.
+    #[inline]
     pub(crate) fn broken(&self) -> Option<&'static str> {
-        if self.at >= self.bytes.len() {
-            return None;
+        match self.at >= self.bytes.len() {
+            true => None,
+            false => self.why_broken(),
         }
+    }
+
+    #[cold]
+    fn why_broken(&self) -> Option<&'static str> {
         let Some((tag, at)) = varint(self.bytes, self.at) else {
             return Some("a number is broken");
         };
@@ -165,7 +171,14 @@ pub(crate) fn varint(bytes: &[u8], at: usize) -> Option<(u64, usize)> {
     if first < 0x80 {
         return Some((u64::from(first), at + 1));
     }
-    long_varint(bytes, at)
+    // Lengths of most messages.
+    match bytes.get(at + 1) {
+        Some(&second) if second < 0x80 => {
+            let number = u64::from(first & 0x7f) | u64::from(second) << 7;
+            Some((number, at + 2))
+        }
+        _ => long_varint(bytes, at),
+    }
 }
 
 fn long_varint(bytes: &[u8], at: usize) -> Option<(u64, usize)> {
