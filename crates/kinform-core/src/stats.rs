@@ -47,7 +47,12 @@ impl Histogram {
 
     /// Counts one duration.
     pub fn record(&mut self, duration: Duration) {
-        let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+        let seconds = duration.as_secs().saturating_mul(1_000_000);
+        self.record_micros(seconds.saturating_add(u64::from(duration.subsec_micros())));
+    }
+
+    /// The same, of a number.
+    pub(crate) fn record_micros(&mut self, micros: u64) {
         self.counts[bucket_of(micros)] += 1;
         self.count += 1;
         self.total_micros = self.total_micros.saturating_add(micros);

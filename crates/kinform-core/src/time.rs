@@ -16,32 +16,48 @@ use std::ops::{Add, AddAssign, Sub, SubAssign};
 use std::time::Duration;
 
 /// A point in time, as a distance from an arbitrary start.
+///
+/// Nanoseconds in a word, since the queue does sums with them for each key; they last for 584 years.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Instant(Duration);
+pub struct Instant(u64);
 
 impl Instant {
     /// The start that all others are counted from.
-    pub const ZERO: Self = Self(Duration::ZERO);
+    pub const ZERO: Self = Self(0);
     /// Later than anything that happens.
-    pub const FAR_FUTURE: Self = Self(Duration::MAX);
+    pub const FAR_FUTURE: Self = Self(u64::MAX);
 
     /// The instant `since_start` after the start.
     pub const fn from_start(since_start: Duration) -> Self {
-        Self(since_start)
+        Self(saturated_nanos(since_start))
     }
 
     /// The instant `millis` milliseconds after the start; for tests and simulations.
     pub const fn from_millis(millis: u64) -> Self {
-        Self(Duration::from_millis(millis))
+        Self(millis.saturating_mul(1_000_000))
     }
 
     /// The distance from the start.
     pub const fn since_start(self) -> Duration {
+        Duration::from_nanos(self.0)
+    }
+
+    pub(crate) const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
+    /// The same, in nanoseconds.
+    pub(crate) const fn nanos(self) -> u64 {
         self.0
     }
 
     /// How long after `earlier` this is; zero if it is not after it.
     pub const fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.nanos_since(earlier))
+    }
+
+    /// The same, in nanoseconds.
+    pub(crate) const fn nanos_since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
 
@@ -55,7 +71,7 @@ impl Add<Duration> for Instant {
     type Output = Self;
 
     fn add(self, after: Duration) -> Self {
-        Self(self.0.saturating_add(after))
+        Self(self.0.saturating_add(saturated_nanos(after)))
     }
 }
 
@@ -69,7 +85,7 @@ impl Sub<Duration> for Instant {
     type Output = Self;
 
     fn sub(self, before: Duration) -> Self {
-        Self(self.0.saturating_sub(before))
+        Self(self.0.saturating_sub(saturated_nanos(before)))
     }
 }
 
@@ -92,9 +108,15 @@ impl fmt::Debug for Instant {
         if *self == Self::FAR_FUTURE {
             f.write_str("never")
         } else {
-            write!(f, "+{:?}", self.0)
+            write!(f, "+{:?}", self.since_start())
         }
     }
+}
+
+/// A duration in nanoseconds; one longer than 584 years is as long as any.
+const fn saturated_nanos(duration: Duration) -> u64 {
+    let seconds = duration.as_secs().saturating_mul(1_000_000_000);
+    seconds.saturating_add(duration.subsec_nanos() as u64)
 }
 
 #[cfg(test)]
@@ -111,6 +133,17 @@ mod tests {
             Instant::from_millis(1_500) - Instant::from_millis(500),
             second
         );
+    }
+
+    #[test]
+    fn a_distance_of_centuries_is_the_far_future() {
+        let century = Duration::from_secs(100 * 365 * 24 * 3600);
+        assert_eq!(Instant::from_start(Duration::MAX), Instant::FAR_FUTURE);
+        assert_eq!(Instant::from_start(6 * century), Instant::FAR_FUTURE);
+        assert_eq!(Instant::from_millis(u64::MAX), Instant::FAR_FUTURE);
+        let later = Instant::from_millis(3) + 5 * century;
+        assert_eq!(later.since(Instant::from_millis(3)), 5 * century);
+        assert_eq!(Instant::from_start(later.since_start()), later);
     }
 
     #[test]

@@ -7,9 +7,10 @@
 //! A clone is a handle. The lock is a std one, held for the machine's work only and never across an
 //! await. There is no background task: a delayed key needs a timer only if somebody waits for it, so one
 //! of those who wait keeps the time, and hands that duty on when it leaves. An add wakes at most one
-//! worker, and none if all are busy.
+//! worker, and none if all are busy, or if as many were woken as keys are ready.
 //!
-//! INVARIANT: while a key is ready or delayed and workers wait, one of them is woken or keeps the time.
+//! INVARIANT: while workers wait, as many others were woken and have not looked yet as keys are ready, or
+//! all who look wake the next; while a key is delayed, somebody was woken or keeps the time.
 //!
 //! Upstream counterpart: `client-go:util/workqueue` (`TypedRateLimitingInterface`), where each queue has
 //! a goroutine for delays and one for metrics.
@@ -38,9 +39,9 @@ pub struct WorkQueue<K: Eq + Hash + Clone>(Arc<Shared<K>>);
 
 /// A key that was handed out. Dropped without a verdict, it counts as failed and is retried.
 pub struct Item<K: Eq + Hash + Clone> {
-    queue: WorkQueue<K>,
+    // Nothing once it was given back.
+    held: Option<(WorkQueue<K>, Ticket)>,
     key: K,
-    ticket: Option<Ticket>,
     failures: u32,
     waited: Duration,
 }
@@ -48,7 +49,10 @@ pub struct Item<K: Eq + Hash + Clone> {
 /// Waits for a key: see [`WorkQueue::get`].
 #[must_use = "nothing is handed out before it is awaited"]
 pub struct Get<K: Eq + Hash + Clone> {
-    queue: WorkQueue<K>,
+    // Nothing once it was handed on to the item.
+    queue: Option<WorkQueue<K>>,
+    /// What is to be given back first.
+    back: Option<(Ticket, Verdict)>,
     /// Its place among those who wait, from its first poll on.
     id: Option<u64>,
     timer: Option<(Instant, BoxFuture<'static, ()>)>,
@@ -75,6 +79,8 @@ struct Inner<K> {
     waiters: Vec<Waiter>,
     /// Who keeps the time, and until when.
     timekeeper: Option<(u64, Instant)>,
+    // INVARIANT: as many as there are `Get`s that were woken, and neither polled nor dropped since.
+    on_their_way: usize,
     next_id: u64,
 }
 
@@ -82,6 +88,9 @@ struct Waiter {
     id: u64,
     waker: Waker,
 }
+
+/// What it takes to wake a worker: some microseconds where its thread sleeps, too.
+const WAKING_UP: Duration = Duration::from_micros(5);
 
 impl<K: Eq + Hash + Clone> WorkQueue<K> {
     /// An empty queue whose failed keys wait as `limiter` says.
@@ -97,6 +106,7 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
             queue: Queue::new(limiter),
             waiters: Vec::new(),
             timekeeper: None,
+            on_their_way: 0,
             next_id: 0,
         };
         Self(Arc::new(Shared {
@@ -180,7 +190,8 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
     /// By priority, then first in, first out. One key is never with two workers.
     pub fn get(&self) -> Get<K> {
         Get {
-            queue: self.clone(),
+            queue: Some(self.clone()),
+            back: None,
             id: None,
             timer: None,
         }
@@ -238,7 +249,7 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
         let changed = change(&mut inner.queue, now);
         let woken = inner.whom_to_wake();
         drop(inner);
-        wake(woken);
+        self.tell(woken, false);
         changed
     }
 
@@ -247,6 +258,7 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
         let mut inner = self.lock();
         let given_up = end(&mut inner.queue, now);
         let woken = std::mem::take(&mut inner.waiters);
+        inner.on_their_way += woken.len();
         inner.timekeeper = None;
         let drained = inner.queue.is_drained();
         drop(inner);
@@ -268,11 +280,18 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
         };
         let drained = inner.queue.is_drained();
         drop(inner);
-        wake(woken);
+        self.tell(woken, drained);
+        next
+    }
+
+    /// Outside of the lock: a waker is somebody else's code.
+    fn tell(&self, woken: Option<Waker>, drained: bool) {
+        if let Some(woken) = woken {
+            woken.wake();
+        }
         if drained {
             self.0.drained.notify_waiters();
         }
-        next
     }
 
     /// The lock. A poisoned one is used on: only a panic in a key's `Hash` or `Eq` can poison it, and
@@ -283,23 +302,28 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
 }
 
 impl<K> Inner<K> {
-    /// Whom a change concerns: somebody for a key that is ready, or somebody to keep the time.
+    /// Whom a change concerns: somebody for a key that nobody is on the way for, or somebody to keep the
+    /// time. Those on their way get as many keys as they work on while another wakes up.
     fn whom_to_wake(&mut self) -> Option<Waker>
     where
         K: Eq + Hash + Clone,
     {
-        if self.waiters.is_empty() {
-            return None;
-        }
-        if !self.queue.is_empty() {
-            return self.remove_waiter(self.waiters.last()?.id);
-        }
-        let wake_at = self.queue.next_wake()?;
-        match self.timekeeper {
-            None => self.remove_waiter(self.waiters.last()?.id),
-            Some((id, until)) if wake_at < until => self.remove_waiter(id),
-            Some(_) => None,
-        }
+        let last = self.waiters.last()?.id;
+        let ready = self.queue.len();
+        let id = if ready > 0 {
+            let work = self.queue.usual_work().saturating_mul(ready as u32);
+            let is_worth_it = work > WAKING_UP.saturating_mul(self.on_their_way as u32);
+            Some(last).filter(|_| ready > self.on_their_way && is_worth_it)
+        } else {
+            let wake_at = self.queue.next_wake()?;
+            match self.timekeeper {
+                None => Some(last),
+                Some((keeper, until)) => Some(keeper).filter(|_| wake_at < until),
+            }
+        };
+        let woken = self.remove_waiter(id?);
+        self.on_their_way += usize::from(woken.is_some());
+        woken
     }
 
     fn remove_waiter(&mut self, id: u64) -> Option<Waker> {
@@ -310,47 +334,63 @@ impl<K> Inner<K> {
         Some(self.waiters.remove(at).waker)
     }
 
-    fn keep_waiting(&mut self, id: u64, waker: &Waker) {
-        match self.waiters.iter_mut().find(|waiter| waiter.id == id) {
-            Some(waiter) => waiter.waker.clone_from(waker),
-            None => self.waiters.push(Waiter {
-                id,
-                waker: waker.clone(),
-            }),
+    /// A worker looks, or leaves: nobody waits for it any longer.
+    fn arrive(&mut self, id: u64) {
+        if self.remove_waiter(id).is_none() {
+            debug_assert!(self.on_their_way > 0, "who was woken is counted");
+            self.on_their_way -= 1;
         }
     }
 }
 
+/// What a look at the queue came to.
+enum Look<K> {
+    /// A key, or nothing any more.
+    End(Option<Taken<K>>),
+    /// Nothing yet; keep the time until then, if it says so.
+    Wait(Option<Instant>),
+}
+
 impl<K: Eq + Hash + Clone> Get<K> {
-    fn poll_queue(
-        &mut self,
-        context: &mut Context<'_>,
-    ) -> Result<Option<Taken<K>>, Option<Instant>> {
-        let now = self.queue.0.env.now();
-        let mut inner = self.queue.lock();
-        if let Some(id) = self.id {
-            inner.remove_waiter(id);
+    /// Gives back what is to be given back, and takes a key or a place to wait.
+    fn look(&mut self, waker: &Waker) -> Look<K> {
+        let Self {
+            queue, back, id, ..
+        } = self;
+        let queue = queue
+            .as_ref()
+            .expect("a future is not polled after its end");
+        let now = queue.0.env.now();
+        let mut inner = queue.lock();
+        if let Some(id) = *id {
+            inner.arrive(id);
+        }
+        let back = back.take();
+        let gives_back = back.is_some();
+        if let Some((ticket, verdict)) = back {
+            inner.queue.settle(ticket, verdict, now);
         }
         let taken = inner.queue.take(now);
         if taken.is_some() || inner.queue.is_finished() {
-            self.id = None;
+            *id = None;
             let woken = inner.whom_to_wake();
+            let drained = gives_back && inner.queue.is_drained();
             drop(inner);
-            wake(woken);
-            return Ok(taken);
+            queue.tell(woken, drained);
+            return Look::End(taken);
         }
-        let id = self.id.unwrap_or(inner.next_id);
-        if self.id.is_none() {
+        let id = *id.get_or_insert_with(|| {
             inner.next_id += 1;
-            self.id = Some(id);
-        }
-        inner.keep_waiting(id, context.waker());
+            inner.next_id
+        });
+        let waker = waker.clone();
+        inner.waiters.push(Waiter { id, waker });
         let wake_at = inner.queue.next_wake();
-        if let Some(wake_at) = wake_at.filter(|_| inner.timekeeper.is_none()) {
+        let wake_at = wake_at.filter(|_| inner.timekeeper.is_none());
+        if let Some(wake_at) = wake_at {
             inner.timekeeper = Some((id, wake_at));
-            return Err(Some(wake_at));
         }
-        Err(None)
+        Look::Wait(wake_at)
     }
 }
 
@@ -360,21 +400,21 @@ impl<K: Eq + Hash + Clone> Future for Get<K> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Item<K>>> {
         let this = &mut *self;
         loop {
-            let wake_at = match this.poll_queue(context) {
-                Ok(taken) => {
+            let wake_at = match this.look(context.waker()) {
+                Look::End(taken) => {
                     this.timer = None;
-                    return Poll::Ready(taken.map(|taken| Item::new(&this.queue, taken)));
+                    return Poll::Ready(this.queue.take().zip(taken).map(Item::new));
                 }
-                Err(wake_at) => wake_at,
+                Look::Wait(wake_at) => wake_at,
             };
-            let Some(wake_at) = wake_at else {
+            let (Some(wake_at), Some(queue)) = (wake_at, &this.queue) else {
                 this.timer = None;
                 return Poll::Pending;
             };
             let timer = match &mut this.timer {
                 Some((until, timer)) if *until == wake_at => timer,
                 timer => {
-                    let env = this.queue.0.env.clone();
+                    let env = queue.0.env.clone();
                     let sleep = Box::pin(async move { env.sleep_until(wake_at).await });
                     &mut timer.insert((wake_at, sleep)).1
                 }
@@ -388,23 +428,28 @@ impl<K: Eq + Hash + Clone> Future for Get<K> {
 }
 
 impl<K: Eq + Hash + Clone> Drop for Get<K> {
-    /// Leaves, and passes on what it was woken for or kept the time for.
+    /// Gives back what it would have given back, leaves, and passes on what it was woken for or kept the
+    /// time for.
     fn drop(&mut self) {
-        let Some(id) = self.id else { return };
-        let mut inner = self.queue.lock();
-        inner.remove_waiter(id);
-        let woken = inner.whom_to_wake();
-        drop(inner);
-        wake(woken);
+        let Some(queue) = &self.queue else { return };
+        if let Some((ticket, verdict)) = self.back.take() {
+            queue.settle(ticket, verdict);
+        }
+        if let Some(id) = self.id {
+            let mut inner = queue.lock();
+            inner.arrive(id);
+            let woken = inner.whom_to_wake();
+            drop(inner);
+            queue.tell(woken, false);
+        }
     }
 }
 
 impl<K: Eq + Hash + Clone> Item<K> {
-    fn new(queue: &WorkQueue<K>, taken: Taken<K>) -> Self {
+    fn new((queue, taken): (WorkQueue<K>, Taken<K>)) -> Self {
         Self {
-            queue: queue.clone(),
+            held: Some((queue, taken.ticket)),
             key: taken.key,
-            ticket: Some(taken.ticket),
             failures: taken.failures,
             waited: taken.waited,
         }
@@ -427,24 +472,34 @@ impl<K: Eq + Hash + Clone> Item<K> {
 
     /// Gives the key back.
     pub fn settle(mut self, verdict: Verdict) -> Next {
-        match self.ticket.take() {
-            Some(ticket) => self.queue.settle(ticket, verdict),
+        match self.held.take() {
+            Some((queue, ticket)) => queue.settle(ticket, verdict),
             None => Next::Nothing,
+        }
+    }
+
+    /// Gives the key back and waits for the next one, as [`settle`](Self::settle) and
+    /// [`WorkQueue::get`] do one after the other, but in one turn. The key is given back when the future
+    /// is first polled, or dropped.
+    ///
+    /// # Cancel safety
+    /// As of [`WorkQueue::get`]; the key is given back in any case.
+    pub fn settle_and_get(mut self, verdict: Verdict) -> Get<K> {
+        let (queue, ticket) = self.held.take().unzip();
+        Get {
+            queue,
+            back: ticket.map(|ticket| (ticket, verdict)),
+            id: None,
+            timer: None,
         }
     }
 }
 
 impl<K: Eq + Hash + Clone> Drop for Item<K> {
     fn drop(&mut self) {
-        if let Some(ticket) = self.ticket.take() {
-            self.queue.settle(ticket, Verdict::Retry);
+        if let Some((queue, ticket)) = self.held.take() {
+            queue.settle(ticket, Verdict::Retry);
         }
-    }
-}
-
-fn wake(waker: Option<Waker>) {
-    if let Some(waker) = waker {
-        waker.wake();
     }
 }
 

@@ -1,8 +1,10 @@
 //! Work queues: keys that go round, and keys that wait.
 //!
 //! ```text
-//! producer ─add─▶ WorkQueue ─get, settle─▶ workers        a million delayed adds
+//! producer ─add─▶ WorkQueue ─settle_and_get─▶ workers        a million delayed adds
 //! ```
+//!
+//! Workers take and give back as those of a controller do: the last key goes back when the next is taken.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -31,10 +33,10 @@ pub(super) async fn alone(task: &Task) -> Result<Vec<Reading>, Failed> {
         for number in 0..BURST {
             queue.add(keys[(burst * BURST + number) % KEYS].clone());
         }
+        let mut next = queue.get();
         for _ in 0..BURST {
-            if let Some(item) = queue.get().await {
-                item.settle(Verdict::Forget);
-            }
+            let item = next.await.ok_or("the queue is shut down")?;
+            next = item.settle_and_get(Verdict::Forget);
         }
     }
     Ok(task.of_cycles(before.until_now(), task.size / BURST * BURST))
@@ -50,8 +52,9 @@ pub(super) async fn shared(task: &Task, workers: usize) -> Result<Vec<Reading>, 
         .map(|_| {
             let (queue, handled) = (queue.clone(), Arc::clone(&handled));
             tokio::spawn(async move {
-                while let Some(item) = queue.get().await {
-                    item.settle(Verdict::Forget);
+                let mut next = queue.get();
+                while let Some(item) = next.await {
+                    next = item.settle_and_get(Verdict::Forget);
                     handled.fetch_add(1, Ordering::Relaxed);
                 }
             })

@@ -24,6 +24,7 @@ mod lanes;
 mod limiter;
 #[cfg(test)]
 mod model;
+mod pace;
 mod slots;
 mod stats;
 #[cfg(test)]
@@ -35,6 +36,7 @@ use std::time::Duration;
 
 use lanes::Lanes;
 pub use limiter::Limiter;
+use pace::Pace;
 use slots::{NONE, Slots, State};
 pub use stats::QueueStats;
 use wheel::Wheel;
@@ -131,6 +133,7 @@ pub struct Queue<K> {
     running: Vec<HandedOut>,
     limiter: Limiter,
     generation: u32,
+    pace: Pace,
     life: Life,
     // Only what is counted; the rest is filled in when asked.
     counts: QueueStats,
@@ -162,6 +165,7 @@ impl<K: Eq + Hash + Clone> Queue<K> {
             running: Vec::new(),
             limiter,
             generation: 0,
+            pace: Pace::new(),
             life: Life::Open,
             counts: QueueStats::default(),
         }
@@ -250,11 +254,11 @@ impl<K: Eq + Hash + Clone> Queue<K> {
         self.generation = self.generation.wrapping_add(1);
         let slot = &mut self.slots[at];
         debug_assert_eq!(slot.state, State::Ready, "what is in a lane is ready");
+        let waited = now.nanos_since(slot.added());
         slot.state = State::Running;
         slot.priority = Priority::Low;
         slot.generation = self.generation;
         slot.running_at = self.running.len() as u32;
-        let waited = now.since(slot.added);
         let ticket = Ticket {
             slot: at,
             generation: self.generation,
@@ -265,12 +269,12 @@ impl<K: Eq + Hash + Clone> Queue<K> {
             slot: at,
             since: now,
         });
-        self.counts.queue_latency.record(waited);
+        self.counts.queue_latency.record_micros(waited / 1_000);
         Some(Taken {
             key,
             ticket,
             failures,
-            waited,
+            waited: Duration::from_nanos(waited),
         })
     }
 
@@ -292,7 +296,7 @@ impl<K: Eq + Hash + Clone> Queue<K> {
         self.slots.release_if_unused(at);
         match next {
             State::Ready => Next::Ready,
-            State::Delayed => Next::After(wheel::instant_of(self.slots[at].due_tick).since(now)),
+            State::Delayed => Next::After(wheel::instant_of(self.slots[at].due_tick()).since(now)),
             _ if refused => Next::Refused,
             _ => Next::Nothing,
         }
@@ -422,7 +426,7 @@ impl<K: Eq + Hash + Clone> Queue<K> {
             State::Idle | State::Running => {}
         }
         let slot = &mut self.slots[at];
-        slot.added = now;
+        slot.set_added(now);
         slot.priority = raised;
         if slot.state == State::Running {
             slot.state = State::RunningAgain;
@@ -444,7 +448,7 @@ impl<K: Eq + Hash + Clone> Queue<K> {
             State::Idle => State::Delayed,
             State::Running => State::RunningDelayed,
             state @ (State::Delayed | State::RunningDelayed)
-                if wheel::tick_not_before(due) < slot.due_tick =>
+                if wheel::tick_not_before(due) < slot.due_tick() =>
             {
                 self.wheel.remove(&mut self.slots, at);
                 state
@@ -512,7 +516,9 @@ impl<K: Eq + Hash + Clone> Queue<K> {
             self.slots[moved.slot].running_at = place as u32;
         }
         self.slots[at].running_at = NONE;
-        self.counts.work_duration.record(now.since(out.since));
+        let worked = now.nanos_since(out.since);
+        self.counts.work_duration.record_micros(worked / 1_000);
+        self.pace.worked(worked);
     }
 
     /// Moves a key that no worker has any more to where it belongs.
@@ -532,6 +538,13 @@ impl<K: Eq + Hash + Clone> Queue<K> {
 }
 
 impl<K> Queue<K> {
+    /// How long workers had the last keys, about; never nothing. More than 100 µs counts as that, and so do
+    /// all while nothing is known.
+    #[must_use]
+    pub fn usual_work(&self) -> Duration {
+        self.pace.usual()
+    }
+
     /// Keys that are ready to be handed out; those delayed or handed out do not count.
     #[must_use]
     pub fn len(&self) -> usize {

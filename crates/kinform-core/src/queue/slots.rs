@@ -15,7 +15,7 @@ use std::hash::{BuildHasher, Hash};
 
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
-use hashbrown::hash_table::Entry;
+use hashbrown::hash_table::Entry as Found;
 
 use super::Priority;
 use crate::time::Instant;
@@ -47,13 +47,12 @@ pub(super) enum State {
 pub(super) struct Slot<K> {
     /// Nothing while the slot is free.
     pub(super) key: Option<K>,
-    hash: u64,
+    /// One key is never in the wheel and ready at once, so one word is enough: when it was last added,
+    /// while `Ready` or `RunningAgain`; at which tick it is due, while `Delayed` or `RunningDelayed`.
+    time: u64,
+    hash: u32,
     pub(super) prev: u32,
     pub(super) next: u32,
-    /// The tick at which it is due, while it is in the wheel.
-    pub(super) due_tick: u64,
-    /// When it was last added, while `Ready` or `RunningAgain`.
-    pub(super) added: Instant,
     /// Which hand-out a ticket belongs to.
     pub(super) generation: u32,
     /// Its place among the running, while handed out.
@@ -67,9 +66,16 @@ pub(super) struct Slot<K> {
 pub(super) struct Slots<K> {
     slots: Vec<Slot<K>>,
     // INVARIANT: holds exactly the slots whose key is set.
-    table: HashTable<u32>,
+    table: HashTable<Entry>,
     hasher: RandomState,
     free: u32,
+}
+
+/// A slot in the table. The hash beside it lets the table grow, and pass by others, without a look at slots.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    hash: u32,
+    at: u32,
 }
 
 /// A doubly linked list through the slots.
@@ -91,39 +97,40 @@ impl<K: Eq + Hash> Slots<K> {
 
     /// The slot of a key that is known.
     pub(super) fn find(&self, key: &K) -> Option<u32> {
-        let hash = self.hasher.hash_one(key);
-        let slots = &self.slots;
-        self.table
-            .find(hash, |&at| slots[at as usize].key.as_ref() == Some(key))
-            .copied()
+        let hash = self.hash(key);
+        let is_same = |entry: &Entry| entry.hash == hash && self.has(entry.at, key);
+        Some(self.table.find(spread(hash), is_same)?.at)
     }
 
     /// The slot of a key, an idle one if it was not known.
     pub(super) fn intern(&mut self, key: K) -> u32 {
-        let hash = self.hasher.hash_one(&key);
+        let hash = self.hash(&key);
         let slots = &mut self.slots;
-        let same = |at: &u32| slots[*at as usize].key.as_ref() == Some(&key);
-        let vacant = match self.table.entry(hash, same, |&at| slots[at as usize].hash) {
-            Entry::Occupied(known) => return *known.get(),
-            Entry::Vacant(vacant) => vacant,
+        let is_same = |entry: &Entry| {
+            entry.hash == hash && slots[entry.at as usize].key.as_ref() == Some(&key)
         };
-        let at = self.free;
-        if at == NONE {
+        let of_entry = |entry: &Entry| spread(entry.hash);
+        let vacant = match self.table.entry(spread(hash), is_same, of_entry) {
+            Found::Occupied(known) => return known.get().at,
+            Found::Vacant(vacant) => vacant,
+        };
+        let free = self.free;
+        if free == NONE {
             let at = u32::try_from(slots.len()).ok().filter(|&at| at != NONE);
             let at = at.expect("fewer than 2^32 keys are in flight");
             slots.push(Slot::of(key, hash));
-            vacant.insert(at);
+            vacant.insert(Entry { hash, at });
             return at;
         }
-        let slot = &mut slots[at as usize];
+        let slot = &mut slots[free as usize];
         self.free = slot.next;
         slot.key = Some(key);
         slot.hash = hash;
         slot.state = State::Idle;
         slot.failures = 0;
         slot.priority = Priority::Low;
-        vacant.insert(at);
-        at
+        vacant.insert(Entry { hash, at: free });
+        free
     }
 
     /// Forgets a slot that is idle and has no failures. Its links must be in no list.
@@ -136,10 +143,10 @@ impl<K: Eq + Hash> Slots<K> {
         slot.key = None;
         slot.next = self.free;
         self.free = at;
-        let entry = self.table.find_entry(hash, |&other| other == at);
-        debug_assert!(entry.is_ok(), "a slot with a key is in the table");
-        if let Ok(entry) = entry {
-            entry.remove();
+        let found = self.table.find_entry(spread(hash), |entry| entry.at == at);
+        debug_assert!(found.is_ok(), "a slot with a key is in the table");
+        if let Ok(found) = found {
+            found.remove();
         }
         if self.table.is_empty() && self.slots.len() > KEPT_SLOTS {
             *self = Self {
@@ -148,23 +155,55 @@ impl<K: Eq + Hash> Slots<K> {
             };
         }
     }
+
+    fn hash(&self, key: &K) -> u32 {
+        let hash = self.hasher.hash_one(key);
+        (hash >> 32) as u32 ^ hash as u32
+    }
+
+    fn has(&self, at: u32, key: &K) -> bool {
+        self.slots[at as usize].key.as_ref() == Some(key)
+    }
+}
+
+/// A hash as the table wants it, which looks at the first and the last bits.
+fn spread(hash: u32) -> u64 {
+    u64::from(hash) << 32 | u64::from(hash)
 }
 
 impl<K> Slot<K> {
-    fn of(key: K, hash: u64) -> Self {
+    fn of(key: K, hash: u32) -> Self {
         Self {
             key: Some(key),
+            time: 0,
             hash,
             prev: NONE,
             next: NONE,
-            due_tick: 0,
-            added: Instant::ZERO,
             generation: 0,
             running_at: NONE,
             failures: 0,
             state: State::Idle,
             priority: Priority::Low,
         }
+    }
+
+    /// When it was last added, while `Ready` or `RunningAgain`.
+    pub(super) fn added(&self) -> Instant {
+        debug_assert!(matches!(self.state, State::Ready | State::RunningAgain));
+        Instant::from_nanos(self.time)
+    }
+
+    pub(super) fn set_added(&mut self, now: Instant) {
+        self.time = now.nanos();
+    }
+
+    /// The tick at which it is due, while it is in the wheel.
+    pub(super) fn due_tick(&self) -> u64 {
+        self.time
+    }
+
+    pub(super) fn set_due_tick(&mut self, tick: u64) {
+        self.time = tick;
     }
 }
 

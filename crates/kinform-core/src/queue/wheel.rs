@@ -15,8 +15,6 @@
 //!
 //! Complexity: insert, remove O(1); expire O(1) an entry, amortised.
 
-use std::time::Duration;
-
 use super::slots::{List, Slots};
 use crate::time::Instant;
 
@@ -24,6 +22,7 @@ const LEVELS: usize = 7;
 const BITS: u32 = 6;
 const WIDTH: usize = 1 << BITS;
 const LAST_TICK: u64 = (1 << (BITS * LEVELS as u32)) - 1;
+const TICK_NANOS: u64 = 1_000_000;
 
 /// Slots that wait for their time, and nothing about what they wait for.
 #[derive(Debug)]
@@ -52,14 +51,14 @@ impl Wheel {
 
     /// Puts a slot in, to be handed out at `due` or up to a millisecond later.
     pub(super) fn insert<K>(&mut self, slots: &mut Slots<K>, at: u32, due: Instant) {
-        slots[at].due_tick = tick_not_before(due).max(self.elapsed);
+        slots[at].set_due_tick(tick_not_before(due).max(self.elapsed));
         self.len += 1;
         self.link(slots, at);
     }
 
     /// Takes a slot out that is in the wheel.
     pub(super) fn remove<K>(&mut self, slots: &mut Slots<K>, at: u32) {
-        let (level, index) = self.place(slots[at].due_tick);
+        let (level, index) = self.place(slots[at].due_tick());
         let list = &mut self.lists[level * WIDTH + index];
         list.remove(slots, at);
         if list.is_empty() {
@@ -101,7 +100,7 @@ impl Wheel {
     }
 
     fn link<K>(&mut self, slots: &mut Slots<K>, at: u32) {
-        let (level, index) = self.place(slots[at].due_tick);
+        let (level, index) = self.place(slots[at].due_tick());
         self.occupied[level] |= 1 << index;
         self.lists[level * WIDTH + index].push_back(slots, at);
     }
@@ -141,18 +140,15 @@ struct Block {
 
 /// A tick, as an instant.
 pub(super) fn instant_of(tick: u64) -> Instant {
-    Instant::from_start(Duration::from_millis(tick))
+    Instant::from_millis(tick)
 }
 
 /// The first tick that does not begin before `due`.
 pub(super) fn tick_not_before(due: Instant) -> u64 {
-    let whole = tick_reached(due);
-    let rest = due.since(instant_of(whole));
-    (whole + u64::from(!rest.is_zero())).min(LAST_TICK)
+    due.nanos().div_ceil(TICK_NANOS).min(LAST_TICK)
 }
 
 /// The last tick that has begun.
 fn tick_reached(now: Instant) -> u64 {
-    let ticks = now.since_start().as_millis().min(u128::from(LAST_TICK));
-    u64::try_from(ticks).unwrap_or(LAST_TICK)
+    (now.nanos() / TICK_NANOS).min(LAST_TICK)
 }

@@ -28,7 +28,7 @@ use tracing::{Instrument, Span};
 use super::Action;
 use super::action::Ctx;
 use super::stats::Counters;
-use crate::workqueue::{Item, WorkQueue};
+use crate::workqueue::{Get, Item, WorkQueue};
 
 /// Whatever a user's function fails with.
 pub(super) type BoxError = Box<dyn StdError + Send + Sync>;
@@ -61,7 +61,8 @@ pub(super) struct Work<C> {
 impl<C: Send + Sync + 'static> Work<C> {
     /// Works until the queue is shut down and empty.
     pub(super) async fn run(self: Arc<Self>) {
-        while let Some(item) = self.queue.get().await {
+        let mut next = self.queue.get();
+        while let Some(item) = next.await {
             let span = tracing::info_span!(
                 "reconcile",
                 resource = %self.resource,
@@ -69,11 +70,12 @@ impl<C: Send + Sync + 'static> Work<C> {
                 version = tracing::field::Empty,
                 failures = item.failures(),
             );
-            self.process(item).instrument(span).await;
+            next = self.process(item).instrument(span).await;
         }
     }
 
-    async fn process(&self, item: Item<ObjectKey>) {
+    /// Works on one key; what is returned gives it back and waits for the next.
+    async fn process(&self, item: Item<ObjectKey>) -> Get<ObjectKey> {
         let ctx = Ctx {
             context: Arc::clone(&self.context),
             key: item.key().clone(),
@@ -89,7 +91,7 @@ impl<C: Send + Sync + 'static> Work<C> {
                 Err(_) => self.timed_out(timeout),
             },
         };
-        self.settle(item, ended);
+        self.settle(item, ended)
     }
 
     fn panicked(&self, panic: &(dyn Any + Send)) -> Ended {
@@ -107,49 +109,47 @@ impl<C: Send + Sync + 'static> Work<C> {
         Ended::Failed(format!("reconcile did not end within {timeout:?}").into())
     }
 
-    fn settle(&self, item: Item<ObjectKey>, ended: Ended) {
-        let verdict = match &ended {
+    fn settle(&self, item: Item<ObjectKey>, ended: Ended) -> Get<ObjectKey> {
+        let verdict = match ended {
             Ended::Done(action) => {
                 self.counters.succeeded.add(1);
+                tracing::debug!(?action, "reconciled");
                 action
                     .requeue_after()
                     .map_or(Verdict::Forget, Verdict::Again)
             }
-            Ended::Failed(_) => {
+            Ended::Failed(error) => {
                 self.counters.failed.add(1);
-                Verdict::Retry
+                self.retry(item, &*error);
+                return self.queue.get();
             }
             Ended::Gone => {
                 self.counters.gone.add(1);
+                tracing::debug!("the object is gone");
                 Verdict::Forget
-            }
-            Ended::Undecodable(_) => {
-                self.counters.undecodable.add(1);
-                Verdict::Forget
-            }
-        };
-        let failures = item.failures().saturating_add(1);
-        let next = item.settle(verdict);
-        match ended {
-            Ended::Failed(error) => {
-                let retry_in = match next {
-                    Next::After(delay) => Some(delay),
-                    Next::Ready => Some(Duration::ZERO),
-                    Next::Nothing | Next::Refused => None,
-                };
-                let error = chain(&*error);
-                tracing::warn!(error, failures, ?retry_in, "reconcile failed");
             }
             Ended::Undecodable(error) => {
+                self.counters.undecodable.add(1);
                 let error = chain(&*error);
                 tracing::warn!(
                     error,
                     "the object does not decode; waiting for its next version"
                 );
+                Verdict::Forget
             }
-            Ended::Done(action) => tracing::debug!(?action, "reconciled"),
-            Ended::Gone => tracing::debug!("the object is gone"),
-        }
+        };
+        item.settle_and_get(verdict)
+    }
+
+    fn retry(&self, item: Item<ObjectKey>, error: &(dyn StdError + Send + Sync)) {
+        let failures = item.failures().saturating_add(1);
+        let retry_in = match item.settle(Verdict::Retry) {
+            Next::After(delay) => Some(delay),
+            Next::Ready => Some(Duration::ZERO),
+            Next::Nothing | Next::Refused => None,
+        };
+        let error = chain(error);
+        tracing::warn!(error, failures, ?retry_in, "reconcile failed");
     }
 }
 

@@ -1,13 +1,15 @@
 //! The work queue under tasks: who is woken, who keeps the time, what cancelling loses (nothing).
 
 use std::collections::HashMap;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::join_all;
-use kinform::workqueue::WorkQueue;
+use kinform::workqueue::{Get, WorkQueue};
 use kinform_core::queue::{Added, Limiter, Next, Verdict};
 use tokio::time::Instant;
 
@@ -134,6 +136,84 @@ async fn an_item_that_is_dropped_counts_as_failed() {
     assert_eq!(queue.num_requeues(&1), 0);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_key_given_back_with_the_next_look_is_free_once_that_is_polled_or_dropped() {
+    let queue = queue();
+    queue.add(1);
+    queue.add(2);
+    let first = queue.get().await.unwrap();
+    queue.add(1);
+    let next = first.settle_and_get(Verdict::Forget);
+    assert_eq!((queue.len(), queue.stats().processing), (1, 1));
+    let second = next.await.unwrap();
+    assert_eq!(
+        (*second.key(), queue.len(), queue.stats().processing),
+        (2, 1, 1)
+    );
+    drop(second.settle_and_get(Verdict::Retry));
+    assert_eq!((queue.num_requeues(&2), queue.stats().processing), (1, 0));
+    let mut waiting = Box::pin(queue.get().await.unwrap().settle_and_get(Verdict::Forget));
+    assert!(waiting.as_mut().now_or_never().is_none());
+    assert_eq!(
+        queue.stats().processing,
+        0,
+        "given back although nothing came"
+    );
+    let retried = waiting.await.unwrap();
+    assert_eq!((*retried.key(), retried.failures()), (2, 1));
+    let drain = tokio::spawn({
+        let queue = queue.clone();
+        async move { queue.drain(60_000 * MS).await }
+    });
+    tokio::task::yield_now().await;
+    assert!(retried.settle_and_get(Verdict::Forget).await.is_none());
+    assert!(drain.await.unwrap().unwrap().is_empty());
+}
+
+/// How many of four workers are woken by that many keys, where work takes so long as a rule.
+async fn woken_for(keys: u32, work: Duration) -> usize {
+    struct Woken(AtomicUsize);
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    let queue = queue();
+    for _ in 0..100 {
+        queue.add(0);
+        let item = queue.get().await.unwrap();
+        tokio::time::advance(work).await;
+        item.settle(Verdict::Forget);
+    }
+    let woken = Arc::new(Woken(AtomicUsize::new(0)));
+    let waker = Waker::from(Arc::clone(&woken));
+    let mut workers: Vec<_> = (0..4).map(|_| Box::pin(queue.get())).collect();
+    let mut look = |worker: &mut Pin<Box<Get<u32>>>| {
+        let looked = worker.as_mut().poll(&mut Context::from_waker(&waker));
+        matches!(looked, Poll::Ready(Some(_)))
+    };
+    assert!(!workers.iter_mut().any(&mut look));
+    for key in 0..keys {
+        queue.add(key);
+    }
+    let count = woken.0.load(Ordering::Relaxed);
+    // Whoever looks wakes the next: all keys find a worker.
+    let busy: usize = workers.iter_mut().map(|w| usize::from(look(w))).sum();
+    assert_eq!(busy, keys.min(4) as usize);
+    count
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_wakes_a_worker_of_its_own_unless_work_is_shorter_than_waking_up() {
+    let micros = Duration::from_micros;
+    assert_eq!(woken_for(3, 1_000 * MS).await, 3);
+    assert_eq!(woken_for(9, micros(80)).await, 4);
+    assert_eq!(woken_for(9, micros(2)).await, 4);
+    assert_eq!(woken_for(4, micros(2)).await, 2);
+    assert_eq!(woken_for(4, micros(0)).await, 1);
+    assert_eq!(woken_for(1, micros(0)).await, 1);
+}
+
 // client-go: TestQueueDrainageUsingShutDownWithDrain; kubernetes#141079: queued keys count, too.
 #[tokio::test(start_paused = true)]
 async fn a_drain_waits_for_what_is_queued_and_what_is_in_work() {
@@ -206,18 +286,21 @@ async fn no_wake_up_is_lost_whatever_is_cancelled() {
             .map(|_| {
                 let (queue, mut random) = (queue.clone(), SmallRng::seed_from_u64(random.random()));
                 tokio::spawn(async move {
+                    let mut next = queue.get();
                     loop {
                         let patience = random.random_range(0..30) * MS;
-                        let got = tokio::time::timeout(patience, queue.get()).await;
-                        match got {
+                        next = match tokio::time::timeout(patience, next).await {
                             Ok(None) => return,
-                            Ok(Some(item)) if random.random_bool(0.1) => drop(item),
+                            Ok(Some(item)) if random.random_bool(0.1) => {
+                                drop(item);
+                                queue.get()
+                            }
                             Ok(Some(item)) => {
                                 tokio::time::sleep(random.random_range(0..5) * MS).await;
-                                item.settle(Verdict::Forget);
+                                item.settle_and_get(Verdict::Forget)
                             }
-                            Err(_) => {}
-                        }
+                            Err(_) => queue.get(),
+                        };
                     }
                 })
             })

@@ -1,0 +1,57 @@
+//! How long workers have a key, of late.
+//!
+//! ```text
+//! each key given back → moving average → usual work, for who decides whether one more is worth waking
+//! ```
+//!
+//! An eighth of what is told is new each time. Nothing is known at first, and a long work counts as one of
+//! 100 µs: the average is then back at short ones after some thirty of them.
+//!
+//! Upstream counterpart: none; `client-go:util/workqueue` wakes a worker an add.
+
+use std::time::Duration;
+
+/// BOUND: nanoseconds of one work that count.
+const LONGEST: u64 = 100_000;
+
+/// A moving average of works.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace {
+    nanos: u64,
+}
+
+impl Pace {
+    /// As if all had been long.
+    pub(super) fn new() -> Self {
+        Self { nanos: LONGEST }
+    }
+
+    pub(super) fn worked(&mut self, nanos: u64) {
+        self.nanos = (self.nanos * 7 + nanos.min(LONGEST)) / 8;
+    }
+
+    /// Never nothing.
+    pub(super) fn usual(self) -> Duration {
+        Duration::from_nanos(self.nanos.max(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_works_are_known_as_such_and_one_long_one_is_forgotten() {
+        let mut pace = Pace::new();
+        assert_eq!(pace.usual(), Duration::from_micros(100));
+        let mut work = |times: usize, nanos: u64| {
+            (0..times).for_each(|_| pace.worked(nanos));
+            pace.usual().as_nanos()
+        };
+        assert!((200..300).contains(&work(60, 200)));
+        assert!((10_000..15_000).contains(&work(1, u64::MAX)));
+        assert!((200..500).contains(&work(30, 200)));
+        assert_eq!(work(100, 0), 1);
+        assert!((99_000..=100_000).contains(&work(60, 3_000_000_000)));
+    }
+}
