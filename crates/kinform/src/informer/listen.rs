@@ -27,6 +27,9 @@ use super::{Core, Cores, Piece, Places, lock};
 use crate::handler::{Parts, Place, Sink, Told};
 use crate::report::{Report, ReportEvent};
 
+/// BOUND: changes told, but for the rest of a batch, before other tasks have their turn.
+const AT_ONCE: usize = 256;
+
 /// Handlers that were added to an informer. Dropping it changes nothing; they are removed by
 /// [`remove`](Self::remove).
 #[derive(Debug)]
@@ -226,6 +229,7 @@ pub(super) fn listen(cores: &Cores, parts: Parts) -> Registration {
 impl Listener {
     async fn run(mut self) {
         lock(&self.shared.inside).task = tokio::task::try_id();
+        let mut told = 0;
         loop {
             // Before looking for more: what is published from here on wakes us.
             let is_over = self.places.look();
@@ -237,7 +241,10 @@ impl Listener {
                 break;
             }
             match self.places.next() {
-                Some(Piece::Changes(core, changes)) => self.tell(core, changes).await,
+                Some(Piece::Changes(core, changes)) => {
+                    told += changes.len();
+                    self.tell(core, changes).await;
+                }
                 Some(Piece::Synced) => {
                     self.tell_synced().await;
                     self.shared.synced.send_replace(true);
@@ -246,7 +253,10 @@ impl Listener {
                 None => self.wait().await,
             }
             self.shared.measure(&self.places);
-            tokio::task::yield_now().await;
+            if told >= AT_ONCE {
+                told = 0;
+                tokio::task::yield_now().await;
+            }
         }
         self.shared.lag.store(0, Ordering::Relaxed);
     }

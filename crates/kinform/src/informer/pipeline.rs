@@ -231,9 +231,12 @@ impl Pipeline {
         }
     }
 
-    /// Applies what is queued, yielding between batches.
+    /// Applies what is queued, and lets others run after each batch. After the last one, too: who was woken
+    /// for it may wait behind this task, where no other thread finds it, and a source that always has
+    /// bytes never makes this task wait.
     async fn apply_all(&mut self) {
-        while self.apply_batch() {
+        while !self.fifo.is_empty() {
+            self.apply_batch();
             tokio::task::yield_now().await;
         }
         let stats = (*self.reflector.stats(), self.writer.counts());
@@ -242,12 +245,8 @@ impl Pipeline {
             .machines(stats.0, stats.1, self.fifo.len());
     }
 
-    /// Applies one batch; whether more is left.
-    fn apply_batch(&mut self) -> bool {
+    fn apply_batch(&mut self) {
         let batch = self.fifo.pop_batch(BATCH);
-        if batch.deltas.is_empty() {
-            return false;
-        }
         let published = self.writer.apply_batch(batch);
         if published.is_news || published.has_moved {
             self.wake();
@@ -255,7 +254,6 @@ impl Pipeline {
         for event in published.events {
             self.on_applied(event);
         }
-        !self.fifo.is_empty()
     }
 
     /// Handlers and streams look again.

@@ -75,6 +75,34 @@ async fn a_drained_handler_hears_what_was_published_before() {
     factory.shutdown().await;
 }
 
+/// More than a ring holds, all of it there at once: a handler has its turn between batches, so it hears
+/// each event and not the difference.
+#[tokio::test(start_paused = true)]
+async fn a_source_that_always_has_bytes_lets_its_handlers_hear_each_event() {
+    const CHUNKS: u64 = 100;
+    const EVENTS: u64 = 250;
+    let (factory, mut script) = factory();
+    let informer = factory.informer::<Pod>();
+    let registration = informer
+        .add_handler(Handlers::new().on_update(|_, _| ()))
+        .unwrap();
+    factory.start().unwrap();
+    let watch = first_list(&mut script, &[pod("a", 1, "n1")], 5).await;
+    assert!(registration.synced().await);
+    for chunk in 0..CHUNKS {
+        let versions = (0..EVENTS).map(|event| 6 + chunk * EVENTS + event);
+        let events = versions.map(|version| {
+            let object = pod("a", version, "n1");
+            format!("{{\"type\":\"MODIFIED\",\"object\":{object}}}\n")
+        });
+        watch.send(events.collect::<String>());
+    }
+    settle().await;
+    assert_eq!(registration.times_behind(), 0);
+    assert_eq!(registration.heard(), 1 + CHUNKS * EVENTS);
+    factory.shutdown().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_filter_makes_adds_and_deletes_of_updates() {
     // client-go: TestFilteringResourceEventHandler
