@@ -6,6 +6,7 @@
 
 mod controller;
 mod fanout;
+mod paced;
 mod planted;
 mod queue;
 mod reads;

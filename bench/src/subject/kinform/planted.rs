@@ -13,12 +13,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
+use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
 use kinform::source::{Body, ListerWatcher, ResourceInfo, SourceError};
 use kinform::{Informer, InformerFactory, ReflectorConfig, StreamingList};
 use kinform_api::{GroupVersionResource, ListOptions, Scope, WatchOptions};
 use kinform_core::Encoding;
+use tokio::sync::{Mutex, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use crate::subject::Failed;
@@ -28,9 +30,11 @@ use crate::subject::small::{Step, key, node, pod_json};
 struct Planted {
     info: ResourceInfo,
     pods: usize,
-    events: Range<u64>,
-    gate: CancellationToken,
+    watch: Arc<Watch>,
 }
+
+/// Opens a watch.
+type Watch = dyn Fn() -> BoxStream<'static, Result<Bytes, SourceError>> + Send + Sync;
 
 /// An informer of that many pods, and what keeps it.
 pub(super) struct Garden {
@@ -44,13 +48,43 @@ pub(super) struct Garden {
 pub(super) fn garden(pods: usize, events: Range<u64>) -> Garden {
     let gate = CancellationToken::new();
     let closed = gate.clone();
+    let (factory, pods) = planted(pods, move || {
+        let closed = closed.clone().cancelled_owned();
+        let texts = texts(pods, events.clone()).map(|text| Ok(text.into()));
+        let opened = closed.map(|()| stream::iter(texts)).flatten_stream();
+        opened.chain(stream::pending()).boxed()
+    });
+    Garden {
+        factory,
+        pods,
+        gate,
+    }
+}
+
+/// An informer of that many pods, which hears what is sent, and what keeps it.
+pub(super) fn fed(pods: usize) -> (InformerFactory, Informer<Pod>, mpsc::UnboundedSender<Bytes>) {
+    // BOUND: who sends waits until it was heard.
+    let (sender, receiver) = mpsc::unbounded_channel();
+    let receiver = Arc::new(Mutex::new(receiver));
+    let (factory, pods) = planted(pods, move || {
+        let receiver = Arc::clone(&receiver);
+        let next = |receiver: Arc<Mutex<mpsc::UnboundedReceiver<Bytes>>>| async move {
+            let bytes = receiver.lock().await.recv().await?;
+            Some((Ok(bytes), receiver))
+        };
+        stream::unfold(receiver, next).boxed()
+    });
+    (factory, pods, sender)
+}
+
+fn planted(
+    pods: usize,
+    watch: impl Fn() -> BoxStream<'static, Result<Bytes, SourceError>> + Send + Sync + 'static,
+) -> (InformerFactory, Informer<Pod>) {
+    let watch: Arc<Watch> = Arc::new(watch);
     let factory = InformerFactory::with_sources(move |info, _| {
-        Arc::new(Planted {
-            info,
-            pods,
-            events: events.clone(),
-            gate: closed.clone(),
-        })
+        let watch = Arc::clone(&watch);
+        Arc::new(Planted { info, pods, watch })
     });
     let reflector = ReflectorConfig {
         streaming_list: StreamingList::Never,
@@ -59,11 +93,22 @@ pub(super) fn garden(pods: usize, events: Range<u64>) -> Garden {
     let factory = factory.reflector(reflector).build();
     let resource = GroupVersionResource::new("", "v1", "pods");
     let info = ResourceInfo::new(resource, "Pod", Scope::Namespaced);
-    Garden {
-        pods: factory.select_resource(info).build(),
-        factory,
-        gate,
-    }
+    let pods = factory.select_resource(info).build();
+    (factory, pods)
+}
+
+/// Events as they are sent: pods that go to other nodes.
+pub(super) fn texts(pods: usize, events: Range<u64>) -> impl Iterator<Item = String> + Send {
+    events.clone().step_by(PIECE).map(move |from| {
+        let mut text = String::with_capacity(PIECE * 350);
+        for number in from..events.end.min(from + PIECE as u64) {
+            let Step { pod, node } = Step::of(number, pods);
+            text.push_str("{\"type\":\"MODIFIED\",\"object\":");
+            pod_json(&mut text, pod, node, number + 2);
+            text.push_str("}\n");
+        }
+        text
+    })
 }
 
 /// BOUND: pods or events a chunk.
@@ -94,20 +139,7 @@ impl ListerWatcher for Planted {
     }
 
     fn watch<'a>(&'a self, _: &'a WatchOptions) -> BoxFuture<'a, Result<Body, SourceError>> {
-        let (pods, events) = (self.pods, self.events.clone());
-        let pieces = events.clone().step_by(PIECE).map(move |from| {
-            let mut text = String::with_capacity(PIECE * 350);
-            for number in from..events.end.min(from + PIECE as u64) {
-                let Step { pod, node } = Step::of(number, pods);
-                text.push_str("{\"type\":\"MODIFIED\",\"object\":");
-                pod_json(&mut text, pod, node, number + 2);
-                text.push_str("}\n");
-            }
-            Ok(Bytes::from(text))
-        });
-        let gate = self.gate.clone().cancelled_owned();
-        let opened = gate.map(|()| stream::iter(pieces)).flatten_stream();
-        let body = Body::new(Encoding::Json, opened.chain(stream::pending()));
+        let body = Body::new(Encoding::Json, (self.watch)());
         std::future::ready(Ok(body)).boxed()
     }
 
