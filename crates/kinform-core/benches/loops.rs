@@ -1,7 +1,7 @@
 //! The inner loops, one at a time: `cargo bench -p kinform-core [NAME]`.
 //!
 //! ```text
-//! recorded list, generated objects ──▶ scan │ strip │ project │ apply │ relist │ fan-out │ read │ queue
+//! recorded list, generated objects ──▶ scan │ strip │ project │ typed │ apply │ relist │ fan-out │ read │ queue
 //!                                        └──▶ nanoseconds and instructions an element
 //! ```
 //!
@@ -21,6 +21,8 @@ use std::path::Path;
 use std::process::{Command, exit};
 use std::time::{Duration, Instant as Wall};
 
+use k8s_openapi::api::core::v1::Pod;
+use kinform_api::TypeMeta;
 use kinform_core::delta::Delta;
 use kinform_core::informer::delivery::{Delivery, Next};
 use kinform_core::informer::ring::RingLimits;
@@ -29,7 +31,7 @@ use kinform_core::queue::{Limiter, Priority, Queue, Verdict};
 use kinform_core::store::directory::Seed;
 use kinform_core::store::index::Index;
 use kinform_core::time::Instant;
-use kinform_core::{Encoding, Item, ListPart, ListReader, Object, Projection};
+use kinform_core::{Encoding, Item, ListPart, ListReader, Object, Projection, TypedCache};
 use serde_json::Value;
 
 const CHUNK: usize = 64 << 10;
@@ -66,7 +68,7 @@ const TIMED: Load = Load {
     rounds: 12,
 };
 
-const LOOPS: [Loop; 11] = [
+const LOOPS: [Loop; 12] = [
     Loop {
         name: "scan",
         prepare: |_| scan(|item| assert!(!black_box(item.bytes()).is_empty())),
@@ -81,6 +83,10 @@ const LOOPS: [Loop; 11] = [
             let path = "spec.nodeName".parse().unwrap();
             scan(kept(Projection::new().keep_only([path])))
         },
+    },
+    Loop {
+        name: "typed",
+        prepare: |_| typed(),
     },
     Loop {
         name: "apply",
@@ -227,6 +233,28 @@ fn scan(mut each: impl FnMut(&Item<'_>) + 'static) -> Round {
 
 fn kept(projection: Projection) -> impl FnMut(&Item<'_>) {
     move |item| drop(black_box(Object::from_item(item, &projection).unwrap()))
+}
+
+/// Recorded pods as their type, each time anew.
+fn typed() -> Round {
+    let list: Value = serde_json::from_slice(&recorded()).unwrap();
+    let objects: Vec<_> = list["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|pod| Object::from_json(pod.to_string().as_bytes(), &Projection::new()).unwrap())
+        .collect();
+    let meta = TypeMeta {
+        api_version: "v1".to_owned(),
+        kind: "Pod".to_owned(),
+    };
+    Box::new(move |_| {
+        for object in &objects {
+            let pod = object.typed::<Pod>(&meta, TypedCache::Never).unwrap();
+            assert!(black_box(pod).spec.is_some());
+        }
+        objects.len()
+    })
 }
 
 fn pod(name: usize, version: usize) -> Object {

@@ -72,6 +72,18 @@ fn fault<T>(bytes: &[u8], at: usize, what: What) -> Result<T> {
     })
 }
 
+/// The text ends at `at`, in the middle.
+pub(crate) fn ends(at: usize) -> Fault {
+    let what = What::End;
+    Fault { at, what }
+}
+
+/// The bracket at `at` is one too many.
+pub(crate) fn too_deep(at: usize) -> Fault {
+    let what = What::TooDeep;
+    Fault { at, what }
+}
+
 /// Checks that the bytes are UTF-8.
 pub(crate) fn utf8(bytes: &[u8]) -> Result<()> {
     std::str::from_utf8(bytes)

@@ -16,7 +16,8 @@ use wide::u8x16;
 
 const QUOTE: u8 = b'"';
 const BACKSLASH: u8 = b'\\';
-const BLOCK: usize = 64;
+/// How many bytes are looked at together.
+pub(crate) const BLOCK: usize = 64;
 
 /// Position of the first `"`, `\` or control character at or after `at`; the length if there is
 /// none.
@@ -103,6 +104,7 @@ fn stops(window: &[u8; BLOCK]) -> u64 {
 /// Where a bracketed value ends: the state between two chunks.
 ///
 /// Starts before the opening bracket. Depth is a counter, so input cannot grow it.
+/// Whoever keeps count of the brackets himself asks for [`marks`](Self::marks) instead.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Nesting {
     depth: u64,
@@ -130,8 +132,7 @@ impl Nesting {
     }
 
     fn block(&mut self, masks: Masks) -> Option<usize> {
-        let quotes = masks.quotes & !escaped_bytes(masks.backslashes, &mut self.escaped);
-        let strings = prefix_xor(quotes) ^ (self.in_string as u64).wrapping_neg();
+        let strings = self.strings(&masks);
         let mut opens = masks.opens & !strings;
         let mut closes = masks.closes & !strings;
         if self.depth > 0 {
@@ -156,8 +157,28 @@ impl Nesting {
         }
         self.depth += u64::from(opens.count_ones());
         self.depth -= u64::from(closes.count_ones());
-        self.in_string = strings >> 63 == 1;
         None
+    }
+
+    /// What stands in a block outside of strings; whoever asks has a stack of his own.
+    #[inline(always)]
+    pub(crate) fn marks(&mut self, block: &[u8; BLOCK]) -> Marks {
+        let masks = Masks::of(block);
+        let outside = !self.strings(&masks);
+        Marks {
+            opens: masks.opens & outside,
+            closes: masks.closes & outside,
+            commas: masks.commas & outside,
+        }
+    }
+
+    /// Which bytes of the block are in strings, opening quotes included.
+    #[inline(always)]
+    fn strings(&mut self, masks: &Masks) -> u64 {
+        let quotes = masks.quotes & !escaped_bytes(masks.backslashes, &mut self.escaped);
+        let strings = prefix_xor(quotes) ^ (self.in_string as u64).wrapping_neg();
+        self.in_string = strings >> 63 == 1;
+        strings
     }
 
     fn tail(&mut self, rest: &[u8]) -> Option<usize> {
@@ -210,7 +231,16 @@ pub(super) fn escaped_bytes(backslashes: u64, carry: &mut bool) -> u64 {
     escaped
 }
 
+/// Brackets and commas outside of strings: bit n tells of the nth byte of a block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Marks {
+    pub(crate) opens: u64,
+    pub(crate) closes: u64,
+    pub(crate) commas: u64,
+}
+
 struct Masks {
+    commas: u64,
     quotes: u64,
     backslashes: u64,
     opens: u64,
@@ -218,8 +248,10 @@ struct Masks {
 }
 
 impl Masks {
+    #[inline(always)]
     fn of(block: &[u8]) -> Self {
         let mut masks = Self {
+            commas: 0,
             quotes: 0,
             backslashes: 0,
             opens: 0,
@@ -230,6 +262,7 @@ impl Masks {
             // `[` and `{`, `]` and `}` differ in one bit only, and in no other pair is it set.
             let folded = lane | u8x16::splat(0x20);
             let mask = |hits: u8x16| u64::from(hits.to_bitmask()) << (16 * index);
+            masks.commas |= mask(lane.simd_eq(u8x16::splat(b',')));
             masks.quotes |= mask(lane.simd_eq(u8x16::splat(QUOTE)));
             masks.backslashes |= mask(lane.simd_eq(u8x16::splat(BACKSLASH)));
             masks.opens |= mask(folded.simd_eq(u8x16::splat(b'{')));

@@ -1,0 +1,257 @@
+//! How many elements a list has, told before its first one is read.
+//!
+//! ```text
+//! text, position of `[` ─▶ Lengths ─▶ number of elements
+//!                             └── outermost list: one walk, which also counts every list in it
+//! ```
+//!
+//! Types allocate what they are told they need. Lists are asked for in the order of the text, so what one walk
+//! has found is handed out one after the other; lists that nobody asks for are passed over.
+//!
+//! INVARIANT: what is handed out is of the list at that very position; anything else is counted anew.
+//! Upstream: none; `encoding/json` lets lists grow. Complexity: one look at what is in a list, however deep;
+//! one more for what lies behind the first [`MOST`] lists.
+
+use smallvec::SmallVec;
+
+use super::json::{self, Fault, MAX_DEPTH};
+use super::scan::{BLOCK, Nesting};
+
+/// BOUND: lists remembered at a time.
+const MOST: usize = 1 << 10;
+
+/// In place of a list's number: an object, or a list beyond [`MOST`].
+const UNCOUNTED: usize = usize::MAX;
+
+/// The lists of the outermost list that was asked for last.
+#[derive(Debug, Default)]
+pub(crate) struct Lengths {
+    known: SmallVec<[List; 24]>,
+    next: usize,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct List {
+    open: usize,
+    len: usize,
+}
+
+impl Lengths {
+    /// How many elements the list has whose bracket is at `open`. Positions come in rising order.
+    ///
+    /// # Errors
+    /// The text ends before the list does.
+    #[inline(never)]
+    pub(crate) fn of(&mut self, bytes: &[u8], open: usize) -> Result<usize, Fault> {
+        let inside = json::space(bytes, open + 1);
+        if bytes.get(inside) == Some(&b']') {
+            return Ok(0);
+        }
+        let passed = self.known[self.next..].iter();
+        self.next += passed.take_while(|list| list.open < open).count();
+        match self.known.get(self.next) {
+            Some(list) if list.open == open => {}
+            _ => self.walk(bytes, open, inside)?,
+        }
+        self.next += 1;
+        Ok(self.known[self.next - 1].len)
+    }
+
+    /// Counts the list that is not empty, and what is in it: brackets and commas outside of strings tell all.
+    fn walk(&mut self, bytes: &[u8], open: usize, inside: usize) -> Result<(), Fault> {
+        self.known.clear();
+        self.next = 0;
+        let mut nesting = Nesting::default();
+        let mut around: SmallVec<[usize; 16]> = SmallVec::new();
+        let mut list = self.begin(open);
+        let mut at = inside;
+        while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
+            let marks = match rest.first_chunk() {
+                Some(block) => nesting.marks(block),
+                None => nesting.marks(&filled(rest)),
+            };
+            let mut brackets = marks.opens | marks.closes;
+            let mut commas = marks.commas;
+            while brackets != 0 {
+                let bit = brackets.trailing_zeros();
+                brackets &= brackets - 1;
+                let before = commas & ((1 << bit) - 1);
+                commas ^= before;
+                self.add(list, before);
+                if marks.closes >> bit & 1 == 1 {
+                    let Some(outer) = around.pop() else {
+                        return Ok(());
+                    };
+                    list = outer;
+                    continue;
+                }
+                if around.len() >= MAX_DEPTH as usize {
+                    return Err(json::too_deep(at));
+                }
+                around.push(list);
+                list = self.opened(bytes, at + bit as usize);
+            }
+            self.add(list, commas);
+            at += BLOCK;
+        }
+        Err(json::ends(bytes.len()))
+    }
+
+    /// So many more commas stand in this list, if it is one.
+    #[inline(always)]
+    fn add(&mut self, list: usize, commas: u64) {
+        if let Some(list) = self.known.get_mut(list) {
+            list.len += commas.count_ones() as usize;
+        }
+    }
+
+    /// What begins with the bracket at `open`.
+    #[inline(always)]
+    fn opened(&mut self, bytes: &[u8], open: usize) -> usize {
+        if bytes[open] == b'{' || bytes.get(json::space(bytes, open + 1)) == Some(&b']') {
+            return UNCOUNTED;
+        }
+        self.begin(open)
+    }
+
+    /// The number of a list that begins here and has an element.
+    fn begin(&mut self, open: usize) -> usize {
+        if self.known.len() >= MOST {
+            return UNCOUNTED;
+        }
+        self.known.push(List { open, len: 1 });
+        self.known.len() - 1
+    }
+}
+
+/// The last bytes of a text, and white space.
+fn filled(rest: &[u8]) -> [u8; BLOCK] {
+    let mut block = [b' '; BLOCK];
+    block[..rest.len()].copy_from_slice(rest);
+    block
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    use super::*;
+
+    /// The lists of a value in the order of its text.
+    fn lists(value: &Value, found: &mut Vec<usize>) {
+        match value {
+            Value::Array(items) => {
+                found.push(items.len());
+                items.iter().for_each(|item| lists(item, found));
+            }
+            Value::Object(members) => members.values().for_each(|value| lists(value, found)),
+            _ => {}
+        }
+    }
+
+    /// The positions of brackets that open a list.
+    fn opens(text: &str) -> Vec<usize> {
+        let mut is_inside = false;
+        let mut escaped = false;
+        let mut found = Vec::new();
+        for (at, byte) in text.bytes().enumerate() {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' => escaped = true,
+                b'"' => is_inside = !is_inside,
+                b'[' if !is_inside => found.push(at),
+                _ => {}
+            }
+        }
+        found
+    }
+
+    /// Asks for every list but those of `passed_over`.
+    fn check(text: &str, passed_over: impl Fn(usize) -> bool) {
+        let mut expected = Vec::new();
+        lists(&serde_json::from_str(text).unwrap(), &mut expected);
+        let mut lengths = Lengths::default();
+        for (number, (open, expected)) in opens(text).into_iter().zip(expected).enumerate() {
+            if !passed_over(number) {
+                let found = lengths.of(text.as_bytes(), open).unwrap();
+                assert_eq!(found, expected, "{text} at {open}");
+            }
+        }
+        assert!(lengths.known.len() <= MOST);
+    }
+
+    #[test]
+    fn every_list_is_as_long_as_it_is() {
+        for text in [
+            "[]",
+            " [ ] ",
+            "[1]",
+            r#"{"a":[1,[2,3,{"b":[ ],"c":[[]]}],{}],"d":["]",",\"[",4 , 5]}"#,
+            r#"[[[],[ [ 1 , 2 ] , 3 ]],{"a":{"b":1,"c":2},"d":3},-1.5e3,true,null]"#,
+        ] {
+            check(text, |_| false);
+            check(text, |number| number % 2 == 1);
+            check(text, |number| number % 3 == 0);
+        }
+    }
+
+    #[test]
+    fn more_lists_than_are_remembered_are_counted_all_the_same() {
+        let flat = format!("[{}]", vec!["[[1,2],3,[]]"; MOST].join(","));
+        check(&flat, |_| false);
+        check(&flat, |number| number % 5 == 1);
+        let deep = format!(
+            "{}{}",
+            "[0,".repeat(126),
+            "[1,2]".to_owned() + &"]".repeat(126)
+        );
+        check(&deep, |_| false);
+    }
+
+    #[test]
+    fn what_ends_in_the_middle_is_a_fault() {
+        for text in ["[", "[1,", "[{\"a\":[1]", "[\"", "[1}", "["] {
+            let ends = Lengths::default().of(text.as_bytes(), 0);
+            assert!(ends.is_err() || text == "[1}", "{text}");
+        }
+        let deep = "[".repeat(100_000);
+        assert!(Lengths::default().of(deep.as_bytes(), 0).is_err());
+    }
+
+    fn values() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<i32>().prop_map(Value::from),
+            r#"[\[\]{},:"\\ é]{0,6}"#.prop_map(Value::from),
+        ];
+        leaf.prop_recursive(5, 60, 6, |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
+                proptest::collection::btree_map("[a-c\\[,]{0,2}", inner, 0..4)
+                    .prop_map(|members| Value::Object(members.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn any_value_tells_its_lengths(value in values(), skipped in any::<u64>(), pretty: bool) {
+            let text = match pretty {
+                true => serde_json::to_string_pretty(&value).unwrap(),
+                false => value.to_string(),
+            };
+            check(&text, |number| skipped >> (number % 64) & 1 == 1);
+        }
+
+        #[test]
+        fn any_bytes_are_walked_to_an_end(
+            body in proptest::collection::vec(proptest::sample::select(&b"{}[]\"\\a, :"[..]), 0..60),
+        ) {
+            let mut lengths = Lengths::default();
+            for open in 0..body.len() {
+                let _ = lengths.of(&body, open);
+            }
+        }
+    }
+}
