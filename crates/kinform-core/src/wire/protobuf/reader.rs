@@ -49,14 +49,16 @@ impl<'a> Reader<'a> {
         Self { nulls, ..self }
     }
 
+    #[inline(always)]
     fn is_null(self) -> bool {
         match self.node {
             Node::Null => true,
-            Node::Json(raw) => raw.trim_ascii() == b"null",
+            Node::Json(raw) => is_null(raw),
             _ => false,
         }
     }
 
+    #[inline(always)]
     fn object(self) -> Option<ObjectAccess<'a>> {
         let (before, of, bytes) = match self.node {
             Node::Kind(kind) => (Some(kind), kind.of, kind.bytes),
@@ -73,10 +75,28 @@ impl<'a> Reader<'a> {
     }
 }
 
+#[cold]
+fn is_null(raw: &[u8]) -> bool {
+    raw.trim_ascii() == b"null"
+}
+
+/// What a type's visitor is told of the kind that it asked for; of all else, whatever there is.
+macro_rules! told {
+    ($($method:ident: $node:pat => $visit:ident($value:expr);)*) => {$(
+        #[inline]
+        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mismatch> {
+            match self.node {
+                $node => visitor.$visit($value),
+                _ => self.deserialize_any(visitor),
+            }
+        }
+    )*};
+}
+
 impl<'de> Deserializer<'de> for Reader<'de> {
     type Error = Mismatch;
 
-    #[inline]
+    #[inline(never)]
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mismatch> {
         match self.node {
             Node::Null => visitor.visit_unit(),
@@ -155,13 +175,58 @@ impl<'de> Deserializer<'de> for Reader<'de> {
     }
 
     #[inline]
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Mismatch> {
+        match self.object() {
+            Some(object) => visitor.visit_map(object),
+            None => self.deserialize_any(visitor),
+        }
+    }
+
+    #[inline]
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mismatch> {
+        match value::elements(self.node) {
+            Some(elements) => visitor.visit_seq(ElementAccess {
+                elements,
+                nulls: self.nulls,
+            }),
+            None => self.deserialize_any(visitor),
+        }
+    }
+
+    #[inline]
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mismatch> {
+        match self.node {
+            Node::Map(spec, run, count) => visitor.visit_map(EntryAccess {
+                entries: value::entries(spec, run),
+                left: count,
+                value: Node::Null,
+                nulls: self.nulls,
+            }),
+            _ => self.deserialize_any(visitor),
+        }
+    }
+
+    told! {
+        deserialize_bool: Node::Bool(value) => visit_bool(value);
+        deserialize_i32: Node::Int(number) => visit_i64(number);
+        deserialize_i64: Node::Int(number) => visit_i64(number);
+        deserialize_str: Node::Text(text) => visit_borrowed_str(text);
+        deserialize_string: Node::Text(text) => visit_borrowed_str(text);
+    }
+
+    #[inline]
     fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mismatch> {
         visitor.visit_unit()
     }
 
     forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf
-        unit unit_struct seq tuple tuple_struct map struct identifier
+        i8 i16 i128 u8 u16 u32 u64 u128 f32 f64 char bytes byte_buf
+        unit unit_struct tuple tuple_struct identifier
     }
 }
 

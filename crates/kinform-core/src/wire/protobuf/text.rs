@@ -168,17 +168,19 @@ impl TimeText {
         let seconds = seconds.clamp(RANGE.start, RANGE.end - 1);
         let (year, month, day) = civil(seconds.div_euclid(DAY));
         let second = seconds.rem_euclid(DAY);
-        for (number, width, after) in [
-            (year, 4, b'-'),
-            (month, 2, b'-'),
-            (day, 2, b'T'),
-            (second / 3600, 2, b':'),
-            (second / 60 % 60, 2, b':'),
+        for (number, after) in [
+            (year / 100, None),
+            (year % 100, Some(b'-')),
+            (month, Some(b'-')),
+            (day, Some(b'T')),
+            (second / 3600, Some(b':')),
+            (second / 60 % 60, Some(b':')),
+            (second % 60, None),
         ] {
-            text.digits(number, width);
-            text.push(after);
+            text.push(b'0' + (number / 10) as u8);
+            text.push(b'0' + (number % 10) as u8);
+            after.into_iter().for_each(|after| text.push(after));
         }
-        text.digits(second % 60, 2);
         text
     }
 

@@ -111,7 +111,8 @@ impl<'a> Members<'a> {
 impl<'a> Iterator for Members<'a> {
     type Item = (&'static str, Node<'a>);
 
-    #[inline]
+    // Large, and asked by every type: there is one of it.
+    #[inline(never)]
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             let Some(field) = self.top.fields.next() else {
@@ -172,6 +173,19 @@ fn run<'a>(fields: &mut Fields<'a>, start: usize, number: u32) -> (&'a [u8], u32
 /// Whether Go's JSON leaves the value out.
 #[inline(always)]
 fn is_left_out(spec: &Spec, node: Node<'_>) -> bool {
+    let is_zero = match node {
+        Node::Null => true,
+        Node::Text(text) => text.is_empty(),
+        Node::Bool(value) => !value,
+        Node::Int(number) => number == 0,
+        Node::Float(number) => number == 0.0,
+        Node::Bytes(bytes) => bytes.is_empty(),
+        _ => false,
+    };
+    is_zero && is_zero_left_out(spec, node)
+}
+
+fn is_zero_left_out(spec: &Spec, node: Node<'_>) -> bool {
     if spec.is_pointer() || !spec.omits_empty() {
         return false;
     }
@@ -179,10 +193,8 @@ fn is_left_out(spec: &Spec, node: Node<'_>) -> bool {
         // To Go these are structs, which are never empty.
         (_, FieldType::IntOrString) => false,
         (Node::Null, FieldType::Time | FieldType::MicroTime) => spec.omits_zero(),
-        (Node::Text(""), _) | (Node::Bool(false), _) | (Node::Int(0), _) => true,
-        (Node::Float(number), _) => number == 0.0,
-        (Node::Bytes(bytes), _) => bytes.is_empty(),
-        _ => false,
+        (Node::Null, _) => false,
+        _ => true,
     }
 }
 
@@ -216,7 +228,7 @@ pub(crate) fn member<'a>(of: &'static Type, bytes: &'a [u8], name: &str) -> Opti
 }
 
 /// A field's value, or an element of its list or map.
-#[inline]
+#[inline(always)]
 pub(crate) fn node<'a>(spec: &'static Spec, value: Wire<'a>) -> Node<'a> {
     match (spec.field_type(), value) {
         (FieldType::String, Wire::Bytes(text)) => Node::Text(utf8(text)),
