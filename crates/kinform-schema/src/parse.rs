@@ -21,7 +21,7 @@
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-use crate::field::{Container, Field, FieldType, Flags, Kind};
+use crate::field::{Container, Field, FieldType, Flags, Kind, PatchStrategy, Rules};
 use crate::resource::{GroupVersion, Resource, Subresource};
 use crate::topology::Topology;
 use crate::types::Type;
@@ -50,13 +50,15 @@ pub(crate) fn table() -> &'static Table {
                 panic!("the table's line does not parse: {line}")
             };
         }
-        reader.table
+        reader.finish()
     })
 }
 
 #[derive(Default)]
 struct Reader {
     table: Table,
+    /// Of the last type, which holds them when it is complete.
+    fields: Vec<Field>,
     package: &'static str,
     group_version: Option<GroupVersion>,
 }
@@ -92,14 +94,15 @@ impl Reader {
             Some((name, "~atomic")) => (name, true),
             Some(_) => return None,
         };
+        self.close_type()?;
         self.table.types.push(Type {
             package: self.package,
             name,
-            fields: Vec::new(),
-            by_number: Vec::new(),
+            fields: Box::default(),
+            by_number: Box::default(),
             is_kind: false,
             number: u16::try_from(self.table.types.len()).ok()?,
-            nulls: Vec::new(),
+            nulls: Box::default(),
             is_atomic,
         });
         Some(())
@@ -108,10 +111,10 @@ impl Reader {
     fn field(&mut self, line: &'static str) -> Option<()> {
         let mut words = line.split(' ').peekable();
         let name = words.next()?;
-        let number: u32 = words.next()?.parse().ok()?;
+        let number: u16 = words.next()?.parse().ok()?;
         let (container, kind) = form(words.next()?)?;
         let marks = words.next_if(|word| !word.starts_with(['~', '!']));
-        let (flags, merge_key) = flags(marks.unwrap_or_default())?;
+        let (flags, patch, merge_key) = flags(marks.unwrap_or_default())?;
         let named = words
             .next_if(|word| word.starts_with('~'))
             .map(|word| &word[1..]);
@@ -121,27 +124,53 @@ impl Reader {
         if words.next().is_some() {
             return None;
         }
-        let of = self.table.types.last_mut()?;
-        let name = if name == "-" { "" } else { name };
-        of.fields.push(Field {
-            name,
+        self.table.types.last()?;
+        let rules = Rules {
+            patch,
+            merge_key,
+            topology: Topology::named(named, container, patch.merge, merge_key),
+            key_default,
+        };
+        self.fields.push(Field {
+            name: if name == "-" { "" } else { name },
             number,
             kind,
             container,
             flags,
-            merge_key,
-            topology: Topology::named(named, container, flags.patch.merge, merge_key),
-            key_default,
+            rules: (rules != Rules::default()).then(|| Box::new(rules)),
         });
-        let number = usize::try_from(number).ok()?;
-        if of.by_number.len() <= number {
-            of.by_number.resize(number + 1, 0);
-        }
-        of.by_number[number] = u8::try_from(of.fields.len()).ok()?;
-        if of.fields.last().is_some_and(is_null_when_absent) {
-            of.nulls.push(of.by_number[number] - 1);
-        }
         Some(())
+    }
+
+    /// Gives the last type its fields: as large as they are, since the table is never written again.
+    fn close_type(&mut self) -> Option<()> {
+        let Some(of) = self.table.types.last_mut() else {
+            return self.fields.is_empty().then_some(());
+        };
+        let fields = std::mem::take(&mut self.fields);
+        let most = fields.iter().map(|field| usize::from(field.number)).max();
+        let mut by_number = vec![0; most.map_or(0, |most| most + 1)];
+        let mut nulls = Vec::new();
+        for (at, field) in fields.iter().enumerate() {
+            let at = u8::try_from(at).ok()?;
+            by_number[usize::from(field.number)] = at.checked_add(1)?;
+            if is_null_when_absent(field) {
+                nulls.push(at);
+            }
+        }
+        of.fields = fields.into_boxed_slice();
+        of.by_number = by_number.into_boxed_slice();
+        of.nulls = nulls.into_boxed_slice();
+        Some(())
+    }
+
+    fn finish(mut self) -> Table {
+        let Some(()) = self.close_type() else {
+            panic!("the table's last type has too many fields")
+        };
+        self.table.types.shrink_to_fit();
+        self.table.resources.shrink_to_fit();
+        self.table
     }
 
     fn kind(&mut self, line: &'static str) -> Option<()> {
@@ -284,25 +313,26 @@ fn form(text: &str) -> Option<(Container, Kind)> {
     Some((container, Kind::Plain(plain)))
 }
 
-fn flags(text: &'static str) -> Option<(Flags, Option<&'static str>)> {
+fn flags(text: &'static str) -> Option<(Flags, PatchStrategy, Option<&'static str>)> {
     let (marks, merge_key) = match text.split_once('=') {
         Some((marks, key)) => (marks, Some(key)),
         None => (text, None),
     };
     let mut flags = Flags::default();
+    let mut patch = PatchStrategy::default();
     for mark in marks.chars() {
         match mark {
             '*' => flags.pointer = true,
             '?' => flags.omit_empty = true,
             '0' => flags.omit_zero = true,
             '^' => flags.inline = true,
-            'm' => flags.patch.merge = true,
-            'r' => flags.patch.replace = true,
-            'k' => flags.patch.retain_keys = true,
+            'm' => patch.merge = true,
+            'r' => patch.replace = true,
+            'k' => patch.retain_keys = true,
             _ => return None,
         }
     }
-    Some((flags, merge_key))
+    Some((flags, patch, merge_key))
 }
 
 #[cfg(test)]
@@ -313,7 +343,7 @@ mod tests {
     fn every_line_of_the_table_parses_and_every_reference_leads_somewhere() {
         let table = table();
         for of in &table.types {
-            for field in &of.fields {
+            for field in of.fields() {
                 if let Kind::Message(number) = field.kind {
                     assert!(
                         usize::from(number) < table.types.len(),
@@ -322,7 +352,7 @@ mod tests {
                     );
                 }
                 assert!(
-                    of.field_by_number(field.number)
+                    of.field_by_number(field.number())
                         .is_some_and(|f| f.name == field.name)
                 );
                 assert_eq!(field.name.is_empty(), field.is_inline(), "{of:?}");

@@ -28,7 +28,7 @@ pub enum Topology {
 }
 
 impl Topology {
-    /// What a marker says, or a list's patch strategy; nothing for structs and maps without one.
+    /// What a marker says, or the patch strategy of a list that is merged; nothing without one.
     pub(crate) fn named(
         named: Option<&'static str>,
         container: Container,
@@ -40,9 +40,10 @@ impl Topology {
             (Some("granular"), _) => Self::Granular,
             (Some("set"), _) => Self::Set,
             (Some(names), _) => Self::Keyed(keys(names)),
-            (None, Container::Single | Container::Map) => return None,
-            (None, Container::List) if !merges => Self::Atomic,
-            (None, Container::List) => merge_key.map_or(Self::Set, |key| Self::Keyed(keys(key))),
+            (None, Container::List) if merges => {
+                merge_key.map_or(Self::Set, |key| Self::Keyed(keys(key)))
+            }
+            (None, _) => return None,
         })
     }
 }

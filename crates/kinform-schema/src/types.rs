@@ -19,14 +19,14 @@ use crate::parse::table;
 pub struct Type {
     pub(crate) package: &'static str,
     pub(crate) name: &'static str,
-    pub(crate) fields: Vec<Field>,
+    pub(crate) fields: Box<[Field]>,
     /// Field number to position plus one; 0 where the type has no such field.
-    pub(crate) by_number: Vec<u8>,
+    pub(crate) by_number: Box<[u8]>,
     pub(crate) is_kind: bool,
     pub(crate) is_atomic: bool,
     pub(crate) number: u16,
     /// Positions of the fields that JSON writes as null where protobuf leaves them out.
-    pub(crate) nulls: Vec<u8>,
+    pub(crate) nulls: Box<[u8]>,
 }
 
 impl Type {
