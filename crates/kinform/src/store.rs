@@ -327,7 +327,7 @@ impl<K> Listing<K> {
         }
     }
 
-    /// The same objects without a type, borrowed: nothing is counted, so that looking at each costs half.
+    /// The same objects without a type, borrowed: no reference is counted.
     pub fn objects(&self) -> Objects<'_> {
         Objects {
             part: PartIter::Found([].iter()),
