@@ -129,6 +129,7 @@ impl Field {
     }
 
     /// The type of its value, or of an element of its list or map.
+    #[inline]
     pub fn field_type(&self) -> FieldType {
         match self.kind {
             Kind::Plain(plain) => plain,
@@ -137,6 +138,7 @@ impl Field {
     }
 
     /// The message it holds, if it holds one.
+    #[inline]
     pub fn message(&self) -> Option<&'static Type> {
         match self.field_type() {
             FieldType::Message(message) => Some(message),
@@ -145,6 +147,7 @@ impl Field {
     }
 
     /// Whether it holds one value or many.
+    #[inline]
     pub fn container(&self) -> Container {
         self.container
     }

@@ -41,6 +41,7 @@ pub(crate) struct Table {
 }
 
 /// The table; the first call reads it.
+#[inline]
 pub(crate) fn table() -> &'static Table {
     static TABLE: OnceLock<Table> = OnceLock::new();
     TABLE.get_or_init(|| {

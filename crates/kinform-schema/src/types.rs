@@ -90,11 +90,13 @@ impl Type {
     }
 
     /// The field of a protobuf number.
+    #[inline]
     pub fn field_by_number(&self, number: u32) -> Option<&Field> {
         self.fields.get(self.position(number)?)
     }
 
     /// The position in [`fields`](Self::fields) of the field of a protobuf number.
+    #[inline]
     pub fn position(&self, number: u32) -> Option<usize> {
         let position = *self.by_number.get(usize::try_from(number).ok()?)?;
         usize::from(position).checked_sub(1)
