@@ -1,7 +1,7 @@
 //! The inner loops, one at a time: `cargo bench -p kinform-core [NAME]`.
 //!
 //! ```text
-//! recorded list, generated objects ──▶ scan │ strip │ project │ typed │ apply │ relist │ fan-out │ read │ queue
+//! recorded list, generated objects ──▶ scan │ strip │ project │ typed │ known │ apply │ relist │ fan-out │ read │ queue
 //!                                        └──▶ nanoseconds and instructions an element
 //! ```
 //!
@@ -15,6 +15,7 @@
     reason = "a program that measures, or breaks"
 )]
 
+use std::collections::HashMap;
 use std::hint::black_box;
 use std::io::Read as _;
 use std::path::Path;
@@ -22,7 +23,7 @@ use std::process::{Command, exit};
 use std::time::{Duration, Instant as Wall};
 
 use k8s_openapi::api::core::v1::Pod;
-use kinform_api::TypeMeta;
+use kinform_api::{KeyRef, TypeMeta};
 use kinform_core::delta::Delta;
 use kinform_core::informer::delivery::{Delivery, Next};
 use kinform_core::informer::ring::RingLimits;
@@ -31,6 +32,7 @@ use kinform_core::queue::{Limiter, Priority, Queue, Verdict};
 use kinform_core::store::directory::Seed;
 use kinform_core::store::index::Index;
 use kinform_core::time::Instant;
+use kinform_core::wire::known::Stored;
 use kinform_core::{Encoding, Item, ListPart, ListReader, Object, Projection, TypedCache};
 use serde_json::Value;
 
@@ -87,6 +89,10 @@ const LOOPS: [Loop; 12] = [
     Loop {
         name: "typed",
         prepare: |_| typed(),
+    },
+    Loop {
+        name: "known",
+        prepare: |_| known(),
     },
     Loop {
         name: "apply",
@@ -228,6 +234,38 @@ fn scan(mut each: impl FnMut(&Item<'_>) + 'static) -> Round {
         reader.finish().unwrap();
         assert_eq!(found, pods);
         found
+    })
+}
+
+/// A recorded list beside a store that has all of it already.
+fn known() -> Round {
+    let (body, projection) = (recorded(), Projection::new());
+    let read = move |stored: &HashMap<u64, Object>| {
+        let mut objects = Vec::new();
+        let mut reader = ListReader::new(Encoding::Json);
+        let stored = |key: KeyRef<'_>| {
+            let found = stored.get(&key.hash64());
+            found.map(|object| object as &dyn Stored)
+        };
+        for chunk in body.chunks(CHUNK) {
+            let fed = reader.feed_beside(chunk, &stored, &mut |part| match part {
+                ListPart::Item(item) => {
+                    objects.push(Object::from_item(&item, &projection).unwrap());
+                }
+                ListPart::Unreadable(why) => panic!("{why}"),
+            });
+            fed.unwrap();
+        }
+        reader.finish().unwrap();
+        objects
+    };
+    let first = read(&HashMap::new());
+    let stored: HashMap<_, _> = first.into_iter().map(|o| (o.key_hash(), o)).collect();
+    Box::new(move |_| {
+        let again = read(&stored);
+        let is_stored = |object: &&Object| stored[&object.key_hash()].ptr_eq(object);
+        assert_eq!(again.iter().filter(is_stored).count(), stored.len());
+        again.len()
     })
 }
 

@@ -10,6 +10,7 @@
 //!
 //! Upstream: none. Complexity: one pass to check, one copy to pack, one copy into place.
 
+use std::any::Any;
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -45,6 +46,10 @@ pub(super) fn from_json(body: &[u8], projection: &Projection) -> Result<Object, 
 }
 
 pub(super) fn from_item(item: &Item<'_>, projection: &Projection) -> Result<Object, Unreadable> {
+    let known: Option<&dyn Any> = item.known().map(|stored| stored as _);
+    if let Some(object) = known.and_then(<dyn Any>::downcast_ref::<Object>) {
+        return Ok(object.clone());
+    }
     match (item.message_type(), item.layout()) {
         // What was checked on the way was not their managedFields.
         (Some(of), Some(layout)) if projection.managed_fields() == ManagedFields::Drop => {

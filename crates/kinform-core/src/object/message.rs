@@ -15,10 +15,30 @@ use kinform_api::{PathSegment, TypeMeta};
 use kinform_schema::Type;
 use serde::Deserialize as _;
 
-use super::lens;
+use super::{Object, lens};
+use crate::wire::encoding::Encoding;
+use crate::wire::known::Stored;
 use crate::wire::protobuf::reader::Reader;
 use crate::wire::protobuf::text::{self, TimeText};
 use crate::wire::protobuf::value::{self, Kind, Node, Nulls};
+
+impl Stored for Object {
+    fn bytes(&self) -> &[u8] {
+        Self::bytes(self)
+    }
+
+    fn is_of(&self, message: Option<&Type>) -> bool {
+        match (message, self.encoding()) {
+            (None, Encoding::Json) => true,
+            (Some(of), Encoding::Protobuf) => self.head().of == of.number(),
+            _ => false,
+        }
+    }
+
+    fn is_projected(&self) -> bool {
+        Self::is_projected(self)
+    }
+}
 
 /// The object as JSON, with `apiVersion` and `kind` first.
 pub(super) fn to_json(of: &'static Type, bytes: &[u8], meta: &TypeMeta, nulls: Nulls) -> Vec<u8> {

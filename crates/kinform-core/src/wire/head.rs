@@ -64,6 +64,11 @@ impl Layout {
         }
     }
 
+    /// What managedFields weigh, where they are no cuts.
+    pub(crate) fn set_managed_bytes(&mut self, bytes: usize) {
+        self.managed_bytes = bytes;
+    }
+
     /// As a message has it: what managedFields weigh, what goes with them, and the length that it changes.
     pub(crate) fn set_managed(&mut self, bytes: usize, cuts: Cuts, patch: (usize, u64)) {
         self.managed_bytes = bytes;

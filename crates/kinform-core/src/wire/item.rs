@@ -1,11 +1,12 @@
 //! One object cut out of a body: its bytes, and its head if that was read on the way.
 //!
 //! ```text
-//! list, watch → Item {bytes, layout?} → Object::from_item
+//! list, watch → Item {bytes, layout?, object?} → Object::from_item
 //! ```
 //!
 //! Where a chunk holds an object whole, reading its head finds its end, too: one pass in place of
-//! two. Only the time it takes tells whether that happened; the object is the same.
+//! two. Where an item is stored just so already, it brings the stored object (`known`). Only the time it takes
+//! tells whether that happened; the object is the same.
 //!
 //! Upstream: none.
 
@@ -17,6 +18,7 @@ use kinform_schema::Type;
 
 use super::cursor;
 use super::head::{self, Layout};
+use super::known::{self, Lookup, Stored};
 use super::protobuf::{envelope, head as message};
 use super::unreadable::Unreadable;
 use super::watch::{Bookmark, bookmark};
@@ -27,6 +29,8 @@ pub struct Item<'a> {
     // INVARIANT: if there is one, it is the layout of just these bytes, which were checked.
     layout: Option<Layout>,
     form: Form<'a>,
+    /// The stored object that these bytes are.
+    known: Option<&'a dyn Stored>,
 }
 
 /// How the bytes are encoded, and what was said around them.
@@ -57,6 +61,7 @@ impl<'a> Item<'a> {
                 api_version,
                 kind,
             },
+            known: None,
         }
     }
 
@@ -70,6 +75,7 @@ impl<'a> Item<'a> {
                 api_version,
                 kind,
             },
+            known: None,
         }
     }
 
@@ -113,7 +119,50 @@ impl<'a> Item<'a> {
             bytes,
             layout: None,
             form: Form::Json,
+            known: None,
         }
+    }
+
+    /// The object that `bytes` begin with, if it is stored just so and no longer than `limit`.
+    pub(super) fn first_known<'s: 'a>(
+        bytes: &'a [u8],
+        limit: usize,
+        stored: Option<Lookup<'s>>,
+    ) -> Option<Self> {
+        let window = &bytes[..bytes.len().min(limit)];
+        let (layout, object) = known::json(window, stored?)?;
+        Some(Self {
+            bytes: &bytes[..layout.body.end],
+            layout: Some(layout),
+            form: Form::Json,
+            known: Some(object),
+        })
+    }
+
+    /// The same, with the object if it is stored just so.
+    pub(super) fn beside<'s: 'a>(self, stored: Lookup<'s>) -> Self {
+        if self.layout.is_some() {
+            return self;
+        }
+        let found = match self.form {
+            Form::Json => known::json(self.bytes, stored)
+                .filter(|(layout, _)| layout.body.end == self.bytes.len()),
+            Form::Protobuf { of: Some(of), .. } => known::protobuf(of, self.bytes, stored),
+            Form::Protobuf { of: None, .. } => None,
+        };
+        match found {
+            Some((layout, object)) => Self {
+                layout: Some(layout),
+                known: Some(object),
+                ..self
+            },
+            None => self,
+        }
+    }
+
+    /// The stored object that it is, if it was found to be one.
+    pub(crate) fn known(&self) -> Option<&'a dyn Stored> {
+        self.known
     }
 
     /// The object that `bytes` begin with, if it is whole, sound and no longer than `limit`.
@@ -124,6 +173,7 @@ impl<'a> Item<'a> {
             bytes: &bytes[..layout.body.end],
             layout: Some(layout),
             form: Form::Json,
+            known: None,
         })
     }
 

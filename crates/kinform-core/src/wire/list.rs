@@ -16,6 +16,7 @@ use super::DEFAULT_MAX_ITEM_BYTES;
 use super::envelope::{Envelope, MAX_ENVELOPE_BYTES, Pushed};
 use super::error::WireError;
 use super::item::{Guess, Item};
+use super::known::Lookup;
 use super::piece::{Piece, Read};
 use super::unreadable::Unreadable;
 
@@ -111,10 +112,20 @@ impl ListSplitter {
         chunk: &[u8],
         part: &mut impl FnMut(ListPart<'_>),
     ) -> Result<(), WireError> {
+        self.feed_beside(chunk, None, part)
+    }
+
+    /// The same; what is stored just so is not read again.
+    pub(super) fn feed_beside(
+        &mut self,
+        chunk: &[u8],
+        stored: Option<Lookup<'_>>,
+        part: &mut impl FnMut(ListPart<'_>),
+    ) -> Result<(), WireError> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }
-        let result = self.read(chunk, part);
+        let result = self.read(chunk, stored, part);
         self.consumed += chunk.len() as u64;
         if let Err(error) = &result {
             self.failed = Some(error.clone());
@@ -134,11 +145,16 @@ impl ListSplitter {
         }
     }
 
-    fn read(&mut self, chunk: &[u8], part: &mut impl FnMut(ListPart<'_>)) -> Result<(), WireError> {
+    fn read(
+        &mut self,
+        chunk: &[u8],
+        stored: Option<Lookup<'_>>,
+        part: &mut impl FnMut(ListPart<'_>),
+    ) -> Result<(), WireError> {
         let mut at = 0;
         while at < chunk.len() {
             if self.state == State::Item {
-                at += self.item(&chunk[at..], part);
+                at += self.item(&chunk[at..], stored, part);
                 continue;
             }
             if self.state == State::Envelope {
@@ -215,10 +231,16 @@ impl ListSplitter {
         }
     }
 
-    fn item(&mut self, chunk: &[u8], part: &mut impl FnMut(ListPart<'_>)) -> usize {
+    fn item(
+        &mut self,
+        chunk: &[u8],
+        stored: Option<Lookup<'_>>,
+        part: &mut impl FnMut(ListPart<'_>),
+    ) -> usize {
         if self.piece.is_fresh()
             && self.guess.may_hold(chunk.len())
-            && let Some(item) = Item::first(chunk, self.piece.limit())
+            && let Some(item) = Item::first_known(chunk, self.piece.limit(), stored)
+                .or_else(|| Item::first(chunk, self.piece.limit()))
         {
             let length = item.bytes().len();
             self.guess.was(length);
@@ -231,7 +253,11 @@ impl ListSplitter {
             Read::More => return read,
             Read::Whole(item) => {
                 self.guess.was(item.len());
-                part(ListPart::Item(Item::cut(item)));
+                let item = Item::cut(item);
+                part(ListPart::Item(match stored {
+                    Some(stored) => item.beside(stored),
+                    None => item,
+                }));
             }
             Read::TooLarge(start) => {
                 part(ListPart::Unreadable(Unreadable::salvage(

@@ -8,8 +8,8 @@
 //! This is JSON; `protobuf` has the same rooms for messages of built-in kinds, and `encoding` the readers
 //! that fit a body. `item` is what is cut out, `piece` holds the one that chunks cut in two, `scan` finds ends (safe SIMD), `json` checks
 //! every byte of an object once, `dense` those of managedFields by blocks, `cursor` walks what was checked, `head` finds key, version and
-//! the other spans of an object's metadata, `strip` copies what is kept, `reader` makes a type of it, and `lengths`
-//! tells it how long lists are. Server data is hostile:
+//! the other spans of an object's metadata, `known` tells what is stored already, `strip` copies what is kept, `reader` makes a type of
+//! it, and `lengths` tells it how long lists are. Server data is hostile:
 //! no recursion, no panic, every buffer bounded.
 //! Upstream: `apimachinery:pkg/runtime/serializer/json`, `apimachinery:pkg/util/framer`.
 
@@ -21,6 +21,7 @@ pub mod error;
 pub(crate) mod head;
 pub mod item;
 pub mod json;
+pub mod known;
 pub(crate) mod lengths;
 pub mod list;
 mod piece;

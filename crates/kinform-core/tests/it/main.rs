@@ -11,6 +11,7 @@ mod convergence;
 mod golden;
 mod golden_types;
 mod informer;
+mod known;
 mod listeners;
 mod mutated;
 mod objects;

@@ -39,7 +39,7 @@ fn envelope(kind: &str, raw: &[u8]) -> Vec<u8> {
     [b"k8s\0".to_vec(), parts.concat()].concat()
 }
 
-fn list(items: &[Vec<u8>]) -> Vec<u8> {
+pub(crate) fn list(items: &[Vec<u8>]) -> Vec<u8> {
     let items: Vec<Vec<u8>> = items.iter().map(|item| field(2, item)).collect();
     let raw = [field(1, &field(2, b"7")), items.concat()].concat();
     envelope("ConfigMapList", &raw)

@@ -16,13 +16,15 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::{BoxStream, StreamExt};
-use kinform_api::{Status, WatchEventKind};
+use kinform_api::{KeyRef, Status, WatchEventKind};
 use kinform_core::Encoding;
 use kinform_core::object::Object;
 use kinform_core::reflector::Request;
 use kinform_core::reflector::input::{Ending, Event, Failure, Input};
+use kinform_core::store::root::Root;
 use kinform_core::wire::encoding::{ListReader, WatchReader};
 use kinform_core::wire::error::WireError;
+use kinform_core::wire::known::Stored;
 use kinform_core::wire::list::ListPart;
 use kinform_core::wire::unreadable::Unreadable;
 use kinform_core::wire::watch::{Frame, FrameKind};
@@ -128,19 +130,26 @@ impl Reader {
         }
     }
 
-    /// Reads the next bytes of the body.
-    pub(super) fn feed(&mut self, chunk: &[u8], ingest: &Ingest, mut observe: impl FnMut(Input)) {
+    /// Reads the next bytes of the body. What of a list is in `root` as it is costs a comparison.
+    pub(super) fn feed(
+        &mut self,
+        chunk: &[u8],
+        ingest: &Ingest,
+        root: &Root,
+        mut observe: impl FnMut(Input),
+    ) {
         let fed = match self {
-            Self::List(splitter, seen) => splitter.feed(chunk, &mut |part| {
-                observe(match part {
-                    ListPart::Item(item) => match ingest.object(item, seen) {
-                        Ok(object) => Input::Item(Ok(object)),
-                        Err(Refused::Unreadable(unreadable)) => Input::Item(Err(unreadable)),
-                        Err(Refused::Foreign(what)) => Input::Ended(foreign(&what)),
-                    },
-                    ListPart::Unreadable(unreadable) => Input::Item(Err(unreadable)),
-                });
-            }),
+            Self::List(splitter, seen) => {
+                let mut part = |part: ListPart<'_>| observe(listed(part, ingest, seen));
+                // A transform may tell more of an object than its bytes.
+                if root.is_empty() || ingest.transform.is_some() {
+                    splitter.feed(chunk, &mut part)
+                } else {
+                    let stored =
+                        |key: KeyRef<'_>| root.get(key).map(|object| object as &dyn Stored);
+                    splitter.feed_beside(chunk, &stored, &mut part)
+                }
+            }
             Self::Watch(framer) => framer.feed(chunk, &mut |frame| {
                 observe(Input::Event(event(frame, ingest)));
             }),
@@ -169,6 +178,17 @@ impl Reader {
                 Err(_) => cut("the watch ended in the middle of an event"),
             }),
         }
+    }
+}
+
+fn listed(part: ListPart<'_>, ingest: &Ingest, seen: &mut ItemKinds) -> Input {
+    match part {
+        ListPart::Item(item) => match ingest.object(item, seen) {
+            Ok(object) => Input::Item(Ok(object)),
+            Err(Refused::Unreadable(unreadable)) => Input::Item(Err(unreadable)),
+            Err(Refused::Foreign(what)) => Input::Ended(foreign(&what)),
+        },
+        ListPart::Unreadable(unreadable) => Input::Item(Err(unreadable)),
     }
 }
 

@@ -185,7 +185,9 @@ impl Pipeline {
                 self.tell(Input::Bytes);
                 if let Some(mut reader) = connection.take_reader() {
                     let core = Arc::clone(&self.core);
-                    reader.feed(&chunk, &core.ingest, |input| self.tell_and_take(input));
+                    let root = core.root();
+                    let tell = |input| self.tell_and_take(input);
+                    reader.feed(&chunk, &core.ingest, &root, tell);
                     connection.put_reader(reader);
                 }
             }

@@ -33,7 +33,7 @@ const DELETION_TIMESTAMP: u32 = 9;
 const LABELS: u32 = 11;
 const ANNOTATIONS: u32 = 12;
 const OWNER_REFERENCES: u32 = 13;
-pub(super) const MANAGED_FIELDS: u32 = 17;
+pub(in crate::wire) const MANAGED_FIELDS: u32 = 17;
 
 /// Checks a message but for its managedFields and finds its head; nothing if it is not in the usual order.
 pub(crate) fn read(of: &Type, bytes: &[u8]) -> Result<Option<Layout>, Fault> {
