@@ -215,7 +215,11 @@ fn messages_that_are_stored_just_so_are_the_stored_objects() {
         [message(1, b"7", &value), field(2, b"")].concat(),
     ] {
         assert_eq!(
-            check(Encoding::Protobuf, &of(&[old.clone()]), &of(&[new])),
+            check(
+                Encoding::Protobuf,
+                &of(std::slice::from_ref(&old)),
+                &of(&[new])
+            ),
             0
         );
     }
