@@ -210,7 +210,7 @@ impl Scenario {
         }
     }
 
-    /// What `--quick` runs: five minutes in all, after builds.
+    /// What `--quick` runs: some six minutes in all, after builds.
     #[must_use]
     pub fn quick() -> Vec<Self> {
         Self::of(|line| line.quick)

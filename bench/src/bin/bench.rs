@@ -26,7 +26,7 @@ use tokio::process::Command;
 /// kinform beside its peers, on the same bytes.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Small sizes, three runs: five minutes.
+    /// Small sizes, three runs: some six minutes.
     #[arg(long)]
     quick: bool,
     /// Runs of each scenario; the median counts.

@@ -16,9 +16,7 @@
 
 use wide::u8x16;
 
-use super::scan::{escaped_bytes, prefix_xor};
-
-const BLOCK: usize = 64;
+use super::scan::{BLOCK, escaped_bytes, filled, prefix_xor};
 
 /// BOUND: levels inside of the array; with those around it fewer than `json::MAX_DEPTH`.
 const MAX_LEVELS: u32 = 64;
@@ -36,9 +34,7 @@ pub(crate) fn array(bytes: &[u8], at: usize) -> Option<usize> {
             Block::GoesOn => read += BLOCK,
         }
     }
-    let mut last = [b' '; BLOCK];
-    last[..tail.len()].copy_from_slice(tail);
-    match dense.block(&last)? {
+    match dense.block(&filled(tail))? {
         Block::Ends(length) => Some(read + length),
         Block::GoesOn => None,
     }

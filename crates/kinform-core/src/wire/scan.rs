@@ -19,6 +19,13 @@ const BACKSLASH: u8 = b'\\';
 /// How many bytes are looked at together.
 pub(crate) const BLOCK: usize = 64;
 
+/// The last bytes of a text as a block: white space stands behind them.
+pub(super) fn filled(rest: &[u8]) -> [u8; BLOCK] {
+    let mut block = [b' '; BLOCK];
+    block[..rest.len()].copy_from_slice(rest);
+    block
+}
+
 /// Position of the first `"`, `\` or control character at or after `at`; the length if there is
 /// none.
 pub(crate) fn string_stop(bytes: &[u8], mut at: usize) -> usize {

@@ -235,6 +235,20 @@ fn messages_that_are_stored_just_so_are_the_stored_objects() {
     assert_eq!(check(Encoding::Protobuf, &of(&[old]), &of(&[new])), 0);
 }
 
+/// Bytes of which some are others, or gone, or more.
+fn edited(bytes: &[u8], edits: Vec<(prop::sample::Index, u8, usize)>) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    for (at, byte, how) in edits {
+        let at = at.index(bytes.len());
+        match how {
+            0 => bytes[at] = byte,
+            1 => bytes.insert(at, byte),
+            _ => _ = bytes.remove(at),
+        }
+    }
+    bytes
+}
+
 proptest! {
     #[test]
     fn whatever_changes_a_list_beside_a_store_reads_as_one_alone(
@@ -243,15 +257,7 @@ proptest! {
             (any::<prop::sample::Index>(), proptest::sample::select(&b"{}[]\",:\\ 0m\xffn"[..]), 0..3usize), 0..3),
     ) {
         let first = json(item);
-        let mut then = first.clone();
-        for (at, byte, how) in edits {
-            let at = at.index(then.len());
-            match how {
-                0 => then[at] = byte,
-                1 => then.insert(at, byte),
-                _ => _ = then.remove(at),
-            }
-        }
+        let then = edited(&first, edits);
         check(Encoding::Json, &first, &then);
     }
 
@@ -260,15 +266,7 @@ proptest! {
         edits in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..3usize), 0..3),
     ) {
         let first = list(&[message(2, b"7", b"x"), field(1, &field(1, b"last"))]);
-        let mut then = first.clone();
-        for (at, byte, how) in edits {
-            let at = at.index(then.len());
-            match how {
-                0 => then[at] = byte,
-                1 => then.insert(at, byte),
-                _ => _ = then.remove(at),
-            }
-        }
+        let then = edited(&first, edits);
         check(Encoding::Protobuf, &first, &then);
     }
 }
