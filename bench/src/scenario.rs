@@ -19,6 +19,8 @@ pub enum Work {
     SyncStream,
     /// Sync pods from a protobuf list.
     SyncProtobuf,
+    /// Sync pods from one JSON list into a compressed store, then read one field of each.
+    SyncCold,
     /// Sync pods from one JSON list; each is decoded into its type and kept.
     SyncJsonTyped,
     /// Sync five kinds that are not pods from JSON lists.
@@ -94,6 +96,7 @@ const TABLE: &[Line] = &[
     line("sync-json-paged", Work::SyncJsonPaged, ONE, LARGE),
     line("sync-stream", Work::SyncStream, ONE, LARGE),
     line("sync-protobuf", Work::SyncProtobuf, ONE, GROWTH),
+    line("sync-cold", Work::SyncCold, ONE, LARGE),
     line("sync-json-typed", Work::SyncJsonTyped, ONE, LARGE),
     line("sync-mix", Work::SyncMix, ONE, LARGE),
     line("sync-unseen", Work::SyncUnseen, ONE, LARGE),
@@ -167,7 +170,7 @@ impl Work {
     #[must_use]
     pub fn needs(self) -> Option<Needs> {
         let (shape, recipes): (_, &[Recipe]) = match self {
-            Self::SyncJson | Self::SyncJsonTyped => (Shape::Pods, &[JSON]),
+            Self::SyncJson | Self::SyncCold | Self::SyncJsonTyped => (Shape::Pods, &[JSON]),
             Self::SyncJsonPaged => (Shape::Pods, &[Recipe::Pages]),
             Self::SyncStream => (Shape::Pods, &[Recipe::Stream(Encoding::Json)]),
             Self::SyncProtobuf => (Shape::Pods, &[PROTOBUF]),

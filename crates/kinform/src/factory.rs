@@ -5,7 +5,7 @@
 //!       start · synced_within · shutdown (drains, leaves no task) · drop (ends everything)
 //! ```
 //!
-//! The same is: resource, namespace, selectors, representation, projection and transform. The type
+//! The same is: resource, namespace, selectors, representation, projection, transform and storage. The type
 //! is not part of it: a typed and a dynamic view share one watch. A factory belongs to one client,
 //! so caches are never shared between credentials.
 //! INVARIANT: the factory owns every task of its informers; the handles own none.

@@ -5,7 +5,8 @@
 //! ```
 //!
 //! A handle is two counted pointers. It keeps the state that it was made from, whatever happens to
-//! the store. `K` is decoded when [`Obj::typed`] is called and only then; there is no `Deref` to it,
+//! the store. Where the store is compressed, a handle inflates what it was made from when more than key and version
+//! are read, and keeps that for as long as it lives. `K` is decoded when [`Obj::typed`] is called and only then; there is no `Deref` to it,
 //! because decoding costs and can fail.
 //!
 //! Upstream counterpart: the `*T` in client-go's stores, decoded for every object at the door.
@@ -21,6 +22,7 @@ use kinform_core::object::Object;
 use kinform_core::object::budget::TypedBudget;
 use kinform_core::object::owner::OwnerReference;
 use kinform_core::object::typed::{DecodeError, TypedCache};
+use once_cell::race::OnceBox;
 use serde::de::DeserializeOwned;
 
 use crate::informer::{Cores, Group};
@@ -30,6 +32,8 @@ use crate::report::{Report, ReportEvent};
 pub struct Obj<K> {
     object: Object,
     lens: Arc<Lens>,
+    // Of an object that is kept compressed: what this handle inflated, once it read more than the key.
+    thawed: OnceBox<Object>,
     of: PhantomData<fn() -> K>,
 }
 
@@ -80,8 +84,18 @@ impl<K> Obj<K> {
         Self {
             object,
             lens: Arc::clone(lens),
+            thawed: OnceBox::new(),
             of: PhantomData,
         }
+    }
+
+    /// The object with its bytes.
+    fn whole(&self) -> &Object {
+        if !self.object.is_cold() {
+            return &self.object;
+        }
+        self.thawed
+            .get_or_init(|| Box::new(self.object.thawed().into_owned()))
     }
 
     /// Namespace and name, owned.
@@ -121,32 +135,32 @@ impl<K> Obj<K> {
 
     /// The labels.
     pub fn labels(&self) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
-        self.object.labels()
+        self.whole().labels()
     }
 
     /// One label.
     pub fn label(&self, key: &str) -> Option<Cow<'_, str>> {
-        self.object.label(key)
+        self.whole().label(key)
     }
 
     /// The annotations.
     pub fn annotations(&self) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
-        self.object.annotations()
+        self.whole().annotations()
     }
 
     /// One annotation.
     pub fn annotation(&self, key: &str) -> Option<Cow<'_, str>> {
-        self.object.annotation(key)
+        self.whole().annotation(key)
     }
 
     /// The owner references.
     pub fn owner_references(&self) -> Vec<OwnerReference> {
-        self.object.owner_references()
+        self.whole().owner_references()
     }
 
     /// The scalars at `path`: strings as they are, numbers and booleans as written.
     pub fn at(&self, path: &FieldPath) -> Vec<Cow<'_, str>> {
-        self.object.at(path)
+        self.whole().at(path)
     }
 
     /// Whether a projection or transform took something: such a state must never be written back.
@@ -156,7 +170,7 @@ impl<K> Obj<K> {
 
     /// The object with `apiVersion` and `kind`, as JSON.
     pub fn to_json(&self) -> Vec<u8> {
-        self.object.to_json(&self.lens.type_meta)
+        self.whole().to_json(&self.lens.type_meta)
     }
 
     /// `apiVersion` and `kind`.
@@ -166,7 +180,7 @@ impl<K> Obj<K> {
 
     /// The object without a type.
     pub fn raw(&self) -> &Object {
-        &self.object
+        self.whole()
     }
 
     /// The same state through another lens: metadata only, a slim struct, a dynamic object.

@@ -1,7 +1,7 @@
 //! Which watches a factory runs: one for all who ask for the same.
 //!
 //! ```text
-//! Identity (resource, namespace, selectors, form, projection, transform) → Core, made once
+//! Identity (resource, namespace, selectors, form, projection, transform, storage) → Core, made once
 //! ```
 //!
 //! A recipe makes the watches of one informer, also those of namespaces that come later. It holds
@@ -46,6 +46,16 @@ pub(crate) struct Identity {
     pub(crate) transform: Option<Transform>,
     pub(crate) via: Option<Via>,
     pub(crate) patience: Patience,
+    pub(crate) storage: Storage,
+}
+
+/// How a store keeps its objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Storage {
+    /// As they came.
+    Plain,
+    /// Compressed with what they have in common.
+    Compressed,
 }
 
 /// Reflector options of an informer's own, if it has any: they are part of what is the same.
@@ -144,6 +154,7 @@ impl Registry {
                 wire_type: identity.representation.type_of(&type_meta),
                 type_meta,
             },
+            storage: identity.storage,
             env: self.env.clone(),
             options,
             tasks: self.tasks.clone(),

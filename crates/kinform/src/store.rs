@@ -192,11 +192,11 @@ impl<K> Snapshot<K> {
                     .index_values(id)
                     .for_each(|(value, objects)| count(Arc::clone(value), objects)),
                 Err(_) => {
-                    let found = &root.list();
-                    let values = found
-                        .into_iter()
-                        .flat_map(|object| index.extract(object).unwrap_or_default());
-                    values.for_each(|value| count(value.into(), 1));
+                    for object in &root.list() {
+                        let object = object.thawed();
+                        let values = index.extract(&object).unwrap_or_default();
+                        values.into_iter().for_each(|value| count(value.into(), 1));
+                    }
                 }
             }
         }
@@ -259,7 +259,8 @@ impl<K> Snapshot<K> {
 
 fn look_for(root: &Root, index: &CoreIndex, value: &str) -> Vec<Object> {
     let has_value = |object: &&Object| {
-        let values = index.extract(object).unwrap_or_default();
+        let object = object.thawed();
+        let values = index.extract(&object).unwrap_or_default();
         values.iter().any(|has| *has == value)
     };
     root.list().iter().filter(has_value).cloned().collect()
@@ -327,7 +328,8 @@ impl<K> Listing<K> {
         }
     }
 
-    /// The same objects without a type, borrowed: no reference is counted.
+    /// The same objects without a type, borrowed: no reference is counted. Of a compressed store, read more than
+    /// keys and versions from [`Object::thawed`]: what is inflated in place stays as long as the object is stored.
     pub fn objects(&self) -> Objects<'_> {
         Objects {
             part: PartIter::Found([].iter()),

@@ -39,6 +39,7 @@ async fn answer(task: &Task) -> Result<Vec<Reading>, Failed> {
         Work::IndexList => reads::index_list(task).await,
         Work::ReadUnderWrite => reads::read_under_write(task).await,
         Work::Relist => sync::relist(task).await,
+        Work::SyncCold => sync::cold(task).await,
         Work::MetadataOnly => sync::metadata(task).await,
         Work::SyncMix | Work::SyncUnseen | Work::SmallOperator => sync::several(task).await,
         Work::TouchEverything | Work::SyncJsonTyped => sync::typed(task).await,

@@ -49,6 +49,31 @@ pub(super) async fn plain(task: &Task) -> Result<Vec<Reading>, Failed> {
     task.of_a_sync(usage, live, pods.list().len()).await
 }
 
+/// Keeps the pods compressed, and reads one field of each afterwards.
+pub(super) async fn cold(task: &Task) -> Result<Vec<Reading>, Failed> {
+    let live = task.live_bytes();
+    let before = task.moment();
+    let factory = factory(task)?;
+    let pods = factory.select::<Pod>().keep_compressed().build();
+    factory.start()?;
+    pods.synced().await?;
+    let usage = before.until_now();
+    let mut readings = task.of_a_sync(usage, live, pods.list().len()).await?;
+    let path: FieldPath = "spec.nodeName".parse()?;
+    let before = task.moment();
+    let on_a_node = pods.list().iter().filter(|pod| !pod.at(&path).is_empty());
+    let on_a_node = on_a_node.count();
+    let seconds = before.until_now().cpu_seconds;
+    if on_a_node != task.size {
+        return Err(format!("{on_a_node} pods are on a node, not {}", task.size).into());
+    }
+    if task.heap.is_none() {
+        let each = seconds * 1e6 / task.size.max(1) as f64;
+        readings.push(Reading::new("first_read_us", "us", each));
+    }
+    Ok(readings)
+}
+
 /// Reads each pod as its type, as a controller's first pass does; for one scenario all are kept.
 pub(super) async fn typed(task: &Task) -> Result<Vec<Reading>, Failed> {
     let live = task.live_bytes();

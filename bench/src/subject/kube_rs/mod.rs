@@ -43,9 +43,11 @@ pub fn run(task: &Task) -> BoxFuture<'_, Result<Vec<Reading>, Failed>> {
 
 async fn answer(task: &Task) -> Result<Vec<Reading>, Failed> {
     match task.work {
-        Work::SyncProtobuf | Work::QueueAlone | Work::QueueShared(_) | Work::DelayedAdds => {
-            Ok(Vec::new())
-        }
+        Work::SyncProtobuf
+        | Work::SyncCold
+        | Work::QueueAlone
+        | Work::QueueShared(_)
+        | Work::DelayedAdds => Ok(Vec::new()),
         Work::Fanout(handlers) => fanout::run(task, handlers).await,
         Work::WriteToReconcile => controller::run(task).await,
         Work::StalledHandler => fanout::stalled(task).await,

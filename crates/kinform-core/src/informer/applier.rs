@@ -22,7 +22,9 @@
 
 use kinform_api::ResourceVersion;
 
+use super::news::{News, Pending};
 use super::report::{ApplyCounts, ApplyEvent, Listed};
+use super::tier::{Tier, Trained, Training};
 use crate::delta::{Change, Delta, HandlerId, HeardIn, Quarantine};
 use crate::fifo;
 use crate::object::Object;
@@ -42,6 +44,8 @@ pub struct Applier {
     counts: ApplyCounts,
     // BOUND: changes recorded of one batch or list; beyond, handlers take the difference of roots.
     max_changes: usize,
+    // What is stored compressed, if that was asked for; handlers hear objects as they came.
+    tier: Option<Tier>,
 }
 
 /// What came of a batch.
@@ -57,17 +61,6 @@ pub struct Applied {
     pub events: Vec<ApplyEvent>,
 }
 
-/// What a batch brings for handlers.
-#[derive(Debug)]
-pub enum News {
-    /// Nothing changed.
-    None,
-    /// These changes, in order.
-    Changes(Vec<Change>),
-    /// More than is kept, or the first list: everybody takes the difference of roots.
-    ByDiff,
-}
-
 #[derive(Debug)]
 struct Listing {
     edit: Edit,
@@ -80,13 +73,6 @@ struct Listing {
     // BOUND: the items of one list; none of a server that keeps its word.
     reused: Vec<Object>,
     went_back: bool,
-}
-
-#[derive(Debug)]
-struct Pending {
-    changes: Vec<Change>,
-    max: usize,
-    is_by_diff: bool,
 }
 
 /// The work on one batch.
@@ -116,7 +102,39 @@ impl Applier {
             list: None,
             counts: ApplyCounts::default(),
             max_changes,
+            tier: None,
         }
+    }
+
+    /// The same, keeping what it stores compressed.
+    #[must_use]
+    pub fn with_tier(mut self, tier: Tier) -> Self {
+        self.tier = Some(tier);
+        self
+    }
+
+    /// What there is to learn about compressing these objects, once; what comes of it goes to
+    /// [`trained`](Self::trained).
+    pub fn training(&mut self) -> Option<Training> {
+        self.tier.as_mut()?.training()
+    }
+
+    /// Takes what came of a training; returns the newest root, of which what was stored before is compressed now.
+    ///
+    /// # Complexity
+    /// O(objects), once.
+    pub fn trained(&mut self, trained: Trained) -> &Root {
+        if let Some(tier) = &mut self.tier
+            && tier.trained(trained)
+        {
+            let mut edit = Edit::new(&self.root);
+            edit.compress(|object| tier.keep(object));
+            self.root = edit.commit(self.root.position());
+            if let Some(list) = &mut self.list {
+                list.edit.compress(|object| tier.keep(object));
+            }
+        }
+        &self.root
     }
 
     /// The newest root.
@@ -194,13 +212,13 @@ impl Applier {
     fn step(&mut self, delta: Delta, batch: &mut Batch) {
         match delta {
             Delta::Added(object) | Delta::Updated(object) => match &mut self.list {
-                Some(list) => list.put(object, &mut self.counts, &mut batch.events),
+                Some(list) => list.put(object, &mut self.tier, &mut self.counts, &mut batch.events),
                 None => self.put(object, batch),
             },
             // Outside of a list it belongs to one that was given up: void.
             Delta::Replaced(object) => {
                 if let Some(list) = &mut self.list {
-                    list.put(object, &mut self.counts, &mut batch.events);
+                    list.put(object, &mut self.tier, &mut self.counts, &mut batch.events);
                 }
             }
             Delta::Deleted(object) => self.delete(object, batch),
@@ -233,7 +251,8 @@ impl Applier {
         batch.reached.by(&object);
         batch.is_touched = true;
         heal(&mut batch.edit, &object, &mut batch.events);
-        let old = batch.edit.insert(object.clone());
+        let cold = cold(&mut self.tier, &object);
+        let old = batch.edit.insert_as(object.clone(), cold);
         batch.pending.stored(old, object);
     }
 
@@ -308,7 +327,7 @@ impl Applier {
             batch.events.push(ApplyEvent::WentBack { from, to });
             list.went_back = true;
         }
-        list.believe_reused();
+        list.believe_reused(&mut self.tier);
         let Listing {
             mut edit,
             seen,
@@ -341,6 +360,9 @@ impl Applier {
         batch.floor = reached.revision;
         batch.reached = reached;
         edit.mark_synced();
+        if let Some(tier) = &mut self.tier {
+            tier.list_ended();
+        }
         if went_back {
             edit.begin_epoch();
         }
@@ -449,7 +471,13 @@ impl Batch {
 }
 
 impl Listing {
-    fn put(&mut self, object: Object, counts: &mut ApplyCounts, events: &mut Vec<ApplyEvent>) {
+    fn put(
+        &mut self,
+        object: Object,
+        tier: &mut Option<Tier>,
+        counts: &mut ApplyCounts,
+        events: &mut Vec<ApplyEvent>,
+    ) {
         self.listed.items += 1;
         if let Some((stored, was_seen)) = self.edit.mark(object.key_ref(), &mut self.seen) {
             if same_version(stored, &object) {
@@ -468,7 +496,8 @@ impl Listing {
             }
         }
         heal(&mut self.edit, &object, events);
-        let old = self.edit.insert_seen(object.clone(), &mut self.seen);
+        let cold = cold(tier, &object);
+        let old = self.edit.insert_seen(object.clone(), cold, &mut self.seen);
         if mutant!("B7") && old.is_some() {
             return;
         }
@@ -476,78 +505,15 @@ impl Listing {
     }
 
     /// What is listed under a stored version is another state of it, if the server went back.
-    fn believe_reused(&mut self) {
+    fn believe_reused(&mut self, tier: &mut Option<Tier>) {
         for object in std::mem::take(&mut self.reused) {
             let stored = self.edit.get(object.key_ref());
             if self.went_back && stored.is_some_and(|stored| same_version(stored, &object)) {
                 self.listed.unchanged -= 1;
-                let old = self.edit.insert(object.clone());
+                let cold = cold(tier, &object);
+                let old = self.edit.insert_as(object.clone(), cold);
                 self.pending.stored(old, object);
             }
-        }
-    }
-}
-
-impl Pending {
-    fn new(max: usize) -> Self {
-        Self {
-            changes: Vec::new(),
-            max,
-            is_by_diff: false,
-        }
-    }
-
-    fn stored(&mut self, old: Option<Object>, new: Object) {
-        match old {
-            None => self.push(Change::Added {
-                object: new,
-                initial: false,
-            }),
-            Some(old) if old.uid() == new.uid() || mutant!("B4") => {
-                self.push(Change::Updated { old, new })
-            }
-            Some(old) => {
-                self.push(Change::Deleted {
-                    object: old,
-                    final_state_unknown: true,
-                });
-                self.push(Change::Added {
-                    object: new,
-                    initial: false,
-                });
-            }
-        }
-    }
-
-    fn push(&mut self, change: Change) {
-        if self.is_by_diff {
-            return;
-        }
-        if self.changes.len() == self.max {
-            self.changes = Vec::new();
-            self.is_by_diff = true;
-        } else {
-            self.changes.push(change);
-        }
-    }
-
-    fn append(&mut self, other: Self) {
-        if other.is_by_diff {
-            self.changes = Vec::new();
-            self.is_by_diff = true;
-        }
-        for change in other.changes {
-            self.push(change);
-        }
-    }
-
-    fn into_news(self) -> News {
-        if self.is_by_diff {
-            News::ByDiff
-        } else if self.changes.is_empty() {
-            News::None
-        } else {
-            News::Changes(self.changes)
         }
     }
 }
@@ -586,6 +552,11 @@ fn is_older(object: &Object, stored: &Object) -> bool {
 
 fn revision(version: &str) -> Option<u64> {
     ResourceVersion::from(version).parsed()
+}
+
+/// What is stored of an object in its place, where a store is compressed.
+fn cold(tier: &mut Option<Tier>, object: &Object) -> Option<Object> {
+    tier.as_mut()?.keep(object)
 }
 
 fn heal(edit: &mut Edit, object: &Object, events: &mut Vec<ApplyEvent>) {

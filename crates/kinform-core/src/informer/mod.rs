@@ -8,10 +8,12 @@
 //! |---|---|
 //! | `applier` | [`applier::Applier`]: what a delta does to the store; lists, quarantine, versions |
 //! | `audit` | [`audit::Audit`]: whether a store is what its server says, on request |
+//! | `news` | [`news::News`]: what a batch brings for handlers |
 //! | `report` | [`report::ApplyEvent`], [`report::ApplyCounts`]: what is worth saying |
 //! | `ring` | [`ring::Ring`]: the newest batches of changes, bounded, each with the root after it |
 //! | `delivery` | [`delivery::Delivery`]: one handler's place; initial list, falling behind, resync |
 //! | `resync` | [`resync::ResyncSchedule`]: which handlers are due to hear everything again |
+//! | `tier` | [`tier::Tier`]: what is kept compressed, and when that is learnt |
 //! | `writer` | [`writer::Writer`], [`writer::Reader`]: the above put together, one writer, many readers |
 //!
 //! Upstream counterpart: `client-go:tools/cache/controller.go` (`processDeltas`),
@@ -20,7 +22,9 @@
 pub mod applier;
 pub mod audit;
 pub mod delivery;
+pub mod news;
 pub mod report;
 pub mod resync;
 pub mod ring;
+pub mod tier;
 pub mod writer;

@@ -18,10 +18,12 @@ use std::sync::{Arc, Weak};
 use arc_swap::ArcSwap;
 use kinform_api::KeyRef;
 
-use super::applier::{Applied, Applier, News};
+use super::applier::{Applied, Applier};
 use super::delivery::Delivery;
+use super::news::News;
 use super::report::{ApplyCounts, ApplyEvent};
 use super::ring::{Ring, RingLimits, RingWriter};
+use super::tier::{Tier, Trained, Training};
 use crate::delta::{Delta, HandlerId};
 use crate::fifo;
 use crate::object::Object;
@@ -99,6 +101,27 @@ impl Writer {
             ring,
             hub: Arc::new(hub),
         })
+    }
+
+    /// The same, keeping what it stores compressed. To be said before anything is stored.
+    #[must_use]
+    pub fn with_tier(mut self, tier: Tier) -> Self {
+        self.applier = self.applier.with_tier(tier);
+        self
+    }
+
+    /// What there is to learn about compressing, once: to be run where nobody waits for it, and what comes of it
+    /// told to [`trained`](Self::trained). Never anything of a store that is not compressed.
+    ///
+    /// Until it is told, objects are stored as they come: whoever bounds memory reads no further meanwhile.
+    pub fn training(&mut self) -> Option<Training> {
+        self.applier.training()
+    }
+
+    /// Takes what came of a training: what is stored is compressed from now on. No change is heard.
+    pub fn trained(&mut self, trained: Trained) {
+        let root = self.applier.trained(trained).clone();
+        self.hub.root.publish(root);
     }
 
     /// Applies deltas and publishes what came of them.

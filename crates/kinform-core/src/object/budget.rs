@@ -115,7 +115,7 @@ fn weight_of<K>(object: &Object) -> usize {
         Encoding::Json => BYTES_OF_JSON,
         Encoding::Protobuf => BYTES_OF_PROTOBUF,
     };
-    let value = size_of::<K>() + object.bytes().len() * factor;
+    let value = size_of::<K>() + object.byte_len() * factor;
     object.heap_size() + value + 2 * size_of::<Entry>() + 64
 }
 

@@ -135,13 +135,12 @@ fn from_layout(
 }
 
 pub(super) fn with_payload(object: &Object, json: &[u8]) -> Result<Object, Unreadable> {
-    let head = object.head();
     let identity = Identity {
-        name: Cow::Borrowed(object.text(head.name)),
-        namespace: Cow::Borrowed(object.text(head.namespace)),
-        uid: Cow::Borrowed(object.text(head.uid)),
-        resource_version: Cow::Borrowed(object.text(head.resource_version)),
-        flags: head.flags,
+        name: Cow::Borrowed(object.name()),
+        namespace: Cow::Borrowed(object.key_ref().namespace),
+        uid: Cow::Borrowed(object.uid()),
+        resource_version: Cow::Borrowed(object.resource_version()),
+        flags: object.head().flags,
     };
     replace(identity, json)
 }
@@ -276,6 +275,7 @@ fn assemble(
         },
         of: of.map_or(0, Type::number),
         typed: TypedSlot::default(),
+        cold: None,
     };
     Object(ThinArc::from_header_and_slice(head, &payload))
 }

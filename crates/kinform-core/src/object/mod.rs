@@ -14,6 +14,7 @@
 //! Upstream: `runtime.Object` in `client-go:tools/cache` (decoded), `meta.Accessor`.
 
 pub mod budget;
+pub mod cold;
 pub mod owner;
 pub mod projection;
 pub mod typed;
@@ -23,6 +24,8 @@ mod build;
 mod lens;
 mod message;
 mod prune;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::hint::black_box;
@@ -31,6 +34,7 @@ use kinform_api::{KeyRef, ObjectKey, TypeMeta};
 use kinform_schema::Type;
 use triomphe::ThinArc;
 
+use self::cold::{Cold, Told};
 use self::projection::Projection;
 use self::typed::TypedSlot;
 use crate::wire::encoding::Encoding;
@@ -58,13 +62,16 @@ struct Head {
     labels: Span,
     annotations: Span,
     owners: Span,
-    // INVARIANT: `body` bytes of payload are the object, the rest are copies of head strings.
+    // INVARIANT: `body` bytes of payload are the object, the rest are copies of head strings. Of a cold object the
+    // same is true of what it inflates to; `cold` says what its payload is.
     body: u32,
     flags: Flags,
     encoding: Encoding,
     /// Of a message: the number of its type.
     of: u16,
     typed: TypedSlot,
+    /// Of an object whose bytes are compressed: how to inflate them.
+    cold: Option<Box<Cold>>,
 }
 
 /// A piece of the payload. BOUND: objects over 4 GiB are refused when they are built.
@@ -152,9 +159,10 @@ impl Object {
     /// # Errors
     /// What was left of it before holds no key any more.
     pub fn narrowed(&self, projection: &Projection) -> Result<Self, Unreadable> {
-        match self.message() {
+        let object = self.thawed();
+        match object.message() {
             Some((of, bytes)) => build::from_protobuf(of, bytes, projection),
-            None => build::from_json(self.bytes(), projection),
+            None => build::from_json(object.bytes(), projection),
         }
     }
 
@@ -167,10 +175,9 @@ impl Object {
     /// Namespace and name, borrowed.
     #[must_use]
     pub fn key_ref(&self) -> KeyRef<'_> {
-        let head = self.head();
         KeyRef {
-            namespace: self.text(head.namespace),
-            name: self.text(head.name),
+            namespace: self.text(Told::Namespace),
+            name: self.text(Told::Name),
         }
     }
 
@@ -178,9 +185,8 @@ impl Object {
     #[must_use]
     pub fn has_key(&self, key: KeyRef<'_>) -> bool {
         // Bytes, not texts: to compare them they need not be checked again.
-        let head = self.head();
-        *self.raw(head.name) == *key.name.as_bytes()
-            && *self.raw(head.namespace) == *key.namespace.as_bytes()
+        *self.told(Told::Name) == *key.name.as_bytes()
+            && *self.told(Told::Namespace) == *key.namespace.as_bytes()
     }
 
     /// Brings the head and the count of handles into the processor's cache.
@@ -200,25 +206,25 @@ impl Object {
     /// The namespace, or nothing for an object of the cluster.
     #[must_use]
     pub fn namespace(&self) -> Option<&str> {
-        Some(self.text(self.head().namespace)).filter(|namespace| !namespace.is_empty())
+        Some(self.text(Told::Namespace)).filter(|namespace| !namespace.is_empty())
     }
 
     /// The name; never empty.
     #[must_use]
     pub fn name(&self) -> &str {
-        self.text(self.head().name)
+        self.text(Told::Name)
     }
 
     /// The uid; empty if the server sent none.
     #[must_use]
     pub fn uid(&self) -> &str {
-        self.text(self.head().uid)
+        self.text(Told::Uid)
     }
 
     /// The resource version as the server wrote it; empty if it sent none.
     #[must_use]
     pub fn resource_version(&self) -> &str {
-        self.text(self.head().resource_version)
+        self.text(Told::ResourceVersion)
     }
 
     /// The resource version as a number, where it is one.
@@ -235,17 +241,30 @@ impl Object {
     }
 
     /// The object without `apiVersion`, `kind` and what the projection dropped.
+    ///
+    /// A cold object keeps what is inflated here for as long as it lives: see [`thawed`](Self::thawed).
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        &self.0.slice[..self.head().body as usize]
+        match &self.head().cold {
+            None => &self.0.slice[..self.head().body as usize],
+            Some(cold) => self.warm(cold).bytes(),
+        }
     }
 
-    /// Bytes on the heap, without a typed value that may be remembered.
+    /// How many bytes that are, without inflating them.
+    #[must_use]
+    pub fn byte_len(&self) -> usize {
+        self.head().body as usize
+    }
+
+    /// Bytes on the heap, without a typed value that may be remembered, and without what was inflated.
     #[must_use]
     pub fn heap_size(&self) -> usize {
         // Count, length and head before the payload; rounded up to the head's alignment.
         let fixed = 2 * size_of::<usize>() + size_of::<Head>();
-        (fixed + self.0.slice.len()).next_multiple_of(align_of::<Head>())
+        let object = (fixed + self.0.slice.len()).next_multiple_of(align_of::<Head>());
+        let cold = self.head().cold.as_ref().map_or(0, |_| size_of::<Cold>());
+        object + cold
     }
 
     /// Whether the content is the same, version included.
@@ -258,9 +277,10 @@ impl Object {
         if self.ptr_eq(other) {
             return true;
         }
-        match self.encoding() == other.encoding() {
-            true => self.bytes() == other.bytes(),
-            false => self
+        let (one, other) = (self.thawed(), other.thawed());
+        match one.encoding() == other.encoding() {
+            true => one.bytes() == other.bytes(),
+            false => one
                 .value()
                 .is_some_and(|value| other.value() == Some(value)),
         }
@@ -272,12 +292,15 @@ impl Object {
         if self.encoding() != other.encoding() {
             return false;
         }
-        if self.encoding() == Encoding::Protobuf {
-            let around = message_head::around_version;
-            return self.ptr_eq(other) || around(self.bytes()) == around(other.bytes());
+        if self.ptr_eq(other) {
+            return true;
         }
-        let (mine, theirs) = (self.around_version(), other.around_version());
-        self.ptr_eq(other) || mine == theirs
+        let (one, other) = (self.thawed(), other.thawed());
+        if one.encoding() == Encoding::Protobuf {
+            let around = message_head::around_version;
+            return around(one.bytes()) == around(other.bytes());
+        }
+        one.around_version() == other.around_version()
     }
 
     /// Whether both are clones of one object.
@@ -307,9 +330,10 @@ impl Object {
     /// The object as JSON, with `apiVersion` and `kind` first.
     #[must_use]
     pub fn to_json(&self, meta: &TypeMeta) -> Vec<u8> {
-        match self.message() {
+        let object = self.thawed();
+        match object.message() {
             Some((of, bytes)) => message::to_json(of, bytes, meta, self.nulls()),
-            None => typed::with_type(self.bytes(), meta),
+            None => typed::with_type(object.bytes(), meta),
         }
     }
 
@@ -348,8 +372,8 @@ impl Object {
         &self.0.slice[start..start + span.len as usize]
     }
 
-    fn text(&self, span: Span) -> &str {
-        let text = std::str::from_utf8(self.raw(span));
+    fn text(&self, told: Told) -> &str {
+        let text = std::str::from_utf8(self.told(told));
         debug_assert!(text.is_ok(), "the head's strings were checked");
         text.unwrap_or_default()
     }
@@ -373,222 +397,5 @@ impl fmt::Debug for Object {
         let key = self.key();
         let (key, version) = (OneLine(key.as_str()), OneLine(self.resource_version()));
         write!(f, "Object({key}@{version})")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn object(json: &str) -> Object {
-        Object::from_json(json.as_bytes(), &Projection::new()).unwrap()
-    }
-
-    fn meta() -> TypeMeta {
-        TypeMeta {
-            api_version: "v1".to_owned(),
-            kind: "Pod".to_owned(),
-        }
-    }
-
-    const POD: &str = r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web-0","namespace":"shop","uid":"u-1","resourceVersion":"42","labels":{"app":"web","a/b":"\u0063"},"annotations":{"note":"x\ny"},"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"web","uid":"u-2","controller":true,"blockOwnerDeletion":true}],"managedFields":[{"manager":"kubelet","fieldsV1":{"f:spec":{}}}]},"spec":{"containers":[{"image":"nginx","n":1},{"image":"envoy","n":2.50}],"on":true,"no":null}}"#;
-
-    #[test]
-    fn a_head_stays_small() {
-        assert!(size_of::<Head>() <= 96, "{}", size_of::<Head>());
-        assert_eq!(size_of::<Object>(), size_of::<usize>());
-    }
-
-    #[test]
-    fn an_object_does_not_keep_the_body_that_it_came_in() {
-        // client-go: TestReflectorListExtract
-        let item = r#"{"metadata":{"name":"a","uid":"u"},"data":{"k":"v"}}"#;
-        let body = format!(r#"{{"items":[{}{item}]}}"#, format!("{item},").repeat(999));
-        let mut splitter = crate::wire::list::ListSplitter::new();
-        let mut kept = None;
-        let fed = splitter.feed(body.as_bytes(), &mut |part| {
-            if let crate::wire::list::ListPart::Item(item) = part {
-                kept = Object::from_item(&item, &Projection::default()).ok();
-            }
-        });
-        fed.unwrap();
-        let kept = kept.unwrap();
-        assert!(
-            !body
-                .as_bytes()
-                .as_ptr_range()
-                .contains(&kept.bytes().as_ptr())
-        );
-        drop(body);
-        assert_eq!(kept.bytes(), item.as_bytes());
-        assert!(
-            kept.heap_size() < 2 * item.len() + 200,
-            "{}",
-            kept.heap_size()
-        );
-    }
-
-    #[test]
-    fn an_object_tells_its_head() {
-        let pod = object(POD);
-        assert_eq!(pod.key().as_str(), "shop/web-0");
-        assert_eq!(
-            (pod.namespace(), pod.name(), pod.uid()),
-            (Some("shop"), "web-0", "u-1")
-        );
-        assert_eq!((pod.resource_version(), pod.revision()), ("42", Some(42)));
-        assert_eq!(pod.key_hash(), pod.key_ref().hash64());
-        assert_eq!((pod.is_projected(), pod.is_terminating()), (false, false));
-        assert_eq!(format!("{pod:?}"), "Object(shop/web-0@42)");
-        assert_eq!(pod.label("a/b").as_deref(), Some("c"));
-        assert_eq!(pod.label("c"), None);
-        assert_eq!(pod.annotation("note").as_deref(), Some("x\ny"));
-        let labels: Vec<_> = pod.labels().map(|(k, v)| format!("{k}={v}")).collect();
-        assert_eq!(labels, ["app=web", "a/b=c"]);
-        let owner = &pod.owner_references()[0];
-        assert_eq!(
-            (&*owner.kind, &*owner.name, owner.controller),
-            ("ReplicaSet", "web", true)
-        );
-        assert!(pod.ptr_eq(&pod.clone()) && !pod.ptr_eq(&object(POD)));
-    }
-
-    #[test]
-    fn type_and_managed_fields_are_not_kept() {
-        let kept = object(POD);
-        let kept = std::str::from_utf8(kept.bytes()).unwrap();
-        assert!(kept.starts_with(r#"{"metadata":{"name":"web-0""#), "{kept}");
-        assert!(
-            !kept.contains("managedFields") && !kept.contains("apiVersion\":\"v1\""),
-            "{kept}"
-        );
-        for (input, expected) in [
-            (
-                r#"{"metadata":{"name":"a"}}"#,
-                r#"{"metadata":{"name":"a"}}"#,
-            ),
-            (
-                r#" {"kind":"K","metadata":{"name":"a"},"apiVersion":"v1"} "#,
-                r#"{"metadata":{"name":"a"}}"#,
-            ),
-            (
-                r#"{"metadata":{"managedFields":[],"name":"a"},"kind":"K"}"#,
-                r#"{"metadata":{"name":"a"}}"#,
-            ),
-            (
-                r#"{"metadata":{"name":"a","managedFields":[{}]},"x":1,"kind":"K","y":2}"#,
-                r#"{"metadata":{"name":"a"},"x":1,"y":2}"#,
-            ),
-            (
-                r#"{"metadata":{"managedFields":[],"n\u0061me":"a","managedFields":[]}}"#,
-                r#"{"metadata":{"n\u0061me":"a"}}"#,
-            ),
-            (
-                r#"{"metadata":{"name":"b","uid":"u"},"metadata":{"name":"a"}}"#,
-                r#"{"metadata":{"name":"b","uid":"u"},"metadata":{"name":"a"}}"#,
-            ),
-        ] {
-            let object = object(input);
-            assert_eq!(std::str::from_utf8(object.bytes()).unwrap(), expected);
-            assert_eq!((object.name(), object.uid()), ("a", ""), "{input}");
-        }
-        let all = Projection::new().keep_managed_fields();
-        let all = Object::from_json(POD.as_bytes(), &all).unwrap();
-        assert!(all.bytes().len() > kept.len() && !all.is_projected());
-    }
-
-    #[test]
-    fn type_is_put_back_in_views() {
-        let json = object(POD).to_json(&meta());
-        let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
-        assert_eq!(
-            (&json["kind"], &json["apiVersion"]),
-            (&"Pod".into(), &"v1".into())
-        );
-        assert_eq!(json["metadata"]["name"], "web-0");
-    }
-
-    #[test]
-    fn escaped_strings_of_the_head_are_read_as_texts() {
-        let object = object(
-            r#"{"metadata":{"name":"\u0061","namespace":"\u00e9","uid":"\"","resourceVersion":"1\u0032"}}"#,
-        );
-        assert_eq!(
-            (object.name(), object.namespace(), object.uid()),
-            ("a", Some("é"), "\"")
-        );
-        assert_eq!(object.revision(), Some(12));
-        assert!(object.bytes().ends_with(b"}}"));
-    }
-
-    #[test]
-    fn scalars_are_found_at_paths() {
-        let pod = object(POD);
-        for (path, expected) in [
-            ("spec.containers[*].image", vec!["nginx", "envoy"]),
-            ("spec.containers[1].n", vec!["2.50"]),
-            ("spec.on", vec!["true"]),
-            ("spec.no", vec![]),
-            ("spec", vec![]),
-            ("spec.containers[7].n", vec![]),
-            ("metadata.labels['a/b']", vec!["c"]),
-        ] {
-            assert_eq!(pod.at(&path.parse().unwrap()), expected, "{path}");
-        }
-    }
-
-    #[test]
-    fn contents_are_compared_with_and_without_the_version() {
-        let (old, new) = (object(POD), object(&POD.replace("\"42\"", "\"1043\"")));
-        assert!(old.same_content(&object(POD)) && !old.same_content(&new));
-        assert!(old.same_but_version(&new));
-        assert!(!old.same_but_version(&object(&POD.replace("envoy", "proxy"))));
-    }
-
-    #[test]
-    fn an_unreadable_object_says_what_could_be_read() {
-        let check = |json: &str, key: Option<&str>, path: &str, reason: &str| {
-            let error = Object::from_json(json.as_bytes(), &Projection::new()).unwrap_err();
-            assert_eq!(error.key.as_ref().map(ObjectKey::as_str), key, "{json}");
-            assert_eq!((&*error.path, &*error.reason), (path, reason), "{json}");
-        };
-        check(
-            r#"{"metadata":{"name":"a","namespace":"n"},"data":{"p":tru}}"#,
-            Some("n/a"),
-            "data.p",
-            "expected a JSON value at byte 56",
-        );
-        check(
-            r#"{"metadata":{"name":"a"},"x":{"y":["#,
-            Some("a"),
-            "x.y",
-            "the JSON ends in the middle at byte 35",
-        );
-        check("{}", None, "metadata.name", "is missing");
-        check(r#"{"metadata":null}"#, None, "metadata.name", "is missing");
-        check(
-            r#"{"metadata":[]}"#,
-            None,
-            "metadata",
-            "is not a JSON object",
-        );
-        check(
-            r#"{"metadata":{"name":7}}"#,
-            None,
-            "metadata.name",
-            "is not a string",
-        );
-        check(
-            r#"{"metadata":{"name":"a/b"}}"#,
-            None,
-            "metadata.name",
-            "contains a slash",
-        );
-        check("[]", None, "", "is not a JSON object");
-        let hostile = r#"{"metadata":{"name":"a\nb","resourceVersion":"1\r"},"x":}"#;
-        let error = Object::from_json(hostile.as_bytes(), &Projection::new()).unwrap_err();
-        let expected = "a?b at version 1? cannot be read: x: expected a JSON value at byte 56";
-        assert_eq!(error.to_string(), expected);
-        check("", None, "", "the JSON ends in the middle at byte 0");
     }
 }

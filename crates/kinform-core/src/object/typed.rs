@@ -139,18 +139,19 @@ impl Object {
     }
 
     fn decode<K: DeserializeOwned>(&self, meta: &TypeMeta) -> Result<K, DecodeError> {
-        let value = match self.message() {
+        let object = self.thawed();
+        let value = match object.message() {
             Some((of, bytes)) => {
                 let kind = Kind { meta, of, bytes };
                 K::deserialize(Reader::kind(&kind, self.nulls())).ok()
             }
-            None => reader::read(self.bytes(), meta).ok(),
+            None => reader::read(object.bytes(), meta).ok(),
         };
         if let Some(value) = value {
             return Ok(value);
         }
         // Of what does not fit, serde_json says where: errors are the same in both encodings.
-        let json = self.to_json(meta);
+        let json = object.to_json(meta);
         serde_json::from_slice(&json).map_err(|error| {
             DecodeError(Arc::new(Failure {
                 key: self.key(),

@@ -98,17 +98,44 @@ impl Edit {
 
     /// Stores an object under its key and returns the one that was there.
     pub fn insert(&mut self, object: Object) -> Option<Object> {
-        self.insert_at(object).1
+        self.insert_as(object, None)
+    }
+
+    /// The same, storing its cold twin instead, if there is one: indexes look at the object.
+    pub fn insert_as(&mut self, object: Object, cold: Option<Object>) -> Option<Object> {
+        self.insert_at(object, cold).1
     }
 
     /// The same, and marks the key as seen.
-    pub fn insert_seen(&mut self, object: Object, seen: &mut Seen) -> Option<Object> {
-        let (slot, old) = self.insert_at(object);
+    pub fn insert_seen(
+        &mut self,
+        object: Object,
+        cold: Option<Object>,
+        seen: &mut Seen,
+    ) -> Option<Object> {
+        let (slot, old) = self.insert_at(object, cold);
         seen.mark(slot);
         old
     }
 
-    fn insert_at(&mut self, object: Object) -> (u32, Option<Object>) {
+    /// Puts the cold twins of objects in their places, as far as `pack` makes some.
+    ///
+    /// # Complexity
+    /// O(objects).
+    pub fn compress(&mut self, mut pack: impl FnMut(&Object) -> Option<Object>) {
+        let state = &mut self.state;
+        let packed = state.slots.iter();
+        let packed: Vec<_> = packed
+            .filter_map(|(slot, object)| Some((slot, pack(object)?)))
+            .collect();
+        for (slot, cold) in packed {
+            state.heap_size += cold.heap_size();
+            let old = state.slots.set(slot, cold);
+            state.heap_size -= old.as_ref().map_or(0, Object::heap_size);
+        }
+    }
+
+    fn insert_at(&mut self, object: Object, cold: Option<Object>) -> (u32, Option<Object>) {
         let Self { state, failures } = self;
         let known = state.slot_of(object.key_ref());
         let slot = known.unwrap_or_else(|| state.free.last().unwrap_or(state.keys.len() as u32));
@@ -131,8 +158,9 @@ impl Edit {
             state.free.remove(slot);
             state.keys.insert(state.seed.hash(object.key_ref()), slot);
         }
-        state.heap_size += object.heap_size();
-        let old = state.slots.set(slot as usize, object);
+        let kept = cold.unwrap_or(object);
+        state.heap_size += kept.heap_size();
+        let old = state.slots.set(slot as usize, kept);
         state.heap_size -= old.as_ref().map_or(0, Object::heap_size);
         (slot, old)
     }
@@ -346,7 +374,7 @@ impl Seen {
 }
 
 fn fill(data: &mut IndexData, state: &State, slot: u32, object: &Object, failures: &mut Failures) {
-    match data.index.extract(object) {
+    match data.index.extract(&object.thawed()) {
         Ok(values) => data.put(state.seed, slot, &values),
         Err(error) => failures.push(&data.index, object, error),
     }

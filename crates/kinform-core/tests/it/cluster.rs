@@ -352,9 +352,10 @@ fn replay(objects: &mut Objects, entry: &Entry) {
     }
 }
 
-fn object(name: &str, uid: u64, version: u64) -> Object {
+pub(crate) fn object(name: &str, uid: u64, version: u64) -> Object {
     let body = format!(
-        r#"{{"metadata":{{"namespace":"n","name":"{name}","uid":"u{uid}","resourceVersion":"{version}"}}}}"#
+        r#"{{"metadata":{{"namespace":"n","name":"{name}","uid":"u{uid}","resourceVersion":"{version}"}},"data":"{:200}"}}"#,
+        "what all of them say"
     );
     Object::from_json(body.as_bytes(), &Projection::default()).unwrap()
 }

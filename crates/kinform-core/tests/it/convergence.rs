@@ -14,6 +14,7 @@ use kinform_api::ObjectKey;
 use kinform_core::delta::Delta;
 use kinform_core::fifo::{DeltaFifo, FifoPolicy};
 use kinform_core::informer::ring::RingLimits;
+use kinform_core::informer::tier::Tier;
 use kinform_core::informer::writer::Writer;
 use kinform_core::reflector::config::ReflectorConfig;
 use kinform_core::reflector::input::{Ending, Input};
@@ -21,12 +22,25 @@ use kinform_core::reflector::report::State;
 use kinform_core::reflector::{Reflector, Step};
 use kinform_core::time::Instant;
 
-use crate::cluster::{Chance, Connection, Server, StreamingLists};
+use crate::cluster::{Chance, Connection, Server, StreamingLists, object};
 use crate::listeners::{Listener, Model, stored, writer};
 
 /// The quiet time after which everything must agree: the longest wait, a silent stream, a
 /// streaming list that never ends.
 const SOON: Duration = Duration::from_secs(300);
+
+/// A tier that has learnt what objects of this world repeat.
+fn learnt() -> Tier {
+    let mut tier = Tier::new();
+    for version in 0..40 {
+        tier.keep(&object("a", 1, version));
+    }
+    tier.list_ended();
+    let training = tier.training().unwrap();
+    assert!(tier.trained(training.run()));
+    assert!(tier.keep(&object("b", 1, 7)).unwrap().is_cold());
+    tier
+}
 
 struct World {
     seed: u64,
@@ -59,11 +73,15 @@ impl World {
         };
         let mut server = Server::new(streaming);
         server.sends_bookmarks = !chance.one_in(5);
-        let writer = writer(RingLimits {
+        let mut writer = writer(RingLimits {
             batches: 16,
             changes: 40,
             bytes: 1 << 20,
         });
+        // Drawn from the seed alone: the same worlds, whatever is kept of their objects.
+        if seed % 3 == 0 {
+            writer = writer.with_tier(learnt());
+        }
         let listeners = vec![Listener::new(&writer.reader())];
         Self {
             seed,

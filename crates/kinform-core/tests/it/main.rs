@@ -7,6 +7,7 @@
 mod bugs;
 mod bugs_queue;
 mod cluster;
+mod cold;
 mod convergence;
 mod golden;
 mod golden_types;

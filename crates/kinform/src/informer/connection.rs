@@ -141,12 +141,14 @@ impl Reader {
         let fed = match self {
             Self::List(splitter, seen) => {
                 let mut part = |part: ListPart<'_>| observe(listed(part, ingest, seen));
-                // A transform may tell more of an object than its bytes.
+                // A transform may tell more of an object than its bytes; what is compressed has none to compare.
                 if root.is_empty() || ingest.transform.is_some() {
                     splitter.feed(chunk, &mut part)
                 } else {
-                    let stored =
-                        |key: KeyRef<'_>| root.get(key).map(|object| object as &dyn Stored);
+                    let stored = |key: KeyRef<'_>| {
+                        let found = root.get(key).filter(|object| !object.is_cold());
+                        found.map(|object| object as &dyn Stored)
+                    };
                     splitter.feed_beside(chunk, &stored, &mut part)
                 }
             }

@@ -47,6 +47,7 @@ use kinform_core::delta::HandlerId;
 use kinform_core::fifo::FifoPolicy;
 use kinform_core::informer::delivery::Delivery;
 use kinform_core::informer::ring::RingLimits;
+use kinform_core::informer::tier::Tier;
 use kinform_core::informer::writer::{Reader, Writer};
 use kinform_core::object::Object;
 use kinform_core::reflector::config::ReflectorConfig;
@@ -74,6 +75,7 @@ use crate::env::Env;
 use crate::error::{Error, ErrorKind};
 use crate::index::{Definition, Origin};
 use crate::metrics::Telemetry;
+use crate::registry::Storage;
 use crate::report::{REPORTS_KEPT, Report};
 use crate::source::{ListerWatcher, ResourceInfo};
 use crate::state::InformerState;
@@ -178,6 +180,7 @@ pub(crate) struct CoreParts {
     /// Lists metadata, if the cache is to be compared with it.
     pub(crate) audit_source: Option<Arc<dyn ListerWatcher>>,
     pub(crate) ingest: Ingest,
+    pub(crate) storage: Storage,
     pub(crate) env: Env,
     pub(crate) options: Options,
     pub(crate) tasks: Tasks,
@@ -189,12 +192,17 @@ impl Core {
             source,
             audit_source,
             ingest,
+            storage,
             env,
             options,
             tasks,
         } = parts;
         let writer = Writer::new([], Seed(env.seed()), options.ring)
             .expect("no two of no indexes have one name");
+        let writer = match storage {
+            Storage::Plain => writer,
+            Storage::Compressed => writer.with_tier(Tier::new()),
+        };
         let (commands, inbox) = mpsc::unbounded_channel();
         Arc::new(Self {
             info: source.resource().clone(),

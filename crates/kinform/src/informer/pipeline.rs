@@ -20,6 +20,7 @@ use kinform_core::delta::Delta;
 use kinform_core::fifo::{DeltaFifo, Full};
 use kinform_core::informer::report::ApplyEvent;
 use kinform_core::informer::resync::{MINIMUM_PERIOD, ResyncSchedule};
+use kinform_core::informer::tier::Trained;
 use kinform_core::informer::writer::Writer;
 use kinform_core::mutant;
 use kinform_core::reflector::input::{Ending, Input};
@@ -239,12 +240,26 @@ impl Pipeline {
     async fn apply_all(&mut self) {
         while !self.fifo.is_empty() {
             self.apply_batch();
+            self.learn().await;
             tokio::task::yield_now().await;
         }
         let stats = (*self.reflector.stats(), self.writer.counts());
         self.core
             .telemetry
             .machines(stats.0, stats.1, self.fifo.len());
+    }
+
+    /// Learns how to compress what is stored, where that is wanted and there is enough of it. Nothing is read
+    /// meanwhile, for a fraction of a second: what came in would be kept as it came.
+    async fn learn(&mut self) {
+        let Some(training) = self.writer.training() else {
+            return;
+        };
+        let learning = tokio::task::spawn_blocking(move || training.run());
+        // A training that panicked learnt nothing.
+        let trained = learning.await.unwrap_or_else(|_| Trained::nothing());
+        tracing::debug!(?trained, "learnt how to compress");
+        self.writer.trained(trained);
     }
 
     fn apply_batch(&mut self) {

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may unwrap")]
 
 mod bugs;
+mod compressed;
 mod definitions;
 mod dynamic;
 mod fixture;

@@ -1,0 +1,95 @@
+//! What a batch or a list brings for handlers, as it is gathered.
+//!
+//! ```text
+//! stored(old, new), push(change) ──▶ Pending ──into_news──▶ News: the changes in order │ take the difference of roots
+//! ```
+//!
+//! BOUND: more changes than a ring keeps are not worth keeping one by one: whoever listens then takes the
+//! difference of roots, which says the same.
+//!
+//! Upstream counterpart: `client-go:tools/cache/controller.go` (`processDeltas`), which calls each handler as it goes.
+
+use crate::delta::Change;
+use crate::object::Object;
+
+/// What a batch brings for handlers.
+#[derive(Debug)]
+pub enum News {
+    /// Nothing changed.
+    None,
+    /// These changes, in order.
+    Changes(Vec<Change>),
+    /// More than is kept, or the first list: everybody takes the difference of roots.
+    ByDiff,
+}
+
+#[derive(Debug)]
+pub(super) struct Pending {
+    changes: Vec<Change>,
+    max: usize,
+    pub(super) is_by_diff: bool,
+}
+
+impl Pending {
+    pub(super) fn new(max: usize) -> Self {
+        Self {
+            changes: Vec::new(),
+            max,
+            is_by_diff: false,
+        }
+    }
+
+    pub(super) fn stored(&mut self, old: Option<Object>, new: Object) {
+        match old {
+            None => self.push(Change::Added {
+                object: new,
+                initial: false,
+            }),
+            Some(old) if old.uid() == new.uid() || mutant!("B4") => {
+                self.push(Change::Updated { old, new })
+            }
+            Some(old) => {
+                self.push(Change::Deleted {
+                    object: old,
+                    final_state_unknown: true,
+                });
+                self.push(Change::Added {
+                    object: new,
+                    initial: false,
+                });
+            }
+        }
+    }
+
+    pub(super) fn push(&mut self, change: Change) {
+        if self.is_by_diff {
+            return;
+        }
+        if self.changes.len() == self.max {
+            self.changes = Vec::new();
+            self.is_by_diff = true;
+        } else {
+            self.changes.push(change);
+        }
+    }
+
+    pub(super) fn append(&mut self, other: Self) {
+        if other.is_by_diff {
+            self.changes = Vec::new();
+            self.is_by_diff = true;
+        }
+        for change in other.changes {
+            self.push(change);
+        }
+    }
+
+    pub(super) fn into_news(self) -> News {
+        if self.is_by_diff {
+            News::ByDiff
+        } else if self.changes.is_empty() {
+            News::None
+        } else {
+            News::Changes(self.changes)
+        }
+    }
+}
