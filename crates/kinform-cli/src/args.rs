@@ -211,6 +211,9 @@ pub(crate) struct MeasureArgs {
     /// Decode every object into its type, and keep that
     #[arg(long)]
     pub(crate) typed: bool,
+    /// Keep the objects compressed, with what they have in common told once
+    #[arg(long)]
+    pub(crate) compressed: bool,
     /// How to print
     #[arg(short, long, default_value = "wide", value_name = "FORMAT")]
     pub(crate) output: MeasureOutput,

@@ -197,7 +197,11 @@ async fn measure(args: &MeasureArgs, kind: &str) -> Result<Measurement, Failure>
             EncodingArg::Json => Wire::Json,
         })
         .build();
-    let informer = factory.dynamic(connection.info(&entry, &args.select, None));
+    let select = factory.select_resource(connection.info(&entry, &args.select, None));
+    let informer = match args.compressed {
+        true => select.keep_compressed().build(),
+        false => select.build(),
+    };
     let mut reports = informer.reports();
     let before = process::live_bytes();
     let cpu_before = process::usage().cpu;
@@ -226,9 +230,9 @@ async fn measure(args: &MeasureArgs, kind: &str) -> Result<Measurement, Failure>
     }
     let mut sizes = Vec::new();
     let mut encoding = "json";
-    for object in informer.list().iter() {
-        sizes.push(object.raw().bytes().len() as u64);
-        if object.raw().encoding() == Encoding::Protobuf {
+    for object in informer.list().objects() {
+        sizes.push(object.byte_len() as u64);
+        if object.encoding() == Encoding::Protobuf {
             encoding = "protobuf";
         }
     }

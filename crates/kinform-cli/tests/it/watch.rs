@@ -289,6 +289,34 @@ async fn a_measurement_is_one_object_a_type() {
 }
 
 #[tokio::test]
+async fn a_measurement_tells_what_compressing_would_leave() {
+    let server = Server::builder().start().await.unwrap();
+    server.seed(Seed {
+        seed: 1,
+        nodes: 4,
+        deployments: 3,
+        pods: 2_000,
+    });
+    let kubeconfig = Kubeconfig::of(&server);
+    let mut measured = Vec::new();
+    for more in [&[][..], &["--compressed"]] {
+        let words = ["measure", "pods", "-A", "-o", "json", "--encoding=json"];
+        let words: Vec<_> = words.iter().chain(more).copied().collect();
+        let (code, stdout, stderr) = outcome(kinform(Some(&kubeconfig.path()), &words)).await;
+        assert_eq!(code, 0, "{stderr}");
+        measured.push(serde_json::from_str::<Value>(&stdout).unwrap());
+    }
+    let [plain, compressed] = &measured[..] else {
+        panic!("{measured:?}");
+    };
+    for key in ["objects", "wireBytes", "sizeP50", "sizeMax", "fields"] {
+        assert_eq!(plain[key], compressed[key], "{key}");
+    }
+    let each = |measured: &Value| measured["bytesPerObject"].as_f64().unwrap();
+    assert!(each(compressed) < each(plain) / 3.0, "{measured:?}");
+}
+
+#[tokio::test]
 async fn a_closed_stdout_is_no_failure() {
     let server = Server::builder().start().await.unwrap();
     let kubeconfig = Kubeconfig::of(&server);

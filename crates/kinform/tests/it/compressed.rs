@@ -82,7 +82,7 @@ async fn what_is_kept_compressed_reads_as_it_was_sent() {
         (1, 0)
     );
     let by_node = pods.store().by_index("spec.nodeName", "node-1").unwrap();
-    assert_eq!((by_node.len(), pods.len()), (99, 299));
+    assert_eq!((by_node.len(), pods.list().len()), (99, 299));
     factory.shutdown().await;
 }
 
