@@ -198,8 +198,7 @@ mod tests {
 
     fn object(name: usize, text: &str) -> Object {
         let json = format!(
-            r#"{{"metadata":{{"name":"o{name}","uid":"u{name}"}},"data":{{"of":{name},"all":"{}"}}}}"#,
-            text
+            r#"{{"metadata":{{"name":"o{name}","uid":"u{name}"}},"data":{{"of":{name},"all":"{text}"}}}}"#
         );
         Object::from_json(json.as_bytes(), &Projection::new()).unwrap()
     }

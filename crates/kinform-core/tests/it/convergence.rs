@@ -79,7 +79,7 @@ impl World {
             bytes: 1 << 20,
         });
         // Drawn from the seed alone: the same worlds, whatever is kept of their objects.
-        if seed % 3 == 0 {
+        if seed.is_multiple_of(3) {
             writer = writer.with_tier(learnt());
         }
         let listeners = vec![Listener::new(&writer.reader())];
