@@ -61,7 +61,8 @@ pub(super) async fn cold(task: &Task) -> Result<Vec<Reading>, Failed> {
     let mut readings = task.of_a_sync(usage, live, pods.list().len()).await?;
     let path: FieldPath = "spec.nodeName".parse()?;
     let before = task.moment();
-    let on_a_node = pods.list().iter().filter(|pod| !pod.at(&path).is_empty());
+    let listing = pods.list();
+    let on_a_node = listing.iter().filter(|pod| !pod.at(&path).is_empty());
     let on_a_node = on_a_node.count();
     let seconds = before.until_now().cpu_seconds;
     if on_a_node != task.size {
