@@ -15,10 +15,11 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use super::cursor::{self, text_is};
+use super::cursor;
 use super::dense;
 use super::json::{self, Checked, Fault, What, space};
 use super::scan::Stops;
+use super::seen::Seen;
 
 /// Pieces of the input that are not kept, in order, not overlapping.
 pub(crate) type Cuts = SmallVec<[Range<usize>; 3]>;
@@ -126,7 +127,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Layout, HeadFault> {
             why: NOT_AN_OBJECT,
         });
     }
-    let layout = object(bytes, start)?;
+    let layout = object(bytes, start, &mut Seen::default())?;
     match space(bytes, layout.body.end) {
         end if end == bytes.len() => Ok(layout),
         at => Err(Fault {
@@ -138,27 +139,35 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Layout, HeadFault> {
 }
 
 /// The object that `bytes` begin with, if it is whole and sound: saves a search for its end.
-pub(crate) fn read_first(bytes: &[u8]) -> Option<Layout> {
-    let layout = bytes.starts_with(b"{").then(|| object(bytes, 0).ok())??;
+pub(crate) fn read_first(bytes: &[u8], seen: &mut Seen) -> Option<Layout> {
+    let layout = bytes
+        .starts_with(b"{")
+        .then(|| object(bytes, 0, seen).ok())??;
     json::utf8(&bytes[layout.body.clone()]).ok()?;
     Some(layout)
 }
 
 /// The object whose `{` is at `start`; UTF-8 is checked by the caller.
-fn object(bytes: &[u8], start: usize) -> Result<Layout, HeadFault> {
+fn object(bytes: &[u8], start: usize, seen: &mut Seen) -> Result<Layout, HeadFault> {
     let stops = &mut Stops::new(bytes);
     let mut layout = Layout::default();
     let mut members = Checked::after(start);
     let (mut cutter, mut cuts) = (Cutter::default(), Cuts::new());
     let (mut kind, mut api_version) = (None, None);
     while let Some((key, value)) = members.next(stops)? {
-        let raw = &bytes[key.clone()];
-        let end = match text_is(raw, "metadata") {
-            true => metadata(stops, value, &mut layout)?,
-            false => json::value(stops, value, 1)?,
+        let unescaped;
+        let mut raw = &bytes[key.clone()];
+        // Escapes in keys of the head are legal and never seen; they take the slow way.
+        if members.is_escaped() {
+            unescaped = cursor::unescape(raw);
+            raw = unescaped.as_bytes();
+        }
+        let end = match raw {
+            b"metadata" => metadata(stops, value, &mut layout, seen)?,
+            _ => json::value(stops, value, 1)?,
         };
-        let is_kind = text_is(raw, "kind");
-        let cut = is_kind || text_is(raw, "apiVersion");
+        let is_kind = raw == b"kind";
+        let cut = is_kind || raw == b"apiVersion";
         if cut {
             let place = if is_kind { &mut kind } else { &mut api_version };
             *place = (bytes[value] == b'"').then_some(value + 1..end - 1);
@@ -173,7 +182,12 @@ fn object(bytes: &[u8], start: usize) -> Result<Layout, HeadFault> {
     Ok(layout)
 }
 
-fn metadata(stops: &mut Stops<'_>, at: usize, layout: &mut Layout) -> Result<usize, HeadFault> {
+fn metadata(
+    stops: &mut Stops<'_>,
+    at: usize,
+    layout: &mut Layout,
+    seen: &mut Seen,
+) -> Result<usize, HeadFault> {
     let bytes = stops.bytes();
     let managed_cuts = std::mem::take(&mut layout.managed_cuts);
     *layout = Layout {
@@ -194,14 +208,20 @@ fn metadata(stops: &mut Stops<'_>, at: usize, layout: &mut Layout) -> Result<usi
     let mut members = Checked::after(at);
     let mut cutter = Cutter::default();
     while let Some((key, value)) = members.next(stops)? {
-        let cut = text_is(&bytes[key.clone()], "managedFields");
-        let end = match cut.then(|| dense::array(bytes, value)).flatten() {
+        let unescaped;
+        let mut raw = &bytes[key.clone()];
+        if members.is_escaped() {
+            unescaped = cursor::unescape(raw);
+            raw = unescaped.as_bytes();
+        }
+        let cut = raw == b"managedFields";
+        let end = match cut.then(|| dense::array(bytes, value, seen)).flatten() {
             Some(end) => end,
             None => json::value(stops, value, 2)?,
         };
         cutter.member(cut, key.start - 1..end, &mut layout.managed_cuts);
         if !cut {
-            field(bytes, &key, value..end, layout)?;
+            field(bytes, raw, value..end, layout)?;
         }
         members.at = end;
     }
@@ -211,22 +231,13 @@ fn metadata(stops: &mut Stops<'_>, at: usize, layout: &mut Layout) -> Result<usi
 
 fn field(
     bytes: &[u8],
-    key: &Range<usize>,
+    key: &[u8],
     value: Range<usize>,
     layout: &mut Layout,
 ) -> Result<(), HeadFault> {
-    let raw = &bytes[key.clone()];
-    // Escapes in keys of the head are legal and never seen; they take the slow way.
-    let unescaped;
-    let raw = if raw.contains(&b'\\') {
-        unescaped = cursor::unescape(raw);
-        unescaped.as_bytes()
-    } else {
-        raw
-    };
     let first = bytes[value.start];
     let bracketed = |open: u8| (first == open).then_some(value.clone());
-    match raw {
+    match key {
         b"name" => layout.name = text(bytes, value, "metadata.name")?,
         b"namespace" => layout.namespace = text(bytes, value, "metadata.namespace")?,
         b"uid" => layout.uid = text(bytes, value, "metadata.uid")?,

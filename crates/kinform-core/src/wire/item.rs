@@ -20,6 +20,7 @@ use super::cursor;
 use super::head::{self, Layout};
 use super::known::{self, Lookup, Stored};
 use super::protobuf::{envelope, head as message};
+use super::seen::Seen;
 use super::unreadable::Unreadable;
 use super::watch::{Bookmark, bookmark};
 
@@ -128,9 +129,10 @@ impl<'a> Item<'a> {
         bytes: &'a [u8],
         limit: usize,
         stored: Option<Lookup<'s>>,
+        seen: &mut Seen,
     ) -> Option<Self> {
         let window = &bytes[..bytes.len().min(limit)];
-        let (layout, object) = known::json(window, stored?)?;
+        let (layout, object) = known::json(window, stored?, seen)?;
         Some(Self {
             bytes: &bytes[..layout.body.end],
             layout: Some(layout),
@@ -145,7 +147,7 @@ impl<'a> Item<'a> {
             return self;
         }
         let found = match self.form {
-            Form::Json => known::json(self.bytes, stored)
+            Form::Json => known::json(self.bytes, stored, &mut Seen::default())
                 .filter(|(layout, _)| layout.body.end == self.bytes.len()),
             Form::Protobuf { of: Some(of), .. } => known::protobuf(of, self.bytes, stored),
             Form::Protobuf { of: None, .. } => None,
@@ -166,9 +168,10 @@ impl<'a> Item<'a> {
     }
 
     /// The object that `bytes` begin with, if it is whole, sound and no longer than `limit`.
-    pub(super) fn first(bytes: &'a [u8], limit: usize) -> Option<Self> {
+    /// What it has in common with objects seen before may be only compared.
+    pub(super) fn first(bytes: &'a [u8], limit: usize, seen: &mut Seen) -> Option<Self> {
         let window = &bytes[..bytes.len().min(limit)];
-        let layout = head::read_first(window)?;
+        let layout = head::read_first(window, seen)?;
         Some(Self {
             bytes: &bytes[..layout.body.end],
             layout: Some(layout),
@@ -290,7 +293,7 @@ mod tests {
     fn an_item_states_its_type_wherever_it_stands() {
         let check = |body: &str, expected: [&str; 2]| {
             let items = [Item::cut(body.as_bytes()).checked().unwrap()];
-            let first = Item::first(body.as_bytes(), 1_000);
+            let first = Item::first(body.as_bytes(), 1_000, &mut Seen::default());
             for item in items.iter().chain(&first) {
                 assert_eq!([&*item.kind(), &*item.api_version()], expected, "{body}");
             }

@@ -26,6 +26,7 @@ use super::json::{self, Checked};
 use super::protobuf::fields::{Fields, put_varint};
 use super::protobuf::head::{self as message, MANAGED_FIELDS};
 use super::scan::Stops;
+use super::seen::Seen;
 
 /// What is stored under a key, as far as bytes can tell whether an item is just that.
 ///
@@ -47,9 +48,13 @@ pub type Lookup<'s> = &'s dyn Fn(KeyRef<'_>) -> Option<&'s dyn Stored>;
 const MANAGED: &[u8] = b",\"managedFields\":[";
 
 /// The stored object that `bytes` begin with, and its layout in them.
-pub(super) fn json<'s>(bytes: &[u8], stored: Lookup<'s>) -> Option<(Layout, &'s dyn Stored)> {
+pub(super) fn json<'s>(
+    bytes: &[u8],
+    stored: Lookup<'s>,
+    seen: &mut Seen,
+) -> Option<(Layout, &'s dyn Stored)> {
     let start = Start::of(bytes)?;
-    let (key, checked) = key(bytes, start.inside)?;
+    let (key, checked) = key(bytes, start.inside, seen)?;
     let object = stored(key)?;
     if object.is_projected() || !object.is_of(None) {
         return None;
@@ -64,7 +69,7 @@ pub(super) fn json<'s>(bytes: &[u8], stored: Lookup<'s>) -> Option<(Layout, &'s 
         managed_bytes = managed_bytes_kept(kept, inside);
     } else {
         let checked = checked.map(|array| array.start - start.metadata..array.end - start.metadata);
-        let cut = managed_fields(rest, same, checked)?;
+        let cut = managed_fields(rest, same, checked, seen)?;
         // Only those of the object itself were cut out.
         let mut ends = cursor::members(kept, inside).map(|member| member.value.end);
         if ends.find(|end| *end >= cut.start) != Some(cut.start) {
@@ -141,7 +146,11 @@ impl Start {
 
 /// The key in the metadata whose `{` is at `at`, if it can be read at a glance, and where managedFields are,
 /// if they stand before it and are sound.
-fn key(bytes: &[u8], at: usize) -> Option<(KeyRef<'_>, Option<Range<usize>>)> {
+fn key<'a>(
+    bytes: &'a [u8],
+    at: usize,
+    seen: &mut Seen,
+) -> Option<(KeyRef<'a>, Option<Range<usize>>)> {
     let (mut name, mut namespace, mut checked) = (None, "", None);
     let mut members = cursor::open_members(bytes, at);
     while let Some((key, value)) = members.next() {
@@ -153,7 +162,7 @@ fn key(bytes: &[u8], at: usize) -> Option<(KeyRef<'_>, Option<Range<usize>>)> {
             b"name" => name = Some(text()?),
             b"namespace" => namespace = text()?,
             b"managedFields" => {
-                let end = dense::array(bytes, value)?;
+                let end = dense::array(bytes, value, seen)?;
                 members.skip_to(end);
                 checked = Some(value..end);
             }
@@ -171,7 +180,12 @@ fn key(bytes: &[u8], at: usize) -> Option<(KeyRef<'_>, Option<Range<usize>>)> {
 
 /// The member `managedFields` with the comma before it, if it begins not far before `at`, and is sound.
 /// An array that was found to be sound before is not looked at again.
-fn managed_fields(bytes: &[u8], at: usize, checked: Option<Range<usize>>) -> Option<Range<usize>> {
+fn managed_fields(
+    bytes: &[u8],
+    at: usize,
+    checked: Option<Range<usize>>,
+    seen: &mut Seen,
+) -> Option<Range<usize>> {
     // What comes behind it in the stored object begins with a comma, too, and a quote.
     let start = (at.saturating_sub(MANAGED.len())..=at)
         .rev()
@@ -180,7 +194,7 @@ fn managed_fields(bytes: &[u8], at: usize, checked: Option<Range<usize>>) -> Opt
     let checked = checked
         .filter(|checked| checked.start == value)
         .map(|checked| checked.end);
-    let end = match checked.or_else(|| dense::array(bytes, value)) {
+    let end = match checked.or_else(|| dense::array(bytes, value, seen)) {
         Some(end) => end,
         None => json::value(&mut Stops::new(bytes), value, 2).ok()?,
     };

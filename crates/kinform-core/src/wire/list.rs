@@ -18,6 +18,7 @@ use super::error::WireError;
 use super::item::{Guess, Item};
 use super::known::Lookup;
 use super::piece::{Piece, Read};
+use super::seen::Seen;
 use super::unreadable::Unreadable;
 
 /// Something of a list, borrowed until the next one.
@@ -55,6 +56,7 @@ pub struct ListSplitter {
     envelope: Envelope,
     piece: Piece,
     guess: Guess,
+    seen: Seen,
     consumed: u64,
     failed: Option<WireError>,
 }
@@ -98,6 +100,7 @@ impl ListSplitter {
             envelope: Envelope::default(),
             piece: Piece::new(max_item_bytes),
             guess: Guess::default(),
+            seen: Seen::new(),
             consumed: 0,
             failed: None,
         }
@@ -239,8 +242,8 @@ impl ListSplitter {
     ) -> usize {
         if self.piece.is_fresh()
             && self.guess.may_hold(chunk.len())
-            && let Some(item) = Item::first_known(chunk, self.piece.limit(), stored)
-                .or_else(|| Item::first(chunk, self.piece.limit()))
+            && let Some(item) = Item::first_known(chunk, self.piece.limit(), stored, &mut self.seen)
+                .or_else(|| Item::first(chunk, self.piece.limit(), &mut self.seen))
         {
             let length = item.bytes().len();
             self.guess.was(length);
