@@ -41,6 +41,26 @@ pub(crate) fn string_stop(bytes: &[u8], mut at: usize) -> usize {
     at + rest.iter().position(stop).unwrap_or(rest.len())
 }
 
+/// Whether no byte is above 127. Made for texts of some bytes, which `[u8]::is_ascii` looks at one by one: words
+/// that overlap take no loop.
+#[inline(always)]
+pub(crate) fn is_ascii(bytes: &[u8]) -> bool {
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+    if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        let mut seen = u64::from_ne_bytes(*first) | u64::from_ne_bytes(*last);
+        if bytes.len() > 16 {
+            let all = bytes.as_chunks().0.iter();
+            seen |= all.fold(0, |seen, eight| seen | u64::from_ne_bytes(*eight));
+        }
+        return seen & HIGH == 0;
+    }
+    if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        let seen = u32::from_ne_bytes(*first) | u32::from_ne_bytes(*last);
+        return seen & HIGH as u32 == 0;
+    }
+    bytes.iter().fold(0, |seen, byte| seen | byte) < 0x80
+}
+
 /// [`string_stop`] for one string after the other: what was seen of the last 64 bytes is kept.
 ///
 /// Most strings are short, so most stops are found by a shift in place of a load and compares,
@@ -296,6 +316,19 @@ mod tests {
     fn naive_end(bytes: &[u8]) -> Option<usize> {
         let mut nesting = Nesting::default();
         nesting.tail(bytes)
+    }
+
+    #[test]
+    fn a_byte_above_127_is_found_wherever_it_stands() {
+        for length in 0..70 {
+            let mut text = vec![0x7f; length];
+            assert!(is_ascii(&text), "{length}");
+            for at in 0..length {
+                text[at] = 0x80;
+                assert!(!is_ascii(&text), "{at} of {length}");
+                text[at] = 0;
+            }
+        }
     }
 
     #[test]

@@ -20,6 +20,7 @@ use super::head::{MANAGED_FIELDS, METADATA};
 use super::{MAX_DEPTH, schema_props};
 use crate::wire::head::ManagedFields;
 use crate::wire::json;
+use crate::wire::scan::is_ascii;
 
 /// No field has this number.
 const NONE: u32 = 0;
@@ -103,6 +104,10 @@ impl Checker<'_> {
                 self.order = Order::Unusual;
             }
             let checked = match container {
+                // Most fields are texts.
+                Container::Single if matches!(spec.field_type(), FieldType::String) => {
+                    text(field.value)
+                }
                 Container::Single => self.value(spec, field.value, depth),
                 Container::List => self.element(spec, field.value, depth),
                 Container::Map => self.entry(spec, field.value, depth),
@@ -225,7 +230,7 @@ fn text(value: Wire<'_>) -> Checked {
 
 #[inline(always)]
 fn is_text(bytes: &[u8]) -> bool {
-    bytes.is_ascii() || std::str::from_utf8(bytes).is_ok()
+    is_ascii(bytes) || std::str::from_utf8(bytes).is_ok()
 }
 
 #[inline(always)]
