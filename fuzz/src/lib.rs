@@ -6,7 +6,7 @@
 //!   cargo-fuzz (fuzz_targets/) │ the driver (bin/drive.rs) │ tests over the corpus
 //! ```
 //!
-//! Each target asserts that a body reads the same however it is cut, that what is taken is what
+//! Each target asserts that a body reads the same however it is cut and whatever is stored of it already, that what is taken is what
 //! serde_json or the table of types reads, and that no memory is held for what was promised only. The
 //! shape of a reading is for the driver: an input whose shape is new is worth mutating further.
 //! Upstream: none; upstream fuzzes its decoders in `kubernetes:test/fuzz`.
@@ -15,6 +15,7 @@ use std::alloc::System;
 
 use cap::Cap;
 
+pub mod beside;
 pub mod cuts;
 pub mod head;
 pub mod heap;

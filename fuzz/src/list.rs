@@ -5,12 +5,12 @@
 //!     └──▶ serde_json ──▶ the elements of `items`: the same
 //! ```
 
-use kinform_core::{ListMeta, ListPart, ListSplitter, WireError};
+use kinform_core::{Encoding, ListMeta, ListPart, ListSplitter, WireError};
 
 use crate::heap::Mark;
 use crate::json::{Members, elements, is_deep, is_valid};
 use crate::shape::Shape;
-use crate::{cuts, head};
+use crate::{beside, cuts, head};
 
 /// As large as no body gets here, and smaller than most items.
 const LIMITS: [usize; 2] = [1 << 24, 48];
@@ -31,6 +31,7 @@ struct Reading {
 pub fn run(body: &[u8]) -> Shape {
     let mut shape = Shape::default();
     keeps_little(body);
+    beside::is_as_alone(Encoding::Json, body, &mut shape);
     for limit in LIMITS {
         let whole = read(&[body], limit);
         for way in cuts::ways(body) {

@@ -12,14 +12,14 @@ use std::sync::LazyLock;
 
 use kinform_api::FieldPath;
 use kinform_core::{
-    FrameKind, Item, ListMeta, ListPart, Object, Projection, ProtobufFramer, ProtobufSplitter,
-    WireError,
+    Encoding, FrameKind, Item, ListMeta, ListPart, Object, Projection, ProtobufFramer,
+    ProtobufSplitter, WireError,
 };
 use kinform_schema::{Type, builtin};
 
 use crate::heap::Mark;
 use crate::shape::Shape;
-use crate::{cuts, twin};
+use crate::{beside, cuts, twin};
 
 /// Pieces of which messages are made: tags, lengths, broken numbers, texts of envelopes.
 pub const WORDS: &[&[u8]] = &[
@@ -133,6 +133,7 @@ fn list(body: &[u8], shape: &mut Shape) {
         }
     }
     drop((splitter, mark));
+    beside::is_as_alone(Encoding::Protobuf, body, shape);
     for limit in LIMITS {
         let whole = split(&[body], limit);
         for way in cuts::ways(body) {
