@@ -268,7 +268,10 @@ fn assemble(
         annotations: moved(&layout.annotations),
         owners: moved(&layout.owners),
         body: length as u32,
-        flags: identity.flags.with(Flags::HAS_REVISION, revision.is_some()),
+        flags: identity
+            .flags
+            .with(Flags::HAS_REVISION, revision.is_some())
+            .with(Flags::MANAGED, managed == ManagedFields::Keep),
         encoding: match of {
             None => Encoding::Json,
             Some(_) => Encoding::Protobuf,

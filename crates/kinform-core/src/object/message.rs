@@ -15,7 +15,7 @@ use kinform_api::{PathSegment, TypeMeta};
 use kinform_schema::Type;
 use serde::Deserialize as _;
 
-use super::{Object, lens};
+use super::{Flags, Object, lens};
 use crate::wire::encoding::Encoding;
 use crate::wire::known::Stored;
 use crate::wire::protobuf::reader::Reader;
@@ -37,6 +37,10 @@ impl Stored for Object {
 
     fn is_projected(&self) -> bool {
         Self::is_projected(self)
+    }
+
+    fn keeps_managed_fields(&self) -> bool {
+        self.head().flags.has(Flags::MANAGED)
     }
 }
 

@@ -88,6 +88,8 @@ impl Flags {
     const HAS_REVISION: u8 = 1;
     const TERMINATING: u8 = 2;
     const PROJECTED: u8 = 4;
+    /// Its managedFields, if it has some, are kept.
+    const MANAGED: u8 = 8;
 
     fn with(self, flag: u8, on: impl Into<bool>) -> Self {
         Self(if on.into() {

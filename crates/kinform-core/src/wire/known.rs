@@ -40,6 +40,9 @@ pub trait Stored: Any {
 
     /// Whether a projection took something out, beside managedFields.
     fn is_projected(&self) -> bool;
+
+    /// Whether its managedFields, if it has some, are kept: then an item that has others is another object.
+    fn keeps_managed_fields(&self) -> bool;
 }
 
 /// Finds what is stored under a key.
@@ -67,6 +70,8 @@ pub(super) fn json<'s>(
     if same == kept.len() {
         end = start.metadata + same;
         managed_bytes = managed_bytes_kept(kept, inside);
+    } else if object.keeps_managed_fields() {
+        return None;
     } else {
         let checked = checked.map(|array| array.start - start.metadata..array.end - start.metadata);
         let cut = managed_fields(rest, same, checked, seen)?;
@@ -231,6 +236,7 @@ pub(super) fn protobuf<'s>(
     let kept = object.bytes();
     let is_same = match layout.patch(ManagedFields::Drop) {
         None => bytes == kept,
+        Some(_) if object.keeps_managed_fields() => bytes == kept,
         Some((at, length)) => is_same_without(&layout, bytes, kept, at, length),
     };
     is_same.then_some((layout, object))

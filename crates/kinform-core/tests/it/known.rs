@@ -235,6 +235,27 @@ fn messages_that_are_stored_just_so_are_the_stored_objects() {
     assert_eq!(check(Encoding::Protobuf, &of(&[old]), &of(&[new])), 0);
 }
 
+#[test]
+fn where_managed_fields_are_kept_an_item_with_others_is_another_object() {
+    let keeps = Projection::new().keep_managed_fields();
+    let without = PLAIN.replace(",MANAGED", "");
+    for (old, new, expected) in [
+        (PLAIN, PLAIN, 2),
+        (&*without, &*without, 2),
+        // The last item is the same each time.
+        (&*without, PLAIN, 1),
+        (PLAIN, &*without, 1),
+    ] {
+        let (old, new) = (json(old), json(new));
+        assert_eq!(check_with(Encoding::Json, &old, &new, &keeps), expected);
+    }
+    for (old, new, expected) in [(0, 0, 1), (2, 2, 1), (0, 2, 0), (2, 0, 0)] {
+        let body = |managed| list(&[message(managed, b"7", b"x")]);
+        let known = check_with(Encoding::Protobuf, &body(old), &body(new), &keeps);
+        assert_eq!(known, expected, "{old} {new}");
+    }
+}
+
 /// Bytes of which some are others, or gone, or more.
 fn edited(bytes: &[u8], edits: Vec<(prop::sample::Index, u8, usize)>) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
