@@ -52,6 +52,7 @@ impl Histogram {
     }
 
     /// The same, of a number.
+    #[inline]
     pub(crate) fn record_micros(&mut self, micros: u64) {
         self.counts[bucket_of(micros)] += 1;
         self.count += 1;
@@ -176,6 +177,7 @@ pub struct ReflectorStats {
     pub epochs: u64,
 }
 
+#[inline]
 fn bucket_of(micros: u64) -> usize {
     if micros < SUB as u64 {
         return micros as usize;

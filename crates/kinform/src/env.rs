@@ -43,6 +43,7 @@ impl Env {
     }
 
     /// Now, for machines.
+    #[inline]
     pub fn now(&self) -> Instant {
         Instant::from_start(self.start.elapsed())
     }

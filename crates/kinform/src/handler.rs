@@ -162,6 +162,7 @@ pub struct Handlers<K> {
     on_delete: Option<OnDelete<K>>,
     on_resync: Option<OnSync<K>>,
     on_synced: Option<Box<dyn FnMut() + Send>>,
+    on_batch_end: Option<Box<dyn FnMut() + Send>>,
     filter: Option<Filter<K>>,
     on_event: Option<OnEvent<K>>,
     resync: Option<Duration>,
@@ -187,6 +188,7 @@ impl<K> Default for Handlers<K> {
             on_delete: None,
             on_resync: None,
             on_synced: None,
+            on_batch_end: None,
             filter: None,
             on_event: None,
             resync: None,
@@ -229,6 +231,12 @@ impl<K: 'static> Handlers<K> {
     /// Called once, when all that was stored at the beginning has been told.
     pub fn on_synced(mut self, heard: impl FnMut() + Send + 'static) -> Self {
         self.on_synced = Some(Box::new(heard));
+        self
+    }
+
+    /// Called when some changes were told, and more may be only later.
+    pub(crate) fn on_batch_end(mut self, heard: impl FnMut() + Send + 'static) -> Self {
+        self.on_batch_end = Some(Box::new(heard));
         self
     }
 
@@ -287,12 +295,18 @@ impl<K: 'static> Handlers<K> {
                 heard(match told {
                     Told::Change(change) => Notification::of(change, &lens),
                     Told::Synced => Notification::Synced,
+                    Told::BatchEnd => return Box::pin(std::future::ready(())),
                 })
             }));
         }
         Sink::Sync(Box::new(move |told| match told {
             Told::Synced => {
                 if let Some(heard) = &mut self.on_synced {
+                    heard();
+                }
+            }
+            Told::BatchEnd => {
+                if let Some(heard) = &mut self.on_batch_end {
                     heard();
                 }
             }
@@ -376,6 +390,8 @@ pub(crate) struct Parts {
 pub(crate) enum Told<'a> {
     Change(&'a Change),
     Synced,
+    /// To sinks that are not async: more may be told only later.
+    BatchEnd,
 }
 
 /// Where changes end up.

@@ -18,6 +18,7 @@
 use std::fmt;
 use std::future::Future;
 use std::hash::Hash;
+use std::num::NonZeroU64;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -43,7 +44,7 @@ pub struct Item<K: Eq + Hash + Clone> {
     held: Option<(WorkQueue<K>, Ticket)>,
     key: K,
     failures: u32,
-    waited: Duration,
+    waited_nanos: u64,
 }
 
 /// Waits for a key: see [`WorkQueue::get`].
@@ -54,7 +55,7 @@ pub struct Get<K: Eq + Hash + Clone> {
     /// What is to be given back first.
     back: Option<(Ticket, Verdict)>,
     /// Its place among those who wait, from its first poll on.
-    id: Option<u64>,
+    id: Option<NonZeroU64>,
     timer: Option<(Instant, BoxFuture<'static, ()>)>,
 }
 
@@ -78,16 +79,19 @@ struct Inner<K> {
     // BOUND: as many as there are pending `get`s.
     waiters: Vec<Waiter>,
     /// Who keeps the time, and until when.
-    timekeeper: Option<(u64, Instant)>,
+    timekeeper: Option<(NonZeroU64, Instant)>,
     // INVARIANT: as many as there are `Get`s that were woken, and neither polled nor dropped since.
     on_their_way: usize,
-    next_id: u64,
+    last_id: NonZeroU64,
 }
 
 struct Waiter {
-    id: u64,
+    id: NonZeroU64,
     waker: Waker,
 }
+
+/// BOUND: keys added under one lock.
+const AT_ONCE: usize = 256;
 
 /// What it takes to wake a worker: some microseconds where its thread sleeps, too.
 const WAKING_UP: Duration = Duration::from_micros(5);
@@ -107,7 +111,7 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
             waiters: Vec::new(),
             timekeeper: None,
             on_their_way: 0,
-            next_id: 0,
+            last_id: NonZeroU64::MIN,
         };
         Self(Arc::new(Shared {
             inner: Mutex::new(inner),
@@ -124,6 +128,21 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
     /// Adds a key with a priority.
     pub fn add_with(&self, key: K, priority: Priority) -> Added {
         self.change(|queue, now| queue.add(key, priority, now))
+    }
+
+    /// Adds keys, in order, as [`add_with`](Self::add_with) does one after the other, but in one turn.
+    /// How many began to wait; the others waited already, or are refused.
+    pub fn add_all(&self, keys: Vec<K>, priority: Priority) -> usize {
+        let mut keys = keys.into_iter();
+        let mut queued = 0;
+        while keys.len() > 0 {
+            queued += self.change(|queue, now| {
+                let added = keys.by_ref().take(AT_ONCE);
+                let added = added.map(|key| queue.add(key, priority, now));
+                added.filter(|added| *added == Added::Queued).count()
+            });
+        }
+        queued
     }
 
     /// Adds a key, to be handed out after `delay`, or earlier if it is added earlier.
@@ -326,7 +345,7 @@ impl<K> Inner<K> {
         woken
     }
 
-    fn remove_waiter(&mut self, id: u64) -> Option<Waker> {
+    fn remove_waiter(&mut self, id: NonZeroU64) -> Option<Waker> {
         if self.timekeeper.is_some_and(|(keeper, _)| keeper == id) {
             self.timekeeper = None;
         }
@@ -335,7 +354,7 @@ impl<K> Inner<K> {
     }
 
     /// A worker looks, or leaves: nobody waits for it any longer.
-    fn arrive(&mut self, id: u64) {
+    fn arrive(&mut self, id: NonZeroU64) {
         if self.remove_waiter(id).is_none() {
             debug_assert!(self.on_their_way > 0, "who was woken is counted");
             self.on_their_way -= 1;
@@ -344,9 +363,9 @@ impl<K> Inner<K> {
 }
 
 /// What a look at the queue came to.
-enum Look<K> {
+enum Look<K: Eq + Hash + Clone> {
     /// A key, or nothing any more.
-    End(Option<Taken<K>>),
+    End(Option<Item<K>>),
     /// Nothing yet; keep the time until then, if it says so.
     Wait(Option<Instant>),
 }
@@ -355,9 +374,12 @@ impl<K: Eq + Hash + Clone> Get<K> {
     /// Gives back what is to be given back, and takes a key or a place to wait.
     fn look(&mut self, waker: &Waker) -> Look<K> {
         let Self {
-            queue, back, id, ..
+            queue: handle,
+            back,
+            id,
+            ..
         } = self;
-        let queue = queue
+        let queue = handle
             .as_ref()
             .expect("a future is not polled after its end");
         let now = queue.0.env.now();
@@ -377,11 +399,12 @@ impl<K: Eq + Hash + Clone> Get<K> {
             let drained = gives_back && inner.queue.is_drained();
             drop(inner);
             queue.tell(woken, drained);
-            return Look::End(taken);
+            let item = |queue| taken.map(|taken| Item::new(queue, taken));
+            return Look::End(handle.take().and_then(item));
         }
         let id = *id.get_or_insert_with(|| {
-            inner.next_id += 1;
-            inner.next_id
+            inner.last_id = inner.last_id.saturating_add(1);
+            inner.last_id
         });
         let waker = waker.clone();
         inner.waiters.push(Waiter { id, waker });
@@ -401,9 +424,9 @@ impl<K: Eq + Hash + Clone> Future for Get<K> {
         let this = &mut *self;
         loop {
             let wake_at = match this.look(context.waker()) {
-                Look::End(taken) => {
+                Look::End(item) => {
                     this.timer = None;
-                    return Poll::Ready(this.queue.take().zip(taken).map(Item::new));
+                    return Poll::Ready(item);
                 }
                 Look::Wait(wake_at) => wake_at,
             };
@@ -446,12 +469,12 @@ impl<K: Eq + Hash + Clone> Drop for Get<K> {
 }
 
 impl<K: Eq + Hash + Clone> Item<K> {
-    fn new((queue, taken): (WorkQueue<K>, Taken<K>)) -> Self {
+    fn new(queue: WorkQueue<K>, taken: Taken<K>) -> Self {
         Self {
             held: Some((queue, taken.ticket)),
             key: taken.key,
             failures: taken.failures,
-            waited: taken.waited,
+            waited_nanos: taken.waited_nanos,
         }
     }
 
@@ -467,7 +490,7 @@ impl<K: Eq + Hash + Clone> Item<K> {
 
     /// How long it waited for a worker.
     pub fn waited(&self) -> Duration {
-        self.waited
+        Duration::from_nanos(self.waited_nanos)
     }
 
     /// Gives the key back.

@@ -1,10 +1,12 @@
 //! Work queues: keys that go round, and keys that wait.
 //!
 //! ```text
-//! producer ─add─▶ WorkQueue ─settle_and_get─▶ workers        a million delayed adds
+//! producer ─add_all, or add─▶ WorkQueue ─settle_and_get─▶ workers        a million delayed adds
 //! ```
 //!
-//! Workers take and give back as those of a controller do: the last key goes back when the next is taken.
+//! Keys are added as a controller's handlers do it: those of a batch in one turn. What it costs to add one
+//! after the other, as other code would, is told beside it. Workers take and give back as those of a
+//! controller do: the last key goes back when the next is taken.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +14,7 @@ use std::time::Duration;
 
 use kinform::workqueue::WorkQueue;
 use kinform_api::ObjectKey;
-use kinform_core::queue::{Limiter, Verdict};
+use kinform_core::queue::{Limiter, Priority, Verdict};
 
 use super::planted::object_key;
 use crate::row::Reading;
@@ -42,8 +44,29 @@ pub(super) async fn alone(task: &Task) -> Result<Vec<Reading>, Failed> {
     Ok(task.of_cycles(before.until_now(), task.size / BURST * BURST))
 }
 
+/// How a producer adds keys.
+#[derive(Clone, Copy)]
+enum Adding {
+    /// So many in one turn.
+    Batches,
+    OneByOne,
+}
+
 /// Cycles of a producer and so many workers.
 pub(super) async fn shared(task: &Task, workers: usize) -> Result<Vec<Reading>, Failed> {
+    let mut readings = cycles(task, workers, Adding::Batches).await?;
+    let one_by_one = cycles(task, workers, Adding::OneByOne).await?;
+    let cpu = one_by_one
+        .into_iter()
+        .find(|reading| reading.metric == CYCLE);
+    readings.extend(cpu.map(|cpu| Reading::new("cpu_ns_per_cycle_one_by_one", "ns", cpu.value)));
+    Ok(readings)
+}
+
+/// What adding one by one is asked for.
+const CYCLE: &str = "cpu_ns_per_cycle";
+
+async fn cycles(task: &Task, workers: usize, adding: Adding) -> Result<Vec<Reading>, Failed> {
     let keys = keys(KEYS)?;
     let queue = WorkQueue::new(Limiter::default());
     let handled = Arc::new(AtomicUsize::new(0));
@@ -60,17 +83,23 @@ pub(super) async fn shared(task: &Task, workers: usize) -> Result<Vec<Reading>, 
             })
         })
         .collect();
-    let (adding, count, size) = (queue.clone(), Arc::clone(&handled), task.size);
+    let (producer, count, size) = (queue.clone(), Arc::clone(&handled), task.size);
     tokio::spawn(async move {
-        for number in 0..size {
-            adding.add(keys[number % KEYS].clone());
-            if number % BURST == 0 {
-                while number - count.load(Ordering::Relaxed).min(number) > BACKLOG {
-                    tokio::task::yield_now().await;
+        for from in (0..size).step_by(BURST) {
+            let burst = (from..size.min(from + BURST)).map(|number| keys[number % KEYS].clone());
+            match adding {
+                Adding::Batches => {
+                    producer.add_all(burst.collect(), Priority::Normal);
                 }
+                Adding::OneByOne => burst.for_each(|key| {
+                    producer.add(key);
+                }),
+            }
+            while from - count.load(Ordering::Relaxed).min(from) > BACKLOG {
+                tokio::task::yield_now().await;
             }
         }
-        adding.shut_down();
+        producer.shut_down();
     })
     .await?;
     for task in tasks {

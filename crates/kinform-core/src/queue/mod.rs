@@ -27,6 +27,7 @@ mod model;
 mod pace;
 mod slots;
 mod stats;
+mod table;
 #[cfg(test)]
 mod upstream;
 mod wheel;
@@ -37,8 +38,9 @@ use std::time::Duration;
 use lanes::Lanes;
 pub use limiter::Limiter;
 use pace::Pace;
-use slots::{NONE, Slots, State};
+use slots::{Slots, State};
 pub use stats::QueueStats;
+use table::NONE;
 use wheel::Wheel;
 
 use crate::time::Instant;
@@ -78,7 +80,7 @@ pub struct Taken<K> {
     /// How often it failed in a row.
     pub failures: u32,
     /// How long it waited.
-    pub waited: Duration,
+    pub waited_nanos: u64,
 }
 
 /// One hand-out of one key. It can be used once and cannot be made.
@@ -248,13 +250,14 @@ impl<K: Eq + Hash + Clone> Queue<K> {
     /// First in, first out within a priority; of delayed keys, the earliest due first.
     ///
     /// Upstream: `Get`, which blocks.
+    #[inline]
     pub fn take(&mut self, now: Instant) -> Option<Taken<K>> {
         self.advance(now);
         let at = self.lanes.pop(&mut self.slots)?;
         self.generation = self.generation.wrapping_add(1);
         let slot = &mut self.slots[at];
         debug_assert_eq!(slot.state, State::Ready, "what is in a lane is ready");
-        let waited = now.nanos_since(slot.added());
+        let waited_nanos = now.nanos_since(slot.added());
         slot.state = State::Running;
         slot.priority = Priority::Low;
         slot.generation = self.generation;
@@ -269,18 +272,21 @@ impl<K: Eq + Hash + Clone> Queue<K> {
             slot: at,
             since: now,
         });
-        self.counts.queue_latency.record_micros(waited / 1_000);
+        self.counts
+            .queue_latency
+            .record_micros(waited_nanos / 1_000);
         Some(Taken {
             key,
             ticket,
             failures,
-            waited: Duration::from_nanos(waited),
+            waited_nanos,
         })
     }
 
     /// Takes a key back from its worker. The ticket must be one of this queue.
     ///
     /// Upstream: `Done`, with `Forget`, `AddAfter` or `AddRateLimited` before it.
+    #[inline]
     pub fn settle(&mut self, ticket: Ticket, verdict: Verdict, now: Instant) -> Next {
         let at = ticket.slot;
         let running = self.slots.get(at).is_some_and(|slot| {
@@ -303,6 +309,7 @@ impl<K: Eq + Hash + Clone> Queue<K> {
     }
 
     /// Moves delayed keys that are due to where they wait for a worker. True if there were any.
+    #[inline]
     pub fn advance(&mut self, now: Instant) -> bool {
         let mut moved = false;
         while let Some(at) = self.wheel.expire(&mut self.slots, now) {

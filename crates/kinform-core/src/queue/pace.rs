@@ -26,6 +26,7 @@ impl Pace {
         Self { nanos: LONGEST }
     }
 
+    #[inline]
     pub(super) fn worked(&mut self, nanos: u64) {
         self.nanos = (self.nanos * 7 + nanos.min(LONGEST)) / 8;
     }

@@ -14,17 +14,13 @@
 use std::hash::{BuildHasher, Hash};
 
 use foldhash::fast::RandomState;
-use hashbrown::HashTable;
-use hashbrown::hash_table::Entry as Found;
 
 use super::Priority;
+use super::table::{NONE, Table};
 use crate::time::Instant;
 
-/// No slot.
-pub(super) const NONE: u32 = u32::MAX;
-
-/// Slots above which an empty queue gives its memory back.
-const KEPT_SLOTS: usize = 1024;
+/// Slots above which an empty queue gives its memory back: a quarter of a megabyte.
+const KEPT_SLOTS: usize = 4096;
 
 /// What one key is doing. The names of client-go's sets are in brackets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,16 +62,9 @@ pub(super) struct Slot<K> {
 pub(super) struct Slots<K> {
     slots: Vec<Slot<K>>,
     // INVARIANT: holds exactly the slots whose key is set.
-    table: HashTable<Entry>,
+    table: Table,
     hasher: RandomState,
     free: u32,
-}
-
-/// A slot in the table. The hash beside it lets the table grow, and pass by others, without a look at slots.
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    hash: u32,
-    at: u32,
 }
 
 /// A doubly linked list through the slots.
@@ -89,7 +78,7 @@ impl<K: Eq + Hash> Slots<K> {
     pub(super) fn new() -> Self {
         Self {
             slots: Vec::new(),
-            table: HashTable::new(),
+            table: Table::new(),
             hasher: RandomState::default(),
             free: NONE,
         }
@@ -97,40 +86,33 @@ impl<K: Eq + Hash> Slots<K> {
 
     /// The slot of a key that is known.
     pub(super) fn find(&self, key: &K) -> Option<u32> {
-        let hash = self.hash(key);
-        let is_same = |entry: &Entry| entry.hash == hash && self.has(entry.at, key);
-        Some(self.table.find(spread(hash), is_same)?.at)
+        self.table.find(self.hash(key), |at| self.has(at, key)).ok()
     }
 
     /// The slot of a key, an idle one if it was not known.
     pub(super) fn intern(&mut self, key: K) -> u32 {
         let hash = self.hash(&key);
-        let slots = &mut self.slots;
-        let is_same = |entry: &Entry| {
-            entry.hash == hash && slots[entry.at as usize].key.as_ref() == Some(&key)
+        let vacant = match self.table.find(hash, |at| self.has(at, &key)) {
+            Ok(known) => return known,
+            Err(vacant) => vacant,
         };
-        let of_entry = |entry: &Entry| spread(entry.hash);
-        let vacant = match self.table.entry(spread(hash), is_same, of_entry) {
-            Found::Occupied(known) => return known.get().at,
-            Found::Vacant(vacant) => vacant,
-        };
-        let free = self.free;
-        if free == NONE {
-            let at = u32::try_from(slots.len()).ok().filter(|&at| at != NONE);
-            let at = at.expect("fewer than 2^32 keys are in flight");
-            slots.push(Slot::of(key, hash));
-            vacant.insert(Entry { hash, at });
+        let at = self.free;
+        if let Some(slot) = self.slots.get_mut(at as usize) {
+            self.free = slot.next;
+            slot.key = Some(key);
+            slot.hash = hash;
+            slot.state = State::Idle;
+            slot.failures = 0;
+            slot.priority = Priority::Low;
+            self.table.insert(vacant, at);
             return at;
         }
-        let slot = &mut slots[free as usize];
-        self.free = slot.next;
-        slot.key = Some(key);
-        slot.hash = hash;
-        slot.state = State::Idle;
-        slot.failures = 0;
-        slot.priority = Priority::Low;
-        vacant.insert(Entry { hash, at: free });
-        free
+        let at = u32::try_from(self.slots.len()).ok();
+        let at = at.filter(|&at| at != NONE);
+        let at = at.expect("fewer than 2^32 keys are in flight");
+        self.slots.push(Slot::of(key, hash));
+        self.table.insert(vacant, at);
+        at
     }
 
     /// Forgets a slot that is idle and has no failures. Its links must be in no list.
@@ -143,12 +125,8 @@ impl<K: Eq + Hash> Slots<K> {
         slot.key = None;
         slot.next = self.free;
         self.free = at;
-        let found = self.table.find_entry(spread(hash), |entry| entry.at == at);
-        debug_assert!(found.is_ok(), "a slot with a key is in the table");
-        if let Ok(found) = found {
-            found.remove();
-        }
-        if self.table.is_empty() && self.slots.len() > KEPT_SLOTS {
+        self.table.remove(hash, at);
+        if self.table.len() == 0 && self.slots.len() > KEPT_SLOTS {
             *self = Self {
                 hasher: self.hasher.clone(),
                 ..Self::new()
@@ -164,11 +142,6 @@ impl<K: Eq + Hash> Slots<K> {
     fn has(&self, at: u32, key: &K) -> bool {
         self.slots[at as usize].key.as_ref() == Some(key)
     }
-}
-
-/// A hash as the table wants it, which looks at the first and the last bits.
-fn spread(hash: u32) -> u64 {
-    u64::from(hash) << 32 | u64::from(hash)
 }
 
 impl<K> Slot<K> {

@@ -258,7 +258,7 @@ fn the_numbers_are_exact() {
     );
     let again = queue.take(at(110)).expect("it was added in between");
     assert_eq!(
-        again.waited,
+        Duration::from_nanos(again.waited_nanos),
         30 * MS,
         "it waits since it was added, not since it was given back"
     );

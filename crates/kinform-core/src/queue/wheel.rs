@@ -68,10 +68,15 @@ impl Wheel {
     }
 
     /// Takes one slot out that is due by `now`, the earliest first.
+    #[inline]
     pub(super) fn expire<K>(&mut self, slots: &mut Slots<K>, now: Instant) -> Option<u32> {
         if self.len == 0 {
             return None;
         }
+        self.expire_one(slots, now)
+    }
+
+    fn expire_one<K>(&mut self, slots: &mut Slots<K>, now: Instant) -> Option<u32> {
         let now = tick_reached(now);
         while let Some(block) = self.next_block().filter(|block| block.starts <= now) {
             self.elapsed = block.starts;

@@ -3,7 +3,7 @@
 //! ```text
 //! changes of the primary resource → its key ─┐
 //! changes of owned objects → their owner's ──┼→ WorkQueue<ObjectKey>
-//! changes of watched objects → a function's ─┘
+//! changes of watched objects → a function's ─┘   (a batch at a time)
 //! ```
 //!
 //! Only the key travels: by the time a worker has it, the object may be newer or gone. What a first list
@@ -13,7 +13,7 @@
 //! Upstream counterpart: `sample-controller:controller.go` (`enqueueFoo`, `handleObject`),
 //! `controller-runtime:pkg/handler`.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::future::BoxFuture;
 use kinform_api::{ObjectKey, Scope};
@@ -49,10 +49,18 @@ pub(super) type Hear<K> = Arc<dyn Fn(Heard<'_, K>) + Send + Sync>;
 /// A change, as a controller hears it.
 #[derive(Debug)]
 pub(super) enum Heard<'a, K> {
-    Added { object: &'a Obj<K>, initial: bool },
-    Updated { old: &'a Obj<K>, new: &'a Obj<K> },
+    Added {
+        object: &'a Obj<K>,
+        initial: bool,
+    },
+    Updated {
+        old: &'a Obj<K>,
+        new: &'a Obj<K>,
+    },
     Deleted(&'a Obj<K>),
     Resynced(&'a Obj<K>),
+    /// More may come only later.
+    BatchEnd,
 }
 
 /// A feed with the function that makes keys of its objects; its type is gone.
@@ -81,19 +89,17 @@ impl<K: 'static> Trigger for Primary<K> {
     }
 
     fn listen(&self, queue: &WorkQueue<ObjectKey>) -> Result<Box<dyn Listening>, Error> {
-        let queue = queue.clone();
-        self.0.listen(Arc::new(move |heard| {
-            let (object, priority) = match heard {
-                Heard::Added {
-                    object,
-                    initial: true,
-                }
-                | Heard::Resynced(object) => (object, Priority::Low),
-                Heard::Added { object, .. }
-                | Heard::Updated { new: object, .. }
-                | Heard::Deleted(object) => (object, Priority::Normal),
-            };
-            queue.add_with(object.key(), priority);
+        let batch = Batch::of(queue);
+        self.0.listen(Arc::new(move |heard| match heard {
+            Heard::Added {
+                object,
+                initial: true,
+            }
+            | Heard::Resynced(object) => batch.add(object.key(), Priority::Low),
+            Heard::Added { object, .. }
+            | Heard::Updated { new: object, .. }
+            | Heard::Deleted(object) => batch.add(object.key(), Priority::Normal),
+            Heard::BatchEnd => batch.end(),
         }))
     }
 
@@ -112,25 +118,30 @@ impl<T: 'static> Trigger for Mapped<T> {
     }
 
     fn listen(&self, queue: &WorkQueue<ObjectKey>) -> Result<Box<dyn Listening>, Error> {
-        let (queue, keys_of) = (queue.clone(), Arc::clone(&self.keys_of));
-        let add = move |object: &Obj<T>, priority| {
-            for key in keys_of(object) {
-                queue.add_with(key, priority);
+        let (batch, keys_of) = (Batch::of(queue), Arc::clone(&self.keys_of));
+        self.feed.listen(Arc::new(move |heard| {
+            let add = |object: &Obj<T>, priority| {
+                for key in keys_of(object) {
+                    batch.add(key, priority);
+                }
+            };
+            match heard {
+                Heard::Added {
+                    object,
+                    initial: true,
+                } => add(object, Priority::Low),
+                Heard::Added { object, .. } | Heard::Deleted(object) => {
+                    add(object, Priority::Normal)
+                }
+                Heard::Updated { old, new } => {
+                    // Whoever it concerned until now learns that it does so no longer.
+                    add(old, Priority::Normal);
+                    add(new, Priority::Normal);
+                }
+                // sample-controller: a resync of an owned object says nothing new.
+                Heard::Resynced(_) => {}
+                Heard::BatchEnd => batch.end(),
             }
-        };
-        self.feed.listen(Arc::new(move |heard| match heard {
-            Heard::Added {
-                object,
-                initial: true,
-            } => add(object, Priority::Low),
-            Heard::Added { object, .. } | Heard::Deleted(object) => add(object, Priority::Normal),
-            Heard::Updated { old, new } => {
-                // Whoever it concerned until now learns that it does so no longer.
-                add(old, Priority::Normal);
-                add(new, Priority::Normal);
-            }
-            // sample-controller: a resync of an owned object says nothing new.
-            Heard::Resynced(_) => {}
         }))
     }
 
@@ -140,6 +151,56 @@ impl<T: 'static> Trigger for Mapped<T> {
 
     fn stopped(&self) -> BoxFuture<'static, ()> {
         self.feed.stopped()
+    }
+}
+
+/// Keys of changes that were told together, to be added together.
+struct Batch {
+    queue: WorkQueue<ObjectKey>,
+    // BOUND: `BATCH_KEYS` of each.
+    keys: Mutex<Keys>,
+}
+
+#[derive(Default)]
+struct Keys {
+    normal: Vec<ObjectKey>,
+    low: Vec<ObjectKey>,
+}
+
+/// BOUND: keys that wait for the end of a batch.
+const BATCH_KEYS: usize = 256;
+
+impl Batch {
+    fn of(queue: &WorkQueue<ObjectKey>) -> Self {
+        Self {
+            queue: queue.clone(),
+            keys: Mutex::default(),
+        }
+    }
+
+    fn add(&self, key: ObjectKey, priority: Priority) {
+        let mut keys = self.keys();
+        let those = match priority {
+            Priority::Low => &mut keys.low,
+            Priority::Normal | Priority::High => &mut keys.normal,
+        };
+        those.push(key);
+        let is_full = those.len() >= BATCH_KEYS;
+        drop(keys);
+        if is_full {
+            self.end();
+        }
+    }
+
+    fn end(&self) {
+        let Keys { normal, low } = std::mem::take(&mut *self.keys());
+        self.queue.add_all(normal, Priority::Normal);
+        self.queue.add_all(low, Priority::Low);
+    }
+
+    /// A poisoned lock only says that a thread panicked with keys in its hands: they are all there.
+    fn keys(&self) -> MutexGuard<'_, Keys> {
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

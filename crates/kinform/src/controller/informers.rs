@@ -61,13 +61,14 @@ impl<K: Send + Sync + 'static> Feed<K> for Informer<K> {
     }
 
     fn listen(&self, hear: Hear<K>) -> Result<Box<dyn Listening>, Error> {
-        let [added, updated, deleted, resynced] = [(); 4].map(|()| Arc::clone(&hear));
+        let [added, updated, deleted, resynced, ended] = [(); 5].map(|()| Arc::clone(&hear));
         let handlers = Handlers::new()
             .named("controller")
             .on_add(move |object, initial| added(Heard::Added { object, initial }))
             .on_update(move |old, new| updated(Heard::Updated { old, new }))
             .on_delete(move |object| deleted(Heard::Deleted(object)))
-            .on_resync(move |object| resynced(Heard::Resynced(object)));
+            .on_resync(move |object| resynced(Heard::Resynced(object)))
+            .on_batch_end(move || ended(Heard::BatchEnd));
         Ok(Box::new(self.add_handler(handlers)?))
     }
 

@@ -75,6 +75,7 @@ impl<K: Send + Sync + 'static> Feed<K> for Script<K> {
                 initial: true,
             });
         }
+        hear(Heard::BatchEnd);
         self.hears.lock().unwrap().push(hear);
         Ok(Box::new(Ear(Arc::clone(&self.hears))))
     }
@@ -137,6 +138,7 @@ impl<K: Send + Sync + 'static> Script<K> {
                 },
                 Some(old) => Heard::Updated { old, new: &new },
             });
+            hear(Heard::BatchEnd);
         }
     }
 
@@ -145,6 +147,7 @@ impl<K: Send + Sync + 'static> Script<K> {
         let old = self.objects.lock().unwrap().remove(&key).unwrap();
         for hear in self.hears.lock().unwrap().clone() {
             hear(Heard::Deleted(&old));
+            hear(Heard::BatchEnd);
         }
     }
 
@@ -152,6 +155,7 @@ impl<K: Send + Sync + 'static> Script<K> {
         for object in self.objects.lock().unwrap().values() {
             for hear in self.hears.lock().unwrap().iter() {
                 hear(Heard::Resynced(object));
+                hear(Heard::BatchEnd);
             }
         }
     }
@@ -244,6 +248,29 @@ async fn objects_are_reconciled_when_they_are_there_and_when_they_change() {
         maps.hears.lock().unwrap().is_empty(),
         "dropping it removes the handlers"
     );
+}
+
+#[tokio::test]
+async fn keys_of_a_batch_are_added_at_its_end_or_when_they_are_many() {
+    let (maps, queue) = (maps(), WorkQueue::default());
+    let feed = Arc::clone(&maps) as Arc<dyn Feed<ConfigMap>>;
+    let _listening = Primary(feed).listen(&queue).unwrap();
+    let hear = Arc::clone(&maps.hears.lock().unwrap()[0]);
+    let tell = |number: usize| {
+        let object = &maps.object(&map(&format!("x{number}"), 1));
+        hear(match number % 2 {
+            0 => Heard::Deleted(object),
+            _ => Heard::Resynced(object),
+        });
+    };
+    (0..2).for_each(tell);
+    assert_eq!(queue.len(), 0);
+    hear(Heard::BatchEnd);
+    assert_eq!(queue.len(), 2);
+    (2..1000).for_each(tell);
+    assert!((400..1000).contains(&queue.len()), "{}", queue.len());
+    hear(Heard::BatchEnd);
+    assert_eq!(queue.len(), 1000);
 }
 
 #[tokio::test(start_paused = true)]

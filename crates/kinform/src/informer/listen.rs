@@ -335,7 +335,7 @@ fn tell_each(
     let _inside = shared.enter();
     for change in &**changes {
         if shared.remove.is_cancelled() {
-            return;
+            break;
         }
         let locked = mutant!("B27").then(|| lock(&core.listeners));
         let heard = catch_unwind(AssertUnwindSafe(|| sink(Told::Change(change)))).is_ok();
@@ -344,6 +344,9 @@ fn tell_each(
             panic!("a handler's panic goes on");
         }
         count(shared, core, Some(change), heard);
+    }
+    if catch_unwind(AssertUnwindSafe(|| sink(Told::BatchEnd))).is_err() {
+        panicked(shared, Some(core), None);
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::join_all;
 use kinform::workqueue::{Get, WorkQueue};
-use kinform_core::queue::{Added, Limiter, Next, Verdict};
+use kinform_core::queue::{Added, Limiter, Next, Priority, Verdict};
 use tokio::time::Instant;
 
 const MS: Duration = Duration::from_millis(1);
@@ -67,6 +67,45 @@ async fn fifty_producers_and_ten_workers_lose_and_double_nothing() {
     assert_eq!(stats.adds + stats.merged, 50 * 50);
     assert!(handed_out.load(Ordering::Relaxed) >= 50);
     assert_eq!((stats.depth, stats.processing, stats.known), (0, 0, 0));
+}
+
+#[tokio::test]
+async fn keys_added_together_come_in_their_order_and_each_once() {
+    let queue = queue();
+    // More than are added under one lock.
+    let keys: Vec<u32> = (0..1000).chain(500..1500).collect();
+    assert_eq!(queue.add_all(keys, Priority::Normal), 1500);
+    assert_eq!(queue.add_all(vec![7, 2000], Priority::High), 1);
+    assert_eq!(queue.add_all(Vec::new(), Priority::High), 0);
+    let stats = queue.stats();
+    assert_eq!((stats.depth, stats.merged), (1501, 501));
+    queue.shut_down();
+    assert_eq!(queue.add_all(vec![3000], Priority::Normal), 0);
+    let mut order = Vec::new();
+    while let Some(item) = queue.get().await {
+        order.push(*item.key());
+        item.settle(Verdict::Forget);
+    }
+    // Once in 16 turns a lower lane is served: two of the high one come first.
+    assert_eq!(order[..2], [7, 2000]);
+    let others = (0..1500).filter(|key| *key != 7);
+    assert!(order[2..].iter().copied().eq(others));
+}
+
+#[tokio::test]
+async fn keys_added_together_wake_whoever_waits() {
+    let queue = queue();
+    let workers: Vec<_> = (0..3)
+        .map(|_| tokio::spawn(take_one(queue.clone())))
+        .collect();
+    tokio::task::yield_now().await;
+    queue.add_all(vec![1, 2, 3], Priority::Normal);
+    let mut taken = Vec::new();
+    for worker in workers {
+        taken.push(worker.await.unwrap().0);
+    }
+    taken.sort_unstable();
+    assert_eq!(taken, [1, 2, 3]);
 }
 
 #[tokio::test(start_paused = true)]
