@@ -87,14 +87,13 @@ impl<K> NamespaceLister<K> {
 }
 
 fn select<K>(listing: &Listing<K>, selector: &LabelSelector) -> Vec<Obj<K>> {
-    let wanted = |object: &Obj<K>| {
+    listing.matching(|object| {
         let labels: Vec<_> = object.labels().collect();
         selector.matches(|key| {
             let found = labels.iter().find(|(name, _)| name == key);
             found.map(|(_, value)| value.as_ref())
         })
-    };
-    listing.iter().filter(wanted).collect()
+    })
 }
 
 impl<K> Clone for Lister<K> {

@@ -285,6 +285,7 @@ impl Part {
 impl<'a> Iterator for Objects<'a> {
     type Item = &'a Object;
 
+    #[inline]
     fn next(&mut self) -> Option<&'a Object> {
         loop {
             let next = match &mut self.part {
@@ -302,6 +303,7 @@ impl<'a> Iterator for Objects<'a> {
 impl<K> Iterator for Handles<'_, K> {
     type Item = Obj<K>;
 
+    #[inline]
     fn next(&mut self) -> Option<Obj<K>> {
         let object = self.objects.next()?;
         Some(Obj::new(object.clone(), self.lens))
@@ -355,6 +357,13 @@ impl<K> Listing<K> {
         page.sort_unstable_by(by_key);
         page.into_iter()
             .map(|object| Obj::new(object.clone(), &self.lens))
+            .collect()
+    }
+
+    /// Handles of those that `keep` wants; the others are not counted.
+    pub(crate) fn matching(&self, mut keep: impl FnMut(&Object) -> bool) -> Vec<Obj<K>> {
+        let kept = self.objects().filter(|object| keep(object));
+        kept.map(|object| Obj::new(object.clone(), &self.lens))
             .collect()
     }
 

@@ -116,6 +116,7 @@ impl<'a> IntoIterator for &'a View {
 impl<'a> Iterator for Iter<'a> {
     type Item = &'a Object;
 
+    #[inline]
     fn next(&mut self) -> Option<&'a Object> {
         if self.next == self.end {
             self.look_ahead();
@@ -135,6 +136,8 @@ impl<'a> Iterator for Iter<'a> {
 impl ExactSizeIterator for Iter<'_> {}
 
 impl Iter<'_> {
+    // One call for many objects.
+    #[inline(never)]
     fn look_ahead(&mut self) {
         (self.next, self.end) = (0, 0);
         match &mut self.walk {
