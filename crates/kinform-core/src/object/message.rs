@@ -13,14 +13,13 @@ use std::borrow::Cow;
 
 use kinform_api::{PathSegment, TypeMeta};
 use kinform_schema::Type;
-use serde::Deserialize as _;
 
 use super::{Flags, Object, lens};
 use crate::wire::encoding::Encoding;
 use crate::wire::known::Stored;
-use crate::wire::protobuf::reader::Reader;
+use crate::wire::protobuf::reader;
 use crate::wire::protobuf::text::{self, TimeText};
-use crate::wire::protobuf::value::{self, Kind, Node, Nulls};
+use crate::wire::protobuf::value::{self, Members, Node, Nulls};
 
 impl Stored for Object {
     fn bytes(&self) -> &[u8] {
@@ -47,14 +46,13 @@ impl Stored for Object {
 /// The object as JSON, with `apiVersion` and `kind` first.
 pub(super) fn to_json(of: &'static Type, bytes: &[u8], meta: &TypeMeta, nulls: Nulls) -> Vec<u8> {
     let mut json = Vec::with_capacity(bytes.len() * 2);
-    text::write(Node::Kind(&Kind { meta, of, bytes }), nulls, &mut json);
+    text::write_whole(meta, Members::of(of, bytes, nulls), nulls, &mut json);
     json
 }
 
 /// The content without `apiVersion` and `kind`.
 pub(super) fn value(of: &'static Type, bytes: &[u8], nulls: Nulls) -> Option<serde_json::Value> {
-    let reader = Reader::message(of, bytes).with_nulls(nulls);
-    serde_json::Value::deserialize(reader).ok()
+    reader::part(of, bytes, nulls).ok()
 }
 
 /// The scalars at a path.

@@ -19,10 +19,9 @@ use serde::de::DeserializeOwned;
 
 use super::Object;
 use crate::wire::cursor;
-use crate::wire::protobuf::reader::Reader;
-use crate::wire::protobuf::value::Kind;
-use crate::wire::reader;
 use crate::wire::unreadable::OneLine;
+use crate::wire::whole::Mismatch;
+use crate::wire::{protobuf, reader};
 
 /// Whether a decoded value is remembered beside its bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -89,7 +88,7 @@ impl Object {
     where
         K: DeserializeOwned + Any,
     {
-        let decoded = self.decode::<K>(meta).map(Arc::new);
+        let decoded = self.decode::<K>(meta);
         if let Err(error) = &decoded {
             self.head().typed.remember_failure::<K>(error);
         }
@@ -138,26 +137,32 @@ impl Object {
         value.is_some()
     }
 
-    fn decode<K: DeserializeOwned>(&self, meta: &TypeMeta) -> Result<K, DecodeError> {
+    fn decode<K: DeserializeOwned>(&self, meta: &TypeMeta) -> Result<Arc<K>, DecodeError> {
         let object = self.thawed();
         let value = match object.message() {
-            Some((of, bytes)) => {
-                let kind = Kind { meta, of, bytes };
-                K::deserialize(Reader::kind(&kind, self.nulls())).ok()
-            }
-            None => reader::read(object.bytes(), meta).ok(),
+            Some((of, bytes)) => protobuf::reader::read(of, bytes, meta, self.nulls()),
+            None => reader::read(object.bytes(), meta),
         };
-        if let Some(value) = value {
-            return Ok(value);
+        match value {
+            // At once to where it stays: types are large.
+            Ok(value) => Ok(Arc::new(value)),
+            Err(Mismatch) => self.decode_text(&object.to_json(meta), meta).map(Arc::new),
         }
+    }
+
+    #[cold]
+    fn decode_text<K: DeserializeOwned>(
+        &self,
+        json: &[u8],
+        meta: &TypeMeta,
+    ) -> Result<K, DecodeError> {
         // Of what does not fit, serde_json says where: errors are the same in both encodings.
-        let json = object.to_json(meta);
-        serde_json::from_slice(&json).map_err(|error| {
+        serde_json::from_slice(json).map_err(|error| {
             DecodeError(Arc::new(Failure {
                 key: self.key(),
                 resource_version: self.resource_version().to_owned(),
                 wanted: format!("{} {}", meta.api_version, meta.kind),
-                path: cursor::path_to(&json, offset(&json, &error)),
+                path: cursor::path_to(json, offset(json, &error)),
                 reason: reason(&error),
             }))
         })

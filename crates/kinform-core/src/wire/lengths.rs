@@ -20,9 +20,6 @@ use super::scan::{BLOCK, Nesting, filled};
 /// BOUND: lists remembered at a time.
 const MOST: usize = 1 << 10;
 
-/// In place of a list's number: an object, or a list beyond [`MOST`].
-const UNCOUNTED: usize = usize::MAX;
-
 /// The lists of the outermost list that was asked for last.
 #[derive(Debug, Default)]
 pub(crate) struct Lengths {
@@ -34,6 +31,24 @@ pub(crate) struct Lengths {
 struct List {
     open: usize,
     len: usize,
+}
+
+/// A list that the walk is in: its place in what is known, and its elements so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counted {
+    number: usize,
+    len: usize,
+}
+
+impl Counted {
+    /// So many more elements as there are commas: few in a block, one by one.
+    #[inline(always)]
+    fn add(&mut self, mut commas: u64) {
+        while commas != 0 {
+            commas &= commas - 1;
+            self.len += 1;
+        }
+    }
 }
 
 impl Lengths {
@@ -62,7 +77,9 @@ impl Lengths {
         self.known.clear();
         self.next = 0;
         let mut nesting = Nesting::default();
-        let mut around: SmallVec<[usize; 16]> = SmallVec::new();
+        // What the place is in, and what that is in: a bit each, set if commas count there.
+        let (mut is_list, mut around, mut depth) = (true, 0_u128, 0);
+        let mut lists = SmallVec::<[Counted; 8]>::new();
         let mut list = self.begin(open);
         let mut at = inside;
         while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
@@ -77,50 +94,55 @@ impl Lengths {
                 brackets &= brackets - 1;
                 let before = commas & ((1 << bit) - 1);
                 commas ^= before;
-                self.add(list, before);
-                if marks.closes >> bit & 1 == 1 {
-                    let Some(outer) = around.pop() else {
-                        return Ok(());
-                    };
-                    list = outer;
+                if is_list {
+                    list.add(before);
+                }
+                if marks.closes >> bit & 1 == 0 {
+                    if depth >= MAX_DEPTH {
+                        return Err(json::too_deep(at));
+                    }
+                    depth += 1;
+                    around = around << 1 | u128::from(is_list);
+                    is_list = self.is_counted(bytes, at + bit as usize);
+                    if is_list {
+                        let inner = self.begin(at + bit as usize);
+                        lists.push(std::mem::replace(&mut list, inner));
+                    }
                     continue;
                 }
-                if around.len() >= MAX_DEPTH as usize {
-                    return Err(json::too_deep(at));
+                if is_list {
+                    self.known[list.number].len = list.len;
+                    list = lists.pop().unwrap_or_default();
                 }
-                around.push(list);
-                list = self.opened(bytes, at + bit as usize);
+                if depth == 0 {
+                    return Ok(());
+                }
+                depth -= 1;
+                (is_list, around) = (around & 1 == 1, around >> 1);
             }
-            self.add(list, commas);
+            if is_list {
+                list.add(commas);
+            }
             at += BLOCK;
         }
         Err(json::ends(bytes.len()))
     }
 
-    /// So many more commas stand in this list, if it is one.
+    /// Whether a list that has an element begins with the bracket at `open`, and there is place for it.
     #[inline(always)]
-    fn add(&mut self, list: usize, commas: u64) {
-        if let Some(list) = self.known.get_mut(list) {
-            list.len += commas.count_ones() as usize;
-        }
+    fn is_counted(&self, bytes: &[u8], open: usize) -> bool {
+        bytes[open] == b'['
+            && bytes.get(json::space(bytes, open + 1)) != Some(&b']')
+            && self.known.len() < MOST
     }
 
-    /// What begins with the bracket at `open`.
-    #[inline(always)]
-    fn opened(&mut self, bytes: &[u8], open: usize) -> usize {
-        if bytes[open] == b'{' || bytes.get(json::space(bytes, open + 1)) == Some(&b']') {
-            return UNCOUNTED;
-        }
-        self.begin(open)
-    }
-
-    /// The number of a list that begins here and has an element.
-    fn begin(&mut self, open: usize) -> usize {
-        if self.known.len() >= MOST {
-            return UNCOUNTED;
-        }
+    /// A list that begins here and has an element.
+    fn begin(&mut self, open: usize) -> Counted {
         self.known.push(List { open, len: 1 });
-        self.known.len() - 1
+        Counted {
+            number: self.known.len() - 1,
+            len: 1,
+        }
     }
 }
 

@@ -9,7 +9,7 @@
 //! that fit a body. `item` is what is cut out, `piece` holds the one that chunks cut in two, `scan` finds ends (safe SIMD), `json` checks
 //! every byte of an object once, `dense` those of managedFields by blocks, `seen` spares blocks that are as the item before had them, `cursor` walks what was checked, `head` finds key, version and
 //! the other spans of an object's metadata, `known` tells what is stored already, `strip` copies what is kept, `reader` makes a type of
-//! it, and `lengths` tells it how long lists are. Server data is hostile:
+//! it (`whole` of what every object begins with), and `lengths` tells it how long lists are. Server data is hostile:
 //! no recursion, no panic, every buffer bounded.
 //! Upstream: `apimachinery:pkg/runtime/serializer/json`, `apimachinery:pkg/util/framer`.
 
@@ -32,6 +32,7 @@ pub(crate) mod seen;
 pub(crate) mod strip;
 pub mod unreadable;
 pub mod watch;
+pub(crate) mod whole;
 
 /// Largest item of a list or frame of a watch, unless set otherwise.
 ///

@@ -14,8 +14,6 @@
 //!
 //! Upstream: `encoding/json`. Complexity: two looks at what is in a list, else one.
 
-use std::fmt;
-
 use kinform_api::TypeMeta;
 use serde::de::value::{BorrowedStrDeserializer, MapAccessDeserializer, StrDeserializer};
 use serde::de::{
@@ -27,10 +25,7 @@ use super::cursor::unescape;
 use super::json::{self, Fault};
 use super::lengths::Lengths;
 use super::scan::Stops;
-
-/// The type does not fit what is there.
-#[derive(Debug)]
-pub(crate) struct Mismatch;
+use super::whole::{Mismatch, Whole};
 
 /// The object in these bytes, which have passed the check, as a value of a type.
 ///
@@ -46,10 +41,8 @@ pub(crate) fn read<K: DeserializeOwned>(bytes: &[u8], meta: &TypeMeta) -> Result
     if reader.peek() != Some(b'{') {
         return Err(Mismatch);
     }
-    K::deserialize(Whole {
-        reader: &mut reader,
-        meta,
-    })
+    let members = reader.map();
+    K::deserialize(Whole { meta, members })
 }
 
 /// Walks over the text. Where it stands is always at a value, or behind one.
@@ -82,14 +75,17 @@ impl<'a> Reader<'a> {
     #[inline(never)]
     fn next_key(&mut self, is_first: bool) -> Result<Option<(&'a str, bool)>, Mismatch> {
         let bytes = self.stops.bytes();
-        if !is_first && bytes.get(self.at) == Some(&b'}') {
-            self.at += 1;
-            return Ok(None);
-        }
         // As every server writes: without white space, and no key has escapes.
-        let comma = usize::from(!is_first);
-        let start = self.at + comma;
-        if bytes.get(start) == Some(&b'"') && (is_first || bytes[self.at] == b',') {
+        let start = match bytes.get(self.at) {
+            Some(b',') if !is_first => self.at + 1,
+            Some(b'}') if !is_first => {
+                self.at += 1;
+                return Ok(None);
+            }
+            Some(b'"') if is_first => self.at,
+            _ => return self.next_key_anyhow(is_first),
+        };
+        if bytes.get(start) == Some(&b'"') {
             let end = self.stops.find(start + 1);
             if let Some([b'"', b':', after]) = bytes.get(end..end + 3)
                 && *after > b' '
@@ -481,93 +477,8 @@ impl<'de> SeqAccess<'de> for Items<'_, 'de> {
     }
 }
 
-/// The whole object, with what it is before its members.
-struct Whole<'s, 'a> {
-    reader: &'s mut Reader<'a>,
-    meta: &'s TypeMeta,
-}
-
-impl<'de> Deserializer<'de> for Whole<'_, 'de> {
-    type Error = Mismatch;
-
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mismatch> {
-        visitor.visit_map(Told {
-            before: [
-                ("apiVersion", &*self.meta.api_version),
-                ("kind", &*self.meta.kind),
-            ],
-            told: 0,
-            entries: self.reader.map(),
-        })
-    }
-
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mismatch> {
-        visitor.visit_some(self)
-    }
-
-    fn deserialize_newtype_struct<V: Visitor<'de>>(
-        self,
-        _: &'static str,
-        visitor: V,
-    ) -> Result<V::Value, Mismatch> {
-        visitor.visit_newtype_struct(self)
-    }
-
-    forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf
-        unit unit_struct seq tuple tuple_struct map struct enum identifier ignored_any
-    }
-}
-
-/// What an object is, and then its members.
-struct Told<'s, 'a> {
-    before: [(&'static str, &'s str); 2],
-    told: usize,
-    entries: Entries<'s, 'a>,
-}
-
-impl<'de> MapAccess<'de> for Told<'_, 'de> {
-    type Error = Mismatch;
-
-    #[inline]
-    fn next_key_seed<S: DeserializeSeed<'de>>(
-        &mut self,
-        seed: S,
-    ) -> Result<Option<S::Value>, Mismatch> {
-        self.told += 1;
-        match self.before.get(self.told - 1) {
-            Some((name, _)) => seed
-                .deserialize(BorrowedStrDeserializer::new(name))
-                .map(Some),
-            None => self.entries.next_key_seed(seed),
-        }
-    }
-
-    #[inline]
-    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Mismatch> {
-        match self.before.get(self.told - 1) {
-            Some((_, value)) => seed.deserialize(StrDeserializer::<Mismatch>::new(value)),
-            None => self.entries.next_value_seed(seed),
-        }
-    }
-}
-
 impl From<Fault> for Mismatch {
     fn from(_: Fault) -> Self {
-        Self
-    }
-}
-
-impl fmt::Display for Mismatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the value does not fit the type")
-    }
-}
-
-impl std::error::Error for Mismatch {}
-
-impl serde::de::Error for Mismatch {
-    fn custom<T: fmt::Display>(_: T) -> Self {
         Self
     }
 }

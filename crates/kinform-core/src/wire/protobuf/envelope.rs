@@ -10,11 +10,10 @@ use std::borrow::Cow;
 
 use kinform_api::Status;
 use kinform_schema::Type;
-use serde::Deserialize as _;
 
 use super::fields::Fields;
-use super::reader::Reader;
-use super::{check, order, type_of};
+use super::value::Nulls;
+use super::{check, order, reader, type_of};
 use crate::wire::head::ManagedFields;
 
 /// What every body and every object of a watch begins with.
@@ -85,5 +84,5 @@ pub(crate) fn status(raw: &[u8]) -> Option<Status> {
         check::Order::Usual => Cow::Borrowed(raw),
         check::Order::Unusual => Cow::Owned(order::usual(of, raw)),
     };
-    Status::deserialize(Reader::message(of, &raw)).ok()
+    reader::part(of, &raw, Nulls::Told).ok()
 }

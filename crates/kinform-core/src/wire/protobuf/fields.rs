@@ -77,6 +77,24 @@ impl<'a> Fields<'a> {
         self.bytes
     }
 
+    /// Number and wire type of the next field, and where its value begins.
+    #[inline(always)]
+    pub(crate) fn tag(&self) -> Option<(u32, u64, usize)> {
+        let (tag, at) = varint(self.bytes, self.at)?;
+        if tag >> 3 == 0 || tag >> 3 > MAX_NUMBER {
+            return None;
+        }
+        Some(((tag >> 3) as u32, tag & 7, at))
+    }
+
+    /// The bytes whose length stands at `at`, and where they end.
+    #[inline(always)]
+    pub(crate) fn run(&self, at: usize) -> Option<(&'a [u8], usize)> {
+        let (length, at) = varint(self.bytes, at)?;
+        let end = at.checked_add(usize::try_from(length).ok()?)?;
+        Some((self.bytes.get(at..end)?, end))
+    }
+
     /// Why reading stopped; nothing, if it came to the end.
     #[inline]
     pub(crate) fn broken(&self) -> Option<&'static str> {
@@ -121,6 +139,11 @@ impl<'a> Fields<'a> {
     }
 }
 
+/// The wire type of numbers.
+pub(crate) const VARINT: u64 = 0;
+/// The wire type of texts and messages.
+pub(crate) const BYTES: u64 = 2;
+
 /// BOUND: protobuf's own.
 pub(crate) const MAX_NUMBER: u64 = (1 << 29) - 1;
 
@@ -130,22 +153,18 @@ impl<'a> Iterator for Fields<'a> {
     #[inline(always)]
     fn next(&mut self) -> Option<Field<'a>> {
         let start = self.at;
-        let (tag, at) = varint(self.bytes, start)?;
+        let (number, form, at) = self.tag()?;
         // Most fields have a length; that a branch is foretold better than a jump, this way keeps it one.
-        let (value, end) = match tag & 7 == 2 {
+        let (value, end) = match form == BYTES {
             true => {
-                let (length, at) = varint(self.bytes, at)?;
-                let end = at.checked_add(usize::try_from(length).ok()?)?;
-                (Wire::Bytes(self.bytes.get(at..end)?), end)
+                let (bytes, end) = self.run(at)?;
+                (Wire::Bytes(bytes), end)
             }
-            false => of_known_length(self.bytes, at, tag & 7)?,
+            false => of_known_length(self.bytes, at, form)?,
         };
-        if tag >> 3 == 0 || tag >> 3 > MAX_NUMBER {
-            return None;
-        }
         self.at = end;
         Some(Field {
-            number: (tag >> 3) as u32,
+            number,
             start,
             end,
             value,
@@ -157,7 +176,7 @@ impl<'a> Iterator for Fields<'a> {
 #[inline(never)]
 fn of_known_length(bytes: &[u8], at: usize, wire_type: u64) -> Option<(Wire<'static>, usize)> {
     match wire_type {
-        0 => varint(bytes, at).map(|(number, end)| (Wire::Varint(number), end)),
+        VARINT => varint(bytes, at).map(|(number, end)| (Wire::Varint(number), end)),
         1 => {
             let eight = bytes.get(at..)?.first_chunk()?;
             Some((Wire::Fixed64(u64::from_le_bytes(*eight)), at + 8))

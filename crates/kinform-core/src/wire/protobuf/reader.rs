@@ -9,48 +9,54 @@
 //!
 //! Upstream: none; client-go has generated structs. Complexity: one look at each byte that the type reads.
 
-use std::fmt;
-
-use serde::Deserializer;
-use serde::de::value::{BorrowedStrDeserializer, MapAccessDeserializer};
-use serde::de::{DeserializeSeed, IntoDeserializer, MapAccess, SeqAccess, Visitor};
-use serde::forward_to_deserialize_any;
-
+use kinform_api::TypeMeta;
 use kinform_schema::Type;
+use serde::de::value::{BorrowedStrDeserializer, MapAccessDeserializer};
+use serde::de::{
+    DeserializeOwned, DeserializeSeed, IntoDeserializer, MapAccess, SeqAccess, Visitor,
+};
+use serde::{Deserializer, forward_to_deserialize_any};
 
 use super::text::{self, TimeText};
-use super::value::{self, Elements, Entries, Kind, Members, Node, Nulls};
+use super::value::{self, Elements, Entries, Members, Node, Nulls};
+use crate::wire::whole::{Mismatch, Whole};
 
-/// The type does not fit what is there.
-#[derive(Debug)]
-pub(crate) struct Mismatch;
+/// A whole object, which has passed the check, as a value of a type.
+///
+/// # Errors
+/// It does not fit the type.
+pub(crate) fn read<K: DeserializeOwned>(
+    of: &'static Type,
+    bytes: &[u8],
+    meta: &TypeMeta,
+    nulls: Nulls,
+) -> Result<K, Mismatch> {
+    let members = ObjectAccess::new(of, bytes, nulls);
+    K::deserialize(Whole { meta, members })
+}
 
-/// One value.
-#[derive(Clone, Copy)]
-pub(crate) struct Reader<'a> {
+/// The same without `apiVersion` and `kind`.
+///
+/// # Errors
+/// It does not fit the type.
+pub(crate) fn part<K: DeserializeOwned>(
+    of: &'static Type,
+    bytes: &[u8],
+    nulls: Nulls,
+) -> Result<K, Mismatch> {
+    let node = Node::Object(of, bytes);
+    K::deserialize(&Reader { node, nulls })
+}
+
+/// One value. It stays where it is while it is read: what is in it is told by reference.
+struct Reader<'a> {
     node: Node<'a>,
     nulls: Nulls,
 }
 
 impl<'a> Reader<'a> {
-    pub(crate) fn kind(kind: &'a Kind<'a>, nulls: Nulls) -> Self {
-        let node = Node::Kind(kind);
-        Self { node, nulls }
-    }
-
-    pub(crate) fn message(of: &'static Type, bytes: &'a [u8]) -> Self {
-        Self {
-            node: Node::Object(of, bytes),
-            nulls: Nulls::Told,
-        }
-    }
-
-    pub(crate) fn with_nulls(self, nulls: Nulls) -> Self {
-        Self { nulls, ..self }
-    }
-
     #[inline(always)]
-    fn is_null(self) -> bool {
+    fn is_null(&self) -> bool {
         match self.node {
             Node::Null => true,
             Node::Json(raw) => is_null(raw),
@@ -59,17 +65,32 @@ impl<'a> Reader<'a> {
     }
 
     #[inline(always)]
-    fn object(self) -> Option<ObjectAccess<'a>> {
-        let (before, of, bytes) = match self.node {
-            Node::Kind(kind) => (Some(kind), kind.of, kind.bytes),
-            Node::Object(of, bytes) => (None, of, bytes),
-            _ => return None,
-        };
-        Some(ObjectAccess {
-            before,
-            has_version: before.is_none(),
-            members: Members::of(of, bytes, self.nulls),
-            value: Node::Null,
+    fn object(&self) -> Option<ObjectAccess<'a>> {
+        match self.node {
+            Node::Object(of, bytes) => Some(ObjectAccess::new(of, bytes, self.nulls)),
+            _ => None,
+        }
+    }
+
+    #[inline(always)]
+    fn map(&self) -> Option<EntryAccess<'a>> {
+        match self.node {
+            Node::Map(spec, run, count) => Some(EntryAccess {
+                entries: value::entries(spec, run),
+                left: count,
+                value: Self {
+                    node: Node::Null,
+                    nulls: self.nulls,
+                },
+            }),
+            _ => None,
+        }
+    }
+
+    #[inline(always)]
+    fn list(&self) -> Option<ElementAccess<'a>> {
+        value::elements(self.node).map(|elements| ElementAccess {
+            elements,
             nulls: self.nulls,
         })
     }
@@ -93,7 +114,7 @@ macro_rules! told {
     )*};
 }
 
-impl<'de> Deserializer<'de> for Reader<'de> {
+impl<'de> Deserializer<'de> for &Reader<'de> {
     type Error = Mismatch;
 
     #[inline(never)]
@@ -111,24 +132,10 @@ impl<'de> Deserializer<'de> for Reader<'de> {
                 let mut json = serde_json::Deserializer::from_slice(raw);
                 json.deserialize_any(visitor).map_err(|_| Mismatch)
             }
-            Node::Object(..) | Node::Kind(_) => match self.object() {
-                Some(object) => visitor.visit_map(object),
-                None => Err(Mismatch),
-            },
-            Node::Map(spec, run, count) => visitor.visit_map(EntryAccess {
-                entries: value::entries(spec, run),
-                left: count,
-                value: Node::Null,
-                nulls: self.nulls,
-            }),
+            Node::Object(..) => visitor.visit_map(self.object().ok_or(Mismatch)?),
+            Node::Map(..) => visitor.visit_map(self.map().ok_or(Mismatch)?),
             Node::List(..) | Node::Texts(..) | Node::Schemas(_) => {
-                match value::elements(self.node) {
-                    Some(elements) => visitor.visit_seq(ElementAccess {
-                        elements,
-                        nulls: self.nulls,
-                    }),
-                    None => Err(Mismatch),
-                }
+                visitor.visit_seq(self.list().ok_or(Mismatch)?)
             }
         }
     }
@@ -158,19 +165,10 @@ impl<'de> Deserializer<'de> for Reader<'de> {
     ) -> Result<V::Value, Mismatch> {
         match self.node {
             Node::Text(text) => visitor.visit_enum(text.into_deserializer()),
-            Node::Map(spec, run, count) => MapAccessDeserializer::new(EntryAccess {
-                entries: value::entries(spec, run),
-                left: count,
-                value: Node::Null,
-                nulls: self.nulls,
-            })
-            .deserialize_enum(name, variants, visitor),
-            _ => match self.object() {
-                Some(object) => {
-                    MapAccessDeserializer::new(object).deserialize_enum(name, variants, visitor)
-                }
-                None => Err(Mismatch),
-            },
+            Node::Map(..) => MapAccessDeserializer::new(self.map().ok_or(Mismatch)?)
+                .deserialize_enum(name, variants, visitor),
+            _ => MapAccessDeserializer::new(self.object().ok_or(Mismatch)?)
+                .deserialize_enum(name, variants, visitor),
         }
     }
 
@@ -189,25 +187,17 @@ impl<'de> Deserializer<'de> for Reader<'de> {
 
     #[inline]
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mismatch> {
-        match value::elements(self.node) {
-            Some(elements) => visitor.visit_seq(ElementAccess {
-                elements,
-                nulls: self.nulls,
-            }),
+        match self.list() {
+            Some(list) => visitor.visit_seq(list),
             None => self.deserialize_any(visitor),
         }
     }
 
     #[inline]
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mismatch> {
-        match self.node {
-            Node::Map(spec, run, count) => visitor.visit_map(EntryAccess {
-                entries: value::entries(spec, run),
-                left: count,
-                value: Node::Null,
-                nulls: self.nulls,
-            }),
-            _ => self.deserialize_any(visitor),
+        match self.map() {
+            Some(map) => visitor.visit_map(map),
+            None => self.deserialize_any(visitor),
         }
     }
 
@@ -232,12 +222,19 @@ impl<'de> Deserializer<'de> for Reader<'de> {
 
 /// The members of an object.
 struct ObjectAccess<'a> {
-    /// The type that is told first.
-    before: Option<&'a Kind<'a>>,
-    has_version: bool,
     members: Members<'a>,
-    value: Node<'a>,
-    nulls: Nulls,
+    value: Reader<'a>,
+}
+
+impl<'a> ObjectAccess<'a> {
+    #[inline(always)]
+    fn new(of: &'static Type, bytes: &'a [u8], nulls: Nulls) -> Self {
+        let node = Node::Null;
+        Self {
+            members: Members::of(of, bytes, nulls),
+            value: Reader { node, nulls },
+        }
+    }
 }
 
 impl<'de> MapAccess<'de> for ObjectAccess<'de> {
@@ -248,35 +245,17 @@ impl<'de> MapAccess<'de> for ObjectAccess<'de> {
         &mut self,
         seed: S,
     ) -> Result<Option<S::Value>, Mismatch> {
-        let name = match self.before {
-            Some(kind) if !self.has_version => {
-                self.has_version = true;
-                self.value = Node::Text(&kind.meta.api_version);
-                "apiVersion"
-            }
-            Some(kind) => {
-                self.before = None;
-                self.value = Node::Text(&kind.meta.kind);
-                "kind"
-            }
-            None => {
-                let Some((name, node)) = self.members.next() else {
-                    return Ok(None);
-                };
-                self.value = node;
-                name
-            }
-        };
-        seed.deserialize(BorrowedStrDeserializer::new(name))
-            .map(Some)
+        match self.members.read(&mut self.value.node) {
+            Some(name) => seed
+                .deserialize(BorrowedStrDeserializer::new(name))
+                .map(Some),
+            None => Ok(None),
+        }
     }
 
     #[inline]
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Mismatch> {
-        seed.deserialize(Reader {
-            node: self.value,
-            nulls: self.nulls,
-        })
+        seed.deserialize(&self.value)
     }
 }
 
@@ -284,8 +263,7 @@ impl<'de> MapAccess<'de> for ObjectAccess<'de> {
 struct EntryAccess<'a> {
     entries: Entries<'a>,
     left: u32,
-    value: Node<'a>,
-    nulls: Nulls,
+    value: Reader<'a>,
 }
 
 impl<'de> MapAccess<'de> for EntryAccess<'de> {
@@ -300,17 +278,14 @@ impl<'de> MapAccess<'de> for EntryAccess<'de> {
             return Ok(None);
         };
         self.left = self.left.saturating_sub(1);
-        self.value = node;
+        self.value.node = node;
         seed.deserialize(BorrowedStrDeserializer::new(key))
             .map(Some)
     }
 
     #[inline]
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Mismatch> {
-        seed.deserialize(Reader {
-            node: self.value,
-            nulls: self.nulls,
-        })
+        seed.deserialize(&self.value)
     }
 
     fn size_hint(&self) -> Option<usize> {
@@ -336,24 +311,10 @@ impl<'de> SeqAccess<'de> for ElementAccess<'de> {
             return Ok(None);
         };
         let nulls = self.nulls;
-        seed.deserialize(Reader { node, nulls }).map(Some)
+        seed.deserialize(&Reader { node, nulls }).map(Some)
     }
 
     fn size_hint(&self) -> Option<usize> {
         Some(self.elements.left())
-    }
-}
-
-impl fmt::Display for Mismatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the value does not fit the type")
-    }
-}
-
-impl std::error::Error for Mismatch {}
-
-impl serde::de::Error for Mismatch {
-    fn custom<T: fmt::Display>(_: T) -> Self {
-        Self
     }
 }

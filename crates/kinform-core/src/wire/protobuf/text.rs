@@ -9,8 +9,23 @@
 
 use std::ops::Deref;
 
+use kinform_api::TypeMeta;
+
 use super::fields::{Fields, Wire};
 use super::value::{Members, Node, Nulls, elements, entries};
+
+/// Appends the JSON of an object, which begins with its type.
+pub(crate) fn write_whole(meta: &TypeMeta, members: Members<'_>, nulls: Nulls, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"{\"apiVersion\":");
+    string(&meta.api_version, out);
+    out.extend_from_slice(b",\"kind\":");
+    string(&meta.kind, out);
+    for member in members {
+        out.push(b',');
+        pair(member, nulls, out);
+    }
+    out.push(b'}');
+}
 
 /// Appends the JSON of a value.
 pub(crate) fn write(node: Node<'_>, nulls: Nulls, out: &mut Vec<u8>) {
@@ -26,17 +41,6 @@ pub(crate) fn write(node: Node<'_>, nulls: Nulls, out: &mut Vec<u8>) {
         Node::Time(bytes) => string(&TimeText::seconds(bytes), out),
         Node::MicroTime(bytes) => string(&TimeText::micros(bytes), out),
         Node::Json(raw) => out.extend_from_slice(raw),
-        Node::Kind(kind) => {
-            out.extend_from_slice(b"{\"apiVersion\":");
-            string(&kind.meta.api_version, out);
-            out.extend_from_slice(b",\"kind\":");
-            string(&kind.meta.kind, out);
-            for member in Members::of(kind.of, kind.bytes, nulls) {
-                out.push(b',');
-                pair(member, nulls, out);
-            }
-            out.push(b'}');
-        }
         Node::Object(of, bytes) => object(Members::of(of, bytes, nulls), nulls, out),
         Node::Map(spec, run, _) => object(entries(spec, run), nulls, out),
         Node::List(..) | Node::Texts(..) | Node::Schemas(_) => {
@@ -145,64 +149,56 @@ pub(crate) fn has_text(bytes: &[u8]) -> bool {
 impl TimeText {
     /// `2006-01-02T15:04:05Z`.
     pub(crate) fn seconds(bytes: &[u8]) -> Self {
-        let mut text = Self::date(moment(bytes).0);
-        text.push(b'Z');
-        text
+        Self::date(moment(bytes).0)
     }
 
     /// `2006-01-02T15:04:05.000000Z`.
     pub(crate) fn micros(bytes: &[u8]) -> Self {
         let (seconds, nanos) = moment(bytes);
-        let mut text = Self::date(seconds);
-        text.push(b'.');
-        text.digits(nanos / 1_000, 6);
-        text.push(b'Z');
-        text
+        let mut time = Self::date(seconds);
+        let micros = (nanos / 1_000) as u32;
+        time.text[19..].copy_from_slice(b".000000Z");
+        time.two(20, micros / 10_000);
+        time.two(22, micros / 100 % 100);
+        time.two(24, micros % 100);
+        time.len = 27;
+        time
     }
 
     fn date(seconds: i64) -> Self {
-        let mut text = Self {
-            text: [0; 27],
-            len: 0,
+        let mut time = Self {
+            text: *b"0000-00-00T00:00:00Z\0\0\0\0\0\0\0",
+            len: 20,
         };
         let seconds = seconds.clamp(RANGE.start, RANGE.end - 1);
         let (year, month, day) = civil(seconds.div_euclid(DAY));
-        let second = seconds.rem_euclid(DAY);
-        for (number, after) in [
-            (year / 100, None),
-            (year % 100, Some(b'-')),
-            (month, Some(b'-')),
-            (day, Some(b'T')),
-            (second / 3600, Some(b':')),
-            (second / 60 % 60, Some(b':')),
-            (second % 60, None),
-        ] {
-            text.push(b'0' + (number / 10) as u8);
-            text.push(b'0' + (number % 10) as u8);
-            after.into_iter().for_each(|after| text.push(after));
-        }
-        text
+        let second = seconds.rem_euclid(DAY) as u32;
+        time.two(0, year / 100);
+        time.two(2, year % 100);
+        time.two(5, month);
+        time.two(8, day);
+        time.two(11, second / 3600);
+        time.two(14, second / 60 % 60);
+        time.two(17, second % 60);
+        time
     }
 
-    fn digits(&mut self, number: i64, width: u32) {
-        for place in (0..width).rev() {
-            self.push(b'0' + (number / 10_i64.pow(place) % 10) as u8);
-        }
-    }
-
-    fn push(&mut self, byte: u8) {
-        if let Some(place) = self.text.get_mut(self.len) {
-            *place = byte;
-            self.len += 1;
-        }
+    /// Two digits at a place.
+    #[inline(always)]
+    fn two(&mut self, at: usize, number: u32) {
+        self.text[at] = b'0' + (number / 10) as u8;
+        self.text[at + 1] = b'0' + (number % 10) as u8;
     }
 }
 
 /// Year, month and day of a day since 1970, in the calendar that has always been Gregorian.
-fn civil(days: i64) -> (i64, i64, i64) {
-    // Years begin in March, so that the leap day is the last one; eras have 400 years.
-    let days = days + 719_468;
-    let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+///
+/// INVARIANT: the year is one that has a text, so that no number is negative.
+fn civil(days: i64) -> (u32, u32, u32) {
+    // Years begin in March, so that the leap day is the last one; eras have 400 years. The first
+    // era begins before the year 0, and with it the years counted here.
+    let days = (days + 719_468 + 146_097) as u32;
+    let (era, day) = (days / 146_097, days % 146_097);
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
     let of_year = day - (365 * year + year / 4 - year / 100);
     let month = (5 * of_year + 2) / 153;
@@ -212,7 +208,7 @@ fn civil(days: i64) -> (i64, i64, i64) {
     } else {
         (month - 9, 1)
     };
-    (era * 400 + year + next, month, day)
+    (era * 400 + year + next - 400, month, day)
 }
 
 #[cfg(test)]

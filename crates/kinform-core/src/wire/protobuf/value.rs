@@ -11,11 +11,10 @@
 //! and ends early.
 //! Upstream: the `json` tags of `kubernetes/api` with `encoding/json`. Complexity: one look at each tag.
 
-use kinform_api::TypeMeta;
 use kinform_schema::{Container, Field as Spec, FieldType, Type};
 use smallvec::SmallVec;
 
-use super::fields::{Fields, Wire};
+use super::fields::{BYTES, Fields, VARINT, Wire, varint};
 use super::schema_props;
 
 /// One value.
@@ -34,8 +33,6 @@ pub(crate) enum Node<'a> {
     /// Any JSON, as it is.
     Json(&'a [u8]),
     Object(&'static Type, &'a [u8]),
-    /// An object that begins with its type.
-    Kind(&'a Kind<'a>),
     /// The fields of a list, one after the other, and how many.
     List(&'static Spec, &'a [u8], u32),
     Map(&'static Spec, &'a [u8], u32),
@@ -43,14 +40,6 @@ pub(crate) enum Node<'a> {
     Texts(u32, &'a [u8]),
     /// The schemas of the fields of number 2.
     Schemas(&'a [u8]),
-}
-
-/// A whole object.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Kind<'a> {
-    pub(crate) meta: &'a TypeMeta,
-    pub(crate) of: &'static Type,
-    pub(crate) bytes: &'a [u8],
 }
 
 /// Whether null is told where a server tells it. Not of what a projection took something from.
@@ -86,6 +75,22 @@ impl<'a> Level<'a> {
         }
     }
 
+    /// Over a field that the type does not have.
+    #[cold]
+    fn skip(&mut self) -> Step {
+        match self.fields.next() {
+            Some(_) => Step::Skipped,
+            None => Step::Over,
+        }
+    }
+
+    /// Over a field of the type.
+    #[inline(always)]
+    fn pass(&mut self, position: usize, end: usize) {
+        self.fields.seek(end);
+        self.seen |= 1 << (position % 64);
+    }
+
     /// The next field that protobuf left out and JSON has as null.
     fn null(&mut self) -> Option<&'static str> {
         loop {
@@ -108,50 +113,137 @@ impl<'a> Members<'a> {
     }
 }
 
+impl<'a> Members<'a> {
+    /// The name of the next member; then `value` is its value.
+    #[inline(never)]
+    pub(crate) fn read(&mut self, value: &mut Node<'a>) -> Option<&'static str> {
+        loop {
+            match self.step(value) {
+                Step::Member(name) => return Some(name),
+                Step::Skipped => {}
+                Step::Over if self.nulls == Nulls::Told || !self.outer.is_empty() => {
+                    if let Some(name) = self.null(value) {
+                        return Some(name);
+                    }
+                    self.top = self.outer.pop()?;
+                }
+                Step::Over => return None,
+            }
+        }
+    }
+
+    /// The next field of the message. What most are is done here: one text, message or number.
+    #[inline(always)]
+    fn step(&mut self, value: &mut Node<'a>) -> Step {
+        let level = &mut self.top;
+        let Some((number, form, at)) = level.fields.tag() else {
+            return Step::Over;
+        };
+        let Some(position) = level.of.position(number) else {
+            return level.skip();
+        };
+        let Some(spec) = level.of.fields().get(position) else {
+            return level.skip();
+        };
+        if spec.container() == Container::Single {
+            match (spec.field_type(), form) {
+                (FieldType::String, BYTES) => {
+                    let Some((bytes, end)) = level.fields.run(at) else {
+                        return Step::Over;
+                    };
+                    level.pass(position, end);
+                    let text = utf8(bytes);
+                    if text.is_empty() && is_left_out(spec, Node::Text(text)) {
+                        return Step::Skipped;
+                    }
+                    *value = Node::Text(text);
+                    return Step::Member(spec.name());
+                }
+                (FieldType::Message(of), BYTES) if !spec.is_inline() => {
+                    let Some((bytes, end)) = level.fields.run(at) else {
+                        return Step::Over;
+                    };
+                    level.pass(position, end);
+                    *value = Node::Object(of, bytes);
+                    return Step::Member(spec.name());
+                }
+                (FieldType::Bool | FieldType::Int32 | FieldType::Int64, VARINT) => {
+                    let Some((number, end)) = varint(level.fields.bytes(), at) else {
+                        return Step::Over;
+                    };
+                    level.pass(position, end);
+                    *value = node(spec, Wire::Varint(number));
+                    if is_left_out(spec, *value) {
+                        return Step::Skipped;
+                    }
+                    return Step::Member(spec.name());
+                }
+                _ => {}
+            }
+        }
+        self.other(position, spec, value)
+    }
+
+    /// The next field, which is this one.
+    #[inline(never)]
+    fn other(&mut self, position: usize, spec: &'static Spec, value: &mut Node<'a>) -> Step {
+        let level = &mut self.top;
+        let Some(field) = level.fields.next() else {
+            return Step::Over;
+        };
+        level.seen |= 1 << (position % 64);
+        *value = match spec.container() {
+            Container::Single if spec.is_inline() => {
+                if let (Some(of), Some(bytes)) = (spec.message(), field.value.bytes()) {
+                    let outer = std::mem::replace(level, Level::new(of, bytes));
+                    self.outer.push(outer);
+                }
+                return Step::Skipped;
+            }
+            Container::Single => node(spec, field.value),
+            container => {
+                let (run, count) = run(&mut level.fields, field.start, field.number);
+                match container {
+                    Container::Map => Node::Map(spec, run, count),
+                    _ => Node::List(spec, run, count),
+                }
+            }
+        };
+        match is_left_out(spec, *value) {
+            true => Step::Skipped,
+            false => Step::Member(spec.name()),
+        }
+    }
+
+    /// The next member of the message that is null.
+    #[inline(always)]
+    fn null(&mut self, value: &mut Node<'a>) -> Option<&'static str> {
+        if self.nulls == Nulls::Hidden {
+            return None;
+        }
+        let name = self.top.null()?;
+        *value = Node::Null;
+        Some(name)
+    }
+}
+
+/// What a field of a message is to its JSON.
+enum Step {
+    /// A member of that name.
+    Member(&'static str),
+    /// No member: the next field may be one.
+    Skipped,
+    /// There are no more fields.
+    Over,
+}
+
 impl<'a> Iterator for Members<'a> {
     type Item = (&'static str, Node<'a>);
 
-    // Large, and asked by every type: there is one of it.
-    #[inline(never)]
     fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            let Some(field) = self.top.fields.next() else {
-                if self.nulls == Nulls::Told
-                    && let Some(name) = self.top.null()
-                {
-                    return Some((name, Node::Null));
-                }
-                self.top = self.outer.pop()?;
-                continue;
-            };
-            let of = self.top.of;
-            let Some(position) = of.position(field.number) else {
-                continue;
-            };
-            let Some(spec) = of.fields().get(position) else {
-                continue;
-            };
-            self.top.seen |= 1 << (position % 64);
-            if spec.container() != Container::Single {
-                let (run, count) = run(&mut self.top.fields, field.start, field.number);
-                let node = match spec.container() {
-                    Container::Map => Node::Map(spec, run, count),
-                    _ => Node::List(spec, run, count),
-                };
-                return Some((spec.name(), node));
-            }
-            if spec.is_inline() {
-                if let (Some(of), Some(bytes)) = (spec.message(), field.value.bytes()) {
-                    let outer = std::mem::replace(&mut self.top, Level::new(of, bytes));
-                    self.outer.push(outer);
-                }
-                continue;
-            }
-            let node = node(spec, field.value);
-            if !is_left_out(spec, node) {
-                return Some((spec.name(), node));
-            }
-        }
+        let mut value = Node::Null;
+        let name = self.read(&mut value)?;
+        Some((name, value))
     }
 }
 
@@ -375,7 +467,12 @@ impl<'a> Iterator for Elements<'a> {
             let field = self.fields.next()?;
             self.left = self.left.saturating_sub(1);
             match (self.of, field.value) {
-                (ElementOf::Spec(spec), value) => return Some(node(spec, value)),
+                (ElementOf::Spec(spec), value) => {
+                    return Some(match (spec.field_type(), value) {
+                        (FieldType::Message(of), Wire::Bytes(bytes)) => Node::Object(of, bytes),
+                        _ => node(spec, value),
+                    });
+                }
                 (ElementOf::Text(number), Wire::Bytes(text)) if field.number == number => {
                     return Some(Node::Text(utf8(text)));
                 }
