@@ -35,7 +35,7 @@ pub struct ObjectKey {
 /// Namespace and name of an object, borrowed.
 ///
 /// Upstream: none; Go's strings are borrowed by nature.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KeyRef<'a> {
     /// The namespace; empty for an object of the cluster.
     pub namespace: &'a str,
@@ -56,6 +56,7 @@ impl ObjectKey {
 
     /// The namespace, or nothing for an object of the cluster.
     #[must_use]
+    #[inline]
     pub fn namespace(&self) -> Option<&str> {
         match self.namespace_len {
             0 => None,
@@ -65,6 +66,7 @@ impl ObjectKey {
 
     /// The name.
     #[must_use]
+    #[inline]
     pub fn name(&self) -> &str {
         match self.namespace_len {
             0 => &self.text,
@@ -80,6 +82,7 @@ impl ObjectKey {
 
     /// The same key, borrowed.
     #[must_use]
+    #[inline]
     pub fn key_ref(&self) -> KeyRef<'_> {
         KeyRef {
             namespace: self.namespace().unwrap_or_default(),
@@ -180,9 +183,31 @@ impl Ord for ObjectKey {
 }
 
 impl Hash for ObjectKey {
+    #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.key_ref().hash(state);
+        let text = self.text.as_bytes();
+        let (namespace, name) = match self.namespace_len {
+            0 => text.split_at(0),
+            len => (&text[..len], &text[len + 1..]),
+        };
+        hash_parts(namespace, name, state);
     }
+}
+
+impl Hash for KeyRef<'_> {
+    #[inline]
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        hash_parts(self.namespace.as_bytes(), self.name.as_bytes(), state);
+    }
+}
+
+/// Both forms hash alike, and no two pairs tell the hasher the same: the length of one says where the
+/// other begins.
+#[inline]
+fn hash_parts<H: Hasher>(namespace: &[u8], name: &[u8], state: &mut H) {
+    state.write(namespace);
+    state.write(name);
+    state.write_usize(namespace.len());
 }
 
 impl PartialEq<KeyRef<'_>> for ObjectKey {
