@@ -88,6 +88,7 @@ impl<K> NamespaceLister<K> {
 
 fn select<K>(listing: &Listing<K>, selector: &LabelSelector) -> Vec<Obj<K>> {
     listing.matching(|object| {
+        let object = object.thawed();
         let labels: Vec<_> = object.labels().collect();
         selector.matches(|key| {
             let found = labels.iter().find(|(name, _)| name == key);

@@ -6,7 +6,7 @@
 //!
 //! A handle is two counted pointers. It keeps the state that it was made from, whatever happens to
 //! the store. Where the store is compressed, a handle inflates what it was made from when more than key and version
-//! are read, and keeps that for as long as it lives. `K` is decoded when [`Obj::typed`] is called and only then; there is no `Deref` to it,
+//! are read, and keeps that for as long as it lives; its clones inflate anew. `K` is decoded when [`Obj::typed`] is called and only then; there is no `Deref` to it,
 //! because decoding costs and can fail.
 //!
 //! Upstream counterpart: the `*T` in client-go's stores, decoded for every object at the door.
@@ -202,7 +202,8 @@ impl<K: DeserializeOwned + Any + Send + Sync> Obj<K> {
         match &self.lens.keeps {
             Keeps::All => object.typed(meta, TypedCache::Always),
             Keeps::Within(budget) => budget.typed(object, meta),
-            Keeps::Nothing => object.typed(meta, TypedCache::Never),
+            // Nothing is remembered of it: it may as well be read from what was inflated.
+            Keeps::Nothing => self.whole().typed(meta, TypedCache::Never),
         }
     }
 }

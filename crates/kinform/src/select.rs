@@ -121,10 +121,11 @@ impl<K> InformerBuilder<K> {
 
     /// Keeps the objects compressed: for large caches of which little is read.
     ///
-    /// What objects of the kind have in common is learnt from the first 256 of them, or at the end of a smaller
-    /// list of at least 32; until then they are kept as they came. Keys and versions are read as before; whatever
-    /// else a handle reads, it inflates first, for itself: some microseconds an object. Handlers hear changes as
-    /// they came, the state before them compressed. Indexes cost nothing more, but for those that are added later.
+    /// What objects of the kind have in common is learnt from the first 256 of them (64 of large ones), or at the
+    /// end of a smaller list of at least 32; until then they are kept as they came. Keys and versions are read as
+    /// before; whatever else a handle reads, it inflates first, for itself: some microseconds an object. Changes that
+    /// are told one by one come as the server said them, the state before them compressed; first lists, resyncs and
+    /// what a handler hears that fell behind come compressed. Indexes cost nothing more, but for those that are added later.
     /// An informer that keeps its objects compressed is a watch of its own.
     ///
     /// Default: objects are kept as the server encoded them. Upstream counterpart: none.

@@ -360,7 +360,7 @@ impl<K> Listing<K> {
             .collect()
     }
 
-    /// Handles of those that `keep` wants; the others are not counted.
+    /// Handles of those that `keep` wants; the others are not counted. It reads from [`Object::thawed`].
     pub(crate) fn matching(&self, mut keep: impl FnMut(&Object) -> bool) -> Vec<Obj<K>> {
         let kept = self.objects().filter(|object| keep(object));
         kept.map(|object| Obj::new(object.clone(), &self.lens))

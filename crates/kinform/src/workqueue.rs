@@ -132,6 +132,9 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
 
     /// Adds keys, in order, as [`add_with`](Self::add_with) does one after the other, but in one turn.
     /// How many began to wait; the others waited already, or are refused.
+    ///
+    /// # Panics
+    /// If `Hash` or `Eq` of a key does: the keys before it are added then, and it and those after it are not.
     pub fn add_all(&self, keys: Vec<K>, priority: Priority) -> usize {
         let mut keys = keys.into_iter();
         let mut queued = 0;
@@ -264,12 +267,9 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
 
     fn change<T>(&self, change: impl FnOnce(&mut Queue<K>, Instant) -> T) -> T {
         let now = self.0.env.now();
-        let mut inner = self.lock();
-        let changed = change(&mut inner.queue, now);
-        let woken = inner.whom_to_wake();
-        drop(inner);
-        self.tell(woken, false);
-        changed
+        let mut turn = Turn(self, Some(self.lock()));
+        let queue = turn.1.as_mut().map(|inner| &mut inner.queue);
+        change(queue.expect("the turn has only begun"), now)
     }
 
     fn end(&self, end: impl FnOnce(&mut Queue<K>, Instant) -> Vec<K>) -> Vec<K> {
@@ -314,9 +314,23 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
     }
 
     /// The lock. A poisoned one is used on: only a panic in a key's `Hash` or `Eq` can poison it, and
-    /// those are called before anything is changed.
+    /// those are called before anything is changed for that key.
     fn lock(&self) -> MutexGuard<'_, Inner<K>> {
         self.0.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A turn with the lock; at its end, also by a panic in a key's `Hash` or `Eq`, whom it concerns is woken.
+struct Turn<'q, K: Eq + Hash + Clone>(&'q WorkQueue<K>, Option<MutexGuard<'q, Inner<K>>>);
+
+impl<K: Eq + Hash + Clone> Drop for Turn<'_, K> {
+    fn drop(&mut self) {
+        let Self(queue, inner) = self;
+        if let Some(mut inner) = inner.take() {
+            let woken = inner.whom_to_wake();
+            drop(inner);
+            queue.tell(woken, false);
+        }
     }
 }
 

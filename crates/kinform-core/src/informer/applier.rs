@@ -44,7 +44,7 @@ pub struct Applier {
     counts: ApplyCounts,
     // BOUND: changes recorded of one batch or list; beyond, handlers take the difference of roots.
     max_changes: usize,
-    // What is stored compressed, if that was asked for; handlers hear objects as they came.
+    // What is stored compressed, if that was asked for; changes hold objects as they came.
     tier: Option<Tier>,
 }
 

@@ -16,13 +16,13 @@
 use std::sync::Arc;
 
 use crate::object::Object;
-use crate::object::cold::{Dictionary, Press};
+use crate::object::cold::{Dictionary, Press, SAMPLE_BYTES};
 
 /// Objects that a dictionary is learnt from: four times as many gained 1 % and cost four times the time.
 const SAMPLES: usize = 256;
 /// So few do, once a list has ended.
 const FEW_SAMPLES: usize = 32;
-/// BOUND: bytes of objects held for learning.
+/// BOUND: bytes that are learnt from: as much of 64 objects as a training looks at, however large they are.
 const SAMPLED_BYTES: usize = 4 << 20;
 /// Objects over which it is measured what is left of them.
 const WINDOW: usize = 1024;
@@ -154,7 +154,7 @@ impl Stage {
         let Self::Sampling(samples) = self else {
             return;
         };
-        samples.bytes += object.heap_size();
+        samples.bytes += object.heap_size().min(SAMPLE_BYTES);
         samples.objects.push(object.clone());
         if samples.bytes >= SAMPLED_BYTES {
             self.end_sampling(1);
@@ -240,12 +240,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_for_learning_is_bounded_in_bytes() {
+    fn large_objects_are_learnt_from_sooner_and_packed() {
         let mut tier = Tier::new();
-        let large = object(1, &"large ".repeat(SAMPLED_BYTES / 6));
-        tier.keep(&large);
-        let held = tier.training().unwrap();
-        assert_eq!(held.0.objects.len(), 1);
+        let large = |name| object(name, &"large ".repeat(SAMPLE_BYTES / 6));
+        for name in 0..SAMPLED_BYTES / SAMPLE_BYTES {
+            assert!(tier.training().is_none());
+            tier.keep(&large(name));
+        }
+        assert!(learn(&mut tier));
+        let cold = tier.keep(&large(7)).unwrap();
+        assert!(cold.heap_size() < SAMPLE_BYTES / 8);
     }
 
     #[test]

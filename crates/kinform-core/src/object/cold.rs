@@ -33,7 +33,7 @@ const DICTIONARY_BYTES: usize = 64 << 10;
 /// on it was as good here.
 const SAMPLES_PER_DICTIONARY: usize = 8;
 /// BOUND: what a sample adds to a training; what objects repeat is at their beginning as well.
-const SAMPLE_BYTES: usize = 64 << 10;
+pub(crate) const SAMPLE_BYTES: usize = 64 << 10;
 /// BOUND: room that is kept for the next object after a large one.
 const SCRATCH_BYTES: usize = 1 << 20;
 
@@ -112,6 +112,7 @@ impl Dictionary {
                 "memory holds what was compressed here"
             );
             let read = read(plain);
+            plain.clear();
             plain.shrink_to(SCRATCH_BYTES);
             read
         })
@@ -157,6 +158,7 @@ impl Press {
             let head = head.twin(Some(Box::new(cold)));
             Object(ThinArc::from_header_and_slice(head, packed))
         });
+        packed.clear();
         packed.shrink_to(SCRATCH_BYTES);
         cold
     }

@@ -1,4 +1,4 @@
-//! The object: what travels through every room, one allocation of head and bytes.
+//! The object: what travels through every room, one allocation of head and bytes (two if it is compressed).
 //!
 //! ```text
 //! wire bytes → Object {head: key, uid, version, spans | bytes as encoded} → lenses: text, path, type

@@ -85,9 +85,47 @@ impl<'de, M: MapAccess<'de, Error = Mismatch>> MapAccess<'de> for Told<'_, M> {
     #[inline]
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Mismatch> {
         match self.before.get(self.told - 1) {
-            Some((_, value)) => seed.deserialize(StrDeserializer::<Mismatch>::new(value)),
+            Some((_, value)) => seed.deserialize(Text(value)),
             None => self.members.next_value_seed(seed),
         }
+    }
+}
+
+/// What an object is, however a type asks for it: as a text, a text of its own, or one that may be missing.
+struct Text<'s>(&'s str);
+
+impl<'de> Deserializer<'de> for Text<'_> {
+    type Error = Mismatch;
+
+    #[inline]
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mismatch> {
+        visitor.visit_str(self.0)
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mismatch> {
+        visitor.visit_some(self)
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Mismatch> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Mismatch> {
+        visitor.visit_enum(StrDeserializer::new(self.0))
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf
+        unit unit_struct seq tuple tuple_struct map struct identifier ignored_any
     }
 }
 
@@ -102,5 +140,51 @@ impl std::error::Error for Mismatch {}
 impl serde::de::Error for Mismatch {
     fn custom<T: fmt::Display>(_: T) -> Self {
         Self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+    use serde::de::value::MapDeserializer;
+
+    use super::*;
+
+    #[test]
+    fn what_an_object_is_fits_however_a_type_asks_for_it() {
+        #[derive(Debug, PartialEq, Deserialize)]
+        struct Named(String);
+        #[derive(Debug, PartialEq, Deserialize)]
+        enum Kind {
+            Pod,
+        }
+        #[derive(Debug, PartialEq, Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Typed<A, K> {
+            api_version: A,
+            kind: K,
+        }
+        fn read<'de, K: Deserialize<'de>>() -> K {
+            let meta = TypeMeta {
+                api_version: "v1".to_owned(),
+                kind: "Pod".to_owned(),
+            };
+            let members = MapDeserializer::new(std::iter::empty::<(&str, &str)>());
+            K::deserialize(Whole {
+                meta: &meta,
+                members,
+            })
+            .unwrap()
+        }
+        let (version, kind) = ("v1".to_owned(), "Pod".to_owned());
+        let plain: Typed<String, String> = read();
+        assert_eq!((&plain.api_version, &plain.kind), (&version, &kind));
+        let optional: Typed<Option<String>, Option<Kind>> = read();
+        let found = (optional.api_version, optional.kind);
+        assert_eq!(found, (Some(version.clone()), Some(Kind::Pod)));
+        let own: Option<Typed<Named, Option<Named>>> = read();
+        let own = own.unwrap();
+        assert_eq!(own.api_version, Named(version));
+        assert_eq!(own.kind, Some(Named(kind)));
     }
 }

@@ -252,6 +252,10 @@ impl Pipeline {
     /// Learns how to compress what is stored, where that is wanted and there is enough of it. Nothing is read
     /// meanwhile, for a fraction of a second: what came in would be kept as it came.
     async fn learn(&mut self) {
+        // Whoever ends does not learn any more.
+        if self.core.cancel.is_cancelled() {
+            return;
+        }
         let Some(training) = self.writer.training() else {
             return;
         };

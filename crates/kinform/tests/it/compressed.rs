@@ -59,6 +59,9 @@ async fn what_is_kept_compressed_reads_as_it_was_sent() {
         let typed = pod.typed().unwrap();
         assert_eq!(serde_json::to_value(&*typed).unwrap(), expected);
     }
+    let selector = "app in (web-7,web-8)".parse().unwrap();
+    assert_eq!(pods.lister().list(&selector).len(), 2);
+    assert_eq!(pods.list().typed().count(), 300);
     let inflated = |object: &&kinform_core::Object| object.thawed().ptr_eq(&object.thawed());
     assert_eq!(
         listing.objects().filter(inflated).count(),

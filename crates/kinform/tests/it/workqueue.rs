@@ -1,6 +1,8 @@
 //! The work queue under tasks: who is woken, who keeps the time, what cancelling loses (nothing).
 
 use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -106,6 +108,29 @@ async fn keys_added_together_wake_whoever_waits() {
     }
     taken.sort_unstable();
     assert_eq!(taken, [1, 2, 3]);
+}
+
+#[tokio::test]
+async fn a_key_that_panics_among_others_lets_those_before_it_be_worked_on() {
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    struct Key(u32);
+    impl Hash for Key {
+        fn hash<H: Hasher>(&self, state: &mut H) {
+            assert_ne!(self.0, 13, "no such key");
+            self.0.hash(state);
+        }
+    }
+    let queue: WorkQueue<Key> = WorkQueue::new(Limiter::exponential(5 * MS, 1000 * MS));
+    let worker = tokio::spawn({
+        let queue = queue.clone();
+        async move { queue.get().await.unwrap().key().clone() }
+    });
+    tokio::task::yield_now().await;
+    let keys = vec![Key(1), Key(13), Key(2)];
+    let added = catch_unwind(AssertUnwindSafe(|| queue.add_all(keys, Priority::Normal)));
+    assert!(added.is_err());
+    assert_eq!(worker.await.unwrap(), Key(1));
+    assert_eq!(queue.add_all(vec![Key(2)], Priority::Normal), 1);
 }
 
 #[tokio::test(start_paused = true)]
