@@ -5,9 +5,9 @@
 //! ```
 //!
 //! A handle is two counted pointers. It keeps the state that it was made from, whatever happens to
-//! the store. Where the store is compressed, a handle inflates what it was made from when more than key and version
-//! are read, and keeps that for as long as it lives; its clones inflate anew. `K` is decoded when [`Obj::typed`] is called and only then; there is no `Deref` to it,
-//! because decoding costs and can fail.
+//! the store. `K` is decoded when [`Obj::typed`] is called and only then; there is no `Deref` to it,
+//! because decoding costs and can fail. Where the store is compressed, a handle inflates what it was made from when
+//! more than key and version are read, and keeps that for as long as it lives; its clones inflate anew.
 //!
 //! Upstream counterpart: the `*T` in client-go's stores, decoded for every object at the door.
 

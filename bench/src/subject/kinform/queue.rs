@@ -1,11 +1,11 @@
 //! Work queues: keys that go round, and keys that wait.
 //!
 //! ```text
-//! producer ─add_all, or add─▶ WorkQueue ─settle_and_get─▶ workers        a million delayed adds
+//! producer ─add, or add_all─▶ WorkQueue ─settle_and_get─▶ workers        a million delayed adds
 //! ```
 //!
-//! Keys are added as a controller's handlers do it: those of a batch in one turn. What it costs to add one
-//! after the other, as other code would, is told beside it. Workers take and give back as those of a
+//! Keys are added one after the other, as the peers' are. What it costs to add those of a batch in one turn, as a
+//! controller's handlers do, is told beside it. Workers take and give back as those of a
 //! controller do: the last key goes back when the next is taken.
 
 use std::sync::Arc;
@@ -54,16 +54,14 @@ enum Adding {
 
 /// Cycles of a producer and so many workers.
 pub(super) async fn shared(task: &Task, workers: usize) -> Result<Vec<Reading>, Failed> {
-    let mut readings = cycles(task, workers, Adding::Batches).await?;
-    let one_by_one = cycles(task, workers, Adding::OneByOne).await?;
-    let cpu = one_by_one
-        .into_iter()
-        .find(|reading| reading.metric == CYCLE);
-    readings.extend(cpu.map(|cpu| Reading::new("cpu_ns_per_cycle_one_by_one", "ns", cpu.value)));
+    let mut readings = cycles(task, workers, Adding::OneByOne).await?;
+    let batches = cycles(task, workers, Adding::Batches).await?;
+    let cpu = batches.into_iter().find(|reading| reading.metric == CYCLE);
+    readings.extend(cpu.map(|cpu| Reading::new("cpu_ns_per_cycle_in_batches", "ns", cpu.value)));
     Ok(readings)
 }
 
-/// What adding one by one is asked for.
+/// What is told of both ways.
 const CYCLE: &str = "cpu_ns_per_cycle";
 
 async fn cycles(task: &Task, workers: usize, adding: Adding) -> Result<Vec<Reading>, Failed> {

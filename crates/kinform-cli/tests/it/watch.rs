@@ -209,8 +209,7 @@ async fn a_cache_can_be_read_by_name_index_and_form() {
     assert_eq!(code, 2, "{stderr}");
 }
 
-#[tokio::test]
-async fn a_measurement_is_one_object_a_type() {
+async fn two_thousand_pods() -> (Server, Kubeconfig) {
     let server = Server::builder().start().await.unwrap();
     server.seed(Seed {
         seed: 1,
@@ -219,6 +218,12 @@ async fn a_measurement_is_one_object_a_type() {
         pods: 2_000,
     });
     let kubeconfig = Kubeconfig::of(&server);
+    (server, kubeconfig)
+}
+
+#[tokio::test]
+async fn a_measurement_is_one_object_a_type() {
+    let (_server, kubeconfig) = two_thousand_pods().await;
     let ways = [
         ("--mode=list", "--encoding=json"),
         ("--mode=stream", "--encoding=auto"),
@@ -290,14 +295,7 @@ async fn a_measurement_is_one_object_a_type() {
 
 #[tokio::test]
 async fn a_measurement_tells_what_compressing_would_leave() {
-    let server = Server::builder().start().await.unwrap();
-    server.seed(Seed {
-        seed: 1,
-        nodes: 4,
-        deployments: 3,
-        pods: 2_000,
-    });
-    let kubeconfig = Kubeconfig::of(&server);
+    let (_server, kubeconfig) = two_thousand_pods().await;
     let mut measured = Vec::new();
     for more in [&[][..], &["--compressed"]] {
         let words = ["measure", "pods", "-A", "-o", "json", "--encoding=json"];

@@ -156,11 +156,11 @@ impl Stage {
         };
         samples.bytes += object.heap_size().min(SAMPLE_BYTES);
         samples.objects.push(object.clone());
-        if samples.bytes >= SAMPLED_BYTES {
-            self.end_sampling(1);
-        } else {
-            self.end_sampling(SAMPLES);
-        }
+        let enough = match samples.bytes >= SAMPLED_BYTES {
+            true => 1,
+            false => SAMPLES,
+        };
+        self.end_sampling(enough);
     }
 
     fn end_sampling(&mut self, enough: usize) {

@@ -19,8 +19,8 @@ use super::Priority;
 use super::table::{NONE, Table};
 use crate::time::Instant;
 
-/// Slots above which an empty queue gives its memory back: a quarter of a megabyte.
-const KEPT_SLOTS: usize = 4096;
+/// Slots above which an empty queue gives its memory back.
+const KEPT_SLOTS: usize = 1024;
 
 /// What one key is doing. The names of client-go's sets are in brackets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
