@@ -1,7 +1,7 @@
 //! The inner loops, one at a time: `cargo bench -p kinform-core [NAME]`.
 //!
 //! ```text
-//! recorded list, generated objects ──▶ scan │ strip │ project │ typed │ known │ apply │ relist │ fan-out │ read │ queue
+//! recorded list, generated objects ──▶ scan │ messages │ strip │ project │ typed │ known │ apply │ relist │ fan-out │ read │ queue
 //!                                        └──▶ nanoseconds and instructions an element
 //! ```
 //!
@@ -70,10 +70,14 @@ const TIMED: Load = Load {
     rounds: 12,
 };
 
-const LOOPS: [Loop; 13] = [
+const LOOPS: [Loop; 14] = [
     Loop {
         name: "scan",
         prepare: |_| scan(|item| assert!(!black_box(item.bytes()).is_empty())),
+    },
+    Loop {
+        name: "messages",
+        prepare: |_| messages(),
     },
     Loop {
         name: "strip",
@@ -199,23 +203,42 @@ fn counted(this: &Loop, rounds: usize) -> Option<(u64, u64)> {
     Some((instructions.trim().parse().ok()?, elements))
 }
 
-/// The recorded list of pods.
-fn recorded() -> Vec<u8> {
+/// A recorded list of pods.
+fn recorded(file: &str) -> Vec<u8> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/golden/list.jsonl.gz");
     let mut text = String::new();
-    let file = std::fs::File::open(path).unwrap();
-    let mut unpacked = flate2::read::GzDecoder::new(file);
+    let packed = std::fs::File::open(path).unwrap();
+    let mut unpacked = flate2::read::GzDecoder::new(packed);
     unpacked.read_to_string(&mut text).unwrap();
-    let line = text
-        .lines()
-        .find(|line| line.contains("\"list/pods.json\""));
+    let named = format!("\"{file}\"");
+    let line = text.lines().find(|line| line.contains(&named));
     let line: Value = serde_json::from_str(line.unwrap()).unwrap();
-    line["body"].as_str().unwrap().as_bytes().to_vec()
+    match line["bodyBase64"].as_str() {
+        Some(base64) => of_base64(base64),
+        None => line["body"].as_str().unwrap().as_bytes().to_vec(),
+    }
+}
+
+/// Bytes that were recorded in base64.
+fn of_base64(base64: &str) -> Vec<u8> {
+    const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let letters: Vec<u32> = base64
+        .bytes()
+        .filter_map(|byte| LETTERS.iter().position(|letter| *letter == byte))
+        .map(|bits| bits as u32)
+        .collect();
+    let mut bytes = Vec::with_capacity(letters.len() * 3 / 4);
+    for four in letters.chunks(4) {
+        let bits = four.iter().fold(0, |bits, letter| bits << 6 | letter);
+        let bits = bits << (6 * (4 - four.len()) + 8);
+        bytes.extend_from_slice(&bits.to_be_bytes()[..four.len() * 3 / 4]);
+    }
+    bytes
 }
 
 /// A recorded list, item by item.
 fn scan(mut each: impl FnMut(&Item<'_>) + 'static) -> Round {
-    let body = recorded();
+    let body = recorded("list/pods.json");
     let list: Value = serde_json::from_slice(&body).unwrap();
     let pods = list["items"].as_array().unwrap().len();
     Box::new(move |_| {
@@ -237,9 +260,31 @@ fn scan(mut each: impl FnMut(&Item<'_>) + 'static) -> Round {
     })
 }
 
+/// A recorded list of messages, each checked.
+fn messages() -> Round {
+    let body = recorded("list/pods.pb");
+    Box::new(move |_| {
+        let mut found = 0;
+        let mut reader = ListReader::new(Encoding::Protobuf);
+        for chunk in body.chunks(CHUNK) {
+            let fed = reader.feed(chunk, &mut |part| match part {
+                ListPart::Item(item) => {
+                    found += 1;
+                    let item = black_box(item.checked().unwrap());
+                    assert!(item.managed_fields_bytes() > 0);
+                }
+                ListPart::Unreadable(why) => panic!("{why}"),
+            });
+            fed.unwrap();
+        }
+        reader.finish().unwrap();
+        found
+    })
+}
+
 /// A recorded list beside a store that has all of it already.
 fn known() -> Round {
-    let (body, projection) = (recorded(), Projection::new());
+    let (body, projection) = (recorded("list/pods.json"), Projection::new());
     let read = move |stored: &HashMap<u64, Object>| {
         let mut objects = Vec::new();
         let mut reader = ListReader::new(Encoding::Json);
@@ -275,7 +320,7 @@ fn kept(projection: Projection) -> impl FnMut(&Item<'_>) {
 
 /// Recorded pods as their type, each time anew.
 fn typed() -> Round {
-    let list: Value = serde_json::from_slice(&recorded()).unwrap();
+    let list: Value = serde_json::from_slice(&recorded("list/pods.json")).unwrap();
     let objects: Vec<_> = list["items"]
         .as_array()
         .unwrap()

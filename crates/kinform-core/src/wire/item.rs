@@ -11,6 +11,7 @@
 //! Upstream: none.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::fmt;
 
 use kinform_api::Status;
@@ -19,6 +20,7 @@ use kinform_schema::Type;
 use super::cursor;
 use super::head::{self, Layout};
 use super::known::{self, Lookup, Stored};
+use super::protobuf::alike::Alike;
 use super::protobuf::{envelope, head as message};
 use super::seen::Seen;
 use super::unreadable::Unreadable;
@@ -32,6 +34,8 @@ pub struct Item<'a> {
     form: Form<'a>,
     /// The stored object that these bytes are.
     known: Option<&'a dyn Stored>,
+    /// The message that it may be like.
+    alike: Option<&'a RefCell<Alike>>,
 }
 
 /// How the bytes are encoded, and what was said around them.
@@ -63,6 +67,15 @@ impl<'a> Item<'a> {
                 kind,
             },
             known: None,
+            alike: None,
+        }
+    }
+
+    /// An item of a list of that type; not checked.
+    pub(super) fn listed(bytes: &'a [u8], of: &'static Type, alike: &'a RefCell<Alike>) -> Self {
+        Self {
+            alike: Some(alike),
+            ..Self::message(bytes, of, "", "")
         }
     }
 
@@ -77,6 +90,7 @@ impl<'a> Item<'a> {
                 kind,
             },
             known: None,
+            alike: None,
         }
     }
 
@@ -121,6 +135,7 @@ impl<'a> Item<'a> {
             layout: None,
             form: Form::Json,
             known: None,
+            alike: None,
         }
     }
 
@@ -138,6 +153,7 @@ impl<'a> Item<'a> {
             layout: Some(layout),
             form: Form::Json,
             known: Some(object),
+            alike: None,
         })
     }
 
@@ -177,6 +193,7 @@ impl<'a> Item<'a> {
             layout: Some(layout),
             form: Form::Json,
             known: None,
+            alike: None,
         })
     }
 
@@ -197,7 +214,7 @@ impl<'a> Item<'a> {
                 let found = head::read(self.bytes);
                 Some(found.map_err(|fault| Unreadable::at(self.bytes, fault))?)
             }
-            Form::Protobuf { of: Some(of), .. } => message::read(of, self.bytes)
+            Form::Protobuf { of: Some(of), .. } => message::read(of, self.bytes, self.alike)
                 .map_err(|fault| message::unreadable(self.bytes, fault))?,
             // What it is of is told by its kind; nothing else can be.
             Form::Protobuf { of: None, .. } => None,

@@ -1,25 +1,27 @@
 //! The validator: one pass over a message and all that is in it, by the table.
 //!
 //! ```text
-//! type, bytes → message → Order (as Kubernetes writes | to be put right) | Fault {path, why}
+//! type, bytes (, the same of one that is alike) → message → Order (as Kubernetes writes | to be put right) | Fault {path, why}
 //! ```
 //!
 //! Checked are tags, lengths, wire types, UTF-8 of every text, JSON inside of protobuf, times that have a text,
 //! depth. Unknown numbers, which a newer server may send, are stepped over. Fields in the order of their
 //! numbers, each single one once, are what every Kubernetes writer makes, and what lenses rely on. What is
 //! in `metadata.managedFields` is stepped over where they are not kept: their length says where they end.
+//! What stands at the same place of a template, byte for byte, is as sound as there: it is only compared.
 //!
 //! INVARIANT: whatever passed here can be read by `value` without meeting an error.
 //! Upstream: the generated `Unmarshal` functions of `kubernetes/api`. Complexity: linear; recursion is
 //! bounded by `MAX_DEPTH`.
 
-use kinform_schema::{Container, Field as Spec, FieldType, Type};
+use kinform_schema::{Container, Field as Spec, FieldType, Type, numbered_type};
 
-use super::fields::{Field, Fields, Wire};
+use super::beside::{Met, Template};
+use super::fields::{BYTES, FIXED64, Field, Fields, Split, VARINT, Wire, varint};
 use super::head::{MANAGED_FIELDS, METADATA};
+use super::plan::{Form, Plans, Step, UNKNOWN, plans};
 use super::{MAX_DEPTH, schema_props};
 use crate::wire::head::ManagedFields;
-use crate::wire::json;
 use crate::wire::scan::is_ascii;
 
 /// No field has this number.
@@ -47,152 +49,244 @@ const DEEP: &str = "nested deeper than 128 levels";
 const JSON: &str = "the JSON in it is broken";
 const TIME: &str = "the time has no text";
 const NUMBER: &str = "the number has no text";
+const PACKED: &str = "a number is broken";
 
 /// Checks a whole message; what is in its managedFields only if they are kept.
 pub(crate) fn message(of: &Type, bytes: &[u8], managed: ManagedFields) -> Result<Order, Fault> {
-    let metadata = match managed {
-        ManagedFields::Drop => Fields::of(bytes).find(|field| field.number == METADATA),
-        ManagedFields::Keep => None,
-    };
-    let mut checker = Checker {
-        order: Order::Usual,
-        metadata: metadata.and_then(|field| field.value.bytes()),
-    };
-    match checker.message(of, bytes, MAX_DEPTH) {
-        Ok(()) => Ok(checker.order),
-        Err(fault) => Err(*fault),
-    }
+    Checker::check(of, bytes, managed, &[]).map(|checked| checked.order())
 }
 
-struct Checker<'a> {
-    order: Order,
-    /// The metadata of the object itself, if its managedFields are skipped: the bytes that
-    /// are most of what is read, and never kept.
-    metadata: Option<&'a [u8]>,
+/// The same but for managedFields, beside a message of that type which was found to be in the usual order so.
+/// Says, too, how many bytes were only compared.
+pub(super) fn beside(of: &Type, bytes: &[u8], template: &[u8]) -> Result<(Order, usize), Fault> {
+    Checker::check(of, bytes, ManagedFields::Drop, template)
+        .map(|checked| (checked.order(), checked.compared))
 }
+
+struct Checker {
+    plans: &'static Plans,
+    is_unusual: bool,
+    managed: Managed,
+    /// How many bytes are the template's.
+    compared: usize,
+}
+
+/// Where the managedFields of the object itself are that are skipped: the bytes that are most of what is read, and
+/// never kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Managed {
+    /// In the first metadata, which are still to come.
+    Ahead,
+    /// In the metadata that are being checked.
+    Here,
+    /// No more of them are skipped.
+    Behind,
+}
+
+/// How many more levels there may be inside of the object, and inside of its metadata.
+const IN_OBJECT: u32 = MAX_DEPTH - 1;
+const IN_METADATA: u32 = MAX_DEPTH - 2;
 
 /// Boxed: what is nearly always right is handed on in a register.
 type Checked = Result<(), Box<Fault>>;
 
-impl Checker<'_> {
-    fn message(&mut self, of: &Type, bytes: &[u8], depth: u32) -> Checked {
+impl Checker {
+    fn check(
+        of: &Type,
+        bytes: &[u8],
+        managed: ManagedFields,
+        template: &[u8],
+    ) -> Result<Self, Fault> {
+        let mut checker = Self {
+            plans: plans(),
+            is_unusual: false,
+            managed: match managed {
+                ManagedFields::Drop => Managed::Ahead,
+                ManagedFields::Keep => Managed::Behind,
+            },
+            compared: 0,
+        };
+        match checker.message(of.number(), bytes, template, MAX_DEPTH) {
+            Ok(()) => Ok(checker),
+            Err(fault) => Err(*fault),
+        }
+    }
+
+    fn order(&self) -> Order {
+        match self.is_unusual {
+            false => Order::Usual,
+            true => Order::Unusual,
+        }
+    }
+
+    /// A message beside its counterpart, which is empty where there is none.
+    fn message(&mut self, of: u16, bytes: &[u8], template: &[u8], depth: u32) -> Checked {
         let Some(depth) = depth.checked_sub(1) else {
             return fault(DEEP);
         };
-        let skipped = match self.metadata {
-            Some(metadata) if std::ptr::eq(metadata, bytes) => MANAGED_FIELDS,
-            _ => NONE,
-        };
-        let mut fields = Fields::of(bytes);
-        let (mut last, mut index) = (0, 0_usize);
-        for field in fields.by_ref() {
+        let steps = self.plans.steps(of);
+        let (mut rest, mut template) = (bytes, Template::of(template));
+        let mut last = NONE;
+        while let Some(field) = Split::of(rest) {
             let number = field.number;
-            if number < last {
-                self.order = Order::Unusual;
-            }
-            index = if number == last { index + 1 } else { 0 };
-            let is_again = number == last;
-            last = number;
-            let Some(spec) = of.field_by_number(number) else {
-                continue;
-            };
-            if number == skipped && field.value.bytes().is_some() {
-                continue;
-            }
-            let container = spec.container();
-            if is_again && container == Container::Single {
-                self.order = Order::Unusual;
-            }
-            let checked = match container {
+            let step = steps.get(number as usize).unwrap_or(&UNKNOWN);
+            let checked = match (field.form, step.form) {
                 // Most fields are texts.
-                Container::Single if matches!(spec.field_type(), FieldType::String) => {
-                    text(field.value)
+                (BYTES, Form::Text) => text(field.value),
+                (BYTES, Form::Message | Form::Json) => {
+                    let raw = &rest[..rest.len() - field.rest.len()];
+                    self.inner(*step, (number, raw, field.value), &mut template, depth)
                 }
-                Container::Single => self.value(spec, field.value, depth),
-                Container::List => self.element(spec, field.value, depth),
-                Container::Map => self.entry(spec, field.value, depth),
+                (BYTES, Form::Time) => time(field.value),
+                (BYTES, Form::Number) if step.container == Container::List => {
+                    self.packed(field.value)
+                }
+                (BYTES, Form::Entry) => self.entry(step.inside, step.of, field.value, depth),
+                (BYTES, form) => self.value(form, step.of, field.value, depth),
+                (VARINT, Form::Number) => Ok(()),
+                (wire, form) => scalar(form, wire, field.value),
             };
             if let Err(fault) = checked {
-                return Err(Box::new(fault.inside(spec, index, field)));
+                let start = bytes.len() - rest.len();
+                return Err(Box::new(fault.inside(of, bytes, start)));
             }
+            if number <= last {
+                let is_again = number == last && step.container != Container::Single;
+                self.is_unusual |= !is_again;
+            }
+            (last, rest) = (number, field.rest);
         }
-        fields.broken().map_or(Ok(()), fault)
+        Fields::of(rest).broken().map_or(Ok(()), fault)
     }
 
-    /// An element of a list, or packed numbers.
-    fn element(&mut self, spec: &Spec, value: Wire<'_>, depth: u32) -> Checked {
-        match value {
-            Wire::Bytes(packed) if is_number(spec) => {
-                self.order = Order::Unusual;
-                let mut at = 0;
-                while at < packed.len() {
-                    let Some((_, next)) = super::fields::varint(packed, at) else {
-                        return fault("a number is broken");
-                    };
-                    at = next;
-                }
+    /// A message or JSON in a message: number, field and value.
+    #[inline(always)]
+    fn inner(
+        &mut self,
+        step: Step,
+        field: (u32, &[u8], &[u8]),
+        template: &mut Template<'_>,
+        depth: u32,
+    ) -> Checked {
+        match depth >= IN_METADATA && self.managed != Managed::Behind {
+            true => self.outer(step, field, template, depth),
+            false => self.compared(step, field, template, depth),
+        }
+    }
+
+    /// The same where metadata and managedFields are.
+    #[inline(never)]
+    fn outer(
+        &mut self,
+        step: Step,
+        field: (u32, &[u8], &[u8]),
+        template: &mut Template<'_>,
+        depth: u32,
+    ) -> Checked {
+        match (self.managed, depth, field.0) {
+            (Managed::Here, IN_METADATA, MANAGED_FIELDS) => Ok(()),
+            (Managed::Ahead, IN_OBJECT, METADATA) => {
+                self.managed = Managed::Here;
+                let checked = self.compared(step, field, template, depth);
+                self.managed = Managed::Behind;
+                checked
+            }
+            _ => self.compared(step, field, template, depth),
+        }
+    }
+
+    #[inline(always)]
+    fn compared(
+        &mut self,
+        step: Step,
+        (number, raw, value): (u32, &[u8], &[u8]),
+        template: &mut Template<'_>,
+        depth: u32,
+    ) -> Checked {
+        match template.meet(number, raw) {
+            Met::Same => {
+                self.compared += raw.len();
                 Ok(())
             }
-            value => self.value(spec, value, depth),
+            Met::Other(other) if step.form == Form::Message => {
+                self.message(step.of, value, other, depth)
+            }
+            Met::Other(_) => json(value),
         }
     }
 
-    fn entry(&mut self, spec: &Spec, entry: Wire<'_>, depth: u32) -> Checked {
-        let mut fields = inside(entry)?;
+    /// Numbers of a list, one after the other.
+    #[cold]
+    fn packed(&mut self, packed: &[u8]) -> Checked {
+        self.is_unusual = true;
+        let mut at = 0;
+        while at < packed.len() {
+            let Some((_, next)) = varint(packed, at) else {
+                return fault(PACKED);
+            };
+            at = next;
+        }
+        Ok(())
+    }
+
+    fn entry(&mut self, form: Form, of: u16, entry: &[u8], depth: u32) -> Checked {
+        let mut fields = Fields::of(entry);
         for field in fields.by_ref() {
-            match field.number {
-                1 => text(field.value)?,
-                2 => self.value(spec, field.value, depth)?,
+            match (field.number, field.value) {
+                (1, key) => text(bytes(key)?)?,
+                (2, Wire::Bytes(value)) => self.value(form, of, value, depth)?,
+                (2, Wire::Varint(_)) if form == Form::Number => {}
+                (2, Wire::Fixed64(bits)) => scalar(form, FIXED64, &bits.to_le_bytes())?,
+                (2, _) => return fault(WIRE_TYPE),
                 _ => {}
             }
         }
         fields.broken().map_or(Ok(()), fault)
     }
 
-    /// One value: a field's, a list's element or a map's entry.
-    fn value(&mut self, spec: &Spec, value: Wire<'_>, depth: u32) -> Checked {
-        match spec.field_type() {
-            FieldType::String => text(value),
-            FieldType::Bool | FieldType::Int32 | FieldType::Int64 => number(value),
-            FieldType::Message(of) => self.message(of, bytes(value)?, depth),
-            FieldType::Double => match value {
-                Wire::Fixed64(bits) if f64::from_bits(bits).is_finite() => Ok(()),
-                Wire::Fixed64(_) => fault(NUMBER),
-                _ => fault(WIRE_TYPE),
-            },
-            FieldType::Bytes => bytes(value).map(drop),
-            FieldType::Quantity | FieldType::Strings => {
-                every(value, |number, value| match number {
-                    1 => text(value),
-                    _ => Ok(()),
-                })
-            }
-            FieldType::Time | FieldType::MicroTime => time(value),
-            FieldType::IntOrString => every(value, |field, value| match field {
-                1 | 2 => number(value),
-                3 => text(value),
+    /// One value that has a length: a field's, a list's element or a map's entry.
+    fn value(&mut self, form: Form, of: u16, value: &[u8], depth: u32) -> Checked {
+        match form {
+            Form::Unknown | Form::Bytes => Ok(()),
+            Form::Text => text(value),
+            Form::Message => self.message(of, value, &[], depth),
+            Form::Texts => texts(value),
+            Form::Time => time(value),
+            Form::IntOrString => every(value, |number, value| match number {
+                1 | 2 => self::number(value),
+                3 => bytes(value).and_then(text),
                 _ => Ok(()),
             }),
-            FieldType::FieldsV1 | FieldType::RawExtension | FieldType::Json => raw(value),
-            FieldType::JsonSchemaPropsOrBool
-            | FieldType::JsonSchemaPropsOrArray
-            | FieldType::JsonSchemaPropsOrStringArray => {
-                self.schema(spec.field_type(), value, depth)
+            Form::Json => json(value),
+            Form::SchemaOrBool | Form::SchemaOrArray | Form::SchemaOrTexts => {
+                self.schema(form, value, depth)
             }
-            _ => bytes(value).map(drop),
+            Form::Number | Form::Double | Form::Entry => fault(WIRE_TYPE),
         }
     }
 
-    fn schema(&mut self, form: FieldType, value: Wire<'_>, depth: u32) -> Checked {
-        let Some(of) = schema_props() else {
+    fn schema(&mut self, form: Form, value: &[u8], depth: u32) -> Checked {
+        let Some(of) = schema_props().map(Type::number) else {
             return fault(WIRE_TYPE);
         };
         every(value, |field, value| match (form, field) {
-            (FieldType::JsonSchemaPropsOrBool, 1) => number(value),
-            (FieldType::JsonSchemaPropsOrStringArray, 2) => text(value),
-            (_, 1 | 2) => self.message(of, bytes(value)?, depth),
+            (Form::SchemaOrBool, 1) => number(value),
+            (Form::SchemaOrTexts, 2) => bytes(value).and_then(text),
+            (_, 1 | 2) => self.message(of, bytes(value)?, &[], depth),
             _ => Ok(()),
         })
+    }
+}
+
+/// One value that has no length.
+fn scalar(form: Form, wire: u64, value: &[u8]) -> Checked {
+    match (form, wire, value.first_chunk()) {
+        (Form::Unknown, ..) | (Form::Number, VARINT, _) => Ok(()),
+        (Form::Double, FIXED64, Some(bits)) => match f64::from_le_bytes(*bits).is_finite() {
+            true => Ok(()),
+            false => fault(NUMBER),
+        },
+        _ => fault(WIRE_TYPE),
     }
 }
 
@@ -215,22 +309,12 @@ fn bytes(value: Wire<'_>) -> Result<&[u8], Box<Fault>> {
     value.bytes().map_or_else(|| fault(WIRE_TYPE), Ok)
 }
 
-fn inside(value: Wire<'_>) -> Result<Fields<'_>, Box<Fault>> {
-    bytes(value).map(Fields::of)
-}
-
 #[inline(always)]
-fn text(value: Wire<'_>) -> Checked {
-    match value {
-        Wire::Bytes(bytes) if is_text(bytes) => Ok(()),
-        Wire::Bytes(_) => fault(UTF8),
-        _ => fault(WIRE_TYPE),
+fn text(bytes: &[u8]) -> Checked {
+    match is_ascii(bytes) || std::str::from_utf8(bytes).is_ok() {
+        true => Ok(()),
+        false => fault(UTF8),
     }
-}
-
-#[inline(always)]
-fn is_text(bytes: &[u8]) -> bool {
-    is_ascii(bytes) || std::str::from_utf8(bytes).is_ok()
 }
 
 #[inline(always)]
@@ -242,54 +326,99 @@ fn number(value: Wire<'_>) -> Checked {
 }
 
 /// Every field of a small message that the table has as one form.
-fn every(value: Wire<'_>, mut each: impl FnMut(u32, Wire<'_>) -> Checked) -> Checked {
-    let mut fields = inside(value)?;
+fn every(value: &[u8], mut each: impl FnMut(u32, Wire<'_>) -> Checked) -> Checked {
+    let mut fields = Fields::of(value);
     for field in fields.by_ref() {
         each(field.number, field.value)?;
     }
     fields.broken().map_or(Ok(()), fault)
 }
 
-fn time(value: Wire<'_>) -> Checked {
+fn texts(value: &[u8]) -> Checked {
+    // One text, of some bytes.
+    if let [0x0a, length, inside @ ..] = value
+        && usize::from(*length) == inside.len()
+        && *length < 0x80
+    {
+        return text(inside);
+    }
+    every(value, |number, value| match number {
+        1 => bytes(value).and_then(text),
+        _ => Ok(()),
+    })
+}
+
+/// Five bytes of seconds, less than 2^32 of them, and no nanoseconds: moments from 1978 to 2106, as they are
+/// written where they have no fraction.
+const MOMENT: u64 = u64::from_le_bytes([0x08, 0x80, 0x80, 0x80, 0x80, 0x00, 0x10, 0x00]);
+const MOMENT_BITS: u64 = u64::from_le_bytes([0xff, 0x80, 0x80, 0x80, 0x80, 0xf0, 0xff, 0xff]);
+
+fn time(value: &[u8]) -> Checked {
+    match <[u8; 8]>::try_from(value) {
+        Ok(eight) if u64::from_le_bytes(eight) & MOMENT_BITS == MOMENT => Ok(()),
+        _ => any_time(value),
+    }
+}
+
+#[inline(never)]
+fn any_time(value: &[u8]) -> Checked {
     every(value, |field, value| match field {
         1 | 2 => number(value),
         _ => Ok(()),
     })?;
-    match value.bytes().is_none_or(super::text::has_text) {
+    match super::text::has_text(value) {
         true => Ok(()),
         false => fault(TIME),
     }
 }
 
-fn raw(value: Wire<'_>) -> Checked {
+fn json(value: &[u8]) -> Checked {
     every(value, |field, value| match (field, value) {
         (1, Wire::Bytes(b"")) => Ok(()),
-        (1, Wire::Bytes(raw)) => json::document(raw).or_else(|_| fault(JSON)),
+        (1, Wire::Bytes(raw)) => crate::wire::json::document(raw).or_else(|_| fault(JSON)),
         (1, _) => fault(WIRE_TYPE),
         _ => Ok(()),
     })
 }
 
 impl Fault {
-    /// The same fault, told from outside of this field.
-    fn inside(mut self, spec: &Spec, index: usize, field: Field<'_>) -> Self {
-        let mut path = spec.name().to_owned();
-        match spec.container() {
-            Container::Single => {}
-            Container::List => path.push_str(&format!("[{index}]")),
-            Container::Map => {
-                let entry = field.value.bytes().unwrap_or_default();
-                let (key, _) = super::value::entry(entry);
-                if !entry.is_empty() {
-                    crate::wire::cursor::push_key(&mut path, &String::from_utf8_lossy(key));
+    /// The same fault, told from outside of the field that begins at `start` of a message.
+    #[cold]
+    fn inside(mut self, of: u16, message: &[u8], start: usize) -> Self {
+        let mut index = 0;
+        let mut last = NONE;
+        let spec = |number| numbered_type(of)?.field_by_number(number);
+        for field in Fields::of(message) {
+            index = if field.number == last { index + 1 } else { 0 };
+            last = field.number;
+            if field.start == start {
+                if let Some(spec) = spec(last) {
+                    self.path = path(spec, index, field, &self.path);
                 }
+                break;
             }
         }
-        if !self.path.is_empty() && !path.is_empty() && !self.path.starts_with('[') {
-            path.push('.');
-        }
-        path.push_str(&self.path);
-        self.path = path;
         self
     }
+}
+
+/// The path of what is at `inside` of a field.
+fn path(spec: &Spec, index: usize, field: Field<'_>, inside: &str) -> String {
+    let mut path = spec.name().to_owned();
+    match spec.container() {
+        Container::Single => {}
+        Container::List => path.push_str(&format!("[{index}]")),
+        Container::Map => {
+            let entry = field.value.bytes().unwrap_or_default();
+            let (key, _) = super::value::entry(entry);
+            if !entry.is_empty() {
+                crate::wire::cursor::push_key(&mut path, &String::from_utf8_lossy(key));
+            }
+        }
+    }
+    if !inside.is_empty() && !path.is_empty() && !inside.starts_with('[') {
+        path.push('.');
+    }
+    path.push_str(inside);
+    path
 }

@@ -141,6 +141,9 @@ impl<'a> Fields<'a> {
 
 /// The wire type of numbers.
 pub(crate) const VARINT: u64 = 0;
+/// The wire type of doubles.
+pub(crate) const FIXED64: u64 = 1;
+const FIXED32: u64 = 5;
 /// The wire type of texts and messages.
 pub(crate) const BYTES: u64 = 2;
 
@@ -172,16 +175,107 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
+/// A field as it lies there, and what comes behind it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Split<'a> {
+    pub(super) number: u32,
+    pub(super) form: u64,
+    /// The bytes of the value, without a length.
+    pub(super) value: &'a [u8],
+    pub(super) rest: &'a [u8],
+}
+
+impl<'a> Split<'a> {
+    /// The first field of some bytes: for loops that keep nothing but what is left.
+    #[inline(always)]
+    pub(super) fn of(bytes: &'a [u8]) -> Option<Self> {
+        // Most tags are of one byte, as most lengths and most numbers are.
+        if let [tag, second, behind @ ..] = bytes
+            && (tag | second) < 0x80
+            && *tag >= 8
+        {
+            let (number, form) = (u32::from(tag >> 3), u64::from(tag & 7));
+            if form == BYTES {
+                let (value, rest) = behind.split_at_checked(usize::from(*second))?;
+                return Some(Self {
+                    number,
+                    form,
+                    value,
+                    rest,
+                });
+            }
+            if form == VARINT {
+                return Some(Self {
+                    number,
+                    form,
+                    value: &bytes[1..2],
+                    rest: behind,
+                });
+            }
+        }
+        Self::long(bytes)
+    }
+
+    #[inline(always)]
+    fn long(bytes: &'a [u8]) -> Option<Self> {
+        let (tag, rest) = first(bytes)?;
+        if tag >> 3 == 0 || tag >> 3 > MAX_NUMBER {
+            return None;
+        }
+        let (value, rest) = match tag & 7 {
+            BYTES => {
+                let (length, rest) = first(rest)?;
+                rest.split_at_checked(usize::try_from(length).ok()?)?
+            }
+            form => rest.split_at_checked(known_length(rest, form)?)?,
+        };
+        Some(Self {
+            number: (tag >> 3) as u32,
+            form: tag & 7,
+            value,
+            rest,
+        })
+    }
+}
+
+/// The number that some bytes begin with, and what comes behind it.
+#[inline(always)]
+fn first(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    match bytes {
+        [one, rest @ ..] if *one < 0x80 => Some((u64::from(*one), rest)),
+        [one, two, rest @ ..] if *two < 0x80 => {
+            Some((u64::from(*one & 0x7f) | u64::from(*two) << 7, rest))
+        }
+        _ => {
+            let (number, at) = long_varint(bytes, 0)?;
+            Some((number, &bytes[at..]))
+        }
+    }
+}
+
+/// The length of a value of a wire type that states none.
+#[inline(always)]
+fn known_length(bytes: &[u8], form: u64) -> Option<usize> {
+    match (form, bytes) {
+        (VARINT, [one, ..]) if *one < 0x80 => Some(1),
+        (VARINT, [_, two, ..]) if *two < 0x80 => Some(2),
+        (VARINT, _) => long_varint(bytes, 0).map(|(_, end)| end),
+        (FIXED64, _) => Some(8),
+        (FIXED32, _) => Some(4),
+        _ => None,
+    }
+}
+
 /// The value of a wire type that has no length, and the position after it.
 #[inline(never)]
 fn of_known_length(bytes: &[u8], at: usize, wire_type: u64) -> Option<(Wire<'static>, usize)> {
     match wire_type {
         VARINT => varint(bytes, at).map(|(number, end)| (Wire::Varint(number), end)),
-        1 => {
+        FIXED64 => {
             let eight = bytes.get(at..)?.first_chunk()?;
             Some((Wire::Fixed64(u64::from_le_bytes(*eight)), at + 8))
         }
-        5 => {
+        FIXED32 => {
             bytes.get(at..)?.first_chunk::<4>()?;
             Some((Wire::Fixed32, at + 4))
         }

@@ -10,12 +10,14 @@
 //!
 //! Upstream: `metav1.ObjectMeta` (`generated.proto`).
 
+use std::cell::RefCell;
 use std::ops::Range;
 
 use kinform_api::INITIAL_EVENTS_END;
 use kinform_schema::Type;
 use smallvec::smallvec;
 
+use super::alike::Alike;
 use super::check::{self, Fault, Order};
 use super::fields::{Fields, varint, varint_len};
 use super::value;
@@ -36,8 +38,17 @@ const OWNER_REFERENCES: u32 = 13;
 pub(in crate::wire) const MANAGED_FIELDS: u32 = 17;
 
 /// Checks a message but for its managedFields and finds its head; nothing if it is not in the usual order.
-pub(crate) fn read(of: &Type, bytes: &[u8]) -> Result<Option<Layout>, Fault> {
-    match check::message(of, bytes, ManagedFields::Drop)? {
+/// What it has in common with items before may be only compared.
+pub(crate) fn read(
+    of: &Type,
+    bytes: &[u8],
+    alike: Option<&RefCell<Alike>>,
+) -> Result<Option<Layout>, Fault> {
+    let order = match alike.and_then(|alike| alike.try_borrow_mut().ok()) {
+        Some(mut alike) => alike.check(of, bytes)?,
+        None => check::message(of, bytes, ManagedFields::Drop)?,
+    };
+    match order {
         Order::Usual => Ok(Some(layout(bytes))),
         Order::Unusual => Ok(None),
     }

@@ -11,8 +11,11 @@
 //! BOUND: one item, the type and the metadata (1 MiB) are held, never more, whatever a length says.
 //! Upstream: `apimachinery:pkg/runtime/serializer/protobuf` (`Unmarshal` of whole lists).
 
+use std::cell::RefCell;
+
 use kinform_schema::Type;
 
+use super::alike::Alike;
 use super::envelope::{self, MAGIC, RAW, TYPE_META};
 use super::fields::{Fields, MAX_NUMBER, Varint};
 use super::{head, type_of};
@@ -40,6 +43,7 @@ pub struct ProtobufSplitter {
     inside: Option<u64>,
     held: Vec<u8>,
     body: Body,
+    alike: RefCell<Alike>,
     meta: ListMeta,
     has_list: bool,
     consumed: u64,
@@ -104,6 +108,7 @@ impl ProtobufSplitter {
             inside: None,
             held: Vec::new(),
             body: Body::Untold,
+            alike: RefCell::default(),
             meta: ListMeta::default(),
             has_list: false,
             consumed: 0,
@@ -213,7 +218,7 @@ impl ProtobufSplitter {
         let bytes = &chunk[..read as usize];
         if piece == Piece::Item && self.held.is_empty() && read == left {
             if let Body::List(of) = self.body {
-                part(ListPart::Item(Item::message(bytes, of, "", "")));
+                part(ListPart::Item(Item::listed(bytes, of, &self.alike)));
             }
             self.state = State::Tag(Varint::default());
             self.leave();
@@ -338,7 +343,7 @@ impl ProtobufSplitter {
             (Piece::Type, _) => self.on_type(held)?,
             (Piece::Meta, _) => self.on_meta(held)?,
             (Piece::Item, Body::List(of)) => {
-                part(ListPart::Item(Item::message(held, of, "", "")));
+                part(ListPart::Item(Item::listed(held, of, &self.alike)));
             }
             (Piece::LargeItem, _) => {
                 part(ListPart::Unreadable(head::salvage(held, "is too large")));

@@ -6,18 +6,22 @@
 //! ```
 //!
 //! `fields` reads tags and lengths, `envelope` what stands around a message, `check` every byte of an object
-//! once (and `order` puts right what no Kubernetes writer makes), `head` finds its key and version,
-//! `value` shows a message as the JSON that a server would have sent, `reader` and `text` make types
-//! and text of that. Nothing is generated: names, numbers and forms are `kinform-schema`'s.
+//! once, by a `plan`, or compares it with an item that is `alike`, walked `beside` it; `order` puts right what
+//! no Kubernetes writer makes, `head` finds its key and version, `value` shows a message as the JSON that a
+//! server would have sent, `reader` and `text` make types and text of that. Nothing is generated: names,
+//! numbers and forms are `kinform-schema`'s.
 //!
 //! Upstream: `apimachinery:pkg/runtime/serializer/protobuf`, the generated `Unmarshal` functions.
 
+pub(crate) mod alike;
+mod beside;
 pub(crate) mod check;
 pub(crate) mod envelope;
 pub(crate) mod fields;
 pub(crate) mod head;
 pub mod list;
 pub(crate) mod order;
+mod plan;
 pub(crate) mod reader;
 pub(crate) mod text;
 pub(crate) mod value;

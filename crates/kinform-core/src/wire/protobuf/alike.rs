@@ -1,0 +1,273 @@
+//! An item of a list that the next ones are compared with: replicas are neighbours, and mostly the same.
+//!
+//! ```text
+//! items of a list ─▶ Alike::check ─▶ Order | Fault, as of each alone
+//!                      └─ template: an item before, while it serves
+//! ```
+//!
+//! What a message leads to depends on its type, its bytes and its depth only. So what stands in an item as it stood in
+//! one that was checked is only compared. Where items are not alike, that is found out, and seldom tried again.
+//!
+//! INVARIANT: the template was found to be sound, in the usual order, but for its managedFields.
+//! BOUND: one template of at most 64 KiB a list. Upstream: none.
+
+use kinform_schema::Type;
+
+use super::check::{self, Fault, Order};
+
+/// BOUND: what larger items have in common costs little beside them.
+const MOST_BYTES: usize = 64 << 10;
+/// Of so many bytes of an item, one at least is only compared, or it is no item that is alike.
+const ONE_OF: usize = 32;
+/// After so many items in a row that were not alike, some are checked alone.
+const STRANGERS: u32 = 4;
+/// How many are, before it is tried again.
+const ALONE: u32 = 24;
+
+/// An item before, and how it served.
+#[derive(Debug, Default)]
+pub(crate) struct Alike {
+    template: Vec<u8>,
+    /// The number of its type.
+    of: u16,
+    /// The most bytes that were compared with it at once.
+    best: usize,
+    /// So many items in a row were not alike.
+    strangers: u32,
+    /// So many more are checked alone.
+    alone: u32,
+}
+
+impl Alike {
+    /// Checks an item but for its managedFields.
+    pub(crate) fn check(&mut self, of: &Type, bytes: &[u8]) -> Result<Order, Fault> {
+        if let Some(alone) = self.alone.checked_sub(1) {
+            self.alone = alone;
+            let order = check::beside(of, bytes, &[])?.0;
+            if alone == 0 {
+                self.learn(of, bytes, order);
+            }
+            return Ok(order);
+        }
+        let template = match self.of == of.number() {
+            true => &self.template[..],
+            false => &[],
+        };
+        let (order, compared) = check::beside(of, bytes, template)?;
+        self.strangers = match compared * ONE_OF < bytes.len() {
+            true => self.strangers + 1,
+            false => 0,
+        };
+        if self.strangers > STRANGERS {
+            // One try more is granted after that.
+            (self.strangers, self.alone) = (STRANGERS, ALONE);
+        } else if self.strangers > 0 || 2 * compared < self.best {
+            self.learn(of, bytes, order);
+            return Ok(order);
+        }
+        self.best = self.best.max(compared);
+        Ok(order)
+    }
+
+    /// Makes this item the one that the next are compared with.
+    fn learn(&mut self, of: &Type, bytes: &[u8], order: Order) {
+        if order == Order::Usual && bytes.len() <= MOST_BYTES {
+            self.template.clear();
+            self.template.extend_from_slice(bytes);
+            (self.of, self.best) = (of.number(), 0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fields::{put_bytes, put_varint};
+    use super::super::type_of;
+    use super::*;
+    use crate::wire::head::ManagedFields;
+    use proptest::prelude::*;
+
+    fn field(number: u32, parts: &[&[u8]]) -> Vec<u8> {
+        let mut out = Vec::new();
+        put_bytes(&mut out, number, &parts.concat());
+        out
+    }
+
+    fn number(number: u32, value: u64) -> Vec<u8> {
+        let mut out = Vec::new();
+        put_varint(&mut out, u64::from(number) << 3);
+        put_varint(&mut out, value);
+        out
+    }
+
+    fn container(name: &[u8], port: u64) -> Vec<u8> {
+        let port = field(6, &[&field(1, &[b"http"]), &number(3, port)]);
+        let quantity = field(2, &[&field(1, &[b"250m"])]);
+        let limits = field(1, &[&field(1, &[b"cpu"]), &quantity]);
+        let resources = field(8, &[&limits]);
+        field(2, &[&field(1, &[name]), &port, &resources, &number(16, 1)])
+    }
+
+    fn metadata(name: &[u8], managed: &[u8]) -> Vec<u8> {
+        let created = field(8, &[&number(1, 1_767_225_599), &number(2, 0)]);
+        let label = field(11, &[&field(1, &[b"app"]), &field(2, &[b"web"])]);
+        let owner = field(13, &[&field(1, &[b"ReplicaSet"]), &field(3, &[b"web"])]);
+        let managed = field(17, &[managed]);
+        let parts = [&field(1, &[name])[..], &created, &label, &owner, &managed];
+        field(1, &parts)
+    }
+
+    fn pod(name: &[u8], second: &[u8]) -> Vec<u8> {
+        let volume = field(1, &[&field(1, &[b"tmp"]), &field(2, &[&field(2, &[])])]);
+        let spec = field(2, &[&volume, &container(b"main", 8080), second]);
+        let condition = field(2, &[&field(1, &[b"Ready"]), &field(2, &[b"True"])]);
+        let status = field(3, &[&field(1, &[b"Running"]), &condition]);
+        [metadata(name, b"\x0a\x01m"), spec, status].concat()
+    }
+
+    /// Each item is what it is alone.
+    fn check(kind: &str, items: &[&[u8]]) -> Alike {
+        let of = type_of("v1", kind).or_else(|| type_of("apiextensions.k8s.io/v1", kind));
+        let of = of.unwrap();
+        let mut alike = Alike::default();
+        for item in items {
+            let alone = check::message(of, item, ManagedFields::Drop);
+            assert_eq!(alike.check(of, item), alone, "{items:?}");
+            if !alike.template.is_empty() {
+                let template = check::message(of, &alike.template, ManagedFields::Drop);
+                assert_eq!(template, Ok(Order::Usual));
+            }
+            assert!(alike.template.len() <= MOST_BYTES);
+        }
+        alike
+    }
+
+    #[test]
+    fn what_neighbours_have_in_common_is_compared() {
+        let (one, two) = (
+            pod(b"web-1", &container(b"proxy", 80)),
+            pod(b"web-2", &container(b"log", 81)),
+        );
+        let alike = check("Pod", &[&one, &two]);
+        assert_eq!((&alike.template, alike.strangers), (&one, 0));
+        // The owner, a volume, a container, the status.
+        assert!(alike.best > container(b"main", 8080).len() && alike.best < one.len());
+    }
+
+    #[test]
+    fn a_neighbour_with_any_byte_changed_is_what_it_is_alone() {
+        let one = pod(b"web-1", &container(b"proxy", 80));
+        for at in 0..one.len() {
+            for other in [0x00, 0x01, 0x02, 0x08, 0x7f, 0x80, 0xff] {
+                let mut changed = one.clone();
+                changed[at] ^= other;
+                check("Pod", &[&one, &changed, &one, &changed]);
+                check("ConfigMap", &[&changed, &one]);
+            }
+            check("Pod", &[&one, &one[..at], &one]);
+            let more = [&one[..at], &container(b"more", 1), &one[at..]].concat();
+            check("Pod", &[&one, &more, &one]);
+        }
+    }
+
+    #[test]
+    fn managed_fields_are_skipped_in_the_first_metadata_only() {
+        let broken = |name: &[u8]| metadata(name, b"\x0a\x7f");
+        let spec = |inside: &[u8]| field(2, &[inside]);
+        let (one, two) = (broken(b"a"), broken(b"b"));
+        let twice = [&one[..], &one].concat();
+        let late = [&spec(&container(b"main", 1))[..], &one].concat();
+        check("Pod", &[&one, &two, &twice, &one, &twice, &late, &one]);
+        check("ConfigMap", &[&one, &one, &twice]);
+        // Those of what is made from a template are checked.
+        let template = spec(&field(3, &[&one]));
+        check("ReplicationController", &[&template, &template, &one]);
+    }
+
+    #[test]
+    fn what_is_in_another_order_is_no_template() {
+        let one = pod(b"web-1", &container(b"proxy", 80));
+        let metadata = metadata(b"web-1", b"");
+        let turned = [&one[metadata.len()..], &metadata].concat();
+        let alike = check("Pod", &[&turned, &turned, &turned]);
+        assert!(alike.template.is_empty());
+        check("Pod", &[&one, &turned, &one, &turned]);
+    }
+
+    #[test]
+    fn nesting_is_limited_beside_a_template_as_without() {
+        // A definition's schema, in so many others.
+        let schemas = |depth: usize, text: &[u8]| {
+            let schema = (0..depth).fold(field(1, &[text]), |inside, _| {
+                field(7, &[&inside]) // not
+            });
+            let version = field(7, &[&field(4, &[&field(1, &[&schema])])]);
+            field(2, &[&version])
+        };
+        let deep: Vec<_> = [118, 119, 120, 121, 122, 123, 124, 125, 126, 200]
+            .map(|depth| [schemas(depth, b"one"), schemas(depth, b"two")])
+            .concat();
+        let items: Vec<_> = deep.iter().map(|item| &item[..]).collect();
+        check("CustomResourceDefinition", &items);
+        let turned: Vec<_> = items.iter().rev().copied().collect();
+        check("CustomResourceDefinition", &turned);
+    }
+
+    #[test]
+    fn strangers_are_seldom_compared_and_large_items_never_kept() {
+        let stranger = |at: usize| pod(&[b'a' + at as u8; 20_000], &[]);
+        let many: Vec<_> = (0..26).map(stranger).collect();
+        let items: Vec<_> = many.iter().map(|item| &item[..]).collect();
+        assert!(check("Pod", &items).alone > 0);
+        // Those that are alike are found after them.
+        let one = pod(b"web", &container(b"proxy", 80));
+        let then = [items, vec![&one; 2 * ALONE as usize]].concat();
+        let alike = check("Pod", &then);
+        assert_eq!((alike.alone, alike.strangers), (0, 0));
+        let large = pod(
+            b"large",
+            &field(2, &[&field(1, &[&vec![b'x'; MOST_BYTES]])]),
+        );
+        assert!(check("Pod", &[&large, &large]).template.is_empty());
+    }
+
+    /// Fields of a pod, sound and broken, as they may be put together.
+    fn pieces() -> Vec<Vec<u8>> {
+        let spec = |inside: &[&[u8]]| field(2, inside);
+        let (one, two) = (container(b"main", 80), container(b"main", 8080));
+        vec![
+            metadata(b"a", b""),
+            metadata(b"b", b"\x0a\x7f"),
+            metadata(b"\xff", b""),
+            field(1, &[]),
+            spec(&[&one]),
+            spec(&[&one, &two]),
+            spec(&[&two, &one]),
+            spec(&[&one, &container(b"\xff", 1)]),
+            spec(&[&one, &field(2, &[&field(6, &[&field(3, &[b"80"])])])]),
+            spec(&[&one, &field(2, &[b"\x80"])]),
+            spec(&[&one, &number(2, 1)]),
+            spec(&[&field(99, &[b"new"]), &one]),
+            spec(&[
+                &number(4, 30),
+                &field(7, &[&field(1, &[b"disk"]), &field(2, &[b"ssd"])]),
+            ]),
+            field(3, &[&field(7, &[&number(1, 1 << 40)])]),
+            field(3, &[&field(7, &[&number(1, 5)]), &field(1, &[b"Running"])]),
+            number(1, 1),
+            number(77, 1),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn items_are_what_they_are_alone(
+            items in proptest::collection::vec(
+                proptest::collection::vec(proptest::sample::select(pieces()), 0..4), 1..8),
+        ) {
+            let items: Vec<_> = items.iter().map(|pieces| pieces.concat()).collect();
+            let items: Vec<_> = items.iter().map(|item| &item[..]).collect();
+            check("Pod", &items);
+        }
+    }
+}
