@@ -212,7 +212,12 @@ pub(crate) fn value(stops: &mut Stops<'_>, mut at: usize, mut depth: u32) -> Res
                     }
                 }
             }
-            _ => at = scalar(bytes, at)?,
+            _ => {
+                at = match short_scalar(bytes, at) {
+                    Some(end) => end,
+                    None => scalar(bytes, at)?,
+                };
+            }
         }
         // A value ended before `at`: close what closes, and go to the next one.
         while depth != outside {
@@ -284,6 +289,21 @@ fn close_or_comma(bytes: &[u8], at: usize) -> Result<usize> {
     match space(bytes, at) {
         same if same == at => fault(bytes, at, What::CommaOrEnd),
         after => Ok(after),
+    }
+}
+
+/// The end of a number of digits alone, or of a word, as most are; what stands behind it is not looked at.
+#[inline(always)]
+fn short_scalar(bytes: &[u8], at: usize) -> Option<usize> {
+    let four = bytes.get(at..)?.first_chunk()?;
+    match four {
+        b"true" | b"null" => Some(at + 4),
+        [b'0', b',' | b'}' | b']', ..] => Some(at + 1),
+        [b'1'..=b'9', ..] => {
+            let end = digits(bytes, at + 1);
+            (!matches!(bytes.get(end), Some(b'.' | b'e' | b'E'))).then_some(end)
+        }
+        _ => None,
     }
 }
 
@@ -461,6 +481,17 @@ mod tests {
             "\"\u{1}\"",
             "\"é\"",
             "\u{7f}",
+            "10",
+            "[0]",
+            "[10]",
+            "[00]",
+            "[0.5]",
+            "[12.5,1e3,7E2]",
+            "[12.]",
+            "[1e]",
+            "[12x]",
+            "[truex]",
+            "[true,null,false]",
             "[1,2]",
             "[1,]",
             "[,1]",

@@ -156,7 +156,10 @@ impl Checker {
             }
             (last, rest) = (number, field.rest);
         }
-        Fields::of(rest).broken().map_or(Ok(()), fault)
+        match rest {
+            [] => Ok(()),
+            rest => Fields::of(rest).broken().map_or(Ok(()), fault),
+        }
     }
 
     /// A message or JSON in a message: number, field and value.
@@ -203,6 +206,10 @@ impl Checker {
         template: &mut Template<'_>,
         depth: u32,
     ) -> Checked {
+        // There is nothing in it, which is no level too many.
+        if value.is_empty() && depth > 0 {
+            return Ok(());
+        }
         match template.meet(number, raw) {
             Met::Same => {
                 self.compared += raw.len();
@@ -356,6 +363,7 @@ const MOMENT_BITS: u64 = u64::from_le_bytes([0xff, 0x80, 0x80, 0x80, 0x80, 0xf0,
 fn time(value: &[u8]) -> Checked {
     match <[u8; 8]>::try_from(value) {
         Ok(eight) if u64::from_le_bytes(eight) & MOMENT_BITS == MOMENT => Ok(()),
+        _ if value.is_empty() => Ok(()),
         _ => any_time(value),
     }
 }

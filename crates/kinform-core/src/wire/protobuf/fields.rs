@@ -246,6 +246,7 @@ fn first(bytes: &[u8]) -> Option<(u64, &[u8])> {
         [one, two, rest @ ..] if *two < 0x80 => {
             Some((u64::from(*one & 0x7f) | u64::from(*two) << 7, rest))
         }
+        [] => None,
         _ => {
             let (number, at) = long_varint(bytes, 0)?;
             Some((number, &bytes[at..]))

@@ -58,13 +58,9 @@ pub(super) const UNKNOWN: Step = Step {
     of: 0,
 };
 
-/// The steps of all types, one type after the other.
+/// The steps of all types.
 #[derive(Debug)]
-pub(super) struct Plans {
-    steps: Vec<Step>,
-    /// Where the steps of a type begin, and at last where those of the last one end.
-    starts: Vec<usize>,
-}
+pub(super) struct Plans(Vec<Box<[Step]>>);
 
 /// The plans; the first call makes them.
 #[inline]
@@ -76,23 +72,21 @@ pub(super) fn plans() -> &'static Plans {
 impl Plans {
     #[cold]
     fn new() -> Self {
-        let (mut steps, mut starts) = (Vec::new(), vec![0]);
-        for of in (0..=u16::MAX).map_while(numbered_type) {
+        let types = (0..=u16::MAX).map_while(numbered_type);
+        let plans = types.map(|of| {
             let most = of.fields_by_number().next_back().map_or(0, Field::number);
-            steps.extend((0..=most).map(|number| step(of, number)));
-            starts.push(steps.len());
-        }
-        steps.shrink_to_fit();
-        Self { steps, starts }
+            (0..=most).map(|number| step(of, number)).collect()
+        });
+        Self(plans.collect())
     }
 
     /// The steps of a type, by the number of the field.
     #[inline(always)]
     pub(super) fn steps(&self, of: u16) -> &[Step] {
-        let of = usize::from(of);
-        let range = self.starts.get(of).zip(self.starts.get(of + 1));
-        let steps = range.and_then(|(start, end)| self.steps.get(*start..*end));
-        steps.unwrap_or_default()
+        match self.0.get(usize::from(of)) {
+            Some(steps) => steps,
+            None => &[],
+        }
     }
 }
 
