@@ -23,6 +23,7 @@ use super::index::{Index, IndexConflict, IndexData, IndexError, IndexFailure};
 use super::radix::WIDTH;
 use super::root::{IndexId, Root, State};
 use super::slots::SlotSet;
+use super::trail::Trail;
 use crate::delta::Quarantine;
 use crate::object::Object;
 
@@ -49,6 +50,7 @@ pub struct Failures {
 #[derive(Debug, Default)]
 pub struct Seen {
     words: Vec<u64>,
+    trail: Trail,
 }
 
 /// An index built from a root, to be installed.
@@ -189,9 +191,8 @@ impl Edit {
 
     /// Marks the stored object of this key as seen; returns it, and whether it was marked before.
     pub fn mark<'a>(&'a self, key: KeyRef<'_>, seen: &mut Seen) -> Option<(&'a Object, bool)> {
-        let slot = self.state.slot_of(key)?;
-        let was_seen = seen.mark(slot);
-        Some((self.state.slots.get(slot as usize)?, was_seen))
+        let (slot, object) = seen.trail.find(&self.state, key)?;
+        Some((object, seen.mark(slot)))
     }
 
     /// Takes away every object that was not seen, and returns them.

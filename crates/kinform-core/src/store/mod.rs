@@ -12,6 +12,7 @@
 //! | `edit` | [`edit::Edit`], how the one writer makes the next root; indexes added while running |
 //! | `diff` | [`diff::Diff`], what changed from one root to another |
 //! | `view` | [`view::View`], a listing that owns its root |
+//! | `trail` | [`trail::Trail`], where the next object of a relist likely lies |
 //! | `index` | [`index::Index`], what an index looks at, and its postings |
 //! | `radix`, `directory`, `slots` | the persistent array, hash directory and slot set below them |
 //!
@@ -27,4 +28,5 @@ mod radix;
 pub mod root;
 pub mod shared;
 mod slots;
+pub mod trail;
 pub mod view;

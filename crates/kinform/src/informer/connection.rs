@@ -11,6 +11,7 @@
 //!
 //! Upstream counterpart: `client-go:rest/watch/decoder.go`, `apimachinery:pkg/watch/streamwatcher.go`.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -22,6 +23,7 @@ use kinform_core::object::Object;
 use kinform_core::reflector::Request;
 use kinform_core::reflector::input::{Ending, Event, Failure, Input};
 use kinform_core::store::root::Root;
+use kinform_core::store::trail::Trail;
 use kinform_core::wire::encoding::{ListReader, WatchReader};
 use kinform_core::wire::error::WireError;
 use kinform_core::wire::known::Stored;
@@ -59,7 +61,7 @@ pub(super) enum Observed {
 
 /// Makes inputs of a body's bytes.
 pub(super) enum Reader {
-    List(ListReader, ItemKinds),
+    List(ListReader, ItemKinds, Cell<Trail>),
     Watch(WatchReader),
 }
 
@@ -125,7 +127,11 @@ impl Connection {
 impl Reader {
     fn new(asked: Asked, encoding: Encoding) -> Self {
         match asked {
-            Asked::List => Self::List(ListReader::new(encoding), ItemKinds::default()),
+            Asked::List => Self::List(
+                ListReader::new(encoding),
+                ItemKinds::default(),
+                Cell::default(),
+            ),
             Asked::Watch => Self::Watch(WatchReader::new(encoding)),
         }
     }
@@ -139,14 +145,17 @@ impl Reader {
         mut observe: impl FnMut(Input),
     ) {
         let fed = match self {
-            Self::List(splitter, seen) => {
+            Self::List(splitter, seen, trail) => {
                 let mut part = |part: ListPart<'_>| observe(listed(part, ingest, seen));
                 // A transform may tell more of an object than its bytes; what is compressed has none to compare.
                 if root.is_empty() || ingest.transform.is_some() {
                     splitter.feed(chunk, &mut part)
                 } else {
                     let stored = |key: KeyRef<'_>| {
-                        let found = root.get(key).filter(|object| !object.is_cold());
+                        let mut along = trail.get();
+                        let found = root.get_along(key, &mut along);
+                        trail.set(along);
+                        let found = found.filter(|object| !object.is_cold());
                         found.map(|object| object as &dyn Stored)
                     };
                     splitter.feed_beside(chunk, &stored, &mut part)
@@ -164,7 +173,7 @@ impl Reader {
     /// The body has ended by itself.
     pub(super) fn finish(self, ingest: &Ingest) -> Input {
         match self {
-            Self::List(splitter, seen) => match splitter.finish() {
+            Self::List(splitter, seen, _) => match splitter.finish() {
                 Ok(meta) => match ingest.list(&meta, seen) {
                     Ok(()) => Input::PageEnd {
                         version: meta.resource_version.as_str().into(),
