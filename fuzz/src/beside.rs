@@ -7,10 +7,12 @@
 //!
 //! Where the bytes are changed depends on the bytes only, so that a failing input fails again.
 
-use std::collections::HashMap;
+use std::cell::Cell;
 
-use kinform_api::{KeyRef, ObjectKey};
-use kinform_core::wire::known::Stored;
+use kinform_core::store::directory::Seed;
+use kinform_core::store::edit::Edit;
+use kinform_core::store::root::Root;
+use kinform_core::store::trail::Beside;
 use kinform_core::{Encoding, ListPart, ListReader, Object, Projection};
 
 use crate::cuts;
@@ -19,7 +21,14 @@ use crate::shape::Shape;
 /// BOUND: longer bodies are not read this often.
 const MOST_BYTES: usize = 4 << 10;
 
-type Store = HashMap<ObjectKey, Object>;
+/// A store that holds these, in this order.
+fn filled(objects: Vec<Object>) -> Root {
+    let mut edit = Edit::new(&Root::empty(Seed(1)));
+    for object in objects {
+        edit.insert(object);
+    }
+    edit.commit(1)
+}
 
 /// Reads the body, and some like it, beside its own objects.
 pub fn is_as_alone(encoding: Encoding, body: &[u8], shape: &mut Shape) {
@@ -27,17 +36,17 @@ pub fn is_as_alone(encoding: Encoding, body: &[u8], shape: &mut Shape) {
         return;
     }
     for projection in [Projection::new(), Projection::new().keep_managed_fields()] {
-        let (_, objects) = read(encoding, &[body], &Store::new(), &projection);
+        let (_, objects) = read(encoding, &[body], &filled(Vec::new()), &projection);
         if objects.is_empty() {
             continue;
         }
-        let store: Store = objects.into_iter().map(|o| (o.key(), o)).collect();
+        let store = filled(objects);
         for then in others(body) {
-            let (alone, _) = read(encoding, &[&then], &Store::new(), &projection);
+            let (alone, _) = read(encoding, &[&then], &filled(Vec::new()), &projection);
             let (told, found) = read(encoding, &[&then], &store, &projection);
             assert_eq!(told, alone, "beside a store");
             let is_stored = |object: &&Object| {
-                let stored = store.get(&object.key());
+                let stored = store.get(object.key_ref());
                 stored.is_some_and(|stored| stored.ptr_eq(object))
             };
             shape.count(found.iter().filter(is_stored).count());
@@ -71,15 +80,13 @@ fn others(body: &[u8]) -> Vec<Vec<u8>> {
 fn read(
     encoding: Encoding,
     chunks: &[&[u8]],
-    store: &Store,
+    store: &Root,
     projection: &Projection,
 ) -> (Vec<String>, Vec<Object>) {
     let mut reader = ListReader::new(encoding);
     let (mut told, mut objects) = (Vec::new(), Vec::new());
-    let stored = |key: KeyRef<'_>| {
-        let found = store.get(&key.to_key());
-        found.map(|object| object as &dyn Stored)
-    };
+    let trail = Cell::default();
+    let stored = Beside::new(store, &trail);
     for chunk in chunks {
         let mut part = |part: ListPart<'_>| {
             let read = match part {

@@ -15,7 +15,7 @@
     reason = "a program that measures, or breaks"
 )]
 
-use std::collections::HashMap;
+use std::cell::Cell;
 use std::hint::black_box;
 use std::io::Read as _;
 use std::path::Path;
@@ -23,16 +23,18 @@ use std::process::{Command, exit};
 use std::time::{Duration, Instant as Wall};
 
 use k8s_openapi::api::core::v1::Pod;
-use kinform_api::{KeyRef, TypeMeta};
+use kinform_api::TypeMeta;
 use kinform_core::delta::Delta;
 use kinform_core::informer::delivery::{Delivery, Next};
 use kinform_core::informer::ring::RingLimits;
 use kinform_core::informer::writer::Writer;
 use kinform_core::queue::{Limiter, Priority, Queue, Verdict};
 use kinform_core::store::directory::Seed;
+use kinform_core::store::edit::Edit;
 use kinform_core::store::index::Index;
+use kinform_core::store::root::Root;
+use kinform_core::store::trail::Beside;
 use kinform_core::time::Instant;
-use kinform_core::wire::known::Stored;
 use kinform_core::{Encoding, Item, ListPart, ListReader, Object, Projection, TypedCache};
 use serde_json::Value;
 
@@ -285,13 +287,11 @@ fn messages() -> Round {
 /// A recorded list beside a store that has all of it already.
 fn known() -> Round {
     let (body, projection) = (recorded("list/pods.json"), Projection::new());
-    let read = move |stored: &HashMap<u64, Object>| {
+    let read = move |root: &Root| {
         let mut objects = Vec::new();
         let mut reader = ListReader::new(Encoding::Json);
-        let stored = |key: KeyRef<'_>| {
-            let found = stored.get(&key.hash64());
-            found.map(|object| object as &dyn Stored)
-        };
+        let trail = Cell::default();
+        let stored = Beside::new(root, &trail);
         for chunk in body.chunks(CHUNK) {
             let fed = reader.feed_beside(chunk, &stored, &mut |part| match part {
                 ListPart::Item(item) => {
@@ -304,12 +304,17 @@ fn known() -> Round {
         reader.finish().unwrap();
         objects
     };
-    let first = read(&HashMap::new());
-    let stored: HashMap<_, _> = first.into_iter().map(|o| (o.key_hash(), o)).collect();
+    let empty = Root::empty(Seed(1));
+    let mut edit = Edit::new(&empty);
+    for object in read(&empty) {
+        edit.insert(object);
+    }
+    let root = edit.commit(1);
     Box::new(move |_| {
-        let again = read(&stored);
-        let is_stored = |object: &&Object| stored[&object.key_hash()].ptr_eq(object);
-        assert_eq!(again.iter().filter(is_stored).count(), stored.len());
+        let again = read(&root);
+        let stored = |object: &Object| root.get(object.key_ref()).cloned();
+        let is_stored = |object: &&Object| stored(object).unwrap().ptr_eq(object);
+        assert_eq!(again.iter().filter(is_stored).count(), root.len());
         again.len()
     })
 }

@@ -41,6 +41,15 @@ impl Stored for Object {
     fn keeps_managed_fields(&self) -> bool {
         self.head().flags.has(Flags::MANAGED)
     }
+
+    fn is_known_end(&self, at: usize) -> bool {
+        let head = self.head();
+        // Texts are told without their quotes. Copies of them lie behind all members.
+        let texts = [head.name, head.namespace, head.uid, head.resource_version];
+        let texts = texts.map(|span| span.end() + 1);
+        let values = [head.labels, head.annotations, head.owners].map(|span| span.end());
+        texts.iter().chain(&values).any(|end| *end == at)
+    }
 }
 
 /// The object as JSON, with `apiVersion` and `kind` first.

@@ -83,6 +83,12 @@ struct Span {
     len: u32,
 }
 
+impl Span {
+    fn end(self) -> usize {
+        (self.start + self.len) as usize
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default)]
 struct Flags(u8);
 

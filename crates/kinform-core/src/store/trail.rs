@@ -9,13 +9,18 @@
 //! cache misses. Once a key was somewhere else, the trail is not followed until a slot was the next one again: keys
 //! in any other order cost a comparison of numbers.
 //!
+//! [`Beside`] is a root with a trail, for who reads a list of what the root holds.
+//!
 //! INVARIANT: what is found has the key; the trail only says where to look first.
 //! Upstream counterpart: none.
 
+use std::cell::Cell;
+
 use kinform_api::KeyRef;
 
-use super::root::State;
+use super::root::{Root, State};
 use crate::object::Object;
+use crate::wire::known::{Shelf, Stored};
 
 /// Where one reader of a store was last; a new one follows no trail yet.
 #[derive(Debug, Clone, Copy, Default)]
@@ -26,17 +31,21 @@ pub struct Trail {
 }
 
 impl Trail {
+    /// What lies where it leads.
+    fn ahead<'a>(&self, state: &'a State) -> Option<&'a Object> {
+        match self.holds {
+            true => state.slots.get(self.next as usize),
+            false => None,
+        }
+    }
+
     /// The slot and the object of a key.
     pub(super) fn find<'a>(
         &mut self,
         state: &'a State,
         key: KeyRef<'_>,
     ) -> Option<(u32, &'a Object)> {
-        let ahead = match self.holds {
-            true => state.slots.get(self.next as usize),
-            false => None,
-        };
-        let found = match ahead.filter(|object| object.has_key(key)) {
+        let found = match self.ahead(state).filter(|object| object.has_key(key)) {
             Some(object) => Some((self.next, object)),
             None => state.object_of(key),
         };
@@ -48,13 +57,56 @@ impl Trail {
     }
 }
 
+/// A root, as who reads a list beside it asks for objects.
+///
+/// Of compressed objects it knows nothing: they have no bytes to compare.
+#[derive(Debug)]
+pub struct Beside<'s> {
+    root: &'s Root,
+    trail: &'s Cell<Trail>,
+}
+
+impl<'s> Beside<'s> {
+    /// A root, and where the reader was last; that may have been in an earlier root.
+    #[must_use]
+    pub fn new(root: &'s Root, trail: &'s Cell<Trail>) -> Self {
+        Self { root, trail }
+    }
+}
+
+impl<'s> Shelf<'s> for Beside<'s> {
+    fn get(&self, key: KeyRef<'_>) -> Option<&'s dyn Stored> {
+        let mut trail = self.trail.get();
+        let found = self.root.get_along(key, &mut trail);
+        self.trail.set(trail);
+        found.and_then(comparable)
+    }
+
+    fn next(&self) -> Option<&'s dyn Stored> {
+        let trail = self.trail.get();
+        trail.ahead(&self.root.0).and_then(comparable)
+    }
+
+    fn advance(&self) {
+        let mut trail = self.trail.get();
+        trail.next = trail.next.wrapping_add(1);
+        self.trail.set(trail);
+    }
+}
+
+fn comparable(object: &Object) -> Option<&dyn Stored> {
+    match object.is_cold() {
+        true => None,
+        false => Some(object),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::object::projection::Projection;
     use crate::store::directory::Seed;
     use crate::store::edit::Edit;
-    use crate::store::root::Root;
     use proptest::prelude::*;
 
     fn object(number: usize) -> Object {
@@ -68,6 +120,26 @@ mod tests {
             edit.insert(object(number));
         }
         edit.commit(1)
+    }
+
+    #[test]
+    fn it_says_what_is_next_and_goes_on() {
+        let root = of_these(0..3);
+        let trail = Cell::default();
+        let beside = Beside::new(&root, &trail);
+        let is_next = |number: usize| {
+            let next = beside.next().map(|next| next.bytes().to_vec());
+            next.as_deref() == Some(object(number).bytes())
+        };
+        assert!(beside.next().is_none());
+        assert!(beside.get(object(0).key_ref()).is_some());
+        assert!(is_next(1));
+        beside.advance();
+        assert!(is_next(2));
+        beside.advance();
+        assert!(beside.next().is_none());
+        assert!(beside.get(object(1).key_ref()).is_some());
+        assert!(beside.next().is_none(), "it does not hold any more");
     }
 
     #[test]

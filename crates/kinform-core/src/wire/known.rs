@@ -7,7 +7,8 @@
 //! Most of what a relist brings has not changed. Its bytes are those of the stored object, with `kind`,
 //! `apiVersion` and managedFields put back where they were cut out; bytes that are equal to checked ones need no
 //! check, and make no second object. The name is a hint where to look, no more: what is compared is every byte.
-//! Whatever is not equal, or looks unusual, is read as if nothing was stored.
+//! Whatever is not equal, or looks unusual, is read as if nothing was stored. Lists come in the order of keys, and so
+//! do the objects of a store that a list filled: what is stored behind the last one is looked at before the name is.
 //!
 //! INVARIANT: the item is handed on with the object that its bytes would make.
 //! Upstream: none; client-go decodes a relist as it does a first list.
@@ -43,10 +44,25 @@ pub trait Stored: Any {
 
     /// Whether its managedFields, if it has some, are kept: then an item that has others is another object.
     fn keeps_managed_fields(&self) -> bool;
+
+    /// Whether a member of its metadata ends at this byte, as far as that is known without reading them.
+    fn is_known_end(&self, at: usize) -> bool;
 }
 
-/// Finds what is stored under a key.
-pub type Lookup<'s> = &'s dyn Fn(KeyRef<'_>) -> Option<&'s dyn Stored>;
+/// Finds what is stored, for who reads a list of it: [`Beside`](crate::store::trail::Beside).
+pub trait Shelf<'s> {
+    /// What is stored under a key.
+    fn get(&self, key: KeyRef<'_>) -> Option<&'s dyn Stored>;
+
+    /// What is likely listed next. A wrong guess costs a comparison, which ends where both differ.
+    fn next(&self) -> Option<&'s dyn Stored>;
+
+    /// What was likely listed next is what was listed.
+    fn advance(&self);
+}
+
+/// Whom to ask.
+pub type Lookup<'s> = &'s dyn Shelf<'s>;
 
 const MANAGED: &[u8] = b",\"managedFields\":[";
 
@@ -57,8 +73,27 @@ pub(super) fn json<'s>(
     seen: &mut Seen,
 ) -> Option<(Layout, &'s dyn Stored)> {
     let start = Start::of(bytes)?;
+    if let Some(object) = stored.next()
+        && let Some(layout) = json_is(bytes, &start, object, None, seen)
+    {
+        stored.advance();
+        return Some((layout, object));
+    }
     let (key, checked) = key(bytes, start.inside, seen)?;
-    let object = stored(key)?;
+    let object = stored.get(key)?;
+    let layout = json_is(bytes, &start, object, checked, seen)?;
+    Some((layout, object))
+}
+
+/// The layout of the item that `bytes` begin with, if it is this object. Where managedFields are, may be known, and
+/// that they are sound.
+fn json_is(
+    bytes: &[u8],
+    start: &Start,
+    object: &dyn Stored,
+    checked: Option<Range<usize>>,
+    seen: &mut Seen,
+) -> Option<Layout> {
     if object.is_projected() || !object.is_of(None) {
         return None;
     }
@@ -77,7 +112,9 @@ pub(super) fn json<'s>(
         let cut = managed_fields(rest, same, checked, seen)?;
         // Only those of the object itself were cut out.
         let mut ends = cursor::members(kept, inside).map(|member| member.value.end);
-        if ends.find(|end| *end >= cut.start) != Some(cut.start) {
+        if !object.is_known_end(before.len() + cut.start)
+            && ends.find(|end| *end >= cut.start) != Some(cut.start)
+        {
             return None;
         }
         let left = &kept[cut.start..];
@@ -90,9 +127,9 @@ pub(super) fn json<'s>(
     }
     let mut layout = Layout::default();
     layout.body = 0..end;
-    (layout.kind, layout.api_version) = (start.kind, start.api_version);
+    (layout.kind, layout.api_version) = (start.kind.clone(), start.api_version.clone());
     layout.set_managed_bytes(managed_bytes);
-    Some((layout, object))
+    Some(layout)
 }
 
 /// What managedFields weigh that were not cut out.
@@ -222,24 +259,35 @@ pub(super) fn protobuf<'s>(
     stored: Lookup<'s>,
 ) -> Option<(Layout, &'s dyn Stored)> {
     let layout = message::layout(bytes);
+    if let Some(object) = stored
+        .next()
+        .filter(|object| message_is(of, bytes, &layout, *object))
+    {
+        stored.advance();
+        return Some((layout, object));
+    }
     let text = |span: &Option<Range<usize>>| {
         let span = span.clone().unwrap_or_default();
         std::str::from_utf8(&bytes[span]).ok()
     };
-    let object = stored(KeyRef {
+    let object = stored.get(KeyRef {
         namespace: text(&layout.namespace)?,
         name: text(&layout.name)?,
     })?;
+    message_is(of, bytes, &layout, object).then_some((layout, object))
+}
+
+/// Whether a message is this object.
+fn message_is(of: &'static Type, bytes: &[u8], layout: &Layout, object: &dyn Stored) -> bool {
     if object.is_projected() || !object.is_of(Some(of)) {
-        return None;
+        return false;
     }
     let kept = object.bytes();
-    let is_same = match layout.patch(ManagedFields::Drop) {
+    match layout.patch(ManagedFields::Drop) {
         None => bytes == kept,
         Some(_) if object.keeps_managed_fields() => bytes == kept,
-        Some((at, length)) => is_same_without(&layout, bytes, kept, at, length),
-    };
-    is_same.then_some((layout, object))
+        Some((at, length)) => is_same_without(layout, bytes, kept, at, length),
+    }
 }
 
 /// Whether a message with managedFields is one without, whose metadata are as long as `length` at `at` says.

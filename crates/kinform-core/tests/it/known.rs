@@ -1,9 +1,12 @@
 //! A list beside a store gives what it gives alone; what is stored just so is the stored object itself.
 
-use std::collections::HashMap;
+use std::cell::Cell;
 
-use kinform_api::{KeyRef, ObjectKey};
-use kinform_core::wire::known::Stored;
+use kinform_api::ObjectKey;
+use kinform_core::store::directory::Seed;
+use kinform_core::store::edit::Edit;
+use kinform_core::store::root::Root;
+use kinform_core::store::trail::Beside;
 use kinform_core::{Encoding, ListPart, ListReader, Object, Projection};
 use proptest::prelude::*;
 
@@ -21,22 +24,27 @@ enum Told {
     Unreadable(String),
 }
 
-type Store = HashMap<ObjectKey, Object>;
+/// A store that holds these, in this order.
+fn filled(objects: Vec<Object>) -> Root {
+    let mut edit = Edit::new(&Root::empty(Seed(1)));
+    for object in objects {
+        edit.insert(object);
+    }
+    edit.commit(1)
+}
 
 /// Reads a list beside a store; also says how many objects are the stored ones.
 fn read(
     encoding: Encoding,
     body: &[u8],
     chunk: usize,
-    store: &Store,
+    store: &Root,
     projection: &Projection,
 ) -> (Vec<Told>, Vec<Object>, usize) {
     let (mut told, mut objects, mut known) = (Vec::new(), Vec::new(), 0);
     let mut reader = ListReader::new(encoding);
-    let stored = |key: KeyRef<'_>| {
-        let found = store.get(&key.to_key());
-        found.map(|object| object as &dyn Stored)
-    };
+    let trail = Cell::default();
+    let stored = Beside::new(store, &trail);
     for chunk in body.chunks(chunk) {
         let _ = reader.feed_beside(chunk, &stored, &mut |part| {
             let read = match part {
@@ -49,7 +57,7 @@ fn read(
             };
             told.push(match read {
                 Ok((object, type_, managed)) => {
-                    let stored = store.get(&object.key());
+                    let stored = store.get(object.key_ref());
                     known += usize::from(stored.is_some_and(|stored| stored.ptr_eq(&object)));
                     let (key, bytes) = (object.key(), object.bytes().to_vec());
                     objects.push(object);
@@ -69,13 +77,19 @@ fn read(
 
 /// Stores the objects of one list, then reads another: as without a store. Says how many were known.
 fn check_with(encoding: Encoding, first: &[u8], then: &[u8], projection: &Projection) -> usize {
-    let (_, objects, _) = read(encoding, first, first.len(), &Store::new(), projection);
-    let store: Store = objects.into_iter().map(|o| (o.key(), o)).collect();
-    let expected = read(encoding, then, then.len(), &Store::new(), projection).0;
-    let (told, _, known) = read(encoding, then, then.len(), &store, projection);
+    let (_, objects, _) = read(
+        encoding,
+        first,
+        first.len(),
+        &filled(Vec::new()),
+        projection,
+    );
+    let stored = filled(objects);
+    let expected = read(encoding, then, then.len(), &filled(Vec::new()), projection).0;
+    let (told, _, known) = read(encoding, then, then.len(), &stored, projection);
     assert_eq!(told, expected);
     for chunk in [1, 7, 100] {
-        assert_eq!(read(encoding, then, chunk, &store, projection).0, expected);
+        assert_eq!(read(encoding, then, chunk, &stored, projection).0, expected);
     }
     known
 }
@@ -270,6 +284,31 @@ fn edited(bytes: &[u8], edits: Vec<(prop::sample::Index, u8, usize)>) -> Vec<u8>
     bytes
 }
 
+/// Objects by number, each in one of two states, in both orders of members that servers write.
+fn numbered(items: &[(usize, usize)]) -> Vec<u8> {
+    let items = items.iter().map(|(number, state)| match number % 3 {
+        0 => format!(
+            r#"{{"metadata":{{"labels":{{"x":"{state}"}},MANAGED,"name":"n{number}","uid":"u"}}}}"#
+        ),
+        1 => format!(
+            r#"{{"metadata":{{"name":"n{number}","resourceVersion":"{state}",MANAGED}},"spec":{{"x":1}}}}"#
+        ),
+        _ => format!(r#"{{"metadata":{{"name":"n{number}"}},"spec":{{"state":{state}}}}}"#),
+    });
+    json(&items.collect::<Vec<_>>().join(","))
+}
+
+/// The same as messages.
+fn numbered_messages(items: &[(usize, usize)]) -> Vec<u8> {
+    let items = items.iter().map(|(number, state)| {
+        let managed = field(17, &field(1, &vec![b'm'; 9 * state]));
+        let name = field(1, format!("n{number}").as_bytes());
+        let metadata = [name, field(6, state.to_string().as_bytes()), managed];
+        field(1, &metadata.concat())
+    });
+    list(&items.collect::<Vec<_>>())
+}
+
 proptest! {
     #[test]
     fn whatever_changes_a_list_beside_a_store_reads_as_one_alone(
@@ -280,6 +319,22 @@ proptest! {
         let first = json(item);
         let then = edited(&first, edits);
         check(Encoding::Json, &first, &then);
+    }
+
+    #[test]
+    fn items_in_any_order_read_as_they_do_alone(
+        stored in proptest::collection::vec((0..9usize, 0..2usize), 1..9),
+        listed in proptest::collection::vec((0..9usize, 0..2usize), 1..12),
+        encoding in proptest::sample::select(vec![Encoding::Json, Encoding::Protobuf]),
+    ) {
+        let body = |items: &[(usize, usize)]| match encoding {
+            Encoding::Protobuf => numbered_messages(items),
+            _ => numbered(items),
+        };
+        let (stored, mut sorted) = (body(&stored), listed.clone());
+        check(encoding, &stored, &body(&listed));
+        sorted.sort_unstable();
+        check(encoding, &body(&sorted), &body(&sorted));
     }
 
     #[test]

@@ -17,16 +17,15 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::{BoxStream, StreamExt};
-use kinform_api::{KeyRef, Status, WatchEventKind};
+use kinform_api::{Status, WatchEventKind};
 use kinform_core::Encoding;
 use kinform_core::object::Object;
 use kinform_core::reflector::Request;
 use kinform_core::reflector::input::{Ending, Event, Failure, Input};
 use kinform_core::store::root::Root;
-use kinform_core::store::trail::Trail;
+use kinform_core::store::trail::{Beside, Trail};
 use kinform_core::wire::encoding::{ListReader, WatchReader};
 use kinform_core::wire::error::WireError;
-use kinform_core::wire::known::Stored;
 use kinform_core::wire::list::ListPart;
 use kinform_core::wire::unreadable::Unreadable;
 use kinform_core::wire::watch::{Frame, FrameKind};
@@ -147,18 +146,11 @@ impl Reader {
         let fed = match self {
             Self::List(splitter, seen, trail) => {
                 let mut part = |part: ListPart<'_>| observe(listed(part, ingest, seen));
-                // A transform may tell more of an object than its bytes; what is compressed has none to compare.
+                // A transform may tell more of an object than its bytes.
                 if root.is_empty() || ingest.transform.is_some() {
                     splitter.feed(chunk, &mut part)
                 } else {
-                    let stored = |key: KeyRef<'_>| {
-                        let mut along = trail.get();
-                        let found = root.get_along(key, &mut along);
-                        trail.set(along);
-                        let found = found.filter(|object| !object.is_cold());
-                        found.map(|object| object as &dyn Stored)
-                    };
-                    splitter.feed_beside(chunk, &stored, &mut part)
+                    splitter.feed_beside(chunk, &Beside::new(root, trail), &mut part)
                 }
             }
             Self::Watch(framer) => framer.feed(chunk, &mut |frame| {
