@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! text, position of `[` ─▶ Lengths ─▶ number of elements
-//!                             └── outermost list: one walk, which also counts every list in it
+//!                             └── outermost list: one walk, which also counts every list in it, and keeps
+//!                                 where its quotes are
 //! ```
 //!
 //! Types allocate what they are told they need. Lists are asked for in the order of the text, so what one walk
@@ -19,12 +20,18 @@ use super::scan::{BLOCK, Nesting, filled};
 
 /// BOUND: lists remembered at a time.
 const MOST: usize = 1 << 10;
+/// Blocks for which there is place from the start: as many as most objects have.
+const AT_ONCE: usize = 128;
 
 /// The lists of the outermost list that was asked for last.
 #[derive(Debug, Default)]
 pub(crate) struct Lengths {
     known: SmallVec<[List; 24]>,
     next: usize,
+    /// Where the walk began, and the quotes and backslashes of each block that it saw.
+    from: usize,
+    /// BOUND: a bit for each byte of the text.
+    stops: Vec<u64>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -72,10 +79,22 @@ impl Lengths {
         Ok(self.known[self.next - 1].len)
     }
 
+    /// The block of `at`, if the last walk saw it: where it begins, its quotes and backslashes.
+    #[inline(always)]
+    pub(crate) fn stops(&self, at: usize) -> Option<(usize, u64)> {
+        let seen = at.checked_sub(self.from)?;
+        let mask = *self.stops.get(seen / BLOCK)?;
+        Some((at - seen % BLOCK, mask))
+    }
+
     /// Counts the list that is not empty, and what is in it: brackets and commas outside of strings tell all.
     fn walk(&mut self, bytes: &[u8], open: usize, inside: usize) -> Result<(), Fault> {
         self.known.clear();
         self.next = 0;
+        self.from = inside;
+        self.stops.clear();
+        let blocks = bytes.len().saturating_sub(inside).div_ceil(BLOCK);
+        self.stops.reserve(blocks.min(AT_ONCE));
         let mut nesting = Nesting::default();
         // What the place is in, and what that is in: a bit each, set if commas count there.
         let (mut is_list, mut around, mut depth) = (true, 0_u128, 0);
@@ -87,7 +106,8 @@ impl Lengths {
                 Some(block) => nesting.marks(block),
                 None => nesting.marks(&filled(rest)),
             };
-            let mut brackets = marks.opens | marks.closes;
+            self.stops.push(marks.stops);
+            let mut brackets = marks.brackets;
             let mut commas = marks.commas;
             while brackets != 0 {
                 let bit = brackets.trailing_zeros();
@@ -97,15 +117,17 @@ impl Lengths {
                 if is_list {
                     list.add(before);
                 }
-                if marks.closes >> bit & 1 == 0 {
+                // Of the four only those that open have this bit.
+                let place = at + bit as usize;
+                if bytes.get(place).is_some_and(|bracket| bracket & 2 == 2) {
                     if depth >= MAX_DEPTH {
                         return Err(json::too_deep(at));
                     }
                     depth += 1;
                     around = around << 1 | u128::from(is_list);
-                    is_list = self.is_counted(bytes, at + bit as usize);
+                    is_list = self.is_counted(bytes, place);
                     if is_list {
-                        let inner = self.begin(at + bit as usize);
+                        let inner = self.begin(place);
                         lists.push(std::mem::replace(&mut list, inner));
                     }
                     continue;

@@ -14,6 +14,8 @@
 //!
 //! Upstream: `encoding/json`. Complexity: two looks at what is in a list, else one.
 
+use std::borrow::Cow;
+
 use kinform_api::TypeMeta;
 use serde::de::value::{BorrowedStrDeserializer, MapAccessDeserializer, StrDeserializer};
 use serde::de::{
@@ -21,6 +23,7 @@ use serde::de::{
 };
 use serde::{Deserializer, forward_to_deserialize_any};
 
+use self::ends::Ends;
 use super::cursor::unescape;
 use super::json::{self, Fault};
 use super::lengths::Lengths;
@@ -34,8 +37,8 @@ use super::whole::{Mismatch, Whole};
 pub(crate) fn read<K: DeserializeOwned>(bytes: &[u8], meta: &TypeMeta) -> Result<K, Mismatch> {
     let mut reader = Reader {
         text: std::str::from_utf8(bytes).map_err(|_| Mismatch)?,
-        stops: Stops::new(bytes),
         at: json::space(bytes, 0),
+        ends: Ends::default(),
         lengths: Lengths::default(),
     };
     if reader.peek() != Some(b'{') {
@@ -48,8 +51,8 @@ pub(crate) fn read<K: DeserializeOwned>(bytes: &[u8], meta: &TypeMeta) -> Result
 /// Walks over the text. Where it stands is always at a value, or behind one.
 struct Reader<'a> {
     text: &'a str,
-    stops: Stops<'a>,
     at: usize,
+    ends: Ends,
     lengths: Lengths,
 }
 
@@ -59,58 +62,95 @@ impl<'a> Reader<'a> {
         self.text.as_bytes().get(self.at).copied()
     }
 
-    /// The string that begins here: as it stands there, if it has no escapes.
+    /// The string that begins here, as it stands there; nothing, if it has escapes.
     #[inline(always)]
-    fn string(&mut self) -> Result<Text<'a>, Mismatch> {
-        let (end, has_escapes) = json::string(&mut self.stops, self.at)?;
-        let inside = self.text.get(self.at + 1..end - 1).ok_or(Mismatch)?;
-        self.at = end;
-        match has_escapes {
-            true => Ok(escaped(inside)),
-            false => Ok(Text::Plain(inside)),
+    fn plain(&mut self) -> Option<&'a str> {
+        let bytes = self.text.as_bytes();
+        let end = self.ends.find(bytes, &self.lengths, self.at + 1);
+        if bytes.get(end) != Some(&b'"') {
+            return None;
+        }
+        let inside = between(self.text, self.at + 1, end)?;
+        self.at = end + 1;
+        Some(inside)
+    }
+
+    /// The string that begins here and has escapes.
+    #[cold]
+    fn escaped(&mut self) -> Result<String, Mismatch> {
+        let bytes = self.text.as_bytes();
+        let (start, mut end) = (self.at + 1, self.at + 1);
+        loop {
+            end = self.ends.find(bytes, &self.lengths, end);
+            match bytes.get(end) {
+                Some(b'"') => break,
+                Some(b'\\') => end += 2,
+                _ => return Err(Mismatch),
+            }
+        }
+        let inside = bytes.get(start..end).ok_or(Mismatch)?;
+        self.at = end + 1;
+        Ok(unescape(inside).into_owned())
+    }
+
+    #[inline(always)]
+    fn text<V: Visitor<'a>>(&mut self, visitor: V) -> Result<V::Value, Mismatch> {
+        match self.plain() {
+            Some(text) => visitor.visit_borrowed_str(text),
+            None => visitor.visit_string(self.escaped()?),
         }
     }
 
-    /// The key of the next member, and whether it has escapes; then the place is at its value.
+    /// The key of the next member, which `before` stands before; then the place is at its value. Only as every
+    /// server writes: without white space, and no key has escapes. It is told in registers.
     #[inline(never)]
-    fn next_key(&mut self, is_first: bool) -> Result<Option<(&'a str, bool)>, Mismatch> {
-        let bytes = self.stops.bytes();
-        // As every server writes: without white space, and no key has escapes.
-        let start = match bytes.get(self.at) {
-            Some(b',') if !is_first => self.at + 1,
-            Some(b'}') if !is_first => {
-                self.at += 1;
-                return Ok(None);
-            }
-            Some(b'"') if is_first => self.at,
-            _ => return self.next_key_anyhow(is_first),
+    fn next_key(&mut self, before: u8) -> Option<&'a str> {
+        let bytes = self.text.as_bytes();
+        let start = self.at + 2;
+        let [mark, b'"'] = bytes.get(self.at..start)? else {
+            return None;
         };
-        if bytes.get(start) == Some(&b'"') {
-            let end = self.stops.find(start + 1);
-            if let Some([b'"', b':', after]) = bytes.get(end..end + 3)
-                && *after > b' '
-            {
-                let key = self.text.get(start + 1..end).ok_or(Mismatch)?;
-                self.at = end + 2;
-                return Ok(Some((key, false)));
-            }
+        if *mark != before {
+            return None;
         }
-        self.next_key_anyhow(is_first)
+        let end = self.ends.find(bytes, &self.lengths, start);
+        let [b'"', b':', after] = bytes.get(end..end + 3)? else {
+            return None;
+        };
+        if *after <= b' ' {
+            return None;
+        }
+        let key = between(self.text, start, end)?;
+        self.at = end + 2;
+        Some(key)
     }
 
+    /// The same, however it is written; nothing at the end of the object.
     #[inline(never)]
-    fn next_key_anyhow(&mut self, is_first: bool) -> Result<Option<(&'a str, bool)>, Mismatch> {
+    fn next_key_anyhow(&mut self, before: u8) -> Result<Option<Cow<'a, str>>, Mismatch> {
+        let is_first = before == b'{';
+        self.at += usize::from(is_first);
         if !self.next_in(b'}', is_first)? {
             return Ok(None);
         }
-        let (span, has_escapes, value) = json::key(&mut self.stops, self.at)?;
-        let key = self.text.get(span).ok_or(Mismatch)?;
-        self.at = value;
-        Ok(Some((key, has_escapes)))
+        if self.peek() != Some(b'"') {
+            return Err(Mismatch);
+        }
+        let key = match self.plain() {
+            Some(key) => Cow::Borrowed(key),
+            None => Cow::Owned(self.escaped()?),
+        };
+        let bytes = self.text.as_bytes();
+        self.at = json::space(bytes, self.at);
+        if self.peek() != Some(b':') {
+            return Err(Mismatch);
+        }
+        self.at = json::space(bytes, self.at + 1);
+        Ok(Some(key))
     }
 
     fn skip(&mut self) -> Result<(), Mismatch> {
-        self.at = json::value(&mut self.stops, self.at, 0)?;
+        self.at = json::value(&mut Stops::new(self.text.as_bytes()), self.at, 0)?;
         Ok(())
     }
 
@@ -221,10 +261,9 @@ impl<'a> Reader<'a> {
 
     #[inline(always)]
     fn map<'s>(&'s mut self) -> Entries<'s, 'a> {
-        self.at += 1;
         Entries {
             reader: self,
-            is_first: true,
+            before: b'{',
         }
     }
 }
@@ -236,25 +275,10 @@ enum Number {
     Float(f64),
 }
 
-/// A string.
-enum Text<'a> {
-    Plain(&'a str),
-    Escaped(String),
-}
-
-#[cold]
-fn escaped<'a>(inside: &str) -> Text<'a> {
-    Text::Escaped(unescape(inside.as_bytes()).into_owned())
-}
-
-impl<'a> Text<'a> {
-    #[inline(always)]
-    fn visit<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Mismatch> {
-        match self {
-            Self::Plain(text) => visitor.visit_borrowed_str(text),
-            Self::Escaped(text) => visitor.visit_string(text),
-        }
-    }
+/// What stands between two positions. In two steps, which are compiled in place.
+#[inline(always)]
+fn between(text: &str, start: usize, end: usize) -> Option<&str> {
+    text.get(start..)?.get(..end.checked_sub(start)?)
 }
 
 /// What a type asks for that is a number.
@@ -275,7 +299,7 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mismatch> {
         match self.peek() {
-            Some(b'"') => self.string()?.visit(visitor),
+            Some(b'"') => self.text(visitor),
             Some(b'{') => visitor.visit_map(self.map()),
             Some(b'[') => self.list(visitor),
             Some(b't' | b'f') => self.deserialize_bool(visitor),
@@ -295,7 +319,7 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
     #[inline]
     fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mismatch> {
         match self.peek() {
-            Some(b'"') => self.string()?.visit(visitor),
+            Some(b'"') => self.text(visitor),
             _ => Err(Mismatch),
         }
     }
@@ -353,9 +377,9 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
 
     fn deserialize_bytes<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mismatch> {
         match self.peek() {
-            Some(b'"') => match self.string()? {
-                Text::Plain(text) => visitor.visit_borrowed_bytes(text.as_bytes()),
-                Text::Escaped(text) => visitor.visit_byte_buf(text.into_bytes()),
+            Some(b'"') => match self.plain() {
+                Some(text) => visitor.visit_borrowed_bytes(text.as_bytes()),
+                None => visitor.visit_byte_buf(self.escaped()?.into_bytes()),
             },
             _ => self.deserialize_any(visitor),
         }
@@ -372,9 +396,9 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
         visitor: V,
     ) -> Result<V::Value, Mismatch> {
         match self.peek() {
-            Some(b'"') => match self.string()? {
-                Text::Plain(text) => visitor.visit_enum(BorrowedStrDeserializer::new(text)),
-                Text::Escaped(text) => visitor.visit_enum(text.into_deserializer()),
+            Some(b'"') => match self.plain() {
+                Some(text) => visitor.visit_enum(BorrowedStrDeserializer::new(text)),
+                None => visitor.visit_enum(self.escaped()?.into_deserializer()),
             },
             Some(b'{') => {
                 let mut entries = self.map();
@@ -408,7 +432,8 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
 /// The members of an object. Whoever does not read all of them has left the text.
 struct Entries<'s, 'a> {
     reader: &'s mut Reader<'a>,
-    is_first: bool,
+    /// What stands before the next one: the bracket, or a comma.
+    before: u8,
 }
 
 impl<'de> MapAccess<'de> for Entries<'_, 'de> {
@@ -419,15 +444,16 @@ impl<'de> MapAccess<'de> for Entries<'_, 'de> {
         &mut self,
         seed: S,
     ) -> Result<Option<S::Value>, Mismatch> {
-        let is_first = std::mem::take(&mut self.is_first);
-        let Some((key, has_escapes)) = self.reader.next_key(is_first)? else {
-            return Ok(None);
-        };
-        match has_escapes {
-            true => seed.deserialize(StrDeserializer::new(&unescape(key.as_bytes()))),
-            false => seed.deserialize(BorrowedStrDeserializer::new(key)),
+        let before = std::mem::replace(&mut self.before, b',');
+        if let Some(key) = self.reader.next_key(before) {
+            return seed
+                .deserialize(BorrowedStrDeserializer::new(key))
+                .map(Some);
         }
-        .map(Some)
+        match self.reader.next_key_anyhow(before)? {
+            Some(key) => seed.deserialize(StrDeserializer::new(&key)).map(Some),
+            None => Ok(None),
+        }
     }
 
     #[inline]
@@ -483,5 +509,6 @@ impl From<Fault> for Mismatch {
     }
 }
 
+mod ends;
 #[cfg(test)]
 mod tests;

@@ -115,8 +115,9 @@ impl<'a> Stops<'a> {
     }
 }
 
+/// The quotes, backslashes and control characters of a block.
 #[inline(always)]
-fn stops(window: &[u8; BLOCK]) -> u64 {
+pub(super) fn stops(window: &[u8; BLOCK]) -> u64 {
     let mut mask = 0;
     for (index, lane) in window.as_chunks::<16>().0.iter().enumerate() {
         let lane = u8x16::new(*lane);
@@ -159,7 +160,7 @@ impl Nesting {
     }
 
     fn block(&mut self, masks: Masks) -> Option<usize> {
-        let strings = self.strings(&masks);
+        let strings = self.strings(masks.quotes, masks.backslashes);
         let mut opens = masks.opens & !strings;
         let mut closes = masks.closes & !strings;
         if self.depth > 0 {
@@ -190,19 +191,35 @@ impl Nesting {
     /// What stands in a block outside of strings; whoever asks has a stack of his own.
     #[inline(always)]
     pub(crate) fn marks(&mut self, block: &[u8; BLOCK]) -> Marks {
-        let masks = Masks::of(block);
-        let outside = !self.strings(&masks);
+        let (mut stops, mut commas, mut brackets) = (0, 0, 0);
+        let mut slashes = u8x16::splat(0);
+        for (index, lane) in block.as_chunks::<16>().0.iter().enumerate() {
+            let lane = u8x16::new(*lane);
+            let mask = |hits: u8x16| u64::from(hits.to_bitmask()) << (16 * index);
+            let slash = lane.simd_eq(u8x16::splat(BACKSLASH));
+            slashes |= slash;
+            stops |= mask(slash | lane.simd_eq(u8x16::splat(QUOTE)));
+            commas |= mask(lane.simd_eq(u8x16::splat(b',')));
+            // All four, and letters and marks that stand in strings only.
+            let folded = lane | u8x16::splat(0x26);
+            brackets |= mask(folded.simd_eq(u8x16::splat(0x7f)));
+        }
+        let backslashes = match slashes.to_bitmask() {
+            0 => 0,
+            _ => Masks::of(block).backslashes,
+        };
+        let strings = self.strings(stops & !backslashes, backslashes);
         Marks {
-            opens: masks.opens & outside,
-            closes: masks.closes & outside,
-            commas: masks.commas & outside,
+            stops,
+            brackets: brackets & !strings,
+            commas: commas & !strings,
         }
     }
 
     /// Which bytes of the block are in strings, opening quotes included.
     #[inline(always)]
-    fn strings(&mut self, masks: &Masks) -> u64 {
-        let quotes = masks.quotes & !escaped_bytes(masks.backslashes, &mut self.escaped);
+    fn strings(&mut self, quotes: u64, backslashes: u64) -> u64 {
+        let quotes = quotes & !escaped_bytes(backslashes, &mut self.escaped);
         let strings = prefix_xor(quotes) ^ (self.in_string as u64).wrapping_neg();
         self.in_string = strings >> 63 == 1;
         strings
@@ -258,16 +275,18 @@ pub(super) fn escaped_bytes(backslashes: u64, carry: &mut bool) -> u64 {
     escaped
 }
 
-/// Brackets and commas outside of strings: bit n tells of the nth byte of a block.
+/// What stands in a block of checked text: bit n tells of the nth byte.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Marks {
-    pub(crate) opens: u64,
-    pub(crate) closes: u64,
+    /// Quotes and backslashes, wherever they are.
+    pub(crate) stops: u64,
+    /// Brackets outside of strings; which they are, their bytes say.
+    pub(crate) brackets: u64,
+    /// Commas outside of strings.
     pub(crate) commas: u64,
 }
 
 struct Masks {
-    commas: u64,
     quotes: u64,
     backslashes: u64,
     opens: u64,
@@ -278,7 +297,6 @@ impl Masks {
     #[inline(always)]
     fn of(block: &[u8]) -> Self {
         let mut masks = Self {
-            commas: 0,
             quotes: 0,
             backslashes: 0,
             opens: 0,
@@ -289,7 +307,6 @@ impl Masks {
             // `[` and `{`, `]` and `}` differ in one bit only, and in no other pair is it set.
             let folded = lane | u8x16::splat(0x20);
             let mask = |hits: u8x16| u64::from(hits.to_bitmask()) << (16 * index);
-            masks.commas |= mask(lane.simd_eq(u8x16::splat(b',')));
             masks.quotes |= mask(lane.simd_eq(u8x16::splat(QUOTE)));
             masks.backslashes |= mask(lane.simd_eq(u8x16::splat(BACKSLASH)));
             masks.opens |= mask(folded.simd_eq(u8x16::splat(b'{')));
