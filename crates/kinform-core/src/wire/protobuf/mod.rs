@@ -24,6 +24,7 @@ pub(crate) mod order;
 mod plan;
 pub(crate) mod reader;
 pub(crate) mod text;
+pub(crate) mod texts;
 pub(crate) mod value;
 pub mod watch;
 

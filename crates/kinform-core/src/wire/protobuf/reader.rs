@@ -18,6 +18,7 @@ use serde::de::{
 use serde::{Deserializer, forward_to_deserialize_any};
 
 use super::text::{self, TimeText};
+use super::texts::Texts;
 use super::value::{self, Elements, Entries, Members, Node, Nulls};
 use crate::wire::whole::{Mismatch, Whole};
 
@@ -31,7 +32,8 @@ pub(crate) fn read<K: DeserializeOwned>(
     meta: &TypeMeta,
     nulls: Nulls,
 ) -> Result<K, Mismatch> {
-    let members = ObjectAccess::new(of, bytes, nulls);
+    let texts = &Texts::of(bytes);
+    let members = ObjectAccess::new(of, bytes, nulls, texts);
     K::deserialize(Whole { meta, members })
 }
 
@@ -45,13 +47,15 @@ pub(crate) fn part<K: DeserializeOwned>(
     nulls: Nulls,
 ) -> Result<K, Mismatch> {
     let node = Node::Object(of, bytes);
-    K::deserialize(&Reader { node, nulls })
+    let texts = &Texts::of(bytes);
+    K::deserialize(&Reader { node, nulls, texts })
 }
 
 /// One value. It stays where it is while it is read: what is in it is told by reference.
 struct Reader<'a> {
     node: Node<'a>,
     nulls: Nulls,
+    texts: &'a Texts,
 }
 
 impl<'a> Reader<'a> {
@@ -67,7 +71,7 @@ impl<'a> Reader<'a> {
     #[inline(always)]
     fn object(&self) -> Option<ObjectAccess<'a>> {
         match self.node {
-            Node::Object(of, bytes) => Some(ObjectAccess::new(of, bytes, self.nulls)),
+            Node::Object(of, bytes) => Some(ObjectAccess::new(of, bytes, self.nulls, self.texts)),
             _ => None,
         }
     }
@@ -75,23 +79,28 @@ impl<'a> Reader<'a> {
     #[inline(always)]
     fn map(&self) -> Option<EntryAccess<'a>> {
         match self.node {
-            Node::Map(spec, run, count) => Some(EntryAccess {
-                entries: value::entries(spec, run),
-                left: count,
-                value: Self {
-                    node: Node::Null,
-                    nulls: self.nulls,
-                },
-            }),
+            Node::Map(spec, run, count) => {
+                let (node, nulls, texts) = (Node::Null, self.nulls, self.texts);
+                let mut entries = value::entries(spec, run);
+                entries.texts = texts;
+                Some(EntryAccess {
+                    entries,
+                    left: count,
+                    value: Self { node, nulls, texts },
+                })
+            }
             _ => None,
         }
     }
 
     #[inline(always)]
     fn list(&self) -> Option<ElementAccess<'a>> {
-        value::elements(self.node).map(|elements| ElementAccess {
-            elements,
-            nulls: self.nulls,
+        value::elements(self.node).map(|mut elements| {
+            elements.texts = self.texts;
+            ElementAccess {
+                elements,
+                nulls: self.nulls,
+            }
         })
     }
 }
@@ -228,11 +237,12 @@ struct ObjectAccess<'a> {
 
 impl<'a> ObjectAccess<'a> {
     #[inline(always)]
-    fn new(of: &'static Type, bytes: &'a [u8], nulls: Nulls) -> Self {
-        let node = Node::Null;
+    fn new(of: &'static Type, bytes: &'a [u8], nulls: Nulls, texts: &'a Texts) -> Self {
+        let (node, mut members) = (Node::Null, Members::of(of, bytes, nulls));
+        members.texts = texts;
         Self {
-            members: Members::of(of, bytes, nulls),
-            value: Reader { node, nulls },
+            members,
+            value: Reader { node, nulls, texts },
         }
     }
 }
@@ -310,8 +320,9 @@ impl<'de> SeqAccess<'de> for ElementAccess<'de> {
         let Some(node) = self.elements.next() else {
             return Ok(None);
         };
-        let nulls = self.nulls;
-        seed.deserialize(&Reader { node, nulls }).map(Some)
+        let (nulls, texts) = (self.nulls, self.elements.texts);
+        let value = Reader { node, nulls, texts };
+        seed.deserialize(&value).map(Some)
     }
 
     fn size_hint(&self) -> Option<usize> {

@@ -105,8 +105,9 @@ pub(crate) fn base64(bytes: &[u8]) -> String {
     text
 }
 
-/// The text of a time; it lives on the stack.
+/// The text of a time; it lives on the stack, and is looked at by words.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(8))]
 pub(crate) struct TimeText {
     text: [u8; 27],
     len: usize,
@@ -127,6 +128,26 @@ const RANGE: std::ops::Range<i64> = -62_167_219_200..253_402_300_800;
 
 /// Seconds and nanoseconds since 1970; nanoseconds are less than a second.
 fn moment(bytes: &[u8]) -> (i64, i64) {
+    match whole_seconds(bytes) {
+        Some(seconds) => (seconds, 0),
+        None => any_moment(bytes),
+    }
+}
+
+/// The seconds of what nearly every time is: five bytes of seconds, which reach from 1978 to 3058, and no nanoseconds,
+/// which Go writes all the same.
+#[inline(always)]
+fn whole_seconds(bytes: &[u8]) -> Option<i64> {
+    let (&[tag, a, b, c, d, e], rest) = bytes.split_first_chunk()?;
+    let is_long = tag == 1 << 3 && a & b & c & d >= 0x80 && e < 0x80;
+    if !is_long || !matches!(rest, [] | [0x10, 0]) {
+        return None;
+    }
+    let seven = |byte: u8, place: u32| i64::from(byte & 0x7f) << (7 * place);
+    Some(seven(a, 0) | seven(b, 1) | seven(c, 2) | seven(d, 3) | seven(e, 4))
+}
+
+fn any_moment(bytes: &[u8]) -> (i64, i64) {
     let (mut seconds, mut nanos) = (0_i64, 0_i64);
     for field in Fields::of(bytes) {
         match (field.number, field.value) {
@@ -241,6 +262,36 @@ mod tests {
         check(-62_135_596_800, 0, "0001-01-01T00:00:00.000000Z");
         check(253_402_300_799, 0, "9999-12-31T23:59:59.000000Z");
         assert!(!has_text(&time(253_402_300_800, 0)) && !has_text(&time(i64::MIN, -1)));
+    }
+
+    #[test]
+    fn the_usual_form_of_a_time_says_the_same_as_any() {
+        let edges = [
+            0,
+            1,
+            1 << 28,
+            1_767_225_599,
+            1 << 35,
+            i64::MAX,
+            -1,
+            i64::MIN,
+        ];
+        for seconds in edges
+            .into_iter()
+            .flat_map(|edge| [edge, edge.wrapping_sub(1)])
+        {
+            for nanos in [0, 1, -1] {
+                let bytes = time(seconds, nanos);
+                for end in 0..=bytes.len() {
+                    assert_eq!(
+                        moment(&bytes[..end]),
+                        any_moment(&bytes[..end]),
+                        "{seconds}"
+                    );
+                }
+            }
+        }
+        assert_eq!(whole_seconds(&time(1_767_225_599, 0)), Some(1_767_225_599));
     }
 
     #[test]

@@ -16,6 +16,7 @@ use smallvec::SmallVec;
 
 use super::fields::{BYTES, Fields, VARINT, Wire, varint};
 use super::schema_props;
+use super::texts::{self, Texts};
 
 /// One value.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +55,8 @@ pub(crate) struct Members<'a> {
     top: Level<'a>,
     outer: SmallVec<[Level<'a>; 1]>,
     nulls: Nulls,
+    /// Those of the whole, where they are known.
+    pub(super) texts: &'a Texts,
 }
 
 /// A message whose fields stand in one object: the object's own, or an inline one.
@@ -109,14 +112,80 @@ impl<'a> Members<'a> {
             top: Level::new(of, bytes),
             outer: SmallVec::new(),
             nulls,
+            texts: &texts::NONE,
         }
     }
-}
 
-impl<'a> Members<'a> {
     /// The name of the next member; then `value` is its value.
     #[inline(never)]
     pub(crate) fn read(&mut self, value: &mut Node<'a>) -> Option<&'static str> {
+        match self.usual(value) {
+            Some(name) => Some(name),
+            None if self.is_over() => None,
+            None => self.unusual(value),
+        }
+    }
+
+    /// Whether this was all: no field is left, no null, nothing around it.
+    #[inline(always)]
+    fn is_over(&self) -> bool {
+        let level = &self.top;
+        level.fields.at() >= level.fields.bytes().len()
+            && level.nulls >= level.of.nulls().len()
+            && self.outer.is_empty()
+    }
+
+    /// What most fields are: one text, message or number, which is told in JSON. All else begins anew in `unusual`.
+    #[inline(always)]
+    fn usual(&mut self, value: &mut Node<'a>) -> Option<&'static str> {
+        let level = &mut self.top;
+        loop {
+            let (number, form, at) = level.fields.tag()?;
+            let position = level.of.position(number)?;
+            let spec = level.of.fields().get(position)?;
+            if spec.container() != Container::Single {
+                return None;
+            }
+            let (found, end) = match (spec.field_type(), form) {
+                (FieldType::String, BYTES) => {
+                    let (bytes, end) = level.fields.run(at)?;
+                    // Go writes what is empty, too: these are many.
+                    let found = (!bytes.is_empty()).then(|| Node::Text(self.texts.text(bytes)));
+                    (found, end)
+                }
+                (FieldType::Message(of), BYTES) if !spec.is_inline() => {
+                    let (bytes, end) = level.fields.run(at)?;
+                    (Some(Node::Object(of, bytes)), end)
+                }
+                (FieldType::Time, BYTES) => {
+                    let (bytes, end) = level.fields.run(at)?;
+                    if bytes.is_empty() {
+                        return None;
+                    }
+                    (Some(Node::Time(bytes)), end)
+                }
+                (FieldType::Bool | FieldType::Int32 | FieldType::Int64, VARINT) => {
+                    let (number, end) = varint(level.fields.bytes(), at)?;
+                    let found = node(spec, Wire::Varint(number), self.texts);
+                    let is_zero = matches!(found, Node::Bool(false) | Node::Int(0));
+                    ((!is_zero).then_some(found), end)
+                }
+                _ => return None,
+            };
+            match found {
+                Some(node) => {
+                    level.pass(position, end);
+                    *value = node;
+                    return Some(spec.name());
+                }
+                None if !spec.is_pointer() && spec.omits_empty() => level.pass(position, end),
+                None => return None,
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn unusual(&mut self, value: &mut Node<'a>) -> Option<&'static str> {
         loop {
             match self.step(value) {
                 Step::Member(name) => return Some(name),
@@ -132,56 +201,20 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// The next field of the message. What most are is done here: one text, message or number.
+    /// The next field of the message, whatever it is.
     #[inline(always)]
     fn step(&mut self, value: &mut Node<'a>) -> Step {
         let level = &mut self.top;
-        let Some((number, form, at)) = level.fields.tag() else {
+        let Some((number, _, _)) = level.fields.tag() else {
             return Step::Over;
         };
         let Some(position) = level.of.position(number) else {
             return level.skip();
         };
-        let Some(spec) = level.of.fields().get(position) else {
-            return level.skip();
-        };
-        if spec.container() == Container::Single {
-            match (spec.field_type(), form) {
-                (FieldType::String, BYTES) => {
-                    let Some((bytes, end)) = level.fields.run(at) else {
-                        return Step::Over;
-                    };
-                    level.pass(position, end);
-                    let text = utf8(bytes);
-                    if text.is_empty() && is_left_out(spec, Node::Text(text)) {
-                        return Step::Skipped;
-                    }
-                    *value = Node::Text(text);
-                    return Step::Member(spec.name());
-                }
-                (FieldType::Message(of), BYTES) if !spec.is_inline() => {
-                    let Some((bytes, end)) = level.fields.run(at) else {
-                        return Step::Over;
-                    };
-                    level.pass(position, end);
-                    *value = Node::Object(of, bytes);
-                    return Step::Member(spec.name());
-                }
-                (FieldType::Bool | FieldType::Int32 | FieldType::Int64, VARINT) => {
-                    let Some((number, end)) = varint(level.fields.bytes(), at) else {
-                        return Step::Over;
-                    };
-                    level.pass(position, end);
-                    *value = node(spec, Wire::Varint(number));
-                    if is_left_out(spec, *value) {
-                        return Step::Skipped;
-                    }
-                    return Step::Member(spec.name());
-                }
-                _ => {}
-            }
+        match level.of.fields().get(position) {
+            Some(spec) => self.other(position, spec, value),
+            None => level.skip(),
         }
-        self.other(position, spec, value)
     }
 
     /// The next field, which is this one.
@@ -200,7 +233,7 @@ impl<'a> Members<'a> {
                 }
                 return Step::Skipped;
             }
-            Container::Single => node(spec, field.value),
+            Container::Single => node(spec, field.value, self.texts),
             container => {
                 let (run, count) = run(&mut level.fields, field.start, field.number);
                 match container {
@@ -308,7 +341,9 @@ pub(crate) fn member<'a>(of: &'static Type, bytes: &'a [u8], name: &str) -> Opti
     let mut found = Fields::of(bytes);
     let field = found.find(|field| field.number == spec.number())?;
     match spec.container() {
-        Container::Single => Some(node(spec, field.value)).filter(|node| !is_left_out(spec, *node)),
+        Container::Single => {
+            Some(node(spec, field.value, &texts::NONE)).filter(|node| !is_left_out(spec, *node))
+        }
         container => {
             let (run, count) = run(&mut found, field.start, field.number);
             Some(match container {
@@ -321,9 +356,9 @@ pub(crate) fn member<'a>(of: &'static Type, bytes: &'a [u8], name: &str) -> Opti
 
 /// A field's value, or an element of its list or map.
 #[inline(always)]
-pub(crate) fn node<'a>(spec: &'static Spec, value: Wire<'a>) -> Node<'a> {
+pub(crate) fn node<'a>(spec: &'static Spec, value: Wire<'a>, texts: &'a Texts) -> Node<'a> {
     match (spec.field_type(), value) {
-        (FieldType::String, Wire::Bytes(text)) => Node::Text(utf8(text)),
+        (FieldType::String, Wire::Bytes(text)) => Node::Text(texts.text(text)),
         (FieldType::Message(of), Wire::Bytes(bytes)) => Node::Object(of, bytes),
         (FieldType::Bool, Wire::Varint(number)) => Node::Bool(number != 0),
         // Go keeps the low bits of what does not fit.
@@ -362,7 +397,7 @@ fn zero(spec: &'static Spec) -> Node<'static> {
     match spec.field_type() {
         FieldType::Bool => Node::Bool(false),
         FieldType::Int32 | FieldType::Int64 | FieldType::Double => Node::Int(0),
-        _ => node(spec, Wire::Bytes(&[])),
+        _ => node(spec, Wire::Bytes(&[]), &texts::NONE),
     }
 }
 
@@ -425,6 +460,7 @@ pub(crate) fn utf8(bytes: &[u8]) -> &str {
 #[derive(Clone)]
 pub(crate) struct Elements<'a> {
     fields: Fields<'a>,
+    pub(super) texts: &'a Texts,
     of: ElementOf,
     left: u32,
 }
@@ -446,6 +482,7 @@ pub(crate) fn elements(node: Node<'_>) -> Option<Elements<'_>> {
     };
     Some(Elements {
         fields: Fields::of(bytes),
+        texts: &texts::NONE,
         of,
         left,
     })
@@ -470,7 +507,7 @@ impl<'a> Iterator for Elements<'a> {
                 (ElementOf::Spec(spec), value) => {
                     return Some(match (spec.field_type(), value) {
                         (FieldType::Message(of), Wire::Bytes(bytes)) => Node::Object(of, bytes),
-                        _ => node(spec, value),
+                        _ => node(spec, value, self.texts),
                     });
                 }
                 (ElementOf::Text(number), Wire::Bytes(text)) if field.number == number => {
@@ -489,12 +526,14 @@ impl<'a> Iterator for Elements<'a> {
 #[derive(Clone)]
 pub(crate) struct Entries<'a> {
     fields: Fields<'a>,
+    pub(super) texts: &'a Texts,
     spec: &'static Spec,
 }
 
 pub(crate) fn entries<'a>(spec: &'static Spec, run: &'a [u8]) -> Entries<'a> {
     Entries {
         fields: Fields::of(run),
+        texts: &texts::NONE,
         spec,
     }
 }
@@ -507,8 +546,8 @@ impl<'a> Iterator for Entries<'a> {
         let field = self.fields.next()?;
         let (key, value) = pair(field.value.bytes().unwrap_or_default());
         let spec = self.spec;
-        let value = value.map_or_else(|| zero(spec), |value| node(spec, value));
-        Some((utf8(key), value))
+        let value = value.map_or_else(|| zero(spec), |value| node(spec, value, self.texts));
+        Some((self.texts.text(key), value))
     }
 }
 
