@@ -153,7 +153,7 @@ fn object(bytes: &[u8], start: usize, seen: &mut Seen) -> Result<Layout, HeadFau
     let mut layout = Layout::default();
     let mut members = Checked::after(start);
     let (mut cutter, mut cuts) = (Cutter::default(), Cuts::new());
-    let (mut kind, mut api_version) = (None, None);
+    let (mut kind, mut api_version, mut number) = (None, None, 0);
     while let Some((key, value)) = members.next(stops)? {
         let unescaped;
         let mut raw = &bytes[key.clone()];
@@ -164,7 +164,10 @@ fn object(bytes: &[u8], start: usize, seen: &mut Seen) -> Result<Layout, HeadFau
         }
         let end = match raw {
             b"metadata" => metadata(stops, value, &mut layout, seen)?,
-            _ => json::value(stops, value, 1)?,
+            _ => {
+                number += 1;
+                seen.values.end(stops, value, number - 1)?
+            }
         };
         let is_kind = raw == b"kind";
         let cut = is_kind || raw == b"apiVersion";

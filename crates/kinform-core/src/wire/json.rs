@@ -16,6 +16,7 @@
 
 use std::ops::Range;
 
+use super::brackets::{Alone, Beside};
 use super::scan::Stops;
 
 /// Deepest nesting of arrays and objects that is read; serde_json's recursion limit.
@@ -179,7 +180,17 @@ pub(crate) fn key(stops: &mut Stops<'_>, at: usize) -> Result<(Range<usize>, boo
 
 /// Checks the value that begins at `at` (no white space before it), with `depth` levels open
 /// around it; returns the position after it.
-pub(crate) fn value(stops: &mut Stops<'_>, mut at: usize, mut depth: u32) -> Result<usize> {
+pub(crate) fn value(stops: &mut Stops<'_>, at: usize, depth: u32) -> Result<usize> {
+    value_beside(stops, at, depth, &mut Alone)
+}
+
+/// The same beside what may be known.
+pub(super) fn value_beside(
+    stops: &mut Stops<'_>,
+    mut at: usize,
+    mut depth: u32,
+    beside: &mut impl Beside,
+) -> Result<usize> {
     let bytes = stops.bytes();
     // One bit a level, the innermost lowest: 1 is an object, 0 an array.
     let mut objects: u128 = 0;
@@ -196,6 +207,8 @@ pub(crate) fn value(stops: &mut Stops<'_>, mut at: usize, mut depth: u32) -> Res
                 // `{` and `}`, `[` and `]` are two apart.
                 if bytes.get(inside) == Some(&(open + 2)) {
                     at = inside + 1;
+                } else if let Some(end) = beside.open(bytes, at) {
+                    at = end;
                 } else {
                     depth += 1;
                     objects = objects << 1 | u128::from(open == b'{');
@@ -239,6 +252,7 @@ pub(crate) fn value(stops: &mut Stops<'_>, mut at: usize, mut depth: u32) -> Res
                     depth -= 1;
                     objects >>= 1;
                     at += 1;
+                    beside.close();
                     if depth == outside {
                         return Ok(at);
                     }

@@ -13,6 +13,7 @@
 //! no recursion, no panic, every buffer bounded.
 //! Upstream: `apimachinery:pkg/runtime/serializer/json`, `apimachinery:pkg/util/framer`.
 
+mod brackets;
 pub(crate) mod cursor;
 mod dense;
 pub mod encoding;
@@ -29,6 +30,7 @@ pub mod protobuf;
 pub(crate) mod reader;
 pub(crate) mod scan;
 pub(crate) mod seen;
+mod serving;
 pub(crate) mod strip;
 pub mod unreadable;
 pub mod watch;

@@ -9,9 +9,12 @@
 //! nothing else; so where both are as they were, what it leads to is known. One array is remembered, not several:
 //! lists come in the order of keys, in which replicas are neighbours.
 //!
+//! What is not managedFields is remembered by its brackets (`brackets`), since it is seldom of one length.
+//!
 //! INVARIANT: a state is what its block leads to from the state before it, the first from the beginning.
 //! Upstream: none. Complexity: a comparison of 64 bytes in place of a check.
 
+use super::brackets::Values;
 use super::dense::Dense;
 use super::scan::BLOCK;
 
@@ -24,6 +27,8 @@ pub(crate) struct Seen {
     blocks: Vec<[u8; BLOCK]>,
     states: Vec<Dense>,
     most: usize,
+    /// What is not managedFields.
+    pub(super) values: Values,
 }
 
 impl Seen {
@@ -31,6 +36,7 @@ impl Seen {
     pub(crate) fn new() -> Self {
         Self {
             most: MOST,
+            values: Values::new(),
             ..Self::default()
         }
     }

@@ -14,15 +14,10 @@
 use kinform_schema::Type;
 
 use super::check::{self, Fault, Order};
+use crate::wire::serving::{Serving, Turn};
 
 /// BOUND: what larger items have in common costs little beside them.
 const MOST_BYTES: usize = 64 << 10;
-/// Of so many bytes of an item, one at least is only compared, or it is no item that is alike.
-const ONE_OF: usize = 32;
-/// After so many items in a row that were not alike, some are checked alone.
-const STRANGERS: u32 = 4;
-/// How many are, before it is tried again.
-const ALONE: u32 = 24;
 
 /// An item before, and how it served.
 #[derive(Debug, Default)]
@@ -30,52 +25,28 @@ pub(crate) struct Alike {
     template: Vec<u8>,
     /// The number of its type.
     of: u16,
-    /// The most bytes that were compared with it at once.
-    best: usize,
-    /// So many items in a row were not alike.
-    strangers: u32,
-    /// So many more are checked alone.
-    alone: u32,
+    serving: Serving,
 }
 
 impl Alike {
     /// Checks an item but for its managedFields.
     pub(crate) fn check(&mut self, of: &Type, bytes: &[u8]) -> Result<Order, Fault> {
-        if let Some(alone) = self.alone.checked_sub(1) {
-            self.alone = alone;
-            let order = check::beside(of, bytes, &[])?.0;
-            if alone == 0 {
-                self.learn(of, bytes, order);
-            }
-            return Ok(order);
-        }
-        let template = match self.of == of.number() {
+        let turn = self.serving.turn();
+        let template = match turn == Turn::Compare && self.of == of.number() {
             true => &self.template[..],
             false => &[],
         };
         let (order, compared) = check::beside(of, bytes, template)?;
-        self.strangers = match compared * ONE_OF < bytes.len() {
-            true => self.strangers + 1,
-            false => 0,
+        let learns = match turn {
+            Turn::Compare => self.serving.served(compared, bytes.len()),
+            turn => turn == Turn::AloneAndLearn,
         };
-        if self.strangers > STRANGERS {
-            // One try more is granted after that.
-            (self.strangers, self.alone) = (STRANGERS, ALONE);
-        } else if self.strangers > 0 || 2 * compared < self.best {
-            self.learn(of, bytes, order);
-            return Ok(order);
-        }
-        self.best = self.best.max(compared);
-        Ok(order)
-    }
-
-    /// Makes this item the one that the next are compared with.
-    fn learn(&mut self, of: &Type, bytes: &[u8], order: Order) {
-        if order == Order::Usual && bytes.len() <= MOST_BYTES {
+        if learns && order == Order::Usual && bytes.len() <= MOST_BYTES {
             self.template.clear();
             self.template.extend_from_slice(bytes);
-            (self.of, self.best) = (of.number(), 0);
+            self.of = of.number();
         }
+        Ok(order)
     }
 }
 
@@ -85,6 +56,7 @@ mod tests {
     use super::super::type_of;
     use super::*;
     use crate::wire::head::ManagedFields;
+    use crate::wire::serving::ALONE;
     use proptest::prelude::*;
 
     fn field(number: u32, parts: &[&[u8]]) -> Vec<u8> {
@@ -149,9 +121,11 @@ mod tests {
             pod(b"web-2", &container(b"log", 81)),
         );
         let alike = check("Pod", &[&one, &two]);
-        assert_eq!((&alike.template, alike.strangers), (&one, 0));
+        assert_eq!((&alike.template, alike.serving.strangers), (&one, 0));
         // The owner, a volume, a container, the status.
-        assert!(alike.best > container(b"main", 8080).len() && alike.best < one.len());
+        assert!(
+            alike.serving.best > container(b"main", 8080).len() && alike.serving.best < one.len()
+        );
     }
 
     #[test]
@@ -218,12 +192,12 @@ mod tests {
         let stranger = |at: usize| pod(&[b'a' + at as u8; 20_000], &[]);
         let many: Vec<_> = (0..26).map(stranger).collect();
         let items: Vec<_> = many.iter().map(|item| &item[..]).collect();
-        assert!(check("Pod", &items).alone > 0);
+        assert!(check("Pod", &items).serving.alone > 0);
         // Those that are alike are found after them.
         let one = pod(b"web", &container(b"proxy", 80));
         let then = [items, vec![&one; 2 * ALONE as usize]].concat();
         let alike = check("Pod", &then);
-        assert_eq!((alike.alone, alike.strangers), (0, 0));
+        assert_eq!((alike.serving.alone, alike.serving.strangers), (0, 0));
         let large = pod(
             b"large",
             &field(2, &[&field(1, &[&vec![b'x'; MOST_BYTES]])]),
