@@ -15,10 +15,10 @@
 //! Complexity: O(1); a write in a new version copies up to some 256 entries.
 
 use std::hash::{BuildHasher, Hash};
-use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
+use triomphe::Arc;
 
 use super::radix::{Radix, WIDTH};
 

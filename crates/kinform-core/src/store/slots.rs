@@ -14,7 +14,8 @@
 //! Complexity: a write is O(log n) and, in a new version, a copy of 4 KB and of n/1,024 pointers.
 
 use std::slice;
-use std::sync::Arc;
+
+use triomphe::Arc;
 
 // BOUND: slots in one block.
 const BLOCK: usize = 1024;
