@@ -34,7 +34,6 @@ use super::ingest::{Ingest, ItemKinds, Refused};
 use crate::source::{Body, ListerWatcher, SourceError, SourceErrorKind};
 
 /// The request that is open, if one is.
-#[expect(clippy::large_enum_variant, reason = "there is one for each informer")]
 #[derive(Default)]
 pub(super) enum Connection {
     #[default]
@@ -60,7 +59,7 @@ pub(super) enum Observed {
 
 /// Makes inputs of a body's bytes.
 pub(super) enum Reader {
-    List(ListReader, ItemKinds, Cell<Trail>),
+    List(Box<ListReader>, ItemKinds, Cell<Trail>),
     Watch(WatchReader),
 }
 
@@ -127,7 +126,7 @@ impl Reader {
     fn new(asked: Asked, encoding: Encoding) -> Self {
         match asked {
             Asked::List => Self::List(
-                ListReader::new(encoding),
+                Box::new(ListReader::new(encoding)),
                 ItemKinds::default(),
                 Cell::default(),
             ),
