@@ -151,7 +151,10 @@ mod tests {
         let (one, two) = (broken(b"a"), broken(b"b"));
         let twice = [&one[..], &one].concat();
         let late = [&spec(&container(b"main", 1))[..], &one].concat();
+        let behind_nothing = |metadata: &[u8]| [&field(1, &[])[..], metadata].concat();
+        let (second, other) = (behind_nothing(&one), behind_nothing(&two));
         check("Pod", &[&one, &two, &twice, &one, &twice, &late, &one]);
+        check("Pod", &[&one, &second, &one, &other, &second]);
         check("ConfigMap", &[&one, &one, &twice]);
         // Those of what is made from a template are checked.
         let template = spec(&field(3, &[&one]));
