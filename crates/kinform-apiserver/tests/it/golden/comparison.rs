@@ -207,6 +207,10 @@ impl Comparison {
             "message" => self.same_words(recorded, ours),
             // Ages are told in cells: how old an object is, when a table is made of it.
             _ if path.contains(".cells[") && is_age(recorded) => is_age(ours),
+            _ if path.contains(".cells[") && count_and_age(recorded).is_some() => {
+                let counts = [recorded, ours].map(|cell| count_and_age(cell).unzip().0);
+                counts[0] == counts[1]
+            }
             _ if path.contains(".cells[") && self.objects != Objects::Loaded => {
                 self.in_ours(recorded) == ours || is_time(recorded) && is_time(ours)
             }
@@ -239,6 +243,12 @@ fn is_age(text: &str) -> bool {
             && part.starts_with(|c: char| c.is_ascii_digit())
     };
     !parts.is_empty() && parts.len() < 3 && parts.iter().all(is_part)
+}
+
+/// `5 (324d ago)`: how often, and how old the last one is by now.
+fn count_and_age(text: &str) -> Option<(&str, &str)> {
+    let (count, age) = text.strip_suffix(" ago)")?.split_once(" (")?;
+    is_age(age).then_some((count, age))
 }
 
 fn is_time(text: &str) -> bool {
