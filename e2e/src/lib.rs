@@ -57,6 +57,9 @@ pub struct Oracle {
     _home: tempfile::TempDir,
 }
 
+/// BOUND: how often a server is started that does not come up.
+const MOST_STARTS: usize = 3;
+
 #[derive(Clone, Copy, Debug)]
 struct Ports {
     server: u16,
@@ -88,9 +91,23 @@ impl Oracle {
     /// # Errors
     /// It cannot be built or does not come up; what it said is in the message.
     pub async fn start() -> Result<Self, StageError> {
+        // A port that was free when it was looked up may be another server's a moment later.
+        for left in (0..MOST_STARTS).rev() {
+            match Self::start_once().await {
+                Err(error) if left > 0 => eprintln!("a server did not come up, once more: {error}"),
+                started => return started,
+            }
+        }
+        Err("it was never started".into())
+    }
+
+    async fn start_once() -> Result<Self, StageError> {
         let home = tempfile::tempdir()?;
         let (directory, ports) = (home.path().to_owned(), Ports::free()?);
-        up(&directory, ports)?;
+        if let Err(error) = up(&directory, ports) {
+            script("down", &directory, ports)?;
+            return Err(error);
+        }
         let config = config(&directory).await?;
         let mut oracle = Self {
             directory,
