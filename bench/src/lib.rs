@@ -10,6 +10,7 @@
 //! that does one scenario and says what that cost it: CPU time, allocations, bytes. Wall time on a
 //! shared machine is noise, so no figure of a cache is made of it.
 
+pub mod backing;
 pub mod corpus;
 pub mod discovery;
 pub mod measured;

@@ -89,6 +89,7 @@ const GROWTH: &[usize] = &[10_000, 100_000, 300_000];
 const LARGE: &[usize] = &[100_000];
 const FEW: &[usize] = &[20_000];
 const EVENTS: &[usize] = &[200_000];
+const FEW_CYCLES: &[usize] = &[300_000];
 const CYCLES: &[usize] = &[1_000_000];
 
 const TABLE: &[Line] = &[
@@ -121,9 +122,9 @@ const TABLE: &[Line] = &[
         &[1_000],
         &[5_000],
     ),
-    line("queue-cycle", Work::QueueAlone, CYCLES, CYCLES),
-    line("queue-cycle-1", Work::QueueShared(1), CYCLES, CYCLES),
-    line("queue-cycle-4", Work::QueueShared(4), CYCLES, CYCLES),
+    line("queue-cycle", Work::QueueAlone, FEW_CYCLES, CYCLES),
+    line("queue-cycle-1", Work::QueueShared(1), FEW_CYCLES, CYCLES),
+    line("queue-cycle-4", Work::QueueShared(4), FEW_CYCLES, CYCLES),
     line(
         "delayed-adds",
         Work::DelayedAdds,
@@ -213,7 +214,7 @@ impl Scenario {
         }
     }
 
-    /// What `--quick` runs: some six minutes in all, after builds.
+    /// What `--quick` runs: some five minutes in all, after builds.
     #[must_use]
     pub fn quick() -> Vec<Self> {
         Self::of(|line| line.quick)

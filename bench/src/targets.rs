@@ -9,6 +9,7 @@
 //! measured, not left out.
 
 use crate::row::Results;
+use crate::scenario::Work;
 
 /// What is to be reached.
 #[derive(Clone, Copy, Debug)]
@@ -88,6 +89,12 @@ pub const TARGETS: &[Target] = &[
     target("growth of a sync's CPU from 10k to 300k pods, JSON", "sync-json", MANY, CPU, StraightFrom(10_000, 0.1)),
     target("growth of memory from 10k to 300k pods, JSON", "sync-json", MANY, "bytes_per_object", StraightFrom(10_000, 0.1)),
 ];
+
+/// Whether something is to be reached in this scenario.
+#[must_use]
+pub fn are_of(work: Work) -> bool {
+    TARGETS.iter().any(|target| target.scenario == work.name())
+}
 
 /// What came of a target.
 #[derive(Clone, Debug, PartialEq)]

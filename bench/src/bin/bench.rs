@@ -13,6 +13,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
+use kinform_bench::backing;
 use kinform_bench::corpus::Corpus;
 use kinform_bench::measured;
 use kinform_bench::replay;
@@ -20,13 +21,14 @@ use kinform_bench::report;
 use kinform_bench::row::{Reading, Results, Row, median};
 use kinform_bench::scenario::{Needs, Scenario, Work};
 use kinform_bench::subject::Failed;
+use kinform_bench::targets;
 use kinform_bench::writer::Writer;
 use tokio::process::Command;
 
 /// kinform beside its peers, on the same bytes.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Small sizes, three runs: some six minutes.
+    /// Small sizes, three runs of what has a target, one of the rest: some five minutes.
     #[arg(long)]
     quick: bool,
     /// Runs of each scenario; the median counts.
@@ -72,9 +74,6 @@ enum Speaks {
 async fn main() -> Result<(), Failed> {
     let arguments = Arguments::parse();
     let subjects = subjects(&arguments).await?;
-    let runs = arguments
-        .runs
-        .unwrap_or(if arguments.quick { 3 } else { 5 });
     let name = arguments.results_name();
     let began = Instant::now();
     let mut results = Results {
@@ -85,6 +84,7 @@ async fn main() -> Result<(), Failed> {
     let mut failures = Vec::new();
     for scenario in arguments.scenarios() {
         let corpus = corpus(scenario, arguments.seed).await?;
+        let runs = arguments.runs_of(scenario.work);
         let rows = measure(scenario, corpus.as_ref(), &subjects, runs, &mut failures).await;
         results.rows.extend(rows);
         // A run takes long: what is known is kept.
@@ -117,6 +117,18 @@ impl Arguments {
             scenarios.dedup();
         }
         scenarios
+    }
+
+    /// A quick run is short: what nothing is to be reached of, and nothing compared with, is run once; so is what
+    /// tells medians itself.
+    fn runs_of(&self, work: Work) -> usize {
+        let is_compared = targets::are_of(work) || measured::words(work, "").is_some();
+        let is_compared = is_compared && work != Work::StalledHandler;
+        self.runs.unwrap_or(match (self.quick, is_compared) {
+            (false, _) => 5,
+            (true, true) => 3,
+            (true, false) => 1,
+        })
     }
 
     /// A part of a run is for those who look for something; it replaces no results.
@@ -203,6 +215,7 @@ async fn measure(
     let mut order = Vec::new();
     let mut is_out = vec![false; subjects.len()];
     for run in 0..runs {
+        let began = Instant::now();
         for (number, subject) in subjects.iter().enumerate() {
             if subject.speaks == Speaks::Measure && measured::words(scenario.work, "").is_none() {
                 continue;
@@ -215,9 +228,15 @@ async fn measure(
             // What is counted is the same each time: once. Resident memory is not.
             let is_all = run == 0 || scenario.work == Work::SmallOperator;
             let programs = if is_all { subject.programs.len() } else { 1 };
-            for program in &subject.programs[..programs] {
-                let readings = run_once(program, subject.speaks, scenario, corpus).await;
-                let readings = readings.unwrap_or_else(|error| {
+            for (at, program) in subject.programs[..programs].iter().enumerate() {
+                let readings = async {
+                    // Of the second one, no time is told.
+                    if at == 0 {
+                        backing::prepare(scenario).await?;
+                    }
+                    run_once(program, subject.speaks, scenario, corpus).await
+                };
+                let readings = readings.await.unwrap_or_else(|error: Failed| {
                     eprintln!("bench: FAILED: {error}");
                     failures.push(error.to_string());
                     is_out[number] = true;
@@ -233,7 +252,8 @@ async fn measure(
                 }
             }
         }
-        eprintln!("bench: {title}: run {} of {runs}", run + 1);
+        let took = began.elapsed().as_secs_f64();
+        eprintln!("bench: {title}: run {} of {runs} took {took:.1} s", run + 1);
     }
     let rows = order.into_iter().filter_map(|name| {
         let (unit, runs) = found.remove(&name)?;

@@ -22,6 +22,8 @@ use std::path::Path;
 use std::process::{Command, exit};
 use std::time::{Duration, Instant as Wall};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::api::core::v1::Pod;
 use kinform_api::TypeMeta;
 use kinform_core::delta::Delta;
@@ -216,28 +218,12 @@ fn recorded(file: &str) -> Vec<u8> {
     let line = text.lines().find(|line| line.contains(&named));
     let line: Value = serde_json::from_str(line.unwrap()).unwrap();
     match line["bodyBase64"].as_str() {
-        Some(base64) => of_base64(base64),
+        Some(base64) => STANDARD.decode(base64).unwrap(),
         None => line["body"].as_str().unwrap().as_bytes().to_vec(),
     }
 }
 
 /// Bytes that were recorded in base64.
-fn of_base64(base64: &str) -> Vec<u8> {
-    const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let letters: Vec<u32> = base64
-        .bytes()
-        .filter_map(|byte| LETTERS.iter().position(|letter| *letter == byte))
-        .map(|bits| bits as u32)
-        .collect();
-    let mut bytes = Vec::with_capacity(letters.len() * 3 / 4);
-    for four in letters.chunks(4) {
-        let bits = four.iter().fold(0, |bits, letter| bits << 6 | letter);
-        let bits = bits << (6 * (4 - four.len()) + 8);
-        bytes.extend_from_slice(&bits.to_be_bytes()[..four.len() * 3 / 4]);
-    }
-    bytes
-}
-
 /// A recorded list, item by item.
 fn scan(mut each: impl FnMut(&Item<'_>) + 'static) -> Round {
     let body = recorded("list/pods.json");

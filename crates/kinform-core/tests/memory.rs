@@ -13,6 +13,8 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use cap::Cap;
 use k8s_openapi::api::core::v1::Pod;
 use kinform_api::TypeMeta;
@@ -283,7 +285,7 @@ fn recorded(encoding: Encoding) -> Vec<Object> {
     let line = text.lines().find(|line| line.contains(name)).unwrap();
     let line: Value = serde_json::from_str(line).unwrap();
     let body = match line["bodyBase64"].as_str() {
-        Some(base64) => unbase64(base64),
+        Some(base64) => STANDARD.decode(base64).unwrap(),
         None => line["body"].as_str().unwrap().as_bytes().to_vec(),
     };
     let mut objects = Vec::new();
@@ -295,18 +297,6 @@ fn recorded(encoding: Encoding) -> Vec<Object> {
     });
     fed.unwrap();
     objects
-}
-
-fn unbase64(text: &str) -> Vec<u8> {
-    const LETTERS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let (mut bits, mut bytes) = (0_u32, Vec::new());
-    for (index, letter) in text.trim_end_matches('=').chars().enumerate() {
-        bits = bits << 6 | LETTERS.find(letter).unwrap() as u32;
-        if index % 4 > 0 {
-            bytes.push((bits >> (6 - 2 * (index % 4))) as u8);
-        }
-    }
-    bytes
 }
 
 /// What a decoded value weighs is estimated: never too little, and not many times too much.

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use kinform_api::{FieldPath, PathSegment, TypeMeta};
 use kinform_core::{
     Encoding, FrameKind, Item, ListMeta, ListPart, ListReader, Object, OwnerReference, Projection,
@@ -19,19 +21,6 @@ pub(crate) struct Recorded {
     pub(crate) bytes: Vec<u8>,
 }
 
-fn unbase64(text: &str) -> Vec<u8> {
-    const LETTERS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut bits = 0_u32;
-    let mut bytes = Vec::new();
-    for (index, letter) in text.trim_end_matches('=').chars().enumerate() {
-        bits = bits << 6 | LETTERS.find(letter).unwrap() as u32;
-        if index % 4 > 0 {
-            bytes.push((bits >> (6 - 2 * (index % 4))) as u8);
-        }
-    }
-    bytes
-}
-
 /// Every recorded body in protobuf.
 pub(crate) fn recorded() -> Vec<Recorded> {
     let mut found = Vec::new();
@@ -41,7 +30,7 @@ pub(crate) fn recorded() -> Vec<Recorded> {
         // One short list is all ASCII.
         let text = line["body"].as_str().filter(|text| text.starts_with("k8s"));
         let bytes = body
-            .map(unbase64)
+            .map(|body| STANDARD.decode(body).unwrap())
             .or(text.map(|text| text.as_bytes().to_vec()));
         if let Some(bytes) = bytes.filter(|_| is_protobuf) {
             found.push(Recorded {
