@@ -16,7 +16,7 @@ use super::slots::{SlotIter, SlotSet};
 use crate::object::Object;
 
 // BOUND: objects looked up before they are asked for; about as many reads as a processor has under way.
-const AHEAD: usize = WIDTH;
+const AHEAD: usize = 2 * WIDTH;
 
 /// Some objects of one version of a store.
 #[derive(Debug, Clone)]
@@ -33,15 +33,25 @@ enum Members {
 
 /// The objects of a view, in order of slots.
 ///
-/// They are looked up some ahead and touched, so that their cache misses overlap.
+/// They are looked up some ahead, and touched while those behind them are looked up, so that their cache misses
+/// overlap.
 #[derive(Debug)]
 pub struct Iter<'a> {
     walk: Walk<'a>,
-    // INVARIANT: what was looked up and not handed out yet stands at `next..end`.
-    found: [Option<&'a Object>; AHEAD],
+    /// Touched; what was not handed out yet stands at `next..`.
+    found: Found<'a>,
     next: usize,
-    end: usize,
+    /// Looked up, and not touched.
+    behind: Found<'a>,
     left: usize,
+}
+
+/// Objects that were looked up.
+#[derive(Debug, Default)]
+struct Found<'a> {
+    // INVARIANT: they stand at `..end`.
+    objects: [Option<&'a Object>; AHEAD],
+    end: usize,
 }
 
 #[derive(Debug)]
@@ -88,13 +98,15 @@ impl View {
             Members::All => Walk::All(slots, 0),
             Members::Some(members) => Walk::Some(slots.cursor(), members.iter()),
         };
-        Iter {
+        let mut iter = Iter {
             walk,
-            found: [None; AHEAD],
+            found: Found::default(),
             next: 0,
-            end: 0,
+            behind: Found::default(),
             left: self.len(),
-        }
+        };
+        iter.look_ahead();
+        iter
     }
 
     /// The version of the store that this lists.
@@ -118,11 +130,15 @@ impl<'a> Iterator for Iter<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<&'a Object> {
-        if self.next == self.end {
+        if self.next == self.found.end {
             self.look_ahead();
         }
         // After the last, nothing is looked up any more.
-        let object = self.found[..self.end].get(self.next).copied().flatten()?;
+        let found = &self.found;
+        let object = found.objects[..found.end]
+            .get(self.next)
+            .copied()
+            .flatten()?;
         self.next += 1;
         self.left = self.left.saturating_sub(1);
         Some(object)
@@ -139,27 +155,35 @@ impl Iter<'_> {
     // One call for many objects.
     #[inline(never)]
     fn look_ahead(&mut self) {
-        (self.next, self.end) = (0, 0);
+        self.next = 0;
+        self.found = std::mem::take(&mut self.behind);
+        let mut touched = self.found.objects[..self.found.end].iter().flatten();
+        let mut touch = || {
+            if let Some(object) = touched.next() {
+                object.touch();
+            }
+        };
+        let Found { objects, end } = &mut self.behind;
         match &mut self.walk {
             Walk::All(slots, next) => {
                 // A block that is there holds something.
-                let Some((base, block)) = slots.leaf_from(*next) else {
-                    return;
-                };
-                *next = base + WIDTH;
-                for object in block.iter().flatten() {
-                    self.found[self.end] = Some(object);
-                    self.end += 1;
+                if let Some((base, block)) = slots.leaf_from(*next) {
+                    *next = base + WIDTH;
+                    for object in block.iter().flatten() {
+                        objects[*end] = Some(object);
+                        *end += 1;
+                        touch();
+                    }
                 }
             }
             Walk::Some(cursor, members) => {
                 for slot in members.take(AHEAD) {
-                    self.found[self.end] = cursor.get(slot as usize);
-                    self.end += 1;
+                    objects[*end] = cursor.get(slot as usize);
+                    *end += 1;
+                    touch();
                 }
             }
         }
-        let found = self.found[..self.end].iter().flatten();
-        found.for_each(|object| object.touch());
+        (0..AHEAD).for_each(|_| touch());
     }
 }
