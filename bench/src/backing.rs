@@ -11,6 +11,7 @@
 
 use tokio::process::Command;
 
+use crate::meter::available_bytes;
 use crate::scenario::{Scenario, Work};
 use crate::subject::Failed;
 
@@ -18,6 +19,7 @@ use crate::subject::Failed;
 const BYTES_AN_OBJECT: u64 = 48 << 10;
 /// The same of the small pods, keys and events of scenarios without a server.
 const BYTES_A_SMALL_ONE: u64 = 2 << 10;
+/// What a program takes whatever it does, and some more.
 const LEAST: u64 = 128 << 20;
 const PAGE: usize = 4096;
 /// What is asked for at once.
@@ -29,9 +31,14 @@ const BLOCK: usize = 1 << 20;
 /// It does not start, or fails.
 pub async fn prepare(scenario: Scenario) -> Result<(), Failed> {
     let program = std::env::current_exe()?.with_file_name("touch_memory");
-    let bytes = wanted(scenario, available());
-    let status = Command::new(&program).arg(bytes.to_string()).status().await;
-    match status.map_err(|error| format!("{}: {error}", program.display()))? {
+    let bytes = wanted(scenario, available_bytes());
+    let mut command = Command::new(&program);
+    command.arg(bytes.to_string()).kill_on_drop(true);
+    match command
+        .status()
+        .await
+        .map_err(|error| format!("{}: {error}", program.display()))?
+    {
         status if status.success() => Ok(()),
         status => Err(format!("{}: {status}", program.display()).into()),
     }
@@ -58,16 +65,6 @@ fn wanted(scenario: Scenario, available: u64) -> u64 {
     };
     let all = each.saturating_mul(scenario.size as u64).max(LEAST);
     all.min(available / 2)
-}
-
-/// Bytes that could be used; none, where the system does not tell.
-fn available() -> u64 {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"));
-    let kilobytes = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse().ok());
-    kilobytes.unwrap_or(0_u64) * 1024
 }
 
 #[cfg(test)]

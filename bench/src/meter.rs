@@ -72,7 +72,14 @@ impl Moment {
 /// Resident memory of this process now, and the most it ever was.
 #[must_use]
 pub fn resident_bytes() -> (u64, u64) {
+    let status = |name| bytes_in("/proc/self/status", name);
     (status("VmRSS:"), status("VmHWM:"))
+}
+
+/// Memory of the machine that could be used; none, where the system does not tell.
+#[must_use]
+pub fn available_bytes() -> u64 {
+    bytes_in("/proc/meminfo", "MemAvailable:")
 }
 
 fn cpu_seconds() -> f64 {
@@ -82,9 +89,9 @@ fn cpu_seconds() -> f64 {
     })
 }
 
-/// A line of `/proc/self/status`, in bytes; zero where the system does not tell.
-fn status(name: &str) -> u64 {
-    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+/// A line of such a file, in bytes; zero where the system does not tell.
+fn bytes_in(file: &str, name: &str) -> u64 {
+    let text = std::fs::read_to_string(file).unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix(name));
     let kilobytes = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse().ok());
     kilobytes.unwrap_or(0_u64) * 1024

@@ -105,8 +105,10 @@ impl Oracle {
         let home = tempfile::tempdir()?;
         let (directory, ports) = (home.path().to_owned(), Ports::free()?);
         if let Err(error) = up(&directory, ports) {
-            script("down", &directory, ports)?;
-            return Err(error);
+            return Err(match script("down", &directory, ports) {
+                Ok(()) => error,
+                Err(down) => format!("{error}; and {down}").into(),
+            });
         }
         let config = config(&directory).await?;
         let mut oracle = Self {

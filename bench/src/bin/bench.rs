@@ -122,12 +122,14 @@ impl Arguments {
     /// A quick run is short: what nothing is to be reached of, and nothing compared with, is run once; so is what
     /// tells medians itself.
     fn runs_of(&self, work: Work) -> usize {
-        let is_compared = targets::are_of(work) || measured::words(work, "").is_some();
-        let is_compared = is_compared && work != Work::StalledHandler;
-        self.runs.unwrap_or(match (self.quick, is_compared) {
+        let is_once = match work {
+            Work::StalledHandler => true,
+            _ => !targets::are_of(work) && measured::words(work, "").is_none(),
+        };
+        self.runs.unwrap_or(match (self.quick, is_once) {
             (false, _) => 5,
-            (true, true) => 3,
-            (true, false) => 1,
+            (true, false) => 3,
+            (true, true) => 1,
         })
     }
 

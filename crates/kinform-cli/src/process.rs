@@ -12,7 +12,7 @@ use mimalloc::MiMalloc;
 use nix::sys::resource::{UsageWho, getrusage};
 
 /// Counts what is allocated and not yet freed, to tell what objects cost. Under it is the allocator that the bench
-/// measures with: glibc's takes half as much time again to decode a cache.
+/// measures with: glibc's takes a quarter to a third more time to decode a cache.
 #[global_allocator]
 static ALLOCATOR: cap::Cap<MiMalloc> = cap::Cap::new(MiMalloc, usize::MAX);
 

@@ -15,7 +15,8 @@ use super::root::Root;
 use super::slots::{SlotIter, SlotSet};
 use crate::object::Object;
 
-// BOUND: objects looked up before they are asked for; about as many reads as a processor has under way.
+// BOUND: objects touched before they are asked for; as many again are looked up. Twice as many reads as a block of the
+// store holds, since a processor has more under way.
 const AHEAD: usize = 2 * WIDTH;
 
 /// Some objects of one version of a store.
@@ -157,12 +158,11 @@ impl Iter<'_> {
     fn look_ahead(&mut self) {
         self.next = 0;
         self.found = std::mem::take(&mut self.behind);
-        let mut touched = self.found.objects[..self.found.end].iter().flatten();
-        let mut touch = || {
-            if let Some(object) = touched.next() {
-                object.touch();
-            }
-        };
+        let mut touched = self.found.objects[..self.found.end]
+            .iter()
+            .copied()
+            .flatten();
+        let mut touch = || touched.next().into_iter().for_each(Object::touch);
         let Found { objects, end } = &mut self.behind;
         match &mut self.walk {
             Walk::All(slots, next) => {
@@ -184,6 +184,44 @@ impl Iter<'_> {
                 }
             }
         }
-        (0..AHEAD).for_each(|_| touch());
+        touched.for_each(Object::touch);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::projection::Projection;
+    use crate::store::directory::Seed;
+    use crate::store::edit::Edit;
+
+    #[test]
+    fn whatever_stands_ahead_a_walk_hands_out_each_object_once_and_in_order() {
+        for size in (0..=4 * AHEAD + 1)
+            .step_by(7)
+            .chain([AHEAD, 2 * AHEAD, 3 * AHEAD])
+        {
+            let mut edit = Edit::new(&Root::empty(Seed(1)));
+            let mut even = Vec::new();
+            for number in 0..size {
+                let space = ["even", "odd"][number % 2];
+                let json =
+                    format!(r#"{{"metadata":{{"name":"p{number}","namespace":"{space}"}}}}"#);
+                edit.insert(Object::from_json(json.as_bytes(), &Projection::new()).unwrap());
+                even.extend((number % 2 == 0).then(|| format!("p{number}")));
+            }
+            let root = edit.commit(1);
+            let check = |view: View, names: &[String]| {
+                let mut walk = view.iter();
+                for (at, name) in names.iter().enumerate() {
+                    assert_eq!(walk.len(), names.len() - at, "{size}");
+                    assert_eq!(walk.next().map(Object::name), Some(&**name), "{size}");
+                }
+                assert!(walk.next().is_none() && walk.next().is_none(), "{size}");
+            };
+            let all: Vec<_> = (0..size).map(|number| format!("p{number}")).collect();
+            check(root.list(), &all);
+            check(root.in_namespace("even"), &even);
+        }
     }
 }
