@@ -30,7 +30,7 @@ use kinform_core::wire::list::ListPart;
 use kinform_core::wire::unreadable::Unreadable;
 use kinform_core::wire::watch::{Frame, FrameKind};
 
-use super::ingest::{Ingest, ItemKinds, Refused};
+use super::ingest::{Ingest, ItemsRead, Refused};
 use crate::source::{Body, ListerWatcher, SourceError, SourceErrorKind};
 
 /// The request that is open, if one is.
@@ -59,7 +59,7 @@ pub(super) enum Observed {
 
 /// Makes inputs of a body's bytes.
 pub(super) enum Reader {
-    List(Box<ListReader>, ItemKinds, Cell<Trail>),
+    List(Box<ListReader>, ItemsRead, Cell<Trail>),
     Watch(WatchReader),
 }
 
@@ -127,7 +127,7 @@ impl Reader {
         match asked {
             Asked::List => Self::List(
                 Box::new(ListReader::new(encoding)),
-                ItemKinds::default(),
+                ItemsRead::default(),
                 Cell::default(),
             ),
             Asked::Watch => Self::Watch(WatchReader::new(encoding)),
@@ -143,18 +143,25 @@ impl Reader {
         mut observe: impl FnMut(Input),
     ) {
         let fed = match self {
-            Self::List(splitter, seen, trail) => {
-                let mut part = |part: ListPart<'_>| observe(listed(part, ingest, seen));
+            Self::List(splitter, read, trail) => {
+                let mut part = |part: ListPart<'_>| observe(listed(part, ingest, read));
                 // A transform may tell more of an object than its bytes.
-                if root.is_empty() || ingest.transform.is_some() {
+                let fed = if root.is_empty() || ingest.transform.is_some() {
                     splitter.feed(chunk, &mut part)
                 } else {
                     splitter.feed_beside(chunk, &Beside::new(root, trail), &mut part)
-                }
+                };
+                ingest.count(read);
+                fed
             }
-            Self::Watch(framer) => framer.feed(chunk, &mut |frame| {
-                observe(Input::Event(event(frame, ingest)));
-            }),
+            Self::Watch(framer) => {
+                let mut read = ItemsRead::default();
+                let fed = framer.feed(chunk, &mut |frame| {
+                    observe(Input::Event(event(frame, ingest, &mut read)));
+                });
+                ingest.count(&mut read);
+                fed
+            }
         };
         if let Err(error) = fed {
             observe(Input::Ended(garbled(&error)));
@@ -164,8 +171,8 @@ impl Reader {
     /// The body has ended by itself.
     pub(super) fn finish(self, ingest: &Ingest) -> Input {
         match self {
-            Self::List(splitter, seen, _) => match splitter.finish() {
-                Ok(meta) => match ingest.list(&meta, seen) {
+            Self::List(splitter, read, _) => match splitter.finish() {
+                Ok(meta) => match ingest.list(&meta, read) {
                     Ok(()) => Input::PageEnd {
                         version: meta.resource_version.as_str().into(),
                         continue_token: meta.continue_token,
@@ -183,9 +190,9 @@ impl Reader {
     }
 }
 
-fn listed(part: ListPart<'_>, ingest: &Ingest, seen: &mut ItemKinds) -> Input {
+fn listed(part: ListPart<'_>, ingest: &Ingest, read: &mut ItemsRead) -> Input {
     match part {
-        ListPart::Item(item) => match ingest.object(item, seen) {
+        ListPart::Item(item) => match ingest.object(item, read) {
             Ok(object) => Input::Item(Ok(object)),
             Err(Refused::Unreadable(unreadable)) => Input::Item(Err(unreadable)),
             Err(Refused::Foreign(what)) => Input::Ended(foreign(&what)),
@@ -212,10 +219,8 @@ fn foreign(what: &str) -> Ending {
     }
 }
 
-fn event(frame: Frame<'_>, ingest: &Ingest) -> Event {
-    let object = |kind, item, wrap: fn(Object) -> Event| match ingest
-        .object(item, &mut ItemKinds::default())
-    {
+fn event(frame: Frame<'_>, ingest: &Ingest, read: &mut ItemsRead) -> Event {
+    let mut object = |kind, item, wrap: fn(Object) -> Event| match ingest.object(item, read) {
         Ok(object) => wrap(object),
         Err(Refused::Unreadable(object)) => Event::Unreadable { kind, object },
         Err(Refused::Foreign(what)) => Event::Foreign { what },

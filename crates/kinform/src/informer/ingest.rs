@@ -110,21 +110,24 @@ pub(crate) enum Refused {
     Foreign(String),
 }
 
-/// What was read of a list's items.
+/// What was read of items.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct ItemKinds {
-    /// Some did not state their kind: the list must.
+pub(crate) struct ItemsRead {
+    /// Some did not state their kind: their list must.
     is_unstated: bool,
+    /// What managedFields weighed in those that were not yet counted.
+    managed_fields_bytes: u64,
 }
 
 impl Ingest {
-    pub(crate) fn object(&self, item: Item<'_>, seen: &mut ItemKinds) -> Result<Object, Refused> {
+    /// What is kept of an item; what was `read` of it is for [`Ingest::count`].
+    pub(crate) fn object(&self, item: Item<'_>, read: &mut ItemsRead) -> Result<Object, Refused> {
         if mutant!("D16") {
             tracing::warn!("{}", String::from_utf8_lossy(item.bytes()));
         }
         let item = item.checked().map_err(Refused::Unreadable)?;
         let (kind, api_version) = (item.kind(), item.api_version());
-        seen.is_unstated |= kind.is_empty();
+        read.is_unstated |= kind.is_empty();
         let wanted = &self.wire_type;
         if !wanted.kind.is_empty()
             && (!stated(&kind, &wanted.kind) || !stated(&api_version, &wanted.api_version))
@@ -132,9 +135,15 @@ impl Ingest {
             return Err(Refused::Foreign(named(&kind, &api_version)));
         }
         let object = Object::from_item(&item, &self.projection).map_err(Refused::Unreadable)?;
-        self.managed_fields_bytes
-            .fetch_add(item.managed_fields_bytes() as u64, Ordering::Relaxed);
+        read.managed_fields_bytes += item.managed_fields_bytes() as u64;
         self.transformed(object).map_err(Refused::Unreadable)
+    }
+
+    /// Counts what was read since; after many items, since each count waits for all of an object to be in memory.
+    pub(crate) fn count(&self, read: &mut ItemsRead) {
+        let bytes = std::mem::take(&mut read.managed_fields_bytes);
+        self.managed_fields_bytes
+            .fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// The same of what the server answered to a write of ours.
@@ -152,14 +161,14 @@ impl Ingest {
     /// Whether a list is of what was asked for; else what it is.
     ///
     /// A custom resource may name its list as it likes, but its items state their kind.
-    pub(crate) fn list(&self, meta: &ListMeta, seen: ItemKinds) -> Result<(), String> {
+    pub(crate) fn list(&self, meta: &ListMeta, read: ItemsRead) -> Result<(), String> {
         let wanted = &self.wire_type;
         let is_plain = wanted.kind.is_empty() || meta.kind.is_empty() || meta.kind == "List";
         let name = meta.kind.strip_suffix("List");
         // The groups of custom resources have a dot.
         let is_custom = wanted.api_version.split('/').next();
         let is_custom = is_custom.is_some_and(|group| group.contains('.'));
-        let is_named = name == Some(&wanted.kind) || (is_custom && !seen.is_unstated);
+        let is_named = name == Some(&wanted.kind) || (is_custom && !read.is_unstated);
         if is_plain || (is_named && stated(&meta.api_version, &wanted.api_version)) {
             return Ok(());
         }
@@ -202,7 +211,13 @@ mod tests {
                 api_version: list[1].to_owned(),
                 ..ListMeta::default()
             };
-            let found = ingest.list(&meta, ItemKinds { is_unstated });
+            let found = ingest.list(
+                &meta,
+                ItemsRead {
+                    is_unstated,
+                    managed_fields_bytes: 0,
+                },
+            );
             assert_eq!(found.is_ok(), expected, "{wanted:?} {list:?} {found:?}");
         };
         let (pod, foo) = (["Pod", "v1"], ["Foo", "example.com/v1"]);
