@@ -223,7 +223,6 @@ fn recorded(file: &str) -> Vec<u8> {
     }
 }
 
-/// Bytes that were recorded in base64.
 /// A recorded list, item by item.
 fn scan(mut each: impl FnMut(&Item<'_>) + 'static) -> Round {
     let body = recorded("list/pods.json");

@@ -10,10 +10,6 @@
 //! open, which takes a step for each bracket, and whether a string is a key, which an addition carries
 //! from its first quote to its last. So a block is checked by some ninety operations on words.
 //!
-//! Objects of a list are alike, and their managedFields most of all: replicas have the same fields, and times and
-//! uids are as long as those before. What a block leads to depends on nothing but its bytes and what was known
-//! before it, so a block that the array before had at the same place is only compared ([`Seen`]).
-//!
 //! INVARIANT: what is accepted here, `wire::json` accepts, with the same end; the other way round not:
 //! white space, scalars, escapes other than of quotes and backslashes, and what is broken, are left to it.
 //! Upstream: none; the masks are those of simdjson. Complexity: linear, 64 bytes of state.
@@ -21,34 +17,20 @@
 use wide::u8x16;
 
 use super::scan::{BLOCK, escaped_bytes, filled, prefix_xor};
-use super::seen::Seen;
 
 /// BOUND: levels inside of the array; with those around it fewer than `json::MAX_DEPTH`.
 const MAX_LEVELS: u32 = 64;
 
 /// Position after the array whose `[` is at `at`, if it is dense and sound. At most sixty levels may be
-/// open around it. What it has in common with arrays seen before is only compared.
-pub(crate) fn array(bytes: &[u8], at: usize, seen: &mut Seen) -> Option<usize> {
+/// open around it.
+pub(crate) fn array(bytes: &[u8], at: usize) -> Option<usize> {
     let rest = bytes.get(at..).filter(|rest| rest.first() == Some(&b'['))?;
     let (blocks, tail) = rest.as_chunks();
     let mut dense = Dense::default();
-    // All blocks so far are remembered; those that were compared only have not changed `dense`.
-    let (mut is_remembered, mut is_behind) = (true, false);
     for (number, block) in blocks.iter().enumerate() {
-        if is_remembered && seen.has(number, block) {
-            is_behind = true;
-            continue;
-        }
-        if std::mem::take(&mut is_behind) {
-            dense = seen.before(number);
-        }
         if let Block::Ends(length) = dense.block(block)? {
             return Some(at + number * BLOCK + length);
         }
-        is_remembered = is_remembered && seen.put(number, block, &dense);
-    }
-    if is_behind {
-        dense = seen.before(blocks.len());
     }
     match dense.block(&filled(tail))? {
         Block::Ends(length) => Some(at + blocks.len() * BLOCK + length),
@@ -63,8 +45,8 @@ enum Block {
 }
 
 /// What is known of the bytes before a block.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Dense {
+#[derive(Debug, Default)]
+struct Dense {
     /// One bit a level, the innermost lowest: 1 is an object.
     levels: u64,
     depth: u32,
@@ -77,7 +59,7 @@ pub(super) struct Dense {
 }
 
 /// What the last byte was: at most one of these is one.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 struct Last {
     curly: u64,
     square: u64,
@@ -307,7 +289,7 @@ mod tests {
     /// What is accepted ends where the validator says; returns whether it is.
     fn check(text: &str) -> bool {
         let bytes = text.as_bytes();
-        let Some(end) = array(bytes, 0, &mut Seen::default()) else {
+        let Some(end) = array(bytes, 0) else {
             return false;
         };
         assert_eq!(json::value(&mut Stops::new(bytes), 0, 2), Ok(end), "{text}");
@@ -377,13 +359,9 @@ mod tests {
             "[{\"a\":[\"b\":{}]}]",
             "[{\"a\":{\"b\"},\"c\":{}}]",
         ];
-        assert_eq!(array(b"{}", 0, &mut Seen::default()), None);
+        assert_eq!(array(b"{}", 0), None);
         for text in texts {
-            assert_eq!(
-                array(text.as_bytes(), 0, &mut Seen::default()),
-                None,
-                "{text}"
-            );
+            assert_eq!(array(text.as_bytes(), 0), None, "{text}");
             if text.len() < 2 {
                 continue;
             }

@@ -16,7 +16,6 @@ use std::ops::Range;
 use smallvec::SmallVec;
 
 use super::cursor;
-use super::dense;
 use super::json::{self, Checked, Fault, What, space};
 use super::scan::Stops;
 use super::seen::Seen;
@@ -166,7 +165,7 @@ fn object(bytes: &[u8], start: usize, seen: &mut Seen) -> Result<Layout, HeadFau
             b"metadata" => metadata(stops, value, &mut layout, seen)?,
             _ => {
                 number += 1;
-                seen.values.end(stops, value, number - 1)?
+                seen.member(stops, value, number - 1)?
             }
         };
         let is_kind = raw == b"kind";
@@ -218,7 +217,7 @@ fn metadata(
             raw = unescaped.as_bytes();
         }
         let cut = raw == b"managedFields";
-        let end = match cut.then(|| dense::array(bytes, value, seen)).flatten() {
+        let end = match cut.then(|| seen.managed_fields(stops, value)).flatten() {
             Some(end) => end,
             None => json::value(stops, value, 2)?,
         };

@@ -16,7 +16,7 @@
 
 use std::ops::Range;
 
-use super::brackets::{Alone, Beside};
+use super::brackets::{Alone, Beside, Known};
 use super::scan::Stops;
 
 /// Deepest nesting of arrays and objects that is read; serde_json's recursion limit.
@@ -207,30 +207,37 @@ pub(super) fn value_beside(
                 // `{` and `}`, `[` and `]` are two apart.
                 if bytes.get(inside) == Some(&(open + 2)) {
                     at = inside + 1;
-                } else if let Some(end) = beside.open(bytes, at) {
-                    at = end;
                 } else {
-                    depth += 1;
-                    objects = objects << 1 | u128::from(open == b'{');
-                    if open == b'[' {
-                        at = inside;
-                        continue;
-                    }
-                    match member(stops, at)? {
-                        Member::Text(end) => at = end,
-                        Member::Value(value) => {
-                            at = value;
-                            continue;
+                    match beside.open(stops, at) {
+                        Known::All(end) => at = end,
+                        Known::Begin {
+                            at: end,
+                            levels,
+                            objects: inner,
+                        } => {
+                            at = end;
+                            depth += levels;
+                            objects = objects << levels | inner;
+                        }
+                        Known::Nothing => {
+                            depth += 1;
+                            objects = objects << 1 | u128::from(open == b'{');
+                            if open == b'[' {
+                                at = inside;
+                                continue;
+                            }
+                            match member(stops, at)? {
+                                Member::Text(end) => at = end,
+                                Member::Value(value) => {
+                                    at = value;
+                                    continue;
+                                }
+                            }
                         }
                     }
                 }
             }
-            _ => {
-                at = match short_scalar(bytes, at) {
-                    Some(end) => end,
-                    None => scalar(bytes, at)?,
-                };
-            }
+            _ => at = scalar(bytes, at)?,
         }
         // A value ended before `at`: close what closes, and go to the next one.
         while depth != outside {
@@ -306,6 +313,15 @@ fn close_or_comma(bytes: &[u8], at: usize) -> Result<usize> {
     }
 }
 
+/// Checks the number or the word at `at`; returns the position after it.
+#[inline(always)]
+pub(super) fn scalar(bytes: &[u8], at: usize) -> Result<usize> {
+    match short_scalar(bytes, at) {
+        Some(end) => Ok(end),
+        None => any_scalar(bytes, at),
+    }
+}
+
 /// The end of a number of digits alone, or of a word, as most are; what stands behind it is not looked at.
 #[inline(always)]
 fn short_scalar(bytes: &[u8], at: usize) -> Option<usize> {
@@ -322,7 +338,7 @@ fn short_scalar(bytes: &[u8], at: usize) -> Option<usize> {
 }
 
 #[inline(never)]
-fn scalar(bytes: &[u8], at: usize) -> Result<usize> {
+fn any_scalar(bytes: &[u8], at: usize) -> Result<usize> {
     match bytes.get(at) {
         Some(b't') => literal(bytes, at, b"true"),
         Some(b'f') => literal(bytes, at, b"false"),

@@ -22,12 +22,11 @@ use kinform_api::KeyRef;
 use kinform_schema::Type;
 
 use super::cursor;
-use super::dense;
 use super::head::{Cuts, Cutter, Layout, ManagedFields};
 use super::json::{self, Checked};
 use super::protobuf::fields::{Fields, put_varint};
 use super::protobuf::head::{self as message, MANAGED_FIELDS};
-use super::scan::Stops;
+use super::scan::{Stops, common};
 use super::seen::Seen;
 
 /// What is stored under a key, as far as bytes can tell whether an item is just that.
@@ -208,7 +207,7 @@ fn key<'a>(
             b"name" => name = Some(text()?),
             b"namespace" => namespace = text()?,
             b"managedFields" => {
-                let end = dense::array(bytes, value, seen)?;
+                let end = seen.managed_fields(&mut Stops::new(bytes), value)?;
                 members.skip_to(end);
                 checked = Some(value..end);
             }
@@ -240,20 +239,11 @@ fn managed_fields(
     let checked = checked
         .filter(|checked| checked.start == value)
         .map(|checked| checked.end);
-    let end = match checked.or_else(|| dense::array(bytes, value, seen)) {
+    let end = match checked.or_else(|| seen.managed_fields(&mut Stops::new(bytes), value)) {
         Some(end) => end,
         None => json::value(&mut Stops::new(bytes), value, 2).ok()?,
     };
     Some(start..end)
-}
-
-/// How many bytes both begin with alike.
-fn common(one: &[u8], other: &[u8]) -> usize {
-    let (blocks, others) = (one.as_chunks::<32>().0, other.as_chunks::<32>().0);
-    let same = blocks.iter().zip(others).take_while(|(a, b)| a == b);
-    let at = 32 * same.count();
-    let rest = one[at..].iter().zip(&other[at..]);
-    at + rest.take_while(|(a, b)| a == b).count()
 }
 
 /// The stored object that a message of this type is, and its layout.

@@ -61,6 +61,40 @@ pub(crate) fn is_ascii(bytes: &[u8]) -> bool {
     bytes.iter().fold(0, |seen, byte| seen | byte) < 0x80
 }
 
+/// How many bytes both begin with alike.
+#[inline]
+pub(crate) fn common(one: &[u8], other: &[u8]) -> usize {
+    const LANES: usize = 32;
+    let length = one.len().min(other.len());
+    let (one, other) = (&one[..length], &other[..length]);
+    let (lanes, others) = (one.as_chunks::<LANES>().0, other.as_chunks().0);
+    for (number, (lane, other)) in lanes.iter().zip(others).enumerate() {
+        let differs = differing(lane, other);
+        if differs != 0 {
+            return number * LANES + differs.trailing_zeros() as usize;
+        }
+    }
+    // The last ones once more, of which the first are the same.
+    if let (Some(last), Some(other)) = (one.last_chunk::<LANES>(), other.last_chunk()) {
+        return match differing(last, other) {
+            0 => length,
+            differs => length - LANES + differs.trailing_zeros() as usize,
+        };
+    }
+    let differs = one.iter().zip(other).position(|(one, other)| one != other);
+    differs.unwrap_or(length)
+}
+
+/// A bit for each byte that is another one.
+#[inline(always)]
+fn differing(one: &[u8; 32], other: &[u8; 32]) -> u32 {
+    let same = |at: usize| {
+        let lane = |bytes: &[u8; 32]| u8x16::new(bytes.as_chunks().0[at]);
+        lane(one).simd_eq(lane(other)).to_bitmask()
+    };
+    !(same(0) | same(1) << 16)
+}
+
 /// [`string_stop`] for one string after the other: what was seen of the last 64 bytes is kept.
 ///
 /// Most strings are short, so most stops are found by a shift in place of a load and compares,
@@ -385,6 +419,22 @@ mod tests {
             let (head, tail) = bytes.split_at(cut);
             let found = nesting.advance(head).or_else(|| nesting.advance(tail).map(|end| cut + end));
             prop_assert_eq!(found, expected);
+        }
+    }
+
+    #[test]
+    fn what_both_begin_with_ends_at_the_first_byte_that_differs() {
+        for length in 0..150 {
+            let one: Vec<u8> = (0..length).map(|at| at as u8).collect();
+            assert_eq!(common(&one, &one), length);
+            for at in 0..length {
+                let mut other = one.clone();
+                other[at] ^= 0x80;
+                assert_eq!(common(&one, &other), at);
+                assert_eq!(common(&one, &one[..at]), at);
+                other.truncate(at + 1);
+                assert_eq!([common(&other, &one), common(&one, &other)], [at; 2]);
+            }
         }
     }
 }

@@ -1,92 +1,236 @@
-//! What arrays of one list have in common, block by block: checked once, compared from then on.
+//! What items of one list have in common: compared with an item before, not checked.
 //!
 //! ```text
-//! block, its number, all before it remembered ─▶ Seen ─▶ the same as then: no check │ another: check, remember
+//! managedFields, a member ─▶ the same of an item before (Template) ─▶ Seen ─▶ its end │ Fault, as of each alone
+//!                                     └─ another takes its place, when it no longer serves (Serving)
 //! ```
 //!
-//! Objects of a list are alike, and their managedFields most of all: replicas have the same fields, and their times
-//! and uids are of one length. What a block leads to depends on its bytes and on what was known before it, and on
-//! nothing else; so where both are as they were, what it leads to is known. One array is remembered, not several:
-//! lists come in the order of keys, in which replicas are neighbours.
+//! Objects of a list are alike: replicas have the same fields, and differ in names and times. Lists come in the order of
+//! keys, in which replicas are neighbours, so one item is remembered, not several. managedFields are compared as a
+//! whole, and checked by blocks else (`dense`); of another member all that is the same is compared, level by level.
 //!
-//! What is not managedFields is remembered by its brackets (`brackets`), since it is seldom of one length.
-//!
-//! INVARIANT: a state is what its block leads to from the state before it, the first from the beginning.
-//! Upstream: none. Complexity: a comparison of 64 bytes in place of a check.
+//! BOUND: four members and managedFields. Upstream: none.
 
-use super::brackets::Values;
-use super::dense::Dense;
-use super::scan::BLOCK;
+use super::brackets::Walk;
+use super::dense;
+use super::json::{self, Fault};
+use super::scan::Stops;
+use super::serving::{Serving, Turn};
+use super::template::{Like, Template};
 
-/// BOUND: blocks remembered, some 40 KiB; what is behind them is checked each time.
-const MOST: usize = 256;
+/// BOUND: members of an item that are remembered; those of a kind are fewer.
+const MOST_MEMBERS: usize = 4;
+/// The levels around a member of an item.
+const DEPTH: u32 = 1;
 
-/// The blocks of the arrays that were checked before, and what was known after each.
+/// The values of items before. The default remembers nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
-    blocks: Vec<[u8; BLOCK]>,
-    states: Vec<Dense>,
+    managed: Remembered,
+    members: Vec<Remembered>,
     most: usize,
-    /// What is not managedFields.
-    pub(super) values: Values,
+}
+
+/// A value of an item before, and how it served.
+#[derive(Debug, Default)]
+struct Remembered {
+    template: Template,
+    serving: Serving,
 }
 
 impl Seen {
-    /// For arrays that are alike. The default remembers nothing.
+    /// For items that are alike.
     pub(crate) fn new() -> Self {
         Self {
-            most: MOST,
-            values: Values::new(),
+            most: MOST_MEMBERS,
             ..Self::default()
         }
     }
 
-    /// Whether this was the block at that place.
-    #[inline(always)]
-    pub(super) fn has(&self, number: usize, block: &[u8; BLOCK]) -> bool {
-        self.blocks.get(number) == Some(block)
+    /// Position after the managedFields at `at`, if they are sound, and either like those before or dense; nothing, if
+    /// the validator is to say. All that are asked for have as many levels around them.
+    pub(super) fn managed_fields(&mut self, stops: &mut Stops<'_>, at: usize) -> Option<usize> {
+        let bytes = stops.bytes();
+        if self.most == 0 {
+            return dense::array(bytes, at);
+        }
+        let Remembered { template, serving } = &mut self.managed;
+        let turn = serving.turn();
+        let like = match turn {
+            Turn::Compare => template.follow_all(stops, at),
+            Turn::Alone | Turn::AloneAndLearn => Like::Nothing,
+        };
+        let (end, compared) = match like {
+            Like::All { end, compared } => (Some(end), compared),
+            Like::Begin { .. } | Like::Nothing => (dense::array(bytes, at), 0),
+        };
+        let learns = match turn {
+            Turn::Compare => serving.served(compared, end.map_or(1, |end| end - at)),
+            turn => turn == Turn::AloneAndLearn,
+        };
+        if learns && let Some(end) = end {
+            template.learn(&bytes[at..end]);
+        }
+        end
     }
 
-    /// What is known before that block, all blocks before it being the remembered ones.
-    pub(super) fn before(&self, number: usize) -> Dense {
-        let last = number.checked_sub(1).and_then(|last| self.states.get(last));
-        last.cloned().unwrap_or_default()
-    }
-
-    /// Remembers a block, if all before it are remembered, and says whether it is.
-    pub(super) fn put(&mut self, number: usize, block: &[u8; BLOCK], after: &Dense) -> bool {
-        if number >= self.most {
-            return false;
+    /// Checks the value at `at` of an item's member, the item's `number`th; returns the position after it.
+    pub(super) fn member(
+        &mut self,
+        stops: &mut Stops<'_>,
+        at: usize,
+        number: usize,
+    ) -> Result<usize, Fault> {
+        let bytes = stops.bytes();
+        let is_bracketed = matches!(bytes.get(at), Some(b'{' | b'['));
+        if !is_bracketed || number >= self.most {
+            return json::value(stops, at, DEPTH);
         }
-        if self.states.get(number) == Some(after) {
-            self.blocks[number] = *block;
-            return true;
+        if self.members.len() <= number {
+            self.members.resize_with(number + 1, Default::default);
         }
-        // What is behind it was led to by another state.
-        self.blocks.truncate(number);
-        self.states.truncate(number);
-        self.blocks.push(*block);
-        self.states.push(after.clone());
-        true
+        let Remembered { template, serving } = &mut self.members[number];
+        let (end, learns) = match serving.turn() {
+            Turn::Compare => {
+                let mut walk = Walk::beside(template);
+                let end = json::value_beside(stops, at, DEPTH, &mut walk)?;
+                (end, serving.served(walk.compared, end - at))
+            }
+            turn => (json::value(stops, at, DEPTH)?, turn == Turn::AloneAndLearn),
+        };
+        if learns {
+            template.learn(&bytes[at..end]);
+        }
+        Ok(end)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::template::{MOST_BRACKETS, MOST_BYTES};
     use super::*;
-    use crate::wire::dense::array;
+    use crate::wire::scan::BLOCK;
     use proptest::prelude::*;
 
-    /// Each array ends where it would if none was seen before it.
-    fn check<'a>(texts: impl IntoIterator<Item = &'a str>) -> Seen {
+    /// Each value ends where it would alone, or is broken there; how many bytes were compared at most.
+    fn check<'a>(texts: impl IntoIterator<Item = &'a str>) -> usize {
+        let mut seen = Seen::new();
+        let mut best = 0;
+        for text in texts {
+            let bytes = text.as_bytes();
+            let alone = json::value(&mut Stops::new(bytes), 0, DEPTH);
+            let found = seen.member(&mut Stops::new(bytes), 0, 0);
+            assert_eq!(found, alone, "{text}");
+            if let Some(Remembered { template, serving }) = seen.members.first() {
+                best = best.max(serving.best);
+                for bracket in &template.brackets {
+                    let known = &template.text[bracket.start as usize..bracket.end as usize];
+                    let end = json::value(&mut Stops::new(known), 0, DEPTH);
+                    assert_eq!(end, Ok(known.len()), "{text}");
+                }
+            }
+        }
+        best
+    }
+
+    const ONE: &str = r#"{"a":{"b":[1,{"c":"x}"},[]],"d":{}},"e":[ {"f":null} , {"g":"\"]"}],"h":{"i":{"j":"k"}}}"#;
+
+    #[test]
+    fn what_is_the_same_is_compared_and_what_differs_is_checked() {
+        let other = ONE.replace("null", "true");
+        assert_eq!(check([ONE, &other]), ONE.len() - "null".len());
+        // All but what holds what is another value.
+        let other = ONE.replace("null", "[]");
+        let same = r#"{"b":[1,{"c":"x}"},[]],"d":{}}{"g":"\"]"}{"i":{"j":"k"}}"#;
+        assert_eq!(check([ONE, &other]), same.len());
+        assert_eq!(check([ONE, ONE]), ONE.len());
+        let more = ONE.replace(r#""e":["#, r#""e":[[7],"#);
+        let fewer = ONE.replace(r#" , {"g":"\"]"}"#, "");
+        check([ONE, &more, &fewer, ONE, &fewer, &more, &more]);
+        check(["[1]", ONE, "{}", "7", "\"a\"", "", ONE, "[[[", ONE]);
+    }
+
+    #[test]
+    fn a_neighbour_with_any_byte_changed_is_what_it_is_alone() {
+        for at in 0..ONE.len() {
+            for byte in [
+                " ", "\"", "{", "}", "[", "]", ",", ":", "\\", "0", "x", "\u{1}",
+            ] {
+                let changed = [&ONE[..at], byte, &ONE[at + 1..]].concat();
+                let more = [&ONE[..at], byte, &ONE[at..]].concat();
+                check([ONE, &changed, ONE, &more, &ONE[..at], ONE]);
+            }
+        }
+    }
+
+    #[test]
+    fn nesting_is_limited_beside_a_template_as_without() {
+        let nested = |depth: usize, inside: &str| {
+            let (open, close) = (r#"{"a":["#.repeat(depth), "]}".repeat(depth));
+            format!("{open}{inside}{close}")
+        };
+        let texts: Vec<_> = (61..67)
+            .flat_map(|depth| {
+                ["[1]", "[2]", "{\"b\":[1]}", "3"].map(|inside| nested(depth, inside))
+            })
+            .collect();
+        check(texts.iter().map(|text| &**text));
+        check(texts.iter().rev().map(|text| &**text));
+    }
+
+    #[test]
+    fn of_a_list_few_members_are_remembered_and_none_that_is_large() {
+        let mut seen = Seen::new();
+        let large = format!("[\"{}\"]", "x".repeat(MOST_BYTES));
+        let many = format!("[{}1]", "[1],".repeat(MOST_BRACKETS));
+        for (number, text) in [&*large, &many, ONE, ONE, ONE, ONE].into_iter().enumerate() {
+            let stops = &mut Stops::new(text.as_bytes());
+            assert_eq!(seen.member(stops, 0, number), Ok(text.len()));
+        }
+        let remembered = seen.members.iter();
+        let remembered: Vec<_> = remembered
+            .map(|remembered| remembered.template.brackets.len())
+            .collect();
+        assert_eq!(remembered, [0, 0, 9, 9]);
+        assert_eq!(
+            Seen::default().member(&mut Stops::new(b"[[1]]"), 0, 0),
+            Ok(5)
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn values_end_where_they_would_alone(
+            texts in proptest::collection::vec(
+                proptest::collection::vec(
+                    proptest::sample::select(vec![
+                        r#"{"a":1,"#, r#""b":[1,2],"#, r#""b":[1,3],"#, r#""c":{"d":[{"e":"f"}]},"#, r#""c":{"d":[{"e":7}]},"#,
+                        r#""g":{"#, r#""h":["#, "],", "},", r#""i":{"j":{}}"#, r#""i":null"#, "}", "]", "{", "[", "[[],[1]]", ",",
+                    ]),
+                    0..9,
+                ),
+                1..8,
+            ),
+        ) {
+            let texts: Vec<_> = texts.iter().map(|pieces| format!("{{\"0\":[0],{}}}", pieces.concat())).collect();
+            check(texts.iter().map(|text| &**text));
+        }
+    }
+
+    /// Managed fields end where the validator says, and are found by themselves if they are dense; how many were
+    /// compared, of the last of them.
+    fn check_managed<'a>(texts: impl IntoIterator<Item = &'a str>) -> usize {
         let mut seen = Seen::new();
         for text in texts {
             let bytes = text.as_bytes();
-            let alone = array(bytes, 0, &mut Seen::default());
-            assert_eq!(array(bytes, 0, &mut seen), alone, "{text}");
-            assert!(seen.blocks.len() <= MOST && seen.blocks.len() == seen.states.len());
+            let found = seen.managed_fields(&mut Stops::new(bytes), 0);
+            let alone = json::value(&mut Stops::new(bytes), 0, 2).ok();
+            match dense::array(bytes, 0) {
+                None => assert!(found.is_none() || found == alone, "{text}"),
+                dense => assert_eq!(found, dense, "{text}"),
+            }
         }
-        seen
+        seen.managed.serving.best
     }
 
     /// A piece that fills a block: `#` stands for as many letters as are missing.
@@ -96,52 +240,41 @@ mod tests {
     }
 
     #[test]
-    fn what_is_alike_is_remembered_and_what_differs_is_checked() {
-        let array = |piece: &str| {
-            let blocks = [
-                r##"[{"a":"#"},"##,
-                piece,
-                r##"{"b":"#"},"##,
-                r##"{"c":"#"}]"##,
-            ];
-            blocks.map(block).concat()
+    fn managed_fields_that_are_alike_are_compared_and_others_are_checked() {
+        let entry = |manager: &str, key: &str| {
+            let ready = r#"{"f:status":{"k:{\"type\":\"Ready\"}":{".":{},"f:x":{}}}}"#;
+            format!(r#"{{"manager":"{manager}","time":"{key}","fieldsV1":{ready}}}"#)
         };
-        let (one, same_form) = (array(r##"{"k":"#"},"##), array(r##"{"m":"#"},"##));
-        let (other_form, broken) = (array(r##"["k","#"],"##), array(r##"{"k":["#"},"##));
-        assert_eq!(check([&*one, &same_form, &one]).blocks.len(), 3);
-        for order in [
-            [&one, &other_form, &one, &broken, &one],
-            [&broken, &one, &broken, &same_form, &other_form],
-            [&one, &broken, &broken, &other_form, &broken],
-        ] {
-            check(order.map(String::as_str));
+        let (one, two) = (entry("kubelet", "noon"), entry("scheduler", "midnight"));
+        let array = |entries: &[&String]| {
+            let entries: Vec<_> = entries.iter().map(|entry| &***entry).collect();
+            format!("[{}]", entries.join(","))
+        };
+        let (same, other) = (array(&[&one, &one]), array(&[&two, &one]));
+        let differs = "\"kubelet\"noon\"".len();
+        assert_eq!(check_managed([&*same, &other]), same.len() - differs - 1);
+        let (fewer, escaped) = (array(&[&one]), same.replace("Ready", "\\n"));
+        let (loose, scalar) = (same.replace(',', ", "), same.replace("{},", "7,"));
+        let broken = [
+            same.replace("Ready", "\\q"),
+            same.replace("noon", "\t"),
+            same.replace("Ready\\\"}", "Ready\\"),
+        ];
+        for text in [&fewer, &escaped, &loose, &scalar]
+            .into_iter()
+            .chain(&broken)
+        {
+            check_managed([&*same, text, &same, text, text, text, &other, &same]);
+            check_managed([&**text, &same, &same]);
+            for at in 0..text.len() {
+                check_managed([&*same, &text[..at]]);
+            }
         }
-    }
-
-    #[test]
-    fn what_followed_another_block_is_forgotten_with_it() {
-        let pieces = [r##"[{"a":"#"},"##, r##"["#",["##, r##"{"k":"#"##, "#"];
-        let [open, list, string, letters] = pieces.map(block);
-        let long = format!("{open}{string}{letters}\"}}]");
-        // The same beginning, and an end before the place where the long one goes on.
-        let short = format!("{open}{list}]]]");
-        let mixed = format!("{open}{list}{letters}\"}}]");
-        assert!(array(long.as_bytes(), 0, &mut Seen::default()).is_some());
-        check([&*long, &short, &mixed, &long, &mixed]);
-    }
-
-    #[test]
-    fn of_a_long_array_the_first_blocks_are_remembered() {
-        let element = block(r##"{"a":"#"},"##);
-        let long = format!("[{}{{}}]", element.repeat(2 * MOST));
-        let seen = check([&*long, &long, &long.replace("{}]", "[]]"), &long]);
-        assert_eq!(seen.blocks.len(), MOST);
-        assert_eq!(check(["[]", "[[]]", "[\"a\"]"]).blocks.len(), 0);
     }
 
     proptest! {
         #[test]
-        fn arrays_end_where_they_would_alone(
+        fn managed_fields_end_where_they_would_alone(
             arrays in proptest::collection::vec(
                 proptest::collection::vec(
                     proptest::sample::select(vec![
@@ -156,7 +289,7 @@ mod tests {
         ) {
             let begin = |pieces: &Vec<&str>| format!("[{}", &pieces.iter().copied().map(block).collect::<String>());
             let texts: Vec<_> = arrays.iter().map(begin).collect();
-            check(texts.iter().map(|text| &**text));
+            check_managed(texts.iter().map(|text| &**text));
         }
     }
 }
