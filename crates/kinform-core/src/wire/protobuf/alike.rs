@@ -6,7 +6,7 @@
 //! ```
 //!
 //! What a message leads to depends on its type, its bytes and its depth only. So what stands in an item as it stood in
-//! one that was checked is only compared. Where items are not alike, that is found out, and seldom tried again.
+//! one that was checked is only compared, and so is what differs in values only but for these. Where items are not alike, that is found out, and seldom tried again.
 //!
 //! INVARIANT: the template was found to be sound, in the usual order, but for its managedFields.
 //! BOUND: one template of at most 64 KiB a list. Upstream: none.
@@ -14,6 +14,7 @@
 use kinform_schema::Type;
 
 use super::check::{self, Fault, Order};
+use super::outline::Outline;
 use crate::wire::serving::{Serving, Turn};
 
 /// BOUND: what larger items have in common costs little beside them.
@@ -23,6 +24,7 @@ const MOST_BYTES: usize = 64 << 10;
 #[derive(Debug, Default)]
 pub(crate) struct Alike {
     template: Vec<u8>,
+    outline: Outline,
     /// The number of its type.
     of: u16,
     serving: Serving,
@@ -36,7 +38,7 @@ impl Alike {
             true => &self.template[..],
             false => &[],
         };
-        let (order, compared) = check::beside(of, bytes, template)?;
+        let (order, compared) = check::beside(of, bytes, template, &self.outline)?;
         let learns = match turn {
             Turn::Compare => self.serving.served(compared, bytes.len()),
             turn => turn == Turn::AloneAndLearn,
@@ -44,6 +46,7 @@ impl Alike {
         if learns && order == Order::Usual && bytes.len() <= MOST_BYTES {
             self.template.clear();
             self.template.extend_from_slice(bytes);
+            self.outline.learn(of, bytes);
             self.of = of.number();
         }
         Ok(order)
@@ -131,16 +134,65 @@ mod tests {
     #[test]
     fn a_neighbour_with_any_byte_changed_is_what_it_is_alone() {
         let one = pod(b"web-1", &container(b"proxy", 80));
-        for at in 0..one.len() {
-            for other in [0x00, 0x01, 0x02, 0x08, 0x7f, 0x80, 0xff] {
-                let mut changed = one.clone();
-                changed[at] ^= other;
-                check("Pod", &[&one, &changed, &one, &changed]);
-                check("ConfigMap", &[&changed, &one]);
+        // The same values, some of them longer.
+        let two = pod(b"web-10", &container(b"log", 8080));
+        let longest = pod(&[b'x'; 200], &container("\u{e9}".as_bytes(), 1));
+        for other in [&one, &two, &longest] {
+            check("Pod", &[&one, other, &one]);
+            for at in 0..other.len() {
+                for bits in [0x00, 0x01, 0x02, 0x08, 0x7f, 0x80, 0xff] {
+                    let mut changed = other.clone();
+                    changed[at] ^= bits;
+                    check("Pod", &[&one, &changed, &one, &changed]);
+                    check("ConfigMap", &[&changed, &one]);
+                }
+                check("Pod", &[&one, &other[..at], &one]);
+                let more = [&other[..at], &container(b"more", 1), &other[at..]].concat();
+                check("Pod", &[&one, &more, &one]);
             }
-            check("Pod", &[&one, &one[..at], &one]);
-            let more = [&one[..at], &container(b"more", 1), &one[at..]].concat();
-            check("Pod", &[&one, &more, &one]);
+        }
+    }
+
+    #[test]
+    fn what_differs_in_values_only_is_compared_but_for_these() {
+        let one = pod(b"web-1", &container(b"proxy", 80));
+        for name in [&b"web-2"[..], b"web-10", b"", &[b'x'; 300]] {
+            for port in [81, 1, 8080] {
+                let two = pod(name, &container(b"log", port));
+                let best = check("Pod", &[&one, &two]).serving.best;
+                // Names, a port, and the lengths of all that they are in.
+                let differing = name.len() + "log".len() + 24;
+                assert!(best + differing >= two.len(), "{best} of {}", two.len());
+            }
+        }
+    }
+
+    #[test]
+    fn a_length_that_does_not_fit_is_noticed_as_it_is_alone() {
+        let status = |phase: &[u8], reason: &[u8]| {
+            let condition = field(2, &[&field(1, &[b"Ready"]), &field(6, &[b"because"])]);
+            field(3, &[&field(1, &[phase]), &condition, &field(4, &[reason])])
+        };
+        let one = status(b"Running", b"for a reason");
+        // What one text has more, another has less, and all around them is as long as it was.
+        check("Pod", &[&one, &status(b"Runnin", b"for a reasons")]);
+        check("Pod", &[&one, &status(b"Run", b"for a reason and")]);
+        for at in 0..one.len() {
+            for other in 0..one.len() {
+                for more in 1..4 {
+                    let mut changed = one.clone();
+                    changed[at] = changed[at].wrapping_add(more);
+                    changed[other] = changed[other].wrapping_sub(more);
+                    check("Pod", &[&one, &changed]);
+                }
+            }
+        }
+        // Lengths and numbers of more bytes than they need.
+        for at in 0..one.len() {
+            let long = [&one[..at], &[one[at] | 0x80, 0], &one[at + 1..]].concat();
+            check("Pod", &[&one, &long, &one]);
+            let inside = field(2, &[&long]);
+            check("Pod", &[&field(2, &[&one]), &inside]);
         }
     }
 

@@ -14,9 +14,16 @@
 
 use super::fields::Split;
 
-/// What of a message that is alike was not passed yet.
+/// A message that is alike, or a message in it, and where it begins in that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counterpart<'a> {
+    pub(super) bytes: &'a [u8],
+    pub(super) at: usize,
+}
+
+/// What of a counterpart was not passed yet.
 #[derive(Debug)]
-pub(super) struct Template<'a>(&'a [u8]);
+pub(super) struct Template<'a>(Counterpart<'a>);
 
 /// What stands at the same place.
 #[derive(Debug, PartialEq, Eq)]
@@ -24,32 +31,37 @@ pub(super) enum Met<'a> {
     /// The same field, byte for byte.
     Same,
     /// Another value of that field; nothing, where there is none.
-    Other(&'a [u8]),
+    Other(Counterpart<'a>),
 }
 
 impl<'a> Template<'a> {
     /// A template of which nothing was passed. An empty one is like nothing.
     #[inline(always)]
-    pub(super) fn of(bytes: &'a [u8]) -> Self {
-        Self(bytes)
+    pub(super) fn of(counterpart: Counterpart<'a>) -> Self {
+        Self(counterpart)
     }
 
     /// The next field of that number, beside the bytes of one: tag, length and value.
     #[inline(always)]
     pub(super) fn meet(&mut self, number: u32, raw: &[u8]) -> Met<'a> {
-        while let Some(next) = Split::of(self.0) {
+        let Counterpart { bytes, at } = &mut self.0;
+        while let Some(next) = Split::of(bytes) {
             if next.number > number {
                 break;
             }
-            let before = std::mem::replace(&mut self.0, next.rest);
+            let before = std::mem::replace(bytes, next.rest);
+            *at += before.len() - next.rest.len();
             if next.number == number {
-                return match before.strip_prefix(raw) {
-                    // A field ends where the same bytes end.
-                    Some(_) => Met::Same,
-                    None => Met::Other(next.value),
+                // A field ends where the same bytes end.
+                return match before.starts_with(raw) {
+                    true => Met::Same,
+                    false => Met::Other(Counterpart {
+                        bytes: next.value,
+                        at: *at - next.value.len(),
+                    }),
                 };
             }
         }
-        Met::Other(&[])
+        Met::Other(Counterpart::default())
     }
 }

@@ -8,7 +8,8 @@
 //! depth. Unknown numbers, which a newer server may send, are stepped over. Fields in the order of their
 //! numbers, each single one once, are what every Kubernetes writer makes, and what lenses rely on. What is
 //! in `metadata.managedFields` is stepped over where they are not kept: their length says where they end.
-//! What stands at the same place of a template, byte for byte, is as sound as there: it is only compared.
+//! What stands at the same place of a template, byte for byte, is as sound as there: it is only compared. So is what
+//! differs in values only, which are checked.
 //!
 //! INVARIANT: whatever passed here can be read by `value` without meeting an error.
 //! Upstream: the generated `Unmarshal` functions of `kubernetes/api`. Complexity: linear; recursion is
@@ -16,9 +17,10 @@
 
 use kinform_schema::{Container, Field as Spec, FieldType, Type, numbered_type};
 
-use super::beside::{Met, Template};
+use super::beside::{Counterpart, Met, Template};
 use super::fields::{BYTES, FIXED64, Field, Fields, Split, VARINT, Wire, varint};
 use super::head::{MANAGED_FIELDS, METADATA};
+use super::outline::{Kind, Outline};
 use super::plan::{Form, Plans, Step, UNKNOWN, plans};
 use super::{MAX_DEPTH, schema_props};
 use crate::wire::head::ManagedFields;
@@ -53,18 +55,26 @@ const PACKED: &str = "a number is broken";
 
 /// Checks a whole message; what is in its managedFields only if they are kept.
 pub(crate) fn message(of: &Type, bytes: &[u8], managed: ManagedFields) -> Result<Order, Fault> {
-    Checker::check(of, bytes, managed, &[]).map(|checked| checked.order())
+    Checker::check(of, bytes, managed, (&[], None)).map(|checked| checked.order())
 }
 
-/// The same but for managedFields, beside a message of that type which was found to be in the usual order so.
-/// Says, too, how many bytes were only compared.
-pub(super) fn beside(of: &Type, bytes: &[u8], template: &[u8]) -> Result<(Order, usize), Fault> {
-    Checker::check(of, bytes, ManagedFields::Drop, template)
+/// The same but for managedFields, beside a message of that type which was found to be in the usual order so, and its
+/// outline. Says, too, how many bytes were only compared.
+pub(super) fn beside(
+    of: &Type,
+    bytes: &[u8],
+    template: &[u8],
+    outline: &Outline,
+) -> Result<(Order, usize), Fault> {
+    Checker::check(of, bytes, ManagedFields::Drop, (template, Some(outline)))
         .map(|checked| (checked.order(), checked.compared))
 }
 
-struct Checker {
+struct Checker<'a> {
     plans: &'static Plans,
+    /// What it is compared with, if anything is.
+    template: &'a [u8],
+    outline: Option<&'a Outline>,
     is_unusual: bool,
     managed: Managed,
     /// How many bytes are the template's.
@@ -95,15 +105,17 @@ const IN_METADATA: u32 = MAX_DEPTH - 2;
 /// Boxed: what is nearly always right is handed on in a register.
 type Checked = Result<(), Box<Fault>>;
 
-impl Checker {
+impl<'a> Checker<'a> {
     fn check(
         of: &Type,
         bytes: &[u8],
         managed: ManagedFields,
-        template: &[u8],
+        (template, outline): (&'a [u8], Option<&'a Outline>),
     ) -> Result<Self, Fault> {
         let mut checker = Self {
             plans: plans(),
+            template,
+            outline,
             is_unusual: false,
             managed: match managed {
                 ManagedFields::Drop => Managed::Ahead,
@@ -112,7 +124,11 @@ impl Checker {
             compared: 0,
             left_in_vain: TIMES_IN_VAIN * bytes.len(),
         };
-        match checker.message(of.number(), bytes, template, MAX_DEPTH) {
+        let whole = Counterpart {
+            bytes: template,
+            at: 0,
+        };
+        match checker.message_beside(of.number(), bytes, whole, MAX_DEPTH) {
             Ok(()) => Ok(checker),
             Err(fault) => Err(*fault),
         }
@@ -125,8 +141,46 @@ impl Checker {
         }
     }
 
-    /// A message beside its counterpart, which is empty where there is none.
-    fn message(&mut self, of: u16, bytes: &[u8], template: &[u8], depth: u32) -> Checked {
+    /// A message that its counterpart, which is empty where there is none, is not byte for byte.
+    fn message_beside(
+        &mut self,
+        of: u16,
+        bytes: &[u8],
+        other: Counterpart<'_>,
+        depth: u32,
+    ) -> Checked {
+        // What differs in more than values is compared again, level by level.
+        if other.bytes.is_empty() || self.left_in_vain < bytes.len() {
+            return self.message(of, bytes, Counterpart::default(), depth);
+        }
+        if let Some(compared) = self.follow(bytes, other, depth) {
+            self.compared += compared;
+            return Ok(());
+        }
+        self.left_in_vain -= bytes.len();
+        self.message(of, bytes, other, depth)
+    }
+
+    /// How much of it is its counterpart's, if it is sound and differs in values only.
+    fn follow(&mut self, bytes: &[u8], other: Counterpart<'_>, depth: u32) -> Option<usize> {
+        let outline = self.outline?;
+        let message = match depth {
+            MAX_DEPTH => None,
+            _ => Some(outline.message_at(other.at)?),
+        };
+        outline.follow(self.template, message, bytes, |spot, value| {
+            let depth = u32::from(spot.depth);
+            let checked = match spot.kind {
+                Kind::Message | Kind::Number | Kind::Skipped => Ok(()),
+                Kind::Entry(form) => self.entry(form, spot.of, value, depth),
+                Kind::Value(form) => self.value(form, spot.of, value, depth),
+            };
+            checked.is_ok()
+        })
+    }
+
+    /// A message, what is in it beside what is in its counterpart.
+    fn message(&mut self, of: u16, bytes: &[u8], template: Counterpart<'_>, depth: u32) -> Checked {
         let Some(depth) = depth.checked_sub(1) else {
             return fault(DEEP);
         };
@@ -226,11 +280,7 @@ impl Checker {
                 Ok(())
             }
             Met::Other(other) if step.form == Form::Message => {
-                // What is in it is compared again, level by level.
-                let is_worth_it = self.left_in_vain >= raw.len();
-                self.left_in_vain -= if is_worth_it { raw.len() } else { 0 };
-                let other = if is_worth_it { other } else { &[] };
-                self.message(step.of, value, other, depth)
+                self.message_beside(step.of, value, other, depth)
             }
             Met::Other(_) => json(value),
         }
@@ -270,7 +320,7 @@ impl Checker {
         match form {
             Form::Unknown | Form::Bytes => Ok(()),
             Form::Text => text(value),
-            Form::Message => self.message(of, value, &[], depth),
+            Form::Message => self.message(of, value, Counterpart::default(), depth),
             Form::Texts => texts(value),
             Form::Time => time(value),
             Form::IntOrString => every(value, |number, value| match number {
@@ -293,7 +343,7 @@ impl Checker {
         every(value, |field, value| match (form, field) {
             (Form::SchemaOrBool, 1) => number(value),
             (Form::SchemaOrTexts, 2) => bytes(value).and_then(text),
-            (_, 1 | 2) => self.message(of, bytes(value)?, &[], depth),
+            (_, 1 | 2) => self.message(of, bytes(value)?, Counterpart::default(), depth),
             _ => Ok(()),
         })
     }

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! `fields` reads tags and lengths, `envelope` what stands around a message, `check` every byte of an object
-//! once, by a `plan`, or compares it with an item that is `alike`, walked `beside` it; `order` puts right what
+//! once, by a `plan`, or compares it with an item that is `alike`, by its `outline` or walked `beside` it; `order` puts right what
 //! no Kubernetes writer makes, `head` finds its key and version, `value` shows a message as the JSON that a
 //! server would have sent, `reader` and `text` make types and text of that. Nothing is generated: names,
 //! numbers and forms are `kinform-schema`'s.
@@ -21,6 +21,7 @@ pub(crate) mod fields;
 pub(crate) mod head;
 pub mod list;
 pub(crate) mod order;
+mod outline;
 mod plan;
 pub(crate) mod reader;
 pub(crate) mod text;
