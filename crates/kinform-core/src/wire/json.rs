@@ -217,7 +217,7 @@ pub(super) fn value_beside(
                         } => {
                             at = end;
                             depth += levels;
-                            objects = objects << levels | inner;
+                            objects = objects.unbounded_shl(levels) | inner;
                         }
                         Known::Nothing => {
                             depth += 1;

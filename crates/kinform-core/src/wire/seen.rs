@@ -58,11 +58,11 @@ impl Seen {
         let turn = serving.turn();
         let like = match turn {
             Turn::Compare => template.follow_all(stops, at),
-            Turn::Alone | Turn::AloneAndLearn => Like::Nothing,
+            Turn::Alone | Turn::AloneAndLearn => Like::Nothing { read: 0 },
         };
         let (end, compared) = match like {
             Like::All { end, compared } => (Some(end), compared),
-            Like::Begin { .. } | Like::Nothing => (dense::array(bytes, at), 0),
+            Like::Begin { .. } | Like::Nothing { .. } => (dense::array(bytes, at), 0),
         };
         let learns = match turn {
             Turn::Compare => serving.served(compared, end.map_or(1, |end| end - at)),
@@ -133,7 +133,7 @@ mod tests {
         best
     }
 
-    const ONE: &str = r#"{"a":{"b":[1,{"c":"x}"},[]],"d":{}},"e":[ {"f":null} , {"g":"\"]"}],"h":{"i":{"j":"k"}}}"#;
+    const ONE: &str = r#"{"a":{"b":[1,{"c":"x}"},[]],"d":{}},"e":[ {"f":null} , {"g":"\"]"},{ },[ ]],"h":{"i":{"j":"k"}}}"#;
 
     #[test]
     fn what_is_the_same_is_compared_and_what_differs_is_checked() {
@@ -205,7 +205,7 @@ mod tests {
                 proptest::collection::vec(
                     proptest::sample::select(vec![
                         r#"{"a":1,"#, r#""b":[1,2],"#, r#""b":[1,3],"#, r#""c":{"d":[{"e":"f"}]},"#, r#""c":{"d":[{"e":7}]},"#,
-                        r#""g":{"#, r#""h":["#, "],", "},", r#""i":{"j":{}}"#, r#""i":null"#, "}", "]", "{", "[", "[[],[1]]", ",",
+                        r#""g":{"#, r#""h":["#, "{ }", "[ ]", "{ ", "[ ", "],", "},", r#""i":{"j":{}}"#, r#""i":null"#, "}", "]", "{", "[", "[[],[1]]", ",",
                     ]),
                     0..9,
                 ),

@@ -12,7 +12,7 @@
 //!
 //! INVARIANT: the template was found to be sound with as many levels around it as what is compared with it.
 //! BOUND: 32 KiB, 2,048 brackets and 4,096 leaves. Upstream: none.
-//! Complexity: linear; of a leaf that differs, what is before the difference is read twice at most.
+//! Complexity: linear; of a leaf that differs, what is before the difference is read twice.
 
 use std::ops::Range;
 
@@ -25,7 +25,7 @@ use super::scan::{Stops, common};
 pub(super) const MOST_BYTES: usize = 32 << 10;
 /// BOUND: brackets of a template.
 pub(super) const MOST_BRACKETS: usize = 2 << 10;
-/// BOUND: leaves of a template; those behind them must be the same.
+/// BOUND: leaves of a template. Where one has as many, what is not known to be a leaf must be the same.
 const MOST_LEAVES: usize = 4 << 10;
 
 /// A value that was checked. The default is like nothing.
@@ -80,8 +80,8 @@ pub(super) enum Like {
         beside: usize,
         compared: usize,
     },
-    /// It is another one at some leaf, or before any value in it ended.
-    Nothing,
+    /// It differs where no value has just ended; so many bytes of it were read.
+    Nothing { read: usize },
 }
 
 impl Template {
@@ -94,6 +94,7 @@ impl Template {
             self.text.extend_from_slice(text);
             if self.read().is_none() {
                 self.brackets.clear();
+                self.leaves.clear();
             }
         }
     }
@@ -148,12 +149,13 @@ impl Template {
     /// The same of all of it.
     pub(super) fn follow_all(&self, stops: &mut Stops<'_>, at: usize) -> Like {
         let all = self.brackets.first();
-        all.map_or(Like::Nothing, |all| self.follow(stops, at, *all))
+        let nothing = Like::Nothing { read: 0 };
+        all.map_or(nothing, |all| self.follow(stops, at, *all))
     }
 
     /// Goes on at `at` beside a value in brackets.
     pub(super) fn follow(&self, stops: &mut Stops<'_>, mut at: usize, brackets: Bracket) -> Like {
-        let bytes = stops.bytes();
+        let (bytes, start) = (stops.bytes(), at);
         let (mut beside, end) = (brackets.start as usize, brackets.end as usize);
         let (mut compared, mut leaves) = (0, None);
         loop {
@@ -166,41 +168,44 @@ impl Template {
             let leaf = leaves.find(|leaf| leaf.end as usize >= beside);
             // What both have of it: at least the quote of a text.
             let met = leaf.and_then(|leaf| Some((leaf, beside.checked_sub(leaf.start as usize)?)));
+            let read = at - start;
+            let begin = Like::Begin {
+                at,
+                beside,
+                compared,
+            };
             let Some((leaf, same)) = met else {
-                return self.begin(at, beside, compared);
+                return self.between(begin, beside, read);
             };
             let end = match leaf.form {
                 Form::Scalar => scalar(bytes, at - same),
-                _ if beside == leaf.end as usize => return self.begin(at, beside, compared),
-                _ if same == 0 => return Like::Nothing,
+                _ if beside == leaf.end as usize => return self.between(begin, beside, read),
+                _ if same == 0 => return Like::Nothing { read },
                 // No escape begins in what is the same.
                 Form::Plain => string(stops, at - 1).map(|(end, _)| end),
                 Form::Escaped => string(stops, at - same).map(|(end, _)| end),
             };
-            let Ok(end) = end else {
-                return Like::Nothing;
+            let end = match end {
+                Ok(end) => end,
+                Err(fault) => {
+                    let read = read.max(fault.at.saturating_sub(start));
+                    return Like::Nothing { read };
+                }
             };
             (at, beside, compared) = (end, leaf.end as usize, compared - same);
         }
     }
 
-    /// Between leaves more than they differ.
-    fn begin(&self, at: usize, beside: usize, compared: usize) -> Like {
-        // Behind those that are known it may be in one.
+    /// More than leaves differ: how far both are alike, if a value has just ended there.
+    fn between(&self, begin: Like, beside: usize, read: usize) -> Like {
+        // Else it may be in a leaf that is not known.
         let is_between = self.leaves.len() < MOST_LEAVES;
-        let around = self
-            .text
-            .get(beside.wrapping_sub(1))
-            .zip(self.text.get(beside));
-        match around {
-            Some((before, b',' | b'}' | b']')) if is_between && !matches!(before, b'{' | b'[') => {
-                Like::Begin {
-                    at,
-                    beside,
-                    compared,
-                }
-            }
-            _ => Like::Nothing,
+        let before = self.text[..beside].trim_ascii_end().last();
+        match (before, self.text.get(beside)) {
+            // What is empty has no end of a value in it.
+            (Some(b'{' | b'['), _) => Like::Nothing { read },
+            (_, Some(b',' | b'}' | b']')) if is_between => begin,
+            _ => Like::Nothing { read },
         }
     }
 
@@ -220,13 +225,24 @@ fn put(leaves: &mut Vec<Leaf>, span: Range<usize>, form: Form) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::brackets::Walk;
     use crate::wire::json;
     use proptest::prelude::*;
 
-    /// Whatever is followed ends where the validator says.
+    /// Whatever is followed, to its end or as far as it is alike, ends where the validator says.
     fn follow(template: &str, text: &str) -> Option<usize> {
         let mut learnt = Template::default();
         learnt.learn(template.as_bytes());
+        let (stops, alone) = (
+            &mut Stops::new(text.as_bytes()),
+            Stops::new(text.as_bytes()),
+        );
+        let walked = json::value_beside(stops, 0, 1, &mut Walk::beside(&learnt));
+        assert_eq!(
+            walked,
+            json::value(&mut { alone }, 0, 1),
+            "{template} {text}"
+        );
         let stops = &mut Stops::new(text.as_bytes());
         let Like::All { end, compared } = learnt.follow_all(stops, 0) else {
             return None;
@@ -285,7 +301,7 @@ mod tests {
 
     #[test]
     fn a_value_with_any_byte_changed_is_followed_only_if_it_is_sound() {
-        let one = r#"{"a":{"b":[1,{"c":"x}"},[]],"d":{}},"e":[ {"f":null} , {"g":"\"]\\"}],"h":{"i":-0.5e7}}"#;
+        let one = r#"{"a":{"b":[1,{"c":"x}"},[]],"d":{ }},"e":[ {"f":null} , {"g":"\"]\\"},[ ]],"h":{"i":-0.5e7}}"#;
         for at in 0..one.len() {
             for byte in [
                 "", " ", "\"", "{", "}", "[", "]", ",", ":", "\\", "0", "x", "é", "\u{1}",
@@ -299,6 +315,22 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    fn in_what_is_empty_no_value_ended() {
+        for (one, other) in [
+            ("[{ },1]", "[{ ,1]"),
+            (r#"{"a":{ },"b":1}"#, r#"{"a":{ ,"b":1}"#),
+            ("[1,[ ]]", "[1,[ ,2]"),
+            ("[1,[\n]]", "[1,[\n}]"),
+            ("[{\t}]", "[{\t]"),
+            ("[1 ,2]", "[1 ]"),
+            ("[1 ]", "[1 ,2]"),
+        ] {
+            follow(one, other);
+            follow(other, one);
         }
     }
 

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! What a message leads to depends on its type, its bytes and its depth only. So what stands in an item as it stood in
-//! one that was checked is only compared, and so is what differs in values only but for these. Where items are not alike, that is found out, and seldom tried again.
+//! one that was checked is only compared, and so is what differs in values only but for these. Where items are not
+//! alike, that is found out, and seldom tried again.
 //!
 //! INVARIANT: the template was found to be sound, in the usual order, but for its managedFields.
 //! BOUND: one template of at most 64 KiB a list. Upstream: none.

@@ -5,8 +5,8 @@
 //! a message beside it ─▶ follow ─▶ how much was only compared, if it differs in values only
 //! ```
 //!
-//! Messages with the same tags in the same order are as sound as one another, as soon as their values are, and their lengths
-//! fit. Objects of a list differ mostly in values, in names and times: what stands in the place of one is checked, and the
+//! Messages with the same tags in the same order are as sound as one another, as soon as their values are, and their
+//! lengths fit. Objects of a list differ mostly in values, in names and times: what stands in the place of one is checked, and the
 //! bytes behind both are compared again. A message that is as long as its counterpart is asked nothing; of one that is
 //! not, where it ends is compared with where what is in it ends.
 //!
@@ -35,8 +35,6 @@ const ROOT: u16 = u16::MAX;
 #[derive(Debug, Default)]
 pub(super) struct Outline {
     spots: Vec<Spot>,
-    /// The first metadata of the whole message: what is in their managedFields was not checked.
-    metadata: Option<u16>,
 }
 
 /// A value, and what another one in its place must be.
@@ -78,7 +76,7 @@ pub(super) enum Kind {
     Value(Form),
 }
 
-/// A message that is not as long as its counterpart.
+/// The message that is followed, or one in it that is not as long as its counterpart, or has another length.
 struct Open {
     spot: u16,
     end: usize,
@@ -91,19 +89,21 @@ impl Outline {
     /// none is known.
     pub(super) fn learn(&mut self, of: &Type, bytes: &[u8]) {
         self.spots.clear();
-        self.metadata = None;
         let whole = (ROOT, 0..bytes.len());
-        if self.read(of.number(), bytes, whole, MAX_DEPTH).is_none() {
+        let read = self.read(of.number(), bytes, whole, MAX_DEPTH, &mut None);
+        if read.is_none() {
             self.spots.clear();
         }
     }
 
+    /// Reads one message and all in it. In the managedFields of the first `metadata` of all nothing was checked.
     fn read(
         &mut self,
         of: u16,
         bytes: &[u8],
         (outer, span): (u16, Range<usize>),
         depth: u32,
+        metadata: &mut Option<u16>,
     ) -> Option<()> {
         let depth = depth.checked_sub(1)?;
         let steps = plans().steps(of);
@@ -112,7 +112,7 @@ impl Outline {
         while let Some((number, wire, at)) = fields.tag() {
             let step = steps.get(number as usize).unwrap_or(&UNKNOWN);
             let field = fields.next()?;
-            let is_managed = number == MANAGED_FIELDS && self.metadata == Some(outer);
+            let is_managed = number == MANAGED_FIELDS && *metadata == Some(outer);
             let (kind, value) = match (wire, step.form, field.value.bytes()) {
                 (VARINT, Form::Number, _) => (Kind::Number, at),
                 (BYTES, _, Some(value)) => (kind(step, is_managed), field.end - value.len()),
@@ -134,9 +134,9 @@ impl Outline {
             });
             if kind == Kind::Message {
                 if outer == ROOT && number == METADATA {
-                    self.metadata.get_or_insert(spot);
+                    metadata.get_or_insert(spot);
                 }
-                self.read(step.of, bytes, (spot, value..field.end), depth)?;
+                self.read(step.of, bytes, (spot, value..field.end), depth, metadata)?;
             }
         }
         Some(())
