@@ -10,6 +10,7 @@ use kinform_core::{Item, Object, Projection, TypedCache};
 use serde_json::Value;
 
 use crate::json::{Members, is_deep, is_valid};
+use crate::neighbours;
 use crate::shape::Shape;
 
 /// The type of all objects here.
@@ -51,6 +52,7 @@ pub fn run(bytes: &[u8]) -> Shape {
         shape.count(head / 8);
         shape.count(bytes.len() / 16);
         is_itself(object, bytes);
+        neighbours::of_json(bytes);
         projects(bytes, object, full);
     }
     shape

@@ -33,10 +33,7 @@ pub fn run(body: &[u8]) -> Shape {
     keeps_little(body);
     beside::is_as_alone(Encoding::Json, body, &mut shape);
     for limit in LIMITS {
-        let whole = read(&[body], limit);
-        for way in cuts::ways(body) {
-            assert_eq!(read(&way, limit), whole, "cut another way");
-        }
+        let whole = read_however_cut(body, limit);
         shape.count(whole.parts.len());
         match &whole.end {
             Ok(meta) => shape.text(&meta.kind),
@@ -53,6 +50,19 @@ pub fn run(body: &[u8]) -> Shape {
         }
     }
     shape
+}
+
+/// Asserts that a body has the same items, each as its bytes make it, wherever it is cut.
+pub fn is_the_same_however_cut(body: &[u8]) {
+    read_however_cut(body, LIMITS[0]);
+}
+
+fn read_however_cut(body: &[u8], limit: usize) -> Reading {
+    let whole = read(&[body], limit);
+    for way in cuts::ways(body) {
+        assert_eq!(read(&way, limit), whole, "cut another way");
+    }
+    whole
 }
 
 fn read(chunks: &[&[u8]], limit: usize) -> Reading {

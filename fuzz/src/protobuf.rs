@@ -13,13 +13,13 @@ use std::sync::LazyLock;
 use kinform_api::FieldPath;
 use kinform_core::{
     Encoding, FrameKind, Item, ListMeta, ListPart, Object, Projection, ProtobufFramer,
-    ProtobufSplitter, WireError,
+    ProtobufSplitter, Unreadable, WireError,
 };
 use kinform_schema::{Type, builtin};
 
 use crate::heap::Mark;
 use crate::shape::Shape;
-use crate::{beside, cuts, twin};
+use crate::{beside, cuts, neighbours, twin};
 
 /// Pieces of which messages are made: tags, lengths, broken numbers, texts of envelopes.
 pub const WORDS: &[&[u8]] = &[
@@ -115,6 +115,7 @@ pub fn run(bytes: &[u8]) -> Shape {
     for of in TYPES.iter() {
         message(of, bytes, &mut shape);
     }
+    neighbours::of_message(TYPES[0], bytes);
     list(&listed(bytes), &mut shape);
     shape
 }
@@ -165,17 +166,24 @@ fn split(chunks: &[&[u8]], limit: usize) -> Listed {
 }
 
 /// What an item says, checked on the way or not.
-fn read(item: &Item<'_>) -> String {
-    match Object::from_item(item, &Projection::new()) {
-        Ok(object) => {
-            assert!(object.bytes().len() <= item.bytes().len() + 16, "it grew");
-            format!(
-                "{} {} {:?}",
-                object.key(),
-                object.resource_version(),
-                object.bytes()
-            )
-        }
+pub fn read(item: &Item<'_>) -> String {
+    let object = Object::from_item(item, &Projection::new());
+    if let Ok(object) = &object {
+        assert!(object.bytes().len() <= item.bytes().len() + 16, "it grew");
+    }
+    told(object)
+}
+
+/// What an object is, or why there is none.
+#[must_use]
+pub fn told(object: Result<Object, Unreadable>) -> String {
+    match object {
+        Ok(object) => format!(
+            "{} {} {:?}",
+            object.key(),
+            object.resource_version(),
+            object.bytes()
+        ),
         Err(why) => why.to_string(),
     }
 }
@@ -258,9 +266,14 @@ fn message(of: &'static Type, bytes: &[u8], shape: &mut Shape) {
 
 /// A list of pods with the bytes as its item, between two that are sound.
 fn listed(item: &[u8]) -> Vec<u8> {
-    let sound = field(2, &field(1, &field(1, b"a")));
+    let sound = field(1, &field(1, b"a"));
+    list_of([&sound[..], item, &sound])
+}
+
+/// A list of these pods.
+pub fn list_of<'a>(items: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
     let meta = [field(1, b"v1"), field(2, b"PodList")].concat();
-    let raw = [sound.clone(), field(2, item), sound].concat();
+    let raw: Vec<u8> = items.into_iter().flat_map(|item| field(2, item)).collect();
     [b"k8s\0".to_vec(), field(1, &meta), field(2, &raw)].concat()
 }
 

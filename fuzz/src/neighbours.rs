@@ -1,0 +1,89 @@
+//! An object of a list, among others that are nearly it: each is what it is alone.
+//!
+//! ```text
+//! bytes ──▶ bytes, edited, bytes, edited, .. ──▶ list, as it comes │ cut ──▶ items: as their bytes make them
+//! ```
+//!
+//! Readers of lists compare an item with one before and check what differs, so that an error in that shows where two
+//! are alike. The edits depend on the bytes only, so that a failing input fails again.
+
+use kinform_core::{Item, ListPart, Object, Projection, ProtobufSplitter};
+use kinform_schema::Type;
+
+use crate::list;
+use crate::protobuf::{list_of, read};
+
+/// What JSON is built of.
+const BRACKETS: &[u8] = b"{}[],:\"";
+/// What tells of a message's shape, mostly: small numbers.
+const LENGTHS: &[u8] = b"\x02\x04\x06\x08\x0a\x10\x12\x18\x1a\x20\x22\x2a\x32";
+
+/// Asserts it of an object, read as JSON.
+pub fn of_json(bytes: &[u8]) {
+    // A list each, for one that is not sound ends it.
+    for other in edited(bytes, BRACKETS) {
+        let items = [bytes, &other, bytes].join(&b","[..]);
+        let start = br#"{"kind":"PodList","metadata":{"resourceVersion":"7"},"items":["#;
+        list::is_the_same_however_cut(&[start, &items[..], b"]}"].concat());
+    }
+}
+
+/// Asserts it of a message.
+pub fn of_message(of: &'static Type, bytes: &[u8]) {
+    let edited = edited(bytes, LENGTHS);
+    let body = list_of(among(bytes, &edited));
+    let mut splitter = ProtobufSplitter::new();
+    let mut items = 0;
+    let fed = splitter.feed(&body, &mut |part| {
+        let ListPart::Item(item) = part else {
+            return;
+        };
+        items += 1;
+        let (found, alone) = (read(&item), is_alone(of, &item));
+        assert_eq!(found, alone, "beside another one");
+    });
+    assert!(fed.is_ok() && items == 2 * edited.len() + 1, "a sound list");
+}
+
+fn is_alone(of: &'static Type, item: &Item<'_>) -> String {
+    crate::protobuf::told(Object::from_protobuf(of, item.bytes(), &Projection::new()))
+}
+
+/// One that is sound before, between and behind the others.
+fn among<'a>(bytes: &'a [u8], others: &'a [Vec<u8>]) -> impl Iterator<Item = &'a [u8]> {
+    let pairs = others.iter().flat_map(move |other| [bytes, other]);
+    pairs.chain([bytes])
+}
+
+/// The bytes with a small edit each, every other one at a byte of these.
+fn edited(bytes: &[u8], places: &[u8]) -> Vec<Vec<u8>> {
+    let mut seed = bytes.iter().fold(bytes.len() as u64 | 1, |seed, &byte| {
+        (seed ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    });
+    let mut below = |most: usize| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (seed >> 33) as usize % most.max(1)
+    };
+    let mut all = Vec::new();
+    for kind in 0..6 {
+        let mut from = below(bytes.len());
+        if kind % 2 == 0 {
+            let behind = &bytes[from..];
+            from += behind
+                .iter()
+                .position(|byte| places.contains(byte))
+                .unwrap_or(0);
+        }
+        let to = bytes.len().min(from + 1 + below(4) * below(2));
+        let (before, piece, after) = (&bytes[..from], &bytes[from..to], &bytes[to..]);
+        all.push(match kind % 3 {
+            0 => [before, after].concat(),
+            1 => [before, piece, piece, after].concat(),
+            _ => {
+                let other: Vec<u8> = piece.iter().map(|byte| byte ^ (1 << below(7))).collect();
+                [before, &other, after].concat()
+            }
+        });
+    }
+    all
+}
