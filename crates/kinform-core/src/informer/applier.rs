@@ -497,11 +497,15 @@ impl Listing {
         }
         heal(&mut self.edit, &object, events);
         let cold = cold(tier, &object);
-        let old = self.edit.insert_seen(object.clone(), cold, &mut self.seen);
+        // A clone that nobody hears is not made: dropped right behind the copy, it waits until that is in memory.
+        let heard = (!self.pending.is_by_diff).then(|| object.clone());
+        let old = self.edit.insert_seen(object, cold, &mut self.seen);
         if mutant!("B7") && old.is_some() {
             return;
         }
-        self.pending.stored(old, object);
+        if let Some(new) = heard {
+            self.pending.stored(old, new);
+        }
     }
 
     /// What is listed under a stored version is another state of it, if the server went back.

@@ -186,7 +186,7 @@ impl<'a> Identity<'a> {
             path.clone_into(&mut found.path);
             found
         };
-        Self::told(bytes, layout, String::from_utf8_lossy, field)
+        Self::told(bytes, layout, cursor::text, field)
     }
 
     fn told(

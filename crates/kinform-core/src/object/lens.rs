@@ -140,6 +140,6 @@ fn scalar(bytes: &[u8], at: usize) -> Option<Cow<'_, str>> {
     match bytes.get(at)? {
         b'{' | b'[' | b'n' => None,
         b'"' => cursor::string_in(bytes, span).map(cursor::unescape),
-        _ => Some(String::from_utf8_lossy(&bytes[span])),
+        _ => Some(cursor::text(&bytes[span])),
     }
 }

@@ -188,10 +188,15 @@ pub(crate) fn string_in(bytes: &[u8], span: Range<usize>) -> Option<&[u8]> {
     bytes.get(span)?.strip_prefix(b"\"")?.strip_suffix(b"\"")
 }
 
+/// The text that some bytes are. Nearly all are, and a look at them as a whole is cheaper than a lossy one.
+pub(crate) fn text(raw: &[u8]) -> Cow<'_, str> {
+    std::str::from_utf8(raw).map_or_else(|_| String::from_utf8_lossy(raw), Cow::Borrowed)
+}
+
 /// The text of the inside of a string. A lone surrogate reads as U+FFFD, as in Go.
 pub(crate) fn unescape(raw: &[u8]) -> Cow<'_, str> {
     if !raw.contains(&b'\\') {
-        return String::from_utf8_lossy(raw);
+        return text(raw);
     }
     let mut text = Vec::with_capacity(raw.len());
     let mut rest = raw;

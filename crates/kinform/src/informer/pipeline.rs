@@ -27,6 +27,7 @@ use kinform_core::reflector::input::{Ending, Input};
 use kinform_core::reflector::report::ReflectorEvent;
 use kinform_core::reflector::{Reflector, Request, Step};
 use kinform_core::store::edit::BuiltIndex;
+use kinform_core::time::Instant;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tracing::Instrument;
@@ -138,14 +139,12 @@ impl Pipeline {
         self.tell_state();
     }
 
-    fn next_wake(&mut self) -> kinform_core::time::Instant {
+    fn next_wake(&mut self) -> Instant {
         let reflector = self.reflector.next_wake();
         let resync = self.resync.next_wake();
         let audit = self.auditor.next_wake(self.core.env.now());
         let wakes = [reflector, resync, audit].into_iter().flatten();
-        wakes
-            .min()
-            .unwrap_or(kinform_core::time::Instant::FAR_FUTURE)
+        wakes.min().unwrap_or(Instant::FAR_FUTURE)
     }
 
     fn on_time(&mut self) {
@@ -183,11 +182,13 @@ impl Pipeline {
             }
             Observed::Chunk(chunk) => {
                 self.core.telemetry.wire_bytes(chunk.len());
-                self.tell(Input::Bytes);
+                let now = self.core.env.now();
+                self.reflector.handle(Input::Bytes, now);
                 if let Some(mut reader) = connection.take_reader() {
                     let core = Arc::clone(&self.core);
                     let root = core.root();
-                    let tell = |input| self.tell_and_take(input);
+                    // All of a chunk came at one moment, which is asked for once.
+                    let tell = |input| self.tell_and_take(input, now);
                     reader.feed(&chunk, &core.ingest, &root, tell);
                     connection.put_reader(reader);
                 }
@@ -200,11 +201,11 @@ impl Pipeline {
     }
 
     /// The same in the middle of a chunk: what is left of it is void once the request is closed.
-    fn tell_and_take(&mut self, input: Input) {
+    fn tell_and_take(&mut self, input: Input, now: Instant) {
         if self.close {
             return;
         }
-        self.tell(input);
+        self.reflector.handle(input, now);
         self.take_steps();
     }
 

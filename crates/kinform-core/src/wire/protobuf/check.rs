@@ -173,6 +173,8 @@ impl<'a> Checker<'a> {
             let checked = match spot.kind {
                 Kind::Message | Kind::Number | Kind::Skipped => Ok(()),
                 Kind::Entry(form) => self.entry(form, spot.of, value, depth),
+                // Most are texts.
+                Kind::Value(Form::Text) => text(value),
                 Kind::Value(form) => self.value(form, spot.of, value, depth),
             };
             checked.is_ok()
