@@ -15,7 +15,7 @@ use kinform_core::{
     Encoding, FrameKind, Item, ListMeta, ListPart, Object, Projection, ProtobufFramer,
     ProtobufSplitter, Unreadable, WireError,
 };
-use kinform_schema::{Type, builtin};
+use kinform_schema::{Type, builtin, kinds};
 
 use crate::heap::Mark;
 use crate::shape::Shape;
@@ -115,7 +115,9 @@ pub fn run(bytes: &[u8]) -> Shape {
     for of in TYPES.iter() {
         message(of, bytes, &mut shape);
     }
-    neighbours::of_message(TYPES[0], bytes);
+    // A type each time, as the bytes have it.
+    let digest = bytes.iter().fold(0, |sum, byte| sum + usize::from(*byte));
+    neighbours::of_message(TYPES[digest % TYPES.len()], bytes);
     list(&listed(bytes), &mut shape);
     shape
 }
@@ -166,7 +168,7 @@ fn split(chunks: &[&[u8]], limit: usize) -> Listed {
 }
 
 /// What an item says, checked on the way or not.
-pub fn read(item: &Item<'_>) -> String {
+fn read(item: &Item<'_>) -> String {
     let object = Object::from_item(item, &Projection::new());
     if let Ok(object) = &object {
         assert!(object.bytes().len() <= item.bytes().len() + 16, "it grew");
@@ -267,12 +269,17 @@ fn message(of: &'static Type, bytes: &[u8], shape: &mut Shape) {
 /// A list of pods with the bytes as its item, between two that are sound.
 fn listed(item: &[u8]) -> Vec<u8> {
     let sound = field(1, &field(1, b"a"));
-    list_of([&sound[..], item, &sound])
+    list_of(TYPES[0], [&sound[..], item, &sound])
 }
 
-/// A list of these pods.
-pub fn list_of<'a>(items: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
-    let meta = [field(1, b"v1"), field(2, b"PodList")].concat();
+/// A list of these objects of one type.
+pub fn list_of<'a>(of: &Type, items: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
+    let is_it = |(.., known): &(_, _, _, &Type)| known.number() == of.number();
+    let (group, version, kind, _) = kinds().find(is_it).expect("it is a kind");
+    let api_version = format!("{group}/{version}");
+    let api_version = api_version.trim_start_matches('/').as_bytes();
+    let kind = format!("{kind}List");
+    let meta = [field(1, api_version), field(2, kind.as_bytes())].concat();
     let raw: Vec<u8> = items.into_iter().flat_map(|item| field(2, item)).collect();
     [b"k8s\0".to_vec(), field(1, &meta), field(2, &raw)].concat()
 }

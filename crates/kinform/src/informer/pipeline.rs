@@ -187,10 +187,13 @@ impl Pipeline {
                 if let Some(mut reader) = connection.take_reader() {
                     let core = Arc::clone(&self.core);
                     let root = core.root();
-                    // All of a chunk came at one moment, which is asked for once.
+                    // All of a chunk came at one moment.
                     let tell = |input| self.tell_and_take(input, now);
                     reader.feed(&chunk, &core.ingest, &root, tell);
                     connection.put_reader(reader);
+                    // How long it took here is not the server's silence.
+                    let now = self.core.env.now();
+                    self.tell_and_take(Input::Bytes, now);
                 }
             }
         }

@@ -83,7 +83,8 @@ struct Checker<'a> {
     left_in_vain: usize,
 }
 
-/// BOUND: how often the bytes of an item are compared in vain, once a level at most; replicas are not that deep.
+/// BOUND: how often the bytes of an item are compared in vain, and checked where they differ, once a level at most;
+/// replicas are not that deep.
 const TIMES_IN_VAIN: usize = 8;
 
 /// Where the managedFields of the object itself are that are skipped: the bytes that are most of what is read, and

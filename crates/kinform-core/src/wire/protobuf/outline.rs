@@ -112,7 +112,8 @@ impl Outline {
         while let Some((number, wire, at)) = fields.tag() {
             let step = steps.get(number as usize).unwrap_or(&UNKNOWN);
             let field = fields.next()?;
-            let is_managed = number == MANAGED_FIELDS && *metadata == Some(outer);
+            let is_skipped = number == MANAGED_FIELDS && *metadata == Some(outer);
+            let is_managed = is_skipped && matches!(step.form, Form::Message | Form::Json);
             let (kind, value) = match (wire, step.form, field.value.bytes()) {
                 (VARINT, Form::Number, _) => (Kind::Number, at),
                 (BYTES, _, Some(value)) => (kind(step, is_managed), field.end - value.len()),
