@@ -174,14 +174,18 @@ impl Outline {
             beside: end,
         };
         let mut outer: SmallVec<[Open; 16]> = SmallVec::new();
-        let (mut at, mut compared) = (0, 0);
+        // How far both are apart: what comes next is reckoned from it and from the spots, so that it may begin before
+        // what was read last is known.
+        let mut apart = 0_usize.wrapping_sub(beside);
+        let mut compared = 0;
         let mut next = message.map_or(0, |message| usize::from(message) + 1);
         loop {
-            let same = common(&learnt[beside..end], &bytes[at..]);
-            (at, beside, compared) = (at + same, beside + same, compared + same);
+            let same = common(&learnt[beside..end], &bytes[beside.wrapping_add(apart)..]);
+            compared += same;
+            let met = beside + same;
             // What ended must have ended at the same place.
-            while inside.beside <= beside {
-                if at + inside.beside != inside.end + beside {
+            while inside.beside <= met {
+                if inside.beside.wrapping_add(apart) != inside.end {
                     return None;
                 }
                 match outer.pop() {
@@ -190,14 +194,15 @@ impl Outline {
                 }
             }
             let spots = self.spots.get(next..)?;
-            let met = spots.iter().take_while(|spot| spot.at as usize <= beside);
-            next = (next + met.count()).checked_sub(1)?;
+            let begun = spots.iter().take_while(|spot| spot.at as usize <= met);
+            next = (next + begun.count()).checked_sub(1)?;
             let spot = self.spots.get(next)?;
-            if beside >= spot.own_end() {
+            if met >= spot.own_end() {
                 return None;
             }
-            let back = beside - spot.at as usize;
-            let start = at - back;
+            let [at, value, end] = [spot.at, spot.value, spot.end].map(|place| place as usize);
+            compared -= met - at;
+            let start = at.wrapping_add(apart);
             let (from, value_end) = match spot.kind {
                 Kind::Number => (start, varint(bytes, start)?.1),
                 _ => {
@@ -208,9 +213,8 @@ impl Outline {
             if value_end > inside.end {
                 return None;
             }
-            compared -= back;
             // What makes a message longer is in no other that is not.
-            let is_moved = value_end + beside != spot.end as usize + at;
+            let is_moved = value_end != end.wrapping_add(apart);
             if is_moved && inside.spot != spot.outer {
                 return None;
             }
@@ -218,15 +222,18 @@ impl Outline {
                 let within = Open {
                     spot: next as u16,
                     end: value_end,
-                    beside: spot.end as usize,
+                    beside: end,
                 };
                 outer.push(std::mem::replace(&mut inside, within));
-                (at, beside) = (from, spot.value as usize);
+                (beside, apart) = (value, from.wrapping_sub(value));
             } else {
                 if !is_sound(spot, &bytes[from..value_end]) {
                     return None;
                 }
-                (at, beside) = (value_end, spot.end as usize);
+                if is_moved {
+                    apart = value_end.wrapping_sub(end);
+                }
+                beside = end;
             }
             next += 1;
         }
