@@ -7,8 +7,9 @@
 //! ```
 //!
 //! Each target asserts that a body reads the same however it is cut and whatever is stored of it already, that an object
-//! is the same beside another one as alone, that what is taken is what serde_json or the table of types reads, and that no memory is held for what was promised only. The
-//! shape of a reading is for the driver: an input whose shape is new is worth mutating further.
+//! is the same beside another one as alone, that what is taken is what serde_json or the table of types reads, and that
+//! no memory is held for what was promised only. The shape of a reading is for the driver: an input whose shape is new
+//! is worth mutating further.
 //! Upstream: none; upstream fuzzes its decoders in `kubernetes:test/fuzz`.
 
 use std::alloc::System;

@@ -252,8 +252,9 @@ impl Applier {
         batch.is_touched = true;
         heal(&mut batch.edit, &object, &mut batch.events);
         let cold = cold(&mut self.tier, &object);
-        let old = batch.edit.insert_as(object.clone(), cold);
-        batch.pending.stored(old, object);
+        let new = batch.pending.handle(&object);
+        let old = batch.edit.insert_as(object, cold);
+        batch.pending.stored(old, new);
     }
 
     fn delete(&mut self, object: Object, batch: &mut Batch) {
@@ -497,15 +498,12 @@ impl Listing {
         }
         heal(&mut self.edit, &object, events);
         let cold = cold(tier, &object);
-        // A clone that nobody hears is not made: dropped right behind the copy, it waits until that is in memory.
-        let heard = (!self.pending.is_by_diff).then(|| object.clone());
+        let new = self.pending.handle(&object);
         let old = self.edit.insert_seen(object, cold, &mut self.seen);
         if mutant!("B7") && old.is_some() {
             return;
         }
-        if let Some(new) = heard {
-            self.pending.stored(old, new);
-        }
+        self.pending.stored(old, new);
     }
 
     /// What is listed under a stored version is another state of it, if the server went back.
@@ -515,8 +513,9 @@ impl Listing {
             if self.went_back && stored.is_some_and(|stored| same_version(stored, &object)) {
                 self.listed.unchanged -= 1;
                 let cold = cold(tier, &object);
-                let old = self.edit.insert_as(object.clone(), cold);
-                self.pending.stored(old, object);
+                let new = self.pending.handle(&object);
+                let old = self.edit.insert_as(object, cold);
+                self.pending.stored(old, new);
             }
         }
     }

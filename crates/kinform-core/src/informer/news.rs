@@ -39,7 +39,16 @@ impl Pending {
         }
     }
 
-    pub(super) fn stored(&mut self, old: Option<Object>, new: Object) {
+    /// A handle of what is to be stored, for [`stored`](Self::stored). None is made where nobody hears of it: dropped
+    /// right behind the copy, it would wait until that is in memory.
+    pub(super) fn handle(&self, object: &Object) -> Option<Object> {
+        (!self.is_by_diff).then(|| object.clone())
+    }
+
+    pub(super) fn stored(&mut self, old: Option<Object>, new: Option<Object>) {
+        let Some(new) = new else {
+            return;
+        };
         match old {
             None => self.push(Change::Added {
                 object: new,

@@ -10,7 +10,7 @@
 //! alike, that is found out, and seldom tried again.
 //!
 //! INVARIANT: the template was found to be sound, in the usual order, but for its managedFields.
-//! BOUND: one template of at most 64 KiB a list. Upstream: none.
+//! BOUND: one template of at most 64 KiB a list, and its outline. Upstream: none.
 
 use kinform_schema::Type;
 
@@ -56,18 +56,12 @@ impl Alike {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fields::{put_bytes, put_varint};
+    use super::super::fields::{field, put_varint};
     use super::super::type_of;
     use super::*;
     use crate::wire::head::ManagedFields;
     use crate::wire::serving::ALONE;
     use proptest::prelude::*;
-
-    fn field(number: u32, parts: &[&[u8]]) -> Vec<u8> {
-        let mut out = Vec::new();
-        put_bytes(&mut out, number, &parts.concat());
-        out
-    }
 
     fn number(number: u32, value: u64) -> Vec<u8> {
         let mut out = Vec::new();

@@ -356,6 +356,14 @@ pub(crate) fn put_bytes(out: &mut Vec<u8>, number: u32, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
+/// A field of these bytes.
+#[cfg(test)]
+pub(super) fn field(number: u32, parts: &[&[u8]]) -> Vec<u8> {
+    let mut out = Vec::new();
+    put_bytes(&mut out, number, &parts.concat());
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -251,15 +251,9 @@ fn kind(step: &Step, is_managed: bool) -> Kind {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fields::put_bytes;
+    use super::super::fields::field;
     use super::super::type_of;
     use super::*;
-
-    fn field(number: u32, parts: &[&[u8]]) -> Vec<u8> {
-        let mut out = Vec::new();
-        put_bytes(&mut out, number, &parts.concat());
-        out
-    }
 
     /// A pod of one container, whose managedFields are no message.
     fn pod(name: &[u8], container: &[u8]) -> Vec<u8> {
