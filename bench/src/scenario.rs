@@ -19,6 +19,8 @@ pub enum Work {
     SyncStream,
     /// Sync pods from a protobuf list.
     SyncProtobuf,
+    /// The same on a runtime of one thread.
+    SyncProtobufOneThread,
     /// Sync pods from one JSON list into a compressed store, then read one field of each.
     SyncCold,
     /// Sync pods from one JSON list; each is decoded into its type and kept.
@@ -97,6 +99,12 @@ const TABLE: &[Line] = &[
     line("sync-json-paged", Work::SyncJsonPaged, ONE, LARGE),
     line("sync-stream", Work::SyncStream, ONE, LARGE),
     line("sync-protobuf", Work::SyncProtobuf, ONE, GROWTH),
+    line(
+        "sync-protobuf-one-thread",
+        Work::SyncProtobufOneThread,
+        ONE,
+        LARGE,
+    ),
     line("sync-cold", Work::SyncCold, ONE, LARGE),
     line("sync-json-typed", Work::SyncJsonTyped, ONE, LARGE),
     line("sync-mix", Work::SyncMix, ONE, LARGE),
@@ -174,7 +182,7 @@ impl Work {
             Self::SyncJson | Self::SyncCold | Self::SyncJsonTyped => (Shape::Pods, &[JSON]),
             Self::SyncJsonPaged => (Shape::Pods, &[Recipe::Pages]),
             Self::SyncStream => (Shape::Pods, &[Recipe::Stream(Encoding::Json)]),
-            Self::SyncProtobuf => (Shape::Pods, &[PROTOBUF]),
+            Self::SyncProtobuf | Self::SyncProtobufOneThread => (Shape::Pods, &[PROTOBUF]),
             Self::SyncMix => (Shape::Mix, &[JSON]),
             Self::SyncUnseen => (Shape::Unseen, &[JSON]),
             Self::SmallOperator => (Shape::Operator, &[JSON, Recipe::Pages]),

@@ -15,6 +15,7 @@ use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 use futures::future::BoxFuture;
+use tokio::runtime;
 
 use crate::meter::{AskHeap, Moment, Usage, resident_bytes};
 use crate::row::Reading;
@@ -212,7 +213,11 @@ pub type Run = for<'a> fn(&'a Task) -> BoxFuture<'a, Result<Vec<Reading>, Failed
 /// The task cannot be done, or nobody reads.
 pub fn main_of(run: Run, heap: AskHeap) -> Result<(), Failed> {
     let task = Task::from_args(heap)?;
-    let readings = tokio::runtime::Runtime::new()?.block_on(run(&task))?;
+    let mut runtime = match task.work {
+        Work::SyncProtobufOneThread => runtime::Builder::new_current_thread(),
+        _ => runtime::Builder::new_multi_thread(),
+    };
+    let readings = runtime.enable_all().build()?.block_on(run(&task))?;
     let mut out = io::stdout().lock();
     for reading in readings {
         writeln!(out, "{}", serde_json::to_string(&reading)?)?;

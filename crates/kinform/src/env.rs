@@ -10,6 +10,7 @@
 //!
 //! Upstream counterpart: `k8s.io/utils:clock` (injected in places) and `math/rand` (global there).
 
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -69,10 +70,58 @@ impl Env {
     ///
     /// Cancel safety: dropping it forgets the wake-up, nothing else.
     pub async fn sleep_until(&self, at: Instant) {
-        match self.start.checked_add(at.since_start()) {
-            // tokio's timer ends in about two years; a later instant is never reached.
-            Some(when) if at.since_start() < FAR => tokio::time::sleep_until(when).await,
-            _ => std::future::pending().await,
+        match self.deadline(at) {
+            Some(when) => tokio::time::sleep_until(when).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// A timer for who waits again and again, mostly for later.
+    pub(crate) fn alarm(&self) -> Alarm {
+        Alarm {
+            env: self.clone(),
+            set: None,
+        }
+    }
+
+    /// The same for the runtime's timer, which ends in about two years: a later instant is never reached.
+    fn deadline(&self, at: Instant) -> Option<tokio::time::Instant> {
+        let near = Some(at.since_start()).filter(|after| *after < FAR)?;
+        self.start.checked_add(near)
+    }
+}
+
+/// A timer that is set far more often than it rings.
+///
+/// To set one of the runtime's timers wakes the thread that waits for sockets: who does so for each piece of a body
+/// keeps a second processor busy with nothing. So one is kept, and where it would ring too early it is left as it
+/// is, and set anew when it rings.
+pub(crate) struct Alarm {
+    env: Env,
+    /// The runtime's timer, and what it is set to.
+    set: Option<(Instant, Pin<Box<tokio::time::Sleep>>)>,
+}
+
+impl Alarm {
+    /// Waits until `at`; for ever if it is [`Instant::FAR_FUTURE`].
+    ///
+    /// Cancel safety: dropping it forgets nothing; the next call says until when to wait.
+    pub(crate) async fn until(&mut self, at: Instant) {
+        let Some(deadline) = self.env.deadline(at) else {
+            return std::future::pending().await;
+        };
+        loop {
+            let (until, timer) = self
+                .set
+                .get_or_insert_with(|| (at, Box::pin(tokio::time::sleep_until(deadline))));
+            if *until > at || timer.is_elapsed() {
+                timer.as_mut().reset(deadline);
+                *until = at;
+            }
+            timer.await;
+            if self.env.now() >= at {
+                return;
+            }
         }
     }
 }
@@ -95,4 +144,56 @@ impl std::fmt::Debug for Env {
 /// The time of day, for what people and other machines read (a `Retry-After` date, a line's time).
 pub fn wall_clock() -> jiff::Timestamp {
     jiff::Timestamp::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+    use tokio::time::advance;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_alarm_rings_when_it_was_last_told_to_whatever_it_was_told_before() {
+        let env = Env::seeded(1);
+        let mut alarm = env.alarm();
+        let mut rings_at = async |at: u64| alarm.until(Instant::from_millis(at)).now_or_never();
+        // Each line: how much later it is, until when to wait, whether it rings.
+        for (later, at, rings) in [
+            (0, 50, false),
+            (10, 100, false),
+            // Set to 50, which has passed: it is not yet 100.
+            (50, 100, false),
+            (39, 100, false),
+            (1, 100, true),
+            // It has rung: what it is set to lies behind.
+            (0, 300, false),
+            (100, 250, false),
+            (50, 250, true),
+            (0, 60_000, false),
+            // Earlier than it is set to.
+            (50, 300, true),
+            (0, 10, true),
+        ] {
+            advance(Duration::from_millis(later)).await;
+            let has_rung = rings_at(at).await.is_some();
+            assert_eq!(has_rung, rings, "until {at} at {:?}", env.now());
+        }
+        assert!(alarm.until(Instant::FAR_FUTURE).now_or_never().is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_for_later_and_later_sets_no_timer_and_is_woken_in_time() {
+        let env = Env::seeded(1);
+        let mut alarm = env.alarm();
+        let first = Instant::from_millis(100);
+        for at in 100..200 {
+            let rung = alarm.until(Instant::from_millis(at)).now_or_never();
+            assert!(rung.is_none());
+            assert_eq!(alarm.set.as_ref().map(|set| set.0), Some(first));
+        }
+        let last = Instant::from_millis(200);
+        alarm.until(last).await;
+        assert!(env.now() >= last && env.now() < last + Duration::from_millis(2));
+    }
 }

@@ -43,8 +43,10 @@ async fn answer(task: &Task) -> Result<Vec<Reading>, Failed> {
         Work::MetadataOnly => sync::metadata(task).await,
         Work::SyncMix | Work::SyncUnseen | Work::SmallOperator => sync::several(task).await,
         Work::TouchEverything | Work::SyncJsonTyped => sync::typed(task).await,
-        Work::SyncJson | Work::SyncJsonPaged | Work::SyncStream | Work::SyncProtobuf => {
-            sync::plain(task).await
-        }
+        Work::SyncJson
+        | Work::SyncJsonPaged
+        | Work::SyncStream
+        | Work::SyncProtobuf
+        | Work::SyncProtobufOneThread => sync::plain(task).await,
     }
 }

@@ -31,7 +31,10 @@ pub(super) fn factory(task: &Task) -> Result<InformerFactory, Failed> {
         _ => reflector.streaming_list = StreamingList::Never,
     }
     let wire = match task.work {
-        Work::SyncProtobuf | Work::TouchEverything | Work::MetadataOnly => Wire::Auto,
+        Work::SyncProtobuf
+        | Work::SyncProtobufOneThread
+        | Work::TouchEverything
+        | Work::MetadataOnly => Wire::Auto,
         _ => Wire::Json,
     };
     let builder = InformerFactory::builder(client).reflector(reflector);

@@ -44,6 +44,7 @@ pub fn run(task: &Task) -> BoxFuture<'_, Result<Vec<Reading>, Failed>> {
 async fn answer(task: &Task) -> Result<Vec<Reading>, Failed> {
     match task.work {
         Work::SyncProtobuf
+        | Work::SyncProtobufOneThread
         | Work::SyncCold
         | Work::QueueAlone
         | Work::QueueShared(_)

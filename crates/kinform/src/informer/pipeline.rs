@@ -41,6 +41,8 @@ use crate::report::{Report, ReportEvent, translate};
 /// BOUND: deltas applied and published at once; larger batches make publishing cheaper, smaller
 /// ones let others run.
 const BATCH: usize = 256;
+/// BOUND: batches that nobody is woken for, between two turns of others: a few milliseconds.
+const UNYIELDED: u32 = 8;
 
 pub(super) struct Pipeline {
     core: Arc<Core>,
@@ -55,6 +57,9 @@ pub(super) struct Pipeline {
     request: Option<Request>,
     builds: JoinSet<BuiltIndex>,
     auditor: Auditor,
+    /// Somebody was woken, and batches were applied, since others had their turn.
+    has_woken: bool,
+    unyielded: u32,
 }
 
 impl Pipeline {
@@ -82,6 +87,8 @@ impl Pipeline {
             request: None,
             builds: JoinSet::new(),
             auditor,
+            has_woken: false,
+            unyielded: 0,
         }
     }
 
@@ -94,6 +101,7 @@ impl Pipeline {
     async fn run_loop(mut self) {
         let core = Arc::clone(&self.core);
         let mut connection = Connection::default();
+        let mut alarm = core.env.alarm();
         self.reflector.start(core.env.now());
         self.resync.start(core.env.now());
         loop {
@@ -109,7 +117,7 @@ impl Pipeline {
                     }
                 }
                 audited = self.auditor.next() => self.on_audited(audited),
-                () = core.env.sleep_until(wake) => self.on_time(),
+                () = alarm.until(wake) => self.on_time(),
                 observed = connection.next() => self.on_observed(observed, &mut connection),
             }
         }
@@ -238,14 +246,19 @@ impl Pipeline {
         }
     }
 
-    /// Applies what is queued, and lets others run after each batch. After the last one, too: who was woken
-    /// for it may wait behind this task, where no other thread finds it, and a source that always has
-    /// bytes never makes this task wait.
+    /// Applies what is queued, and lets others run after each batch that somebody was woken for. After the last one,
+    /// too: who was woken may wait behind this task, where no other thread finds it, and a source that always has
+    /// bytes never makes this task wait. Of most batches of a first list nobody hears: there, others run after a few, since
+    /// giving way for nothing costs as much as some objects do.
     async fn apply_all(&mut self) {
         while !self.fifo.is_empty() {
             self.apply_batch();
             self.learn().await;
-            tokio::task::yield_now().await;
+            self.unyielded += 1;
+            if std::mem::take(&mut self.has_woken) || self.unyielded >= UNYIELDED {
+                self.unyielded = 0;
+                tokio::task::yield_now().await;
+            }
         }
         let stats = (*self.reflector.stats(), self.writer.counts());
         self.core
@@ -282,7 +295,8 @@ impl Pipeline {
     }
 
     /// Handlers and streams look again.
-    fn wake(&self) {
+    fn wake(&mut self) {
+        self.has_woken = true;
         self.core
             .progress
             .send_modify(|progress| progress.turns += 1);
