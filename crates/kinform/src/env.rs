@@ -84,7 +84,7 @@ impl Env {
         }
     }
 
-    /// The same for the runtime's timer, which ends in about two years: a later instant is never reached.
+    /// An instant as the runtime's timer takes it. That ends in about two years: what is [`FAR`] is never reached.
     fn deadline(&self, at: Instant) -> Option<tokio::time::Instant> {
         let near = Some(at.since_start()).filter(|after| *after < FAR)?;
         self.start.checked_add(near)

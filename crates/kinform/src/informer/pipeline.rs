@@ -41,7 +41,7 @@ use crate::report::{Report, ReportEvent, translate};
 /// BOUND: deltas applied and published at once; larger batches make publishing cheaper, smaller
 /// ones let others run.
 const BATCH: usize = 256;
-/// BOUND: batches that nobody is woken for, between two turns of others: a few milliseconds.
+/// BOUND: batches that nobody is woken for, between two turns of others: 2,048 deltas at most.
 const UNYIELDED: u32 = 8;
 
 pub(super) struct Pipeline {
@@ -57,7 +57,7 @@ pub(super) struct Pipeline {
     request: Option<Request>,
     builds: JoinSet<BuiltIndex>,
     auditor: Auditor,
-    /// Somebody was woken, and batches were applied, since others had their turn.
+    /// Whether somebody was woken since others had their turn, and how many batches were applied.
     has_woken: bool,
     unyielded: u32,
 }
@@ -248,8 +248,7 @@ impl Pipeline {
 
     /// Applies what is queued, and lets others run after each batch that somebody was woken for. After the last one,
     /// too: who was woken may wait behind this task, where no other thread finds it, and a source that always has
-    /// bytes never makes this task wait. Of most batches of a first list nobody hears: there, others run after a few, since
-    /// giving way for nothing costs as much as some objects do.
+    /// bytes never makes this task wait. Of most batches of a first list nobody hears: there, others run after a few.
     async fn apply_all(&mut self) {
         while !self.fifo.is_empty() {
             self.apply_batch();

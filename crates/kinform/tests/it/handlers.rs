@@ -103,6 +103,35 @@ async fn a_source_that_always_has_bytes_lets_its_handlers_hear_each_event() {
     factory.shutdown().await;
 }
 
+/// Of the batches of a first list nobody hears; others have their turn all the same.
+#[tokio::test(start_paused = true)]
+async fn a_first_list_that_is_there_at_once_lets_others_have_their_turn() {
+    const CHUNKS: usize = 100;
+    const OBJECTS: usize = 250;
+    let (factory, mut script) = factory();
+    let informer = factory.informer::<Pod>();
+    factory.start().unwrap();
+    let (_, ask) = script.next_watch().await;
+    let watch = ask.stream();
+    for chunk in 0..CHUNKS {
+        let numbers = (0..OBJECTS).map(|object| chunk * OBJECTS + object);
+        let events = numbers.map(|number| {
+            let object = pod(&format!("p{number}"), 1, "n1");
+            format!("{{\"type\":\"ADDED\",\"object\":{object}}}\n")
+        });
+        watch.send(events.collect::<String>());
+    }
+    watch.initial_events_end("Pod", "5");
+    let mut turns = 0;
+    while !informer.has_synced() {
+        turns += 1;
+        tokio::task::yield_now().await;
+    }
+    // One in eight batches at the least.
+    assert!(turns >= CHUNKS / 8, "{turns}");
+    factory.shutdown().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_filter_makes_adds_and_deletes_of_updates() {
     // client-go: TestFilteringResourceEventHandler
