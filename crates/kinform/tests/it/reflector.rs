@@ -527,7 +527,11 @@ impl tracing::Subscriber for Log {
 async fn d16_no_content_of_an_object_is_logged_or_reported() {
     // kube-client 5.0 logs a whole reply that does not decode
     let log = Log::default();
+    // while a process has but one subscriber, tracing asks whichever thread comes to a line first, and another
+    // test's thread, which listens to nothing, would turn the line off for all; with two it asks both
+    let _second = tracing::Dispatch::new(Log::default());
     let _guard = tracing::subscriber::set_default(log.clone());
+    tracing::callsite::rebuild_interest_cache();
     let (factory, mut script) = factory();
     let pods = factory.informer::<Pod>();
     let mut reports = pods.reports();
