@@ -480,7 +480,10 @@ impl Listing {
         events: &mut Vec<ApplyEvent>,
     ) {
         self.listed.items += 1;
-        if let Some((stored, was_seen)) = self.edit.mark(object.key_ref(), &mut self.seen) {
+        let marked = self.edit.mark(object.key_ref(), &mut self.seen);
+        let slot = marked.map(|marked| marked.slot);
+        if let Some(marked) = marked {
+            let stored = marked.object;
             if same_version(stored, &object) {
                 self.listed.unchanged += 1;
                 let is_reused = !stored.same_content(&object);
@@ -491,7 +494,7 @@ impl Listing {
                 return;
             }
             // A list has the last word on what was stored, but not on what it said itself.
-            if was_seen && is_older(&object, stored) {
+            if marked.was_seen && is_older(&object, stored) {
                 counts.stale += 1;
                 return;
             }
@@ -499,7 +502,7 @@ impl Listing {
         heal(&mut self.edit, &object, events);
         let cold = cold(tier, &object);
         let new = self.pending.handle(&object);
-        let old = self.edit.insert_seen(object, cold, &mut self.seen);
+        let old = self.edit.insert_seen(object, cold, slot, &mut self.seen);
         if mutant!("B7") && old.is_some() {
             return;
         }

@@ -70,7 +70,7 @@ impl Audit {
         match (stored, item) {
             _ if is_known => return,
             (None, _) => self.found.missing += 1,
-            (Some((stored, _)), Ok(object)) if !same_version(stored, object) => {
+            (Some(stored), Ok(object)) if !same_version(stored.object, object) => {
                 self.found.different += 1;
             }
             _ => return,

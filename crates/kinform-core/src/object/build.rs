@@ -12,6 +12,7 @@
 
 use std::any::Any;
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::ops::Range;
 
 use kinform_api::KeyRef;
@@ -31,6 +32,15 @@ use crate::wire::protobuf::fields::put_varint;
 use crate::wire::protobuf::{head as message, order};
 use crate::wire::strip;
 use crate::wire::unreadable::{Unreadable, is_name};
+
+/// BOUND: bytes that a thread keeps to pack objects in.
+const PACKED_BYTES: usize = 64 << 10;
+
+thread_local! {
+    /// Where objects are packed, one after the other: memory that was just used is in the processor's cache, and what
+    /// an allocator hands out anew is not.
+    static PACKED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
 
 /// What of an object never changes.
 struct Identity<'a> {
@@ -235,10 +245,27 @@ fn assemble(
     identity: &Identity<'_>,
     of: Option<&'static Type>,
 ) -> Object {
+    PACKED.with_borrow_mut(|payload| {
+        payload.clear();
+        let object = assemble_in(payload, bytes, layout, managed, identity, of);
+        payload.shrink_to(PACKED_BYTES);
+        object
+    })
+}
+
+/// The same, packed in `payload`, which is empty.
+fn assemble_in(
+    payload: &mut Vec<u8>,
+    bytes: &[u8],
+    layout: &Layout,
+    managed: ManagedFields,
+    identity: &Identity<'_>,
+    of: Option<&'static Type>,
+) -> Object {
     let cuts = &layout.cuts(managed);
     let length = strip::length(&layout.body, cuts);
-    let mut payload = Vec::with_capacity(length);
-    copy(bytes, layout, managed, &mut payload);
+    payload.reserve(length);
+    copy(bytes, layout, managed, payload);
     let moved = |span: &Option<Range<usize>>| {
         span.as_ref().map_or(Span::default(), |span| Span {
             start: strip::moved(span.start, &layout.body, cuts) as u32,
@@ -280,7 +307,7 @@ fn assemble(
         typed: TypedSlot::default(),
         cold: None,
     };
-    Object(ThinArc::from_header_and_slice(head, &payload))
+    Object(ThinArc::from_header_and_slice(head, payload))
 }
 
 /// A version as a number: digits only, no leading zero.

@@ -53,6 +53,16 @@ pub struct Seen {
     trail: Trail,
 }
 
+/// A stored object that was marked as seen.
+#[derive(Debug, Clone, Copy)]
+pub struct Marked<'a> {
+    /// The object.
+    pub object: &'a Object,
+    /// Whether it was marked before.
+    pub was_seen: bool,
+    pub(crate) slot: u32,
+}
+
 /// An index built from a root, to be installed.
 #[derive(Debug, Clone)]
 pub struct BuiltIndex {
@@ -105,17 +115,19 @@ impl Edit {
 
     /// The same, storing its cold twin instead, if there is one: indexes look at the object.
     pub fn insert_as(&mut self, object: Object, cold: Option<Object>) -> Option<Object> {
-        self.insert_at(object, cold).1
+        let known = self.state.slot_of(object.key_ref());
+        self.insert_at(object, cold, known).1
     }
 
-    /// The same, and marks the key as seen.
-    pub fn insert_seen(
+    /// The same where [`mark`](Self::mark) was just asked for the key, and the slot that it told; marks the key as seen.
+    pub(crate) fn insert_seen(
         &mut self,
         object: Object,
         cold: Option<Object>,
+        known: Option<u32>,
         seen: &mut Seen,
     ) -> Option<Object> {
-        let (slot, old) = self.insert_at(object, cold);
+        let (slot, old) = self.insert_at(object, cold, known);
         seen.mark(slot);
         old
     }
@@ -137,9 +149,18 @@ impl Edit {
         }
     }
 
-    fn insert_at(&mut self, object: Object, cold: Option<Object>) -> (u32, Option<Object>) {
+    fn insert_at(
+        &mut self,
+        object: Object,
+        cold: Option<Object>,
+        known: Option<u32>,
+    ) -> (u32, Option<Object>) {
         let Self { state, failures } = self;
-        let known = state.slot_of(object.key_ref());
+        debug_assert_eq!(
+            known,
+            state.slot_of(object.key_ref()),
+            "the slot of its key"
+        );
         let slot = known.unwrap_or_else(|| state.free.last().unwrap_or(state.keys.len() as u32));
         let was = known.and_then(|slot| state.slots.get(slot as usize));
         for data in &mut state.indexes {
@@ -189,10 +210,15 @@ impl Edit {
         Some(old)
     }
 
-    /// Marks the stored object of this key as seen; returns it, and whether it was marked before.
-    pub fn mark<'a>(&'a self, key: KeyRef<'_>, seen: &mut Seen) -> Option<(&'a Object, bool)> {
+    /// Marks the stored object of this key as seen.
+    pub fn mark<'a>(&'a self, key: KeyRef<'_>, seen: &mut Seen) -> Option<Marked<'a>> {
         let (slot, object) = seen.trail.find(&self.state, key)?;
-        Some((object, seen.mark(slot)))
+        let was_seen = seen.mark(slot);
+        Some(Marked {
+            object,
+            was_seen,
+            slot,
+        })
     }
 
     /// Takes away every object that was not seen, and returns them.

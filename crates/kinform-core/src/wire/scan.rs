@@ -47,11 +47,13 @@ pub(crate) fn string_stop(bytes: &[u8], mut at: usize) -> usize {
 pub(crate) fn is_ascii(bytes: &[u8]) -> bool {
     const HIGH: u64 = 0x8080_8080_8080_8080;
     if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
-        let mut seen = u64::from_ne_bytes(*first) | u64::from_ne_bytes(*last);
-        if bytes.len() > 16 {
-            let all = bytes.as_chunks().0.iter();
-            seen |= all.fold(0, |seen, eight| seen | u64::from_ne_bytes(*eight));
-        }
+        let lane = |bytes: &[u8; 16]| u8x16::new(*bytes);
+        let all = bytes.as_chunks().0.iter();
+        let seen = all.fold(lane(first) | lane(last), |seen, next| seen | lane(next));
+        return seen.to_bitmask() == 0;
+    }
+    if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        let seen = u64::from_ne_bytes(*first) | u64::from_ne_bytes(*last);
         return seen & HIGH == 0;
     }
     if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {

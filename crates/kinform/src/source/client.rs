@@ -4,12 +4,13 @@
 //! kube_client::Config → TCP keepalive + user timeout → TLS → credentials → kube_client::Client
 //! ```
 //!
-//! Differs from `kube_client::Client::try_from` in four points. A peer that is gone without a word is
+//! Differs from `kube_client::Client::try_from` in five points. A peer that is gone without a word is
 //! noticed within 30 s by the kernel, without asking the server anything (idle: keepalive probes;
 //! waiting for an answer: user timeout). And nothing is retried behind the reflector's back: kube's
 //! own layer retries 429, 503 and 504 up to 15 times and so hides them for minutes. And credentials
 //! that a server refuses are taken anew from the configuration, see `credentials`. And a connection
 //! reads 256 KB at most: an idle watch keeps the buffer that its list made grow, 400 KB by hyper's default.
+//! And who reads a reply drives its connection, see `driver`.
 //! Needs this crate's feature `rustls-tls` for `https`; with kube's other TLS features, or a proxy in
 //! the configuration, the client is kube's own, and only the second point holds.
 //!
@@ -20,13 +21,14 @@ use std::time::Duration;
 
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::{Builder as PoolBuilder, Client as Pool};
-use hyper_util::rt::{TokioExecutor, TokioTimer};
+use hyper_util::rt::TokioTimer;
 use kinform_core::mutant;
 use kube_client::client::{Body, ConfigExt};
 use kube_client::{Client, Config};
-use tower::{BoxError, ServiceBuilder};
+use tower::{BoxError, ServiceBuilder, ServiceExt};
 
 use super::credentials::CredentialsLayer;
+use super::driver::{Drivers, Known};
 use crate::error::{Error, ErrorKind};
 
 // BOUND: bytes that a connection reads at once, and keeps for the next read. With less, more objects lie across
@@ -122,7 +124,10 @@ pub fn client_for(mut config: Config, options: &ClientOptions) -> Result<Client,
     if https {
         return https_client(config, options);
     }
-    assemble(&config, pool().build(options.connector()))
+    assemble(
+        &config,
+        pool().build(options.connector().map_response(Known::new)),
+    )
 }
 
 #[cfg(feature = "rustls-tls")]
@@ -130,7 +135,7 @@ fn https_client(config: Config, options: &ClientOptions) -> Result<Client, Error
     let connector = config
         .rustls_https_connector_with_connector(options.connector())
         .map_err(unusable)?;
-    assemble(&config, pool().build(connector))
+    assemble(&config, pool().build(connector.map_response(Known::new)))
 }
 
 #[cfg(not(feature = "rustls-tls"))]
@@ -139,7 +144,7 @@ fn https_client(config: Config, _: &ClientOptions) -> Result<Client, Error> {
 }
 
 fn pool() -> PoolBuilder {
-    let mut builder = Pool::<(), ()>::builder(TokioExecutor::new());
+    let mut builder = Pool::<(), ()>::builder(Drivers);
     builder.pool_timer(TokioTimer::new());
     // Below the idle time after which load balancers forget connections.
     builder.pool_idle_timeout(Duration::from_secs(50));
@@ -171,10 +176,8 @@ fn unusable(error: kube_client::Error) -> Error {
 #[cfg(test)]
 #[cfg(target_os = "linux")]
 mod tests {
-    use socket2::SockRef;
-    use tower::ServiceExt;
-
     use super::*;
+    use socket2::SockRef;
 
     async fn check(options: &ClientOptions, dead_after: Duration) {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -28,6 +28,7 @@ use kinform_core::Encoding;
 use kube_client::Client;
 use kube_client::client::Body as ReplyBody;
 
+use super::driver::Driven;
 use super::error::{SourceError, SourceErrorKind};
 use super::gunzip::gunzip;
 use super::refusal::{content_type, from_client, from_reply, not_kubernetes};
@@ -322,9 +323,11 @@ fn chunks(
 ) -> Result<BoxStream<'static, Result<Bytes, SourceError>>, SourceError> {
     let code = response.status().as_u16();
     let packing = response.headers().get(CONTENT_ENCODING).cloned();
-    let raw = BodyDataStream::new(response.into_body())
+    let (parts, body) = response.into_parts();
+    let raw = BodyDataStream::new(body)
         .map(|chunk| chunk.map_err(from_client))
         .boxed();
+    let raw = Driven::new(raw, parts.version, &parts.extensions).boxed();
     match packing.as_ref().map(|value| value.as_bytes()) {
         None | Some(b"" | b"identity") => Ok(raw),
         Some(b"gzip" | b"x-gzip") => Ok(gunzip(raw).boxed()),

@@ -14,6 +14,7 @@
 
 mod client;
 mod credentials;
+mod driver;
 mod error;
 mod gunzip;
 mod http;

@@ -287,6 +287,69 @@ const WATCH: &str =
     "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n";
 
 #[tokio::test]
+async fn a_connection_is_used_again_after_its_body_was_read() {
+    const TWO: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n\
+                       1\r\n{\r\n1\r\n}\r\n0\r\n\r\n";
+    // It takes one connection only.
+    let config = answering_over_a_socket(&[TWO, EMPTY, TWO, EMPTY]).await;
+    let source = HttpSource::new(
+        client_for(config, &ClientOptions::default()).unwrap(),
+        pods(),
+    );
+    for _ in 0..4 {
+        let body = source.list(&ListOptions::default()).await.unwrap();
+        assert_eq!(text(body).await, b"{}");
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_is_dropped_closes_its_connection() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let config = Config::new(
+        format!("http://{}", listener.local_addr().unwrap())
+            .parse()
+            .unwrap(),
+    );
+    let server = tokio::spawn(async move {
+        let (mut socket, _) = listener.accept().await.unwrap();
+        let mut request = [0; 4096];
+        let _ = socket.read(&mut request).await.unwrap();
+        socket.write_all(WATCH.as_bytes()).await.unwrap();
+        socket.write_all(b"1\r\n{\r\n").await.unwrap();
+        socket.read(&mut request).await
+    });
+    let source = HttpSource::new(
+        client_for(config, &ClientOptions::default()).unwrap(),
+        pods(),
+    );
+    let body = source.watch(&WatchOptions::default()).await.unwrap();
+    let mut chunks = body.into_chunks();
+    assert_eq!(chunks.next().await.unwrap().unwrap(), "{");
+    // Who reads has the connection now, and waits for more.
+    assert!(futures::poll!(chunks.next()).is_pending());
+    drop(chunks);
+    assert_eq!(server.await.unwrap().unwrap(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_body_is_read_outside_of_its_runtime_too() {
+    let config = answering_over_a_socket(&[EMPTY, EMPTY]).await;
+    let source = HttpSource::new(
+        client_for(config, &ClientOptions::default()).unwrap(),
+        pods(),
+    );
+    for _ in 0..2 {
+        let body = source.list(&ListOptions::default()).await.unwrap();
+        // That one waits for no sockets.
+        let other = tokio::runtime::Builder::new_current_thread();
+        let reading = move || { other }.build().unwrap().block_on(text(body));
+        let read = tokio::task::spawn_blocking(reading).await.unwrap();
+        assert_eq!(read, b"{}");
+    }
+}
+
+#[tokio::test]
 async fn d17_a_client_of_ours_asks_once() {
     // kube-client 5.0 src/client/retry.rs: up to 15 times, for minutes
     let config = answering_over_a_socket(&[UNAVAILABLE, EMPTY]).await;
