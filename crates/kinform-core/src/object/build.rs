@@ -246,14 +246,14 @@ fn assemble(
     of: Option<&'static Type>,
 ) -> Object {
     PACKED.with_borrow_mut(|payload| {
-        payload.clear();
         let object = assemble_in(payload, bytes, layout, managed, identity, of);
+        payload.clear();
         payload.shrink_to(PACKED_BYTES);
         object
     })
 }
 
-/// The same, packed in `payload`, which is empty.
+/// The same, packed in `payload`, in which is nothing, or what a panic left.
 fn assemble_in(
     payload: &mut Vec<u8>,
     bytes: &[u8],
@@ -264,6 +264,7 @@ fn assemble_in(
 ) -> Object {
     let cuts = &layout.cuts(managed);
     let length = strip::length(&layout.body, cuts);
+    payload.clear();
     payload.reserve(length);
     copy(bytes, layout, managed, payload);
     let moved = |span: &Option<Range<usize>>| {
@@ -314,4 +315,22 @@ fn assemble_in(
 fn revision(text: &str) -> Option<u64> {
     let canonical = text == "0" || !text.starts_with(['0', '+']);
     canonical.then(|| text.parse().ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_object_leaves_no_large_buffer() {
+        let text = "x".repeat(4 * PACKED_BYTES);
+        let json = format!("{{\"metadata\":{{\"name\":\"a\"}},\"data\":\"{text}\"}}");
+        for body in [&json, "{\"metadata\":{\"name\":\"b\"}}", &json] {
+            let object = from_json(body.as_bytes(), &Projection::default()).unwrap();
+            assert_eq!(object.bytes(), body.as_bytes());
+            PACKED.with_borrow(|packed| {
+                assert!(packed.is_empty() && packed.capacity() <= PACKED_BYTES);
+            });
+        }
+    }
 }

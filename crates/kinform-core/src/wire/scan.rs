@@ -41,8 +41,8 @@ pub(crate) fn string_stop(bytes: &[u8], mut at: usize) -> usize {
     at + rest.iter().position(stop).unwrap_or(rest.len())
 }
 
-/// Whether no byte is above 127. Made for texts of some bytes, which `[u8]::is_ascii` looks at one by one: words
-/// that overlap take no loop.
+/// Whether no byte is above 127. Made for texts of some bytes, which `[u8]::is_ascii` looks at one by one:
+/// pieces that overlap leave no rest.
 #[inline(always)]
 pub(crate) fn is_ascii(bytes: &[u8]) -> bool {
     const HIGH: u64 = 0x8080_8080_8080_8080;

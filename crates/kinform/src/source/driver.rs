@@ -24,13 +24,14 @@ use std::future::Future;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
-use std::task::{Context, Poll};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::task::{Context, Poll, ready};
 
 use futures::future::BoxFuture;
-use futures::stream::{BoxStream, Stream, StreamExt};
+use futures::stream::Stream;
 use futures::task::AtomicWaker;
-use http::{Extensions, Version};
+use http::{Response, Version};
+use http_body::{Body, Frame};
 use hyper::rt::{Executor, Read, ReadBufCursor, Write};
 use hyper_util::client::legacy::connect::{Connected, Connection};
 
@@ -40,9 +41,22 @@ pub(super) struct Drivers;
 
 /// A connection, and who polls it if no reader does.
 struct Driver {
-    // Nothing once it has ended. The lock is held for one poll, of a read at most.
-    connection: Mutex<Option<BoxFuture<'static, ()>>>,
+    // The lock is held for one poll, of a read at most.
+    inner: Mutex<Inner>,
     task: AtomicWaker,
+}
+
+struct Inner {
+    /// Nothing once it has ended.
+    connection: Option<BoxFuture<'static, ()>>,
+    /// Who polled it last, and so is woken.
+    woken: Who,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Who {
+    Task,
+    Reader,
 }
 
 /// The task of a connection.
@@ -55,10 +69,7 @@ thread_local! {
 
 impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Drivers {
     fn execute(&self, future: F) {
-        tokio::spawn(Task(Arc::new(Driver {
-            connection: Mutex::new(Some(Box::pin(future))),
-            task: AtomicWaker::new(),
-        })));
+        tokio::spawn(Task(Driver::new(future)));
     }
 }
 
@@ -67,20 +78,33 @@ impl Future for Task {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         self.0.task.register(context.waker());
-        self.0.poll(context)
+        self.0.poll(Who::Task, context)
     }
 }
 
 impl Driver {
+    fn new(connection: impl Future<Output = ()> + Send + 'static) -> Arc<Self> {
+        Arc::new(Self {
+            inner: Mutex::new(Inner {
+                connection: Some(Box::pin(connection)),
+                woken: Who::Task,
+            }),
+            task: AtomicWaker::new(),
+        })
+    }
+
     /// Ready once the connection has ended. A panic in it ends it, as it would its task, and no reader.
-    fn poll(self: &Arc<Self>, context: &mut Context<'_>) -> Poll<()> {
-        let mut connection = self
-            .connection
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let Some(running) = connection.as_mut() else {
+    fn poll(self: &Arc<Self>, who: Who, context: &mut Context<'_>) -> Poll<()> {
+        let mut inner = self.lock();
+        let Inner { connection, woken } = &mut *inner;
+        let Some(running) = connection else {
             return Poll::Ready(());
         };
+        // Woken by what was heard before a reader came: it would take the connection from him.
+        if (who, *woken) == (Who::Task, Who::Reader) {
+            return Poll::Pending;
+        }
+        *woken = who;
         let _polled = Polled::begin(self);
         let turn = AssertUnwindSafe(|| running.as_mut().poll(context));
         let end = catch_unwind(turn).unwrap_or(Poll::Ready(()));
@@ -88,6 +112,10 @@ impl Driver {
             *connection = None;
         }
         end
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -175,24 +203,22 @@ impl<S: Write + Unpin> Write for Known<S> {
 }
 
 /// What comes over a connection, which is driven by who reads it.
-pub(super) struct Driven<T> {
+pub(super) struct Driven<B> {
     // Dropped before the reader leaves, so that the task finds it gone.
-    body: BoxStream<'static, T>,
+    body: B,
+    /// Nothing once all has come: the connection is another request's then.
     reader: Option<Reader>,
 }
 
 /// One that polls a connection; dropped, it leaves that to the task again.
 struct Reader(Arc<Driver>);
 
-impl<T> Driven<T> {
-    /// The body of a response with these extensions.
-    pub(super) fn new(
-        body: BoxStream<'static, T>,
-        version: Version,
-        extensions: &Extensions,
-    ) -> Self {
-        let place = extensions.get::<Place>();
-        let place = place.filter(|_| version <= Version::HTTP_11);
+impl<B> Driven<B> {
+    /// The body of a response.
+    pub(super) fn new(response: Response<B>) -> Self {
+        let (parts, body) = response.into_parts();
+        let place = parts.extensions.get::<Place>();
+        let place = place.filter(|_| parts.version <= Version::HTTP_11);
         let driver = place.and_then(|place| place.0.get()?.upgrade());
         Self {
             body,
@@ -201,37 +227,61 @@ impl<T> Driven<T> {
     }
 }
 
-impl<T> Stream for Driven<T> {
-    type Item = T;
+impl<B: Body + Unpin> Driven<B> {
+    /// The next bytes that have come.
+    fn come(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<B::Data, B::Error>>> {
+        loop {
+            let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
+            match frame.map(|frame| frame.map(Frame::into_data)) {
+                None => return Poll::Ready(None),
+                Some(Ok(Ok(bytes))) => return Poll::Ready(Some(Ok(bytes))),
+                // Trailers.
+                Some(Ok(Err(_))) => {}
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+            }
+        }
+    }
+}
 
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<T>> {
-        let come = self.body.poll_next_unpin(context);
-        let Some(Reader(driver)) = &self.reader else {
-            return come;
-        };
-        if come.is_ready() {
-            return come;
+impl<B: Body + Unpin> Stream for Driven<B> {
+    type Item = Result<B::Data, B::Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        let mut come = this.come(context);
+        if let (Poll::Pending, Some(Reader(driver))) = (&come, &this.reader) {
+            if driver.poll(Who::Reader, context).is_ready() {
+                this.reader = None;
+            }
+            come = this.come(context);
         }
-        if driver.poll(context).is_ready() {
-            self.reader = None;
+        // The last bytes may come with the word that they are.
+        if matches!(come, Poll::Ready(None)) || this.body.is_end_stream() {
+            this.reader = None;
         }
-        self.body.poll_next_unpin(context)
+        come
     }
 }
 
 impl Drop for Reader {
     fn drop(&mut self) {
+        self.0.lock().woken = Who::Task;
         self.0.task.wake();
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::VecDeque;
+    use std::convert::Infallible;
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Waker;
 
+    use bytes::Bytes;
     use futures::task::{ArcWake, waker};
 
     use super::*;
+    use crate::source::{ClientOptions, client_for};
 
     /// Counts how often it was woken.
     #[derive(Default)]
@@ -249,75 +299,89 @@ mod tests {
         }
     }
 
-    /// Pieces that a socket has, what came of them to the body, and what became of the connection.
+    /// Pieces that a socket has, what of them came to the body, and what became of the connection.
     #[derive(Default)]
     struct Line {
-        socket: Mutex<Vec<Piece>>,
-        body: Mutex<Vec<u8>>,
+        socket: Mutex<VecDeque<Piece>>,
+        body: Mutex<VecDeque<Option<u8>>>,
         place: Place,
     }
 
+    #[derive(Clone, Copy)]
     enum Piece {
         Byte(u8),
+        /// All of the body has come.
+        Whole,
         End,
         Panic,
     }
 
-    /// A connection that hands one piece on each time it is polled, and the body of what it hands on.
-    fn connected(pieces: impl IntoIterator<Item = Piece>) -> (Arc<Line>, Task, Driven<u8>) {
+    /// The body of what came over a line.
+    struct Come(Arc<Line>);
+
+    impl Body for Come {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            match self.0.body.lock().unwrap().pop_front() {
+                Some(byte) => Poll::Ready(byte.map(|byte| Ok(Frame::data(vec![byte].into())))),
+                None => Poll::Pending,
+            }
+        }
+
+        /// That is known once it has come.
+        fn is_end_stream(&self) -> bool {
+            self.0.body.lock().unwrap().front() == Some(&None)
+        }
+    }
+
+    /// A connection that hands one piece on each time it is polled, and who reads what it hands on.
+    fn connected(version: Version) -> (Arc<Line>, Task, Driven<Come>) {
         let line = Arc::new(Line::default());
-        line.put(pieces);
         let there = Arc::clone(&line);
-        let connection = std::future::poll_fn(move |_| {
+        let task = Task(Driver::new(std::future::poll_fn(move |_| {
             there
                 .place
                 .0
                 .get_or_init(|| POLLED.with_borrow(Weak::clone));
-            let mut socket = there.socket.lock().unwrap();
-            match socket.pop() {
+            let piece = there.socket.lock().unwrap().pop_front();
+            let come = match piece {
                 None => return Poll::Pending,
-                Some(Piece::Byte(byte)) => there.body.lock().unwrap().push(byte),
                 Some(Piece::End) => return Poll::Ready(()),
                 Some(Piece::Panic) => panic!("a panic that is expected"),
-            }
+                Some(Piece::Byte(byte)) => Some(byte),
+                Some(Piece::Whole) => None,
+            };
+            there.body.lock().unwrap().push_back(come);
             Poll::Pending
-        });
-        let task = Task(Arc::new(Driver {
-            connection: Mutex::new(Some(Box::pin(connection))),
-            task: AtomicWaker::new(),
-        }));
-        let here = Arc::clone(&line);
-        let body = futures::stream::poll_fn(move |_| match here.body.lock().unwrap().pop() {
-            Some(byte) => Poll::Ready(Some(byte)),
-            None => Poll::Pending,
-        });
-        // What is to be known of a connection, its first turn tells.
-        let woken = waker(Arc::new(Woken::default()));
-        let mut context = Context::from_waker(&woken);
-        line.socket.lock().unwrap().push(Piece::Byte(0));
-        assert!(task.0.poll(&mut context).is_pending());
-        assert_eq!(line.body.lock().unwrap().pop(), Some(0));
-        let mut extensions = Extensions::new();
-        extensions.insert(line.place.clone());
-        let driven = Driven::new(body.boxed(), Version::HTTP_11, &extensions);
-        (line, task, driven)
+        })));
+        // Its first turn tells whose it is.
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(task.0.poll(Who::Task, &mut context).is_pending());
+        let mut response = Response::new(Come(Arc::clone(&line)));
+        *response.version_mut() = version;
+        response.extensions_mut().insert(line.place.clone());
+        (line, task, Driven::new(response))
     }
 
     impl Line {
-        fn put(&self, pieces: impl IntoIterator<Item = Piece>) {
-            let mut socket = self.socket.lock().unwrap();
-            socket.extend(pieces);
-            socket.reverse();
+        fn brings(&self, pieces: impl IntoIterator<Item = Piece>) {
+            self.socket.lock().unwrap().extend(pieces);
         }
 
-        fn is_closed(self: &Arc<Self>, task: &Task) -> bool {
-            task.0.connection.lock().unwrap().is_none() && Arc::strong_count(self) == 2
+        fn is_read(&self) -> bool {
+            self.socket.lock().unwrap().is_empty()
         }
     }
 
-    fn next(driven: &mut Driven<u8>, woken: &Arc<Woken>) -> Poll<Option<u8>> {
-        let woken = waker(Arc::clone(woken));
-        driven.poll_next_unpin(&mut Context::from_waker(&woken))
+    fn next(driven: &mut Driven<Come>) -> Poll<Option<u8>> {
+        let mut context = Context::from_waker(Waker::noop());
+        let next = Pin::new(driven).poll_next(&mut context);
+        next.map(|next| next.map(|bytes| bytes.unwrap()[0]))
     }
 
     fn poll(task: &mut Task, woken: &Arc<Woken>) -> Poll<()> {
@@ -327,58 +391,122 @@ mod tests {
 
     #[test]
     fn who_reads_polls_the_connection_and_its_task_goes_on_behind_him() {
-        let (line, mut task, mut driven) = connected([Piece::Byte(1), Piece::Byte(2)]);
-        let (reader, own) = (Arc::new(Woken::default()), Arc::new(Woken::default()));
-        assert!(poll(&mut task, &own).is_pending());
-        // One came by the task, the next by who reads.
-        assert_eq!(next(&mut driven, &reader), Poll::Ready(Some(1)));
-        assert_eq!(next(&mut driven, &reader), Poll::Ready(Some(2)));
-        assert_eq!(next(&mut driven, &reader), Poll::Pending);
-        assert_eq!(own.take(), 0);
+        let (line, mut task, mut driven) = connected(Version::HTTP_11);
+        let woken = Arc::new(Woken::default());
+        line.brings([Piece::Byte(1), Piece::Byte(2), Piece::Byte(3)]);
+        assert!(poll(&mut task, &woken).is_pending());
+        // One came by the task, the others by who reads.
+        for byte in 1..4 {
+            assert_eq!(next(&mut driven), Poll::Ready(Some(byte)));
+        }
+        assert_eq!(next(&mut driven), Poll::Pending);
+        // Whoever wakes the task now does not take the connection from him.
+        line.brings([Piece::Byte(4)]);
+        assert!(poll(&mut task, &woken).is_pending());
+        assert!(!line.is_read());
+        assert_eq!(woken.take(), 0);
         drop(driven);
-        assert_eq!(own.take(), 1);
-        line.put([Piece::End]);
-        assert!(poll(&mut task, &own).is_ready());
+        assert_eq!(woken.take(), 1);
+        assert!(poll(&mut task, &woken).is_pending());
+        assert!(line.is_read());
+        line.brings([Piece::End]);
+        assert!(poll(&mut task, &woken).is_ready());
         assert_eq!(Arc::strong_count(&line), 1);
+    }
+
+    #[test]
+    fn who_has_read_everything_leaves_the_connection_to_the_next_request() {
+        for last in [[Piece::Byte(1), Piece::Whole], [Piece::Whole, Piece::End]] {
+            let (line, mut task, mut driven) = connected(Version::HTTP_11);
+            let woken = Arc::new(Woken::default());
+            assert!(poll(&mut task, &woken).is_pending());
+            line.brings(last);
+            let (mut bytes, mut turns) = (0, 0);
+            while let Poll::Ready(next) = next(&mut driven) {
+                bytes += usize::from(next.is_some());
+                turns += 1;
+                if next.is_none() {
+                    break;
+                }
+            }
+            assert_eq!(turns, bytes + 1);
+            // It is still held, and yet the task was woken for whatever comes next.
+            assert!(driven.reader.is_none());
+            assert_eq!(woken.take(), 1);
+            line.brings([Piece::End]);
+            assert!(poll(&mut task, &woken).is_ready());
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_known_to_be_the_last_are_enough() {
+        let (line, mut task, mut driven) = connected(Version::HTTP_11);
+        let woken = Arc::new(Woken::default());
+        line.brings([Piece::Byte(9), Piece::Whole]);
+        assert!(poll(&mut task, &woken).is_pending());
+        assert!(poll(&mut task, &woken).is_pending());
+        assert_eq!(next(&mut driven), Poll::Ready(Some(9)));
+        assert!(driven.reader.is_none());
+        assert_eq!(woken.take(), 1);
     }
 
     #[test]
     fn a_connection_that_ends_under_its_reader_is_closed_and_its_task_ends() {
         for end in [Piece::End, Piece::Panic] {
-            let (line, mut task, mut driven) = connected([end]);
-            let (reader, own) = (Arc::new(Woken::default()), Arc::new(Woken::default()));
-            task.0.task.register(&waker(Arc::clone(&own)));
-            assert_eq!(next(&mut driven, &reader), Poll::Pending);
-            assert!(line.is_closed(&task) && driven.reader.is_none());
-            assert_eq!(own.take(), 1);
-            assert!(poll(&mut task, &own).is_ready());
+            let (line, mut task, mut driven) = connected(Version::HTTP_11);
+            let woken = Arc::new(Woken::default());
+            assert!(poll(&mut task, &woken).is_pending());
+            line.brings([end]);
+            assert_eq!(next(&mut driven), Poll::Pending);
+            assert!(task.0.lock().connection.is_none() && driven.reader.is_none());
+            assert_eq!(woken.take(), 1);
+            assert!(poll(&mut task, &woken).is_ready());
             // What was handed on before can still be read.
-            line.body.lock().unwrap().push(7);
-            assert_eq!(next(&mut driven, &reader), Poll::Ready(Some(7)));
+            line.body.lock().unwrap().push_back(Some(7));
+            assert_eq!(next(&mut driven), Poll::Ready(Some(7)));
         }
     }
 
     #[test]
-    fn a_runtime_that_ends_takes_the_connection_with_it() {
-        let (line, task, driven) = connected([Piece::Byte(1)]);
-        drop(task);
-        // Its reader is the last to hold it.
-        assert_eq!(Arc::strong_count(&line), 3);
-        drop(driven);
+    fn what_is_left_of_a_connection_goes_with_its_task_and_its_reader() {
+        for is_first in [true, false] {
+            let (line, task, driven) = connected(Version::HTTP_11);
+            match is_first {
+                true => drop(task),
+                false => drop(driven),
+            }
+            assert!(Arc::strong_count(&line) >= 2);
+        }
+        let (line, task, driven) = connected(Version::HTTP_11);
+        drop((task, driven));
         assert_eq!(Arc::strong_count(&line), 1);
     }
 
     #[test]
     fn a_shared_connection_is_left_to_its_task() {
-        let (line, _task, _) = connected([]);
-        let mut extensions = Extensions::new();
-        let reader = |version, extensions: &Extensions| {
-            let body = futures::stream::pending::<u8>().boxed();
-            Driven::new(body, version, extensions).reader.is_some()
-        };
-        assert!(!reader(Version::HTTP_11, &extensions));
-        extensions.insert(line.place.clone());
-        assert!(reader(Version::HTTP_11, &extensions));
-        assert!(!reader(Version::HTTP_2, &extensions));
+        let reader = |version| connected(version).2.reader.is_some();
+        assert!(reader(Version::HTTP_11) && reader(Version::HTTP_10));
+        assert!(!reader(Version::HTTP_2));
+        let unknown = Response::new(Come(Arc::default()));
+        assert!(Driven::new(unknown).reader.is_none());
+    }
+
+    #[tokio::test]
+    async fn a_client_of_ours_tells_over_which_connection_a_reply_came() {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            let _ = socket.read(&mut [0; 4096]).await.unwrap();
+            let reply = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n";
+            socket.write_all(reply).await.unwrap();
+            let _ = socket.read(&mut [0; 4096]).await;
+        });
+        let config = kube_client::Config::new(format!("http://{address}").parse().unwrap());
+        let client = client_for(config, &ClientOptions::default()).unwrap();
+        let request = http::Request::get("/api").body(kube_client::client::Body::empty());
+        let response = client.send(request.unwrap()).await.unwrap();
+        assert!(Driven::new(response).reader.is_some());
     }
 }

@@ -22,7 +22,6 @@ use futures::future::BoxFuture;
 use futures::stream::{BoxStream, StreamExt};
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, HeaderMap};
 use http::{Request, Response};
-use http_body_util::BodyDataStream;
 use kinform_api::{GroupVersionResource, ListOptions, TypeMeta, WatchOptions};
 use kinform_core::Encoding;
 use kube_client::Client;
@@ -323,11 +322,9 @@ fn chunks(
 ) -> Result<BoxStream<'static, Result<Bytes, SourceError>>, SourceError> {
     let code = response.status().as_u16();
     let packing = response.headers().get(CONTENT_ENCODING).cloned();
-    let (parts, body) = response.into_parts();
-    let raw = BodyDataStream::new(body)
+    let raw = Driven::new(response)
         .map(|chunk| chunk.map_err(from_client))
         .boxed();
-    let raw = Driven::new(raw, parts.version, &parts.extensions).boxed();
     match packing.as_ref().map(|value| value.as_bytes()) {
         None | Some(b"" | b"identity") => Ok(raw),
         Some(b"gzip" | b"x-gzip") => Ok(gunzip(raw).boxed()),

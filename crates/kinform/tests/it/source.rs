@@ -286,67 +286,134 @@ const EMPTY: &str =
 const WATCH: &str =
     "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n";
 
+/// A server of one connection that sends what it is told to, and says when it was asked.
+struct Told {
+    source: HttpSource,
+    send: tokio::sync::mpsc::UnboundedSender<&'static str>,
+    asked: Arc<tokio::sync::Notify>,
+    closed: tokio::task::JoinHandle<()>,
+}
+
+impl Told {
+    async fn start() -> Self {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (send, mut told) = tokio::sync::mpsc::unbounded_channel();
+        let asked = Arc::new(tokio::sync::Notify::new());
+        let was_asked = Arc::clone(&asked);
+        let closed = tokio::spawn(async move {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            let mut request = [0; 4096];
+            loop {
+                tokio::select! {
+                    biased;
+                    Some(text) = told.recv() => {
+                        let text: &str = text;
+                        socket.write_all(text.as_bytes()).await.unwrap();
+                    }
+                    read = socket.read(&mut request) => match read {
+                        Ok(0) | Err(_) => return,
+                        Ok(_) => was_asked.notify_one(),
+                    },
+                }
+            }
+        });
+        let config = Config::new(format!("http://{address}").parse().unwrap());
+        let client = client_for(config, &ClientOptions::default()).unwrap();
+        Self {
+            source: HttpSource::new(client, pods()),
+            send,
+            asked,
+            closed,
+        }
+    }
+
+    fn send(&self, text: &'static str) {
+        self.send.send(text).unwrap();
+    }
+
+    /// A body of which nothing has come when it is first read.
+    async fn list(
+        &self,
+        head: &'static str,
+    ) -> futures::stream::BoxStream<'static, Result<Bytes, SourceError>> {
+        let options = ListOptions::default();
+        let answer = async {
+            self.asked.notified().await;
+            self.send(head);
+        };
+        let (body, ()) = futures::join!(self.source.list(&options), answer);
+        let mut chunks = body.unwrap().into_chunks();
+        assert!(futures::poll!(chunks.next()).is_pending());
+        chunks
+    }
+}
+
+/// Fails where something would never end.
+async fn soon<T>(what: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(20), what)
+        .await
+        .expect("it comes")
+}
+
+const SIZED: &str =
+    "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n";
+
 #[tokio::test]
-async fn a_connection_is_used_again_after_its_body_was_read() {
-    const TWO: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n\
-                       1\r\n{\r\n1\r\n}\r\n0\r\n\r\n";
-    // It takes one connection only.
-    let config = answering_over_a_socket(&[TWO, EMPTY, TWO, EMPTY]).await;
-    let source = HttpSource::new(
-        client_for(config, &ClientOptions::default()).unwrap(),
-        pods(),
-    );
-    for _ in 0..4 {
-        let body = source.list(&ListOptions::default()).await.unwrap();
-        assert_eq!(text(body).await, b"{}");
+async fn a_connection_is_used_again_while_a_body_that_was_read_is_still_held() {
+    let told = Told::start().await;
+    let mut held = Vec::new();
+    for (head, end) in [(WATCH, "0\r\n\r\n"), (SIZED, "")].repeat(2) {
+        let mut chunks = soon(told.list(head)).await;
+        let pieces = match head {
+            SIZED => ["{", "}"],
+            _ => ["1\r\n{\r\n", "1\r\n}\r\n"],
+        };
+        for (piece, expected) in pieces.into_iter().zip(["{", "}"]) {
+            told.send(piece);
+            assert_eq!(soon(chunks.next()).await.unwrap().unwrap(), expected);
+        }
+        told.send(end);
+        // Of a body whose length is known, nobody needs to ask for more.
+        if head == WATCH {
+            assert!(soon(chunks.next()).await.is_none());
+        }
+        held.push(chunks);
     }
 }
 
 #[tokio::test]
 async fn a_body_that_is_dropped_closes_its_connection() {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let config = Config::new(
-        format!("http://{}", listener.local_addr().unwrap())
-            .parse()
-            .unwrap(),
-    );
-    let server = tokio::spawn(async move {
-        let (mut socket, _) = listener.accept().await.unwrap();
-        let mut request = [0; 4096];
-        let _ = socket.read(&mut request).await.unwrap();
-        socket.write_all(WATCH.as_bytes()).await.unwrap();
-        socket.write_all(b"1\r\n{\r\n").await.unwrap();
-        socket.read(&mut request).await
-    });
-    let source = HttpSource::new(
-        client_for(config, &ClientOptions::default()).unwrap(),
-        pods(),
-    );
-    let body = source.watch(&WatchOptions::default()).await.unwrap();
-    let mut chunks = body.into_chunks();
-    assert_eq!(chunks.next().await.unwrap().unwrap(), "{");
-    // Who reads has the connection now, and waits for more.
+    let told = Told::start().await;
+    let mut chunks = soon(told.list(WATCH)).await;
+    told.send("1\r\n{\r\n");
+    assert_eq!(soon(chunks.next()).await.unwrap().unwrap(), "{");
     assert!(futures::poll!(chunks.next()).is_pending());
     drop(chunks);
-    assert_eq!(server.await.unwrap().unwrap(), 0);
+    soon(told.closed).await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_body_is_read_outside_of_its_runtime_too() {
-    let config = answering_over_a_socket(&[EMPTY, EMPTY]).await;
-    let source = HttpSource::new(
-        client_for(config, &ClientOptions::default()).unwrap(),
-        pods(),
-    );
-    for _ in 0..2 {
-        let body = source.list(&ListOptions::default()).await.unwrap();
-        // That one waits for no sockets.
-        let other = tokio::runtime::Builder::new_current_thread();
-        let reading = move || { other }.build().unwrap().block_on(text(body));
-        let read = tokio::task::spawn_blocking(reading).await.unwrap();
-        assert_eq!(read, b"{}");
-    }
+#[tokio::test]
+async fn a_body_is_read_in_another_runtime_until_its_own_ends() {
+    let own = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
+    let (told, mut chunks) = own
+        .spawn(async {
+            let told = Told::start().await;
+            let chunks = told.list(WATCH).await;
+            (told, chunks)
+        })
+        .await
+        .unwrap();
+    told.send("1\r\n{\r\n");
+    assert_eq!(soon(chunks.next()).await.unwrap().unwrap(), "{");
+    assert!(futures::poll!(chunks.next()).is_pending());
+    own.shutdown_background();
+    assert!(soon(chunks.next()).await.unwrap().is_err());
 }
 
 #[tokio::test]
