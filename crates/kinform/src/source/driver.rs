@@ -9,7 +9,7 @@
 //! An HTTP/1 connection is a task of its own, which reads a piece from the socket and hands it to the body. Two tasks
 //! that take turns are put on two threads by a scheduler that means well: of a list of 100,000 pods in protobuf 1,400
 //! times, each of which wakes a thread, and has it work on what the other processor has in its cache. So who waits for
-//! a piece polls the connection in its own turn, and reads the socket where the piece is used: 170 such times are
+//! a piece polls the connection in its own turn, and reads the socket where the piece is used: some 600 such times are
 //! left, and a tenth less CPU time. Whoever polls is woken by what comes; a reader that leaves wakes the task, which
 //! goes on as if there had been none.
 //!
