@@ -54,7 +54,7 @@ pub struct Get<K: Eq + Hash + Clone> {
     queue: Option<WorkQueue<K>>,
     /// What is to be given back first.
     back: Option<(Ticket, Verdict)>,
-    /// Its place among those who wait, from its first poll on.
+    /// Its place among those who wait, while it has one.
     id: Option<NonZeroU64>,
     timer: Option<(Instant, BoxFuture<'static, ()>)>,
 }
@@ -206,7 +206,8 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
     /// Waits for a key. Nothing comes once the queue is shut down and everything was handed out.
     ///
     /// # Cancel safety
-    /// Dropping it loses nothing: a key that it was woken for goes to another worker.
+    /// Dropping it loses nothing: a key that it was woken for goes to another worker. One that was woken and is
+    /// neither polled nor dropped, as its task is busy, holds up that key.
     ///
     /// # Order guarantees
     /// By priority, then first in, first out. One key is never with two workers.
@@ -313,8 +314,8 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
         }
     }
 
-    /// The lock. A poisoned one is used on: only a panic in a key's `Hash` or `Eq` can poison it, and
-    /// those are called before anything is changed for that key.
+    /// The lock. A poisoned one is used on: what can poison it is a panic in a key's `Hash` or `Eq`, and
+    /// those are called before anything is changed for that key, or in its `Clone`, which costs only that key.
     fn lock(&self) -> MutexGuard<'_, Inner<K>> {
         self.0.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -398,7 +399,8 @@ impl<K: Eq + Hash + Clone> Get<K> {
             .expect("a future is not polled after its end");
         let now = queue.0.env.now();
         let mut inner = queue.lock();
-        if let Some(id) = *id {
+        // It has no place any more, also if a key panics while it is cloned.
+        if let Some(id) = id.take() {
             inner.arrive(id);
         }
         let back = back.take();
@@ -408,7 +410,6 @@ impl<K: Eq + Hash + Clone> Get<K> {
         }
         let taken = inner.queue.take(now);
         if taken.is_some() || inner.queue.is_finished() {
-            *id = None;
             let woken = inner.whom_to_wake();
             let drained = gives_back && inner.queue.is_drained();
             drop(inner);
@@ -416,16 +417,15 @@ impl<K: Eq + Hash + Clone> Get<K> {
             let item = |queue| taken.map(|taken| Item::new(queue, taken));
             return Look::End(handle.take().and_then(item));
         }
-        let id = *id.get_or_insert_with(|| {
-            inner.last_id = inner.last_id.saturating_add(1);
-            inner.last_id
-        });
         let waker = waker.clone();
-        inner.waiters.push(Waiter { id, waker });
+        inner.last_id = inner.last_id.saturating_add(1);
+        let place = inner.last_id;
+        *id = Some(place);
+        inner.waiters.push(Waiter { id: place, waker });
         let wake_at = inner.queue.next_wake();
         let wake_at = wake_at.filter(|_| inner.timekeeper.is_none());
         if let Some(wake_at) = wake_at {
-            inner.timekeeper = Some((id, wake_at));
+            inner.timekeeper = Some((place, wake_at));
         }
         Look::Wait(wake_at)
     }

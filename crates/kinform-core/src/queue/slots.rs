@@ -19,8 +19,8 @@ use super::Priority;
 use super::table::{NONE, Table};
 use crate::time::Instant;
 
-/// Slots above which an empty queue gives its memory back.
-const KEPT_SLOTS: usize = 1024;
+/// Slots whose memory an empty queue keeps.
+const KEPT_SLOTS: usize = 512;
 
 /// What one key is doing. The names of client-go's sets are in brackets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,10 +127,10 @@ impl<K: Eq + Hash> Slots<K> {
         self.free = at;
         self.table.remove(hash, at);
         if self.table.len() == 0 && self.slots.len() > KEPT_SLOTS {
-            *self = Self {
-                hasher: self.hasher.clone(),
-                ..Self::new()
-            };
+            self.slots.clear();
+            self.slots.shrink_to(KEPT_SLOTS);
+            self.table.shrink_empty(KEPT_SLOTS);
+            self.free = NONE;
         }
     }
 
@@ -251,5 +251,24 @@ impl List {
         }
         self.remove(slots, at);
         Some(at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn empty_again_it_keeps_memory_for_few_keys_and_knows_none() {
+        let mut slots: Slots<usize> = Slots::new();
+        for round in [100, KEPT_SLOTS, 50_000, KEPT_SLOTS + 1, 7] {
+            let at: Vec<u32> = (0..round).map(|key| slots.intern(key)).collect();
+            assert_eq!(slots.len(), round);
+            assert!((0..round).all(|key| slots.find(&key) == Some(at[key])));
+            at.into_iter().for_each(|at| slots.release_if_unused(at));
+            assert_eq!((slots.len(), slots.find(&3)), (0, None));
+            assert!(slots.slots.capacity() <= KEPT_SLOTS);
+            assert!(slots.table.places() <= 2 * KEPT_SLOTS);
+        }
     }
 }

@@ -131,6 +131,20 @@ impl Table {
         }
     }
 
+    /// Gives back the memory that is not needed for `kept` slots. There must be none in it.
+    pub(super) fn shrink_empty(&mut self, kept: usize) {
+        debug_assert_eq!(self.len, 0, "nothing is lost");
+        let places = (kept * 8 / FULL_EIGHTHS).next_power_of_two();
+        if places < self.places.len() {
+            self.places = vec![EMPTY; places];
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn places(&self) -> usize {
+        self.places.len()
+    }
+
     fn place_of(&self, hash: u32) -> usize {
         hash as usize & (self.places.len() - 1)
     }

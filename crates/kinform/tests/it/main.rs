@@ -17,4 +17,5 @@ mod reflector;
 mod registrations;
 mod server;
 mod source;
+mod waking;
 mod workqueue;

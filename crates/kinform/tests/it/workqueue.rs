@@ -3,15 +3,13 @@
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::join_all;
-use kinform::workqueue::{Get, WorkQueue};
+use kinform::workqueue::WorkQueue;
 use kinform_core::queue::{Added, Limiter, Next, Priority, Verdict};
 use tokio::time::Instant;
 
@@ -232,50 +230,6 @@ async fn a_key_given_back_with_the_next_look_is_free_once_that_is_polled_or_drop
     tokio::task::yield_now().await;
     assert!(retried.settle_and_get(Verdict::Forget).await.is_none());
     assert!(drain.await.unwrap().unwrap().is_empty());
-}
-
-/// How many of four workers are woken by that many keys, where work takes so long as a rule.
-async fn woken_for(keys: u32, work: Duration) -> usize {
-    struct Woken(AtomicUsize);
-    impl Wake for Woken {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-    let queue = queue();
-    for _ in 0..100 {
-        queue.add(0);
-        let item = queue.get().await.unwrap();
-        tokio::time::advance(work).await;
-        item.settle(Verdict::Forget);
-    }
-    let woken = Arc::new(Woken(AtomicUsize::new(0)));
-    let waker = Waker::from(Arc::clone(&woken));
-    let mut workers: Vec<_> = (0..4).map(|_| Box::pin(queue.get())).collect();
-    let mut look = |worker: &mut Pin<Box<Get<u32>>>| {
-        let looked = worker.as_mut().poll(&mut Context::from_waker(&waker));
-        matches!(looked, Poll::Ready(Some(_)))
-    };
-    assert!(!workers.iter_mut().any(&mut look));
-    for key in 0..keys {
-        queue.add(key);
-    }
-    let count = woken.0.load(Ordering::Relaxed);
-    // Whoever looks wakes the next: all keys find a worker.
-    let busy: usize = workers.iter_mut().map(|w| usize::from(look(w))).sum();
-    assert_eq!(busy, keys.min(4) as usize);
-    count
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_key_wakes_a_worker_of_its_own_unless_work_is_shorter_than_waking_up() {
-    let micros = Duration::from_micros;
-    assert_eq!(woken_for(3, 1_000 * MS).await, 3);
-    assert_eq!(woken_for(9, micros(80)).await, 4);
-    assert_eq!(woken_for(9, micros(2)).await, 4);
-    assert_eq!(woken_for(4, micros(2)).await, 2);
-    assert_eq!(woken_for(4, micros(0)).await, 1);
-    assert_eq!(woken_for(1, micros(0)).await, 1);
 }
 
 // client-go: TestQueueDrainageUsingShutDownWithDrain; kubernetes#141079: queued keys count, too.

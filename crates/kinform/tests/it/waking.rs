@@ -1,0 +1,236 @@
+//! Whom a work queue wakes: as many as there is work for, and never too few.
+//!
+//! ```text
+//! adds, looks, verdicts, drops, time → which wakers were called, and who has a key
+//! ```
+//!
+//! Workers are polled by hand, so that a test decides who looks when.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use kinform::workqueue::{Get, Item, WorkQueue};
+use kinform_core::queue::{Limiter, Verdict};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use tokio::time::advance;
+
+const MS: Duration = Duration::from_millis(1);
+const MICROS: Duration = Duration::from_micros(1);
+
+/// A queue whose works took so long of late.
+async fn queue_of(work: Duration) -> WorkQueue<u32> {
+    let queue = WorkQueue::new(Limiter::exponential(5 * MS, 1000 * MS));
+    for _ in 0..100 {
+        queue.add(0);
+        let item = queue.get().await.unwrap();
+        advance(work).await;
+        item.settle(Verdict::Forget);
+    }
+    queue
+}
+
+/// How often a waker was called.
+#[derive(Default)]
+struct Woken(AtomicUsize);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// A worker, and what it is doing.
+struct Worker {
+    queue: WorkQueue<u32>,
+    woken: Arc<Woken>,
+    doing: Doing,
+}
+
+enum Doing {
+    Nothing,
+    Waiting(Pin<Box<Get<u32>>>),
+    Working(Item<u32>),
+}
+
+impl Worker {
+    fn of(queue: &WorkQueue<u32>) -> Self {
+        Self {
+            queue: queue.clone(),
+            woken: Arc::default(),
+            doing: Doing::Nothing,
+        }
+    }
+
+    /// Asks for a key. Whether it has one.
+    fn get(&mut self) -> bool {
+        self.doing = Doing::Waiting(Box::pin(self.queue.get()));
+        self.look()
+    }
+
+    fn look(&mut self) -> bool {
+        self.woken.0.store(0, Ordering::Relaxed);
+        let Doing::Waiting(get) = &mut self.doing else {
+            return false;
+        };
+        let waker = Waker::from(Arc::clone(&self.woken));
+        match get.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(item) => {
+                self.doing = Doing::Working(item.expect("the queue is open"));
+                true
+            }
+            Poll::Pending => false,
+        }
+    }
+
+    /// Gives its key back and asks for the next one. Whether it has one.
+    fn next(&mut self) -> bool {
+        let Doing::Working(item) = std::mem::replace(&mut self.doing, Doing::Nothing) else {
+            panic!("it has no key");
+        };
+        self.doing = Doing::Waiting(Box::pin(item.settle_and_get(Verdict::Forget)));
+        self.look()
+    }
+
+    fn settle(&mut self) {
+        if let Doing::Working(item) = std::mem::replace(&mut self.doing, Doing::Nothing) {
+            item.settle(Verdict::Forget);
+        }
+    }
+
+    fn is_waiting(&self) -> bool {
+        matches!(self.doing, Doing::Waiting(_))
+    }
+
+    /// How often it was woken since it last looked.
+    fn woken(&self) -> usize {
+        self.woken.0.load(Ordering::Relaxed)
+    }
+}
+
+fn workers<const N: usize>(queue: &WorkQueue<u32>) -> [Worker; N] {
+    std::array::from_fn(|_| Worker::of(queue))
+}
+
+/// How many of four workers are woken by that many keys, where work takes so long as a rule.
+async fn woken_for(keys: u32, work: Duration) -> usize {
+    let queue = queue_of(work).await;
+    let mut workers = workers::<4>(&queue);
+    assert!(!workers.iter_mut().any(Worker::get));
+    for key in 0..keys {
+        queue.add(key);
+    }
+    let count = workers.iter().map(Worker::woken).sum();
+    // Whoever looks wakes the next: all keys find a worker.
+    let busy = workers.iter_mut().map(|worker| {
+        let busy = worker.look();
+        worker.settle();
+        usize::from(busy)
+    });
+    assert_eq!(busy.sum::<usize>(), keys.min(4) as usize);
+    count
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_wakes_a_worker_of_its_own_unless_work_is_shorter_than_waking_up() {
+    assert_eq!(woken_for(3, 1_000 * MS).await, 3);
+    assert_eq!(woken_for(9, 80 * MICROS).await, 4);
+    assert_eq!(woken_for(9, 2 * MICROS).await, 4);
+    assert_eq!(woken_for(4, 2 * MICROS).await, 2);
+    assert_eq!(woken_for(4, Duration::ZERO).await, 1);
+    assert_eq!(woken_for(1, Duration::ZERO).await, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_panics_when_it_looks_is_on_its_way_no_longer() {
+    #[derive(Debug, PartialEq, Eq, Hash)]
+    struct Key(u32);
+    impl Clone for Key {
+        fn clone(&self) -> Self {
+            assert_ne!(self.0, 13, "there is one of it");
+            Self(self.0)
+        }
+    }
+    let queue = WorkQueue::new(Limiter::default());
+    let woken: [Arc<Woken>; 2] = Default::default();
+    let look = |get: &mut Pin<Box<Get<Key>>>, woken: &Arc<Woken>| {
+        let waker = Waker::from(Arc::clone(woken));
+        get.as_mut().poll(&mut Context::from_waker(&waker))
+    };
+    let [mut first, mut second] = [(); 2].map(|()| Box::pin(queue.get()));
+    assert!(look(&mut first, &woken[0]).is_pending() && look(&mut second, &woken[1]).is_pending());
+    queue.add(Key(13));
+    assert_eq!(woken[1].0.load(Ordering::Relaxed), 1);
+    let looked = catch_unwind(AssertUnwindSafe(|| look(&mut second, &woken[1])));
+    assert!(looked.is_err());
+    drop(second);
+    queue.add(Key(1));
+    assert_eq!(woken[0].0.load(Ordering::Relaxed), 1);
+    assert!(look(&mut first, &woken[0]).is_ready());
+}
+
+/// Looks of all who were woken, until nobody is.
+fn all_look(workers: &mut [Worker]) {
+    while let Some(worker) = workers.iter_mut().find(|worker| worker.woken() > 0) {
+        worker.look();
+    }
+}
+
+/// Short works and stuck ones, waits that are dropped, looks that are late: when all who were woken have
+/// looked, no key is ready while somebody sleeps.
+#[tokio::test(start_paused = true)]
+async fn no_key_is_ready_while_somebody_sleeps() {
+    let mut slept = 0;
+    for seed in 0..1000 {
+        let mut random = SmallRng::seed_from_u64(seed);
+        let queue = queue_of(random.random_range(0..3) * MICROS).await;
+        let mut workers: Vec<_> = (0..random.random_range(1..6))
+            .map(|_| Worker::of(&queue))
+            .collect();
+        for _ in 0..10 {
+            for _ in 0..random.random_range(0..40) {
+                let at = random.random_range(0..workers.len());
+                let worker = &mut workers[at];
+                match (random.random_range(0..12), &worker.doing) {
+                    (0..4, _) => {
+                        queue.add(random.random_range(0..12));
+                    }
+                    (4, _) => {
+                        queue.add_after(random.random_range(0..12), random.random_range(0..4) * MS);
+                    }
+                    (5, _) => advance(random.random_range(0..8) * MICROS).await,
+                    (6, Doing::Waiting(_)) => worker.doing = Doing::Nothing,
+                    (_, Doing::Nothing) => {
+                        worker.get();
+                    }
+                    (_, Doing::Waiting(_)) if worker.woken() > 0 => {
+                        worker.look();
+                    }
+                    (_, Doing::Waiting(_)) => {}
+                    (7, Doing::Working(_)) => worker.settle(),
+                    (_, Doing::Working(_)) => {
+                        worker.next();
+                    }
+                }
+            }
+            // Until what is delayed is due.
+            for _ in 0..6 {
+                all_look(&mut workers);
+                let sleeps = workers.iter().any(Worker::is_waiting);
+                assert!(!sleeps || queue.is_empty(), "seed {seed}: {queue:?}");
+                slept += usize::from(sleeps);
+                advance(MS).await;
+            }
+            let delayed = queue.stats().delayed > 0;
+            assert!(
+                !delayed || !workers.iter().any(Worker::is_waiting),
+                "seed {seed}"
+            );
+        }
+    }
+    assert!(slept > 1_000, "what is tested happens");
+}
