@@ -5,8 +5,9 @@
 //! Results ─▶ Agreement { bench, measure } for each figure that both tell
 //! ```
 //!
-//! It runs in turn with the subjects, on the same replay server. It is another program with the same
-//! library: what differs is what the command itself costs, and the machine's noise.
+//! It runs at once after kinform's subject, on the same replay server, and each of its runs is compared with
+//! that one's. It is another program with the same library: what differs is what the command itself costs,
+//! and the machine's noise.
 
 use serde::Deserialize;
 
@@ -83,6 +84,8 @@ pub struct Agreement {
     pub bench: f64,
     /// What the command says.
     pub measure: f64,
+    /// How many times what the bench says, as runs in turn tell it.
+    pub ratio: f64,
     /// By which share they may differ.
     pub tolerance: f64,
 }
@@ -91,7 +94,7 @@ impl Agreement {
     /// Whether both say the same, within noise.
     #[must_use]
     pub fn holds(&self) -> bool {
-        (self.measure - self.bench).abs() <= self.tolerance * self.bench.abs()
+        (self.ratio - 1.0).abs() <= self.tolerance
     }
 }
 
@@ -110,6 +113,7 @@ pub fn agreements(results: &Results) -> Vec<Agreement> {
             unit: ours.unit.clone(),
             bench: ours.value,
             measure: told.value,
+            ratio: told.over(ours),
             tolerance,
         })
     });

@@ -63,7 +63,7 @@ pub fn agreement(results: &Results) -> String {
         let (bench, measure) = (amount(of.bench, &of.unit), amount(of.measure, &of.unit));
         let verdict = match of.holds() {
             true => "agrees".to_owned(),
-            false => format!("DIFFERS, {:.2}x", of.measure / of.bench),
+            false => format!("DIFFERS, {:.2}x", of.ratio),
         };
         let _ = writeln!(
             text,

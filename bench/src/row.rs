@@ -46,6 +46,20 @@ pub struct Row {
     pub runs: Vec<f64>,
 }
 
+impl Row {
+    /// How many times the other one's: what the runs say that were made in turn, by their median; else the ratio
+    /// of the medians. A machine's speed changes between runs more than within one.
+    #[must_use]
+    pub fn over(&self, other: &Self) -> f64 {
+        if self.runs.len() != other.runs.len() {
+            return self.value / other.value;
+        }
+        let pairs = self.runs.iter().zip(&other.runs);
+        let ratios: Vec<f64> = pairs.map(|(one, other)| one / other).collect();
+        median(&ratios)
+    }
+}
+
 /// The results of a run of the bench.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Results {
@@ -71,7 +85,7 @@ pub fn median(values: &[f64]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::median;
+    use super::{Row, median};
 
     #[test]
     fn the_median_is_in_the_middle() {
@@ -82,6 +96,29 @@ mod tests {
             (&[4.0, 1.0, 2.0, 9.0], 3.0),
         ] {
             assert!((median(values) - expected).abs() < 1e-9, "{values:?}");
+        }
+    }
+
+    #[test]
+    fn runs_in_turn_are_compared_one_by_one() {
+        let row = |runs: &[f64]| Row {
+            scenario: String::new(),
+            subject: String::new(),
+            metric: String::new(),
+            unit: String::new(),
+            value: median(runs),
+            runs: runs.to_vec(),
+        };
+        // A machine that becomes twice as slow on the way: each pair says 2, the medians would say 4.
+        for (one, other, expected) in [
+            (&[2.0, 8.0, 8.0][..], &[1.0, 1.0, 4.0][..], 2.0),
+            (&[6.0], &[1.0, 2.0, 3.0], 3.0),
+        ] {
+            let found = row(one).over(&row(other));
+            assert!(
+                (found - expected).abs() < 1e-9,
+                "{one:?} {other:?}: {found}"
+            );
         }
     }
 }

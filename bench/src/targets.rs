@@ -96,6 +96,15 @@ pub fn are_of(work: Work) -> bool {
     TARGETS.iter().any(|target| target.scenario == work.name())
 }
 
+/// Whether something is to be reached in this scenario beside that peer.
+#[must_use]
+pub fn are_beside(work: Work, name: &str) -> bool {
+    let mut rules = TARGETS
+        .iter()
+        .filter(|target| target.scenario == work.name());
+    rules.any(|target| matches!(target.rule, ShareOf(peer, _) if peer == name))
+}
+
 /// What came of a target.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
@@ -171,10 +180,11 @@ impl Target {
             },
             StraightFrom(from, share) => match figure("kinform", from) {
                 Some((small, first)) if small == from && size == self.size => {
-                    let is_total = !self.metric.contains("_per_");
-                    let each =
-                        |value: f64, size| if is_total { value / size as f64 } else { value };
-                    let growth = each(value, size) / each(first.value, small);
+                    let of_each = match self.metric.contains("_per_") {
+                        true => 1.0,
+                        false => small as f64 / size as f64,
+                    };
+                    let growth = row.over(first) * of_each;
                     (growth, 1.0 + share, (1.0 + share) / growth)
                 }
                 _ => return unmeasured,
@@ -239,6 +249,18 @@ mod tests {
         let other = ("sync-json-10k", "kube-rs", CPU, 8.0);
         assert_eq!(margin(share, &[ours, peer]).as_deref(), Some("4.00"));
         assert_eq!(margin(share, &[ours, other]), None);
+    }
+
+    #[test]
+    fn a_peer_is_run_as_often_as_kinform_where_a_target_speaks_of_it() {
+        for (work, peer, expected) in [
+            (Work::SyncJsonTyped, "kube-rs", true),
+            (Work::QueueShared(4), "client-go", true),
+            (Work::QueueShared(4), "kube-rs", false),
+            (Work::SyncJson, "client-go", false),
+        ] {
+            assert_eq!(are_beside(work, peer), expected, "{work:?} {peer}");
+        }
     }
 
     #[test]

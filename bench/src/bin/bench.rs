@@ -4,10 +4,9 @@
 //! scenarios × runs × subjects ─▶ replay server here, subject in a process ─▶ bench/results/*
 //! ```
 //!
-//! Scenarios come one after the other and subjects in turn, so that what else the machine does meets
-//! all of them alike.
+//! Scenarios come one after the other; the sizes of one, and its subjects, in turn: what else the machine
+//! does meets all alike that are compared with each other.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -61,6 +60,12 @@ struct Subject {
     speaks: Speaks,
 }
 
+impl Subject {
+    fn is_peer(&self) -> bool {
+        !self.name.starts_with("kinform")
+    }
+}
+
 /// How a program is told what to do, and tells what that cost.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Speaks {
@@ -82,11 +87,26 @@ async fn main() -> Result<(), Failed> {
         rows: Vec::new(),
     };
     let mut failures = Vec::new();
-    for scenario in arguments.scenarios() {
-        let corpus = corpus(scenario, arguments.seed).await?;
-        let runs = arguments.runs_of(scenario.work);
-        let rows = measure(scenario, corpus.as_ref(), &subjects, runs, &mut failures).await;
-        results.rows.extend(rows);
+    for sizes in arguments
+        .scenarios()
+        .chunk_by(|one, next| one.work == next.work)
+    {
+        let mut measured = Vec::new();
+        for scenario in sizes {
+            let corpus = corpus(*scenario, arguments.seed).await?;
+            measured.push(Measured::new(*scenario, corpus));
+        }
+        let runs = |subject: &Subject| arguments.runs_of(sizes[0].work, subject);
+        let most = subjects.iter().map(runs).max().unwrap_or(0);
+        for run in 0..most {
+            for of in &mut measured {
+                let due = |subject: &Subject| run < runs(subject);
+                failures.extend(of.measure(&subjects, run, due).await);
+            }
+        }
+        results
+            .rows
+            .extend(measured.into_iter().flat_map(|of| of.rows(&subjects)));
         // A run takes long: what is known is kept.
         results.machine = machine();
         write(&arguments.directory.join("results"), name, &results)?;
@@ -119,17 +139,19 @@ impl Arguments {
         scenarios
     }
 
-    /// A quick run is short: what nothing is to be reached of, and nothing compared with, is run once; so is what
-    /// tells medians itself.
-    fn runs_of(&self, work: Work) -> usize {
-        let is_once = match work {
-            Work::StalledHandler => true,
-            _ => !targets::are_of(work) && measured::words(work, "").is_none(),
+    /// A figure that something is to be reached of, or that is compared, is a median; a peer's that nothing is to be
+    /// reached beside of fewer runs, as a peer takes nearly all the time. What tells medians itself is run once in a
+    /// quick run.
+    fn runs_of(&self, work: Work, subject: &Subject) -> usize {
+        let counts = match (work, subject.is_peer()) {
+            (Work::StalledHandler, _) => !self.quick,
+            (_, true) => targets::are_beside(work, subject.name),
+            (_, false) => targets::are_of(work) || measured::words(work, "").is_some(),
         };
-        self.runs.unwrap_or(match (self.quick, is_once) {
-            (false, _) => 5,
-            (true, false) => 3,
-            (true, true) => 1,
+        self.runs.unwrap_or(match (self.quick, counts) {
+            (false, true) => 5,
+            (false, false) | (true, true) => 3,
+            (true, false) => 1,
         })
     }
 
@@ -162,10 +184,23 @@ async fn subjects(arguments: &Arguments) -> Result<Vec<Subject>, Failed> {
         programs: vec![beside(program), beside(&format!("{program}_counted"))],
         speaks: Speaks::Scenarios,
     };
-    let mut subjects = vec![
-        rust("kinform", "subject_kinform"),
-        rust("kube-rs", "subject_kube_rs"),
-    ];
+    let mut subjects = vec![rust("kinform", "subject_kinform")];
+    // At once after it: what the two tell is compared.
+    let kinform = arguments.kinform.clone();
+    let kinform = kinform.unwrap_or_else(|| beside("kinform"));
+    if kinform.exists() {
+        subjects.push(Subject {
+            name: measured::SUBJECT,
+            programs: vec![kinform],
+            speaks: Speaks::Measure,
+        });
+    } else {
+        eprintln!(
+            "bench: SKIPPED kinform measure: there is no {}; whether it agrees is not told",
+            kinform.display()
+        );
+    }
+    subjects.push(rust("kube-rs", "subject_kube_rs"));
     let program = beside("subject_client_go");
     let built = Command::new("go")
         .args(["build", "-o"])
@@ -185,46 +220,43 @@ async fn subjects(arguments: &Arguments) -> Result<Vec<Subject>, Failed> {
             eprintln!("bench: SKIPPED client-go: no Go here ({error}); its columns will be empty")
         }
     }
-    let kinform = arguments.kinform.clone();
-    let kinform = kinform.unwrap_or_else(|| beside("kinform"));
-    if kinform.exists() {
-        subjects.push(Subject {
-            name: measured::SUBJECT,
-            programs: vec![kinform],
-            speaks: Speaks::Measure,
-        });
-    } else {
-        eprintln!(
-            "bench: SKIPPED kinform measure: there is no {}; whether it agrees is not told",
-            kinform.display()
-        );
-    }
     let wanted = &arguments.subject;
     subjects.retain(|subject| wanted.is_empty() || wanted.iter().any(|name| name == subject.name));
     Ok(subjects)
 }
 
-/// Runs of a scenario, subjects in turn. A subject that fails is out of this scenario.
-async fn measure(
+/// What is known of one scenario.
+struct Measured {
     scenario: Scenario,
-    corpus: Option<&Corpus>,
-    subjects: &[Subject],
-    runs: usize,
-    failures: &mut Vec<String>,
-) -> Vec<Row> {
-    let title = scenario.title();
-    let mut found: BTreeMap<(usize, String), (String, Vec<f64>)> = BTreeMap::new();
-    let mut order = Vec::new();
-    let mut is_out = vec![false; subjects.len()];
-    for run in 0..runs {
+    corpus: Option<Corpus>,
+    /// By subject and metric, in the order in which they were first told.
+    readings: Vec<(&'static str, Reading, Vec<f64>)>,
+    /// Subjects that failed, and are out of it.
+    out: Vec<&'static str>,
+}
+
+impl Measured {
+    fn new(scenario: Scenario, corpus: Option<Corpus>) -> Self {
+        Self {
+            scenario,
+            corpus,
+            readings: Vec::new(),
+            out: Vec::new(),
+        }
+    }
+
+    /// One run of each subject that is due. What fails is told, and is out.
+    async fn measure(
+        &mut self,
+        subjects: &[Subject],
+        run: usize,
+        due: impl Fn(&Subject) -> bool,
+    ) -> Vec<String> {
+        let scenario = self.scenario;
         let began = Instant::now();
-        for (number, subject) in subjects.iter().enumerate() {
-            if subject.speaks == Speaks::Measure && measured::words(scenario.work, "").is_none() {
-                continue;
-            }
-            let is_peer = !subject.name.starts_with("kinform");
-            let is_too_large = is_peer && corpus.is_some() && scenario.size > MOST_FOR_PEERS;
-            if is_out[number] || is_too_large {
+        let mut failures = Vec::new();
+        for subject in subjects.iter().filter(|subject| due(subject)) {
+            if self.is_without(subject) {
                 continue;
             }
             // What is counted is the same each time: once. Resident memory is not.
@@ -236,39 +268,56 @@ async fn measure(
                     if at == 0 {
                         backing::prepare(scenario).await?;
                     }
-                    run_once(program, subject.speaks, scenario, corpus).await
+                    run_once(program, subject.speaks, scenario, self.corpus.as_ref()).await
                 };
                 let readings = readings.await.unwrap_or_else(|error: Failed| {
                     eprintln!("bench: FAILED: {error}");
                     failures.push(error.to_string());
-                    is_out[number] = true;
+                    self.out.push(subject.name);
                     Vec::new()
                 });
                 for reading in readings {
-                    let name = (number, reading.metric.clone());
-                    let entry = found.entry(name.clone()).or_insert_with(|| {
-                        order.push(name);
-                        (reading.unit.clone(), Vec::new())
-                    });
-                    entry.1.push(reading.value);
+                    self.take(subject.name, reading);
                 }
             }
         }
-        let took = began.elapsed().as_secs_f64();
-        eprintln!("bench: {title}: run {} of {runs} took {took:.1} s", run + 1);
+        let (title, took) = (scenario.title(), began.elapsed().as_secs_f64());
+        eprintln!("bench: {title}: run {} took {took:.1} s", run + 1);
+        failures
     }
-    let rows = order.into_iter().filter_map(|name| {
-        let (unit, runs) = found.remove(&name)?;
-        Some(Row {
+
+    fn is_without(&self, subject: &Subject) -> bool {
+        let Scenario { work, size } = self.scenario;
+        let cannot = subject.speaks == Speaks::Measure && measured::words(work, "").is_none();
+        let is_too_large = subject.is_peer() && self.corpus.is_some() && size > MOST_FOR_PEERS;
+        cannot || is_too_large || self.out.contains(&subject.name)
+    }
+
+    fn take(&mut self, subject: &'static str, reading: Reading) {
+        let mut known = self.readings.iter_mut();
+        let value = reading.value;
+        match known.find(|(who, of, _)| *who == subject && of.metric == reading.metric) {
+            Some((.., runs)) => runs.push(value),
+            None => self.readings.push((subject, reading, vec![value])),
+        }
+    }
+
+    /// A row a metric, subjects in their order.
+    fn rows(mut self, subjects: &[Subject]) -> Vec<Row> {
+        let place = |name| subjects.iter().position(|subject| subject.name == name);
+        // What was told at once stays in order: this sort is stable.
+        self.readings.sort_by_key(|(name, ..)| place(*name));
+        let title = self.scenario.title();
+        let rows = self.readings.into_iter().map(|(name, reading, runs)| Row {
             scenario: title.clone(),
-            subject: subjects[name.0].name.to_owned(),
-            metric: name.1,
-            unit,
+            subject: name.to_owned(),
+            metric: reading.metric,
+            unit: reading.unit,
             value: median(&runs),
             runs,
-        })
-    });
-    rows.collect()
+        });
+        rows.collect()
+    }
 }
 
 /// BOUND: objects of a peer's cache. A list that is decoded whole takes some 70 KB a pod on the way:
