@@ -96,6 +96,15 @@ pub fn are_of(work: Work) -> bool {
     TARGETS.iter().any(|target| target.scenario == work.name())
 }
 
+/// Whether sizes of this scenario are compared with each other.
+#[must_use]
+pub fn are_of_growth(work: Work) -> bool {
+    let mut targets = TARGETS
+        .iter()
+        .filter(|target| target.scenario == work.name());
+    targets.any(|target| matches!(target.rule, StraightFrom(..)))
+}
+
 /// Whether something is to be reached in this scenario beside that peer.
 #[must_use]
 pub fn are_beside(work: Work, name: &str) -> bool {
@@ -261,6 +270,12 @@ mod tests {
         ] {
             assert_eq!(are_beside(work, peer), expected, "{work:?} {peer}");
         }
+    }
+
+    #[test]
+    fn growth_is_asked_of_few_scenarios() {
+        assert!(are_of_growth(Work::SyncJson));
+        assert!(!are_of_growth(Work::SyncProtobuf));
     }
 
     #[test]

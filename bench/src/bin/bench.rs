@@ -141,14 +141,16 @@ impl Arguments {
 
     /// A figure that something is to be reached of, or that is compared, is a median; a peer's that nothing is to be
     /// reached beside of fewer runs, as a peer takes nearly all the time. What tells medians itself is run once in a
-    /// quick run.
+    /// quick run. A size beside another one has more turns: a run of a tenth of a second differs by half from the next.
     fn runs_of(&self, work: Work, subject: &Subject) -> usize {
         let counts = match (work, subject.is_peer()) {
             (Work::StalledHandler, _) => !self.quick,
             (_, true) => targets::are_beside(work, subject.name),
             (_, false) => targets::are_of(work) || measured::words(work, "").is_some(),
         };
+        let grows = subject.name == "kinform" && targets::are_of_growth(work);
         self.runs.unwrap_or(match (self.quick, counts) {
+            (false, true) if grows => 15,
             (false, true) => 5,
             (false, false) | (true, true) => 3,
             (true, false) => 1,
