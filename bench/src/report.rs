@@ -62,7 +62,7 @@ pub fn agreement(results: &Results) -> String {
     for of in both {
         let (bench, measure) = (amount(of.bench, &of.unit), amount(of.measure, &of.unit));
         let verdict = match of.holds() {
-            true => "agrees".to_owned(),
+            true => format!("agrees, {:.2}x", of.ratio),
             false => format!("DIFFERS, {:.2}x", of.ratio),
         };
         let _ = writeln!(
@@ -241,7 +241,7 @@ mod tests {
         assert!(!whole(&results).contains("kinform measure"));
         results.rows.push(row("kinform measure", 0.6));
         let table = whole(&results);
-        let line = "| sync-json-10k | cpu_seconds | 0.50 s | 0.60 s | 25% | agrees |";
+        let line = "| sync-json-10k | cpu_seconds | 0.50 s | 0.60 s | 25% | agrees, 1.20x |";
         assert!(table.lines().any(|found| found == line), "{table}");
     }
 
