@@ -90,28 +90,28 @@ pub const TARGETS: &[Target] = &[
     target("growth of memory from 10k to 300k pods, JSON", "sync-json", MANY, "bytes_per_object", StraightFrom(10_000, 0.1)),
 ];
 
+fn rules_of(work: Work) -> impl Iterator<Item = Rule> {
+    let targets = TARGETS.iter();
+    let of_it = targets.filter(move |target| target.scenario == work.name());
+    of_it.map(|target| target.rule)
+}
+
 /// Whether something is to be reached in this scenario.
 #[must_use]
 pub fn are_of(work: Work) -> bool {
-    TARGETS.iter().any(|target| target.scenario == work.name())
+    rules_of(work).next().is_some()
 }
 
 /// Whether sizes of this scenario are compared with each other.
 #[must_use]
 pub fn are_of_growth(work: Work) -> bool {
-    let mut targets = TARGETS
-        .iter()
-        .filter(|target| target.scenario == work.name());
-    targets.any(|target| matches!(target.rule, StraightFrom(..)))
+    rules_of(work).any(|rule| matches!(rule, StraightFrom(..)))
 }
 
 /// Whether something is to be reached in this scenario beside that peer.
 #[must_use]
 pub fn are_beside(work: Work, name: &str) -> bool {
-    let mut rules = TARGETS
-        .iter()
-        .filter(|target| target.scenario == work.name());
-    rules.any(|target| matches!(target.rule, ShareOf(peer, _) if peer == name))
+    rules_of(work).any(|rule| matches!(rule, ShareOf(peer, _) if peer == name))
 }
 
 /// What came of a target.
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_is_run_as_often_as_kinform_where_a_target_speaks_of_it() {
+    fn a_target_speaks_of_a_peer_or_does_not() {
         for (work, peer, expected) in [
             (Work::SyncJsonTyped, "kube-rs", true),
             (Work::QueueShared(4), "client-go", true),

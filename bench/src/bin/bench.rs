@@ -91,22 +91,29 @@ async fn main() -> Result<(), Failed> {
         .scenarios()
         .chunk_by(|one, next| one.work == next.work)
     {
-        let mut measured = Vec::new();
+        let mut scenarios = Vec::new();
         for scenario in sizes {
             let corpus = corpus(*scenario, arguments.seed).await?;
-            measured.push(Measured::new(*scenario, corpus));
+            scenarios.push(Runs::new(*scenario, corpus));
         }
         let runs = |subject: &Subject| arguments.runs_of(sizes[0].work, subject);
-        let most = subjects.iter().map(runs).max().unwrap_or(0);
-        for run in 0..most {
-            for of in &mut measured {
-                let due = |subject: &Subject| run < runs(subject);
-                failures.extend(of.measure(&subjects, run, due).await);
+        let turns = subjects.iter().map(runs).max().unwrap_or(0);
+        for turn in 0..turns {
+            let due = subjects.iter().filter(|subject| turn < runs(subject));
+            let due: Vec<&Subject> = due.collect();
+            for scenario in &mut scenarios {
+                let began = Instant::now();
+                failures.extend(scenario.add(&due, turn).await);
+                let (title, took) = (scenario.scenario.title(), began.elapsed().as_secs_f64());
+                eprintln!(
+                    "bench: {title}: run {} of {turns} took {took:.1} s",
+                    turn + 1
+                );
             }
         }
         results
             .rows
-            .extend(measured.into_iter().flat_map(|of| of.rows(&subjects)));
+            .extend(scenarios.into_iter().flat_map(|runs| runs.rows));
         // A run takes long: what is known is kept.
         results.machine = machine();
         write(&arguments.directory.join("results"), name, &results)?;
@@ -144,8 +151,8 @@ impl Arguments {
     /// quick run. A size beside another one has more turns: a run of a tenth of a second differs by half from the next.
     fn runs_of(&self, work: Work, subject: &Subject) -> usize {
         let counts = match (work, subject.is_peer()) {
-            (Work::StalledHandler, _) => !self.quick,
             (_, true) => targets::are_beside(work, subject.name),
+            (Work::StalledHandler, false) => !self.quick,
             (_, false) => targets::are_of(work) || measured::words(work, "").is_some(),
         };
         let grows = subject.name == "kinform" && targets::are_of_growth(work);
@@ -227,42 +234,36 @@ async fn subjects(arguments: &Arguments) -> Result<Vec<Subject>, Failed> {
     Ok(subjects)
 }
 
-/// What is known of one scenario.
-struct Measured {
+/// The runs of one scenario, and what they told.
+struct Runs {
     scenario: Scenario,
     corpus: Option<Corpus>,
     /// By subject and metric, in the order in which they were first told.
-    readings: Vec<(&'static str, Reading, Vec<f64>)>,
+    rows: Vec<Row>,
     /// Subjects that failed, and are out of it.
     out: Vec<&'static str>,
 }
 
-impl Measured {
+impl Runs {
     fn new(scenario: Scenario, corpus: Option<Corpus>) -> Self {
         Self {
             scenario,
             corpus,
-            readings: Vec::new(),
+            rows: Vec::new(),
             out: Vec::new(),
         }
     }
 
-    /// One run of each subject that is due. What fails is told, and is out.
-    async fn measure(
-        &mut self,
-        subjects: &[Subject],
-        run: usize,
-        due: impl Fn(&Subject) -> bool,
-    ) -> Vec<String> {
+    /// One run of each of these. What fails is told, and is out.
+    async fn add(&mut self, due: &[&Subject], turn: usize) -> Vec<String> {
         let scenario = self.scenario;
-        let began = Instant::now();
         let mut failures = Vec::new();
-        for subject in subjects.iter().filter(|subject| due(subject)) {
+        for subject in due {
             if self.is_without(subject) {
                 continue;
             }
             // What is counted is the same each time: once. Resident memory is not.
-            let is_all = run == 0 || scenario.work == Work::SmallOperator;
+            let is_all = turn == 0 || scenario.work == Work::SmallOperator;
             let programs = if is_all { subject.programs.len() } else { 1 };
             for (at, program) in subject.programs[..programs].iter().enumerate() {
                 let readings = async {
@@ -283,8 +284,6 @@ impl Measured {
                 }
             }
         }
-        let (title, took) = (scenario.title(), began.elapsed().as_secs_f64());
-        eprintln!("bench: {title}: run {} took {took:.1} s", run + 1);
         failures
     }
 
@@ -295,30 +294,22 @@ impl Measured {
         cannot || is_too_large || self.out.contains(&subject.name)
     }
 
-    fn take(&mut self, subject: &'static str, reading: Reading) {
-        let mut known = self.readings.iter_mut();
-        let value = reading.value;
-        match known.find(|(who, of, _)| *who == subject && of.metric == reading.metric) {
-            Some((.., runs)) => runs.push(value),
-            None => self.readings.push((subject, reading, vec![value])),
+    fn take(&mut self, subject: &str, reading: Reading) {
+        let mut rows = self.rows.iter_mut();
+        match rows.find(|row| row.subject == subject && row.metric == reading.metric) {
+            Some(row) => {
+                row.runs.push(reading.value);
+                row.value = median(&row.runs);
+            }
+            None => self.rows.push(Row {
+                scenario: self.scenario.title(),
+                subject: subject.to_owned(),
+                metric: reading.metric,
+                unit: reading.unit,
+                value: reading.value,
+                runs: vec![reading.value],
+            }),
         }
-    }
-
-    /// A row a metric, subjects in their order.
-    fn rows(mut self, subjects: &[Subject]) -> Vec<Row> {
-        let place = |name| subjects.iter().position(|subject| subject.name == name);
-        // What was told at once stays in order: this sort is stable.
-        self.readings.sort_by_key(|(name, ..)| place(*name));
-        let title = self.scenario.title();
-        let rows = self.readings.into_iter().map(|(name, reading, runs)| Row {
-            scenario: title.clone(),
-            subject: name.to_owned(),
-            metric: reading.metric,
-            unit: reading.unit,
-            value: median(&runs),
-            runs,
-        });
-        rows.collect()
     }
 }
 
@@ -425,4 +416,35 @@ fn machine() -> String {
         field(&read("/proc/meminfo"), "MemTotal"),
         load.split(' ').next().unwrap_or_default()
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_target_speaks_of_is_run_more_often() {
+        let runs = |words: &[&str], work, name| {
+            let subject = Subject {
+                name,
+                programs: Vec::new(),
+                speaks: Speaks::Scenarios,
+            };
+            let words = ["bench"].iter().chain(words);
+            Arguments::parse_from(words).runs_of(work, &subject)
+        };
+        for (work, name, full, quick) in [
+            (Work::SyncJson, "kinform", 15, 3),
+            (Work::SyncJson, measured::SUBJECT, 5, 3),
+            (Work::SyncJson, "client-go", 3, 1),
+            (Work::SyncJsonTyped, "client-go", 5, 3),
+            (Work::SyncMix, "kinform", 3, 1),
+            (Work::StalledHandler, "kinform", 5, 1),
+            (Work::StalledHandler, "kube-rs", 3, 1),
+        ] {
+            let found = (runs(&[], work, name), runs(&["--quick"], work, name));
+            assert_eq!(found, (full, quick), "{work:?} {name}");
+            assert_eq!(runs(&["--runs=7"], work, name), 7);
+        }
+    }
 }
