@@ -199,13 +199,13 @@ impl Object {
             && *self.told(Told::Namespace) == *key.namespace.as_bytes()
     }
 
-    /// Brings the head and the count of handles into the processor's cache.
+    /// Brings the heads of objects and the counts of their handles into the processor's cache.
     ///
     /// Counting a handle waits for the memory that the count lies in, and lets nothing overtake it:
     /// whoever takes many handles touches some of them ahead, which waits for all of these at once.
     #[inline]
-    pub(crate) fn touch(&self) {
-        black_box(self.head().key_hash);
+    pub(crate) fn touch<'a>(objects: impl Iterator<Item = &'a Self>) {
+        black_box(objects.fold(0, |all, object| all ^ object.head().key_hash));
     }
 
     /// The hash of the key: [`KeyRef::hash64`], computed once.

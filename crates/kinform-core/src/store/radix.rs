@@ -76,20 +76,25 @@ impl<T: Clone> Radix<T> {
 
     /// The blocks among which is that of `index`.
     fn leaves_at(&self, index: usize) -> Option<&Children<Leaf<T>>> {
+        match &**self.node_above(index)? {
+            Node::Leaves(leaves) => Some(leaves),
+            Node::Nodes(_) => None,
+        }
+    }
+
+    /// The node of these blocks, not looked at yet.
+    fn node_above(&self, index: usize) -> Option<&Arc<Node<T>>> {
         if self.is_too_low(index) {
             return None;
         }
         let mut node = self.root.as_ref()?;
-        let mut level = self.height;
-        loop {
+        for level in (2..=self.height).rev() {
             match &**node {
-                Node::Leaves(leaves) => return Some(leaves),
-                Node::Nodes(children) => {
-                    node = children[digit(index, level)].as_ref()?;
-                    level -= 1;
-                }
+                Node::Nodes(children) => node = children[digit(index, level)].as_ref()?,
+                Node::Leaves(_) => return None,
             }
         }
+        Some(node)
     }
 
     /// Whether there is no room for `index`.
@@ -102,7 +107,7 @@ impl<T: Clone> Radix<T> {
         Cursor {
             radix: self,
             group: usize::MAX,
-            leaves: None,
+            node: None,
         }
     }
 
@@ -181,25 +186,46 @@ impl<T: Clone> Radix<T> {
     }
 }
 
-/// Reads a version at indices of the caller's.
+/// Reads a version at indices of the caller's, many at once.
 ///
 /// It keeps the node above the last leaf: of indices in ascending order, most are one step from there.
 #[derive(Debug)]
 pub(crate) struct Cursor<'a, T> {
     radix: &'a Radix<T>,
-    // INVARIANT: `leaves` are those of the indices that are `group` without their last two digits.
+    // INVARIANT: `node` is that above the leaves of the indices that are `group` without their last two digits.
     group: usize,
-    leaves: Option<&'a Children<Leaf<T>>>,
+    node: Option<&'a Arc<Node<T>>>,
 }
 
 impl<'a, T: Clone> Cursor<'a, T> {
-    /// The value at `index`.
-    pub(crate) fn get(&mut self, index: usize) -> Option<&'a T> {
-        let group = index >> (2 * BITS);
-        if self.group != group {
-            (self.group, self.leaves) = (group, self.radix.leaves_at(index));
+    /// The values at some indices.
+    ///
+    /// First all of the nodes, then all of the leaves, then all of the values: a processor overlaps the cache misses of
+    /// reads that do not wait for each other, as many as there are among the few hundred instructions that it sees at
+    /// once. So each of these loops does nothing else.
+    pub(crate) fn get_all<const N: usize>(
+        &mut self,
+        indices: &[u32; N],
+        count: usize,
+        found: &mut [Option<&'a T>; N],
+    ) {
+        let mut nodes = [None; N];
+        for (node, index) in nodes.iter_mut().zip(&indices[..count]) {
+            let group = *index as usize >> (2 * BITS);
+            if self.group != group {
+                (self.group, self.node) = (group, self.radix.node_above(*index as usize));
+            }
+            *node = self.node;
         }
-        self.leaves?[digit(index, 1)].as_ref()?[index % WIDTH].as_ref()
+        let mut leaves = [None; N];
+        for (leaf, (node, index)) in leaves.iter_mut().zip(nodes.iter().zip(&indices[..count])) {
+            if let Some(Node::Leaves(below)) = node.map(|node: &Arc<Node<T>>| &**node) {
+                *leaf = below[digit(*index as usize, 1)].as_deref();
+            }
+        }
+        for (found, (leaf, index)) in found.iter_mut().zip(leaves.iter().zip(&indices[..count])) {
+            *found = leaf.and_then(|leaf: &Leaf<T>| leaf[*index as usize % WIDTH].as_ref());
+        }
     }
 }
 
@@ -419,9 +445,12 @@ mod tests {
             }
             let mut cursor = radix.cursor();
             for index in old_model.keys().chain(model.keys()) {
-                for index in [*index, index + 1, index + WIDTH, index ^ 0xf_0000] {
-                    prop_assert_eq!(cursor.get(index), model.get(&index));
-                }
+                let indices = [*index, index + 1, index + WIDTH, index ^ 0xf_0000].map(|index| index as u32);
+                let mut found = [None; 4];
+                cursor.get_all(&indices, 3, &mut found);
+                prop_assert_eq!(found[3], None);
+                cursor.get_all(&indices, 4, &mut found);
+                prop_assert_eq!(found, indices.map(|index| model.get(&(index as usize))));
             }
             prop_assert_eq!(contents(&radix), model.clone());
             prop_assert_eq!(&contents(&old), &old_model);

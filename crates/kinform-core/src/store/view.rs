@@ -15,9 +15,9 @@ use super::root::Root;
 use super::slots::{SlotIter, SlotSet};
 use crate::object::Object;
 
-// BOUND: objects touched before they are asked for; as many again are looked up. Twice as many reads as a block of the
-// store holds, since a processor has more under way.
-const AHEAD: usize = 2 * WIDTH;
+// BOUND: objects looked up and touched before they are asked for. A processor has some twenty reads of memory under way;
+// with six times as many, the time until the first arrives and that after the last left count little.
+const AHEAD: usize = 8 * WIDTH;
 
 /// Some objects of one version of a store.
 #[derive(Debug, Clone)]
@@ -34,25 +34,17 @@ enum Members {
 
 /// The objects of a view, in order of slots.
 ///
-/// They are looked up some ahead, and touched while those behind them are looked up, so that their cache misses
-/// overlap.
+/// They are looked up some ahead: first all of their blocks, then all of their places in these, then all of their heads.
+/// A processor overlaps the cache misses of reads that do not wait for each other, as many as there are among the
+/// few hundred instructions that it sees at once; so each of these loops does nothing else.
 #[derive(Debug)]
 pub struct Iter<'a> {
     walk: Walk<'a>,
-    /// Touched; what was not handed out yet stands at `next..`.
-    found: Found<'a>,
+    // INVARIANT: those found stand at `..end`; those of them that were not handed out yet at `next..end`.
+    found: [Option<&'a Object>; AHEAD],
     next: usize,
-    /// Looked up, and not touched.
-    behind: Found<'a>,
-    left: usize,
-}
-
-/// Objects that were looked up.
-#[derive(Debug, Default)]
-struct Found<'a> {
-    // INVARIANT: they stand at `..end`.
-    objects: [Option<&'a Object>; AHEAD],
     end: usize,
+    left: usize,
 }
 
 #[derive(Debug)]
@@ -99,15 +91,13 @@ impl View {
             Members::All => Walk::All(slots, 0),
             Members::Some(members) => Walk::Some(slots.cursor(), members.iter()),
         };
-        let mut iter = Iter {
+        Iter {
             walk,
-            found: Found::default(),
+            found: [None; AHEAD],
             next: 0,
-            behind: Found::default(),
+            end: 0,
             left: self.len(),
-        };
-        iter.look_ahead();
-        iter
+        }
     }
 
     /// The version of the store that this lists.
@@ -131,15 +121,11 @@ impl<'a> Iterator for Iter<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<&'a Object> {
-        if self.next == self.found.end {
+        if self.next == self.end {
             self.look_ahead();
         }
-        // After the last, nothing is looked up any more.
-        let found = &self.found;
-        let object = found.objects[..found.end]
-            .get(self.next)
-            .copied()
-            .flatten()?;
+        // After the last, nothing is found any more.
+        let object = self.found[..self.end].get(self.next).copied().flatten()?;
         self.next += 1;
         self.left = self.left.saturating_sub(1);
         Some(object)
@@ -156,35 +142,31 @@ impl Iter<'_> {
     // One call for many objects.
     #[inline(never)]
     fn look_ahead(&mut self) {
-        self.next = 0;
-        self.found = std::mem::take(&mut self.behind);
-        let mut touched = self.found.objects[..self.found.end]
-            .iter()
-            .copied()
-            .flatten();
-        let mut touch = || touched.next().into_iter().for_each(Object::touch);
-        let Found { objects, end } = &mut self.behind;
+        (self.next, self.end) = (0, 0);
+        let Self { found, end, .. } = self;
         match &mut self.walk {
             Walk::All(slots, next) => {
                 // A block that is there holds something.
-                if let Some((base, block)) = slots.leaf_from(*next) {
+                while let Some((base, block)) =
+                    slots.leaf_from(*next).filter(|_| *end + WIDTH <= AHEAD)
+                {
                     *next = base + WIDTH;
                     for object in block.iter().flatten() {
-                        objects[*end] = Some(object);
+                        found[*end] = Some(object);
                         *end += 1;
-                        touch();
                     }
                 }
             }
             Walk::Some(cursor, members) => {
-                for slot in members.take(AHEAD) {
-                    objects[*end] = cursor.get(slot as usize);
+                let mut slots = [0; AHEAD];
+                for (place, slot) in slots.iter_mut().zip(members) {
+                    *place = slot;
                     *end += 1;
-                    touch();
                 }
+                cursor.get_all(&slots, *end, found);
             }
         }
-        touched.for_each(Object::touch);
+        Object::touch(found[..*end].iter().copied().flatten());
     }
 }
 
