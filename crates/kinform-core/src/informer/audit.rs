@@ -65,8 +65,8 @@ impl Audit {
                 return;
             }
         };
-        let stored = self.edit.mark(key.key_ref(), &mut self.seen);
         let is_known = item.is_err() || self.edit.quarantined().contains_key(&key);
+        let stored = self.edit.mark(key.key_ref(), &mut self.seen);
         match (stored, item) {
             _ if is_known => return,
             (None, _) => self.found.missing += 1,

@@ -199,6 +199,19 @@ impl Object {
             && *self.told(Told::Namespace) == *key.namespace.as_bytes()
     }
 
+    /// Whether a server lists it before this key: by the path that it is stored under, bytewise.
+    ///
+    /// Not by the pair of namespace and name: `a-b/x` comes before `a/x`.
+    pub(crate) fn is_listed_before(&self, key: KeyRef<'_>) -> bool {
+        let (namespace, name) = (self.told(Told::Namespace), self.told(Told::Name));
+        let other = (key.namespace.as_bytes(), key.name.as_bytes());
+        if *namespace == *other.0 {
+            return *name < *other.1;
+        }
+        let path = |namespace, name| <[&[u8]; 3]>::into_iter([namespace, b"/", name]).flatten();
+        path(&*namespace, &*name).lt(path(other.0, other.1))
+    }
+
     /// Brings the heads of objects and the counts of their handles into the processor's cache.
     ///
     /// Counting a handle waits for the memory that the count lies in, and lets nothing overtake it:

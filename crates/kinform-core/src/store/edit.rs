@@ -19,6 +19,8 @@ use std::sync::Arc;
 
 use kinform_api::{KeyRef, ObjectKey};
 
+use super::directory::Entry;
+use super::frontier::Frontier;
 use super::index::{Index, IndexConflict, IndexData, IndexError, IndexFailure};
 use super::radix::WIDTH;
 use super::root::{IndexId, Root, State};
@@ -33,7 +35,9 @@ const KEPT_FAILURES: usize = 100;
 /// The next version of a store, not published yet.
 #[derive(Debug)]
 pub struct Edit {
+    // INVARIANT: its directory lacks exactly what waits at the frontier.
     state: State,
+    frontier: Frontier,
     failures: Failures,
 }
 
@@ -77,6 +81,7 @@ impl Edit {
     pub fn new(root: &Root) -> Self {
         Self {
             state: State::clone(&root.0),
+            frontier: Frontier::of(&root.0),
             failures: Failures::default(),
         }
     }
@@ -86,20 +91,31 @@ impl Edit {
     pub fn fork(&self) -> Self {
         Self {
             state: self.state.clone(),
+            frontier: self.frontier.clone(),
             failures: Failures::default(),
         }
     }
 
     /// The object of this key, as it is in this edit.
     #[must_use]
-    pub fn get(&self, key: KeyRef<'_>) -> Option<&Object> {
-        self.state.slots.get(self.state.slot_of(key)? as usize)
+    pub fn get(&mut self, key: KeyRef<'_>) -> Option<&Object> {
+        if self.frontier.is_passed_by(&self.state, key) {
+            return None;
+        }
+        let (_, object) = self.settled().object_of(key)?;
+        Some(object)
+    }
+
+    /// The state with all of its keys in the directory.
+    fn settled(&mut self) -> &mut State {
+        self.frontier.enter(&mut self.state.keys);
+        &mut self.state
     }
 
     /// How many objects are in it.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.state.keys.len()
+        self.state.keys.len() + self.frontier.len()
     }
 
     /// Whether it holds nothing.
@@ -115,7 +131,10 @@ impl Edit {
 
     /// The same, storing its cold twin instead, if there is one: indexes look at the object.
     pub fn insert_as(&mut self, object: Object, cold: Option<Object>) -> Option<Object> {
-        let known = self.state.slot_of(object.key_ref());
+        let known = match self.frontier.is_passed_by(&self.state, object.key_ref()) {
+            true => None,
+            false => self.settled().slot_of(object.key_ref()),
+        };
         self.insert_at(object, cold, known).1
     }
 
@@ -155,13 +174,18 @@ impl Edit {
         cold: Option<Object>,
         known: Option<u32>,
     ) -> (u32, Option<Object>) {
-        let Self { state, failures } = self;
+        let count = self.len() as u32;
+        let Self {
+            state,
+            frontier,
+            failures,
+        } = self;
         debug_assert_eq!(
             known,
             state.slot_of(object.key_ref()),
             "the slot of its key"
         );
-        let slot = known.unwrap_or_else(|| state.free.last().unwrap_or(state.keys.len() as u32));
+        let slot = known.unwrap_or_else(|| state.free.last().unwrap_or(count));
         let was = known.and_then(|slot| state.slots.get(slot as usize));
         for data in &mut state.indexes {
             // A slot's key does not change while it is held.
@@ -179,7 +203,14 @@ impl Edit {
         }
         if known.is_none() {
             state.free.remove(slot);
-            state.keys.insert(state.seed.hash(object.key_ref()), slot);
+            let key = object.key_ref();
+            let hash = state.seed.hash(key);
+            if frontier.is_passed_by(state, key) {
+                frontier.advance(Entry { hash, slot }, &mut state.keys);
+            } else {
+                frontier.give_up();
+                state.keys.insert(hash, slot);
+            }
         }
         let kept = cold.unwrap_or(object);
         state.heap_size += kept.heap_size();
@@ -190,12 +221,13 @@ impl Edit {
 
     /// Takes the object of this key away.
     pub fn remove(&mut self, key: KeyRef<'_>) -> Option<Object> {
-        let slot = self.state.slot_of(key)?;
+        let slot = self.settled().slot_of(key)?;
         self.remove_at(slot)
     }
 
     fn remove_at(&mut self, slot: u32) -> Option<Object> {
-        let state = &mut self.state;
+        self.frontier.forget(slot, self.len() == 1);
+        let state = self.settled();
         let old = state.slots.take(slot as usize)?;
         state.keys.remove(state.seed.hash(old.key_ref()), slot);
         for data in &mut state.indexes {
@@ -211,8 +243,11 @@ impl Edit {
     }
 
     /// Marks the stored object of this key as seen.
-    pub fn mark<'a>(&'a self, key: KeyRef<'_>, seen: &mut Seen) -> Option<Marked<'a>> {
-        let (slot, object) = seen.trail.find(&self.state, key)?;
+    pub fn mark<'a>(&'a mut self, key: KeyRef<'_>, seen: &mut Seen) -> Option<Marked<'a>> {
+        if self.frontier.is_passed_by(&self.state, key) {
+            return None;
+        }
+        let (slot, object) = seen.trail.find(self.settled(), key)?;
         let was_seen = seen.mark(slot);
         Some(Marked {
             object,
@@ -231,6 +266,11 @@ impl Edit {
             .into_iter()
             .filter_map(|slot| self.remove_at(slot))
             .collect()
+    }
+
+    #[cfg(test)]
+    pub(super) fn frontier_len(&self) -> usize {
+        self.frontier.len()
     }
 
     /// How many objects were not seen.
@@ -336,7 +376,7 @@ impl Edit {
     #[must_use]
     pub fn commit(mut self, position: u64) -> Root {
         debug_assert!(self.state.position <= position, "the ring went back");
-        self.state.position = position;
+        self.settled().position = position;
         Root(Arc::new(self.state))
     }
 }

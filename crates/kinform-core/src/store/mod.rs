@@ -13,6 +13,7 @@
 //! | `diff` | [`diff::Diff`], what changed from one root to another |
 //! | `view` | [`view::View`], a listing that owns its root |
 //! | `trail` | [`trail::Trail`], where the next object of a relist likely lies |
+//! | `frontier` | where new keys of a first list wait to be entered together |
 //! | `index` | [`index::Index`], what an index looks at, and its postings |
 //! | `radix`, `directory`, `slots` | the persistent array, hash directory and slot set below them |
 //!
@@ -23,6 +24,7 @@
 pub mod diff;
 pub mod directory;
 pub mod edit;
+mod frontier;
 pub mod index;
 mod radix;
 pub mod root;
