@@ -213,3 +213,26 @@ fn an_unreadable_object_says_what_could_be_read() {
     assert_eq!(error.to_string(), expected);
     check("", None, "", "the JSON ends in the middle at byte 0");
 }
+
+#[test]
+fn the_order_of_a_list_is_that_of_paths() {
+    // In the order in which a server that keeps `/registry/pods/NAMESPACE/NAME` lists them.
+    let pairs = [
+        ("a-b", "x"),
+        ("a", "n"),
+        ("a", "n-1"),
+        ("a", "n.1"),
+        ("a", "x"),
+        ("a0", "a"),
+        ("b", "a"),
+    ];
+    for (at, (namespace, name)) in pairs.into_iter().enumerate() {
+        let object = object(&format!(
+            r#"{{"metadata":{{"name":"{name}","namespace":"{namespace}"}}}}"#
+        ));
+        for (behind, (namespace, name)) in pairs.into_iter().enumerate() {
+            let key = KeyRef { namespace, name };
+            assert_eq!(object.is_listed_before(key), at < behind, "{at} {behind}");
+        }
+    }
+}

@@ -96,7 +96,7 @@ impl Edit {
         }
     }
 
-    /// The object of this key, as it is in this edit.
+    /// The object of this key, as it is in this edit; what waits to be entered is entered for it.
     #[must_use]
     pub fn get(&mut self, key: KeyRef<'_>) -> Option<&Object> {
         if self.frontier.is_passed_by(&self.state, key) {

@@ -147,8 +147,8 @@ impl Iter<'_> {
         match &mut self.walk {
             Walk::All(slots, next) => {
                 // A block that is there holds something.
-                while let Some((base, block)) =
-                    slots.leaf_from(*next).filter(|_| *end + WIDTH <= AHEAD)
+                while *end + WIDTH <= AHEAD
+                    && let Some((base, block)) = slots.leaf_from(*next)
                 {
                     *next = base + WIDTH;
                     for object in block.iter().flatten() {
