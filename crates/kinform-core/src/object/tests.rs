@@ -218,6 +218,7 @@ fn an_unreadable_object_says_what_could_be_read() {
 fn the_order_of_a_list_is_that_of_paths() {
     // In the order in which a server that keeps `/registry/pods/NAMESPACE/NAME` lists them.
     let pairs = [
+        ("", "z"),
         ("a-b", "x"),
         ("a", "n"),
         ("a", "n-1"),

@@ -78,7 +78,7 @@ impl Directory {
     /// into the processor's cache once.
     ///
     /// # Complexity
-    /// O(n log n) of small numbers, and a look at each shard that an entry belongs to.
+    /// O(n log n) of small numbers, and a look at each shard that an entry belongs to; O(all) when shards are split.
     pub(super) fn extend(&mut self, entries: &mut Vec<Entry>) {
         while self.len + entries.len() > SHARD_ENTRIES << self.bits && self.bits < MAX_BITS {
             self.split();

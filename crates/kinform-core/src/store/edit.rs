@@ -12,7 +12,8 @@
 //! then caught up by the difference from that root to the edit.
 //!
 //! Upstream counterpart: the write half of `client-go:tools/cache/thread_safe_store.go`.
-//! Complexity: a write is O(log n) and a few copied blocks for each batch and block touched.
+//! Complexity: a write is O(log n) and a few copied blocks for each batch and block touched; keys that came in order are
+//! entered into the directory together, by the first write or look-up that needs them there.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -96,7 +97,7 @@ impl Edit {
         }
     }
 
-    /// The object of this key, as it is in this edit; what waits to be entered is entered for it.
+    /// The object of this key, as it is in this edit. What waits to be entered is entered, if that may be it.
     #[must_use]
     pub fn get(&mut self, key: KeyRef<'_>) -> Option<&Object> {
         if self.frontier.is_passed_by(&self.state, key) {
@@ -115,7 +116,7 @@ impl Edit {
     /// How many objects are in it.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.state.keys.len() + self.frontier.len()
+        self.state.keys.len() + self.frontier.waiting_len()
     }
 
     /// Whether it holds nothing.
@@ -226,7 +227,7 @@ impl Edit {
     }
 
     fn remove_at(&mut self, slot: u32) -> Option<Object> {
-        self.frontier.forget(slot, self.len() == 1);
+        self.frontier.forget(slot);
         let state = self.settled();
         let old = state.slots.take(slot as usize)?;
         state.keys.remove(state.seed.hash(old.key_ref()), slot);
@@ -269,8 +270,8 @@ impl Edit {
     }
 
     #[cfg(test)]
-    pub(super) fn frontier_len(&self) -> usize {
-        self.frontier.len()
+    pub(super) fn waiting_len(&self) -> usize {
+        self.frontier.waiting_len()
     }
 
     /// How many objects were not seen.

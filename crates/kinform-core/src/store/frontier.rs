@@ -18,10 +18,11 @@ use kinform_api::KeyRef;
 use super::directory::{Directory, Entry};
 use super::root::State;
 
-/// BOUND: entries that wait, of eight bytes each. Entering them takes some milliseconds.
+/// BOUND: entries that wait, of eight bytes each. Entering them takes some milliseconds, and longer where shards are
+/// split, as entering one may.
 const MAX_WAITING: usize = 1 << 16;
 
-/// The end of what an edit holds, in the order of keys.
+/// The end of what an edit holds, in the order of keys, and what waits to be entered.
 #[derive(Debug, Clone)]
 pub(super) struct Frontier {
     greatest: Greatest,
@@ -77,11 +78,9 @@ impl Frontier {
         self.greatest = Greatest::Unknown;
     }
 
-    /// What is in this slot goes away, and waits no more.
-    pub(super) fn forget(&mut self, slot: u32, is_last: bool) {
-        if is_last {
-            self.greatest = Greatest::None;
-        } else if self.greatest == Greatest::At(slot) {
+    /// What is in this slot is about to go away, after all that wait are entered.
+    pub(super) fn forget(&mut self, slot: u32) {
+        if self.greatest == Greatest::At(slot) {
             self.greatest = Greatest::Unknown;
         }
     }
@@ -94,7 +93,7 @@ impl Frontier {
     }
 
     /// How many wait.
-    pub(super) fn len(&self) -> usize {
+    pub(super) fn waiting_len(&self) -> usize {
         self.waiting.len()
     }
 }
@@ -216,7 +215,7 @@ mod tests {
             let object = object("s", &format!("n{number:06}"), number);
             assert!(edit.mark(object.key_ref(), &mut seen).is_none());
             edit.insert_seen(object, None, None, &mut seen);
-            assert!(edit.frontier_len() < super::MAX_WAITING);
+            assert!(edit.waiting_len() < super::MAX_WAITING);
         }
         assert_eq!(edit.count_unseen(&seen), 0);
         let root = edit.commit(0);
@@ -233,12 +232,12 @@ mod tests {
         for name in ["a", "b", "c"] {
             edit.insert(object("s", name, 1));
         }
-        assert_eq!(edit.frontier_len(), 3);
+        assert_eq!(edit.waiting_len(), 3);
         // The greatest one again, and one before it.
         for name in ["c", "a"] {
             let old = edit.insert(object("s", name, 2));
             assert_eq!(old.and_then(|old| old.revision()), Some(1), "{name}");
         }
-        assert_eq!((edit.len(), edit.frontier_len()), (3, 0));
+        assert_eq!((edit.len(), edit.waiting_len()), (3, 0));
     }
 }

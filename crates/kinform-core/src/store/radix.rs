@@ -102,7 +102,7 @@ impl<T: Clone> Radix<T> {
         index >> (BITS * self.height) >= WIDTH
     }
 
-    /// Reads one index after the other, best in ascending order.
+    /// Reads at many indices, best in ascending order.
     pub(crate) fn cursor(&self) -> Cursor<'_, T> {
         Cursor {
             radix: self,
@@ -198,7 +198,7 @@ pub(crate) struct Cursor<'a, T> {
 }
 
 impl<'a, T: Clone> Cursor<'a, T> {
-    /// The values at some indices.
+    /// The values at the first `count` of these indices, at most all; what is in `found` behind them stays.
     ///
     /// First all of the nodes, then all of the leaves, then all of the values: a processor overlaps the cache misses of
     /// reads that do not wait for each other, as many as there are among the few hundred instructions that it sees at

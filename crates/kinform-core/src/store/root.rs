@@ -37,7 +37,8 @@ pub struct Root(pub(super) Arc<State>);
 #[derive(Debug, Clone)]
 pub(super) struct State {
     pub(super) slots: Radix<Object>,
-    // INVARIANT: holds exactly the slots in use, by the hash of their object's key.
+    // INVARIANT: holds exactly the slots in use, by the hash of their object's key; in an edit, but for what
+    // waits at its frontier.
     pub(super) keys: Directory,
     pub(super) free: SlotSet,
     pub(super) indexes: Vec<IndexData>,

@@ -16,7 +16,7 @@ use super::slots::{SlotIter, SlotSet};
 use crate::object::Object;
 
 // BOUND: objects looked up and touched before they are asked for. A processor has some twenty reads of memory under way;
-// with six times as many, the time until the first arrives and that after the last left count little.
+// of six times as many, those that wait alone, at the beginning and at the end, are few.
 const AHEAD: usize = 8 * WIDTH;
 
 /// Some objects of one version of a store.
@@ -34,9 +34,8 @@ enum Members {
 
 /// The objects of a view, in order of slots.
 ///
-/// They are looked up some ahead: first all of their blocks, then all of their places in these, then all of their heads.
-/// A processor overlaps the cache misses of reads that do not wait for each other, as many as there are among the
-/// few hundred instructions that it sees at once; so each of these loops does nothing else.
+/// They are looked up some ahead, those of an index all at once, and then their heads are touched: see
+/// [`Cursor::get_all`] for why each of these is a loop of its own. Those of a whole store lie one behind the other.
 #[derive(Debug)]
 pub struct Iter<'a> {
     walk: Walk<'a>,
@@ -176,6 +175,7 @@ mod tests {
     use crate::object::projection::Projection;
     use crate::store::directory::Seed;
     use crate::store::edit::Edit;
+    use kinform_api::ObjectKey;
 
     #[test]
     fn whatever_stands_ahead_a_walk_hands_out_each_object_once_and_in_order() {
@@ -204,6 +204,34 @@ mod tests {
             let all: Vec<_> = (0..size).map(|number| format!("p{number}")).collect();
             check(root.list(), &all);
             check(root.in_namespace("even"), &even);
+        }
+    }
+
+    #[test]
+    fn a_store_with_holes_is_walked_whole() {
+        let key = |number: usize| ObjectKey::new(Some("s"), &format!("p{number}"));
+        let mut edit = Edit::new(&Root::empty(Seed(1)));
+        for number in 0..6 * AHEAD {
+            let key = key(number);
+            let json = format!(
+                r#"{{"metadata":{{"name":"{}","namespace":"s"}}}}"#,
+                key.name()
+            );
+            edit.insert(Object::from_json(json.as_bytes(), &Projection::new()).unwrap());
+        }
+        // Single ones, and whole blocks of which some follow each other.
+        let is_gone =
+            |number: usize| number % 3 == 0 || [2, 9, 10, 11].contains(&(number / WIDTH % 13));
+        let (gone, left): (Vec<_>, Vec<_>) = (0..6 * AHEAD).partition(|number| is_gone(*number));
+        for number in gone {
+            edit.remove(key(number).key_ref());
+        }
+        let root = edit.commit(1);
+        let left: Vec<_> = left.into_iter().map(|number| key(number)).collect();
+        for view in [root.list(), root.in_namespace("s")] {
+            assert_eq!(view.len(), left.len());
+            let walked: Vec<_> = view.iter().map(Object::key).collect();
+            assert_eq!(walked, left);
         }
     }
 }
