@@ -209,7 +209,7 @@ impl Object {
             return *name < *other.1;
         }
         let path = |namespace, name| <[&[u8]; 3]>::into_iter([namespace, b"/", name]).flatten();
-        path(&*namespace, &*name).lt(path(other.0, other.1))
+        path(namespace, name).lt(path(other.0, other.1))
     }
 
     /// Brings the heads of objects and the counts of their handles into the processor's cache.

@@ -220,14 +220,15 @@ mod tests {
             edit.insert(Object::from_json(json.as_bytes(), &Projection::new()).unwrap());
         }
         // Single ones, and whole blocks of which some follow each other.
-        let is_gone =
-            |number: usize| number % 3 == 0 || [2, 9, 10, 11].contains(&(number / WIDTH % 13));
+        let is_gone = |number: usize| {
+            number.is_multiple_of(3) || [2, 9, 10, 11].contains(&(number / WIDTH % 13))
+        };
         let (gone, left): (Vec<_>, Vec<_>) = (0..6 * AHEAD).partition(|number| is_gone(*number));
         for number in gone {
             edit.remove(key(number).key_ref());
         }
         let root = edit.commit(1);
-        let left: Vec<_> = left.into_iter().map(|number| key(number)).collect();
+        let left: Vec<_> = left.into_iter().map(key).collect();
         for view in [root.list(), root.in_namespace("s")] {
             assert_eq!(view.len(), left.len());
             let walked: Vec<_> = view.iter().map(Object::key).collect();
