@@ -208,7 +208,6 @@ impl Object {
         if *namespace == *other.0 {
             return *name < *other.1;
         }
-        let path = |namespace, name| <[&[u8]; 3]>::into_iter([namespace, b"/", name]).flatten();
         path(namespace, name).lt(path(other.0, other.1))
     }
 
@@ -424,4 +423,9 @@ impl fmt::Debug for Object {
         let (key, version) = (OneLine(key.as_str()), OneLine(self.resource_version()));
         write!(f, "Object({key}@{version})")
     }
+}
+
+/// What a server stores an object under, behind what is its kind's.
+fn path<'a>(namespace: &'a [u8], name: &'a [u8]) -> impl Iterator<Item = &'a u8> {
+    namespace.iter().chain(b"/").chain(name)
 }

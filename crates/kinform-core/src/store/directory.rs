@@ -67,10 +67,8 @@ impl Directory {
 
     /// Puts a slot under a hash; the caller knows that its name is not there.
     pub(crate) fn insert(&mut self, hash: u32, slot: u32) {
-        if self.len >= SHARD_ENTRIES << self.bits && self.bits < MAX_BITS {
-            self.split();
-        }
-        self.place(Entry { hash, slot });
+        self.make_room(1);
+        self.place(&[Entry { hash, slot }]);
         self.len += 1;
     }
 
@@ -80,19 +78,12 @@ impl Directory {
     /// # Complexity
     /// O(n log n) of small numbers, and a look at each shard that an entry belongs to; O(all) when shards are split.
     pub(super) fn extend(&mut self, entries: &mut Vec<Entry>) {
-        while self.len + entries.len() > SHARD_ENTRIES << self.bits && self.bits < MAX_BITS {
-            self.split();
-        }
+        self.make_room(entries.len());
         entries.sort_unstable_by_key(|entry| entry.hash);
         let bits = self.bits;
         let is_near = |a: &Entry, b: &Entry| shard_of(a.hash, bits) == shard_of(b.hash, bits);
         for near in entries.chunk_by(is_near) {
-            let at = shard_of(near[0].hash, bits);
-            let shard = Arc::make_mut(self.shards.slot(at).get_or_insert_default());
-            shard.reserve(near.len(), |e| spread(e.hash));
-            for entry in near {
-                shard.insert_unique(spread(entry.hash), *entry, |e| spread(e.hash));
-            }
+            self.place(near);
         }
         self.len += entries.len();
         entries.clear();
@@ -122,12 +113,20 @@ impl Directory {
         self.len
     }
 
-    fn place(&mut self, entry: Entry) {
-        let shard = self
-            .shards
-            .slot(shard_of(entry.hash, self.bits))
-            .get_or_insert_default();
-        Arc::make_mut(shard).insert_unique(spread(entry.hash), entry, |e| spread(e.hash));
+    /// Entries of one shard.
+    fn place(&mut self, near: &[Entry]) {
+        let at = shard_of(near[0].hash, self.bits);
+        let shard = Arc::make_mut(self.shards.slot(at).get_or_insert_default());
+        shard.reserve(near.len(), |e| spread(e.hash));
+        for entry in near {
+            shard.insert_unique(spread(entry.hash), *entry, |e| spread(e.hash));
+        }
+    }
+
+    fn make_room(&mut self, more: usize) {
+        while self.len + more > SHARD_ENTRIES << self.bits && self.bits < MAX_BITS {
+            self.split();
+        }
     }
 
     fn split(&mut self) {
@@ -136,7 +135,7 @@ impl Directory {
         let mut next = 0;
         while let Some((base, shards)) = old.leaf_from(next) {
             for entry in shards.iter().flatten().flat_map(|shard| shard.iter()) {
-                self.place(*entry);
+                self.place(&[*entry]);
             }
             next = base + WIDTH;
         }

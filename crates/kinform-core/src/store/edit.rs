@@ -100,11 +100,14 @@ impl Edit {
     /// The object of this key, as it is in this edit. What waits to be entered is entered, if that may be it.
     #[must_use]
     pub fn get(&mut self, key: KeyRef<'_>) -> Option<&Object> {
+        self.find(key).map(|(_, object)| object)
+    }
+
+    fn find(&mut self, key: KeyRef<'_>) -> Option<(u32, &Object)> {
         if self.frontier.is_passed_by(&self.state, key) {
             return None;
         }
-        let (_, object) = self.settled().object_of(key)?;
-        Some(object)
+        self.settled().object_of(key)
     }
 
     /// The state with all of its keys in the directory.
@@ -132,10 +135,7 @@ impl Edit {
 
     /// The same, storing its cold twin instead, if there is one: indexes look at the object.
     pub fn insert_as(&mut self, object: Object, cold: Option<Object>) -> Option<Object> {
-        let known = match self.frontier.is_passed_by(&self.state, object.key_ref()) {
-            true => None,
-            false => self.settled().slot_of(object.key_ref()),
-        };
+        let known = self.find(object.key_ref()).map(|(slot, _)| slot);
         self.insert_at(object, cold, known).1
     }
 
@@ -183,7 +183,7 @@ impl Edit {
         } = self;
         debug_assert_eq!(
             known,
-            state.slot_of(object.key_ref()),
+            frontier.slot_of(state, object.key_ref()),
             "the slot of its key"
         );
         let slot = known.unwrap_or_else(|| state.free.last().unwrap_or(count));

@@ -10,7 +10,8 @@
 //! for others: entered in the order of their hashes, neighbours go to one shard, where each by itself would wait for
 //! memory that a large directory has nowhere near.
 //!
-//! INVARIANT: no key of the edit comes behind the greatest one; a slot waits or is in the directory, never both.
+//! INVARIANT: no key of the edit comes behind the greatest one; those that wait stand in order; a slot waits or is in
+//! the directory, never both.
 //! Upstream counterpart: none.
 
 use kinform_api::KeyRef;
@@ -62,6 +63,17 @@ impl Frontier {
                 greatest.is_some_and(|object| object.is_listed_before(key))
             }
         }
+    }
+
+    /// The slot of this key, whether it is in the directory or waits.
+    pub(super) fn slot_of(&self, state: &State, key: KeyRef<'_>) -> Option<u32> {
+        let object_at = |entry: &Entry| state.slots.get(entry.slot as usize);
+        let at = self
+            .waiting
+            .partition_point(|entry| object_at(entry).is_some_and(|o| o.is_listed_before(key)));
+        let waiting = self.waiting.get(at);
+        let found = waiting.filter(|entry| object_at(entry).is_some_and(|o| o.has_key(key)));
+        found.map(|entry| entry.slot).or_else(|| state.slot_of(key))
     }
 
     /// A key that passes the frontier is stored in this slot: it waits, and is the greatest one.

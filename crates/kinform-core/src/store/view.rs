@@ -35,7 +35,7 @@ enum Members {
 /// The objects of a view, in order of slots.
 ///
 /// They are looked up some ahead, those of an index all at once, and then their heads are touched: see
-/// [`Cursor::get_all`] for why each of these is a loop of its own. Those of a whole store lie one behind the other.
+/// `Cursor::get_all` for why each of these is a loop of its own. Those of a whole store lie one behind the other.
 #[derive(Debug)]
 pub struct Iter<'a> {
     walk: Walk<'a>,
