@@ -16,6 +16,8 @@
 //! Upstream counterpart: none; client-go locks a Go map (`client-go:tools/cache/thread_safe_store.go`).
 //! Complexity: read and write O(log16 n), copies of 16 words a level; comparison O(blocks not shared).
 
+use std::slice;
+
 use triomphe::Arc;
 
 // Copying a block counts up each handle in it, and each of these is a cache miss. Measured over a
@@ -49,6 +51,9 @@ enum Node<T> {
 
 type Children<C> = [Option<Arc<C>>; WIDTH];
 
+/// A node's children, or the root alone.
+type Nodes<T> = [Option<Arc<Node<T>>>];
+
 impl<T> Default for Radix<T> {
     fn default() -> Self {
         Self {
@@ -76,25 +81,23 @@ impl<T: Clone> Radix<T> {
 
     /// The blocks among which is that of `index`.
     fn leaves_at(&self, index: usize) -> Option<&Children<Leaf<T>>> {
-        match &**self.node_above(index)? {
-            Node::Leaves(leaves) => Some(leaves),
-            Node::Nodes(_) => None,
-        }
+        leaves_of(self.nodes_at(index)?, index)
     }
 
-    /// The node of these blocks, not looked at yet.
-    fn node_above(&self, index: usize) -> Option<&Arc<Node<T>>> {
+    /// The nodes among which is that above the block of `index`; of a low tree, its root.
+    fn nodes_at(&self, index: usize) -> Option<&Nodes<T>> {
         if self.is_too_low(index) {
             return None;
         }
-        let mut node = self.root.as_ref()?;
-        for level in (2..=self.height).rev() {
-            match &**node {
-                Node::Nodes(children) => node = children[digit(index, level)].as_ref()?,
+        let mut nodes = slice::from_ref(&self.root);
+        for level in (3..=self.height + 1).rev() {
+            // What is above the root has it as its first child.
+            match &**nodes.get(digit(index, level))?.as_ref()? {
+                Node::Nodes(children) => nodes = children,
                 Node::Leaves(_) => return None,
             }
         }
-        Some(node)
+        Some(nodes)
     }
 
     /// Whether there is no room for `index`.
@@ -105,9 +108,13 @@ impl<T: Clone> Radix<T> {
     /// Reads at many indices, best in ascending order.
     pub(crate) fn cursor(&self) -> Cursor<'_, T> {
         Cursor {
-            radix: self,
-            group: usize::MAX,
-            node: None,
+            path: Path {
+                radix: self,
+                nodes: (usize::MAX, None),
+                leaves: (usize::MAX, None),
+            },
+            leaves: Vec::new(),
+            values: Vec::new(),
         }
     }
 
@@ -188,44 +195,70 @@ impl<T: Clone> Radix<T> {
 
 /// Reads a version at indices of the caller's, many at once.
 ///
-/// It keeps the node above the last leaf: of indices in ascending order, most are one step from there.
+/// It keeps the path to the last leaf: of indices in ascending order, most are one step from there.
 #[derive(Debug)]
 pub(crate) struct Cursor<'a, T> {
+    path: Path<'a, T>,
+    // The places of those that one call asks for, kept for the room that they have.
+    leaves: Vec<Option<&'a Option<Arc<Leaf<T>>>>>,
+    values: Vec<Option<&'a Option<T>>>,
+}
+
+/// The way to some index: digits of indices that begin alike, and what is there.
+#[derive(Debug)]
+struct Path<'a, T> {
     radix: &'a Radix<T>,
-    // INVARIANT: `node` is that above the leaves of the indices that are `group` without their last two digits.
-    group: usize,
-    node: Option<&'a Arc<Node<T>>>,
+    // All digits but the last three.
+    nodes: (usize, Option<&'a Nodes<T>>),
+    // All digits but the last two.
+    leaves: (usize, Option<&'a Children<Leaf<T>>>),
 }
 
 impl<'a, T: Clone> Cursor<'a, T> {
-    /// The values at the first `count` of these indices, at most all; what is in `found` behind them stays.
+    /// Appends what is at each of these indices.
     ///
-    /// First all of the nodes, then all of the leaves, then all of the values: a processor overlaps the cache misses of
-    /// reads that do not wait for each other, as many as there are among the few hundred instructions that it sees at
-    /// once. So each of these loops does nothing else.
-    pub(crate) fn get_all<const N: usize>(
-        &mut self,
-        indices: &[u32; N],
-        count: usize,
-        found: &mut [Option<&'a T>; N],
-    ) {
-        let mut nodes = [None; N];
-        for (node, index) in nodes.iter_mut().zip(&indices[..count]) {
-            let group = *index as usize >> (2 * BITS);
-            if self.group != group {
-                (self.group, self.node) = (group, self.radix.node_above(*index as usize));
+    /// First the places of all leaves, then those of all values, then all of the values: a processor overlaps the cache
+    /// misses of reads that do not wait for each other, as many as there are among the few hundred instructions that it
+    /// sees at once. So each of these loops does nothing else.
+    pub(crate) fn get_all(&mut self, indices: &[u32], found: &mut Vec<Option<&'a T>>) {
+        let Self {
+            path,
+            leaves,
+            values,
+        } = self;
+        leaves.clear();
+        leaves.extend(indices.iter().map(|index| path.leaf_at(*index as usize)));
+        values.clear();
+        values.extend(leaves.iter().zip(indices).map(|(leaf, index)| {
+            let leaf = (*leaf)?.as_deref()?;
+            Some(&leaf[*index as usize % WIDTH])
+        }));
+        found.extend(values.iter().map(|value| (*value)?.as_ref()));
+    }
+}
+
+impl<'a, T: Clone> Path<'a, T> {
+    /// The place of the leaf of `index`.
+    #[inline]
+    fn leaf_at(&mut self, index: usize) -> Option<&'a Option<Arc<Leaf<T>>>> {
+        let group = index >> (2 * BITS);
+        if self.leaves.0 != group {
+            let groups = group >> BITS;
+            if self.nodes.0 != groups {
+                self.nodes = (groups, self.radix.nodes_at(index));
             }
-            *node = self.node;
+            let leaves = self.nodes.1.and_then(|nodes| leaves_of(nodes, index));
+            self.leaves = (group, leaves);
         }
-        let mut leaves = [None; N];
-        for (leaf, (node, index)) in leaves.iter_mut().zip(nodes.iter().zip(&indices[..count])) {
-            if let Some(Node::Leaves(below)) = node.map(|node: &Arc<Node<T>>| &**node) {
-                *leaf = below[digit(*index as usize, 1)].as_deref();
-            }
-        }
-        for (found, (leaf, index)) in found.iter_mut().zip(leaves.iter().zip(&indices[..count])) {
-            *found = leaf.and_then(|leaf: &Leaf<T>| leaf[*index as usize % WIDTH].as_ref());
-        }
+        Some(&self.leaves.1?[digit(index, 1)])
+    }
+}
+
+/// The blocks of one of these nodes, that above the block of `index`.
+fn leaves_of<T>(nodes: &Nodes<T>, index: usize) -> Option<&Children<Leaf<T>>> {
+    match &**nodes.get(digit(index, 2))?.as_ref()? {
+        Node::Leaves(leaves) => Some(leaves),
+        Node::Nodes(_) => None,
     }
 }
 
@@ -446,10 +479,9 @@ mod tests {
             let mut cursor = radix.cursor();
             for index in old_model.keys().chain(model.keys()) {
                 let indices = [*index, index + 1, index + WIDTH, index ^ 0xf_0000].map(|index| index as u32);
-                let mut found = [None; 4];
-                cursor.get_all(&indices, 3, &mut found);
-                prop_assert_eq!(found[3], None);
-                cursor.get_all(&indices, 4, &mut found);
+                let mut found = Vec::new();
+                cursor.get_all(&indices[..3], &mut found);
+                cursor.get_all(&indices[3..], &mut found);
                 prop_assert_eq!(found, indices.map(|index| model.get(&(index as usize))));
             }
             prop_assert_eq!(contents(&radix), model.clone());

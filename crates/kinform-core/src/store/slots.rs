@@ -246,6 +246,21 @@ impl Many {
     }
 }
 
+impl<'a> SlotIter<'a> {
+    /// The next few members, at most so many; none after the last.
+    pub(crate) fn next_few(&mut self, most: usize) -> &'a [u32] {
+        if self.block.len() == 0
+            && let Some(block) = self.rest.next()
+        {
+            self.block = block.iter();
+        }
+        let left = self.block.as_slice();
+        let (few, rest) = left.split_at(most.min(left.len()));
+        self.block = rest.iter();
+        few
+    }
+}
+
 impl Iterator for SlotIter<'_> {
     type Item = u32;
 
@@ -272,10 +287,11 @@ mod tests {
     use std::collections::BTreeSet;
 
     fn check(set: &SlotSet, model: &BTreeSet<u32>) {
-        assert_eq!(
-            set.iter().collect::<Vec<_>>(),
-            model.iter().copied().collect::<Vec<_>>()
-        );
+        let mut iter = set.iter();
+        let few = std::iter::repeat_with(|| iter.next_few(100)).take_while(|few| !few.is_empty());
+        let few: Vec<u32> = few.flatten().copied().collect();
+        assert_eq!(few, model.iter().copied().collect::<Vec<_>>());
+        assert!(set.iter().eq(model.iter().copied()));
         assert_eq!(set.len(), model.len());
         assert_eq!(set.last(), model.last().copied());
         assert_eq!(set.is_empty(), model.is_empty());

@@ -39,10 +39,9 @@ enum Members {
 #[derive(Debug)]
 pub struct Iter<'a> {
     walk: Walk<'a>,
-    // INVARIANT: those found stand at `..end`; those of them that were not handed out yet at `next..end`.
-    found: [Option<&'a Object>; AHEAD],
+    // INVARIANT: those at `next..` were not handed out yet.
+    found: Vec<Option<&'a Object>>,
     next: usize,
-    end: usize,
     left: usize,
 }
 
@@ -92,9 +91,8 @@ impl View {
         };
         Iter {
             walk,
-            found: [None; AHEAD],
+            found: Vec::new(),
             next: 0,
-            end: 0,
             left: self.len(),
         }
     }
@@ -120,11 +118,11 @@ impl<'a> Iterator for Iter<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<&'a Object> {
-        if self.next == self.end {
+        if self.next == self.found.len() {
             self.look_ahead();
         }
         // After the last, nothing is found any more.
-        let object = self.found[..self.end].get(self.next).copied().flatten()?;
+        let object = (*self.found.get(self.next)?)?;
         self.next += 1;
         self.left = self.left.saturating_sub(1);
         Some(object)
@@ -141,31 +139,22 @@ impl Iter<'_> {
     // One call for many objects.
     #[inline(never)]
     fn look_ahead(&mut self) {
-        (self.next, self.end) = (0, 0);
-        let Self { found, end, .. } = self;
+        self.next = 0;
+        let found = &mut self.found;
+        found.clear();
         match &mut self.walk {
             Walk::All(slots, next) => {
                 // A block that is there holds something.
-                while *end + WIDTH <= AHEAD
+                while found.len() + WIDTH <= AHEAD
                     && let Some((base, block)) = slots.leaf_from(*next)
                 {
                     *next = base + WIDTH;
-                    for object in block.iter().flatten() {
-                        found[*end] = Some(object);
-                        *end += 1;
-                    }
+                    found.extend(block.iter().flatten().map(Some));
                 }
             }
-            Walk::Some(cursor, members) => {
-                let mut slots = [0; AHEAD];
-                for (place, slot) in slots.iter_mut().zip(members) {
-                    *place = slot;
-                    *end += 1;
-                }
-                cursor.get_all(&slots, *end, found);
-            }
+            Walk::Some(cursor, members) => cursor.get_all(members.next_few(AHEAD), found),
         }
-        Object::touch(found[..*end].iter().copied().flatten());
+        Object::touch(found.iter().copied().flatten());
     }
 }
 
