@@ -76,10 +76,6 @@ pub struct Objects<'a> {
     rest: slice::Iter<'a, Part>,
 }
 
-#[expect(
-    clippy::large_enum_variant,
-    reason = "it lives on the stack for one walk; a box would be an allocation a listing"
-)]
 enum PartIter<'a> {
     View(view::Iter<'a>),
     Found(slice::Iter<'a, Object>),

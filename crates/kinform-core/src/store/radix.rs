@@ -37,22 +37,19 @@ pub(crate) type Differing<'a, T> = (usize, Option<&'a Leaf<T>>, Option<&'a Leaf<
 #[derive(Debug, Clone)]
 pub(crate) struct Radix<T> {
     // INVARIANT: the root's children are leaves if `height` is 1, else nodes.
-    root: Option<Arc<Node<T>>>,
+    root: Option<Node<T>>,
     height: u32,
 }
 
-// What is below a node is said by the node: who reads a value looks at its place in the leaf and at nothing
-// else there. There are 16 leaves to one node, so it does not matter which is wider.
+/// What is below a node is said above it: who looks for a value reads of a node, and of a leaf, nothing but a place.
 #[derive(Debug, Clone)]
 enum Node<T> {
-    Leaves(Children<Leaf<T>>),
-    Nodes(Children<Self>),
+    Leaves(Arc<Leaves<T>>),
+    Nodes(Arc<Children<Self>>),
 }
 
-type Children<C> = [Option<Arc<C>>; WIDTH];
-
-/// A node's children, or the root alone.
-type Nodes<T> = [Option<Arc<Node<T>>>];
+type Children<C> = [Option<C>; WIDTH];
+type Leaves<T> = Children<Arc<Leaf<T>>>;
 
 impl<T> Default for Radix<T> {
     fn default() -> Self {
@@ -80,20 +77,20 @@ impl<T: Clone> Radix<T> {
     }
 
     /// The blocks among which is that of `index`.
-    fn leaves_at(&self, index: usize) -> Option<&Children<Leaf<T>>> {
+    fn leaves_at(&self, index: usize) -> Option<&Leaves<T>> {
         leaves_of(self.nodes_at(index)?, index)
     }
 
     /// The nodes among which is that above the block of `index`; of a low tree, its root.
-    fn nodes_at(&self, index: usize) -> Option<&Nodes<T>> {
+    fn nodes_at(&self, index: usize) -> Option<&[Option<Node<T>>]> {
         if self.is_too_low(index) {
             return None;
         }
         let mut nodes = slice::from_ref(&self.root);
         for level in (3..=self.height + 1).rev() {
             // What is above the root has it as its first child.
-            match &**nodes.get(digit(index, level))?.as_ref()? {
-                Node::Nodes(children) => nodes = children,
+            match nodes.get(digit(index, level))?.as_ref()? {
+                Node::Nodes(children) => nodes = &**children,
                 Node::Leaves(_) => return None,
             }
         }
@@ -130,20 +127,20 @@ impl<T: Clone> Radix<T> {
             if let Some(below) = self.root.take() {
                 let mut children = [const { None }; WIDTH];
                 children[0] = Some(below);
-                self.root = Some(Arc::new(Node::Nodes(children)));
+                self.root = Some(Node::Nodes(Arc::new(children)));
             }
         }
         let mut level = self.height;
         let mut node = self.root.get_or_insert_with(|| Node::empty(level));
         loop {
-            match Arc::make_mut(node) {
+            match node {
                 Node::Leaves(leaves) => {
-                    let leaf = leaves[digit(index, 1)]
+                    let leaf = Arc::make_mut(leaves)[digit(index, 1)]
                         .get_or_insert_with(|| Arc::new([const { None }; WIDTH]));
                     return &mut Arc::make_mut(leaf)[index % WIDTH];
                 }
                 Node::Nodes(children) => {
-                    let child = &mut children[digit(index, level)];
+                    let child = &mut Arc::make_mut(children)[digit(index, level)];
                     level -= 1;
                     node = child.get_or_insert_with(|| Node::empty(level));
                 }
@@ -209,9 +206,9 @@ pub(crate) struct Cursor<'a, T> {
 struct Path<'a, T> {
     radix: &'a Radix<T>,
     // All digits but the last three.
-    nodes: (usize, Option<&'a Nodes<T>>),
+    nodes: (usize, Option<&'a [Option<Node<T>>]>),
     // All digits but the last two.
-    leaves: (usize, Option<&'a Children<Leaf<T>>>),
+    leaves: (usize, Option<&'a Leaves<T>>),
 }
 
 impl<'a, T: Clone> Cursor<'a, T> {
@@ -255,8 +252,8 @@ impl<'a, T: Clone> Path<'a, T> {
 }
 
 /// The blocks of one of these nodes, that above the block of `index`.
-fn leaves_of<T>(nodes: &Nodes<T>, index: usize) -> Option<&Children<Leaf<T>>> {
-    match &**nodes.get(digit(index, 2))?.as_ref()? {
+fn leaves_of<T>(nodes: &[Option<Node<T>>], index: usize) -> Option<&Leaves<T>> {
+    match nodes.get(digit(index, 2))?.as_ref()? {
         Node::Leaves(leaves) => Some(leaves),
         Node::Nodes(_) => None,
     }
@@ -294,23 +291,26 @@ impl<'a, T: Clone> Iterator for Iter<'a, T> {
 }
 
 impl<T> Node<T> {
-    fn empty(level: u32) -> Arc<Self> {
-        Arc::new(match level {
-            1 => Self::Leaves([const { None }; WIDTH]),
-            _ => Self::Nodes([const { None }; WIDTH]),
-        })
+    fn empty(level: u32) -> Self {
+        match level {
+            1 => Self::Leaves(Arc::new([const { None }; WIDTH])),
+            _ => Self::Nodes(Arc::new([const { None }; WIDTH])),
+        }
     }
 }
 
-fn take<T: Clone>(node: &mut Arc<Node<T>>, level: u32, index: usize) -> (Option<T>, bool) {
+fn take<T: Clone>(node: &mut Node<T>, level: u32, index: usize) -> (Option<T>, bool) {
     let at = digit(index, level);
-    match Arc::make_mut(node) {
-        Node::Leaves(leaves) => take_below(leaves, at, |leaf| {
+    match node {
+        Node::Leaves(leaves) => take_below(Arc::make_mut(leaves), at, |leaf| {
             let leaf = Arc::make_mut(leaf);
             let taken = leaf[index % WIDTH].take();
             (taken, leaf.iter().all(Option::is_none))
         }),
-        Node::Nodes(children) => take_below(children, at, |child| take(child, level - 1, index)),
+        Node::Nodes(children) => {
+            let children = Arc::make_mut(children);
+            take_below(children, at, |child| take(child, level - 1, index))
+        }
     }
 }
 
@@ -318,7 +318,7 @@ fn take<T: Clone>(node: &mut Arc<Node<T>>, level: u32, index: usize) -> (Option<
 fn take_below<C, T>(
     children: &mut Children<C>,
     at: usize,
-    from: impl FnOnce(&mut Arc<C>) -> (Option<T>, bool),
+    from: impl FnOnce(&mut C) -> (Option<T>, bool),
 ) -> (Option<T>, bool) {
     let Some(child) = &mut children[at] else {
         return (None, false);
@@ -339,7 +339,7 @@ struct Side<'a, T> {
 
 enum Place<'a, T> {
     Nothing,
-    Node(&'a Arc<Node<T>>),
+    Node(&'a Node<T>),
     Leaf(&'a Arc<Leaf<T>>),
 }
 
@@ -375,10 +375,8 @@ impl<'a, T> Side<'a, T> {
             return if at == 0 { self } else { Self::NONE };
         }
         let place = match self.place {
-            Place::Node(node) => match &**node {
-                Node::Leaves(leaves) => leaves[at].as_ref().map(Place::Leaf),
-                Node::Nodes(children) => children[at].as_ref().map(Place::Node),
-            },
+            Place::Node(Node::Leaves(leaves)) => leaves[at].as_ref().map(Place::Leaf),
+            Place::Node(Node::Nodes(children)) => children[at].as_ref().map(Place::Node),
             Place::Leaf(_) | Place::Nothing => None,
         };
         Self {
@@ -396,7 +394,12 @@ impl<'a, T> Side<'a, T> {
 
     fn shares(self, other: Self) -> bool {
         match (self.place, other.place) {
-            (Place::Node(this), Place::Node(that)) => Arc::ptr_eq(this, that),
+            (Place::Node(Node::Leaves(this)), Place::Node(Node::Leaves(that))) => {
+                Arc::ptr_eq(this, that)
+            }
+            (Place::Node(Node::Nodes(this)), Place::Node(Node::Nodes(that))) => {
+                Arc::ptr_eq(this, that)
+            }
             (Place::Leaf(this), Place::Leaf(that)) => Arc::ptr_eq(this, that),
             (Place::Nothing, Place::Nothing) => true,
             _ => false,
