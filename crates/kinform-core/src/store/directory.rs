@@ -113,7 +113,7 @@ impl Directory {
         self.len
     }
 
-    /// Entries of one shard.
+    /// Puts entries of one shard, at least one, into it; the caller counts them.
     fn place(&mut self, near: &[Entry]) {
         let at = shard_of(near[0].hash, self.bits);
         let shard = Arc::make_mut(self.shards.slot(at).get_or_insert_default());
@@ -123,6 +123,7 @@ impl Directory {
         }
     }
 
+    /// Splits the shards until there is room for so many more.
     fn make_room(&mut self, more: usize) {
         while self.len + more > SHARD_ENTRIES << self.bits && self.bits < MAX_BITS {
             self.split();

@@ -222,7 +222,7 @@ impl Edit {
 
     /// Takes the object of this key away.
     pub fn remove(&mut self, key: KeyRef<'_>) -> Option<Object> {
-        let slot = self.settled().slot_of(key)?;
+        let (slot, _) = self.find(key)?;
         self.remove_at(slot)
     }
 

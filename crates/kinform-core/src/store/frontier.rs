@@ -65,7 +65,7 @@ impl Frontier {
         }
     }
 
-    /// The slot of this key, whether it is in the directory or waits.
+    /// The slot of this key, whether it is in the directory or waits; for assertions: it enters nothing.
     pub(super) fn slot_of(&self, state: &State, key: KeyRef<'_>) -> Option<u32> {
         let object_at = |entry: &Entry| state.slots.get(entry.slot as usize);
         let at = self

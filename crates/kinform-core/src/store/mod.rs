@@ -15,12 +15,14 @@
 //! | `trail` | [`trail::Trail`], where the next object of a relist likely lies |
 //! | `frontier` | where new keys of a first list wait to be entered together |
 //! | `index` | [`index::Index`], what an index looks at, and its postings |
-//! | `radix`, `directory`, `slots` | the persistent array, hash directory and slot set below them |
+//! | `radix`, `cursor` | the persistent array below them, and how many of its values are read at once |
+//! | `directory`, `slots` | the persistent hash directory and slot set |
 //!
 //! One writer, many readers; no lock. Readers never see half a batch.
 //!
 //! Upstream counterpart: `client-go:tools/cache/store.go`, `thread_safe_store.go`.
 
+mod cursor;
 pub mod diff;
 pub mod directory;
 pub mod edit;

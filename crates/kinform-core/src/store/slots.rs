@@ -35,6 +35,7 @@ pub(crate) enum SlotSet {
 #[derive(Debug, Clone)]
 pub(crate) struct Many {
     len: usize,
+    // INVARIANT: two neighbours hold more than BLOCK / 2 together, so a block that stands alone holds at least that.
     blocks: Vec<Arc<Vec<u32>>>,
 }
 
@@ -232,22 +233,23 @@ impl Many {
         self.len -= 1;
         let slots = Arc::make_mut(&mut self.blocks[block]);
         slots.remove(at);
-        let left = slots.len();
-        if left == 0 {
+        if slots.is_empty() {
             self.blocks.remove(block);
-        } else if self
-            .blocks
-            .get(block + 1)
-            .is_some_and(|next| next.len() + left <= BLOCK / 2)
-        {
-            let next = self.blocks.remove(block + 1);
-            Arc::make_mut(&mut self.blocks[block]).extend_from_slice(&next);
+            return;
+        }
+        let is_small = |lower: &usize| {
+            let pair = self.blocks.get(*lower..*lower + 2);
+            pair.is_some_and(|pair| pair[0].len() + pair[1].len() <= BLOCK / 2)
+        };
+        if let Some(lower) = [block, block.saturating_sub(1)].into_iter().find(is_small) {
+            let upper = self.blocks.remove(lower + 1);
+            Arc::make_mut(&mut self.blocks[lower]).extend_from_slice(&upper);
         }
     }
 }
 
 impl<'a> SlotIter<'a> {
-    /// The next few members, at most so many; none after the last.
+    /// The next members of one block, at most so many, which is not 0; none only after the last.
     pub(crate) fn next_few(&mut self, most: usize) -> &'a [u32] {
         if self.block.len() == 0
             && let Some(block) = self.rest.next()
@@ -287,6 +289,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     fn check(set: &SlotSet, model: &BTreeSet<u32>) {
+        check_blocks(set);
         let mut iter = set.iter();
         let few = std::iter::repeat_with(|| iter.next_few(100)).take_while(|few| !few.is_empty());
         let few: Vec<u32> = few.flatten().copied().collect();
@@ -321,6 +324,50 @@ mod tests {
                 prop_assert!(set.remove(slot));
             }
             check(&set, &BTreeSet::new());
+        }
+    }
+
+    #[test]
+    fn few_left_of_many_blocks_are_in_one() {
+        // From below, from above, and every other block first: what is left is far apart.
+        let all = 4 * BLOCK as u32;
+        let is_left = |slot: &u32| slot % BLOCK as u32 == BLOCK as u32 - 1;
+        let ascending: Vec<u32> = (0..all).filter(|slot| !is_left(slot)).collect();
+        let descending: Vec<u32> = ascending.iter().rev().copied().collect();
+        let (even, odd): (Vec<u32>, Vec<u32>) =
+            (ascending.iter()).partition(|slot| (*slot / BLOCK as u32).is_multiple_of(2));
+        for order in [ascending, descending, [even, odd].concat()] {
+            let (mut set, mut model) = (SlotSet::default(), BTreeSet::new());
+            for slot in 0..all {
+                assert!(set.insert(slot) && model.insert(slot));
+            }
+            for slot in order {
+                assert!(set.remove(slot) && model.remove(&slot));
+                check_blocks(&set);
+            }
+            check(&set, &model);
+            for slot in model {
+                assert!(set.remove(slot));
+                check_blocks(&set);
+            }
+            check(&set, &BTreeSet::new());
+        }
+    }
+
+    fn check_blocks(set: &SlotSet) {
+        match set {
+            SlotSet::Empty | SlotSet::One(_) => {}
+            SlotSet::Few(slots) => assert!((2..=BLOCK).contains(&slots.len())),
+            SlotSet::Many(many) => {
+                let lens: Vec<_> = many.blocks.iter().map(|block| block.len()).collect();
+                assert_eq!(lens.iter().sum::<usize>(), many.len);
+                assert!(lens.iter().all(|len| (1..=BLOCK).contains(len)), "{lens:?}");
+                assert!(
+                    lens.windows(2).all(|two| two[0] + two[1] > BLOCK / 2),
+                    "{lens:?}"
+                );
+                assert!(lens.len() > 1 || lens[0] > BLOCK / 2, "{lens:?}");
+            }
         }
     }
 

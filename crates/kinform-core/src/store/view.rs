@@ -4,13 +4,14 @@
 //! Root + members ──▶ View ──iter──▶ &Object
 //! ```
 //!
-//! Making one costs two counters, whatever it lists; walking it takes no lock and copies nothing.
+//! Making one costs two counters, whatever it lists; walking it takes no lock and copies no object.
 //! It stays what it was while the store moves on, and keeps those objects alive: a view is for
 //! walking, not for keeping.
 //!
 //! Upstream counterpart: the slices that `client-go:tools/cache` `List` and `ByIndex` copy.
 
-use super::radix::{Cursor, Radix, WIDTH};
+use super::cursor::Cursor;
+use super::radix::{Radix, WIDTH};
 use super::root::Root;
 use super::slots::{SlotIter, SlotSet};
 use crate::object::Object;
@@ -34,12 +35,12 @@ enum Members {
 
 /// The objects of a view, in order of slots.
 ///
-/// They are looked up some ahead, those of an index all at once, and then their heads are touched: see
-/// `Cursor::get_all` for why each of these is a loop of its own. Those of a whole store lie one behind the other.
+/// They are looked up some ahead, those of an index by a cursor, and then their heads are touched, in a loop of its own as
+/// well. Those of a whole store lie one behind the other.
 #[derive(Debug)]
 pub struct Iter<'a> {
     walk: Walk<'a>,
-    // INVARIANT: those at `next..` were not handed out yet.
+    // INVARIANT: those at `next..`, which may be none, were not handed out yet.
     found: Vec<Option<&'a Object>>,
     next: usize,
     left: usize,
@@ -87,11 +88,11 @@ impl View {
         let slots = &self.root.0.slots;
         let walk = match &self.members {
             Members::All => Walk::All(slots, 0),
-            Members::Some(members) => Walk::Some(slots.cursor(), members.iter()),
+            Members::Some(members) => Walk::Some(Cursor::new(slots), members.iter()),
         };
         Iter {
             walk,
-            found: Vec::new(),
+            found: Vec::with_capacity(self.len().min(AHEAD)),
             next: 0,
             left: self.len(),
         }
@@ -198,9 +199,11 @@ mod tests {
 
     #[test]
     fn a_store_with_holes_is_walked_whole() {
+        const COUNT: usize = 24 * AHEAD;
         let key = |number: usize| ObjectKey::new(Some("s"), &format!("p{number}"));
         let mut edit = Edit::new(&Root::empty(Seed(1)));
-        for number in 0..6 * AHEAD {
+        // So many that an index keeps them in several blocks.
+        for number in 0..COUNT {
             let key = key(number);
             let json = format!(
                 r#"{{"metadata":{{"name":"{}","namespace":"s"}}}}"#,
@@ -212,7 +215,7 @@ mod tests {
         let is_gone = |number: usize| {
             number.is_multiple_of(3) || [2, 9, 10, 11].contains(&(number / WIDTH % 13))
         };
-        let (gone, left): (Vec<_>, Vec<_>) = (0..6 * AHEAD).partition(|number| is_gone(*number));
+        let (gone, left): (Vec<_>, Vec<_>) = (0..COUNT).partition(|number| is_gone(*number));
         for number in gone {
             edit.remove(key(number).key_ref());
         }
