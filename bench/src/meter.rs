@@ -1,7 +1,7 @@
 //! What a process has used: CPU time, allocations, memory.
 //!
 //! ```text
-//! Moment::now ──work──▶ until_now → Usage { cpu_seconds, allocations, live, peak, resident }
+//! Moment::now ──work──▶ until_now → Usage { cpu_seconds, user_seconds, wall_seconds, allocations }
 //! ```
 //!
 //! Each Rust subject is two programs. The plain one allocates with mimalloc (the best that kube-rs can
@@ -30,6 +30,8 @@ pub type AskHeap = Option<fn() -> Heap>;
 pub struct Usage {
     /// User and system time of all threads.
     pub cpu_seconds: f64,
+    /// Of that, the user time: what the kernel did is not in it.
+    pub user_seconds: f64,
     /// Time that passed.
     pub wall_seconds: f64,
     /// Calls of the allocator.
@@ -41,6 +43,7 @@ pub struct Usage {
 pub struct Moment {
     ask: AskHeap,
     cpu_seconds: f64,
+    user_seconds: f64,
     at: std::time::Instant,
     allocations: u64,
 }
@@ -49,9 +52,11 @@ impl Moment {
     /// Now.
     #[must_use]
     pub fn now(ask: AskHeap) -> Self {
+        let (user_seconds, system_seconds) = seconds();
         Self {
             ask,
-            cpu_seconds: cpu_seconds(),
+            cpu_seconds: user_seconds + system_seconds,
+            user_seconds,
             at: std::time::Instant::now(),
             allocations: ask.map_or(0, |ask| ask().allocations),
         }
@@ -63,6 +68,7 @@ impl Moment {
         let now = Self::now(self.ask);
         Usage {
             cpu_seconds: now.cpu_seconds - self.cpu_seconds,
+            user_seconds: now.user_seconds - self.user_seconds,
             wall_seconds: (now.at - self.at).as_secs_f64(),
             allocations: now.allocations - self.allocations,
         }
@@ -82,10 +88,11 @@ pub fn available_bytes() -> u64 {
     bytes_in("/proc/meminfo", "MemAvailable:")
 }
 
-fn cpu_seconds() -> f64 {
+/// User and system time of this process so far.
+fn seconds() -> (f64, f64) {
     let seconds = |time: TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
-    getrusage(UsageWho::RUSAGE_SELF).map_or(0.0, |usage| {
-        seconds(usage.user_time()) + seconds(usage.system_time())
+    getrusage(UsageWho::RUSAGE_SELF).map_or((0.0, 0.0), |usage| {
+        (seconds(usage.user_time()), seconds(usage.system_time()))
     })
 }
 

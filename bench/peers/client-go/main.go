@@ -19,6 +19,7 @@ import (
 // What was used until now.
 type moment struct {
 	cpu         float64
+	user        float64
 	allocations uint64
 }
 
@@ -28,7 +29,8 @@ func now() moment {
 	seconds := func(t syscall.Timeval) float64 { return float64(t.Sec) + float64(t.Usec)/1e6 }
 	var memory runtime.MemStats
 	runtime.ReadMemStats(&memory)
-	return moment{cpu: seconds(usage.Utime) + seconds(usage.Stime), allocations: memory.Mallocs}
+	user, system := seconds(usage.Utime), seconds(usage.Stime)
+	return moment{cpu: user + system, user: user, allocations: memory.Mallocs}
 }
 
 func say(metric, unit string, value float64) {

@@ -158,6 +158,7 @@ func fill(scenario string, size int, url string) {
 	residentNow, residentHighest := resident("VmRSS:"), resident("VmHWM:")
 	after := live()
 	say("cpu_seconds", "s", synced.cpu-start.cpu)
+	say("user_seconds", "s", synced.user-start.user)
 	say("resident_bytes", "B", residentNow)
 	say("peak_resident_bytes", "B", residentHighest)
 	say("allocations", "count", float64(synced.allocations-start.allocations))
@@ -190,6 +191,7 @@ func relist(scenario, url string) {
 	}
 	after := now()
 	say("cpu_seconds", "s", after.cpu-before.cpu)
+	say("user_seconds", "s", after.user-before.user)
 	say("allocations", "count", float64(after.allocations-before.allocations))
 	say("peak_over_steady", "x", peak()/steady)
 }

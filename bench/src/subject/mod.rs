@@ -88,7 +88,7 @@ impl Task {
         let (now, most) = resident_bytes();
         let is_small = self.work == Work::SmallOperator;
         let Some(ask) = self.heap else {
-            let mut readings = vec![Reading::new("cpu_seconds", "s", usage.cpu_seconds)];
+            let mut readings = of_time(usage);
             readings.extend(match is_small {
                 true => vec![Reading::new("mimalloc_resident_bytes", "B", now as f64)],
                 false => of_a_process(now, most),
@@ -116,7 +116,7 @@ impl Task {
     /// What listing again cost, beside what was held before.
     pub fn of_a_relist(&self, usage: Usage, steady: u64) -> Vec<Reading> {
         let Some(ask) = self.heap else {
-            return vec![Reading::new("cpu_seconds", "s", usage.cpu_seconds)];
+            return of_time(usage);
         };
         let most = ask().peak_bytes as f64;
         vec![
@@ -171,6 +171,14 @@ impl Task {
         client.request_text(request).await?;
         Ok(())
     }
+}
+
+/// Its CPU time, and what of it was not the kernel's.
+fn of_time(usage: Usage) -> Vec<Reading> {
+    vec![
+        Reading::new("cpu_seconds", "s", usage.cpu_seconds),
+        Reading::new("user_seconds", "s", usage.user_seconds),
+    ]
 }
 
 /// Its resident memory now, and at most.
