@@ -208,12 +208,18 @@ impl Many {
     }
 
     fn insert(&mut self, slot: u32) {
-        let at = self.block_of(slot);
+        let mut at = self.block_of(slot);
         self.len += 1;
+        let is_full = |block: &Vec<u32>| block.len() == BLOCK;
+        let is_append = self.blocks[at].last().is_some_and(|last| *last < slot);
+        let next = self.blocks.get(at + 1);
+        if is_full(&self.blocks[at]) && is_append && next.is_some_and(|next| !is_full(next)) {
+            // Between two blocks, of which the second has room: a block of its own would be one too many.
+            at += 1;
+        }
         let block = &mut self.blocks[at];
-        if block.len() == BLOCK {
+        if is_full(block) {
             // Appending leaves full blocks behind; elsewhere a full block is halved.
-            let is_append = block.last().is_some_and(|last| *last < slot);
             let middle = if is_append { BLOCK } else { BLOCK / 2 };
             let mut upper = Arc::make_mut(block).split_off(middle);
             let goes_up = upper.first().is_none_or(|first| *first <= slot);
