@@ -5,8 +5,9 @@
 //! ```
 //!
 //! Both forms are equal, ordered and hashed by (namespace, name), bytewise, with the cluster
-//! scope before every namespace: the order in which an API server lists. The text is checked
-//! only where a text is parsed; a name made of hostile parts stays the pair that it was made of.
+//! scope before every namespace. An API server lists nearly so: it goes by `namespace/name`, of which
+//! `a-b/x` comes before `a/x`. The text is checked only where a text is parsed; a name made of
+//! hostile parts stays the pair that it was made of.
 //! Upstream: `client-go:tools/cache/object-names.go` (`ObjectName`) and
 //! `client-go:tools/cache/store.go` (`MetaNamespaceKeyFunc`, `SplitMetaNamespaceKey`).
 
