@@ -1,15 +1,25 @@
 //! Memory that the machine has ready, before a subject asks for it.
 //!
 //! ```text
-//! scenario ─▶ how much a subject may take ─▶ touch_memory: a process that uses it and ends ─▶ subject starts
+//! scenario ─▶ how much a subject may take ─▶ touch_memory: uses twice as much, keeps each other block ─▶ subject starts
 //! ```
 //!
 //! A virtual machine gives memory that is not used back to its host, and waits for the host when it is used
-//! again: up to three seconds a gigabyte, all of which counts as CPU time of whoever is first. That would be a
+//! again: up to four seconds a gigabyte, all of which counts as CPU time of whoever is first. That would be a
 //! figure of the host. So as much as a subject may take is used just before it starts, in huge pages as the
 //! subjects' allocator asks for them, and is free again when it does.
+//!
+//! Free is not enough: each two seconds Linux tells its host a sixteenth of the free blocks of each size, those first
+//! that were freed last, and puts them last. Where free huge pages have grown together to larger blocks, few are left
+//! of their own size, and a subject that runs for longer than that comes to the end of those, where the host's are,
+//! before one of the larger is split for it: a tenth of a gigabyte, half a second. So each other huge page is kept in use
+//! while the subjects run: those between them stay what they are, and more of them than a subject takes.
 
-use tokio::process::Command;
+use std::process::Stdio;
+
+use memmap2::MmapMut;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use crate::meter::available_bytes;
 use crate::scenario::{Scenario, Work};
@@ -22,41 +32,93 @@ const BYTES_A_SMALL_ONE: u64 = 2 << 10;
 /// What a program takes whatever it does, and some more.
 const LEAST: u64 = 128 << 20;
 const PAGE: usize = 4096;
-/// What is asked for at once.
-const BLOCK: usize = 1 << 20;
+/// What is kept, or free, at once: a huge page, which is what a mapping of this size is.
+const BLOCK: usize = 2 << 20;
 
-/// Uses as much memory as a subject may take in this scenario, by the program beside this one.
-///
-/// # Errors
-/// It does not start, or fails.
-pub async fn prepare(scenario: Scenario) -> Result<(), Failed> {
-    let program = std::env::current_exe()?.with_file_name("touch_memory");
-    let bytes = wanted(scenario, available_bytes());
-    let mut command = Command::new(&program);
-    command.arg(bytes.to_string()).kill_on_drop(true);
-    match command
-        .status()
-        .await
-        .map_err(|error| format!("{}: {error}", program.display()))?
-    {
-        status if status.success() => Ok(()),
-        status => Err(format!("{}: {status}", program.display()).into()),
+/// The program beside this one that has memory used. It ends with this.
+pub struct Backing {
+    asks: ChildStdin,
+    answers: BufReader<ChildStdout>,
+    /// BOUND: half of what the machine had left when this began.
+    most: u64,
+    _program: Child,
+}
+
+impl Backing {
+    /// Starts it; it uses no memory yet.
+    ///
+    /// # Errors
+    /// There is no such program, or it does not start.
+    pub fn start() -> Result<Self, Failed> {
+        let program = std::env::current_exe()?.with_file_name("touch_memory");
+        let mut command = Command::new(&program);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let started = command.kill_on_drop(true).spawn();
+        let mut started = started.map_err(|error| format!("{}: {error}", program.display()))?;
+        let pipes = started.stdin.take().zip(started.stdout.take());
+        let (asks, answers) = pipes.ok_or("touch_memory: it has no pipes")?;
+        Ok(Self {
+            asks,
+            answers: BufReader::new(answers),
+            most: available_bytes() / 2,
+            _program: started,
+        })
+    }
+
+    /// Has as much memory used, and free, as a subject may take in this scenario.
+    ///
+    /// # Errors
+    /// The program is gone: it got no memory.
+    pub async fn prepare(&mut self, scenario: Scenario) -> Result<(), Failed> {
+        let pages = wanted(scenario, self.most).div_ceil(BLOCK as u64);
+        self.asks.write_all(format!("{pages}\n").as_bytes()).await?;
+        let mut answer = String::new();
+        match self.answers.read_line(&mut answer).await? {
+            0 => Err("touch_memory: it ended".into()),
+            _ => Ok(()),
+        }
     }
 }
 
-/// Uses so many bytes, each page of them, and gives them back.
-pub fn touch(bytes: usize) {
-    let block = || {
-        let mut block = vec![0_u8; BLOCK];
-        block.chunks_mut(PAGE).for_each(|page| page[0] = 1);
-        block
-    };
-    let blocks: Vec<_> = (0..bytes.div_ceil(BLOCK)).map(|_| block()).collect();
-    std::hint::black_box(blocks);
+/// Answers each line, a number of blocks: so many have been used, each page of them, and each other one is free again.
+/// What is in use stays so for the lines to come, as far as they name it.
+///
+/// # Errors
+/// There is no memory; a line is no number.
+pub fn serve() -> Result<(), Failed> {
+    let mut blocks = Vec::new();
+    for line in std::io::stdin().lines() {
+        alternate(&mut blocks, line?.trim().parse()?)?;
+        println!("ready");
+    }
+    Ok(())
 }
 
-/// BOUND: half of what the machine has left.
-fn wanted(scenario: Scenario, available: u64) -> u64 {
+/// Uses so many blocks, and gives each other one back.
+fn alternate(blocks: &mut Vec<Option<MmapMut>>, wanted: usize) -> std::io::Result<()> {
+    if blocks.len() < wanted {
+        blocks.resize_with(wanted, || None);
+    }
+    let blocks = &mut blocks[..wanted];
+    for block in blocks.iter_mut().filter(|block| block.is_none()) {
+        *block = Some(used()?);
+    }
+    // Not before all are used: the next one would be the one that was just given back.
+    blocks.iter_mut().step_by(2).for_each(|block| *block = None);
+    Ok(())
+}
+
+/// A block, each page of it used.
+fn used() -> std::io::Result<MmapMut> {
+    let mut block = MmapMut::map_anon(BLOCK)?;
+    #[cfg(target_os = "linux")]
+    block.advise(memmap2::Advice::HugePage)?;
+    block.chunks_mut(PAGE).for_each(|page| page[0] = 1);
+    Ok(block)
+}
+
+/// Twice what a subject may take, as the half of it is kept.
+fn wanted(scenario: Scenario, most: u64) -> u64 {
     let each = match scenario.work.needs() {
         // All are there twice for a while.
         Some(_) if scenario.work == Work::Relist => 2 * BYTES_AN_OBJECT,
@@ -64,7 +126,7 @@ fn wanted(scenario: Scenario, available: u64) -> u64 {
         None => BYTES_A_SMALL_ONE,
     };
     let all = each.saturating_mul(scenario.size as u64).max(LEAST);
-    all.min(available / 2)
+    all.saturating_mul(2).min(most)
 }
 
 #[cfg(test)]
@@ -72,16 +134,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_much_as_may_be_taken_is_used_and_no_more_than_half() {
-        let check = |work: Work, size: usize, available: u64, expected: u64| {
-            assert_eq!(wanted(Scenario { work, size }, available), expected);
+    fn twice_what_may_be_taken_is_used_and_no_more_than_the_most() {
+        let check = |work: Work, size: usize, most: u64, expected: u64| {
+            assert_eq!(wanted(Scenario { work, size }, most), expected);
         };
         let plenty = 64 << 30;
-        check(Work::SyncJson, 100_000, plenty, 4_915_200_000);
-        check(Work::Relist, 10_000, plenty, 983_040_000);
-        check(Work::SyncJson, 100_000, 4 << 30, 2 << 30);
-        check(Work::IndexList, 1_000_000, plenty, 2_048_000_000);
-        check(Work::WriteToReconcile, 1_000, plenty, 128 << 20);
+        check(Work::SyncJson, 100_000, plenty, 9_830_400_000);
+        check(Work::Relist, 10_000, plenty, 1_966_080_000);
+        check(Work::SyncJson, 100_000, 2 << 30, 2 << 30);
+        check(Work::IndexList, 1_000_000, plenty, 4_096_000_000);
+        check(Work::WriteToReconcile, 1_000, plenty, 256 << 20);
         check(Work::WriteToReconcile, 1_000, 0, 0);
+    }
+
+    #[test]
+    fn each_other_block_is_free_and_those_that_are_not_named_stay() {
+        let mut blocks = Vec::new();
+        let mut check = |wanted: usize, expected: &[bool]| {
+            alternate(&mut blocks, wanted).expect("memory");
+            let kept: Vec<_> = blocks.iter().map(Option::is_some).collect();
+            assert_eq!(kept, expected);
+        };
+        check(0, &[]);
+        check(5, &[false, true, false, true, false]);
+        check(2, &[false, true, false, true, false]);
+        check(6, &[false, true, false, true, false, true]);
     }
 }

@@ -12,7 +12,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use kinform_bench::backing;
+use kinform_bench::backing::Backing;
 use kinform_bench::corpus::Corpus;
 use kinform_bench::measured;
 use kinform_bench::replay;
@@ -87,6 +87,7 @@ async fn main() -> Result<(), Failed> {
         rows: Vec::new(),
     };
     let mut failures = Vec::new();
+    let mut backing = Backing::start()?;
     for sizes in arguments
         .scenarios()
         .chunk_by(|one, next| one.work == next.work)
@@ -103,7 +104,7 @@ async fn main() -> Result<(), Failed> {
             let due: Vec<&Subject> = due.collect();
             for scenario in &mut scenarios {
                 let began = Instant::now();
-                failures.extend(scenario.add(&due, turn).await);
+                failures.extend(scenario.add(&due, turn, &mut backing).await);
                 let (title, took) = (scenario.scenario.title(), began.elapsed().as_secs_f64());
                 eprintln!(
                     "bench: {title}: run {} of {turns} took {took:.1} s",
@@ -255,7 +256,7 @@ impl Runs {
     }
 
     /// One run of each of these. What fails is told, and is out.
-    async fn add(&mut self, due: &[&Subject], turn: usize) -> Vec<String> {
+    async fn add(&mut self, due: &[&Subject], turn: usize, backing: &mut Backing) -> Vec<String> {
         let scenario = self.scenario;
         let mut failures = Vec::new();
         for subject in due {
@@ -269,7 +270,7 @@ impl Runs {
                 let readings = async {
                     // Of the second one, no time is told.
                     if at == 0 {
-                        backing::prepare(scenario).await?;
+                        backing.prepare(scenario).await?;
                     }
                     run_once(program, subject.speaks, scenario, self.corpus.as_ref()).await
                 };
