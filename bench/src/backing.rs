@@ -121,7 +121,7 @@ fn used() -> std::io::Result<MmapMut> {
 fn wanted(scenario: Scenario, most: u64) -> u64 {
     let each = match scenario.work.needs() {
         // All are there twice for a while.
-        Some(_) if scenario.work == Work::Relist => 2 * BYTES_AN_OBJECT,
+        Some(_) if matches!(scenario.work, Work::Relist(_)) => 2 * BYTES_AN_OBJECT,
         Some(_) => BYTES_AN_OBJECT,
         None => BYTES_A_SMALL_ONE,
     };
@@ -140,7 +140,7 @@ mod tests {
         };
         let plenty = 64 << 30;
         check(Work::SyncJson, 100_000, plenty, 9_830_400_000);
-        check(Work::Relist, 10_000, plenty, 1_966_080_000);
+        check(Work::Relist(10), 10_000, plenty, 1_966_080_000);
         check(Work::SyncJson, 100_000, 2 << 30, 2 << 30);
         check(Work::IndexList, 1_000_000, plenty, 4_096_000_000);
         check(Work::WriteToReconcile, 1_000, plenty, 256 << 20);

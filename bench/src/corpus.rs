@@ -36,8 +36,8 @@ pub enum Recipe {
     Pages,
     /// A streaming list, up to its bookmark.
     Stream(Encoding),
-    /// The list after one of 100 objects changed, in JSON.
-    Changed,
+    /// The list after so many of 100 objects changed, in JSON.
+    Changed(usize),
     /// A watch event for each object, in JSON.
     Events,
 }
@@ -99,7 +99,7 @@ impl Recipe {
             Self::List(encoding, Content::Metadata) => format!("metadata.{}", encoding.ending()),
             Self::Pages => page_file(0),
             Self::Stream(encoding) => format!("stream.{}", encoding.ending()),
-            Self::Changed => "changed.json".to_owned(),
+            Self::Changed(percent) => format!("changed-{percent}.json"),
             Self::Events => "events.json".to_owned(),
         }
     }
@@ -113,7 +113,7 @@ impl Recipe {
             Self::List(encoding, Content::Full) | Self::Stream(encoding) => {
                 encoding.media().to_owned()
             }
-            Self::Pages | Self::Changed | Self::Events => Encoding::Json.media().to_owned(),
+            Self::Pages | Self::Changed(_) | Self::Events => Encoding::Json.media().to_owned(),
         }
     }
 }
@@ -179,7 +179,7 @@ impl Corpus {
         collections.all(|collection| self.path(*collection, &recipe.file()).exists())
     }
 
-    /// The phases come one after the other: what is stored, one of 100 changed, each changed once.
+    /// The phases come one after the other: what is stored, some of 100 changed, each changed once.
     async fn make(&self, recipes: &[Recipe]) -> io::Result<()> {
         let server = Server::builder()
             .plain()
@@ -187,13 +187,15 @@ impl Corpus {
             .history_bytes(usize::MAX)
             .in_process();
         self.shape.plant(&server, self.objects, self.seed)?;
-        let is_later = |recipe: &Recipe| matches!(recipe, Recipe::Changed | Recipe::Events);
+        let is_later = |recipe: &Recipe| matches!(recipe, Recipe::Changed(_) | Recipe::Events);
         for recipe in recipes.iter().filter(|recipe| !is_later(recipe)) {
             self.dump(&server, *recipe).await?;
         }
-        if recipes.contains(&Recipe::Changed) {
-            self.change_all(&server, 100);
-            self.dump(&server, Recipe::Changed).await?;
+        for recipe in recipes {
+            if let Recipe::Changed(percent) = *recipe {
+                self.change_all(&server, 100 / percent);
+                self.dump(&server, *recipe).await?;
+            }
         }
         if recipes.contains(&Recipe::Events) {
             let version = server.store().revision();
@@ -395,7 +397,7 @@ mod tests {
             json,
             Recipe::Pages,
             Recipe::Stream(Encoding::Json),
-            Recipe::Changed,
+            Recipe::Changed(1),
             Recipe::Events,
         ];
         let ensure = || Corpus::ensure(&root, Shape::Pods, 1200, 7, &recipes);
@@ -404,7 +406,7 @@ mod tests {
         let read = |file: &str| fs::read_to_string(corpus.path(pods, file)).unwrap();
         let list: serde_json::Value = serde_json::from_str(&read("list.json")).unwrap();
         assert_eq!(list["items"].as_array().unwrap().len(), 1200);
-        let changed: serde_json::Value = serde_json::from_str(&read("changed.json")).unwrap();
+        let changed: serde_json::Value = serde_json::from_str(&read("changed-1.json")).unwrap();
         let is_other = |(a, b): (&serde_json::Value, &serde_json::Value)| a != b;
         let pairs = list["items"].as_array().unwrap().iter();
         let pairs = pairs.zip(changed["items"].as_array().unwrap());

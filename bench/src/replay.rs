@@ -34,6 +34,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::corpus::{Content, Corpus, Encoding, Recipe, continue_token, page_file};
 use crate::discovery;
+use crate::scenario::Needs;
 use crate::shape::Collection;
 
 const CHUNK: usize = 256 << 10;
@@ -69,22 +70,22 @@ enum Phase {
 
 struct State {
     corpus: Corpus,
-    streams: Streams,
+    needs: Needs,
     phase: watch::Sender<Phase>,
     /// Which page a token continues with.
     pages: HashMap<String, usize>,
 }
 
-/// Serves a corpus on a free port of loopback.
+/// Serves what a scenario needs of a corpus, on a free port of loopback.
 ///
 /// # Errors
 /// The corpus cannot be read, or no port is free.
-pub async fn serve(corpus: &Corpus, streams: Streams) -> io::Result<Replay> {
+pub async fn serve(corpus: &Corpus, needs: Needs) -> io::Result<Replay> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
     let address = listener.local_addr()?;
     let state = Arc::new(State {
         corpus: corpus.clone(),
-        streams,
+        needs,
         phase: watch::Sender::new(Phase::Before),
         pages: pages(corpus)?,
     });
@@ -202,7 +203,7 @@ impl State {
         let query = Query::of(request.uri().query().unwrap_or_default());
         let (encoding, content) = accepted(&request);
         if query.is_watch {
-            if query.has_initial_events && self.streams == Streams::Refused {
+            if query.has_initial_events && self.needs.streams == Streams::Refused {
                 return whole(422, "application/json", REFUSED);
             }
             let first = query.has_initial_events.then_some(Recipe::Stream(encoding));
@@ -222,17 +223,20 @@ impl State {
     /// As a watch cache: any version is served whole, the most recent one in pages.
     fn list_file(&self, query: &Query, encoding: Encoding, content: Content) -> String {
         let list = Recipe::List(encoding, content);
-        match &query.token {
-            Some(token) => page_file(self.pages.get(token).copied().unwrap_or_default()),
-            None if *self.phase.borrow() == Phase::Changed => Recipe::Changed.file(),
-            None if query.is_paged
-                && !query.is_any_version
-                && list == Recipe::List(Encoding::Json, Content::Full)
-                && !self.pages.is_empty() =>
+        let has_expired = *self.phase.borrow() == Phase::Changed;
+        let changed = self.needs.changed().filter(|_| has_expired);
+        match (&query.token, changed) {
+            (Some(token), _) => page_file(self.pages.get(token).copied().unwrap_or_default()),
+            (None, Some(changed)) => changed.file(),
+            (None, None)
+                if query.is_paged
+                    && !query.is_any_version
+                    && list == Recipe::List(Encoding::Json, Content::Full)
+                    && !self.pages.is_empty() =>
             {
                 Recipe::Pages.file()
             }
-            None => list.file(),
+            (None, None) => list.file(),
         }
     }
 

@@ -29,8 +29,8 @@ pub enum Work {
     SyncMix,
     /// Sync objects unlike all others from JSON lists.
     SyncUnseen,
-    /// Sync pods, then list again with 1 of 100 changed, in JSON.
-    Relist,
+    /// Sync pods, then list again with so many of 100 changed, in JSON.
+    Relist(usize),
     /// Sync pods in the best encoding that a subject has, then read each as its type once.
     TouchEverything,
     /// Sync the metadata of pods in the best encoding that a subject has.
@@ -109,7 +109,8 @@ const TABLE: &[Line] = &[
     line("sync-json-typed", Work::SyncJsonTyped, ONE, LARGE),
     line("sync-mix", Work::SyncMix, ONE, LARGE),
     line("sync-unseen", Work::SyncUnseen, ONE, LARGE),
-    line("relist-1pct", Work::Relist, ONE, LARGE),
+    line("relist-1pct", Work::Relist(1), ONE, LARGE),
+    line("relist-10pct", Work::Relist(10), ONE, LARGE),
     line("touch-everything", Work::TouchEverything, ONE, LARGE),
     line("metadata-only", Work::MetadataOnly, ONE, LARGE),
     line("small-operator", Work::SmallOperator, &[5_500], &[5_500]),
@@ -152,6 +153,16 @@ pub struct Needs {
     pub streams: Streams,
 }
 
+impl Needs {
+    /// What is listed after the watch expired: what changed, or the same again.
+    #[must_use]
+    pub fn changed(self) -> Option<Recipe> {
+        let mut recipes = self.recipes.iter();
+        let is_changed = |recipe: &&Recipe| matches!(recipe, Recipe::Changed(_));
+        recipes.find(is_changed).copied()
+    }
+}
+
 const JSON: Recipe = Recipe::List(Encoding::Json, Content::Full);
 const PROTOBUF: Recipe = Recipe::List(Encoding::Protobuf, Content::Full);
 const METADATA: Recipe = Recipe::List(Encoding::Json, Content::Metadata);
@@ -186,7 +197,8 @@ impl Work {
             Self::SyncMix => (Shape::Mix, &[JSON]),
             Self::SyncUnseen => (Shape::Unseen, &[JSON]),
             Self::SmallOperator => (Shape::Operator, &[JSON, Recipe::Pages]),
-            Self::Relist => (Shape::Pods, &[JSON, Recipe::Changed]),
+            Self::Relist(1) => (Shape::Pods, &[JSON, Recipe::Changed(1)]),
+            Self::Relist(_) => (Shape::Pods, &[JSON, Recipe::Changed(10)]),
             Self::TouchEverything => (Shape::Pods, &[JSON, PROTOBUF]),
             Self::MetadataOnly => (Shape::Pods, &[METADATA, METADATA_PROTOBUF]),
             Self::IndexList

@@ -87,7 +87,7 @@ func main() {
 	case "sync-json", "sync-json-paged", "sync-stream", "sync-protobuf", "sync-json-typed",
 		"sync-mix", "sync-unseen", "small-operator", "touch-everything", "metadata-only":
 		fill(scenario, size, url)
-	case "relist-1pct":
+	case "relist-1pct", "relist-10pct":
 		relist(scenario, url)
 	case "index-list":
 		indexList(size)

@@ -331,7 +331,7 @@ async fn run_once(
     let Scenario { work, size } = scenario;
     let mut command = Command::new(program);
     let replay = match (corpus, work.needs()) {
-        (Some(corpus), Some(needs)) => Some(replay::serve(corpus, needs.streams).await?),
+        (Some(corpus), Some(needs)) => Some(replay::serve(corpus, needs).await?),
         _ => None,
     };
     let url = replay

@@ -38,7 +38,7 @@ async fn answer(task: &Task) -> Result<Vec<Reading>, Failed> {
         Work::DelayedAdds => queue::delayed(task),
         Work::IndexList => reads::index_list(task).await,
         Work::ReadUnderWrite => reads::read_under_write(task).await,
-        Work::Relist => sync::relist(task).await,
+        Work::Relist(_) => sync::relist(task).await,
         Work::SyncCold => sync::cold(task).await,
         Work::MetadataOnly => sync::metadata(task).await,
         Work::SyncMix | Work::SyncUnseen | Work::SmallOperator => sync::several(task).await,

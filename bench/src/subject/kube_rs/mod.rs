@@ -54,7 +54,7 @@ async fn answer(task: &Task) -> Result<Vec<Reading>, Failed> {
         Work::StalledHandler => fanout::stalled(task).await,
         Work::IndexList => Ok(reads::index_list(task)),
         Work::ReadUnderWrite => reads::read_under_write(task),
-        Work::Relist => relist(task).await,
+        Work::Relist(_) => relist(task).await,
         Work::SyncMix | Work::SyncUnseen | Work::SmallOperator => several(task).await,
         Work::MetadataOnly => {
             let live = task.live_bytes();

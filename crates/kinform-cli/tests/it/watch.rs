@@ -226,6 +226,7 @@ async fn a_measurement_is_one_object_a_type() {
     let (_server, kubeconfig) = two_thousand_pods().await;
     let ways = [
         ("--mode=list", "--encoding=json"),
+        ("--mode=list", "--encoding=protobuf"),
         ("--mode=stream", "--encoding=auto"),
     ];
     for (mode, encoding) in ways {
@@ -290,6 +291,27 @@ async fn a_measurement_is_one_object_a_type() {
             .sum();
         let saved = number("projectionSavesBytes");
         assert!(saved > 0.5 * kept && saved < 1.1 * kept, "{measured}");
+    }
+}
+
+#[tokio::test]
+async fn a_measurement_with_typed_values_counts_them() {
+    let (_server, kubeconfig) = two_thousand_pods().await;
+    for encoding in ["json", "protobuf"] {
+        let flag = format!("--encoding={encoding}");
+        let mut bytes = Vec::new();
+        for more in [&[][..], &["--typed"]] {
+            let words = ["measure", "pods", "-A", "-o", "json", &flag];
+            let words = [&words[..], more].concat();
+            let (code, stdout, stderr) = outcome(kinform(Some(&kubeconfig.path()), &words)).await;
+            assert_eq!(code, 0, "{stderr}");
+            let measured: Value = serde_json::from_str(&stdout).unwrap();
+            assert_eq!(measured["encoding"], encoding);
+            assert_eq!(measured["objects"], 2_000);
+            bytes.push(measured["bytesPerObject"].as_f64().unwrap());
+        }
+        // A pod of k8s-openapi weighs several times its bytes.
+        assert!(bytes[1] > 2.0 * bytes[0], "{encoding}: {bytes:?}");
     }
 }
 

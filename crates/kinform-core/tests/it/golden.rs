@@ -37,9 +37,14 @@ const FOLDERS: [&str; 9] = [
 ];
 
 /// Every line of the recordings, as it is.
-pub(crate) fn recordings(mut each: impl FnMut(Value)) {
+pub(crate) fn recordings(each: impl FnMut(Value)) {
+    recordings_in(&FOLDERS, each);
+}
+
+/// Every line of some of them.
+pub(crate) fn recordings_in(folders: &[&str], mut each: impl FnMut(Value)) {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/golden");
-    for folder in FOLDERS {
+    for folder in folders {
         let file = std::fs::File::open(golden.join(format!("{folder}.jsonl.gz"))).unwrap();
         let mut text = String::new();
         flate2::read::GzDecoder::new(file)

@@ -21,4 +21,5 @@ mod protobuf_hostile;
 mod protobuf_order;
 mod recorded;
 mod store;
+mod twins;
 mod upstream;

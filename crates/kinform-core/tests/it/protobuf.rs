@@ -44,7 +44,7 @@ pub(crate) fn recorded() -> Vec<Recorded> {
 }
 
 /// The bodies of the twins in JSON, by the name of the recording in protobuf.
-fn twins() -> BTreeMap<String, String> {
+pub(crate) fn twins() -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for exchange in exchanges() {
         let name = exchange.file.as_str();
@@ -80,7 +80,11 @@ pub(crate) fn split(
     reader.finish()
 }
 
-fn listed(encoding: Encoding, body: &[u8], projection: &Projection) -> (Vec<Object>, ListMeta) {
+pub(crate) fn listed(
+    encoding: Encoding,
+    body: &[u8],
+    projection: &Projection,
+) -> (Vec<Object>, ListMeta) {
     let mut objects = Vec::new();
     let meta = split(encoding, &mut std::iter::once(body), |item| {
         let item = item.checked().unwrap();
