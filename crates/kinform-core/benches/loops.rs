@@ -1,7 +1,7 @@
 //! The inner loops, one at a time: `cargo bench -p kinform-core [NAME]`.
 //!
 //! ```text
-//! recorded list, generated objects ──▶ scan │ messages │ strip │ project │ typed │ known │ apply │ relist │ fan-out │ read │ queue
+//! recorded list, generated objects ──▶ scan │ messages │ strip │ project │ typed │ typed-messages │ known │ apply │ relist │ fan-out │ read │ queue
 //!                                        └──▶ nanoseconds and instructions an element
 //! ```
 //!
@@ -74,7 +74,7 @@ const TIMED: Load = Load {
     rounds: 12,
 };
 
-const LOOPS: [Loop; 14] = [
+const LOOPS: [Loop; 15] = [
     Loop {
         name: "scan",
         prepare: |_| scan(|item| assert!(!black_box(item.bytes()).is_empty())),
@@ -96,7 +96,11 @@ const LOOPS: [Loop; 14] = [
     },
     Loop {
         name: "typed",
-        prepare: |_| typed(),
+        prepare: |_| typed(&listed(Encoding::Json, &recorded("list/pods.json"))),
+    },
+    Loop {
+        name: "typed-messages",
+        prepare: |_| typed(&listed(Encoding::Protobuf, &recorded("list/pods.pb"))),
     },
     Loop {
         name: "known",
@@ -308,15 +312,25 @@ fn kept(projection: Projection) -> impl FnMut(&Item<'_>) {
     move |item| drop(black_box(Object::from_item(item, &projection).unwrap()))
 }
 
-/// Recorded pods as their type, each time anew.
-fn typed() -> Round {
-    let list: Value = serde_json::from_slice(&recorded("list/pods.json")).unwrap();
-    let objects: Vec<_> = list["items"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|pod| Object::from_json(pod.to_string().as_bytes(), &Projection::new()).unwrap())
-        .collect();
+/// The objects of a recorded list.
+fn listed(encoding: Encoding, body: &[u8]) -> Vec<Object> {
+    let mut objects = Vec::new();
+    let mut reader = ListReader::new(encoding);
+    let fed = reader.feed(body, &mut |part| match part {
+        ListPart::Item(item) => {
+            let item = item.checked().unwrap();
+            objects.push(Object::from_item(&item, &Projection::new()).unwrap());
+        }
+        ListPart::Unreadable(why) => panic!("{why}"),
+    });
+    fed.unwrap();
+    reader.finish().unwrap();
+    objects
+}
+
+/// Pods as their type, each time anew.
+fn typed(objects: &[Object]) -> Round {
+    let objects = objects.to_vec();
     let meta = TypeMeta {
         api_version: "v1".to_owned(),
         kind: "Pod".to_owned(),
