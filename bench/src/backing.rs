@@ -1,7 +1,7 @@
 //! Memory that the machine has ready, before a subject asks for it.
 //!
 //! ```text
-//! scenario ─▶ how much a subject may take ─▶ touch_memory: uses twice as much, keeps each other block ─▶ subject starts
+//! scenario ─▶ how much a subject may take ─▶ touch_memory: uses twice as much, keeps every other block ─▶ subject starts
 //! ```
 //!
 //! A virtual machine gives memory that is not used back to its host, and waits for the host when it is used
@@ -9,11 +9,12 @@
 //! figure of the host. So as much as a subject may take is used just before it starts, in huge pages as the
 //! subjects' allocator asks for them, and is free again when it does.
 //!
-//! Free is not enough: each two seconds Linux tells its host a sixteenth of the free blocks of each size, those first
-//! that were freed last, and puts them last. Where free huge pages have grown together to larger blocks, few are left
-//! of their own size, and a subject that runs for longer than that comes to the end of those, where the host's are,
-//! before one of the larger is split for it: a tenth of a gigabyte, half a second. So each other huge page is kept in use
-//! while the subjects run: those between them stay what they are, and more of them than a subject takes.
+//! Free is not enough. Of memory that was just freed a subject that runs for three seconds met a tenth of a gigabyte
+//! that was slow again, after one to two and a half seconds: half a second in all. Each two seconds Linux tells its host a sixteenth of
+//! the free blocks of each size, those first that were freed last, and puts them last; what explains it is that free huge
+//! pages grow together to larger blocks, so that few are left of their own size, and a subject comes to the last of those
+//! before a larger one is split for it. So every other huge page is kept in use while the subjects run: those between them
+//! stay what they are, and more of them than a subject takes. With that the slow stretch is gone, or shorter.
 
 use std::process::Stdio;
 
@@ -32,7 +33,7 @@ const BYTES_A_SMALL_ONE: u64 = 2 << 10;
 /// What a program takes whatever it does, and some more.
 const LEAST: u64 = 128 << 20;
 const PAGE: usize = 4096;
-/// What is kept, or free, at once: a huge page, which is what a mapping of this size is.
+/// What is kept, or free, at once: a huge page, where Linux places a mapping of this size as one.
 const BLOCK: usize = 2 << 20;
 
 /// The program beside this one that has memory used. It ends with this.
@@ -70,17 +71,19 @@ impl Backing {
     /// # Errors
     /// The program is gone: it got no memory.
     pub async fn prepare(&mut self, scenario: Scenario) -> Result<(), Failed> {
-        let pages = wanted(scenario, self.most).div_ceil(BLOCK as u64);
-        self.asks.write_all(format!("{pages}\n").as_bytes()).await?;
+        let failed = |error| format!("touch_memory: {error}");
+        let blocks = wanted(scenario, self.most).div_ceil(BLOCK as u64);
+        let line = format!("{blocks}\n");
+        self.asks.write_all(line.as_bytes()).await.map_err(failed)?;
         let mut answer = String::new();
-        match self.answers.read_line(&mut answer).await? {
+        match self.answers.read_line(&mut answer).await.map_err(failed)? {
             0 => Err("touch_memory: it ended".into()),
             _ => Ok(()),
         }
     }
 }
 
-/// Answers each line, a number of blocks: so many have been used, each page of them, and each other one is free again.
+/// Answers each line, a number of blocks: so many have been used, each page of them, and every other one is free again.
 /// What is in use stays so for the lines to come, as far as they name it.
 ///
 /// # Errors
@@ -94,7 +97,7 @@ pub fn serve() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Uses so many blocks, and gives each other one back.
+/// Uses so many blocks, and gives every other one back.
 fn alternate(blocks: &mut Vec<Option<MmapMut>>, wanted: usize) -> std::io::Result<()> {
     if blocks.len() < wanted {
         blocks.resize_with(wanted, || None);
@@ -112,7 +115,8 @@ fn alternate(blocks: &mut Vec<Option<MmapMut>>, wanted: usize) -> std::io::Resul
 fn used() -> std::io::Result<MmapMut> {
     let mut block = MmapMut::map_anon(BLOCK)?;
     #[cfg(target_os = "linux")]
-    block.advise(memmap2::Advice::HugePage)?;
+    // Advice: a system without huge pages refuses it, and gives small ones.
+    let _ = block.advise(memmap2::Advice::HugePage);
     block.chunks_mut(PAGE).for_each(|page| page[0] = 1);
     Ok(block)
 }
@@ -132,6 +136,7 @@ fn wanted(scenario: Scenario, most: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::corpus::Share;
 
     #[test]
     fn twice_what_may_be_taken_is_used_and_no_more_than_the_most() {
@@ -140,7 +145,7 @@ mod tests {
         };
         let plenty = 64 << 30;
         check(Work::SyncJson, 100_000, plenty, 9_830_400_000);
-        check(Work::Relist(10), 10_000, plenty, 1_966_080_000);
+        check(Work::Relist(Share::Tenth), 10_000, plenty, 1_966_080_000);
         check(Work::SyncJson, 100_000, 2 << 30, 2 << 30);
         check(Work::IndexList, 1_000_000, plenty, 4_096_000_000);
         check(Work::WriteToReconcile, 1_000, plenty, 256 << 20);
@@ -148,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn each_other_block_is_free_and_those_that_are_not_named_stay() {
+    fn every_other_block_is_free_and_those_that_are_not_named_stay() {
         let mut blocks = Vec::new();
         let mut check = |wanted: usize, expected: &[bool]| {
             alternate(&mut blocks, wanted).expect("memory");

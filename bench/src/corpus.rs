@@ -36,10 +36,19 @@ pub enum Recipe {
     Pages,
     /// A streaming list, up to its bookmark.
     Stream(Encoding),
-    /// The list after so many of 100 objects changed, in JSON.
-    Changed(usize),
+    /// The list after this share of the objects changed, in JSON.
+    Changed(Share),
     /// A watch event for each object, in JSON.
     Events,
+}
+
+/// How many objects of a list changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Share {
+    /// One of 100.
+    Hundredth,
+    /// One of 10.
+    Tenth,
 }
 
 /// JSON or protobuf.
@@ -72,6 +81,15 @@ pub struct Corpus {
     seed: u64,
 }
 
+impl Share {
+    fn one_of(self) -> usize {
+        match self {
+            Self::Hundredth => 100,
+            Self::Tenth => 10,
+        }
+    }
+}
+
 impl Encoding {
     /// Its media type.
     #[must_use]
@@ -99,7 +117,7 @@ impl Recipe {
             Self::List(encoding, Content::Metadata) => format!("metadata.{}", encoding.ending()),
             Self::Pages => page_file(0),
             Self::Stream(encoding) => format!("stream.{}", encoding.ending()),
-            Self::Changed(percent) => format!("changed-{percent}.json"),
+            Self::Changed(share) => format!("changed-1-of-{}.json", share.one_of()),
             Self::Events => "events.json".to_owned(),
         }
     }
@@ -179,7 +197,8 @@ impl Corpus {
         collections.all(|collection| self.path(*collection, &recipe.file()).exists())
     }
 
-    /// The phases come one after the other: what is stored, some of 100 changed, each changed once.
+    /// The phases come one after the other: what is stored, shares of it changed, each on top of the
+    /// one before, all changed once.
     async fn make(&self, recipes: &[Recipe]) -> io::Result<()> {
         let server = Server::builder()
             .plain()
@@ -192,8 +211,8 @@ impl Corpus {
             self.dump(&server, *recipe).await?;
         }
         for recipe in recipes {
-            if let Recipe::Changed(percent) = *recipe {
-                self.change_all(&server, 100 / percent);
+            if let Recipe::Changed(share) = *recipe {
+                self.change_all(&server, share.one_of());
                 self.dump(&server, *recipe).await?;
             }
         }
@@ -397,7 +416,8 @@ mod tests {
             json,
             Recipe::Pages,
             Recipe::Stream(Encoding::Json),
-            Recipe::Changed(1),
+            Recipe::Changed(Share::Hundredth),
+            Recipe::Changed(Share::Tenth),
             Recipe::Events,
         ];
         let ensure = || Corpus::ensure(&root, Shape::Pods, 1200, 7, &recipes);
@@ -406,11 +426,13 @@ mod tests {
         let read = |file: &str| fs::read_to_string(corpus.path(pods, file)).unwrap();
         let list: serde_json::Value = serde_json::from_str(&read("list.json")).unwrap();
         assert_eq!(list["items"].as_array().unwrap().len(), 1200);
-        let changed: serde_json::Value = serde_json::from_str(&read("changed-1.json")).unwrap();
-        let is_other = |(a, b): (&serde_json::Value, &serde_json::Value)| a != b;
-        let pairs = list["items"].as_array().unwrap().iter();
-        let pairs = pairs.zip(changed["items"].as_array().unwrap());
-        assert_eq!(pairs.filter(|pair| is_other(*pair)).count(), 12);
+        let is_other = |(a, b): &(&serde_json::Value, &serde_json::Value)| a != b;
+        for (file, expected) in [("changed-1-of-100.json", 12), ("changed-1-of-10.json", 120)] {
+            let changed: serde_json::Value = serde_json::from_str(&read(file)).unwrap();
+            let pairs = list["items"].as_array().unwrap().iter();
+            let pairs = pairs.zip(changed["items"].as_array().unwrap());
+            assert_eq!(pairs.filter(is_other).count(), expected, "{file}");
+        }
         assert_eq!(read("events.json").lines().count(), 1200);
         assert_eq!(read("stream.json").lines().count(), 1201);
         assert!(!corpus.path(pods, "page-3.json").exists());

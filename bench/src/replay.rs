@@ -34,7 +34,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::corpus::{Content, Corpus, Encoding, Recipe, continue_token, page_file};
 use crate::discovery;
-use crate::scenario::Needs;
+use crate::scenario::{Needs, Streams};
 use crate::shape::Collection;
 
 const CHUNK: usize = 256 << 10;
@@ -43,15 +43,6 @@ const EXPIRED: &str = "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"api
 
 type Chunks = BoxStream<'static, io::Result<Bytes>>;
 type Body = StreamBody<BoxStream<'static, io::Result<Frame<Bytes>>>>;
-
-/// Whether streaming lists are served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Streams {
-    /// They are.
-    Served,
-    /// They are refused, so that clients ask for lists.
-    Refused,
-}
 
 /// A server that runs until this is dropped.
 #[derive(Debug)]

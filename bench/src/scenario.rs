@@ -4,8 +4,7 @@
 //! TABLE ─quick | full─▶ Scenario { work, size } ─▶ which corpus, which server, which subjects
 //! ```
 
-use crate::corpus::{Content, Encoding, Recipe};
-use crate::replay::Streams;
+use crate::corpus::{Content, Encoding, Recipe, Share};
 use crate::shape::Shape;
 
 /// A scenario's work.
@@ -29,8 +28,8 @@ pub enum Work {
     SyncMix,
     /// Sync objects unlike all others from JSON lists.
     SyncUnseen,
-    /// Sync pods, then list again with so many of 100 changed, in JSON.
-    Relist(usize),
+    /// Sync pods, then list again with this share changed, in JSON.
+    Relist(Share),
     /// Sync pods in the best encoding that a subject has, then read each as its type once.
     TouchEverything,
     /// Sync the metadata of pods in the best encoding that a subject has.
@@ -109,8 +108,8 @@ const TABLE: &[Line] = &[
     line("sync-json-typed", Work::SyncJsonTyped, ONE, LARGE),
     line("sync-mix", Work::SyncMix, ONE, LARGE),
     line("sync-unseen", Work::SyncUnseen, ONE, LARGE),
-    line("relist-1pct", Work::Relist(1), ONE, LARGE),
-    line("relist-10pct", Work::Relist(10), ONE, LARGE),
+    line("relist-1pct", Work::Relist(Share::Hundredth), ONE, LARGE),
+    line("relist-10pct", Work::Relist(Share::Tenth), ONE, LARGE),
     line("touch-everything", Work::TouchEverything, ONE, LARGE),
     line("metadata-only", Work::MetadataOnly, ONE, LARGE),
     line("small-operator", Work::SmallOperator, &[5_500], &[5_500]),
@@ -142,6 +141,15 @@ const TABLE: &[Line] = &[
     ),
 ];
 
+/// Whether streaming lists are served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Streams {
+    /// They are.
+    Served,
+    /// They are refused, so that clients ask for lists.
+    Refused,
+}
+
 /// What a scenario needs of the outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Needs {
@@ -154,7 +162,7 @@ pub struct Needs {
 }
 
 impl Needs {
-    /// What is listed after the watch expired: what changed, or the same again.
+    /// What is listed after the watch expired; nothing if that is the same again.
     #[must_use]
     pub fn changed(self) -> Option<Recipe> {
         let mut recipes = self.recipes.iter();
@@ -197,8 +205,10 @@ impl Work {
             Self::SyncMix => (Shape::Mix, &[JSON]),
             Self::SyncUnseen => (Shape::Unseen, &[JSON]),
             Self::SmallOperator => (Shape::Operator, &[JSON, Recipe::Pages]),
-            Self::Relist(1) => (Shape::Pods, &[JSON, Recipe::Changed(1)]),
-            Self::Relist(_) => (Shape::Pods, &[JSON, Recipe::Changed(10)]),
+            Self::Relist(Share::Hundredth) => {
+                (Shape::Pods, &[JSON, Recipe::Changed(Share::Hundredth)])
+            }
+            Self::Relist(Share::Tenth) => (Shape::Pods, &[JSON, Recipe::Changed(Share::Tenth)]),
             Self::TouchEverything => (Shape::Pods, &[JSON, PROTOBUF]),
             Self::MetadataOnly => (Shape::Pods, &[METADATA, METADATA_PROTOBUF]),
             Self::IndexList

@@ -96,11 +96,11 @@ const LOOPS: [Loop; 15] = [
     },
     Loop {
         name: "typed",
-        prepare: |_| typed(&listed(Encoding::Json, &recorded("list/pods.json"))),
+        prepare: |_| typed(listed(Encoding::Json, &recorded("list/pods.json"))),
     },
     Loop {
         name: "typed-messages",
-        prepare: |_| typed(&listed(Encoding::Protobuf, &recorded("list/pods.pb"))),
+        prepare: |_| typed(listed(Encoding::Protobuf, &recorded("list/pods.pb"))),
     },
     Loop {
         name: "known",
@@ -329,8 +329,7 @@ fn listed(encoding: Encoding, body: &[u8]) -> Vec<Object> {
 }
 
 /// Pods as their type, each time anew.
-fn typed(objects: &[Object]) -> Round {
-    let objects = objects.to_vec();
+fn typed(objects: Vec<Object>) -> Round {
     let meta = TypeMeta {
         api_version: "v1".to_owned(),
         kind: "Pod".to_owned(),

@@ -65,6 +65,31 @@ pub(crate) fn twins() -> BTreeMap<String, String> {
     found
 }
 
+/// The recorded lists in protobuf, each with its twin in JSON.
+pub(crate) fn list_twins() -> Vec<(Recorded, String)> {
+    let mut twins = twins();
+    let is_list = |recorded: &Recorded| {
+        recorded.file.starts_with("list/")
+            && recorded.status == 200
+            && recorded.bytes.starts_with(b"k8s\0")
+    };
+    let lists = recorded().into_iter().filter(is_list);
+    lists
+        .filter_map(|recorded| twins.remove(&recorded.file).map(|twin| (recorded, twin)))
+        .collect()
+}
+
+/// Without the type that JSON gives to an object inside of another one: protobuf has no room for it.
+pub(crate) fn untyped_claims(value: &Value) -> Value {
+    let mut value = value.clone();
+    let claims = value.pointer_mut("/spec/volumeClaimTemplates");
+    for claim in claims.and_then(Value::as_array_mut).into_iter().flatten() {
+        let claim = claim.as_object_mut().unwrap();
+        claim.retain(|name, _| name != "kind" && name != "apiVersion");
+    }
+    value
+}
+
 pub(crate) fn split(
     encoding: Encoding,
     chunks: &mut dyn Iterator<Item = &[u8]>,
@@ -126,17 +151,8 @@ fn paths(value: &Value, path: &mut Vec<PathSegment>, found: &mut Vec<Vec<PathSeg
 /// The object that a message became against the JSON that the server sent for it.
 #[track_caller]
 fn check_twins(meta: &TypeMeta, object: &Object, twin: &Object, original: &Value, file: &str) {
-    // Protobuf has no room for the type that JSON gives to an object inside of another one.
-    let untouched = original;
-    let mut original = original.clone();
-    let claims = original.pointer_mut("/spec/volumeClaimTemplates");
-    for claim in claims.and_then(Value::as_array_mut).into_iter().flatten() {
-        claim
-            .as_object_mut()
-            .unwrap()
-            .retain(|key, _| key != "kind" && key != "apiVersion");
-    }
-    let (original, is_same) = (&original, original == *untouched);
+    let untyped = untyped_claims(original);
+    let (original, is_same) = (&untyped, untyped == *original);
     let owned = |(key, value): (std::borrow::Cow<'_, str>, std::borrow::Cow<'_, str>)| {
         (key.into_owned(), value.into_owned())
     };
@@ -196,17 +212,9 @@ fn check_twins(meta: &TypeMeta, object: &Object, twin: &Object, original: &Value
 
 #[test]
 fn recorded_lists_are_the_same_in_both_encodings() {
-    let twins = twins();
     let (mut lists, mut kinds) = (0, BTreeSet::new());
-    for recorded in recorded() {
-        let is_list = recorded.file.starts_with("list/") && recorded.status == 200;
-        let Some(json) = twins.get(&recorded.file).filter(|_| is_list) else {
-            continue;
-        };
-        if !recorded.bytes.starts_with(b"k8s\0") {
-            continue;
-        }
-        let original: Value = serde_json::from_str(json).unwrap();
+    for (recorded, json) in list_twins() {
+        let original: Value = serde_json::from_str(&json).unwrap();
         for projection in [Projection::new(), Projection::new().keep_managed_fields()] {
             let (objects, meta) = listed(Encoding::Protobuf, &recorded.bytes, &projection);
             let (expected, expected_meta) = listed(Encoding::Json, json.as_bytes(), &projection);
