@@ -17,9 +17,11 @@ use kinform_schema::Type;
 use super::{Flags, Object, lens};
 use crate::wire::encoding::Encoding;
 use crate::wire::known::Stored;
+use crate::wire::protobuf::members::{Members, Nulls, member};
+use crate::wire::protobuf::plan::plans;
 use crate::wire::protobuf::reader;
 use crate::wire::protobuf::text::{self, TimeText};
-use crate::wire::protobuf::value::{self, Members, Node, Nulls};
+use crate::wire::protobuf::value::{self, Node};
 
 impl Stored for Object {
     fn bytes(&self) -> &[u8] {
@@ -55,7 +57,9 @@ impl Stored for Object {
 /// The object as JSON, with `apiVersion` and `kind` first.
 pub(super) fn to_json(of: &'static Type, bytes: &[u8], meta: &TypeMeta, nulls: Nulls) -> Vec<u8> {
     let mut json = Vec::with_capacity(bytes.len() * 2);
-    text::write_whole(meta, Members::of(of, bytes, nulls), nulls, &mut json);
+    let members = plans().plan(of.number()).into_iter();
+    let members = members.flat_map(|plan| Members::of(plan, bytes, nulls));
+    text::write_whole(meta, members, nulls, &mut json);
     json
 }
 
@@ -71,7 +75,9 @@ pub(super) fn collect<'a>(
     path: &[PathSegment],
     found: &mut Vec<Cow<'a, str>>,
 ) {
-    walk(Node::Object(of, bytes), path, found);
+    if let Some(plan) = plans().plan(of.number()) {
+        walk(Node::Object(plan, bytes), path, found);
+    }
 }
 
 /// INVARIANT: recursion is as deep as the path, and never deeper than the checked bytes.
@@ -85,13 +91,13 @@ fn walk<'a>(node: Node<'a>, path: &[PathSegment], found: &mut Vec<Cow<'a, str>>)
         return;
     };
     match (first, node) {
-        (PathSegment::Field(name), Node::Object(of, bytes)) => {
-            if let Some(node) = value::member(of, bytes, name) {
+        (PathSegment::Field(name), Node::Object(plan, bytes)) => {
+            if let Some(node) = member(plan, bytes, name) {
                 walk(node, rest, found);
             }
         }
-        (PathSegment::Field(name), Node::Map(spec, run, _)) => {
-            let entry = value::entries(spec, run).filter(|(key, _)| key == name);
+        (PathSegment::Field(name), Node::Map(step, run, _)) => {
+            let entry = value::entries(step, run).filter(|(key, _)| key == name);
             if let Some((_, node)) = entry.last() {
                 walk(node, rest, found);
             }

@@ -40,7 +40,7 @@ use self::typed::TypedSlot;
 use crate::wire::encoding::Encoding;
 use crate::wire::item::Item;
 use crate::wire::protobuf::head as message_head;
-use crate::wire::protobuf::value::Nulls;
+use crate::wire::protobuf::members::Nulls;
 use crate::wire::unreadable::{OneLine, Unreadable};
 
 /// One object as the server sent it, encoded, with a decoded head.

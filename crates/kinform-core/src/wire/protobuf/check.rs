@@ -21,7 +21,7 @@ use super::beside::{Counterpart, Met, Template};
 use super::fields::{BYTES, FIXED64, Field, Fields, Split, VARINT, Wire, varint};
 use super::head::{MANAGED_FIELDS, METADATA};
 use super::outline::{Kind, Outline};
-use super::plan::{Form, Plans, Step, UNKNOWN, plans};
+use super::plan::{Form, Plans, Stands, Step, UNKNOWN, plans};
 use super::{MAX_DEPTH, schema_props};
 use crate::wire::head::ManagedFields;
 use crate::wire::scan::is_ascii;
@@ -201,9 +201,7 @@ impl<'a> Checker<'a> {
                     self.inner(*step, (number, raw, field.value), &mut template, depth)
                 }
                 (BYTES, Form::Time) => time(field.value),
-                (BYTES, Form::Number) if step.container == Container::List => {
-                    self.packed(field.value)
-                }
+                (BYTES, Form::Number) if step.stands == Stands::InList => self.packed(field.value),
                 (BYTES, Form::Entry) => self.entry(step.inside, step.of, field.value, depth),
                 (BYTES, form) => self.value(form, step.of, field.value, depth),
                 (VARINT, Form::Number) => Ok(()),
@@ -214,7 +212,7 @@ impl<'a> Checker<'a> {
                 return Err(Box::new(fault.inside(of, bytes, start)));
             }
             if number <= last {
-                let is_again = number == last && step.container != Container::Single;
+                let is_again = number == last && step.stands.is_repeated();
                 self.is_unusual |= !is_again;
             }
             (last, rest) = (number, field.rest);

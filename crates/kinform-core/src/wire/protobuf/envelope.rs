@@ -12,7 +12,7 @@ use kinform_api::Status;
 use kinform_schema::Type;
 
 use super::fields::Fields;
-use super::value::Nulls;
+use super::members::Nulls;
 use super::{check, order, reader, type_of};
 use crate::wire::head::ManagedFields;
 

@@ -61,20 +61,10 @@ impl<'a> Fields<'a> {
         Self { bytes, at: 0 }
     }
 
-    /// Where the next field begins.
-    #[inline]
-    pub(crate) fn at(&self) -> usize {
-        self.at
-    }
-
     /// Goes back (or on) to a field's start.
     #[inline]
     pub(crate) fn seek(&mut self, at: usize) {
         self.at = at;
-    }
-
-    pub(crate) fn bytes(&self) -> &'a [u8] {
-        self.bytes
     }
 
     /// Number and wire type of the next field, and where its value begins.
@@ -216,6 +206,20 @@ impl<'a> Split<'a> {
         Self::long(bytes)
     }
 
+    /// The value as the wire has it.
+    #[inline(always)]
+    pub(super) fn wire(&self) -> Wire<'a> {
+        match self.form {
+            BYTES => Wire::Bytes(self.value),
+            form => self.number_of(form),
+        }
+    }
+
+    #[inline(never)]
+    fn number_of(&self, form: u64) -> Wire<'a> {
+        of_known_length(self.value, 0, form).map_or(Wire::Fixed32, |(value, _)| value)
+    }
+
     #[inline(always)]
     fn long(bytes: &'a [u8]) -> Option<Self> {
         let (tag, rest) = first(bytes)?;
@@ -240,7 +244,7 @@ impl<'a> Split<'a> {
 
 /// The number that some bytes begin with, and what comes behind it.
 #[inline(always)]
-fn first(bytes: &[u8]) -> Option<(u64, &[u8])> {
+pub(super) fn first(bytes: &[u8]) -> Option<(u64, &[u8])> {
     match bytes {
         [one, rest @ ..] if *one < 0x80 => Some((u64::from(*one), rest)),
         [one, two, rest @ ..] if *two < 0x80 => {

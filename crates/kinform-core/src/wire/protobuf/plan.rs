@@ -1,14 +1,16 @@
-//! What a check wants to know of a field, in eight bytes: its form, its container, the type of what is in it.
+//! What a check and a reader want to know of a field, in eight bytes: its form, what JSON shows of it, the type in it.
 //!
 //! ```text
-//! table of types ─▶ plans, made once ─▶ steps(type) ─▶ [field number] ─▶ Step
+//! table of types ─▶ plans, made once ─▶ Plan of a type ─▶ [field number] ─▶ Step
 //! ```
 //!
-//! The table tells much more of a field, in several places; the check of a list asks for each field of each object.
-//! A number that a type does not have is a step like others: nothing is to be checked of it.
+//! The table tells much more of a field, in several places; the check of a list asks for each field of each object,
+//! and so does who reads one. A number that a type does not have is a step like others: nothing is to be checked of
+//! it, and nothing shown.
 //!
 //! Upstream: the generated `Unmarshal` functions, in which all this is code. Complexity: one read.
 
+use std::fmt;
 use std::sync::OnceLock;
 
 use kinform_schema::{Container, Field, FieldType, Type, numbered_type};
@@ -37,15 +39,75 @@ pub(super) enum Form {
     Entry,
 }
 
-/// What is to be checked of a field.
-#[derive(Clone, Copy, Debug)]
+/// What JSON shows of a value: as [`FieldType`], without what is in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shown {
+    /// Null: the type has no such field, or no built-in kind has one of that type.
+    Nothing,
+    Text,
+    /// Of the step's type.
+    Message,
+    Bool,
+    Int32,
+    Int64,
+    Double,
+    Bytes,
+    Time,
+    MicroTime,
+    Quantity,
+    IntOrString,
+    /// A list of texts in a message.
+    Texts,
+    /// Any JSON, as it is.
+    Json,
+    SchemaOrBool,
+    SchemaOrArray,
+    SchemaOrTexts,
+}
+
+/// Where the value of a field stands in the JSON of its message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stands {
+    /// It is the value of a member.
+    Alone,
+    /// Its own members are those of the message.
+    Inline,
+    InList,
+    InMap,
+}
+
+impl Stands {
+    /// Whether there may be several.
+    #[inline(always)]
+    pub(super) fn is_repeated(self) -> bool {
+        matches!(self, Self::InList | Self::InMap)
+    }
+}
+
+/// When Go's JSON leaves a value out that protobuf has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LeftOut {
+    Never,
+    /// Zero, false, the empty text.
+    Zero,
+    /// No moment, too.
+    ZeroOrNull,
+}
+
+/// What is to be done with a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(align(8))]
-pub(super) struct Step {
+pub(crate) struct Step {
     /// Of a list: of each element.
     pub(super) form: Form,
     /// Of a map: of its values; else the same.
     pub(super) inside: Form,
-    pub(super) container: Container,
+    /// Of a list or a map: of each value.
+    pub(super) shown: Shown,
+    pub(super) stands: Stands,
+    pub(super) left_out: LeftOut,
+    /// Of the field in its type.
+    pub(super) position: u8,
     /// The number of the message's type.
     pub(super) of: u16,
 }
@@ -54,17 +116,72 @@ pub(super) struct Step {
 pub(super) const UNKNOWN: Step = Step {
     form: Form::Unknown,
     inside: Form::Unknown,
-    container: Container::List,
+    shown: Shown::Nothing,
+    stands: Stands::InList,
+    left_out: LeftOut::Never,
+    position: 0,
     of: 0,
 };
 
-/// The steps of all types.
+/// The steps of a type.
+pub(crate) struct Plan {
+    /// By the number of the field.
+    steps: Box<[Step]>,
+    /// Beside them, so that one is looked up without the other. A field of the table is three times as large.
+    names: Box<[&'static str]>,
+    /// The positions of the fields that JSON has as null where protobuf leaves them out. No type has more than 64.
+    pub(super) nulls: u64,
+    pub(super) of: &'static Type,
+}
+
+impl Plan {
+    fn new(of: &'static Type) -> Self {
+        let most = of.fields_by_number().next_back().map_or(0, Field::number);
+        Self {
+            steps: (0..=most).map(|number| step(of, number)).collect(),
+            names: (0..=most)
+                .map(|number| of.field_by_number(number).map_or("", Field::name))
+                .collect(),
+            nulls: of
+                .nulls()
+                .iter()
+                .fold(0, |nulls, at| nulls | 1 << (at % 64)),
+            of,
+        }
+    }
+
+    /// The step of a field's number; nothing if it is larger than those of the type.
+    #[inline(always)]
+    pub(super) fn step(&self, number: u64) -> Option<Step> {
+        self.steps.get(usize::try_from(number).ok()?).copied()
+    }
+
+    /// The JSON name of a field, by its number.
+    #[inline(always)]
+    pub(super) fn name(&self, number: u64) -> Option<&'static str> {
+        self.names.get(usize::try_from(number).ok()?).copied()
+    }
+
+    /// The JSON name of the field at a position.
+    pub(super) fn name_at(&self, position: u32) -> Option<&'static str> {
+        self.of.fields().get(position as usize).map(Field::name)
+    }
+}
+
+/// Prints the name only.
+impl fmt::Debug for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.of)
+    }
+}
+
+/// The plans of all types.
 #[derive(Debug)]
-pub(super) struct Plans(Vec<Box<[Step]>>);
+pub(crate) struct Plans(Vec<Plan>);
 
 /// The plans; the first call makes them.
 #[inline]
-pub(super) fn plans() -> &'static Plans {
+pub(crate) fn plans() -> &'static Plans {
     static PLANS: OnceLock<Plans> = OnceLock::new();
     PLANS.get_or_init(Plans::new)
 }
@@ -73,18 +190,20 @@ impl Plans {
     #[cold]
     fn new() -> Self {
         let types = (0..=u16::MAX).map_while(numbered_type);
-        let plans = types.map(|of| {
-            let most = of.fields_by_number().next_back().map_or(0, Field::number);
-            (0..=most).map(|number| step(of, number)).collect()
-        });
-        Self(plans.collect())
+        Self(types.map(Plan::new).collect())
+    }
+
+    /// The plan of a [number](Type::number); nothing where there is no such type.
+    #[inline(always)]
+    pub(crate) fn plan(&self, of: u16) -> Option<&Plan> {
+        self.0.get(usize::from(of))
     }
 
     /// The steps of a type, by the number of the field.
     #[inline(always)]
     pub(super) fn steps(&self, of: u16) -> &[Step] {
-        match self.0.get(usize::from(of)) {
-            Some(steps) => steps,
+        match self.plan(of) {
+            Some(plan) => &plan.steps,
             None => &[],
         }
     }
@@ -95,15 +214,57 @@ fn step(of: &Type, number: u32) -> Step {
         return UNKNOWN;
     };
     let inside = form(field.field_type());
-    let container = field.container();
+    let stands = match field.container() {
+        Container::Single if field.is_inline() => Stands::Inline,
+        Container::Single => Stands::Alone,
+        Container::List => Stands::InList,
+        Container::Map => Stands::InMap,
+    };
     Step {
-        form: match container {
-            Container::Map => Form::Entry,
-            Container::Single | Container::List => inside,
+        form: match stands {
+            Stands::InMap => Form::Entry,
+            _ => inside,
         },
         inside,
-        container,
+        shown: shown(field.field_type()),
+        stands,
+        left_out: left_out(field),
+        position: of.position(number).unwrap_or_default() as u8,
         of: field.message().map_or(0, Type::number),
+    }
+}
+
+fn left_out(field: &Field) -> LeftOut {
+    if field.is_pointer() || !field.omits_empty() {
+        return LeftOut::Never;
+    }
+    match field.field_type() {
+        // To Go these are structs, which are never empty.
+        FieldType::IntOrString => LeftOut::Never,
+        FieldType::Time | FieldType::MicroTime if field.omits_zero() => LeftOut::ZeroOrNull,
+        _ => LeftOut::Zero,
+    }
+}
+
+fn shown(of: FieldType) -> Shown {
+    match of {
+        FieldType::String => Shown::Text,
+        FieldType::Bool => Shown::Bool,
+        FieldType::Int32 => Shown::Int32,
+        FieldType::Int64 => Shown::Int64,
+        FieldType::Double => Shown::Double,
+        FieldType::Bytes => Shown::Bytes,
+        FieldType::Strings => Shown::Texts,
+        FieldType::Time => Shown::Time,
+        FieldType::MicroTime => Shown::MicroTime,
+        FieldType::Quantity => Shown::Quantity,
+        FieldType::IntOrString => Shown::IntOrString,
+        FieldType::FieldsV1 | FieldType::RawExtension | FieldType::Json => Shown::Json,
+        FieldType::JsonSchemaPropsOrBool => Shown::SchemaOrBool,
+        FieldType::JsonSchemaPropsOrArray => Shown::SchemaOrArray,
+        FieldType::JsonSchemaPropsOrStringArray => Shown::SchemaOrTexts,
+        FieldType::Message(_) => Shown::Message,
+        _ => Shown::Nothing,
     }
 }
 
@@ -149,7 +310,18 @@ mod tests {
             }
             for field in of.fields() {
                 let step = steps[field.number() as usize];
-                assert_eq!(step.container, field.container(), "{of:?} {}", field.name());
+                let stands = match (field.container(), field.is_inline()) {
+                    (Container::Single, false) => Stands::Alone,
+                    (Container::Single, true) => Stands::Inline,
+                    (Container::List, _) => Stands::InList,
+                    (Container::Map, _) => Stands::InMap,
+                };
+                assert_eq!(step.stands, stands, "{of:?} {}", field.name());
+                let (plan, number_of) = (plans().plan(number).unwrap(), field.number().into());
+                let names = [plan.name(number_of), plan.name_at(step.position.into())];
+                assert_eq!(names, [Some(field.name()); 2], "{of:?}");
+                let is_null = of.nulls().contains(&step.position);
+                assert_eq!(plan.nulls >> step.position & 1 == 1, is_null, "{of:?}");
             }
             number += 1;
         }

@@ -17,9 +17,11 @@ use serde::de::{
 };
 use serde::{Deserializer, forward_to_deserialize_any};
 
+use super::members::{Members, Nulls};
+use super::plan::{Plan, plans};
 use super::text::{self, TimeText};
 use super::texts::Texts;
-use super::value::{self, Elements, Entries, Members, Node, Nulls};
+use super::value::{self, Elements, Entries, Node};
 use crate::wire::whole::{Mismatch, Whole};
 
 /// A whole object, which has passed the check, as a value of a type.
@@ -32,8 +34,9 @@ pub(crate) fn read<K: DeserializeOwned>(
     meta: &TypeMeta,
     nulls: Nulls,
 ) -> Result<K, Mismatch> {
+    let plan = plans().plan(of.number()).ok_or(Mismatch)?;
     let texts = &Texts::of(bytes);
-    let members = ObjectAccess::new(of, bytes, nulls, texts);
+    let members = ObjectAccess::new(plan, bytes, nulls, texts);
     K::deserialize(Whole { meta, members })
 }
 
@@ -46,7 +49,8 @@ pub(crate) fn part<K: DeserializeOwned>(
     bytes: &[u8],
     nulls: Nulls,
 ) -> Result<K, Mismatch> {
-    let node = Node::Object(of, bytes);
+    let plan = plans().plan(of.number()).ok_or(Mismatch)?;
+    let node = Node::Object(plan, bytes);
     let texts = &Texts::of(bytes);
     K::deserialize(&Reader { node, nulls, texts })
 }
@@ -71,7 +75,9 @@ impl<'a> Reader<'a> {
     #[inline(always)]
     fn object(&self) -> Option<ObjectAccess<'a>> {
         match self.node {
-            Node::Object(of, bytes) => Some(ObjectAccess::new(of, bytes, self.nulls, self.texts)),
+            Node::Object(plan, bytes) => {
+                Some(ObjectAccess::new(plan, bytes, self.nulls, self.texts))
+            }
             _ => None,
         }
     }
@@ -79,9 +85,9 @@ impl<'a> Reader<'a> {
     #[inline(always)]
     fn map(&self) -> Option<EntryAccess<'a>> {
         match self.node {
-            Node::Map(spec, run, count) => {
+            Node::Map(step, run, count) => {
                 let (node, nulls, texts) = (Node::Null, self.nulls, self.texts);
-                let mut entries = value::entries(spec, run);
+                let mut entries = value::entries(step, run);
                 entries.texts = texts;
                 Some(EntryAccess {
                     entries,
@@ -237,8 +243,8 @@ struct ObjectAccess<'a> {
 
 impl<'a> ObjectAccess<'a> {
     #[inline(always)]
-    fn new(of: &'static Type, bytes: &'a [u8], nulls: Nulls, texts: &'a Texts) -> Self {
-        let (node, mut members) = (Node::Null, Members::of(of, bytes, nulls));
+    fn new(plan: &'static Plan, bytes: &'a [u8], nulls: Nulls, texts: &'a Texts) -> Self {
+        let (node, mut members) = (Node::Null, Members::of(plan, bytes, nulls));
         members.texts = texts;
         Self {
             members,

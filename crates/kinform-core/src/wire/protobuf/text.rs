@@ -12,10 +12,16 @@ use std::ops::Deref;
 use kinform_api::TypeMeta;
 
 use super::fields::{Fields, Wire};
-use super::value::{Members, Node, Nulls, elements, entries};
+use super::members::{Members, Nulls};
+use super::value::{Node, elements, entries};
 
 /// Appends the JSON of an object, which begins with its type.
-pub(crate) fn write_whole(meta: &TypeMeta, members: Members<'_>, nulls: Nulls, out: &mut Vec<u8>) {
+pub(crate) fn write_whole<'a>(
+    meta: &TypeMeta,
+    members: impl Iterator<Item = (&'static str, Node<'a>)>,
+    nulls: Nulls,
+    out: &mut Vec<u8>,
+) {
     out.extend_from_slice(b"{\"apiVersion\":");
     string(&meta.api_version, out);
     out.extend_from_slice(b",\"kind\":");
@@ -41,8 +47,8 @@ pub(crate) fn write(node: Node<'_>, nulls: Nulls, out: &mut Vec<u8>) {
         Node::Time(bytes) => string(&TimeText::seconds(bytes), out),
         Node::MicroTime(bytes) => string(&TimeText::micros(bytes), out),
         Node::Json(raw) => out.extend_from_slice(raw),
-        Node::Object(of, bytes) => object(Members::of(of, bytes, nulls), nulls, out),
-        Node::Map(spec, run, _) => object(entries(spec, run), nulls, out),
+        Node::Object(plan, bytes) => object(Members::of(plan, bytes, nulls), nulls, out),
+        Node::Map(step, run, _) => object(entries(step, run), nulls, out),
         Node::List(..) | Node::Texts(..) | Node::Schemas(_) => {
             out.push(b'[');
             for (index, element) in elements(node).into_iter().flatten().enumerate() {

@@ -1,0 +1,357 @@
+//! The members of a checked message as those of its JSON, one after the other.
+//!
+//! ```text
+//! fields left, plan of the type ─▶ usual: a text, a number, a message, a time ─▶ name, Node
+//!                                └▶ unusual: lists, maps, inline, all else; at the end, what is null
+//! ```
+//!
+//! A message has a hundred fields, most of them texts, and many of these empty: what is told in one look at a step
+//! of the plan is done where the look is.
+//!
+//! INVARIANT: the message was checked and is in the usual order; on other bytes everything here is total
+//! and ends early.
+//! Upstream: the `json` tags of `kubernetes/api` with `encoding/json`. Complexity: one look at each field.
+
+use smallvec::SmallVec;
+
+use super::fields::{BYTES, Split, VARINT, Wire, first};
+use super::plan::{LeftOut, Plan, Shown, Stands, Step, UNKNOWN, plans};
+use super::texts::{self, Texts};
+use super::value::{Node, is_left_out, node};
+
+/// Whether null is told where a server tells it. Not of what a projection took something from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Nulls {
+    Told,
+    Hidden,
+}
+
+/// The members of an object.
+pub(crate) struct Members<'a> {
+    top: Level<'a>,
+    outer: SmallVec<[Level<'a>; 1]>,
+    nulls: Nulls,
+    /// Those of the whole, where they are known.
+    pub(super) texts: &'a Texts,
+}
+
+/// A message whose fields stand in one object: the object's own, or an inline one.
+struct Level<'a> {
+    plan: &'static Plan,
+    /// The fields that were not passed yet.
+    rest: &'a [u8],
+    /// Of what is null where there is no field of it, the positions that neither were met nor told.
+    absent: u64,
+}
+
+impl<'a> Level<'a> {
+    #[inline(always)]
+    fn new(plan: &'static Plan, bytes: &'a [u8], nulls: Nulls) -> Self {
+        Self {
+            plan,
+            rest: bytes,
+            absent: match nulls {
+                Nulls::Told => plan.nulls,
+                Nulls::Hidden => 0,
+            },
+        }
+    }
+
+    /// Over a field.
+    #[inline(always)]
+    fn pass(&mut self, step: Step, rest: &'a [u8]) {
+        self.rest = rest;
+        self.absent &= !(1 << (step.position % 64));
+    }
+
+    /// The next field that protobuf left out and JSON has as null.
+    fn null(&mut self) -> Option<&'static str> {
+        let position = self.absent.trailing_zeros();
+        self.absent &= self.absent.checked_sub(1)?;
+        self.plan.name_at(position)
+    }
+}
+
+impl<'a> Members<'a> {
+    #[inline(always)]
+    pub(crate) fn of(plan: &'static Plan, bytes: &'a [u8], nulls: Nulls) -> Self {
+        Self {
+            top: Level::new(plan, bytes, nulls),
+            outer: SmallVec::new(),
+            nulls,
+            texts: &texts::NONE,
+        }
+    }
+
+    /// The name of the next member; then `value` is its value.
+    #[inline(never)]
+    pub(crate) fn read(&mut self, value: &mut Node<'a>) -> Option<&'static str> {
+        match self.usual(value) {
+            Some(name) => Some(name),
+            None if self.is_over() => None,
+            None => self.unusual(value),
+        }
+    }
+
+    /// Whether this was all: no field is left, no null, nothing around it.
+    #[inline(always)]
+    fn is_over(&self) -> bool {
+        self.top.rest.is_empty() && self.top.absent == 0 && self.outer.is_empty()
+    }
+
+    /// What most fields are: one text, message or number, which is told in JSON. All else begins anew in `unusual`.
+    #[inline(always)]
+    fn usual(&mut self, value: &mut Node<'a>) -> Option<&'static str> {
+        let level = &mut self.top;
+        let (number, step, rest) = loop {
+            let (tag, behind) = first(level.rest)?;
+            let step = level.plan.step(tag >> 3)?;
+            if step.stands != Stands::Alone {
+                return None;
+            }
+            let (number, behind) = first(behind)?;
+            let rest = match tag & 7 {
+                BYTES => {
+                    let length = usize::try_from(number).ok()?;
+                    let (bytes, rest) = behind.split_at_checked(length)?;
+                    match step.shown {
+                        // Go writes what is zero or empty, too: these are many.
+                        Shown::Text if length == 0 && step.left_out != LeftOut::Never => {
+                            level.rest = rest;
+                            continue;
+                        }
+                        Shown::Text => *value = Node::Text(self.texts.text(bytes)),
+                        Shown::Message => *value = Node::Object(plans().plan(step.of)?, bytes),
+                        Shown::Time if length > 0 => *value = Node::Time(bytes),
+                        _ => return None,
+                    }
+                    rest
+                }
+                VARINT => {
+                    *value = match step.shown {
+                        Shown::Bool => Node::Bool(number != 0),
+                        // Go keeps the low bits of what does not fit.
+                        Shown::Int32 => Node::Int(i64::from(number as i32)),
+                        Shown::Int64 => Node::Int(number as i64),
+                        _ => return None,
+                    };
+                    if is_left_out(step, *value) {
+                        level.rest = behind;
+                        continue;
+                    }
+                    behind
+                }
+                _ => return None,
+            };
+            break (tag >> 3, step, rest);
+        };
+        level.pass(step, rest);
+        level.plan.name(number)
+    }
+
+    #[inline(never)]
+    fn unusual(&mut self, value: &mut Node<'a>) -> Option<&'static str> {
+        loop {
+            let level = &mut self.top;
+            if let Some(field) = Split::of(level.rest) {
+                if let Some(name) = self.other(field, value) {
+                    return Some(name);
+                }
+            } else if let Some(name) = level.null() {
+                *value = Node::Null;
+                return Some(name);
+            } else {
+                self.top = self.outer.pop()?;
+            }
+        }
+    }
+
+    /// The next field, whatever it is; nothing if it is no member.
+    #[inline(always)]
+    fn other(&mut self, field: Split<'a>, value: &mut Node<'a>) -> Option<&'static str> {
+        let level = &mut self.top;
+        let step = level.plan.step(field.number.into()).unwrap_or(UNKNOWN);
+        if step == UNKNOWN {
+            level.rest = field.rest;
+            return None;
+        }
+        *value = match step.stands {
+            Stands::Alone => {
+                level.pass(step, field.rest);
+                node(step, field.wire(), self.texts)
+            }
+            Stands::Inline => {
+                level.pass(step, field.rest);
+                if let (Some(of), Wire::Bytes(bytes)) = (plans().plan(step.of), field.wire()) {
+                    let inside = Level::new(of, bytes, self.nulls);
+                    self.outer.push(std::mem::replace(level, inside));
+                }
+                return None;
+            }
+            Stands::InList | Stands::InMap => {
+                let (run, count, rest) = run(level.rest, field.number);
+                level.pass(step, rest);
+                match step.stands {
+                    Stands::InMap => Node::Map(step, run, count),
+                    _ => Node::List(step, run, count),
+                }
+            }
+        };
+        if is_left_out(step, *value) {
+            return None;
+        }
+        level.plan.name(field.number.into())
+    }
+}
+
+impl<'a> Iterator for Members<'a> {
+    type Item = (&'static str, Node<'a>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let mut value = Node::Null;
+        let name = self.read(&mut value)?;
+        Some((name, value))
+    }
+}
+
+/// The fields of one number that some bytes begin with, how many they are, and what comes behind them.
+#[inline]
+fn run(bytes: &[u8], number: u32) -> (&[u8], u32, &[u8]) {
+    let (mut rest, mut count) = (bytes, 0);
+    while let Some(field) = Split::of(rest)
+        && field.number == number
+    {
+        (rest, count) = (field.rest, count + 1);
+    }
+    (&bytes[..bytes.len() - rest.len()], count, rest)
+}
+
+/// A member of an object by its name: what [`Members`] would give.
+pub(crate) fn member<'a>(plan: &'static Plan, bytes: &'a [u8], name: &str) -> Option<Node<'a>> {
+    let fields = plan.of.fields();
+    let own = fields
+        .iter()
+        .find(|spec| spec.name() == name && !spec.is_inline());
+    let Some(spec) = own else {
+        let inline = fields.iter().filter(|spec| spec.is_inline());
+        return inline
+            .filter_map(|spec| Some((spec.number(), spec.message()?)))
+            .filter(|(_, of)| of.field(name).is_some())
+            .find_map(|(number, of)| {
+                let found = at_number(bytes, number)?;
+                let field = Split::of(found)?;
+                member(plans().plan(of.number())?, field.wire().bytes()?, name)
+            });
+    };
+    let found = at_number(bytes, spec.number())?;
+    let step = plan.step(spec.number().into())?;
+    let (run, count, _) = run(found, spec.number());
+    match step.stands {
+        Stands::InMap => Some(Node::Map(step, run, count)),
+        Stands::InList => Some(Node::List(step, run, count)),
+        _ => {
+            let node = node(step, Split::of(found)?.wire(), &texts::NONE);
+            Some(node).filter(|node| !is_left_out(step, *node))
+        }
+    }
+}
+
+/// The bytes from the first field of a number on.
+fn at_number(bytes: &[u8], number: u32) -> Option<&[u8]> {
+    let mut rest = bytes;
+    loop {
+        let field = Split::of(rest)?;
+        if field.number == number {
+            return Some(rest);
+        }
+        rest = field.rest;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kinform_schema::builtin;
+    use proptest::prelude::*;
+
+    use super::super::fields::field;
+    use super::*;
+
+    fn plan(kind: &str) -> &'static Plan {
+        let pod = builtin("", "v1", "Pod").unwrap();
+        let spec = pod.field("spec").unwrap().message().unwrap();
+        let status = pod.field("status").unwrap().message().unwrap();
+        let of = match kind {
+            "Pod" => pod,
+            "Volume" => spec.field("volumes").unwrap().message().unwrap(),
+            _ => status.field("conditions").unwrap().message().unwrap(),
+        };
+        plans().plan(of.number()).unwrap()
+    }
+
+    fn told(plan: &'static Plan, bytes: &[u8], nulls: Nulls) -> Vec<String> {
+        let members = Members::of(plan, bytes, nulls);
+        let told = members.map(|(name, node)| match node {
+            Node::Null => format!("{name}: null"),
+            Node::Text(text) => format!("{name}: {text}"),
+            Node::Int(number) => format!("{name}: {number}"),
+            Node::Object(of, _) => format!("{name}: {of:?}"),
+            _ => format!("{name}: .."),
+        });
+        told.collect()
+    }
+
+    #[test]
+    fn inline_members_are_those_of_the_message_and_what_is_null_comes_last() {
+        let directory = field(2, &[&field(1, &[b"Memory"])]);
+        let volume = [field(1, &[b"tmp"]), field(2, &[&directory])].concat();
+        let empty_dir = "emptyDir: k8s.io/api/core/v1.EmptyDirVolumeSource";
+        let expected = ["name: tmp", empty_dir];
+        assert_eq!(told(plan("Volume"), &volume, Nulls::Told), expected);
+        assert_eq!(told(plan("Volume"), &volume, Nulls::Hidden), expected);
+
+        // Empty texts that may not be left out are told, others are not.
+        let parts: [(u32, &[u8]); 4] = [(1, b"Ready"), (2, b""), (5, b""), (6, b"none")];
+        let condition = parts.map(|(number, text)| field(number, &[text])).concat();
+        let expected = [
+            "type: Ready",
+            "status: ",
+            "message: none",
+            "lastProbeTime: null",
+            "lastTransitionTime: null",
+        ];
+        let of = plan("PodCondition");
+        assert_eq!(told(of, &condition, Nulls::Told), expected);
+        assert_eq!(told(of, &condition, Nulls::Hidden), expected[..3]);
+        for (name, node) in Members::of(of, &condition, Nulls::Hidden) {
+            let found = member(of, &condition, name);
+            assert_eq!(format!("{found:?}"), format!("{:?}", Some(node)), "{name}");
+        }
+        let found = member(plan("Volume"), &volume, "emptyDir");
+        assert!(matches!(found, Some(Node::Object(..))));
+        assert!(member(plan("Volume"), &volume, "hostPath").is_none());
+    }
+
+    #[test]
+    fn unknown_fields_are_passed_and_broken_ones_end_the_members() {
+        let unknown = [field(99, &[b"x"]), vec![0xf8, 0x7f, 1]].concat();
+        let named = [&unknown[..], &field(1, &[b"tmp"]), &unknown].concat();
+        assert_eq!(told(plan("Volume"), &named, Nulls::Told), ["name: tmp"]);
+        let broken = [&field(1, &[b"tmp"])[..], b"\x12\x05", &[0; 3]].concat();
+        assert_eq!(told(plan("Volume"), &broken, Nulls::Told), ["name: tmp"]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_come_to_an_end(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
+            for kind in ["Pod", "Volume", "PodCondition"] {
+                let of = plan(kind);
+                // Each field is one member at most, as is each field that is null.
+                let most = bytes.len() + 128;
+                prop_assert!(Members::of(of, &bytes, Nulls::Told).take(most + 1).count() <= most);
+                for name in ["name", "emptyDir", "metadata", "lastProbeTime"] {
+                    member(of, &bytes, name);
+                }
+            }
+        }
+    }
+}
