@@ -18,7 +18,7 @@ use super::{Flags, Object, lens};
 use crate::wire::encoding::Encoding;
 use crate::wire::known::Stored;
 use crate::wire::protobuf::members::{Members, Nulls, member};
-use crate::wire::protobuf::plan::plans;
+use crate::wire::protobuf::plan::Plan;
 use crate::wire::protobuf::reader;
 use crate::wire::protobuf::text::{self, TimeText};
 use crate::wire::protobuf::value::{self, Node};
@@ -57,8 +57,7 @@ impl Stored for Object {
 /// The object as JSON, with `apiVersion` and `kind` first.
 pub(super) fn to_json(of: &'static Type, bytes: &[u8], meta: &TypeMeta, nulls: Nulls) -> Vec<u8> {
     let mut json = Vec::with_capacity(bytes.len() * 2);
-    let members = plans().plan(of.number()).into_iter();
-    let members = members.flat_map(|plan| Members::of(plan, bytes, nulls));
+    let members = Members::of(Plan::of(of), bytes, nulls);
     text::write_whole(meta, members, nulls, &mut json);
     json
 }
@@ -75,9 +74,7 @@ pub(super) fn collect<'a>(
     path: &[PathSegment],
     found: &mut Vec<Cow<'a, str>>,
 ) {
-    if let Some(plan) = plans().plan(of.number()) {
-        walk(Node::Object(plan, bytes), path, found);
-    }
+    walk(Node::Object(Plan::of(of), bytes), path, found);
 }
 
 /// INVARIANT: recursion is as deep as the path, and never deeper than the checked bytes.

@@ -11,7 +11,7 @@
 //! What stands at the same place of a template, byte for byte, is as sound as there: it is only compared. So is what
 //! differs in values only, which are checked.
 //!
-//! INVARIANT: whatever passed here can be read by `value` without meeting an error.
+//! INVARIANT: whatever passed here can be read by `value` and `members` without meeting an error.
 //! Upstream: the generated `Unmarshal` functions of `kubernetes/api`. Complexity: linear; recursion is
 //! bounded by `MAX_DEPTH`.
 

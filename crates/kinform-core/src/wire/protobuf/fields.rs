@@ -79,7 +79,7 @@ impl<'a> Fields<'a> {
 
     /// The bytes whose length stands at `at`, and where they end.
     #[inline(always)]
-    pub(crate) fn run(&self, at: usize) -> Option<(&'a [u8], usize)> {
+    fn run(&self, at: usize) -> Option<(&'a [u8], usize)> {
         let (length, at) = varint(self.bytes, at)?;
         let end = at.checked_add(usize::try_from(length).ok()?)?;
         Some((self.bytes.get(at..end)?, end))
@@ -217,6 +217,7 @@ impl<'a> Split<'a> {
 
     #[inline(never)]
     fn number_of(&self, form: u64) -> Wire<'a> {
+        // What was cut out is as long as its wire type says: there is no other case.
         of_known_length(self.value, 0, form).map_or(Wire::Fixed32, |(value, _)| value)
     }
 
@@ -420,6 +421,15 @@ mod tests {
                 end = field.end;
             }
             prop_assert_eq!(end == bytes.len(), fields.broken().is_none());
+            // Cut one by one they are the same.
+            let mut rest = &bytes[..];
+            for field in Fields::of(&bytes) {
+                let split = Split::of(rest).unwrap();
+                prop_assert_eq!((split.number, split.wire()), (field.number, field.value));
+                rest = split.rest;
+                prop_assert_eq!(bytes.len() - rest.len(), field.end);
+            }
+            prop_assert!(Split::of(rest).is_none());
         }
     }
 }

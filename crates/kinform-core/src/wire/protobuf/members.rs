@@ -5,8 +5,9 @@
 //!                                └▶ unusual: lists, maps, inline, all else; at the end, what is null
 //! ```
 //!
-//! A message has a hundred fields, most of them texts, and many of these empty: what is told in one look at a step
-//! of the plan is done where the look is.
+//! Inline structs come out flat, zero values go where Go leaves them out, what protobuf has no bytes for is null where
+//! Go writes null. A message has a hundred fields, most of them texts, and many of these empty: what one look at its
+//! step tells is done at once, in `usual`; the rest in `unusual`.
 //!
 //! INVARIANT: the message was checked and is in the usual order; on other bytes everything here is total
 //! and ends early.
@@ -14,10 +15,10 @@
 
 use smallvec::SmallVec;
 
-use super::fields::{BYTES, Split, VARINT, Wire, first};
+use super::fields::{BYTES, Split, VARINT, first};
 use super::plan::{LeftOut, Plan, Shown, Stands, Step, UNKNOWN, plans};
 use super::texts::{self, Texts};
-use super::value::{Node, is_left_out, node};
+use super::value::{Node, node};
 
 /// Whether null is told where a server tells it. Not of what a projection took something from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +69,7 @@ impl<'a> Level<'a> {
     fn null(&mut self) -> Option<&'static str> {
         let position = self.absent.trailing_zeros();
         self.absent &= self.absent.checked_sub(1)?;
-        self.plan.name_at(position)
+        self.plan.name(position as u8)
     }
 }
 
@@ -103,7 +104,7 @@ impl<'a> Members<'a> {
     #[inline(always)]
     fn usual(&mut self, value: &mut Node<'a>) -> Option<&'static str> {
         let level = &mut self.top;
-        let (number, step, rest) = loop {
+        let (step, rest) = loop {
             let (tag, behind) = first(level.rest)?;
             let step = level.plan.step(tag >> 3)?;
             if step.stands != Stands::Alone {
@@ -117,7 +118,7 @@ impl<'a> Members<'a> {
                     match step.shown {
                         // Go writes what is zero or empty, too: these are many.
                         Shown::Text if length == 0 && step.left_out != LeftOut::Never => {
-                            level.rest = rest;
+                            level.pass(step, rest);
                             continue;
                         }
                         Shown::Text => *value = Node::Text(self.texts.text(bytes)),
@@ -136,17 +137,17 @@ impl<'a> Members<'a> {
                         _ => return None,
                     };
                     if is_left_out(step, *value) {
-                        level.rest = behind;
+                        level.pass(step, behind);
                         continue;
                     }
                     behind
                 }
                 _ => return None,
             };
-            break (tag >> 3, step, rest);
+            break (step, rest);
         };
         level.pass(step, rest);
-        level.plan.name(number)
+        level.plan.name(step.position)
     }
 
     #[inline(never)]
@@ -182,25 +183,22 @@ impl<'a> Members<'a> {
             }
             Stands::Inline => {
                 level.pass(step, field.rest);
-                if let (Some(of), Wire::Bytes(bytes)) = (plans().plan(step.of), field.wire()) {
-                    let inside = Level::new(of, bytes, self.nulls);
+                if let Node::Object(plan, bytes) = node(step, field.wire(), self.texts) {
+                    let inside = Level::new(plan, bytes, self.nulls);
                     self.outer.push(std::mem::replace(level, inside));
                 }
                 return None;
             }
             Stands::InList | Stands::InMap => {
-                let (run, count, rest) = run(level.rest, field.number);
+                let (node, rest) = several(step, level.rest, field.number);
                 level.pass(step, rest);
-                match step.stands {
-                    Stands::InMap => Node::Map(step, run, count),
-                    _ => Node::List(step, run, count),
-                }
+                node
             }
         };
         if is_left_out(step, *value) {
             return None;
         }
-        level.plan.name(field.number.into())
+        level.plan.name(step.position)
     }
 }
 
@@ -214,16 +212,36 @@ impl<'a> Iterator for Members<'a> {
     }
 }
 
-/// The fields of one number that some bytes begin with, how many they are, and what comes behind them.
+/// The list or map whose fields some bytes begin with, and what comes behind them.
 #[inline]
-fn run(bytes: &[u8], number: u32) -> (&[u8], u32, &[u8]) {
+fn several(step: Step, bytes: &[u8], number: u32) -> (Node<'_>, &[u8]) {
     let (mut rest, mut count) = (bytes, 0);
     while let Some(field) = Split::of(rest)
         && field.number == number
     {
         (rest, count) = (field.rest, count + 1);
     }
-    (&bytes[..bytes.len() - rest.len()], count, rest)
+    let run = &bytes[..bytes.len() - rest.len()];
+    let node = match step.stands {
+        Stands::InMap => Node::Map(step, run, count),
+        _ => Node::List(step, run, count),
+    };
+    (node, rest)
+}
+
+/// Whether Go's JSON leaves the value out.
+#[inline(always)]
+fn is_left_out(step: Step, node: Node<'_>) -> bool {
+    let is_zero = match node {
+        Node::Null => return step.left_out == LeftOut::ZeroOrNull,
+        Node::Text(text) => text.is_empty(),
+        Node::Bool(value) => !value,
+        Node::Int(number) => number == 0,
+        Node::Float(number) => number == 0.0,
+        Node::Bytes(bytes) => bytes.is_empty(),
+        _ => false,
+    };
+    is_zero && step.left_out != LeftOut::Never
 }
 
 /// A member of an object by its name: what [`Members`] would give.
@@ -240,20 +258,16 @@ pub(crate) fn member<'a>(plan: &'static Plan, bytes: &'a [u8], name: &str) -> Op
             .find_map(|(number, of)| {
                 let found = at_number(bytes, number)?;
                 let field = Split::of(found)?;
-                member(plans().plan(of.number())?, field.wire().bytes()?, name)
+                member(Plan::of(of), field.wire().bytes()?, name)
             });
     };
     let found = at_number(bytes, spec.number())?;
     let step = plan.step(spec.number().into())?;
-    let (run, count, _) = run(found, spec.number());
-    match step.stands {
-        Stands::InMap => Some(Node::Map(step, run, count)),
-        Stands::InList => Some(Node::List(step, run, count)),
-        _ => {
-            let node = node(step, Split::of(found)?.wire(), &texts::NONE);
-            Some(node).filter(|node| !is_left_out(step, *node))
-        }
-    }
+    let node = match step.stands {
+        Stands::InList | Stands::InMap => several(step, found, spec.number()).0,
+        _ => node(step, Split::of(found)?.wire(), &texts::NONE),
+    };
+    Some(node).filter(|node| !is_left_out(step, *node))
 }
 
 /// The bytes from the first field of a number on.
@@ -276,16 +290,19 @@ mod tests {
     use super::super::fields::field;
     use super::*;
 
-    fn plan(kind: &str) -> &'static Plan {
-        let pod = builtin("", "v1", "Pod").unwrap();
-        let spec = pod.field("spec").unwrap().message().unwrap();
-        let status = pod.field("status").unwrap().message().unwrap();
-        let of = match kind {
-            "Pod" => pod,
-            "Volume" => spec.field("volumes").unwrap().message().unwrap(),
-            _ => status.field("conditions").unwrap().message().unwrap(),
-        };
-        plans().plan(of.number()).unwrap()
+    /// The plan of what is at a path of a kind.
+    fn plan(group: &str, kind: &str, path: &str) -> &'static Plan {
+        let of = builtin(group, "v1", kind).unwrap();
+        let names = path.split('.').filter(|name| !name.is_empty());
+        Plan::of(names.fold(of, |of, name| of.field(name).unwrap().message().unwrap()))
+    }
+
+    fn volume() -> &'static Plan {
+        plan("", "Pod", "spec.volumes")
+    }
+
+    fn condition() -> &'static Plan {
+        plan("", "Pod", "status.conditions")
     }
 
     fn told(plan: &'static Plan, bytes: &[u8], nulls: Nulls) -> Vec<String> {
@@ -300,56 +317,86 @@ mod tests {
         told.collect()
     }
 
-    #[test]
-    fn inline_members_are_those_of_the_message_and_what_is_null_comes_last() {
-        let directory = field(2, &[&field(1, &[b"Memory"])]);
-        let volume = [field(1, &[b"tmp"]), field(2, &[&directory])].concat();
-        let empty_dir = "emptyDir: k8s.io/api/core/v1.EmptyDirVolumeSource";
-        let expected = ["name: tmp", empty_dir];
-        assert_eq!(told(plan("Volume"), &volume, Nulls::Told), expected);
-        assert_eq!(told(plan("Volume"), &volume, Nulls::Hidden), expected);
+    /// What is told of it with nulls and without, and that each member is found by its name.
+    fn check(plan: &'static Plan, bytes: &[u8], expected: &[&str], nulls: &[&str]) {
+        assert_eq!(told(plan, bytes, Nulls::Hidden), expected, "{plan:?}");
+        let all = [expected, nulls].concat();
+        assert_eq!(told(plan, bytes, Nulls::Told), all, "{plan:?}");
+        for (name, node) in Members::of(plan, bytes, Nulls::Hidden) {
+            let found = member(plan, bytes, name);
+            assert_eq!(format!("{found:?}"), format!("{:?}", Some(node)), "{name}");
+        }
+    }
 
-        // Empty texts that may not be left out are told, others are not.
+    #[test]
+    fn inline_members_are_those_of_the_message() {
+        let directory = field(2, &[&field(1, &[b"Memory"])]);
+        let bytes = [field(1, &[b"tmp"]), field(2, &[&directory])].concat();
+        let empty_dir = "emptyDir: k8s.io/api/core/v1.EmptyDirVolumeSource";
+        check(volume(), &bytes, &["name: tmp", empty_dir], &[]);
+        assert!(member(volume(), &bytes, "hostPath").is_none());
+
+        let socket = field(1, &[&field(3, &[&field(2, &[b"host"])])]);
+        let probe = plan("", "Pod", "spec.containers.livenessProbe");
+        let tcp = "tcpSocket: k8s.io/api/core/v1.TCPSocketAction";
+        let bytes = [&socket[..], b"\x10\x05"].concat();
+        check(probe, &bytes, &[tcp, "initialDelaySeconds: 5"], &[]);
+    }
+
+    #[test]
+    fn inline_members_of_inline_members_are_too() {
+        let rules = plan(
+            "admissionregistration.k8s.io",
+            "ValidatingAdmissionPolicy",
+            "spec.matchConstraints.resourceRules",
+        );
+        let rule = field(2, &[&field(1, &[b"apps"])]);
+        let operations = field(2, &[&field(1, &[b"CREATE"]), &rule]);
+        let bytes = [field(1, &[b"web"]), operations].concat();
+        let members = ["resourceNames: ..", "operations: ..", "apiGroups: .."];
+        check(rules, &bytes, &members, &[]);
+    }
+
+    #[test]
+    fn what_is_empty_is_told_where_go_tells_it_and_what_is_null_comes_last() {
         let parts: [(u32, &[u8]); 4] = [(1, b"Ready"), (2, b""), (5, b""), (6, b"none")];
-        let condition = parts.map(|(number, text)| field(number, &[text])).concat();
-        let expected = [
+        let bytes = parts.map(|(number, text)| field(number, &[text])).concat();
+        let members = ["type: Ready", "status: ", "message: none"];
+        let nulls = ["lastProbeTime: null", "lastTransitionTime: null"];
+        check(condition(), &bytes, &members, &nulls);
+        assert!(member(condition(), &bytes, "reason").is_none());
+        assert!(member(condition(), &bytes, "lastProbeTime").is_none());
+        let met = [&bytes[..], &field(3, &[b"\x08\x05"])].concat();
+        let nulls = &nulls[1..];
+        let members = [
             "type: Ready",
             "status: ",
             "message: none",
-            "lastProbeTime: null",
-            "lastTransitionTime: null",
+            "lastProbeTime: ..",
         ];
-        let of = plan("PodCondition");
-        assert_eq!(told(of, &condition, Nulls::Told), expected);
-        assert_eq!(told(of, &condition, Nulls::Hidden), expected[..3]);
-        for (name, node) in Members::of(of, &condition, Nulls::Hidden) {
-            let found = member(of, &condition, name);
-            assert_eq!(format!("{found:?}"), format!("{:?}", Some(node)), "{name}");
-        }
-        let found = member(plan("Volume"), &volume, "emptyDir");
-        assert!(matches!(found, Some(Node::Object(..))));
-        assert!(member(plan("Volume"), &volume, "hostPath").is_none());
+        check(condition(), &met, &members, nulls);
     }
 
     #[test]
     fn unknown_fields_are_passed_and_broken_ones_end_the_members() {
         let unknown = [field(99, &[b"x"]), vec![0xf8, 0x7f, 1]].concat();
-        let named = [&unknown[..], &field(1, &[b"tmp"]), &unknown].concat();
-        assert_eq!(told(plan("Volume"), &named, Nulls::Told), ["name: tmp"]);
-        let broken = [&field(1, &[b"tmp"])[..], b"\x12\x05", &[0; 3]].concat();
-        assert_eq!(told(plan("Volume"), &broken, Nulls::Told), ["name: tmp"]);
+        let ready = field(1, &[b"Ready"]);
+        let nulls = ["lastProbeTime: null", "lastTransitionTime: null"];
+        let bytes = [&unknown[..], &ready, &unknown].concat();
+        check(condition(), &bytes, &["type: Ready"], &nulls);
+        let bytes = [&ready[..], b"\x32\x05", &[0; 3]].concat();
+        check(condition(), &bytes, &["type: Ready"], &nulls);
     }
 
     proptest! {
         #[test]
         fn any_bytes_come_to_an_end(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
-            for kind in ["Pod", "Volume", "PodCondition"] {
-                let of = plan(kind);
-                // Each field is one member at most, as is each field that is null.
-                let most = bytes.len() + 128;
-                prop_assert!(Members::of(of, &bytes, Nulls::Told).take(most + 1).count() <= most);
+            for plan in [plan("", "Pod", ""), volume(), condition()] {
+                // Each field is one member at most, as is each that is null.
+                let most = bytes.len() / 2 + plan.nulls.count_ones() as usize;
+                prop_assert!(Members::of(plan, &bytes, Nulls::Told).take(most + 1).count() <= most);
                 for name in ["name", "emptyDir", "metadata", "lastProbeTime"] {
-                    member(of, &bytes, name);
+                    member(plan, &bytes, name);
                 }
             }
         }

@@ -5,8 +5,8 @@
 //! ```
 //!
 //! The table tells much more of a field, in several places; the check of a list asks for each field of each object,
-//! and so does who reads one. A number that a type does not have is a step like others: nothing is to be checked of
-//! it, and nothing shown.
+//! and so does whoever reads one as a type. A number that a type does not have is a step like others: nothing is to be
+//! checked of it, and nothing shown.
 //!
 //! Upstream: the generated `Unmarshal` functions, in which all this is code. Complexity: one read.
 
@@ -42,7 +42,7 @@ pub(super) enum Form {
 /// What JSON shows of a value: as [`FieldType`], without what is in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shown {
-    /// Null: the type has no such field, or no built-in kind has one of that type.
+    /// Null: the type has no such field, or it is of a form that no field of the table has.
     Nothing,
     Text,
     /// Of the step's type.
@@ -90,7 +90,7 @@ pub(super) enum LeftOut {
     Never,
     /// Zero, false, the empty text.
     Zero,
-    /// No moment, too.
+    /// And null, where there is no moment.
     ZeroOrNull,
 }
 
@@ -127,21 +127,24 @@ pub(super) const UNKNOWN: Step = Step {
 pub(crate) struct Plan {
     /// By the number of the field.
     steps: Box<[Step]>,
-    /// Beside them, so that one is looked up without the other. A field of the table is three times as large.
-    names: Box<[&'static str]>,
-    /// The positions of the fields that JSON has as null where protobuf leaves them out. No type has more than 64.
+    fields: &'static [Field],
+    /// The positions of the fields that JSON has as null where protobuf leaves them out.
+    // INVARIANT: a type has no more than 64 fields.
     pub(super) nulls: u64,
     pub(super) of: &'static Type,
 }
 
 impl Plan {
+    /// The plan of a type. All types are of the table.
+    pub(crate) fn of(of: &Type) -> &'static Self {
+        &plans().0[usize::from(of.number())]
+    }
+
     fn new(of: &'static Type) -> Self {
         let most = of.fields_by_number().next_back().map_or(0, Field::number);
         Self {
             steps: (0..=most).map(|number| step(of, number)).collect(),
-            names: (0..=most)
-                .map(|number| of.field_by_number(number).map_or("", Field::name))
-                .collect(),
+            fields: of.fields(),
             nulls: of
                 .nulls()
                 .iter()
@@ -156,15 +159,10 @@ impl Plan {
         self.steps.get(usize::try_from(number).ok()?).copied()
     }
 
-    /// The JSON name of a field, by its number.
-    #[inline(always)]
-    pub(super) fn name(&self, number: u64) -> Option<&'static str> {
-        self.names.get(usize::try_from(number).ok()?).copied()
-    }
-
     /// The JSON name of the field at a position.
-    pub(super) fn name_at(&self, position: u32) -> Option<&'static str> {
-        self.of.fields().get(position as usize).map(Field::name)
+    #[inline(always)]
+    pub(super) fn name(&self, position: u8) -> Option<&'static str> {
+        self.fields.get(usize::from(position)).map(Field::name)
     }
 }
 
@@ -287,6 +285,8 @@ fn form(of: FieldType) -> Form {
 
 #[cfg(test)]
 mod tests {
+    use kinform_schema::builtin;
+
     use super::*;
 
     #[test]
@@ -317,14 +317,53 @@ mod tests {
                     (Container::Map, _) => Stands::InMap,
                 };
                 assert_eq!(step.stands, stands, "{of:?} {}", field.name());
-                let (plan, number_of) = (plans().plan(number).unwrap(), field.number().into());
-                let names = [plan.name(number_of), plan.name_at(step.position.into())];
-                assert_eq!(names, [Some(field.name()); 2], "{of:?}");
+                let plan = Plan::of(of);
+                assert_eq!(plan.name(step.position), Some(field.name()), "{of:?}");
                 let is_null = of.nulls().contains(&step.position);
                 assert_eq!(plan.nulls >> step.position & 1 == 1, is_null, "{of:?}");
+                let is_message = step.shown == Shown::Message;
+                assert_eq!(is_message, field.message().is_some(), "{of:?}");
+                assert!(is_message || stands != Stands::Inline, "{of:?}");
             }
+            assert!(of.fields().len() <= 64, "{of:?}");
             number += 1;
         }
         assert!(number > 500 && plans().steps(number).is_empty());
+    }
+
+    #[test]
+    fn what_go_leaves_out_is_what_its_tags_say() {
+        let check = |kind: &str, path: &str, left_out: LeftOut, is_null: bool| {
+            let (mut of, mut last) = (builtin("", "v1", kind).unwrap(), None);
+            for name in path.split('.') {
+                of = last.and_then(Field::message).unwrap_or(of);
+                last = of.field(name);
+            }
+            let field = last.unwrap();
+            let step = Plan::of(of).step(field.number().into()).unwrap();
+            assert_eq!(step.left_out, left_out, "{kind}.{path}");
+            let nulls = Plan::of(of).nulls >> step.position & 1 == 1;
+            assert_eq!(nulls, is_null, "{kind}.{path}");
+        };
+        check("Pod", "metadata.name", LeftOut::Zero, false);
+        check(
+            "Pod",
+            "metadata.creationTimestamp",
+            LeftOut::ZeroOrNull,
+            false,
+        );
+        check("Pod", "metadata.deletionTimestamp", LeftOut::Never, false);
+        check("Pod", "spec.containers", LeftOut::Never, true);
+        check("Pod", "spec.containers.name", LeftOut::Never, false);
+        check("Pod", "spec.priority", LeftOut::Never, false);
+        check("Pod", "spec.hostNetwork", LeftOut::Zero, false);
+        check("Pod", "status.conditions.status", LeftOut::Never, false);
+        check(
+            "Pod",
+            "status.conditions.lastProbeTime",
+            LeftOut::Zero,
+            true,
+        );
+        check("Service", "spec.ports.targetPort", LeftOut::Never, false);
     }
 }

@@ -18,7 +18,7 @@ use serde::de::{
 use serde::{Deserializer, forward_to_deserialize_any};
 
 use super::members::{Members, Nulls};
-use super::plan::{Plan, plans};
+use super::plan::Plan;
 use super::text::{self, TimeText};
 use super::texts::Texts;
 use super::value::{self, Elements, Entries, Node};
@@ -34,9 +34,8 @@ pub(crate) fn read<K: DeserializeOwned>(
     meta: &TypeMeta,
     nulls: Nulls,
 ) -> Result<K, Mismatch> {
-    let plan = plans().plan(of.number()).ok_or(Mismatch)?;
     let texts = &Texts::of(bytes);
-    let members = ObjectAccess::new(plan, bytes, nulls, texts);
+    let members = ObjectAccess::new(Plan::of(of), bytes, nulls, texts);
     K::deserialize(Whole { meta, members })
 }
 
@@ -49,8 +48,7 @@ pub(crate) fn part<K: DeserializeOwned>(
     bytes: &[u8],
     nulls: Nulls,
 ) -> Result<K, Mismatch> {
-    let plan = plans().plan(of.number()).ok_or(Mismatch)?;
-    let node = Node::Object(plan, bytes);
+    let node = Node::Object(Plan::of(of), bytes);
     let texts = &Texts::of(bytes);
     K::deserialize(&Reader { node, nulls, texts })
 }

@@ -16,12 +16,7 @@ use super::members::{Members, Nulls};
 use super::value::{Node, elements, entries};
 
 /// Appends the JSON of an object, which begins with its type.
-pub(crate) fn write_whole<'a>(
-    meta: &TypeMeta,
-    members: impl Iterator<Item = (&'static str, Node<'a>)>,
-    nulls: Nulls,
-    out: &mut Vec<u8>,
-) {
+pub(crate) fn write_whole(meta: &TypeMeta, members: Members<'_>, nulls: Nulls, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"apiVersion\":");
     string(&meta.api_version, out);
     out.extend_from_slice(b",\"kind\":");

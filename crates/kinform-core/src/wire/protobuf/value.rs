@@ -1,18 +1,18 @@
 //! A value of a checked message as the JSON that a server would have sent.
 //!
 //! ```text
-//! step, bytes → Node → Members (name, Node) | Elements (Node) | Entries (key, Node)
+//! step, bytes → Node → Elements (Node) | Entries (key, Node)
 //! ```
 //!
-//! The one place for the rules of the two encodings: inline structs come out flat, zero values go where Go
-//! leaves them out, what protobuf has no bytes for is null where Go writes null. Nothing is copied.
+//! How one value is shown, and what is in lists and maps. Which members an object has is told by `members`, what is
+//! left out of them by `plan`. Nothing is copied.
 //!
 //! INVARIANT: the message was checked and is in the usual order; on other bytes everything here is total
 //! and ends early.
 //! Upstream: the `json` tags of `kubernetes/api` with `encoding/json`. Complexity: one look at each tag.
 
 use super::fields::{Fields, Split, Wire};
-use super::plan::{LeftOut, Plan, Shown, Step, plans};
+use super::plan::{Plan, Shown, Step, plans};
 use super::schema_props;
 use super::texts::{self, Texts};
 
@@ -39,21 +39,6 @@ pub(crate) enum Node<'a> {
     Texts(u32, &'a [u8]),
     /// The schemas of the fields of number 2.
     Schemas(&'a [u8]),
-}
-
-/// Whether Go's JSON leaves the value out.
-#[inline(always)]
-pub(super) fn is_left_out(step: Step, node: Node<'_>) -> bool {
-    let is_zero = match node {
-        Node::Null => return step.left_out == LeftOut::ZeroOrNull,
-        Node::Text(text) => text.is_empty(),
-        Node::Bool(value) => !value,
-        Node::Int(number) => number == 0,
-        Node::Float(number) => number == 0.0,
-        Node::Bytes(bytes) => bytes.is_empty(),
-        _ => false,
-    };
-    is_zero && step.left_out != LeftOut::Never
 }
 
 /// A field's value, or an element of its list or map.
