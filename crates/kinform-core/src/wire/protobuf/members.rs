@@ -15,8 +15,8 @@
 
 use smallvec::SmallVec;
 
-use super::fields::{BYTES, Split, VARINT, first};
-use super::plan::{LeftOut, Plan, Shown, Stands, Step, UNKNOWN, plans};
+use super::fields::{BYTES, Fields, Split, VARINT, first};
+use super::plan::{Form, LeftOut, Plan, Shown, Stands, Step, plans};
 use super::texts::{self, Texts};
 use super::value::{Node, node};
 
@@ -171,11 +171,11 @@ impl<'a> Members<'a> {
     #[inline(always)]
     fn other(&mut self, field: Split<'a>, value: &mut Node<'a>) -> Option<&'static str> {
         let level = &mut self.top;
-        let step = level.plan.step(field.number.into()).unwrap_or(UNKNOWN);
-        if step == UNKNOWN {
+        let step = level.plan.step(field.number.into());
+        let Some(step) = step.filter(|step| step.form != Form::Unknown) else {
             level.rest = field.rest;
             return None;
-        }
+        };
         *value = match step.stands {
             Stands::Alone => {
                 level.pass(step, field.rest);
@@ -246,6 +246,7 @@ fn is_left_out(step: Step, node: Node<'_>) -> bool {
 
 /// A member of an object by its name: what [`Members`] would give.
 pub(crate) fn member<'a>(plan: &'static Plan, bytes: &'a [u8], name: &str) -> Option<Node<'a>> {
+    let first = |number| Fields::of(bytes).find(|field| field.number == number);
     let fields = plan.of.fields();
     let own = fields
         .iter()
@@ -255,31 +256,14 @@ pub(crate) fn member<'a>(plan: &'static Plan, bytes: &'a [u8], name: &str) -> Op
         return inline
             .filter_map(|spec| Some((spec.number(), spec.message()?)))
             .filter(|(_, of)| of.field(name).is_some())
-            .find_map(|(number, of)| {
-                let found = at_number(bytes, number)?;
-                let field = Split::of(found)?;
-                member(Plan::of(of), field.wire().bytes()?, name)
-            });
+            .find_map(|(number, of)| member(Plan::of(of), first(number)?.value.bytes()?, name));
     };
-    let found = at_number(bytes, spec.number())?;
-    let step = plan.step(spec.number().into())?;
-    let node = match step.stands {
-        Stands::InList | Stands::InMap => several(step, found, spec.number()).0,
-        _ => node(step, Split::of(found)?.wire(), &texts::NONE),
+    let (step, field) = (plan.step(spec.number().into())?, first(spec.number())?);
+    let node = match step.stands.is_repeated() {
+        true => several(step, &bytes[field.start..], field.number).0,
+        false => node(step, field.value, &texts::NONE),
     };
     Some(node).filter(|node| !is_left_out(step, *node))
-}
-
-/// The bytes from the first field of a number on.
-fn at_number(bytes: &[u8], number: u32) -> Option<&[u8]> {
-    let mut rest = bytes;
-    loop {
-        let field = Split::of(rest)?;
-        if field.number == number {
-            return Some(rest);
-        }
-        rest = field.rest;
-    }
 }
 
 #[cfg(test)]

@@ -95,7 +95,7 @@ pub(super) enum LeftOut {
 }
 
 /// What is to be done with a field.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 #[repr(align(8))]
 pub(crate) struct Step {
     /// Of a list: of each element.
@@ -175,11 +175,11 @@ impl fmt::Debug for Plan {
 
 /// The plans of all types.
 #[derive(Debug)]
-pub(crate) struct Plans(Vec<Plan>);
+pub(super) struct Plans(Vec<Plan>);
 
 /// The plans; the first call makes them.
 #[inline]
-pub(crate) fn plans() -> &'static Plans {
+pub(super) fn plans() -> &'static Plans {
     static PLANS: OnceLock<Plans> = OnceLock::new();
     PLANS.get_or_init(Plans::new)
 }
@@ -193,7 +193,7 @@ impl Plans {
 
     /// The plan of a [number](Type::number); nothing where there is no such type.
     #[inline(always)]
-    pub(crate) fn plan(&self, of: u16) -> Option<&Plan> {
+    pub(super) fn plan(&self, of: u16) -> Option<&Plan> {
         self.0.get(usize::from(of))
     }
 

@@ -46,7 +46,10 @@ pub(crate) enum Node<'a> {
 pub(super) fn node<'a>(step: Step, value: Wire<'a>, texts: &'a Texts) -> Node<'a> {
     match (step.shown, value) {
         (Shown::Text, Wire::Bytes(text)) => Node::Text(texts.text(text)),
-        (Shown::Message, Wire::Bytes(bytes)) => object(step.of, bytes),
+        (Shown::Message, Wire::Bytes(bytes)) => match plans().plan(step.of) {
+            Some(plan) => Node::Object(plan, bytes),
+            None => Node::Null,
+        },
         (Shown::Bool, Wire::Varint(number)) => Node::Bool(number != 0),
         // Go keeps the low bits of what does not fit.
         (Shown::Int32, Wire::Varint(number)) => Node::Int(i64::from(number as i32)),
@@ -73,14 +76,6 @@ pub(super) fn node<'a>(step: Step, value: Wire<'a>, texts: &'a Texts) -> Node<'a
         ) => schema(shown, bytes),
         _ => Node::Null,
     }
-}
-
-/// A message of a type.
-#[inline(always)]
-fn object(of: u16, bytes: &[u8]) -> Node<'_> {
-    plans()
-        .plan(of)
-        .map_or(Node::Null, |plan| Node::Object(plan, bytes))
 }
 
 /// What stands for an element of a map that has a key only.
@@ -126,7 +121,7 @@ fn schema(shown: Shown, bytes: &[u8]) -> Node<'_> {
     let schema = Fields::of(bytes).filter(|field| field.number == number);
     let schema = schema.last().and_then(|field| field.value.bytes());
     match (schema, schema_props(), shown) {
-        (Some(schema), Some(of), _) => object(of.number(), schema),
+        (Some(schema), Some(of), _) => Node::Object(Plan::of(of), schema),
         (_, _, Shown::SchemaOrBool) => {
             let allows = Fields::of(bytes).filter(|field| field.number == 1).last();
             Node::Bool(allows.is_some_and(|field| field.value != Wire::Varint(0)))
@@ -197,15 +192,12 @@ impl<'a> Iterator for Elements<'a> {
             self.rest = field.rest;
             self.left = self.left.saturating_sub(1);
             match (self.of, field.wire()) {
-                (ElementOf::Step(step), Wire::Bytes(bytes)) if step.shown == Shown::Message => {
-                    return Some(object(step.of, bytes));
-                }
                 (ElementOf::Step(step), value) => return Some(node(step, value, self.texts)),
                 (ElementOf::Text(number), Wire::Bytes(text)) if field.number == number => {
                     return Some(Node::Text(utf8(text)));
                 }
                 (ElementOf::Schema, Wire::Bytes(schema)) if field.number == 2 => {
-                    return schema_props().map(|of| object(of.number(), schema));
+                    return schema_props().map(|of| Node::Object(Plan::of(of), schema));
                 }
                 _ => {}
             }
