@@ -56,7 +56,7 @@ async fn print(args: &GetArgs) -> Result<(), Failure> {
 
     let mut objects: Vec<Obj<DynamicObject>> = match &lookup {
         Some(lookup) => lookup.objects(&informer),
-        None => informer.list().iter().collect(),
+        None => informer.list().to_objs(),
     };
     objects.sort_by_cached_key(|object| {
         (
@@ -117,10 +117,8 @@ impl Lookup {
 
     fn objects(&self, informer: &Informer<DynamicObject>) -> Vec<Obj<DynamicObject>> {
         match self {
-            Self::Namespace(namespace) => {
-                informer.snapshot().in_namespace(namespace).iter().collect()
-            }
-            Self::Index(reader, value) => reader.get(value).iter().collect(),
+            Self::Namespace(namespace) => informer.snapshot().in_namespace(namespace).to_objs(),
+            Self::Index(reader, value) => reader.get(value).to_objs(),
         }
     }
 }

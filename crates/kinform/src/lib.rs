@@ -86,7 +86,7 @@ pub use crate::index::Index;
 pub use crate::informer::{Informer, OwnWrites, Registration, Transform};
 pub use crate::lister::{Lister, NamespaceLister};
 pub use crate::metrics::InformerStats;
-pub use crate::object::Obj;
+pub use crate::object::{Obj, ObjRef};
 pub use crate::overlay::Overlay;
 pub use crate::report::{Report, ReportEvent, Reports};
 pub use crate::retry::retry_on_conflict;

@@ -1,13 +1,14 @@
 //! What users hold of an object: a handle with its type as a lens.
 //!
 //! ```text
-//! Object (head + bytes) + type → Obj<K> → key, labels, paths (nothing decoded) | typed() → Arc<K>
+//! Object (head + bytes) + type → Obj<K> | ObjRef<K> → key, labels, paths (nothing decoded) | typed() → Arc<K>
 //! ```
 //!
-//! A handle is two counted pointers. It keeps the state that it was made from, whatever happens to
-//! the store. `K` is decoded when [`Obj::typed`] is called and only then; there is no `Deref` to it,
-//! because decoding costs and can fail. Where the store is compressed, a handle inflates what it was made from when
-//! more than key and version are read, and keeps that for as long as it lives; its clones inflate anew.
+//! A handle is two counted pointers, or, while a listing is walked, two borrowed ones: both tell the same. It keeps the
+//! state that it was made from, whatever happens to the store. `K` is decoded when `typed()` is called and only then;
+//! there is no `Deref` to it, because decoding costs and can fail. Where the store is compressed, a handle inflates
+//! what it was made from when more than key and version are read, and keeps that for as long as it lives; its clones
+//! inflate anew.
 //!
 //! Upstream counterpart: the `*T` in client-go's stores, decoded for every object at the door.
 
@@ -33,6 +34,19 @@ pub struct Obj<K> {
     object: Object,
     lens: Arc<Lens>,
     // Of an object that is kept compressed: what this handle inflated, once it read more than the key.
+    thawed: OnceBox<Object>,
+    of: PhantomData<fn() -> K>,
+}
+
+/// One state of one object, as a `K`, borrowed: what walking a [`Listing`](crate::Listing) gives.
+///
+/// It tells all that an [`Obj`] tells, and counts nothing: walking many objects costs what looking at them costs.
+/// [`ObjRef::to_obj`] is for keeping one longer than its listing. A function that takes an `ObjRef` serves a handler's
+/// [`Obj`], too, by [`Obj::obj_ref`].
+pub struct ObjRef<'a, K> {
+    object: &'a Object,
+    lens: &'a Arc<Lens>,
+    // As an `Obj`'s.
     thawed: OnceBox<Object>,
     of: PhantomData<fn() -> K>,
 }
@@ -89,98 +103,9 @@ impl<K> Obj<K> {
         }
     }
 
-    /// The object with its bytes.
-    fn whole(&self) -> &Object {
-        if !self.object.is_cold() {
-            return &self.object;
-        }
-        self.thawed
-            .get_or_init(|| Box::new(self.object.thawed().into_owned()))
-    }
-
-    /// Namespace and name, owned.
-    pub fn key(&self) -> ObjectKey {
-        self.object.key()
-    }
-
-    /// Namespace and name, borrowed.
-    pub fn key_ref(&self) -> KeyRef<'_> {
-        self.object.key_ref()
-    }
-
-    /// The namespace; absent for an object of the cluster.
-    pub fn namespace(&self) -> Option<&str> {
-        self.object.namespace()
-    }
-
-    /// The name.
-    pub fn name(&self) -> &str {
-        self.object.name()
-    }
-
-    /// What tells it from an object of the same name at another time.
-    pub fn uid(&self) -> &str {
-        self.object.uid()
-    }
-
-    /// The version of this state.
-    pub fn resource_version(&self) -> &str {
-        self.object.resource_version()
-    }
-
-    /// Whether its deletion was asked for, and finalizers hold it.
-    pub fn is_terminating(&self) -> bool {
-        self.object.is_terminating()
-    }
-
-    /// The labels.
-    pub fn labels(&self) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
-        self.whole().labels()
-    }
-
-    /// One label.
-    pub fn label(&self, key: &str) -> Option<Cow<'_, str>> {
-        self.whole().label(key)
-    }
-
-    /// The annotations.
-    pub fn annotations(&self) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
-        self.whole().annotations()
-    }
-
-    /// One annotation.
-    pub fn annotation(&self, key: &str) -> Option<Cow<'_, str>> {
-        self.whole().annotation(key)
-    }
-
-    /// The owner references.
-    pub fn owner_references(&self) -> Vec<OwnerReference> {
-        self.whole().owner_references()
-    }
-
-    /// The scalars at `path`: strings as they are, numbers and booleans as written.
-    pub fn at(&self, path: &FieldPath) -> Vec<Cow<'_, str>> {
-        self.whole().at(path)
-    }
-
-    /// Whether a projection or transform took something: such a state must never be written back.
-    pub fn is_projected(&self) -> bool {
-        self.object.is_projected()
-    }
-
-    /// The object with `apiVersion` and `kind`, as JSON.
-    pub fn to_json(&self) -> Vec<u8> {
-        self.whole().to_json(&self.lens.type_meta)
-    }
-
-    /// `apiVersion` and `kind`.
-    pub fn type_meta(&self) -> &TypeMeta {
-        &self.lens.type_meta
-    }
-
-    /// The object without a type.
-    pub fn raw(&self) -> &Object {
-        self.whole()
+    /// The same state, borrowed from this handle. Of a compressed store, it inflates for itself.
+    pub fn obj_ref(&self) -> ObjRef<'_, K> {
+        ObjRef::new(&self.object, &self.lens)
     }
 
     /// The same state through another lens: metadata only, a slim struct, a dynamic object.
@@ -189,24 +114,156 @@ impl<K> Obj<K> {
     }
 }
 
-impl<K: DeserializeOwned + Any + Send + Sync> Obj<K> {
-    /// The object decoded.
-    ///
-    /// # Errors
-    /// It does not fit the type; the error names the path, never the content.
-    ///
-    /// # Complexity
-    /// A full decode each time, unless the informer was told to keep what is decoded.
-    pub fn typed(&self) -> Result<Arc<K>, DecodeError> {
-        let (object, meta) = (&self.object, &self.lens.type_meta);
-        match &self.lens.keeps {
-            Keeps::All => object.typed(meta, TypedCache::Always),
-            Keeps::Within(budget) => budget.typed(object, meta),
-            // Nothing is remembered of it: it may as well be read from what was inflated.
-            Keeps::Nothing => self.whole().typed(meta, TypedCache::Never),
+impl<'a, K> ObjRef<'a, K> {
+    pub(crate) fn new(object: &'a Object, lens: &'a Arc<Lens>) -> Self {
+        Self {
+            object,
+            lens,
+            thawed: OnceBox::new(),
+            of: PhantomData,
         }
     }
+
+    /// A handle that holds the object, for keeping it. Of a compressed store, it inflates anew.
+    pub fn to_obj(&self) -> Obj<K> {
+        Obj::new(self.object.clone(), self.lens)
+    }
+
+    /// The same state through another lens: metadata only, a slim struct, a dynamic object.
+    pub fn cast<T>(&self) -> ObjRef<'a, T> {
+        ObjRef::new(self.object, self.lens)
+    }
 }
+
+/// What a handle tells, whether it holds the object or borrows it, and for how long the object lends key and version.
+macro_rules! tells {
+    (impl<$($life:lifetime,)? K> $handle:ty, $lent:lifetime) => {
+        impl<$($life,)? K> $handle {
+            /// The object with its bytes.
+            fn whole(&self) -> &Object {
+                if !self.object.is_cold() {
+                    return &self.object;
+                }
+                self.thawed
+                    .get_or_init(|| Box::new(self.object.thawed().into_owned()))
+            }
+
+            /// Namespace and name, owned.
+            pub fn key(&self) -> ObjectKey {
+                self.object.key()
+            }
+
+            /// Namespace and name, borrowed.
+            pub fn key_ref(&self) -> KeyRef<$lent> {
+                self.object.key_ref()
+            }
+
+            /// The namespace; absent for an object of the cluster.
+            pub fn namespace(&self) -> Option<&$lent str> {
+                self.object.namespace()
+            }
+
+            /// The name.
+            pub fn name(&self) -> &$lent str {
+                self.object.name()
+            }
+
+            /// What tells it from an object of the same name at another time.
+            pub fn uid(&self) -> &$lent str {
+                self.object.uid()
+            }
+
+            /// The version of this state.
+            pub fn resource_version(&self) -> &$lent str {
+                self.object.resource_version()
+            }
+
+            /// Whether its deletion was asked for, and finalizers hold it.
+            pub fn is_terminating(&self) -> bool {
+                self.object.is_terminating()
+            }
+
+            /// The labels.
+            pub fn labels(&self) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
+                self.whole().labels()
+            }
+
+            /// One label.
+            pub fn label(&self, key: &str) -> Option<Cow<'_, str>> {
+                self.whole().label(key)
+            }
+
+            /// The annotations.
+            pub fn annotations(&self) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
+                self.whole().annotations()
+            }
+
+            /// One annotation.
+            pub fn annotation(&self, key: &str) -> Option<Cow<'_, str>> {
+                self.whole().annotation(key)
+            }
+
+            /// The owner references.
+            pub fn owner_references(&self) -> Vec<OwnerReference> {
+                self.whole().owner_references()
+            }
+
+            /// The scalars at `path`: strings as they are, numbers and booleans as written.
+            pub fn at(&self, path: &FieldPath) -> Vec<Cow<'_, str>> {
+                self.whole().at(path)
+            }
+
+            /// Whether a projection or transform took something: such a state must never be written back.
+            pub fn is_projected(&self) -> bool {
+                self.object.is_projected()
+            }
+
+            /// The object with `apiVersion` and `kind`, as JSON.
+            pub fn to_json(&self) -> Vec<u8> {
+                self.whole().to_json(&self.lens.type_meta)
+            }
+
+            /// `apiVersion` and `kind`.
+            pub fn type_meta(&self) -> &$lent TypeMeta {
+                &self.lens.type_meta
+            }
+
+            /// The object without a type.
+            pub fn raw(&self) -> &Object {
+                self.whole()
+            }
+        }
+
+        impl<$($life,)? K: DeserializeOwned + Any + Send + Sync> $handle {
+            /// The object decoded.
+            ///
+            /// # Errors
+            /// It does not fit the type; the error names the path, never the content.
+            ///
+            /// # Complexity
+            /// A full decode each time, unless the informer was told to keep what is decoded.
+            pub fn typed(&self) -> Result<Arc<K>, DecodeError> {
+                let (object, meta): (&Object, _) = (&self.object, &self.lens.type_meta);
+                match &self.lens.keeps {
+                    Keeps::All => object.typed(meta, TypedCache::Always),
+                    Keeps::Within(budget) => budget.typed(object, meta),
+                    // Nothing is remembered of it: it may as well be read from what was inflated.
+                    Keeps::Nothing => self.whole().typed(meta, TypedCache::Never),
+                }
+            }
+        }
+
+        impl<$($life,)? K> fmt::Debug for $handle {
+            /// Key and version, never content.
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.object.fmt(f)
+            }
+        }
+    };
+}
+
+tells!(impl<K> Obj<K>, '_);
+tells!(impl<'a, K> ObjRef<'a, K>, 'a);
 
 impl<K> Clone for Obj<K> {
     fn clone(&self) -> Self {
@@ -214,9 +271,8 @@ impl<K> Clone for Obj<K> {
     }
 }
 
-impl<K> fmt::Debug for Obj<K> {
-    /// Key and version, never content.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.object.fmt(f)
+impl<K> Clone for ObjRef<'_, K> {
+    fn clone(&self) -> Self {
+        Self::new(self.object, self.lens)
     }
 }

@@ -147,13 +147,13 @@ fn lay_over<K>(
     laid_over: &[Written],
     belongs: impl Fn(&Object) -> bool,
 ) -> Vec<Obj<K>> {
-    let is_stored = |object: &Obj<K>| {
+    let is_stored = |object: &Object| {
         let key = object.key_ref();
         !laid_over
             .iter()
             .any(|written| written.write.key.key_ref() == key)
     };
-    let mut objects: Vec<Obj<K>> = listing.iter().filter(is_stored).collect();
+    let mut objects = listing.matching(is_stored);
     let written = laid_over.iter().filter(|written| belongs(&written.object));
     objects.extend(written.map(|written| snapshot.obj(&written.object)));
     objects

@@ -1,7 +1,7 @@
 //! Reading a cache: snapshots, listings, indexes. Nothing here waits or locks.
 //!
 //! ```text
-//! Store (follows the informer) → Snapshot (stands still) → Listing → Obj<K>
+//! Store (follows the informer) → Snapshot (stands still) → Listing → ObjRef<K> → Obj<K>, to keep
 //! ```
 //!
 //! A [`Store`] answers from the newest root at each call. A [`Snapshot`] is one moment: several
@@ -27,7 +27,7 @@ use serde::de::DeserializeOwned;
 
 use crate::error::{Error, ErrorKind};
 use crate::informer::{Cores, Member};
-use crate::object::{Lens, Obj};
+use crate::object::{Lens, Obj, ObjRef};
 
 /// A cache that follows its informer; cheap to clone.
 #[doc(alias = "Indexer")]
@@ -55,7 +55,7 @@ pub struct Listing<K> {
     of: PhantomData<fn() -> K>,
 }
 
-/// The objects of a [`Listing`], one handle after the other.
+/// The objects of a [`Listing`], one borrowed handle after the other.
 pub struct Handles<'a, K> {
     objects: Objects<'a>,
     lens: &'a Arc<Lens>,
@@ -300,13 +300,13 @@ impl<'a> Iterator for Objects<'a> {
     }
 }
 
-impl<K> Iterator for Handles<'_, K> {
-    type Item = Obj<K>;
+impl<'a, K> Iterator for Handles<'a, K> {
+    type Item = ObjRef<'a, K>;
 
     #[inline]
-    fn next(&mut self) -> Option<Obj<K>> {
+    fn next(&mut self) -> Option<ObjRef<'a, K>> {
         let object = self.objects.next()?;
-        Some(Obj::new(object.clone(), self.lens))
+        Some(ObjRef::new(object, self.lens))
     }
 }
 
@@ -321,13 +321,19 @@ impl<K> Listing<K> {
         self.len() == 0
     }
 
-    /// The objects, in no order that means anything.
+    /// The objects, in no order that means anything, borrowed: no reference is counted. [`Listing::to_objs`] is for
+    /// keeping them.
     pub fn iter(&self) -> Handles<'_, K> {
         Handles {
             objects: self.objects(),
             lens: &self.lens,
             of: PhantomData,
         }
+    }
+
+    /// Handles that hold the objects, in the same order.
+    pub fn to_objs(&self) -> Vec<Obj<K>> {
+        self.held(self.objects())
     }
 
     /// The same objects without a type, borrowed: no reference is counted. Of a compressed store, read more than
@@ -355,16 +361,17 @@ impl<K> Listing<K> {
             page.truncate(limit);
         }
         page.sort_unstable_by(by_key);
-        page.into_iter()
-            .map(|object| Obj::new(object.clone(), &self.lens))
-            .collect()
+        self.held(page)
     }
 
     /// Handles of those that `keep` wants; the others are not counted. It reads from [`Object::thawed`].
     pub(crate) fn matching(&self, mut keep: impl FnMut(&Object) -> bool) -> Vec<Obj<K>> {
-        let kept = self.objects().filter(|object| keep(object));
-        kept.map(|object| Obj::new(object.clone(), &self.lens))
-            .collect()
+        self.held(self.objects().filter(|object| keep(object)))
+    }
+
+    fn held<'a>(&self, objects: impl IntoIterator<Item = &'a Object>) -> Vec<Obj<K>> {
+        let held = |object: &Object| Obj::new(object.clone(), &self.lens);
+        objects.into_iter().map(held).collect()
     }
 
     /// The keys, in order.
@@ -389,7 +396,7 @@ impl<K: DeserializeOwned + Any + Send + Sync> Listing<K> {
 }
 
 impl<'a, K> IntoIterator for &'a Listing<K> {
-    type Item = Obj<K>;
+    type Item = ObjRef<'a, K>;
     type IntoIter = Handles<'a, K>;
 
     fn into_iter(self) -> Handles<'a, K> {

@@ -16,7 +16,7 @@ use crate::row::{Reading, median};
 use crate::subject::small::{NODES, Step, node_name};
 use crate::subject::{Failed, READ_TIME, Task, each_ns};
 
-/// 1 of 40 nodes' pods: as a view, every handle taken out of it, and every object looked at in place.
+/// 1 of 40 nodes' pods: as a view, every handle touched in it, every name read, and a handle of each to keep.
 pub(super) async fn index_list(task: &Task) -> Result<Vec<Reading>, Failed> {
     if task.heap.is_some() {
         return Ok(Vec::new());
@@ -34,33 +34,42 @@ pub(super) async fn index_list(task: &Task) -> Result<Vec<Reading>, Failed> {
     while pods.stats().events < steps {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    let (mut views, mut handles, mut touches) = (Vec::new(), Vec::new(), Vec::new());
+    let mut views = Vec::new();
     for node in (0..NODES).map(node_name) {
         let began = Instant::now();
-        let listing = black_box(by_node.get(&node));
-        let length = black_box(listing.len());
+        let length = black_box(black_box(by_node.get(&node)).len());
         views.push(began.elapsed().as_secs_f64() * 1e3);
-        let began = Instant::now();
-        for pod in &listing {
-            black_box(&pod);
-        }
-        handles.push(began.elapsed().as_secs_f64() * 1e3 + views[views.len() - 1]);
         if length == 0 {
             return Err(format!("no pods are on {node}").into());
         }
     }
-    for node in (0..NODES).map(node_name) {
-        let began = Instant::now();
-        for pod in by_node.get(&node).objects() {
-            black_box(pod.revision());
+    let held = each_node(|node| drop(black_box(by_node.get(node).to_objs())));
+    let touched = each_node(|node| {
+        for pod in &by_node.get(node) {
+            black_box(pod.raw().revision());
         }
-        touches.push(began.elapsed().as_secs_f64() * 1e3);
-    }
+    });
+    let named = each_node(|node| {
+        for pod in &by_node.get(node) {
+            black_box(pod.name());
+        }
+    });
     Ok(vec![
-        Reading::new("all_handles_ms", "ms", median(&handles)),
-        Reading::new("all_touched_ms", "ms", median(&touches)),
+        Reading::new("all_handles_ms", "ms", held),
+        Reading::new("all_names_ms", "ms", named),
+        Reading::new("all_touched_ms", "ms", touched),
         Reading::new("view_ms", "ms", median(&views)),
     ])
+}
+
+/// Milliseconds of the median node.
+fn each_node(read: impl Fn(&str)) -> f64 {
+    let took = (0..NODES).map(node_name).map(|node| {
+        let began = Instant::now();
+        read(&node);
+        began.elapsed().as_secs_f64() * 1e3
+    });
+    median(&took.collect::<Vec<_>>())
 }
 
 /// Reads in a thread, while events are applied as fast as that goes.

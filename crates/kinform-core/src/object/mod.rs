@@ -64,6 +64,8 @@ struct Head {
     encoding: Encoding,
     /// Of a message: the number of its type.
     of: u16,
+    /// Of an object whose bytes are compressed: how to inflate them.
+    cold: Option<Box<Cold>>,
     name: Span,
     namespace: Span,
     uid: Span,
@@ -72,8 +74,6 @@ struct Head {
     annotations: Span,
     owners: Span,
     typed: TypedSlot,
-    /// Of an object whose bytes are compressed: how to inflate them.
-    cold: Option<Box<Cold>>,
 }
 
 /// A piece of the payload. BOUND: objects over 4 GiB are refused when they are built.

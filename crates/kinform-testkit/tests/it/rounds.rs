@@ -111,7 +111,7 @@ async fn in_process(seed: u64, policy: FifoPolicy) -> Result<InformerStats, Stag
     let truth = round.writer.truth().await?;
     let cache = Witness::new("the cache");
     for object in &informer.list() {
-        let (object, initial) = (object.clone(), false);
+        let (object, initial) = (object.to_obj(), false);
         cache.hear(&Notification::Added { object, initial });
     }
     cache.converged(&truth, Duration::ZERO).await?;

@@ -1,11 +1,12 @@
 //! Reading a cache: listers, selectors, pages in order, what a transform was asked.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
-use kinform::{Handlers, Transform};
+use kinform::{Handlers, Index, Obj, ObjRef, Transform};
 use kinform_api::ObjectKey;
 use kinform_api::selector::LabelSelector;
 use serde_json::Value;
@@ -111,6 +112,73 @@ async fn a_snapshot_is_read_in_pages_in_the_order_of_keys() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_borrowed_handle_tells_what_a_held_one_does() {
+    let (factory, mut script) = factory();
+    let plain = factory.informer::<Pod>();
+    let compressed = factory.select::<Pod>().keep_compressed().build();
+    factory.start().unwrap();
+    let sent: Vec<Value> = (0..300).map(|n| of_team(n, ["a", "b"][n % 2])).collect();
+    for _ in 0..2 {
+        first_list(&mut script, &sent, 300).await;
+    }
+    let by_team = [&plain, &compressed].map(|pods| pods.add_index(Index::label("team")).unwrap());
+    for (pods, by_team) in [&plain, &compressed].into_iter().zip(by_team) {
+        pods.synced().await.unwrap();
+        settle().await;
+        let listing = by_team.get("a");
+        let names: BTreeSet<&str> = listing.iter().map(|pod| pod.name()).collect();
+        assert_eq!((names.len(), names.first()), (150, Some(&"web-0")));
+        for (borrowed, held) in listing.iter().zip(listing.to_objs()) {
+            check(&borrowed, &held);
+            check(&held.obj_ref(), &borrowed.to_obj());
+            check(&borrowed.cast::<Pod>().clone(), &held.cast());
+        }
+        // What is held stays when the listing is gone, and when the object is.
+        let held = listing.iter().next().unwrap().to_obj();
+        let (json, version) = (held.to_json(), held.resource_version().to_owned());
+        drop(listing);
+        assert_eq!((held.to_json(), held.resource_version()), (json, &*version));
+    }
+    factory.shutdown().await;
+}
+
+fn of_team(n: usize, team: &str) -> Value {
+    let mut pod = pod(&format!("web-{n}"), n as u64 + 1, "n1");
+    pod["metadata"]["labels"]["team"] = team.into();
+    pod["metadata"]["ownerReferences"] = serde_json::json!([{
+        "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "1", "controller": true,
+    }]);
+    pod["spec"]["containers"][0]["args"] = (0..20).map(|n| format!("--option-{n}=on")).collect();
+    pod
+}
+
+fn check(borrowed: &ObjRef<'_, Pod>, held: &Obj<Pod>) {
+    let path = "spec.containers[*].args[*]".parse().unwrap();
+    assert_eq!(borrowed.key(), held.key());
+    assert_eq!(borrowed.key_ref(), held.key_ref());
+    assert_eq!(borrowed.namespace(), held.namespace());
+    assert_eq!(borrowed.name(), held.name());
+    assert_eq!(borrowed.uid(), held.uid());
+    assert_eq!(borrowed.resource_version(), held.resource_version());
+    assert_eq!(borrowed.is_terminating(), held.is_terminating());
+    assert!(borrowed.labels().eq(held.labels()) && borrowed.labels().count() == 2);
+    assert_eq!(borrowed.label("team").as_deref(), Some("a"));
+    assert_eq!(held.label("team").as_deref(), Some("a"));
+    assert!(borrowed.annotations().eq(held.annotations()));
+    assert_eq!(borrowed.annotation("x"), held.annotation("x"));
+    assert_eq!(borrowed.owner_references(), held.owner_references());
+    assert_eq!(borrowed.owner_references().len(), 1);
+    assert_eq!(borrowed.at(&path), held.at(&path));
+    assert_eq!(borrowed.at(&path).len(), 20);
+    assert_eq!(borrowed.is_projected(), held.is_projected());
+    assert_eq!(borrowed.type_meta(), held.type_meta());
+    assert_eq!(borrowed.to_json(), held.to_json());
+    assert_eq!(borrowed.raw().bytes(), held.raw().bytes());
+    assert_eq!(borrowed.typed().unwrap(), held.typed().unwrap());
+    assert_eq!(format!("{borrowed:?}"), format!("{held:?}"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_transform_runs_once_for_each_state_that_comes_and_never_for_a_resync() {
     // client-go: TestRealFIFO_transformer, TestDeltaFIFO_transformer, TestTransformingInformer,
     // TestTransformingInformerRace, TestCacheWithTransformer
@@ -209,11 +277,8 @@ async fn what_is_decoded_is_kept_as_far_as_the_informer_was_told() {
             .for_each(|pod| drop(pod.typed().unwrap()));
         assert!(kept() <= first + 2, "{} after {first}", kept());
     }
-    let last = some
-        .list()
-        .iter()
-        .find(|pod| pod.raw().has_typed())
-        .unwrap();
+    let listing = some.list();
+    let last = listing.iter().find(|pod| pod.raw().has_typed()).unwrap();
     assert!(Arc::ptr_eq(&last.typed().unwrap(), &last.typed().unwrap()));
     factory.shutdown().await;
 }

@@ -155,7 +155,7 @@ async fn metadata_alone_is_a_watch_of_its_own() {
 /// What a cache holds of config maps, as values with their versions.
 fn held(maps: &Informer<ConfigMap>) -> Vec<(String, ConfigMap, serde_json::Value)> {
     let list = maps.list();
-    let one = |map: kinform::Obj<ConfigMap>| {
+    let one = |map: kinform::ObjRef<'_, ConfigMap>| {
         let version = format!("{} {}", map.key(), map.resource_version());
         let json = serde_json::from_slice(&map.to_json()).unwrap();
         (version, (*map.typed().unwrap()).clone(), json)
