@@ -195,8 +195,7 @@ impl Subject {
             return Ok(BTreeMap::new());
         };
         factory.shutdown().await;
-        let stored = informer.list();
-        Ok(stored.iter().map(|object| named(&object)).collect())
+        Ok(informer.list().to_objs().iter().map(named).collect())
     }
 
     async fn order(&self, command: serde_json::Value) -> Result<(), Failed> {
