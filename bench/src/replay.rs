@@ -26,10 +26,8 @@ use http_body_util::StreamBody;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use tokio::fs::File;
-use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::corpus::{Content, Corpus, Encoding, Recipe, continue_token, page_file};
@@ -38,6 +36,8 @@ use crate::scenario::{Needs, Streams};
 use crate::shape::Collection;
 
 const CHUNK: usize = 256 << 10;
+/// BOUND: chunks that were read and not yet asked for, of each reply.
+const AHEAD: usize = 4;
 const REFUSED: &str = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"sendInitialEvents is forbidden","reason":"Invalid","code":422}"#;
 const EXPIRED: &str = "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\"too old resource version\",\"reason\":\"Expired\",\"code\":410}}\n";
 
@@ -267,16 +267,28 @@ impl State {
     }
 }
 
+/// A file's bytes, read ahead by a thread of their own: who waits for this server is woken once more for each time, and
+/// that is in the subject's figures.
 async fn read(path: PathBuf) -> io::Result<(u64, Chunks)> {
-    let file = File::open(path).await?;
+    let file = tokio::fs::File::open(path).await?;
     let length = file.metadata().await?.len();
-    let chunks = stream::try_unfold(file, |mut file| async move {
-        let mut chunk = Vec::with_capacity(CHUNK);
-        (&mut file)
-            .take(CHUNK as u64)
-            .read_to_end(&mut chunk)
-            .await?;
-        Ok((!chunk.is_empty()).then(|| (Bytes::from(chunk), file)))
+    let mut file = file.into_std().await;
+    let (sender, receiver) = mpsc::channel(AHEAD);
+    tokio::task::spawn_blocking(move || {
+        loop {
+            let mut chunk = Vec::with_capacity(CHUNK);
+            let read = (&mut file).take(CHUNK as u64).read_to_end(&mut chunk);
+            let is_over = matches!(read, Ok(0));
+            let has_failed = read.is_err();
+            let chunk = read.map(|_| Bytes::from(chunk));
+            // Nobody waits for the rest of what was dropped.
+            if is_over || sender.blocking_send(chunk).is_err() || has_failed {
+                return;
+            }
+        }
+    });
+    let chunks = stream::unfold(receiver, |mut chunks| async move {
+        chunks.recv().await.map(|chunk| (chunk, chunks))
     });
     Ok((length, chunks.boxed()))
 }
