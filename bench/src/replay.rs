@@ -267,8 +267,8 @@ impl State {
     }
 }
 
-/// A file's bytes, read ahead by a thread of their own: who waits for this server is woken once more for each time, and
-/// that is in the subject's figures.
+/// A file's bytes, read ahead by a thread of their own: a subject that had to wait for them would sleep and be woken, which
+/// is in its figures.
 async fn read(path: PathBuf) -> io::Result<(u64, Chunks)> {
     let file = tokio::fs::File::open(path).await?;
     let length = file.metadata().await?.len();
@@ -278,11 +278,13 @@ async fn read(path: PathBuf) -> io::Result<(u64, Chunks)> {
         loop {
             let mut chunk = Vec::with_capacity(CHUNK);
             let read = (&mut file).take(CHUNK as u64).read_to_end(&mut chunk);
-            let is_over = matches!(read, Ok(0));
-            let has_failed = read.is_err();
-            let chunk = read.map(|_| Bytes::from(chunk));
-            // Nobody waits for the rest of what was dropped.
-            if is_over || sender.blocking_send(chunk).is_err() || has_failed {
+            let chunk = match read {
+                Ok(0) => return,
+                read => read.map(|_| Bytes::from(chunk)),
+            };
+            let is_last = chunk.is_err();
+            // A reply that was dropped needs no more.
+            if sender.blocking_send(chunk).is_err() || is_last {
                 return;
             }
         }
