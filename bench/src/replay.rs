@@ -275,12 +275,19 @@ async fn read(path: PathBuf) -> io::Result<(u64, Chunks)> {
     let mut file = file.into_std().await;
     let (sender, receiver) = mpsc::channel(AHEAD);
     tokio::task::spawn_blocking(move || {
+        let (back, used) = std::sync::mpsc::channel();
         loop {
-            let mut chunk = Vec::with_capacity(CHUNK);
-            let read = (&mut file).take(CHUNK as u64).read_to_end(&mut chunk);
-            let chunk = match read {
+            // What was sent is filled again: memory that is new each time is cleared by the kernel each time.
+            let mut filled: Vec<u8> = used.try_recv().unwrap_or_default();
+            filled.clear();
+            filled.reserve_exact(CHUNK);
+            let chunk = match (&mut file).take(CHUNK as u64).read_to_end(&mut filled) {
                 Ok(0) => return,
-                read => read.map(|_| Bytes::from(chunk)),
+                Ok(_) => Ok(Bytes::from_owner(Chunk {
+                    filled,
+                    back: back.clone(),
+                })),
+                Err(error) => Err(error),
             };
             let is_last = chunk.is_err();
             // A reply that was dropped needs no more.
@@ -293,6 +300,25 @@ async fn read(path: PathBuf) -> io::Result<(u64, Chunks)> {
         chunks.recv().await.map(|chunk| (chunk, chunks))
     });
     Ok((length, chunks.boxed()))
+}
+
+/// A part of a file, whose memory goes back to who reads the file.
+struct Chunk {
+    filled: Vec<u8>,
+    back: std::sync::mpsc::Sender<Vec<u8>>,
+}
+
+impl AsRef<[u8]> for Chunk {
+    fn as_ref(&self) -> &[u8] {
+        &self.filled
+    }
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        // Nobody wants it once the file was read.
+        let _ = self.back.send(std::mem::take(&mut self.filled));
+    }
 }
 
 fn one(bytes: Bytes) -> Chunks {

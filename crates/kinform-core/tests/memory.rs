@@ -263,6 +263,10 @@ fn keys_that_were_worked_off_leave_nothing_behind() {
             queue.settle(taken.ticket, Verdict::Forget, now);
         }
     }
+    // Memory follows what was needed since the queue was empty last.
+    queue.add("last".to_owned(), Priority::Normal, now);
+    let last = queue.take(now).expect("it was added");
+    queue.settle(last.ticket, Verdict::Forget, now);
     let stats = queue.stats(now);
     assert_eq!((stats.depth, stats.delayed, stats.processing), (0, 0, 0));
     // Keys that ended with failures are remembered until they are forgotten: upstream's rule.

@@ -4,9 +4,10 @@
 //! producer ─add, or add_all─▶ WorkQueue ─settle_and_get─▶ workers        a million delayed adds
 //! ```
 //!
-//! Keys are added one after the other, as the peers' are. What it costs to add those of a batch in one turn, as a
-//! controller's handlers do, is told beside it. Workers take and give back as those of a
-//! controller do: the last key goes back when the next is taken.
+//! Keys are added one after the other to a queue that keeps no times, as the peers' are to one without a name. Told beside
+//! it: what it costs where times are kept, as those of controllers are, here and there, and where the keys of a batch are
+//! added in one turn, as a controller's handlers do. Workers take and give back as those of a controller do: the last
+//! key goes back when the next is taken.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -29,7 +30,7 @@ const BURST: usize = 256;
 /// Cycles of one task that adds and works.
 pub(super) async fn alone(task: &Task) -> Result<Vec<Reading>, Failed> {
     let keys = keys(KEYS)?;
-    let queue = WorkQueue::new(Limiter::default());
+    let queue = WorkQueue::without_times(Limiter::default());
     let before = task.moment();
     for burst in 0..task.size / BURST {
         for number in 0..BURST {
@@ -54,19 +55,36 @@ enum Adding {
 
 /// Cycles of a producer and so many workers.
 pub(super) async fn shared(task: &Task, workers: usize) -> Result<Vec<Reading>, Failed> {
-    let mut readings = cycles(task, workers, Adding::OneByOne).await?;
-    let batches = cycles(task, workers, Adding::Batches).await?;
-    let cpu = batches.into_iter().find(|reading| reading.metric == CYCLE);
-    readings.extend(cpu.map(|cpu| Reading::new("cpu_ns_per_cycle_in_batches", "ns", cpu.value)));
+    let [plain, timed, batches] = [
+        (
+            WorkQueue::without_times(Limiter::default()),
+            Adding::OneByOne,
+        ),
+        (WorkQueue::new(Limiter::default()), Adding::OneByOne),
+        (WorkQueue::new(Limiter::default()), Adding::Batches),
+    ]
+    .map(|(queue, adding)| cycles(task, queue, workers, adding));
+    let mut readings = plain.await?;
+    for (metric, way) in [
+        ("cpu_ns_per_cycle_with_times", timed.await?),
+        ("cpu_ns_per_cycle_in_batches", batches.await?),
+    ] {
+        let cpu = way.into_iter().find(|reading| reading.metric == CYCLE);
+        readings.extend(cpu.map(|cpu| Reading::new(metric, "ns", cpu.value)));
+    }
     Ok(readings)
 }
 
-/// What is told of both ways.
+/// What is told of each way.
 const CYCLE: &str = "cpu_ns_per_cycle";
 
-async fn cycles(task: &Task, workers: usize, adding: Adding) -> Result<Vec<Reading>, Failed> {
+async fn cycles(
+    task: &Task,
+    queue: WorkQueue<ObjectKey>,
+    workers: usize,
+    adding: Adding,
+) -> Result<Vec<Reading>, Failed> {
     let keys = keys(KEYS)?;
-    let queue = WorkQueue::new(Limiter::default());
     let handled = Arc::new(AtomicUsize::new(0));
     let before = task.moment();
     let tasks: Vec<_> = (0..workers)

@@ -79,8 +79,8 @@ pub struct Taken<K> {
     pub ticket: Ticket,
     /// How often it failed in a row.
     pub failures: u32,
-    /// How long it waited.
-    pub waited_nanos: u64,
+    /// How long it waited, if times are kept.
+    pub waited_nanos: Option<u64>,
 }
 
 /// One hand-out of one key. It can be used once and cannot be made.
@@ -122,8 +122,8 @@ pub enum Next {
 pub struct Running<K> {
     /// The key.
     pub key: K,
-    /// For how long.
-    pub since: Duration,
+    /// For how long, if times are kept.
+    pub since: Option<Duration>,
 }
 
 /// Keys that wait for a worker.
@@ -135,6 +135,7 @@ pub struct Queue<K> {
     running: Vec<HandedOut>,
     limiter: Limiter,
     generation: u32,
+    times: Times,
     pace: Pace,
     life: Life,
     // Only what is counted; the rest is filled in when asked.
@@ -144,7 +145,15 @@ pub struct Queue<K> {
 #[derive(Clone, Copy, Debug)]
 struct HandedOut {
     slot: u32,
-    since: Instant,
+    /// Nothing if nobody asks for how long.
+    since: Option<Instant>,
+}
+
+/// Whether it is known of each key how long it waited and was worked on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Times {
+    Kept,
+    NotKept,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,6 +169,19 @@ impl<K: Eq + Hash + Clone> Queue<K> {
     /// An empty queue whose failed keys wait as `limiter` says.
     #[must_use]
     pub fn new(limiter: Limiter) -> Self {
+        Self::of(limiter, Times::Kept)
+    }
+
+    /// The same, but nothing is known of how long keys waited and were worked on: who drives it need not read
+    /// a clock for each of them, but when [`needs_time`](Self::needs_time) says so.
+    ///
+    /// Upstream: a queue without a name.
+    #[must_use]
+    pub fn without_times(limiter: Limiter) -> Self {
+        Self::of(limiter, Times::NotKept)
+    }
+
+    fn of(limiter: Limiter, times: Times) -> Self {
         Self {
             slots: Slots::new(),
             lanes: Lanes::new(),
@@ -167,6 +189,7 @@ impl<K: Eq + Hash + Clone> Queue<K> {
             running: Vec::new(),
             limiter,
             generation: 0,
+            times,
             pace: Pace::new(),
             life: Life::Open,
             counts: QueueStats::default(),
@@ -257,7 +280,8 @@ impl<K: Eq + Hash + Clone> Queue<K> {
         self.generation = self.generation.wrapping_add(1);
         let slot = &mut self.slots[at];
         debug_assert_eq!(slot.state, State::Ready, "what is in a lane is ready");
-        let waited_nanos = now.nanos_since(slot.added());
+        let keeps_times = self.times == Times::Kept;
+        let waited_nanos = keeps_times.then(|| now.nanos_since(slot.added()));
         slot.state = State::Running;
         slot.priority = Priority::Low;
         slot.generation = self.generation;
@@ -268,13 +292,14 @@ impl<K: Eq + Hash + Clone> Queue<K> {
         };
         let key = slot.key.clone().expect("a slot in a lane has a key");
         let failures = slot.failures;
+        let is_timed = keeps_times || Pace::samples(self.generation);
         self.running.push(HandedOut {
             slot: at,
-            since: now,
+            since: is_timed.then_some(now),
         });
-        self.counts
-            .queue_latency
-            .record_micros(waited_nanos / 1_000);
+        if let Some(waited) = waited_nanos {
+            self.counts.queue_latency.record_micros(waited / 1_000);
+        }
         Some(Taken {
             key,
             ticket,
@@ -306,6 +331,20 @@ impl<K: Eq + Hash + Clone> Queue<K> {
             _ if refused => Next::Refused,
             _ => Next::Nothing,
         }
+    }
+
+    /// Whether `now` counts when this is given back and the next key is taken, in one turn. Where times are kept
+    /// it does, and so it does while keys are delayed; else, of some keys only.
+    #[must_use]
+    #[inline]
+    pub fn needs_time(&self, back: Option<(&Ticket, Verdict)>) -> bool {
+        self.times == Times::Kept
+            || self.wheel.len() > 0
+            || Pace::samples(self.generation.wrapping_add(1))
+            || back.is_some_and(|(ticket, verdict)| {
+                Pace::samples(ticket.generation)
+                    || matches!(verdict, Verdict::Again(_) | Verdict::Retry)
+            })
     }
 
     /// Moves delayed keys that are due to where they wait for a worker. True if there were any.
@@ -379,22 +418,28 @@ impl<K: Eq + Hash + Clone> Queue<K> {
     /// The keys that workers have, the longest held first: what a drain waits for.
     #[must_use]
     pub fn running(&self, now: Instant) -> Vec<Running<K>> {
-        let key = |out: &HandedOut| self.slots[out.slot].key.clone();
-        let with_age = |out| {
-            Some(Running {
-                key: key(out)?,
-                since: now.since(out.since),
-            })
+        let keeps_times = self.times == Times::Kept;
+        let told = |out: &HandedOut| {
+            let slot = &self.slots[out.slot];
+            let since = out.since.filter(|_| keeps_times);
+            let running = Running {
+                key: slot.key.clone()?,
+                since: since.map(|since| now.since(since)),
+            };
+            // How many were handed out after it.
+            Some((self.generation.wrapping_sub(slot.generation), running))
         };
-        let mut running: Vec<_> = self.running.iter().filter_map(with_age).collect();
-        running.sort_by_key(|running| std::cmp::Reverse(running.since));
-        running
+        let mut running: Vec<_> = self.running.iter().filter_map(told).collect();
+        running.sort_by_key(|(later, _)| std::cmp::Reverse(*later));
+        running.into_iter().map(|(_, running)| running).collect()
     }
 
     /// The numbers at `now`.
     #[must_use]
     pub fn stats(&self, now: Instant) -> QueueStats {
-        let ages = self.running.iter().map(|out| now.since(out.since));
+        let timed = self.running.iter().filter_map(|out| out.since);
+        let timed = timed.filter(|_| self.times == Times::Kept);
+        let ages = timed.map(|since| now.since(since));
         QueueStats {
             depth: self.lanes.len(),
             delayed: self.wheel.len(),
@@ -523,9 +568,12 @@ impl<K: Eq + Hash + Clone> Queue<K> {
             self.slots[moved.slot].running_at = place as u32;
         }
         self.slots[at].running_at = NONE;
-        let worked = now.nanos_since(out.since);
-        self.counts.work_duration.record_micros(worked / 1_000);
+        let Some(since) = out.since else { return };
+        let worked = now.nanos_since(since);
         self.pace.worked(worked);
+        if self.times == Times::Kept {
+            self.counts.work_duration.record_micros(worked / 1_000);
+        }
     }
 
     /// Moves a key that no worker has any more to where it belongs.

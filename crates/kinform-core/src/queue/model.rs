@@ -290,14 +290,26 @@ fn runs() -> impl Strategy<Value = Vec<Op>> {
         })
 }
 
-fn check(run: Vec<Op>) {
+/// The time that whoever drives it hands in: none where it is not needed.
+fn told(queue: &Queue<u8>, back: Option<(&Ticket, Verdict)>, now: Instant) -> Instant {
+    match queue.needs_time(back) {
+        true => now,
+        false => Instant::ZERO,
+    }
+}
+
+fn check(run: Vec<Op>, of: fn(Limiter) -> Queue<u8>) {
     let limiter = Limiter::exponential(BASE, BASE * 256);
-    let (mut queue, mut model) = (Queue::<u8>::new(limiter), Model::new());
+    let (mut queue, mut model) = (of(limiter), Model::new());
     let mut now = Instant::from_millis(3);
     let mut out: Vec<(u8, Ticket)> = Vec::new();
     for op in run {
         match op {
             Op::Add(key, priority) => {
+                let now = match queue.times {
+                    Times::Kept => now,
+                    Times::NotKept => Instant::ZERO,
+                };
                 assert_eq!(queue.add(key, priority, now), model.add(key, priority));
             }
             Op::AddAfter(key, delay) => {
@@ -334,14 +346,15 @@ fn check(run: Vec<Op>) {
                 queue.forget(&key);
             }
             Op::Take => {
-                let taken = queue.take(now);
+                let taken = queue.take(told(&queue, None, now));
                 assert_eq!(taken.as_ref().map(|taken| taken.key), model.take(now));
                 out.extend(taken.map(|taken| (taken.key, taken.ticket)));
             }
             Op::Settle(which, verdict) if which < out.len() => {
                 let (key, ticket) = out.swap_remove(which);
+                let told = told(&queue, Some((&ticket, verdict)), now);
                 assert_eq!(
-                    queue.settle(ticket, verdict, now),
+                    queue.settle(ticket, verdict, told),
                     model.settle(key, verdict, now)
                 );
                 assert_eq!(queue.num_requeues(&key), model.record(key).failures);
@@ -381,6 +394,7 @@ proptest! {
 
     #[test]
     fn the_queue_does_what_the_model_does(run in runs()) {
-        check(run);
+        check(run.clone(), Queue::new);
+        check(run, Queue::without_times);
     }
 }

@@ -4,6 +4,7 @@
 //! each key given back → moving average → usual work, for who decides whether one more is worth waking
 //! ```
 //!
+//! Of a queue that keeps no times, one hand-out of sixteen is told, so that the clock is read for that only.
 //! An eighth of what is told is new each time. Nothing is known at first, and a long work counts as one of
 //! 100 µs: the average is then back at short ones after some thirty of them.
 //!
@@ -13,6 +14,9 @@ use std::time::Duration;
 
 /// BOUND: nanoseconds of one work that count.
 const LONGEST: u64 = 100_000;
+
+/// Of so many hand-outs one is told, where times are not kept.
+const SAMPLED: u32 = 16;
 
 /// A moving average of works.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +28,12 @@ impl Pace {
     /// As if all had been long.
     pub(super) fn new() -> Self {
         Self { nanos: LONGEST }
+    }
+
+    /// Whether this hand-out is told where times are not kept.
+    #[inline]
+    pub(super) fn samples(generation: u32) -> bool {
+        generation.is_multiple_of(SAMPLED)
     }
 
     #[inline]

@@ -19,7 +19,8 @@ use super::Priority;
 use super::table::{NONE, Table};
 use crate::time::Instant;
 
-/// Slots whose memory an empty queue keeps.
+/// BOUND: slots whose memory an empty queue keeps, unless it needed a quarter of what it has since it was empty last: bursts
+/// that come again and again are not paid for each time.
 const KEPT_SLOTS: usize = 512;
 
 /// What one key is doing. The names of client-go's sets are in brackets.
@@ -126,11 +127,20 @@ impl<K: Eq + Hash> Slots<K> {
         slot.next = self.free;
         self.free = at;
         self.table.remove(hash, at);
-        if self.table.len() == 0 && self.slots.len() > KEPT_SLOTS {
-            self.slots.clear();
-            self.slots.shrink_to(KEPT_SLOTS);
-            self.table.shrink_empty(KEPT_SLOTS);
-            self.free = NONE;
+        if self.table.len() == 0 && self.slots.capacity() > KEPT_SLOTS {
+            self.start_afresh();
+        }
+    }
+
+    /// Of an empty queue.
+    fn start_afresh(&mut self) {
+        let needed = self.slots.len();
+        self.slots.clear();
+        self.free = NONE;
+        if needed < self.slots.capacity() / 4 {
+            let kept = KEPT_SLOTS.max(2 * needed);
+            self.slots.shrink_to(kept);
+            self.table.shrink_empty(kept);
         }
     }
 
@@ -184,6 +194,11 @@ impl<K> Slots<K> {
     /// Keys known: waiting, delayed, handed out or failed.
     pub(super) fn len(&self) -> usize {
         self.table.len()
+    }
+
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.slots.capacity()
     }
 
     pub(super) fn get(&self, at: u32) -> Option<&Slot<K>> {
@@ -259,16 +274,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn empty_again_it_keeps_memory_for_few_keys_and_knows_none() {
+    fn empty_again_it_keeps_memory_for_as_many_keys_as_it_needed_last_and_knows_none() {
         let mut slots: Slots<usize> = Slots::new();
-        for round in [100, KEPT_SLOTS, 50_000, KEPT_SLOTS + 1, 7] {
-            let at: Vec<u32> = (0..round).map(|key| slots.intern(key)).collect();
-            assert_eq!(slots.len(), round);
-            assert!((0..round).all(|key| slots.find(&key) == Some(at[key])));
+        let mut keys = |count: usize| {
+            let at: Vec<u32> = (0..count).map(|key| slots.intern(key)).collect();
+            assert_eq!(slots.len(), count);
+            assert!((0..count).all(|key| slots.find(&key) == Some(at[key])));
             at.into_iter().for_each(|at| slots.release_if_unused(at));
             assert_eq!((slots.len(), slots.find(&3)), (0, None));
-            assert!(slots.slots.capacity() <= KEPT_SLOTS);
-            assert!(slots.table.places() <= 2 * KEPT_SLOTS);
+            (slots.slots.capacity(), slots.table.places())
+        };
+        for few in [100, KEPT_SLOTS] {
+            let (capacity, places) = keys(few);
+            assert!(capacity <= KEPT_SLOTS && places <= 2 * KEPT_SLOTS);
         }
+        let much = keys(50_000);
+        assert!(much.0 >= 50_000);
+        for again in [50_000, much.0 / 4] {
+            assert_eq!(keys(again), much);
+        }
+        let (capacity, places) = keys(10_000);
+        assert!((10_000..=20_000).contains(&capacity) && places <= 32_768);
+        let (capacity, places) = keys(7);
+        assert!(capacity <= KEPT_SLOTS && places <= 2 * KEPT_SLOTS);
     }
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use crate::stats::Histogram;
 
-/// A queue's numbers at one instant.
+/// A queue's numbers at one instant. Of a queue that keeps no times, the last four say nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QueueStats {

@@ -93,7 +93,7 @@ fn after_the_shutdown_what_waits_is_handed_out_and_what_comes_is_refused() {
         queue.running(at(5)),
         [Running {
             key: "b",
-            since: 5 * MS
+            since: Some(5 * MS)
         }]
     );
     assert_eq!(queue.settle(b.ticket, Verdict::Retry, at(5)), Next::Refused);
@@ -258,8 +258,8 @@ fn the_numbers_are_exact() {
     );
     let again = queue.take(at(110)).expect("it was added in between");
     assert_eq!(
-        Duration::from_nanos(again.waited_nanos),
-        30 * MS,
+        again.waited_nanos.map(Duration::from_nanos),
+        Some(30 * MS),
         "it waits since it was added, not since it was given back"
     );
 }
@@ -341,13 +341,71 @@ fn an_absurd_delay_is_only_a_long_one() {
 #[test]
 fn a_burst_gives_its_memory_back() {
     let mut queue = Queue::<u32>::default();
-    (0..5000).for_each(|key| {
-        queue.add(key, Priority::Normal, at(0));
-    });
-    while let Some(taken) = queue.take(at(0)) {
-        queue.settle(taken.ticket, Verdict::Forget, at(0));
+    // Not at once: it may come again.
+    for keys in [5000, 1] {
+        (0..keys).for_each(|key| {
+            queue.add(key, Priority::Normal, at(0));
+        });
+        while let Some(taken) = queue.take(at(0)) {
+            queue.settle(taken.ticket, Verdict::Forget, at(0));
+        }
+        assert_eq!(queue.slots.get(0).map(|slot| slot.state), None);
+        assert_eq!(queue.slots.capacity() < 5000, keys == 1);
     }
-    assert_eq!(queue.slots.get(0).map(|slot| slot.state), None);
+}
+
+// client-go: a queue without a name has no metrics.
+#[test]
+fn a_queue_without_times_asks_for_the_time_of_few_keys_and_tells_none() {
+    let mut queue = Queue::without_times(Limiter::default());
+    let (mut looks, mut asked, mut held) = (0, 0, None);
+    for turn in 0..1600 {
+        queue.add(turn, Priority::Normal, Instant::ZERO);
+        let back = held.take().map(|ticket| (ticket, Verdict::Forget));
+        let needs_time =
+            queue.needs_time(back.as_ref().map(|(ticket, verdict)| (ticket, *verdict)));
+        let now = if needs_time {
+            Instant::from_start(Duration::from_micros(turn))
+        } else {
+            Instant::ZERO
+        };
+        (looks, asked) = (looks + 1, asked + usize::from(needs_time));
+        if let Some((ticket, verdict)) = back {
+            queue.settle(ticket, verdict, now);
+        }
+        let taken = queue.take(now).expect("a key is ready");
+        assert_eq!(taken.waited_nanos, None);
+        held = Some(taken.ticket);
+    }
+    assert_eq!(
+        (looks, asked),
+        (1600, 199),
+        "one to hand out, one to take back"
+    );
+    assert_eq!(
+        queue.usual_work(),
+        Duration::from_micros(1),
+        "of those that were timed"
+    );
+    queue.add(9999, Priority::Normal, Instant::ZERO);
+    let _later = queue.take(Instant::ZERO).expect("a key is ready");
+    let running = queue.running(at(5000));
+    let running: Vec<_> = running.iter().map(|r| (r.key, r.since)).collect();
+    assert_eq!(running, [(1599, None), (9999, None)]);
+    let stats = queue.stats(at(5000));
+    assert_eq!((stats.adds, stats.processing), (1601, 2));
+    assert_eq!(
+        (stats.unfinished, stats.longest_running),
+        Default::default()
+    );
+    assert_eq!(
+        (stats.queue_latency.count(), stats.work_duration.count()),
+        (0, 0)
+    );
+    let ticket = held.expect("the last was kept");
+    assert!(queue.needs_time(Some((&ticket, Verdict::Retry))));
+    queue.add_after(7, MS, at(5000));
+    assert!(queue.needs_time(None), "something is delayed");
 }
 
 // client-go: TestGarbageCollection

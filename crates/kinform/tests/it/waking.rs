@@ -22,10 +22,14 @@ use tokio::time::advance;
 const MS: Duration = Duration::from_millis(1);
 const MICROS: Duration = Duration::from_micros(1);
 
+/// A queue that keeps times, or none.
+const WAYS: [fn(Limiter) -> WorkQueue<u32>; 2] = [WorkQueue::new, WorkQueue::without_times];
+
 /// A queue whose works took so long of late.
-async fn queue_of(work: Duration) -> WorkQueue<u32> {
-    let queue = WorkQueue::new(Limiter::exponential(5 * MS, 1000 * MS));
-    for _ in 0..100 {
+async fn queue_of(way: usize, work: Duration) -> WorkQueue<u32> {
+    let queue = WAYS[way](Limiter::exponential(5 * MS, 1000 * MS));
+    // Where no times are kept, one of sixteen counts.
+    for _ in 0..[100, 1600][way] {
         queue.add(0);
         let item = queue.get().await.unwrap();
         advance(work).await;
@@ -117,8 +121,8 @@ fn workers<const N: usize>(queue: &WorkQueue<u32>) -> [Worker; N] {
 }
 
 /// How many of four workers are woken by that many keys, where work takes so long as a rule.
-async fn woken_for(keys: u32, work: Duration) -> usize {
-    let queue = queue_of(work).await;
+async fn woken_for(way: usize, keys: u32, work: Duration) -> usize {
+    let queue = queue_of(way, work).await;
     let mut workers = workers::<4>(&queue);
     assert!(!workers.iter_mut().any(Worker::get));
     for key in 0..keys {
@@ -137,12 +141,14 @@ async fn woken_for(keys: u32, work: Duration) -> usize {
 
 #[tokio::test(start_paused = true)]
 async fn a_key_wakes_a_worker_of_its_own_unless_work_is_shorter_than_waking_up() {
-    assert_eq!(woken_for(3, 1_000 * MS).await, 3);
-    assert_eq!(woken_for(9, 80 * MICROS).await, 4);
-    assert_eq!(woken_for(9, 2 * MICROS).await, 4);
-    assert_eq!(woken_for(4, 2 * MICROS).await, 2);
-    assert_eq!(woken_for(4, Duration::ZERO).await, 1);
-    assert_eq!(woken_for(1, Duration::ZERO).await, 1);
+    for way in 0..WAYS.len() {
+        assert_eq!(woken_for(way, 3, 1_000 * MS).await, 3);
+        assert_eq!(woken_for(way, 9, 80 * MICROS).await, 4);
+        assert_eq!(woken_for(way, 9, 2 * MICROS).await, 4);
+        assert_eq!(woken_for(way, 4, 2 * MICROS).await, 2);
+        assert_eq!(woken_for(way, 4, Duration::ZERO).await, 1);
+        assert_eq!(woken_for(way, 1, Duration::ZERO).await, 1);
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -187,7 +193,7 @@ async fn no_key_is_ready_while_somebody_sleeps() {
     let mut slept = 0;
     for seed in 0..1000 {
         let mut random = SmallRng::seed_from_u64(seed);
-        let queue = queue_of(random.random_range(0..3) * MICROS).await;
+        let queue = queue_of(seed as usize % 2, random.random_range(0..3) * MICROS).await;
         let mut workers: Vec<_> = (0..random.random_range(1..6))
             .map(|_| Worker::of(&queue))
             .collect();

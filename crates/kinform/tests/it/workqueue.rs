@@ -267,9 +267,46 @@ async fn a_drain_that_meets_its_deadline_names_the_keys() {
     let left = queue.drain(500 * MS).await.unwrap_err();
     assert_eq!(
         (left.running[0].key, left.running[0].since, left.waiting),
-        (17, 500 * MS, 1)
+        (17, Some(500 * MS), 1)
     );
     let text = "the queue is not empty at its deadline: 1 keys wait, in work are 17 (for 500ms)";
+    assert_eq!(left.to_string(), text);
+}
+
+// client-go: a queue without a name.
+#[tokio::test(start_paused = true)]
+async fn a_queue_without_times_does_the_same_and_tells_none() {
+    let queue = WorkQueue::without_times(Limiter::exponential(5 * MS, 1000 * MS));
+    queue.add(17);
+    queue.add_after(18, 40 * MS);
+    queue.add_rate_limited(19);
+    let mut heard = Vec::new();
+    let mut next = queue.get();
+    for _ in 0..5 {
+        let began = tokio::time::Instant::now();
+        let item = next.await.unwrap();
+        assert_eq!(item.waited(), None);
+        heard.push((*item.key(), item.failures(), began.elapsed().as_millis()));
+        let verdict = match item.failures() {
+            0 if *item.key() == 17 => Verdict::Retry,
+            _ => Verdict::Forget,
+        };
+        if heard.len() == 4 {
+            queue.add(20);
+        }
+        next = item.settle_and_get(verdict);
+    }
+    assert_eq!(heard[0], (17, 0, 0));
+    let mut early = [heard[1], heard[2]].map(|(key, failures, _)| (key, failures));
+    early.sort_unstable();
+    assert_eq!(early, [(17, 1), (19, 1)]);
+    assert_eq!((heard[1].2, heard[2].2), (5, 0), "both were due at once");
+    assert_eq!((heard[3], heard[4]), ((18, 0, 35), (20, 0, 0)));
+    drop(next);
+    queue.add(21);
+    let _held = queue.get().await.unwrap();
+    let left = queue.drain(500 * MS).await.unwrap_err();
+    let text = "the queue is not empty at its deadline: 0 keys wait, in work are 21";
     assert_eq!(left.to_string(), text);
 }
 

@@ -12,52 +12,35 @@
 //! INVARIANT: while workers wait, as many others were woken and have not looked yet as keys are ready, or
 //! all who look wake the next; while a key is delayed, somebody was woken or keeps the time.
 //!
+//! `item.rs` is what a worker has, `get.rs` how it waits for it.
+//!
 //! Upstream counterpart: `client-go:util/workqueue` (`TypedRateLimitingInterface`), where each queue has
 //! a goroutine for delays and one for metrics.
 
+mod get;
+mod item;
+
 use std::fmt;
-use std::future::Future;
 use std::hash::Hash;
 use std::num::NonZeroU64;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::Waker;
 use std::time::Duration;
 
-use futures::future::BoxFuture;
 use kinform_core::mutant;
 use kinform_core::queue::{
-    Added, Limiter, Next, Priority, Queue, QueueStats, Running, Taken, Ticket, Verdict,
+    Added, Limiter, Next, Priority, Queue, QueueStats, Running, Ticket, Verdict,
 };
 use kinform_core::time::Instant;
 use tokio::sync::Notify;
 
+pub use self::get::Get;
+pub use self::item::Item;
 use crate::env::Env;
 
 /// A handle of a work queue.
 #[doc(alias = "TypedRateLimitingInterface")]
 pub struct WorkQueue<K: Eq + Hash + Clone>(Arc<Shared<K>>);
-
-/// A key that was handed out. Dropped without a verdict, it counts as failed and is retried.
-pub struct Item<K: Eq + Hash + Clone> {
-    // Nothing once it was given back.
-    held: Option<(WorkQueue<K>, Ticket)>,
-    key: K,
-    failures: u32,
-    waited_nanos: u64,
-}
-
-/// Waits for a key: see [`WorkQueue::get`].
-#[must_use = "nothing is handed out before it is awaited"]
-pub struct Get<K: Eq + Hash + Clone> {
-    // Nothing once it was handed on to the item.
-    queue: Option<WorkQueue<K>>,
-    /// What is to be given back first.
-    back: Option<(Ticket, Verdict)>,
-    /// Its place among those who wait, while it has one.
-    id: Option<NonZeroU64>,
-    timer: Option<(Instant, BoxFuture<'static, ()>)>,
-}
 
 /// What a drain did not wait for any longer.
 #[derive(Debug)]
@@ -72,6 +55,14 @@ struct Shared<K> {
     inner: Mutex<Inner<K>>,
     drained: Notify,
     env: Env,
+    times: Times,
+}
+
+/// Whether the clock is read for each key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Times {
+    Kept,
+    NotKept,
 }
 
 struct Inner<K> {
@@ -106,8 +97,22 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
     /// The same, with the clock of `env`.
     #[must_use]
     pub fn with_env(limiter: Limiter, env: Env) -> Self {
+        Self::of(Queue::new(limiter), Times::Kept, env)
+    }
+
+    /// An empty queue that keeps no times: a cycle takes a quarter less, and [`Item::waited`], [`Running::since`]
+    /// and the times in [`WorkQueue::stats`] say nothing. All else is the same.
+    ///
+    /// Upstream: a queue without a name.
+    #[must_use]
+    pub fn without_times(limiter: Limiter) -> Self {
+        let queue = Queue::without_times(limiter);
+        Self::of(queue, Times::NotKept, Env::system())
+    }
+
+    fn of(queue: Queue<K>, times: Times, env: Env) -> Self {
         let inner = Inner {
-            queue: Queue::new(limiter),
+            queue,
             waiters: Vec::new(),
             timekeeper: None,
             on_their_way: 0,
@@ -117,6 +122,7 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
             inner: Mutex::new(inner),
             drained: Notify::new(),
             env,
+            times,
         }))
     }
 
@@ -127,7 +133,8 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
 
     /// Adds a key with a priority.
     pub fn add_with(&self, key: K, priority: Priority) -> Added {
-        self.change(|queue, now| queue.add(key, priority, now))
+        let now = self.before_lock().unwrap_or_default();
+        self.change(|queue| queue.add(key, priority, now))
     }
 
     /// Adds keys, in order, as [`add_with`](Self::add_with) does one after the other, but in one turn.
@@ -139,7 +146,8 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
         let mut keys = keys.into_iter();
         let mut queued = 0;
         while keys.len() > 0 {
-            queued += self.change(|queue, now| {
+            let now = self.before_lock().unwrap_or_default();
+            queued += self.change(|queue| {
                 let added = keys.by_ref().take(AT_ONCE);
                 let added = added.map(|key| queue.add(key, priority, now));
                 added.filter(|added| *added == Added::Queued).count()
@@ -150,17 +158,20 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
 
     /// Adds a key, to be handed out after `delay`, or earlier if it is added earlier.
     pub fn add_after(&self, key: K, delay: Duration) -> Added {
-        self.change(|queue, now| queue.add_after(key, delay, now))
+        let now = self.0.env.now();
+        self.change(|queue| queue.add_after(key, delay, now))
     }
 
     /// Adds a key, to be handed out after `delay` instead of when it was delayed to before.
     pub fn replace_after(&self, key: K, delay: Duration) -> Added {
-        self.change(|queue, now| queue.replace_after(key, delay, now))
+        let now = self.0.env.now();
+        self.change(|queue| queue.replace_after(key, delay, now))
     }
 
     /// Adds a key that failed, to be handed out when the limiter allows.
     pub fn add_rate_limited(&self, key: K) -> Added {
-        self.change(|queue, now| queue.add_rate_limited(key, now))
+        let now = self.0.env.now();
+        self.change(|queue| queue.add_rate_limited(key, now))
     }
 
     /// Takes back a delayed add. True if there was one.
@@ -212,12 +223,7 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
     /// # Order guarantees
     /// By priority, then first in, first out. One key is never with two workers.
     pub fn get(&self) -> Get<K> {
-        Get {
-            queue: Some(self.clone()),
-            back: None,
-            id: None,
-            timer: None,
-        }
+        Get::new(Some(self.clone()), None)
     }
 
     /// Refuses what comes from now on; what waits is handed out, delayed keys are given up and returned.
@@ -266,11 +272,24 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
         }
     }
 
-    fn change<T>(&self, change: impl FnOnce(&mut Queue<K>, Instant) -> T) -> T {
-        let now = self.0.env.now();
+    fn change<T>(&self, change: impl FnOnce(&mut Queue<K>) -> T) -> T {
         let mut turn = Turn(self, Some(self.lock()));
         let queue = turn.1.as_mut().map(|inner| &mut inner.queue);
-        change(queue.expect("the turn has only begun"), now)
+        change(queue.expect("the turn has only begun"))
+    }
+
+    /// The time, where it is needed in any case: read before the lock is taken, so that nobody waits for it.
+    fn before_lock(&self) -> Option<Instant> {
+        (self.0.times == Times::Kept).then(|| self.0.env.now())
+    }
+
+    /// The time, if it is needed for giving that back and taking the next.
+    fn in_lock(&self, queue: &Queue<K>, back: Option<(&Ticket, Verdict)>) -> Instant {
+        if queue.needs_time(back) {
+            self.0.env.now()
+        } else {
+            Instant::ZERO
+        }
     }
 
     fn end(&self, end: impl FnOnce(&mut Queue<K>, Instant) -> Vec<K>) -> Vec<K> {
@@ -290,8 +309,9 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
     }
 
     fn settle(&self, ticket: Ticket, verdict: Verdict) -> Next {
-        let now = self.0.env.now();
+        let now = self.before_lock();
         let mut inner = self.lock();
+        let now = now.unwrap_or_else(|| self.in_lock(&inner.queue, Some((&ticket, verdict))));
         let next = inner.queue.settle(ticket, verdict, now);
         let woken = if mutant!("B26") {
             None
@@ -377,169 +397,6 @@ impl<K> Inner<K> {
     }
 }
 
-/// What a look at the queue came to.
-enum Look<K: Eq + Hash + Clone> {
-    /// A key, or nothing any more.
-    End(Option<Item<K>>),
-    /// Nothing yet; keep the time until then, if it says so.
-    Wait(Option<Instant>),
-}
-
-impl<K: Eq + Hash + Clone> Get<K> {
-    /// Gives back what is to be given back, and takes a key or a place to wait.
-    fn look(&mut self, waker: &Waker) -> Look<K> {
-        let Self {
-            queue: handle,
-            back,
-            id,
-            ..
-        } = self;
-        let queue = handle
-            .as_ref()
-            .expect("a future is not polled after its end");
-        let now = queue.0.env.now();
-        let mut inner = queue.lock();
-        // It has no place any more, also if a key panics while it is cloned.
-        if let Some(id) = id.take() {
-            inner.arrive(id);
-        }
-        let back = back.take();
-        let gives_back = back.is_some();
-        if let Some((ticket, verdict)) = back {
-            inner.queue.settle(ticket, verdict, now);
-        }
-        let taken = inner.queue.take(now);
-        if taken.is_some() || inner.queue.is_finished() {
-            let woken = inner.whom_to_wake();
-            let drained = gives_back && inner.queue.is_drained();
-            drop(inner);
-            queue.tell(woken, drained);
-            let item = |queue| taken.map(|taken| Item::new(queue, taken));
-            return Look::End(handle.take().and_then(item));
-        }
-        let waker = waker.clone();
-        inner.last_id = inner.last_id.saturating_add(1);
-        let place = inner.last_id;
-        *id = Some(place);
-        inner.waiters.push(Waiter { id: place, waker });
-        let wake_at = inner.queue.next_wake();
-        let wake_at = wake_at.filter(|_| inner.timekeeper.is_none());
-        if let Some(wake_at) = wake_at {
-            inner.timekeeper = Some((place, wake_at));
-        }
-        Look::Wait(wake_at)
-    }
-}
-
-impl<K: Eq + Hash + Clone> Future for Get<K> {
-    type Output = Option<Item<K>>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Item<K>>> {
-        let this = &mut *self;
-        loop {
-            let wake_at = match this.look(context.waker()) {
-                Look::End(item) => {
-                    this.timer = None;
-                    return Poll::Ready(item);
-                }
-                Look::Wait(wake_at) => wake_at,
-            };
-            let (Some(wake_at), Some(queue)) = (wake_at, &this.queue) else {
-                this.timer = None;
-                return Poll::Pending;
-            };
-            let timer = match &mut this.timer {
-                Some((until, timer)) if *until == wake_at => timer,
-                timer => {
-                    let env = queue.0.env.clone();
-                    let sleep = Box::pin(async move { env.sleep_until(wake_at).await });
-                    &mut timer.insert((wake_at, sleep)).1
-                }
-            };
-            if timer.as_mut().poll(context).is_pending() {
-                return Poll::Pending;
-            }
-            this.timer = None;
-        }
-    }
-}
-
-impl<K: Eq + Hash + Clone> Drop for Get<K> {
-    /// Gives back what it would have given back, leaves, and passes on what it was woken for or kept the
-    /// time for.
-    fn drop(&mut self) {
-        let Some(queue) = &self.queue else { return };
-        if let Some((ticket, verdict)) = self.back.take() {
-            queue.settle(ticket, verdict);
-        }
-        if let Some(id) = self.id {
-            let mut inner = queue.lock();
-            inner.arrive(id);
-            let woken = inner.whom_to_wake();
-            drop(inner);
-            queue.tell(woken, false);
-        }
-    }
-}
-
-impl<K: Eq + Hash + Clone> Item<K> {
-    fn new(queue: WorkQueue<K>, taken: Taken<K>) -> Self {
-        Self {
-            held: Some((queue, taken.ticket)),
-            key: taken.key,
-            failures: taken.failures,
-            waited_nanos: taken.waited_nanos,
-        }
-    }
-
-    /// The key.
-    pub fn key(&self) -> &K {
-        &self.key
-    }
-
-    /// How often it failed in a row before this.
-    pub fn failures(&self) -> u32 {
-        self.failures
-    }
-
-    /// How long it waited for a worker.
-    pub fn waited(&self) -> Duration {
-        Duration::from_nanos(self.waited_nanos)
-    }
-
-    /// Gives the key back.
-    pub fn settle(mut self, verdict: Verdict) -> Next {
-        match self.held.take() {
-            Some((queue, ticket)) => queue.settle(ticket, verdict),
-            None => Next::Nothing,
-        }
-    }
-
-    /// Gives the key back and waits for the next one, as [`settle`](Self::settle) and
-    /// [`WorkQueue::get`] do one after the other, but in one turn. The key is given back when the future
-    /// is first polled, or dropped.
-    ///
-    /// # Cancel safety
-    /// As of [`WorkQueue::get`]; the key is given back in any case.
-    pub fn settle_and_get(mut self, verdict: Verdict) -> Get<K> {
-        let (queue, ticket) = self.held.take().unzip();
-        Get {
-            queue,
-            back: ticket.map(|ticket| (ticket, verdict)),
-            id: None,
-            timer: None,
-        }
-    }
-}
-
-impl<K: Eq + Hash + Clone> Drop for Item<K> {
-    fn drop(&mut self) {
-        if let Some((queue, ticket)) = self.held.take() {
-            queue.settle(ticket, Verdict::Retry);
-        }
-    }
-}
-
 impl<K: Eq + Hash + Clone> Default for WorkQueue<K> {
     fn default() -> Self {
         Self::new(Limiter::default())
@@ -560,24 +417,6 @@ impl<K: Eq + Hash + Clone> fmt::Debug for WorkQueue<K> {
     }
 }
 
-impl<K: Eq + Hash + Clone + fmt::Debug> fmt::Debug for Item<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { key, failures, .. } = self;
-        f.debug_struct("Item")
-            .field("key", key)
-            .field("failures", failures)
-            .finish_non_exhaustive()
-    }
-}
-
-impl<K: Eq + Hash + Clone> fmt::Debug for Get<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Get")
-            .field("waits", &self.id.is_some())
-            .finish_non_exhaustive()
-    }
-}
-
 impl<K: fmt::Debug> fmt::Display for Undrained<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { running, waiting } = self;
@@ -587,7 +426,10 @@ impl<K: fmt::Debug> fmt::Display for Undrained<K> {
         )?;
         // BOUND: a message names as many as one can read.
         for Running { key, since } in running.iter().take(8) {
-            write!(f, " {key:?} (for {since:?})")?;
+            write!(f, " {key:?}")?;
+            if let Some(since) = since {
+                write!(f, " (for {since:?})")?;
+            }
         }
         match running.len() {
             0 => f.write_str(" none"),

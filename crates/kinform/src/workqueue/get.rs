@@ -1,0 +1,161 @@
+//! Waiting for a key.
+//!
+//! ```text
+//! poll → look: give back, take ──a key──▶ Item
+//!                  └── nothing ──▶ a place among those who wait ──woken, or its time is up──▶ look
+//! ```
+//!
+//! Upstream counterpart: `client-go:util/workqueue/queue.go` (`Get`), which holds a goroutine and cannot be
+//! given up.
+
+use std::fmt;
+use std::future::Future;
+use std::hash::Hash;
+use std::num::NonZeroU64;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use futures::future::BoxFuture;
+use kinform_core::queue::{Ticket, Verdict};
+use kinform_core::time::Instant;
+
+use super::{Item, Waiter, WorkQueue};
+
+/// Waits for a key: see [`WorkQueue::get`].
+#[must_use = "nothing is handed out before it is awaited"]
+pub struct Get<K: Eq + Hash + Clone> {
+    // Nothing once it was handed on to the item.
+    queue: Option<WorkQueue<K>>,
+    /// What is to be given back first.
+    back: Option<(Ticket, Verdict)>,
+    /// Its place among those who wait, while it has one.
+    id: Option<NonZeroU64>,
+    timer: Option<(Instant, BoxFuture<'static, ()>)>,
+}
+
+/// What a look at the queue came to.
+enum Look<K: Eq + Hash + Clone> {
+    /// A key, or nothing any more.
+    End(Option<Item<K>>),
+    /// Nothing yet; keep the time until then, if it says so.
+    Wait(Option<Instant>),
+}
+
+impl<K: Eq + Hash + Clone> Get<K> {
+    /// What gives that back, and waits for a key of that queue; nothing comes where there is none.
+    pub(super) fn new(queue: Option<WorkQueue<K>>, back: Option<(Ticket, Verdict)>) -> Self {
+        Self {
+            queue,
+            back,
+            id: None,
+            timer: None,
+        }
+    }
+
+    /// Gives back what is to be given back, and takes a key or a place to wait.
+    fn look(&mut self, waker: &Waker) -> Look<K> {
+        let Self {
+            queue: handle,
+            back,
+            id,
+            ..
+        } = self;
+        let queue = handle
+            .as_ref()
+            .expect("a future is not polled after its end");
+        let now = queue.before_lock();
+        let mut inner = queue.lock();
+        // It has no place any more, also if a key panics while it is cloned.
+        if let Some(id) = id.take() {
+            inner.arrive(id);
+        }
+        let back = back.take();
+        let now = now.unwrap_or_else(|| {
+            let back = back.as_ref().map(|(ticket, verdict)| (ticket, *verdict));
+            queue.in_lock(&inner.queue, back)
+        });
+        let gives_back = back.is_some();
+        if let Some((ticket, verdict)) = back {
+            inner.queue.settle(ticket, verdict, now);
+        }
+        let taken = inner.queue.take(now);
+        if taken.is_some() || inner.queue.is_finished() {
+            let woken = inner.whom_to_wake();
+            let drained = gives_back && inner.queue.is_drained();
+            drop(inner);
+            queue.tell(woken, drained);
+            let item = |queue| taken.map(|taken| Item::new(queue, taken));
+            return Look::End(handle.take().and_then(item));
+        }
+        let waker = waker.clone();
+        inner.last_id = inner.last_id.saturating_add(1);
+        let place = inner.last_id;
+        *id = Some(place);
+        inner.waiters.push(Waiter { id: place, waker });
+        let wake_at = inner.queue.next_wake();
+        let wake_at = wake_at.filter(|_| inner.timekeeper.is_none());
+        if let Some(wake_at) = wake_at {
+            inner.timekeeper = Some((place, wake_at));
+        }
+        Look::Wait(wake_at)
+    }
+}
+
+impl<K: Eq + Hash + Clone> Future for Get<K> {
+    type Output = Option<Item<K>>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Item<K>>> {
+        let this = &mut *self;
+        loop {
+            let wake_at = match this.look(context.waker()) {
+                Look::End(item) => {
+                    this.timer = None;
+                    return Poll::Ready(item);
+                }
+                Look::Wait(wake_at) => wake_at,
+            };
+            let (Some(wake_at), Some(queue)) = (wake_at, &this.queue) else {
+                this.timer = None;
+                return Poll::Pending;
+            };
+            let timer = match &mut this.timer {
+                Some((until, timer)) if *until == wake_at => timer,
+                timer => {
+                    let env = queue.0.env.clone();
+                    let sleep = Box::pin(async move { env.sleep_until(wake_at).await });
+                    &mut timer.insert((wake_at, sleep)).1
+                }
+            };
+            if timer.as_mut().poll(context).is_pending() {
+                return Poll::Pending;
+            }
+            this.timer = None;
+        }
+    }
+}
+
+impl<K: Eq + Hash + Clone> Drop for Get<K> {
+    /// Gives back what it would have given back, leaves, and passes on what it was woken for or kept the
+    /// time for.
+    fn drop(&mut self) {
+        let Some(queue) = &self.queue else { return };
+        if let Some((ticket, verdict)) = self.back.take() {
+            queue.settle(ticket, verdict);
+        }
+        if let Some(id) = self.id {
+            let mut inner = queue.lock();
+            inner.arrive(id);
+            let woken = inner.whom_to_wake();
+            drop(inner);
+            queue.tell(woken, false);
+        }
+    }
+}
+
+impl<K: Eq + Hash + Clone> fmt::Debug for Get<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Get")
+            .field("waits", &self.id.is_some())
+            .finish_non_exhaustive()
+    }
+}

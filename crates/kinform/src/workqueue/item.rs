@@ -1,0 +1,88 @@
+//! A key that a worker has.
+//!
+//! ```text
+//! get().await → Item → settle(verdict) | settle_and_get(verdict) → Get | dropped = failed
+//! ```
+//!
+//! Upstream counterpart: `client-go:util/workqueue` (`Done`, `Forget`, `AddRateLimited`), which a worker that
+//! panics never calls.
+
+use std::fmt;
+use std::hash::Hash;
+use std::time::Duration;
+
+use kinform_core::queue::{Next, Taken, Ticket, Verdict};
+
+use super::{Get, WorkQueue};
+
+/// A key that was handed out. Dropped without a verdict, it counts as failed and is retried.
+pub struct Item<K: Eq + Hash + Clone> {
+    // Nothing once it was given back.
+    held: Option<(WorkQueue<K>, Ticket)>,
+    key: K,
+    failures: u32,
+    waited_nanos: Option<u64>,
+}
+
+impl<K: Eq + Hash + Clone> Item<K> {
+    pub(super) fn new(queue: WorkQueue<K>, taken: Taken<K>) -> Self {
+        Self {
+            held: Some((queue, taken.ticket)),
+            key: taken.key,
+            failures: taken.failures,
+            waited_nanos: taken.waited_nanos,
+        }
+    }
+
+    /// The key.
+    pub fn key(&self) -> &K {
+        &self.key
+    }
+
+    /// How often it failed in a row before this.
+    pub fn failures(&self) -> u32 {
+        self.failures
+    }
+
+    /// How long it waited for a worker, if the queue keeps times.
+    pub fn waited(&self) -> Option<Duration> {
+        self.waited_nanos.map(Duration::from_nanos)
+    }
+
+    /// Gives the key back.
+    pub fn settle(mut self, verdict: Verdict) -> Next {
+        match self.held.take() {
+            Some((queue, ticket)) => queue.settle(ticket, verdict),
+            None => Next::Nothing,
+        }
+    }
+
+    /// Gives the key back and waits for the next one, as [`settle`](Self::settle) and
+    /// [`WorkQueue::get`] do one after the other, but in one turn. The key is given back when the future
+    /// is first polled, or dropped.
+    ///
+    /// # Cancel safety
+    /// As of [`WorkQueue::get`]; the key is given back in any case.
+    pub fn settle_and_get(mut self, verdict: Verdict) -> Get<K> {
+        let (queue, ticket) = self.held.take().unzip();
+        Get::new(queue, ticket.map(|ticket| (ticket, verdict)))
+    }
+}
+
+impl<K: Eq + Hash + Clone> Drop for Item<K> {
+    fn drop(&mut self) {
+        if let Some((queue, ticket)) = self.held.take() {
+            queue.settle(ticket, Verdict::Retry);
+        }
+    }
+}
+
+impl<K: Eq + Hash + Clone + fmt::Debug> fmt::Debug for Item<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key, failures, .. } = self;
+        f.debug_struct("Item")
+            .field("key", key)
+            .field("failures", failures)
+            .finish_non_exhaustive()
+    }
+}
