@@ -275,6 +275,7 @@ async fn read(path: PathBuf) -> io::Result<(u64, Chunks)> {
     let mut file = file.into_std().await;
     let (sender, receiver) = mpsc::channel(AHEAD);
     tokio::task::spawn_blocking(move || {
+        // BOUND: as many as were sent and not yet written at once; another is made only if none is back.
         let (back, used) = std::sync::mpsc::channel();
         loop {
             // What was sent is filled again: memory that is new each time is cleared by the kernel each time.

@@ -32,10 +32,32 @@ func newQueue() workqueue.TypedRateLimitingInterface[string] {
 	return workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
 }
 
-// Keeps the times of each key, as the queues of controllers do, and gives them to metrics that do nothing.
+// Keeps the times of each key, as the queues of controllers do: client-go does if a queue has a name and a
+// provider of metrics. These metrics do nothing.
 func newTimedQueue() workqueue.TypedRateLimitingInterface[string] {
-	config := workqueue.TypedRateLimitingQueueConfig[string]{Name: "bench"}
+	config := workqueue.TypedRateLimitingQueueConfig[string]{Name: "bench", MetricsProvider: provider{}}
 	return workqueue.NewTypedRateLimitingQueueWithConfig(workqueue.DefaultTypedControllerRateLimiter[string](), config)
+}
+
+type metric struct{}
+
+func (metric) Inc()            {}
+func (metric) Dec()            {}
+func (metric) Set(float64)     {}
+func (metric) Observe(float64) {}
+
+type provider struct{}
+
+func (provider) NewDepthMetric(string) workqueue.GaugeMetric            { return metric{} }
+func (provider) NewAddsMetric(string) workqueue.CounterMetric           { return metric{} }
+func (provider) NewRetriesMetric(string) workqueue.CounterMetric        { return metric{} }
+func (provider) NewLatencyMetric(string) workqueue.HistogramMetric      { return metric{} }
+func (provider) NewWorkDurationMetric(string) workqueue.HistogramMetric { return metric{} }
+func (provider) NewUnfinishedWorkSecondsMetric(string) workqueue.SettableGaugeMetric {
+	return metric{}
+}
+func (provider) NewLongestRunningProcessorSecondsMetric(string) workqueue.SettableGaugeMetric {
+	return metric{}
 }
 
 func ofCycles(before moment, wall time.Duration, cycles int) {

@@ -4,7 +4,7 @@
 //! producer ─add, or add_all─▶ WorkQueue ─settle_and_get─▶ workers        a million delayed adds
 //! ```
 //!
-//! Keys are added one after the other to a queue that keeps no times, as the peers' are to one without a name. Told beside
+//! Keys are added one after the other to a queue that keeps no times, as the peers' are to one without metrics. Told beside
 //! it: what it costs where times are kept, as those of controllers are, here and there, and where the keys of a batch are
 //! added in one turn, as a controller's handlers do. Workers take and give back as those of a controller do: the last
 //! key goes back when the next is taken.

