@@ -1,10 +1,11 @@
 //! Protobuf that no Kubernetes writer makes: broken, endless, out of order. Nothing panics, one bad item
 //! costs itself, and what is merely unusual reads as if it were not.
 
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kinform_api::{FieldPath, TypeMeta};
 use kinform_core::{
     FrameKind, ListMeta, ListPart, Object, Projection, ProtobufFramer, ProtobufSplitter,
-    TypedCache, WireError,
+    TypedCache, Unreadable, WireError,
 };
 use kinform_schema::builtin;
 use proptest::prelude::*;
@@ -413,6 +414,39 @@ fn nesting_has_an_end() {
     let error = nested(100_000).unwrap_err();
     assert_eq!(error.reason, "nested deeper than 128 levels");
     assert!(error.path.len() < 1000, "{}", error.path);
+}
+
+#[test]
+fn the_deepest_object_that_is_accepted_fits_a_usual_stack_as_its_type() {
+    let of = builtin("apiextensions.k8s.io", "v1", "CustomResourceDefinition").unwrap();
+    let meta = || TypeMeta {
+        api_version: "apiextensions.k8s.io/v1".to_owned(),
+        kind: "CustomResourceDefinition".to_owned(),
+    };
+    let is_typed = move |object: Result<Object, _>| -> Result<bool, Unreadable> {
+        let typed = object?.typed::<CustomResourceDefinition>(&meta(), TypedCache::Never);
+        Ok(typed.is_ok())
+    };
+    let read = move || {
+        // Five levels lead to the schema; in JSON six, as versions are a list. Both readers accept 128.
+        for (depth, message, json) in [(122, true, true), (123, true, false), (124, false, false)] {
+            let schema = (0..depth).fold(field(1, b"id"), |inside, _| field(28, &inside));
+            let spec = field(2, &field(7, &field(4, &field(1, &schema))));
+            let definition = [named("a"), spec].concat();
+            let object = Object::from_protobuf(of, &definition, &Projection::new());
+            assert_eq!(
+                is_typed(object.clone()).unwrap_or(false),
+                message,
+                "{depth}"
+            );
+            let Ok(object) = object else { continue };
+            let again = Object::from_json(&object.to_json(&meta()), &Projection::new());
+            assert_eq!(is_typed(again).unwrap_or(false), json, "{depth}");
+        }
+    };
+    // What threads have whose makers do not say otherwise, those of tokio's workers too.
+    let thread = std::thread::Builder::new().stack_size(2 << 20);
+    thread.spawn(read).unwrap().join().unwrap();
 }
 
 #[test]
