@@ -20,6 +20,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 use http::Request;
 use kinform_apiserver::{Draft, Expect, Found, Server};
+use serde::Deserialize;
 use serde_json::json;
 
 use crate::shape::{Collection, Shape};
@@ -28,22 +29,24 @@ use crate::shape::{Collection, Shape};
 pub const PAGE: usize = 500;
 
 /// A file of a collection, or all its pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Recipe {
     /// One list.
     List(Encoding, Content),
     /// Pages of 500, in JSON.
-    Pages,
+    Pages(Content),
     /// A streaming list, up to its bookmark.
     Stream(Encoding),
     /// The list after this share of the objects changed, in JSON.
     Changed(Share),
+    /// The same in pages of 500.
+    ChangedPages(Share),
     /// A watch event for each object, in JSON.
     Events,
 }
 
 /// How many objects of a list changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Share {
     /// One of 100.
     Hundredth,
@@ -52,7 +55,7 @@ pub enum Share {
 }
 
 /// JSON or protobuf.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Encoding {
     /// `application/json`
     Json,
@@ -61,7 +64,7 @@ pub enum Encoding {
 }
 
 /// What of the objects is sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Content {
     /// All.
     Full,
@@ -108,6 +111,16 @@ impl Encoding {
     }
 }
 
+impl Content {
+    fn accept(self, encoding: Encoding) -> String {
+        let media = encoding.media();
+        match self {
+            Self::Full => media.to_owned(),
+            Self::Metadata => format!("{media};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"),
+        }
+    }
+}
+
 impl Recipe {
     /// The file's name; of pages, the first one's.
     #[must_use]
@@ -115,31 +128,56 @@ impl Recipe {
         match self {
             Self::List(encoding, Content::Full) => format!("list.{}", encoding.ending()),
             Self::List(encoding, Content::Metadata) => format!("metadata.{}", encoding.ending()),
-            Self::Pages => page_file(0),
+            Self::Pages(_) | Self::ChangedPages(_) => self.page_file(0),
             Self::Stream(encoding) => format!("stream.{}", encoding.ending()),
             Self::Changed(share) => format!("changed-1-of-{}.json", share.one_of()),
             Self::Events => "events.json".to_owned(),
         }
     }
 
-    fn accept(self) -> String {
+    /// The name of a page's file; of what has no pages, a name that no file has.
+    #[must_use]
+    pub fn page_file(self, number: usize) -> String {
         match self {
-            Self::List(encoding, Content::Metadata) => format!(
-                "{};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
-                encoding.media()
-            ),
-            Self::List(encoding, Content::Full) | Self::Stream(encoding) => {
-                encoding.media().to_owned()
+            Self::Pages(Content::Full) => format!("page-{number}.json"),
+            Self::Pages(Content::Metadata) => format!("metadata-page-{number}.json"),
+            Self::ChangedPages(share) => {
+                format!("changed-1-of-{}-page-{number}.json", share.one_of())
             }
-            Self::Pages | Self::Changed(_) | Self::Events => Encoding::Json.media().to_owned(),
+            Self::List(..) | Self::Stream(_) | Self::Changed(_) | Self::Events => String::new(),
         }
     }
-}
 
-/// The name of a page's file.
-#[must_use]
-pub fn page_file(number: usize) -> String {
-    format!("page-{number}.json")
+    /// The name of the file with the tokens of pages, a line each: that of the first page leads to the second.
+    #[must_use]
+    pub fn tokens_file(self) -> String {
+        self.file().replace("page-0.json", "pages.tokens")
+    }
+
+    /// Whether it comes in pages.
+    #[must_use]
+    pub fn is_paged(self) -> bool {
+        matches!(self, Self::Pages(_) | Self::ChangedPages(_))
+    }
+
+    /// Of how many objects a change is made before; nothing if it is what was stored first.
+    fn share(self) -> Option<Share> {
+        match self {
+            Self::Changed(share) | Self::ChangedPages(share) => Some(share),
+            Self::List(..) | Self::Pages(_) | Self::Stream(_) | Self::Events => None,
+        }
+    }
+
+    fn accept(self) -> String {
+        match self {
+            Self::List(encoding, content) => content.accept(encoding),
+            Self::Pages(content) => content.accept(Encoding::Json),
+            Self::Stream(encoding) => encoding.media().to_owned(),
+            Self::Changed(_) | Self::ChangedPages(_) | Self::Events => {
+                Encoding::Json.media().to_owned()
+            }
+        }
+    }
 }
 
 impl Corpus {
@@ -183,8 +221,8 @@ impl Corpus {
     pub fn wire_bytes(&self, recipe: Recipe) -> u64 {
         let size = |path: PathBuf| fs::metadata(path).map_or(0, |file| file.len());
         let of = |collection: Collection| match recipe {
-            Recipe::Pages => (0..)
-                .map(|number| size(self.path(collection, &page_file(number))))
+            recipe if recipe.is_paged() => (0..)
+                .map(|number| size(self.path(collection, &recipe.page_file(number))))
                 .take_while(|bytes| *bytes > 0)
                 .sum(),
             recipe => size(self.path(collection, &recipe.file())),
@@ -194,7 +232,11 @@ impl Corpus {
 
     fn has(&self, recipe: Recipe) -> bool {
         let mut collections = self.shape.collections().iter();
-        collections.all(|collection| self.path(*collection, &recipe.file()).exists())
+        let last_written = match recipe.is_paged() {
+            true => recipe.tokens_file(),
+            false => recipe.file(),
+        };
+        collections.all(|collection| self.path(*collection, &last_written).exists())
     }
 
     /// The phases come one after the other: what is stored, shares of it changed, each on top of the
@@ -206,13 +248,13 @@ impl Corpus {
             .history_bytes(usize::MAX)
             .in_process();
         self.shape.plant(&server, self.objects, self.seed)?;
-        let is_later = |recipe: &Recipe| matches!(recipe, Recipe::Changed(_) | Recipe::Events);
-        for recipe in recipes.iter().filter(|recipe| !is_later(recipe)) {
-            self.dump(&server, *recipe).await?;
-        }
-        for recipe in recipes {
-            if let Recipe::Changed(share) = *recipe {
+        for share in [None, Some(Share::Hundredth), Some(Share::Tenth)] {
+            let wanted = recipes.iter().filter(|recipe| recipe.share() == share);
+            let wanted: Vec<_> = wanted.filter(|recipe| **recipe != Recipe::Events).collect();
+            if let Some(share) = share.filter(|_| !wanted.is_empty()) {
                 self.change_all(&server, share.one_of());
+            }
+            for recipe in wanted {
                 self.dump(&server, *recipe).await?;
             }
         }
@@ -236,7 +278,9 @@ impl Corpus {
         for collection in self.shape.collections() {
             let path = collection.path();
             match recipe {
-                Recipe::Pages => self.dump_pages(server, *collection).await?,
+                recipe if recipe.is_paged() => {
+                    self.dump_pages(server, *collection, recipe).await?;
+                }
                 Recipe::Stream(_) => {
                     let path = format!("{path}{STREAM}");
                     self.write(server, *collection, recipe, &path, |body| {
@@ -292,34 +336,36 @@ impl Corpus {
         fs::rename(unfinished, to)
     }
 
-    /// The first page is written last: it says that all are there.
-    async fn dump_pages(&self, server: &Server, collection: Collection) -> io::Result<()> {
+    /// The tokens are written last: they say that all pages are there.
+    async fn dump_pages(
+        &self,
+        server: &Server,
+        collection: Collection,
+        recipe: Recipe,
+    ) -> io::Result<()> {
         fs::create_dir_all(self.directory.join(collection.plural))?;
-        let (mut token, mut number, mut first) = (String::new(), 0, Vec::new());
-        loop {
+        let mut tokens: Vec<String> = Vec::new();
+        for number in 0.. {
             let mut query = form_urlencoded::Serializer::new(String::new());
             query.append_pair("limit", &PAGE.to_string());
-            if number > 0 {
-                query.append_pair("continue", &token);
+            if let Some(token) = tokens.last() {
+                query.append_pair("continue", token);
             }
             let path = format!("{}?{}", collection.path(), query.finish());
             let mut page = Vec::new();
-            fetch(server, &path, Encoding::Json.media(), |chunk| {
+            fetch(server, &path, &recipe.accept(), |chunk| {
                 page.extend_from_slice(&chunk);
                 Ok(true)
             })
             .await?;
-            token = continue_token(&page);
-            if number == 0 {
-                first = page;
-            } else {
-                fs::write(self.path(collection, &page_file(number)), page)?;
-            }
-            number += 1;
-            if token.is_empty() {
-                return fs::write(self.path(collection, &page_file(0)), first);
+            fs::write(self.path(collection, &recipe.page_file(number)), &page)?;
+            match continue_token(&page)? {
+                Some(token) => tokens.push(token),
+                None => break,
             }
         }
+        let tokens = tokens.join("\n");
+        fs::write(self.path(collection, &recipe.tokens_file()), tokens)
     }
 }
 
@@ -374,14 +420,20 @@ async fn fetch(
     Ok(())
 }
 
-/// Where the next page begins, read from the list's own metadata: it stands before the items.
-#[must_use]
-pub fn continue_token(page: &[u8]) -> String {
-    let text = String::from_utf8_lossy(&page[..page.len().min(4096)]);
-    let head = text.split("\"items\"").next().unwrap_or_default();
-    let token = head.split("\"continue\":\"").nth(1);
-    let token = token.and_then(|rest| rest.split('"').next());
-    token.unwrap_or_default().to_owned()
+/// Where the next page begins; nothing on the last one. The list's metadata stand before the items of built-in kinds, behind
+/// those of others.
+fn continue_token(page: &[u8]) -> io::Result<Option<String>> {
+    #[derive(Deserialize)]
+    struct Page {
+        metadata: Metadata,
+    }
+    #[derive(Deserialize)]
+    struct Metadata {
+        #[serde(default, rename = "continue")]
+        token: String,
+    }
+    let Page { metadata } = serde_json::from_slice(page)?;
+    Ok(Some(metadata.token).filter(|token| !token.is_empty()))
 }
 
 /// Changes one of so many objects, spread evenly.
@@ -414,9 +466,11 @@ mod tests {
         let json = Recipe::List(Encoding::Json, Content::Full);
         let recipes = [
             json,
-            Recipe::Pages,
+            Recipe::Pages(Content::Full),
+            Recipe::Pages(Content::Metadata),
             Recipe::Stream(Encoding::Json),
             Recipe::Changed(Share::Hundredth),
+            Recipe::ChangedPages(Share::Hundredth),
             Recipe::Changed(Share::Tenth),
             Recipe::Events,
         ];
@@ -435,8 +489,21 @@ mod tests {
         }
         assert_eq!(read("events.json").lines().count(), 1200);
         assert_eq!(read("stream.json").lines().count(), 1201);
-        assert!(!corpus.path(pods, "page-3.json").exists());
-        assert!(corpus.path(pods, "page-2.json").exists());
+        let items = |file: &str| {
+            let page: serde_json::Value = serde_json::from_str(&read(file)).unwrap();
+            page["items"].as_array().unwrap().clone()
+        };
+        for (whole, pages) in [
+            ("list.json", "page"),
+            ("changed-1-of-100.json", "changed-1-of-100-page"),
+        ] {
+            let paged = (0..3).flat_map(|number| items(&format!("{pages}-{number}.json")));
+            assert_eq!(items(whole), paged.collect::<Vec<_>>());
+            assert!(!corpus.path(pods, &format!("{pages}-3.json")).exists());
+        }
+        assert_eq!(read("pages.tokens").lines().count(), 2);
+        assert_eq!(items("metadata-page-2.json").len(), 200);
+        assert!(items("metadata-page-2.json")[0].get("spec").is_none());
         let size = read("list.json").len() / 1200;
         assert!((7_000..10_000).contains(&size), "{size} bytes a pod");
         let before = fs::metadata(corpus.path(pods, "list.json")).unwrap();
@@ -444,5 +511,25 @@ mod tests {
         let after = fs::metadata(corpus.path(pods, "list.json")).unwrap();
         assert_eq!(before.modified().unwrap(), after.modified().unwrap());
         fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn a_page_says_where_the_next_one_begins_before_its_items_or_behind_them() {
+        for (page, expected) in [
+            (
+                r#"{"metadata":{"continue":"a"},"items":[{"metadata":{"continue":"b"}}]}"#,
+                Some("a"),
+            ),
+            (
+                r#"{"items":[{"metadata":{}}],"metadata":{"continue":"c"}}"#,
+                Some("c"),
+            ),
+            (r#"{"metadata":{"continue":""},"items":[]}"#, None),
+            (r#"{"metadata":{"resourceVersion":"1"},"items":[]}"#, None),
+        ] {
+            let found = continue_token(page.as_bytes()).unwrap();
+            assert_eq!(found.as_deref(), expected, "{page}");
+        }
+        assert!(continue_token(b"{}").is_err());
     }
 }

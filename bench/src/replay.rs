@@ -12,6 +12,7 @@
 
 use std::collections::HashMap;
 use std::convert::Infallible;
+use std::fs;
 use std::io::{self, Read};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -30,7 +31,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::corpus::{Content, Corpus, Encoding, Recipe, continue_token, page_file};
+use crate::corpus::{Content, Corpus, Encoding, Recipe};
 use crate::discovery;
 use crate::scenario::{Needs, Streams};
 use crate::shape::Collection;
@@ -63,9 +64,12 @@ struct State {
     corpus: Corpus,
     needs: Needs,
     phase: watch::Sender<Phase>,
-    /// Which page a token continues with.
-    pages: HashMap<String, usize>,
+    pages: Pages,
 }
+
+/// Which file a token continues with: of which pages, of which collection. A token alone does not tell, as it names an object
+/// and a version.
+type Pages = HashMap<(Recipe, &'static str, String), String>;
 
 /// Serves what a scenario needs of a corpus, on a free port of loopback.
 ///
@@ -78,7 +82,7 @@ pub async fn serve(corpus: &Corpus, needs: Needs) -> io::Result<Replay> {
         corpus: corpus.clone(),
         needs,
         phase: watch::Sender::new(Phase::Before),
-        pages: pages(corpus)?,
+        pages: pages(corpus, needs.recipes)?,
     });
     let stop = CancellationToken::new();
     let stopped = stop.clone();
@@ -105,18 +109,15 @@ pub async fn serve(corpus: &Corpus, needs: Needs) -> io::Result<Replay> {
     })
 }
 
-/// Reads of each page what stands before its items.
-fn pages(corpus: &Corpus) -> io::Result<HashMap<String, usize>> {
+fn pages(corpus: &Corpus, recipes: &[Recipe]) -> io::Result<Pages> {
     let mut pages = HashMap::new();
-    for collection in corpus.shape.collections() {
-        for number in 0.. {
-            let path = corpus.path(*collection, &page_file(number));
-            let Ok(file) = std::fs::File::open(path) else {
-                break;
-            };
-            let mut head = Vec::new();
-            file.take(4096).read_to_end(&mut head)?;
-            pages.insert(continue_token(&head), number + 1);
+    for recipe in recipes.iter().filter(|recipe| recipe.is_paged()) {
+        for collection in corpus.shape.collections() {
+            let tokens = corpus.path(*collection, &recipe.tokens_file());
+            for (number, token) in fs::read_to_string(tokens)?.lines().enumerate() {
+                let page = (*recipe, collection.plural, token.to_owned());
+                pages.insert(page, recipe.page_file(number + 1));
+            }
         }
     }
     Ok(pages)
@@ -200,7 +201,7 @@ impl State {
             let first = query.has_initial_events.then_some(Recipe::Stream(encoding));
             return self.watch(*collection, first, encoding).await;
         }
-        let file = self.list_file(&query, encoding, content);
+        let file = self.list_file(*collection, &query, encoding, content);
         match read(self.corpus.path(*collection, &file)).await {
             Ok((length, chunks)) => {
                 let mut reply = reply(200, encoding.media(), chunks);
@@ -211,23 +212,34 @@ impl State {
         }
     }
 
-    /// As a watch cache: any version is served whole, the most recent one in pages.
-    fn list_file(&self, query: &Query, encoding: Encoding, content: Content) -> String {
-        let list = Recipe::List(encoding, content);
+    /// As a real server: any version is served whole, the most recent one in pages to who wants them. What the scenario
+    /// has no pages of is served whole.
+    fn list_file(
+        &self,
+        collection: Collection,
+        query: &Query,
+        encoding: Encoding,
+        content: Content,
+    ) -> String {
         let has_expired = *self.phase.borrow() == Phase::Changed;
-        let changed = self.needs.changed().filter(|_| has_expired);
-        match (&query.token, changed) {
-            (Some(token), _) => page_file(self.pages.get(token).copied().unwrap_or_default()),
-            (None, Some(changed)) => changed.file(),
-            (None, None)
-                if query.is_paged
-                    && !query.is_any_version
-                    && list == Recipe::List(Encoding::Json, Content::Full)
-                    && !self.pages.is_empty() =>
-            {
-                Recipe::Pages.file()
+        let (whole, pages) = match (self.needs.changed(), encoding) {
+            (Some(share), _) if has_expired => {
+                (Recipe::Changed(share), Some(Recipe::ChangedPages(share)))
             }
-            (None, None) => list.file(),
+            (_, Encoding::Json) => (
+                Recipe::List(encoding, content),
+                Some(Recipe::Pages(content)),
+            ),
+            (_, Encoding::Protobuf) => (Recipe::List(encoding, content), None),
+        };
+        let pages = pages.filter(|pages| self.needs.recipes.contains(pages));
+        match (pages, &query.token) {
+            (Some(pages), Some(token)) => {
+                let page = (pages, collection.plural, token.clone());
+                self.pages.get(&page).cloned().unwrap_or_default()
+            }
+            (Some(pages), None) if query.is_paged && !query.is_any_version => pages.file(),
+            _ => whole.file(),
         }
     }
 

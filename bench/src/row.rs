@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub struct Reading {
     /// `cpu_seconds`, `bytes_per_object` ...
     pub metric: String,
-    /// `s`, `B`, `1/s`, `ns`, `ms`, `x`.
+    /// `s`, `B`, `1/s`, `ns`, `us`, `ms`, `x`, `count`.
     pub unit: String,
     /// How much.
     pub value: f64,

@@ -87,16 +87,16 @@ const fn line(
 
 const ONE: &[usize] = &[10_000];
 const GROWTH: &[usize] = &[10_000, 100_000, 300_000];
-const LARGE: &[usize] = &[100_000];
+const LARGE: &[usize] = &[10_000, 100_000];
 const FEW: &[usize] = &[20_000];
-const EVENTS: &[usize] = &[200_000];
+const EVENTS: &[usize] = &[20_000, 200_000];
 const FEW_CYCLES: &[usize] = &[300_000];
-const CYCLES: &[usize] = &[1_000_000];
+const CYCLES: &[usize] = &[300_000, 1_000_000];
 
 const TABLE: &[Line] = &[
     line("sync-json", Work::SyncJson, ONE, GROWTH),
-    line("sync-json-paged", Work::SyncJsonPaged, ONE, LARGE),
-    line("sync-stream", Work::SyncStream, ONE, LARGE),
+    line("sync-json-paged", Work::SyncJsonPaged, ONE, GROWTH),
+    line("sync-stream", Work::SyncStream, ONE, GROWTH),
     line("sync-protobuf", Work::SyncProtobuf, ONE, GROWTH),
     line(
         "sync-protobuf-one-thread",
@@ -105,7 +105,7 @@ const TABLE: &[Line] = &[
         LARGE,
     ),
     line("sync-cold", Work::SyncCold, ONE, LARGE),
-    line("sync-json-typed", Work::SyncJsonTyped, ONE, LARGE),
+    line("sync-json-typed", Work::SyncJsonTyped, ONE, GROWTH),
     line("sync-mix", Work::SyncMix, ONE, LARGE),
     line("sync-unseen", Work::SyncUnseen, ONE, LARGE),
     line("relist-1pct", Work::Relist(Share::Hundredth), ONE, LARGE),
@@ -113,7 +113,12 @@ const TABLE: &[Line] = &[
     line("touch-everything", Work::TouchEverything, ONE, LARGE),
     line("metadata-only", Work::MetadataOnly, ONE, LARGE),
     line("small-operator", Work::SmallOperator, &[5_500], &[5_500]),
-    line("index-list", Work::IndexList, &[100_000], &[1_000_000]),
+    line(
+        "index-list",
+        Work::IndexList,
+        &[100_000],
+        &[100_000, 1_000_000],
+    ),
     line(
         "read-under-write",
         Work::ReadUnderWrite,
@@ -137,7 +142,7 @@ const TABLE: &[Line] = &[
         "delayed-adds",
         Work::DelayedAdds,
         &[1_000_000],
-        &[1_000_000],
+        &[100_000, 1_000_000],
     ),
 ];
 
@@ -162,19 +167,34 @@ pub struct Needs {
 }
 
 impl Needs {
-    /// What is listed after the watch expired; nothing if that is the same again.
+    /// What share of the objects is listed anew after the watch expired; nothing if all are the same again.
     #[must_use]
-    pub fn changed(self) -> Option<Recipe> {
-        let mut recipes = self.recipes.iter();
-        let is_changed = |recipe: &&Recipe| matches!(recipe, Recipe::Changed(_));
-        recipes.find(is_changed).copied()
+    pub fn changed(self) -> Option<Share> {
+        self.recipes.iter().find_map(|recipe| match recipe {
+            Recipe::Changed(share) => Some(*share),
+            _ => None,
+        })
     }
 }
 
 const JSON: Recipe = Recipe::List(Encoding::Json, Content::Full);
+const PAGES: Recipe = Recipe::Pages(Content::Full);
 const PROTOBUF: Recipe = Recipe::List(Encoding::Protobuf, Content::Full);
 const METADATA: Recipe = Recipe::List(Encoding::Json, Content::Metadata);
+const METADATA_PAGES: Recipe = Recipe::Pages(Content::Metadata);
 const METADATA_PROTOBUF: Recipe = Recipe::List(Encoding::Protobuf, Content::Metadata);
+
+const RELIST_HUNDREDTH: &[Recipe] = &relist(Share::Hundredth);
+const RELIST_TENTH: &[Recipe] = &relist(Share::Tenth);
+
+const fn relist(share: Share) -> [Recipe; 4] {
+    [
+        JSON,
+        PAGES,
+        Recipe::Changed(share),
+        Recipe::ChangedPages(share),
+    ]
+}
 
 impl Work {
     fn line(self) -> Option<&'static Line> {
@@ -198,19 +218,18 @@ impl Work {
     #[must_use]
     pub fn needs(self) -> Option<Needs> {
         let (shape, recipes): (_, &[Recipe]) = match self {
-            Self::SyncJson | Self::SyncCold | Self::SyncJsonTyped => (Shape::Pods, &[JSON]),
-            Self::SyncJsonPaged => (Shape::Pods, &[Recipe::Pages]),
+            Self::SyncJson | Self::SyncJsonTyped => (Shape::Pods, &[JSON, PAGES]),
+            Self::SyncCold => (Shape::Pods, &[JSON]),
+            Self::SyncJsonPaged => (Shape::Pods, &[PAGES]),
             Self::SyncStream => (Shape::Pods, &[Recipe::Stream(Encoding::Json)]),
             Self::SyncProtobuf | Self::SyncProtobufOneThread => (Shape::Pods, &[PROTOBUF]),
-            Self::SyncMix => (Shape::Mix, &[JSON]),
-            Self::SyncUnseen => (Shape::Unseen, &[JSON]),
-            Self::SmallOperator => (Shape::Operator, &[JSON, Recipe::Pages]),
-            Self::Relist(Share::Hundredth) => {
-                (Shape::Pods, &[JSON, Recipe::Changed(Share::Hundredth)])
-            }
-            Self::Relist(Share::Tenth) => (Shape::Pods, &[JSON, Recipe::Changed(Share::Tenth)]),
-            Self::TouchEverything => (Shape::Pods, &[JSON, PROTOBUF]),
-            Self::MetadataOnly => (Shape::Pods, &[METADATA, METADATA_PROTOBUF]),
+            Self::SyncMix => (Shape::Mix, &[JSON, PAGES]),
+            Self::SyncUnseen => (Shape::Unseen, &[JSON, PAGES]),
+            Self::SmallOperator => (Shape::Operator, &[JSON, PAGES]),
+            Self::Relist(Share::Hundredth) => (Shape::Pods, RELIST_HUNDREDTH),
+            Self::Relist(Share::Tenth) => (Shape::Pods, RELIST_TENTH),
+            Self::TouchEverything => (Shape::Pods, &[JSON, PAGES, PROTOBUF]),
+            Self::MetadataOnly => (Shape::Pods, &[METADATA, METADATA_PAGES, METADATA_PROTOBUF]),
             Self::IndexList
             | Self::ReadUnderWrite
             | Self::Fanout(_)
