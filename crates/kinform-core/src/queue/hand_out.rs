@@ -11,7 +11,7 @@ use std::hash::Hash;
 use std::time::Duration;
 
 use super::pace::Pace;
-use super::slots::State;
+use super::slots::{Slots, State};
 use super::table::NONE;
 use super::{Priority, Queue, Times, wheel};
 use crate::time::Instant;
@@ -85,11 +85,19 @@ impl<K: Eq + Hash + Clone> Queue<K> {
     /// # Order guarantees
     /// First in, first out within a priority; of delayed keys, the earliest due first.
     ///
+    /// # Panics
+    /// If `Clone` of the key does: it is forgotten then, its failures too, and can be added again.
+    ///
     /// Upstream: `Get`, which blocks.
     #[inline]
     pub fn take(&mut self, now: Instant) -> Option<Taken<K>> {
         self.advance(now);
         let at = self.lanes.pop(&mut self.slots)?;
+        // It is in no list now, and must not stay known if its clone panics.
+        let popped = Popped(&mut self.slots, at);
+        let key = popped.0[at].key.clone();
+        std::mem::forget(popped);
+        let key = key.expect("a slot in a lane has a key");
         self.generation = self.generation.wrapping_add(1);
         let slot = &mut self.slots[at];
         debug_assert_eq!(slot.state, State::Ready, "what is in a lane is ready");
@@ -103,7 +111,6 @@ impl<K: Eq + Hash + Clone> Queue<K> {
             slot: at,
             generation: self.generation,
         };
-        let key = slot.key.clone().expect("a slot in a lane has a key");
         let failures = slot.failures;
         let is_timed = keeps_times || Pace::samples(self.generation);
         self.running.push(HandedOut {
@@ -233,5 +240,129 @@ impl<K: Eq + Hash + Clone> Queue<K> {
             self.lanes.push(&mut self.slots, at);
         }
         state
+    }
+}
+
+/// A slot that was taken out of its lane and is not handed out yet. Dropped, it is forgotten: who could not
+/// be cloned would else be in front for ever, or known and never come.
+struct Popped<'s, K: Eq + Hash>(&'s mut Slots<K>, u32);
+
+impl<K: Eq + Hash> Drop for Popped<'_, K> {
+    fn drop(&mut self) {
+        let Self(slots, at) = self;
+        let slot = &mut slots[*at];
+        slot.state = State::Idle;
+        slot.failures = 0;
+        slots.release_if_unused(*at);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::Arc;
+
+    use super::super::{Added, Limiter};
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_millis(millis)
+    }
+
+    /// A key that panics when it is cloned, as long as somebody else holds what is in it.
+    #[derive(Debug, PartialEq, Eq, Hash)]
+    struct Key(Arc<str>);
+
+    impl Clone for Key {
+        fn clone(&self) -> Self {
+            assert_eq!(Arc::strong_count(&self.0), 1, "it is held");
+            Self(Arc::clone(&self.0))
+        }
+    }
+
+    fn key(name: &str) -> Key {
+        Key(name.into())
+    }
+
+    /// A key as it waits, and what makes its clone panic until it is dropped.
+    fn held() -> (Key, Arc<str>) {
+        let key = key("held");
+        let hold = Arc::clone(&key.0);
+        (key, hold)
+    }
+
+    fn panics<T>(what: impl FnOnce() -> T) -> bool {
+        catch_unwind(AssertUnwindSafe(what)).is_err()
+    }
+
+    fn sizes(queue: &Queue<Key>) -> (usize, usize, usize, usize) {
+        let stats = queue.stats(at(9));
+        (stats.depth, stats.delayed, stats.processing, stats.known)
+    }
+
+    #[test]
+    fn a_key_that_panics_while_it_is_handed_out_is_forgotten_and_can_be_added_again() {
+        type Add = fn(&mut Queue<Key>, Key) -> Added;
+        let adds: [Add; 3] = [
+            |queue, key| queue.add(key, Priority::High, at(0)),
+            |queue, key| queue.add_after(key, 4 * MS, at(0)),
+            // It failed before.
+            |queue, key| queue.add_rate_limited(key, at(0)),
+        ];
+        let ways: [fn(Limiter) -> Queue<Key>; 2] = [Queue::new, Queue::without_times];
+        for (add, way) in adds.into_iter().flat_map(|add| ways.map(|way| (add, way))) {
+            let mut queue = way(Limiter::exponential(5 * MS, 1_000 * MS));
+            let (one, hold) = held();
+            add(&mut queue, one);
+            queue.add(key("after"), Priority::Low, at(9));
+            assert!(panics(|| queue.take(at(9))));
+            assert_eq!(sizes(&queue), (1, 0, 0, 1), "nothing is left of it");
+            let other = queue.take(at(9)).expect("the other one is ready");
+            assert_eq!(other.key, key("after"));
+            drop(hold);
+            assert_eq!(
+                queue.add(key("held"), Priority::Normal, at(9)),
+                Added::Queued
+            );
+            let again = queue.take(at(9)).expect("it was added again");
+            assert_eq!((again.key, again.failures), (key("held"), 0));
+            queue.settle(again.ticket, Verdict::Forget, at(9));
+            queue.settle(other.ticket, Verdict::Forget, at(9));
+            assert_eq!(sizes(&queue), (0, 0, 0, 0));
+        }
+    }
+
+    #[test]
+    fn what_is_given_up_is_not_cloned_if_nothing_more_is_known_of_it() {
+        let mut queue = Queue::default();
+        let mut holds = Vec::new();
+        for name in ["ready", "delayed"] {
+            let key = key(name);
+            holds.push(Arc::clone(&key.0));
+            match name {
+                "ready" => queue.add(key, Priority::Normal, at(0)),
+                _ => queue.add_after(key, 5 * MS, at(0)),
+            };
+        }
+        let given_up = queue.close(at(0));
+        assert_eq!(given_up, [key("delayed"), key("ready")]);
+        assert_eq!(sizes(&queue), (0, 0, 0, 0));
+    }
+
+    #[test]
+    fn a_key_that_panics_while_it_is_given_up_keeps_no_other_from_being_given_up() {
+        let mut queue = Queue::new(Limiter::exponential(5 * MS, 1_000 * MS));
+        let (one, _hold) = held();
+        queue.add_rate_limited(one, at(0));
+        queue.add_after(key("later"), 50 * MS, at(0));
+        queue.add(key("ready"), Priority::Normal, at(0));
+        assert!(panics(|| queue.close(at(0))));
+        assert!(queue.is_shut_down());
+        assert_eq!(queue.close(at(0)), [key("later"), key("ready")]);
+        queue.forget(&key("held"));
+        assert_eq!((sizes(&queue), queue.is_drained()), ((0, 0, 0, 0), true));
+        assert_eq!(queue.stats(at(0)).refused, 3);
     }
 }

@@ -246,10 +246,8 @@ impl<K: Eq + Hash + Clone> Queue<K> {
                 State::RunningDelayed => State::Running,
                 _ => State::Idle,
             };
-            given_up.extend(slot.key.clone());
-            self.slots.release_if_unused(at);
+            given_up.extend(self.give_up(at));
         }
-        self.counts.refused += given_up.len() as u64;
         given_up
     }
 
@@ -257,22 +255,18 @@ impl<K: Eq + Hash + Clone> Queue<K> {
     /// are not handed out again.
     pub fn close(&mut self, now: Instant) -> Vec<K> {
         let mut given_up = self.shut_down(now);
-        let delayed = given_up.len();
         self.life = Life::Closed;
         while let Some(at) = self.lanes.pop(&mut self.slots) {
-            let slot = &mut self.slots[at];
-            slot.state = State::Idle;
-            given_up.extend(slot.key.clone());
-            self.slots.release_if_unused(at);
+            self.slots[at].state = State::Idle;
+            given_up.extend(self.give_up(at));
         }
         for out in 0..self.running.len() {
-            let slot = &mut self.slots[self.running[out].slot];
-            if slot.state == State::RunningAgain {
-                slot.state = State::Running;
-                given_up.extend(slot.key.clone());
+            let at = self.running[out].slot;
+            if self.slots[at].state == State::RunningAgain {
+                self.slots[at].state = State::Running;
+                given_up.extend(self.give_up(at));
             }
         }
-        self.counts.refused += (given_up.len() - delayed) as u64;
         given_up
     }
 
@@ -291,6 +285,13 @@ impl<K: Eq + Hash + Clone> Queue<K> {
             longest_running: ages.max().unwrap_or_default(),
             ..self.counts.clone()
         }
+    }
+
+    /// The key of a slot that was taken out of its list: cloned only if something is still known of it.
+    fn give_up(&mut self, at: u32) -> Option<K> {
+        self.counts.refused += 1;
+        let key = self.slots.take_if_unused(at);
+        key.or_else(|| self.slots[at].key.clone())
     }
 
     fn refuse(&mut self) -> Added {

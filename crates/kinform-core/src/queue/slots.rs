@@ -120,18 +120,24 @@ impl<K: Eq + Hash> Slots<K> {
 
     /// Forgets a slot that is idle and has no failures. Its links must be in no list.
     pub(super) fn release_if_unused(&mut self, at: u32) {
+        drop(self.take_if_unused(at));
+    }
+
+    /// The same; its key, if so.
+    pub(super) fn take_if_unused(&mut self, at: u32) -> Option<K> {
         let slot = &mut self.slots[at as usize];
         if slot.state != State::Idle || slot.failures != 0 {
-            return;
+            return None;
         }
         let hash = slot.hash;
-        slot.key = None;
+        let key = slot.key.take();
         slot.next = self.free;
         self.free = at;
         self.table.remove(hash, at);
         if self.table.len() == 0 && self.slots.capacity() > KEPT_SLOTS {
             self.start_afresh();
         }
+        key
     }
 
     /// Of an empty queue.
