@@ -68,7 +68,7 @@ enum Times {
 
 struct Inner<K> {
     queue: Queue<K>,
-    // BOUND: as many as there are pending `get`s.
+    // BOUND: as many as there are pending `get`s. INVARIANT: none at the end of a turn, once the queue is shut down.
     waiters: Vec<Waiter>,
     /// Who keeps the time, and until when.
     timekeeper: Option<(NonZeroU64, Instant)>,
@@ -230,6 +230,10 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
     }
 
     /// Refuses what comes from now on; what waits is handed out, delayed keys are given up and returned.
+    ///
+    /// # Panics
+    /// If `Clone` of a key does, which is called only if something else is known of it. The queue is shut down
+    /// then; it and those given up before it are not returned, and another call gives up the others.
     pub fn shut_down(&self) -> Vec<K> {
         self.end(|queue, now| queue.shut_down(now))
     }
@@ -297,20 +301,10 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
         }
     }
 
+    /// The turn's end sends home who waits, also if a key panics while it is cloned.
     fn end(&self, end: impl FnOnce(&mut Queue<K>, Instant) -> Vec<K>) -> Vec<K> {
         let now = self.0.env.now();
-        let mut inner = self.lock();
-        let given_up = end(&mut inner.queue, now);
-        let woken = std::mem::take(&mut inner.waiters);
-        inner.on_their_way += woken.len();
-        inner.timekeeper = None;
-        let drained = inner.queue.is_drained();
-        drop(inner);
-        woken.into_iter().for_each(|waiter| waiter.waker.wake());
-        if drained {
-            self.0.drained.notify_waiters();
-        }
-        given_up
+        self.change(|queue| end(queue, now))
     }
 
     fn settle(&self, ticket: Ticket, verdict: Verdict) -> Next {
@@ -340,7 +334,8 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
     }
 
     /// The lock. A poisoned one is used on: what can poison it is a panic in a key's `Hash` or `Eq`, and
-    /// those are called before anything is changed for that key, or in its `Clone`, which costs only that key.
+    /// those are called before anything is changed for that key, or in its `Clone`, which costs only that key:
+    /// it is forgotten in place of being handed out. In a shutdown it costs what would have been returned.
     fn lock(&self) -> MutexGuard<'_, Inner<K>> {
         self.0.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -359,9 +354,11 @@ impl<K: Eq + Hash + Clone> Drop for Turn<'_, K> {
     fn drop(&mut self) {
         let Self(queue, inner) = self;
         if let Some(mut inner) = inner.take() {
+            let sent_home = inner.whom_to_send_home();
             let woken = inner.whom_to_wake();
             let drained = inner.queue.is_drained();
             drop(inner);
+            sent_home.into_iter().for_each(|waiter| waiter.waker.wake());
             queue.tell(woken, drained);
         }
     }
@@ -389,6 +386,21 @@ impl<K> Inner<K> {
         };
         let woken = self.remove_waiter(id?);
         self.on_their_way += usize::from(woken.is_some());
+        woken
+    }
+
+    /// All who wait, once the queue is shut down: nobody waits there.
+    #[inline]
+    fn whom_to_send_home(&mut self) -> Vec<Waiter>
+    where
+        K: Eq + Hash + Clone,
+    {
+        if !self.queue.is_shut_down() {
+            return Vec::new();
+        }
+        let woken = std::mem::take(&mut self.waiters);
+        self.on_their_way += woken.len();
+        self.timekeeper = None;
         woken
     }
 

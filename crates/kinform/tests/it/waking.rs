@@ -205,6 +205,27 @@ async fn who_panics_when_it_looks_leaves_the_other_keys_and_their_times_to_other
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_waits_is_sent_home_also_if_a_key_panics_in_the_shutdown() {
+    type End = fn(&WorkQueue<Key>) -> Vec<Key>;
+    for end in [WorkQueue::shut_down as End, WorkQueue::close] {
+        let queue = WorkQueue::new(Limiter::default());
+        // Its failures are remembered: it is cloned to be returned.
+        queue.add_rate_limited(Key(13));
+        let woken: [Arc<Woken>; 3] = Default::default();
+        let mut gets = [(); 3].map(|()| Box::pin(queue.get()));
+        for (get, woken) in gets.iter_mut().zip(&woken) {
+            assert!(look(get, woken).is_pending());
+        }
+        assert!(catch_unwind(AssertUnwindSafe(|| end(&queue))).is_err());
+        for (get, woken) in gets.iter_mut().zip(&woken) {
+            assert_eq!(woken.0.load(Ordering::Relaxed), 1);
+            assert!(matches!(look(get, woken), Poll::Ready(None)));
+        }
+        assert!(queue.drain(MS).await.is_ok());
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_key_that_is_wanted_again_soon_wakes_who_keeps_the_time_for_a_later_one() {
     for way in WAYS {
         let queue = way(Limiter::default());
