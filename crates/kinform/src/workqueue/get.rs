@@ -16,7 +16,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use futures::future::BoxFuture;
-use kinform_core::queue::{Ticket, Verdict};
+use kinform_core::queue::{Taken, Ticket, Verdict};
 use kinform_core::time::Instant;
 
 use super::{Item, Waiter, WorkQueue};
@@ -26,7 +26,7 @@ use super::{Item, Waiter, WorkQueue};
 pub struct Get<K: Eq + Hash + Clone> {
     // Nothing once it was handed on to the item.
     queue: Option<WorkQueue<K>>,
-    /// What is to be given back first.
+    /// What is to be given back first, also if it is dropped.
     back: Option<(Ticket, Verdict)>,
     /// Its place among those who wait, while it has one.
     id: Option<NonZeroU64>,
@@ -71,19 +71,29 @@ impl<K: Eq + Hash + Clone> Get<K> {
         if let Some(id) = id.take() {
             inner.arrive(id);
         }
-        let back = back.take();
+        let first = back.take();
         let now = now.unwrap_or_else(|| {
-            let back = back.as_ref().map(|(ticket, verdict)| (ticket, *verdict));
-            queue.now_if_needed(&inner.queue, back)
+            let first = first.as_ref().map(|(ticket, verdict)| (ticket, *verdict));
+            queue.now_if_needed(&inner.queue, first)
         });
-        if let Some((ticket, verdict)) = back {
+        if let Some((ticket, verdict)) = first {
             inner.queue.settle(ticket, verdict, now);
         }
-        let taken = inner.queue.take(now);
-        if taken.is_some() || inner.queue.is_finished() {
+        if let Some(taken) = inner.queue.take(now) {
+            // Whom the turn's end wakes may panic: until then, it is this future that gives the key back.
+            *back = Some((taken.ticket, Verdict::Retry));
             drop(turn);
-            let item = |queue| taken.map(|taken| Item::new(queue, taken));
-            return Look::End(handle.take().and_then(item));
+            let held = handle.take().zip(back.take());
+            let item = held.map(|(queue, (ticket, _))| {
+                let taken = Taken { ticket, ..taken };
+                Item::new(queue, taken)
+            });
+            return Look::End(item);
+        }
+        if inner.queue.is_finished() {
+            drop(turn);
+            *handle = None;
+            return Look::End(None);
         }
         let waker = waker.clone();
         inner.last_id = inner.last_id.saturating_add(1);

@@ -14,7 +14,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use kinform::workqueue::{Get, Item, WorkQueue};
-use kinform_core::queue::{Limiter, Verdict};
+use kinform_core::queue::{Limiter, Priority, Verdict};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use tokio::time::advance;
@@ -222,6 +222,45 @@ async fn who_waits_is_sent_home_also_if_a_key_panics_in_the_shutdown() {
             assert!(matches!(look(get, woken), Poll::Ready(None)));
         }
         assert!(queue.drain(MS).await.is_ok());
+    }
+}
+
+/// What panics when it is woken.
+struct Broken;
+
+impl Wake for Broken {
+    fn wake(self: Arc<Self>) {
+        panic!("it cannot be woken");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_is_given_back_if_whom_its_taker_wakes_panics() {
+    for way in WAYS {
+        let queue = way(Limiter::exponential(5 * MS, 1000 * MS));
+        let mut broken = Box::pin(queue.get());
+        let waker = Waker::from(Arc::new(Broken));
+        assert!(
+            broken
+                .as_mut()
+                .poll(&mut Context::from_waker(&waker))
+                .is_pending()
+        );
+        let mut worker = Worker::of(&queue);
+        assert!(!worker.get());
+        // The last to wait is woken, and wakes the other one when it looks.
+        queue.add_all(vec![1, 2], Priority::Normal);
+        assert_eq!(worker.woken(), 1);
+        assert!(catch_unwind(AssertUnwindSafe(|| worker.look())).is_err());
+        worker.doing = Doing::Nothing;
+        assert_eq!((queue.stats().processing, queue.num_requeues(&1)), (0, 1));
+        drop(broken);
+        assert!(worker.get() && !worker.next(Verdict::Forget));
+        advance(6 * MS).await;
+        assert!(worker.look(), "the first key is tried again");
+        worker.settle();
+        let stats = queue.stats();
+        assert_eq!((stats.known, stats.adds), (0, 3));
     }
 }
 
