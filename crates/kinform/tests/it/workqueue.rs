@@ -11,18 +11,32 @@ use futures::FutureExt;
 use futures::future::join_all;
 use kinform::workqueue::WorkQueue;
 use kinform_core::queue::{Added, Limiter, Next, Priority, Verdict};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
 use tokio::time::Instant;
 
 const MS: Duration = Duration::from_millis(1);
 
+/// A queue that keeps times, or none.
+const WAYS: [fn(Limiter) -> WorkQueue<u32>; 2] = [WorkQueue::new, WorkQueue::without_times];
+
+fn limiter() -> Limiter {
+    Limiter::exponential(5 * MS, 1000 * MS)
+}
+
 fn queue() -> WorkQueue<u32> {
-    WorkQueue::new(Limiter::exponential(5 * MS, 1000 * MS))
+    WorkQueue::new(limiter())
 }
 
 // client-go: TestBasic
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn fifty_producers_and_ten_workers_lose_and_double_nothing() {
-    let queue = queue();
+    for way in WAYS {
+        fifty_producers_and_ten_workers(way(limiter())).await;
+    }
+}
+
+async fn fifty_producers_and_ten_workers(queue: WorkQueue<u32>) {
     let busy: Arc<Mutex<HashMap<u32, ()>>> = Arc::default();
     let handed_out = Arc::new(AtomicUsize::new(0));
     let worker = || {
@@ -331,55 +345,58 @@ async fn a_shutdown_sends_every_waiting_worker_home() {
 /// Random adds, delays, cancelled waits and failures under many workers: all keys come to rest.
 #[tokio::test(start_paused = true)]
 async fn no_wake_up_is_lost_whatever_is_cancelled() {
-    use rand::rngs::SmallRng;
-    use rand::{Rng, SeedableRng};
     for seed in 0..100 {
-        let mut random = SmallRng::seed_from_u64(seed);
-        let queue = queue();
-        let workers = random.random_range(1..4);
-        let workers: Vec<_> = (0..workers)
-            .map(|_| {
-                let (queue, mut random) = (queue.clone(), SmallRng::seed_from_u64(random.random()));
-                tokio::spawn(async move {
-                    let mut next = queue.get();
-                    loop {
-                        let patience = random.random_range(0..30) * MS;
-                        next = match tokio::time::timeout(patience, next).await {
-                            Ok(None) => return,
-                            Ok(Some(item)) if random.random_bool(0.1) => {
-                                drop(item);
-                                queue.get()
-                            }
-                            Ok(Some(item)) => {
-                                tokio::time::sleep(random.random_range(0..5) * MS).await;
-                                item.settle_and_get(Verdict::Forget)
-                            }
-                            Err(_) => queue.get(),
-                        };
-                    }
-                })
+        for way in WAYS {
+            whatever_is_cancelled(seed, way(limiter())).await;
+        }
+    }
+}
+
+async fn whatever_is_cancelled(seed: u64, queue: WorkQueue<u32>) {
+    let mut random = SmallRng::seed_from_u64(seed);
+    let workers = random.random_range(1..4);
+    let workers: Vec<_> = (0..workers)
+        .map(|_| {
+            let (queue, mut random) = (queue.clone(), SmallRng::seed_from_u64(random.random()));
+            tokio::spawn(async move {
+                let mut next = queue.get();
+                loop {
+                    let patience = random.random_range(0..30) * MS;
+                    next = match tokio::time::timeout(patience, next).await {
+                        Ok(None) => return,
+                        Ok(Some(item)) if random.random_bool(0.1) => {
+                            drop(item);
+                            queue.get()
+                        }
+                        Ok(Some(item)) => {
+                            tokio::time::sleep(random.random_range(0..5) * MS).await;
+                            item.settle_and_get(Verdict::Forget)
+                        }
+                        Err(_) => queue.get(),
+                    };
+                }
             })
-            .collect();
-        for _ in 0..60 {
-            let key = random.random_range(0..12);
-            match random.random_range(0..4) {
-                0 => queue.add_after(key, random.random_range(0..80) * MS),
-                1 => queue.replace_after(key, random.random_range(0..80) * MS),
-                _ => queue.add(key),
-            };
-            if random.random_bool(0.5) {
-                tokio::time::sleep(random.random_range(0..10) * MS).await;
-            }
+        })
+        .collect();
+    for _ in 0..60 {
+        let key = random.random_range(0..12);
+        match random.random_range(0..4) {
+            0 => queue.add_after(key, random.random_range(0..80) * MS),
+            1 => queue.replace_after(key, random.random_range(0..80) * MS),
+            _ => queue.add(key),
+        };
+        if random.random_bool(0.5) {
+            tokio::time::sleep(random.random_range(0..10) * MS).await;
         }
-        tokio::time::sleep(2_000 * MS).await;
-        let stats = queue.stats();
-        assert_eq!((stats.known, stats.depth), (0, 0), "seed {seed}: {stats:?}");
-        queue
-            .drain(MS)
-            .await
-            .unwrap_or_else(|left| panic!("seed {seed}: {left}"));
-        for worker in workers {
-            worker.await.unwrap();
-        }
+    }
+    tokio::time::sleep(2_000 * MS).await;
+    let stats = queue.stats();
+    assert_eq!((stats.known, stats.depth), (0, 0), "seed {seed}: {stats:?}");
+    queue
+        .drain(MS)
+        .await
+        .unwrap_or_else(|left| panic!("seed {seed}: {left}"));
+    for worker in workers {
+        worker.await.unwrap();
     }
 }
