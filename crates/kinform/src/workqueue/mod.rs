@@ -101,8 +101,9 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
         Self::of(Queue::new(limiter), Times::Kept, env)
     }
 
-    /// An empty queue that keeps no times, with the system's clock: a cycle takes a quarter less CPU time while nothing
-    /// is delayed. [`Item::waited`] and [`Running::since`] are nothing, and in [`WorkQueue::stats`] both histograms are empty,
+    /// An empty queue that keeps no times, with the system's clock: while nothing is delayed, a cycle takes a quarter
+    /// less CPU time with one worker (122 ns instead of 168), none less with four. Queues of controllers keep times.
+    /// [`Item::waited`] and [`Running::since`] are nothing, and in [`WorkQueue::stats`] both histograms are empty,
     /// `unfinished` and `longest_running` zero. How long works take, which decides how many workers are woken at
     /// once, is known of one in sixteen. All else is the same.
     ///
