@@ -6,7 +6,8 @@
 //!
 //! In every table with a column whose head begins with "test", what stands in backticks there
 //! is a test: its name, or a path ending in it. Rows without one are promises without proof and
-//! fail as well, unless the row's verdict begins with "not ours" or "later" and so gives a reason.
+//! fail as well, unless the row's verdict begins with "not ours", "later" or "measured" and so gives
+//! a reason.
 //!
 //! The page is complete: each upstream test of `upstream-tests.txt` is named on it, and each of the
 //! capabilities `#1` to `#108`.
@@ -26,7 +27,7 @@ const UPSTREAM: &str = include_str!("upstream-tests.txt");
 const CAPABILITIES: std::ops::RangeInclusive<u32> = 1..=108;
 
 /// What a row without a test begins its verdict with.
-const WITHOUT_TEST: [&str; 2] = ["not ours", "later"];
+const WITHOUT_TEST: [&str; 3] = ["not ours", "later", "measured"];
 
 /// Checks the page's tables against the sources.
 pub(crate) fn check(page: &File, sources: &[Source<'_>]) -> Vec<Finding> {
@@ -175,7 +176,8 @@ mod tests {
     #[test]
     fn a_promise_names_a_test_or_a_reason() {
         let page = "| test | promise | verdict |\n|:--|--:|--|\n|  | a | same |\n| - | b | same |\n\
-                    | - | c | not ours: no such gate |\n| - | d | later: election |\n";
+                    | - | c | not ours: no such gate |\n| - | d | later: election |\n\
+                    | - | e | measured: `queue-cycle` |\n";
         let without = "a promise without a test".to_owned();
         assert_eq!(findings(page), [(3, without.clone()), (4, without)]);
     }
