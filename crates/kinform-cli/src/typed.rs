@@ -33,7 +33,13 @@ pub(crate) fn decode_and_keep(entry: &ResourceEntry, informer: &Informer<Dynamic
         ($($group:literal $kind:literal $type:ty,)*) => {
             match (entry.gvr.group.as_str(), entry.kind.as_str()) {
                 $(($group, $kind) => all::<$type>(informer),)*
-                _ => all::<DynamicObject>(informer),
+                _ => {
+                    crate::progress!(
+                        "{}: decoded as dynamic objects, as this program has no type of that kind",
+                        entry.title()
+                    );
+                    all::<DynamicObject>(informer)
+                }
             }
         };
     }
