@@ -56,6 +56,18 @@ impl Envelope {
         self.bytes.push(b']');
     }
 
+    /// Takes what is surely the inside of a string, up to the bound; says how many bytes that are.
+    pub(super) fn push_text(&mut self, bytes: &[u8]) -> usize {
+        if !self.in_string || self.escaped {
+            return 0;
+        }
+        let room = MAX_ENVELOPE_BYTES.saturating_sub(self.bytes.len());
+        let is_text = |byte: &&u8| !matches!(byte, b'"' | b'\\');
+        let length = bytes.iter().take(room).take_while(is_text).count();
+        self.bytes.extend_from_slice(&bytes[..length]);
+        length
+    }
+
     pub(super) fn push(&mut self, byte: u8) -> Pushed {
         self.bytes.push(byte);
         if self.in_string {

@@ -105,6 +105,16 @@ pub(crate) enum HeadFault {
     },
 }
 
+impl HeadFault {
+    /// Whether what was found in the bytes that an object begins is so of the object, of which there are this many.
+    pub(crate) fn is_within(&self, length: usize) -> bool {
+        match self {
+            Self::Broken(fault) => fault.what != What::End && fault.at < length,
+            Self::Field { at, .. } => *at < length,
+        }
+    }
+}
+
 impl From<Fault> for HeadFault {
     fn from(fault: Fault) -> Self {
         Self::Broken(fault)
@@ -119,7 +129,10 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Layout, HeadFault> {
     json::utf8(bytes)?;
     let start = space(bytes, 0);
     if bytes.get(start) != Some(&b'{') {
-        json::document(bytes)?;
+        // Whatever else is wrong with an array, this is.
+        if bytes.get(start) != Some(&b'[') {
+            json::document(bytes)?;
+        }
         return Err(HeadFault::Field {
             at: start,
             path: "",
@@ -138,12 +151,17 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Layout, HeadFault> {
 }
 
 /// The object that `bytes` begin with, if it is whole and sound: saves a search for its end.
-pub(crate) fn read_first(bytes: &[u8], seen: &mut Seen) -> Option<Layout> {
-    let layout = bytes
-        .starts_with(b"{")
-        .then(|| object(bytes, 0, seen).ok())??;
-    json::utf8(&bytes[layout.body.clone()]).ok()?;
-    Some(layout)
+pub(crate) fn read_first(bytes: &[u8], seen: &mut Seen) -> Result<Layout, HeadFault> {
+    if !bytes.starts_with(b"{") {
+        return Err(HeadFault::Field {
+            at: 0,
+            path: "",
+            why: NOT_AN_OBJECT,
+        });
+    }
+    let layout = object(bytes, 0, seen)?;
+    json::utf8(&bytes[layout.body.clone()])?;
+    Ok(layout)
 }
 
 /// The object whose `{` is at `start`; UTF-8 is checked by the caller.
@@ -158,8 +176,8 @@ fn object(bytes: &[u8], start: usize, seen: &mut Seen) -> Result<Layout, HeadFau
         let mut raw = &bytes[key.clone()];
         // Escapes in keys of the head are legal and never seen; they take the slow way.
         if members.is_escaped() {
-            unescaped = cursor::unescape(raw);
-            raw = unescaped.as_bytes();
+            unescaped = cursor::key_text(raw);
+            raw = &unescaped;
         }
         let end = match raw {
             b"metadata" => metadata(stops, value, &mut layout, seen)?,
@@ -213,8 +231,8 @@ fn metadata(
         let unescaped;
         let mut raw = &bytes[key.clone()];
         if members.is_escaped() {
-            unescaped = cursor::unescape(raw);
-            raw = unescaped.as_bytes();
+            unescaped = cursor::key_text(raw);
+            raw = &unescaped;
         }
         let cut = raw == b"managedFields";
         let end = match cut.then(|| seen.managed_fields(stops, value)).flatten() {

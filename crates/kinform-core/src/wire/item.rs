@@ -18,7 +18,8 @@ use kinform_api::Status;
 use kinform_schema::Type;
 
 use super::cursor;
-use super::head::{self, Layout};
+use super::head::{self, HeadFault, Layout};
+use super::json;
 use super::known::{self, Lookup, Stored};
 use super::protobuf::alike::Alike;
 use super::protobuf::{envelope, head as message};
@@ -34,6 +35,8 @@ pub struct Item<'a> {
     form: Form<'a>,
     /// The stored object that these bytes are.
     known: Option<&'a dyn Stored>,
+    // INVARIANT: if there is one, it is what a check of just these bytes finds, or they are not UTF-8 besides.
+    fault: Option<&'a HeadFault>,
     /// The message that it may be like.
     alike: Option<&'a RefCell<Alike>>,
 }
@@ -67,6 +70,7 @@ impl<'a> Item<'a> {
                 kind,
             },
             known: None,
+            fault: None,
             alike: None,
         }
     }
@@ -90,6 +94,7 @@ impl<'a> Item<'a> {
                 kind,
             },
             known: None,
+            fault: None,
             alike: None,
         }
     }
@@ -135,6 +140,7 @@ impl<'a> Item<'a> {
             layout: None,
             form: Form::Json,
             known: None,
+            fault: None,
             alike: None,
         }
     }
@@ -153,8 +159,16 @@ impl<'a> Item<'a> {
             layout: Some(layout),
             form: Form::Json,
             known: Some(object),
+            fault: None,
             alike: None,
         })
+    }
+
+    /// The same, with what was found wrong when only its beginning was known.
+    pub(super) fn with_fault(self, fault: Option<&'a HeadFault>) -> Self {
+        let length = self.bytes.len();
+        let fault = fault.filter(|fault| fault.is_within(length));
+        Self { fault, ..self }
     }
 
     /// The same, with the object if it is stored just so.
@@ -183,16 +197,23 @@ impl<'a> Item<'a> {
         self.known
     }
 
-    /// The object that `bytes` begin with, if it is whole, sound and no longer than `limit`.
+    /// The object that `bytes` begin with, if it is whole, sound and no longer than `limit`; else what is wrong.
     /// What it has in common with objects seen before may be only compared.
-    pub(super) fn first(bytes: &'a [u8], limit: usize, seen: &mut Seen) -> Option<Self> {
+    pub(super) fn first(
+        bytes: &'a [u8],
+        limit: usize,
+        seen: &mut Seen,
+        fault: &mut Option<HeadFault>,
+    ) -> Option<Self> {
         let window = &bytes[..bytes.len().min(limit)];
-        let layout = head::read_first(window, seen)?;
+        let layout = head::read_first(window, seen).map_err(|found| *fault = Some(found));
+        let layout = layout.ok()?;
         Some(Self {
             bytes: &bytes[..layout.body.end],
             layout: Some(layout),
             form: Form::Json,
             known: None,
+            fault: None,
             alike: None,
         })
     }
@@ -211,7 +232,17 @@ impl<'a> Item<'a> {
         }
         let layout = match self.form {
             Form::Json => {
-                let found = head::read(self.bytes);
+                let found = match self.fault {
+                    None => head::read(self.bytes),
+                    Some(&fault) => {
+                        let found = json::utf8(self.bytes).map_err(HeadFault::from);
+                        found.and(Err(fault))
+                    }
+                };
+                debug_assert!(
+                    self.fault.is_none()
+                        || found.as_ref().err() == head::read(self.bytes).as_ref().err()
+                );
                 Some(found.map_err(|fault| Unreadable::at(self.bytes, fault))?)
             }
             Form::Protobuf { of: Some(of), .. } => message::read(of, self.bytes, self.alike)
@@ -310,7 +341,7 @@ mod tests {
     fn an_item_states_its_type_wherever_it_stands() {
         let check = |body: &str, expected: [&str; 2]| {
             let items = [Item::cut(body.as_bytes()).checked().unwrap()];
-            let first = Item::first(body.as_bytes(), 1_000, &mut Seen::default());
+            let first = Item::first(body.as_bytes(), 1_000, &mut Seen::default(), &mut None);
             for item in items.iter().chain(&first) {
                 assert_eq!([&*item.kind(), &*item.api_version()], expected, "{body}");
             }

@@ -15,7 +15,9 @@
 use super::DEFAULT_MAX_ITEM_BYTES;
 use super::envelope::{Envelope, MAX_ENVELOPE_BYTES, Pushed};
 use super::error::WireError;
+use super::head::HeadFault;
 use super::item::{Guess, Item};
+use super::json::space;
 use super::known::Lookup;
 use super::piece::{Piece, Read};
 use super::seen::Seen;
@@ -57,6 +59,8 @@ pub struct ListSplitter {
     piece: Piece,
     guess: Guess,
     seen: Seen,
+    /// What was found wrong with the item that is being cut out.
+    fault: Option<HeadFault>,
     consumed: u64,
     failed: Option<WireError>,
 }
@@ -101,6 +105,7 @@ impl ListSplitter {
             piece: Piece::new(max_item_bytes),
             guess: Guess::default(),
             seen: Seen::new(),
+            fault: None,
             consumed: 0,
             failed: None,
         }
@@ -166,6 +171,14 @@ impl ListSplitter {
             }
             let byte = chunk[at];
             self.state = match self.state {
+                State::Scalar {
+                    in_string,
+                    escaped: false,
+                } if !ends_run(in_string, byte) => {
+                    let run = chunk[at..].iter();
+                    at += run.take_while(|&&byte| !ends_run(in_string, byte)).count();
+                    continue;
+                }
                 State::Scalar { in_string, escaped } => match (in_string, byte) {
                     (false, b',' | b']') => {
                         part(ListPart::Unreadable(Unreadable::salvage(
@@ -188,7 +201,10 @@ impl ListSplitter {
                         escaped: false,
                     },
                 },
-                state if matches!(byte, b' ' | b'\n' | b'\t' | b'\r') => state,
+                _ if matches!(byte, b' ' | b'\n' | b'\t' | b'\r') => {
+                    at = space(chunk, at);
+                    continue;
+                }
                 state => match self.token(state, byte) {
                     // The byte begins a value, and is read again as its first.
                     Ok(state @ (State::Item | State::Scalar { .. } | State::Envelope))
@@ -240,23 +256,27 @@ impl ListSplitter {
         stored: Option<Lookup<'_>>,
         part: &mut impl FnMut(ListPart<'_>),
     ) -> usize {
-        if self.piece.is_fresh()
-            && self.guess.may_hold(chunk.len())
-            && let Some(item) = Item::first_known(chunk, self.piece.limit(), stored, &mut self.seen)
-                .or_else(|| Item::first(chunk, self.piece.limit(), &mut self.seen))
-        {
-            let length = item.bytes().len();
-            self.guess.was(length);
-            part(ListPart::Item(item));
-            self.state = State::After;
-            return length;
+        if self.piece.is_fresh() {
+            self.fault = None;
+            if self.guess.may_hold(chunk.len())
+                && let Some(item) =
+                    Item::first_known(chunk, self.piece.limit(), stored, &mut self.seen).or_else(
+                        || Item::first(chunk, self.piece.limit(), &mut self.seen, &mut self.fault),
+                    )
+            {
+                let length = item.bytes().len();
+                self.guess.was(length);
+                part(ListPart::Item(item));
+                self.state = State::After;
+                return length;
+            }
         }
         let (read, item) = self.piece.read(chunk);
         match item {
             Read::More => return read,
             Read::Whole(item) => {
                 self.guess.was(item.len());
-                let item = Item::cut(item);
+                let item = Item::cut(item).with_fault(self.fault.as_ref());
                 part(ListPart::Item(match stored {
                     Some(stored) => item.beside(stored),
                     None => item,
@@ -274,12 +294,21 @@ impl ListSplitter {
     }
 
     fn envelope_bytes(&mut self, chunk: &[u8], offset: u64) -> Result<usize, WireError> {
-        for (at, &byte) in chunk.iter().enumerate() {
+        let mut at = 0;
+        while let Some(&byte) = chunk.get(at) {
             if self.envelope.len() >= MAX_ENVELOPE_BYTES {
                 return Err(self.envelope.too_large());
             }
+            let text = self.envelope.push_text(&chunk[at..]);
+            if text > 0 {
+                at += text;
+                continue;
+            }
             match self.envelope.push(byte) {
-                Pushed::More => continue,
+                Pushed::More => {
+                    at += 1;
+                    continue;
+                }
                 Pushed::Items => self.state = State::Before { first: true },
                 Pushed::End => self.state = State::End,
                 Pushed::ItemsAgain => {
@@ -293,6 +322,14 @@ impl ListSplitter {
             return Ok(at + 1);
         }
         Ok(chunk.len())
+    }
+}
+
+/// Whether a byte of a value without brackets may be more than one of many.
+fn ends_run(in_string: bool, byte: u8) -> bool {
+    match in_string {
+        true => matches!(byte, b'"' | b'\\'),
+        false => matches!(byte, b'"' | b',' | b']'),
     }
 }
 

@@ -41,6 +41,20 @@ pub(crate) fn string_stop(bytes: &[u8], mut at: usize) -> usize {
     at + rest.iter().position(stop).unwrap_or(rest.len())
 }
 
+/// Position of the first quote at or after `at` that no backslash since then escapes: however many of these there are,
+/// it costs the same.
+pub(crate) fn quote(bytes: &[u8], at: usize) -> Option<usize> {
+    let mut is_escaped = false;
+    for (number, block) in bytes.get(at..)?.chunks(BLOCK).enumerate() {
+        let masks = Masks::of(&filled(block));
+        let quotes = masks.quotes & !escaped_bytes(masks.backslashes, &mut is_escaped);
+        if quotes != 0 {
+            return Some(at + number * BLOCK + quotes.trailing_zeros() as usize);
+        }
+    }
+    None
+}
+
 /// Whether no byte is above 127. Made for texts of some bytes, which `[u8]::is_ascii` looks at one by one:
 /// pieces that overlap leave no rest.
 #[inline(always)]
@@ -393,6 +407,7 @@ mod tests {
             for stop in [b'"', b'\\', 0, 0x1f] {
                 let mut text = text.to_vec();
                 text[at] = stop;
+                assert_eq!(quote(&text, 0), (stop == b'"').then_some(at));
                 let mut stops = Stops::new(&text);
                 for from in 0..=at {
                     assert_eq!(string_stop(&text, from), at);
@@ -402,7 +417,21 @@ mod tests {
             }
         }
         assert_eq!(string_stop(text, 0), text.len());
+        assert_eq!(quote(text, 0), None);
         assert_eq!(string_stop(text, text.len()), text.len());
+    }
+
+    #[test]
+    fn a_quote_is_found_behind_however_many_escapes() {
+        for escapes in 0..150 {
+            for escape in ["\\\"", "\\\\"] {
+                let text = [&escape.repeat(escapes), "\""].concat();
+                for at in 0..=escapes {
+                    assert_eq!(quote(text.as_bytes(), 2 * at), Some(2 * escapes));
+                }
+                assert_eq!(quote(&text.as_bytes()[..2 * escapes], 0), None);
+            }
+        }
     }
 
     proptest! {

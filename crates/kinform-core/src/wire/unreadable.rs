@@ -39,39 +39,23 @@ impl Unreadable {
     /// Reads what can be read of the name of a broken object.
     #[must_use]
     pub fn salvage(bytes: &[u8], reason: impl Into<String>) -> Self {
-        let mut found = Self {
-            key: None,
-            resource_version: None,
-            path: String::new(),
-            reason: reason.into(),
-        };
-        let (mut name, mut namespace) = (None, None);
-        let Some(metadata) = cursor::open_members(bytes, space(bytes, 0))
-            .filter(|(key, _)| cursor::text_is(&bytes[key.clone()], "metadata"))
-            .map(|(_, value)| value)
-            .last()
-        else {
-            return found;
-        };
-        for (key, value) in cursor::open_members(bytes, metadata) {
-            let text = || {
-                let end = cursor::value_end(bytes, value)?;
-                let text = cursor::unescape(cursor::string_in(bytes, value..end)?).into_owned();
-                (text.len() <= MAX_NAME_BYTES).then_some(text)
-            };
-            match &*cursor::unescape(&bytes[key]) {
-                "name" => name = text(),
-                "namespace" => namespace = text(),
-                "resourceVersion" => found.resource_version = text(),
-                _ => {}
+        let mut told = Told::default();
+        let mut members = cursor::open_members(bytes, space(bytes, 0));
+        while let Some((key, value)) = members.next() {
+            if cursor::text_is(&bytes[key], "metadata") {
+                let end;
+                // As in Go the last of two counts.
+                (told, end) = Told::of(bytes, value);
+                if let Some(end) = end {
+                    members.skip_to(end);
+                }
             }
         }
-        let version = found.resource_version.take();
         named(
-            name.as_deref(),
-            namespace.as_deref(),
-            version.as_deref(),
-            found.reason,
+            told.name.as_deref(),
+            told.namespace.as_deref(),
+            told.version.as_deref(),
+            reason,
         )
     }
 
@@ -89,6 +73,38 @@ impl Unreadable {
                 found
             }
         }
+    }
+}
+
+/// What broken metadata tell.
+#[derive(Default)]
+struct Told {
+    name: Option<String>,
+    namespace: Option<String>,
+    version: Option<String>,
+}
+
+impl Told {
+    /// Of the metadata at `at`, and where they end, if that was found.
+    fn of(bytes: &[u8], at: usize) -> (Self, Option<usize>) {
+        let mut told = Self::default();
+        let mut members = cursor::open_members(bytes, at);
+        for (key, value) in members.by_ref() {
+            let text = || {
+                let end = cursor::value_end(bytes, value)?;
+                let raw = cursor::string_in(bytes, value..end)?;
+                let may_be = raw.len() <= cursor::LONGEST_CHAR * MAX_NAME_BYTES;
+                let text = may_be.then(|| cursor::unescape(raw).into_owned());
+                text.filter(|text| text.len() <= MAX_NAME_BYTES)
+            };
+            match &*cursor::key_text(&bytes[key]) {
+                b"name" => told.name = text(),
+                b"namespace" => told.namespace = text(),
+                b"resourceVersion" => told.version = text(),
+                _ => {}
+            }
+        }
+        (told, members.end())
     }
 }
 
@@ -146,5 +162,37 @@ impl fmt::Display for OneLine<'_> {
         let mut pieces = self.0.split(char::is_control);
         f.write_str(pieces.next().unwrap_or_default())?;
         pieces.try_for_each(|piece| write!(f, "?{piece}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_two_metadata_the_last_names_what_is_broken() {
+        let check = |text: &str, expected: Option<&str>| {
+            let found = Unreadable::salvage(text.as_bytes(), "broken");
+            let key = found.key.as_ref().map(ObjectKey::as_str);
+            assert_eq!(key, expected, "{text}");
+        };
+        check(
+            r#"{"metadata":{"name":"a","namespace":"n"} , "x":!"#,
+            Some("n/a"),
+        );
+        check(r#"{"metadata":{"name":"a","x":{"name":"b"}"#, Some("a"));
+        check(
+            r#"{"metadata":{"name":"a" !},"metadata":{"name":"b"}}"#,
+            Some("b"),
+        );
+        check(r#"{"metadata":{"name":"a"},"metadata":{"nome":"b""#, None);
+        check(r#"{"metadata":["name","a"],"x":!"#, None);
+        check(
+            r#"{"metadata":{"name":"a"}},"metadata":{"name":"b"}"#,
+            Some("a"),
+        );
+        let long = |times| format!(r#"{{"metadata":{{"name":"{}"#, r"\u0061".repeat(times)) + "\"";
+        check(&long(MAX_NAME_BYTES), Some(&"a".repeat(MAX_NAME_BYTES)));
+        check(&long(MAX_NAME_BYTES + 1), None);
     }
 }

@@ -182,7 +182,7 @@ fn usual(chunk: &[u8], limit: usize) -> Option<(Frame<'_>, usize)> {
         .into_iter()
         .find_map(|kind| Some((kind, rest.strip_prefix(kind.as_str().as_bytes())?)))?;
     let rest = rest.strip_prefix(b"\",\"object\":")?;
-    let object = Item::first(rest, limit, &mut Seen::default())?;
+    let object = Item::first(rest, limit, &mut Seen::default(), &mut None)?;
     let end = object.bytes().len();
     let length = chunk.len() - rest.len() + end + 1;
     (rest.get(end) == Some(&b'}')).then_some((

@@ -15,6 +15,8 @@
 //! Upstream: the generated `Unmarshal` functions of `kubernetes/api`. Complexity: linear; recursion is
 //! bounded by `MAX_DEPTH`.
 
+use std::borrow::Cow;
+
 use kinform_schema::{Container, Field as Spec, FieldType, Type, numbered_type};
 
 use super::beside::{Counterpart, Met, Template};
@@ -207,9 +209,9 @@ impl<'a> Checker<'a> {
                 (VARINT, Form::Number) => Ok(()),
                 (wire, form) => scalar(form, wire, field.value),
             };
-            if let Err(fault) = checked {
-                let start = bytes.len() - rest.len();
-                return Err(Box::new(fault.inside(of, bytes, start)));
+            if let Err(mut fault) = checked {
+                fault.put_before(of, bytes, bytes.len() - rest.len());
+                return Err(fault);
             }
             if number <= last {
                 let is_again = number == last && step.stands.is_repeated();
@@ -455,9 +457,9 @@ fn json(value: &[u8]) -> Checked {
 }
 
 impl Fault {
-    /// The same fault, told from outside of the field that begins at `start` of a message.
+    /// Tells of it from outside of the field that begins at `start` of a message.
     #[cold]
-    fn inside(mut self, of: u16, message: &[u8], start: usize) -> Self {
+    fn put_before(&mut self, of: u16, message: &[u8], start: usize) {
         let mut index = 0;
         let mut last = NONE;
         let spec = |number| numbered_type(of)?.field_by_number(number);
@@ -466,32 +468,31 @@ impl Fault {
             last = field.number;
             if field.start == start {
                 if let Some(spec) = spec(last) {
-                    self.path = path(spec, index, field, &self.path);
+                    put_before(&mut self.path, spec, index, field);
                 }
                 break;
             }
         }
-        self
     }
 }
 
-/// The path of what is at `inside` of a field.
-fn path(spec: &Spec, index: usize, field: Field<'_>, inside: &str) -> String {
-    let mut path = spec.name().to_owned();
+/// Puts a field in front of a path that leads on from it. In place: there may be many levels.
+fn put_before(path: &mut String, spec: &Spec, index: usize, field: Field<'_>) {
+    let mut front = Cow::Borrowed(spec.name());
     match spec.container() {
         Container::Single => {}
-        Container::List => path.push_str(&format!("[{index}]")),
+        Container::List => front.to_mut().push_str(&format!("[{index}]")),
         Container::Map => {
             let entry = field.value.bytes().unwrap_or_default();
             let (key, _) = super::value::entry(entry);
             if !entry.is_empty() {
-                crate::wire::cursor::push_key(&mut path, &String::from_utf8_lossy(key));
+                let key = String::from_utf8_lossy(key);
+                crate::wire::cursor::push_key(front.to_mut(), &key);
             }
         }
     }
-    if !inside.is_empty() && !path.is_empty() && !inside.starts_with('[') {
-        path.push('.');
+    if !path.is_empty() && !front.is_empty() && !path.starts_with('[') {
+        path.insert(0, '.');
     }
-    path.push_str(inside);
-    path
+    path.insert_str(0, &front);
 }
