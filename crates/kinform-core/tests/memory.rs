@@ -7,6 +7,9 @@
 //! An allocator that counts is the judge: what is not freed is alive, whoever holds it.
 #![expect(clippy::unwrap_used, reason = "a test may unwrap")]
 
+#[path = "it/messages.rs"]
+mod messages;
+
 use std::alloc::System;
 use std::io::Read as _;
 use std::path::Path;
@@ -27,8 +30,11 @@ use kinform_core::queue::{Limiter, Priority, Queue, Verdict};
 use kinform_core::store::directory::Seed;
 use kinform_core::store::index::Index;
 use kinform_core::time::Instant;
+use kinform_core::wire::DEFAULT_MAX_ITEM_BYTES;
 use kinform_core::{Encoding, ListPart, ListReader, Object, Projection, TypedBudget};
 use serde_json::Value;
+
+use self::messages::{envelope, field, list_message};
 
 #[global_allocator]
 static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
@@ -271,7 +277,8 @@ fn keys_that_were_worked_off_leave_nothing_behind() {
     assert_eq!((stats.depth, stats.delayed, stats.processing), (0, 0, 0));
     // Keys that ended with failures are remembered until they are forgotten: upstream's rule.
     assert_eq!(stats.known, 0, "{stats:?}");
-    let left = allocated() - before;
+    // The threads of tests that ended free what they had.
+    let left = allocated().saturating_sub(before);
     assert!(left < 64 << 10, "{left} bytes");
 }
 
@@ -334,4 +341,106 @@ fn typed_values_take_no_more_than_their_budget() {
             }
         }
     }
+}
+
+const CHUNK: usize = 64 << 10;
+
+/// Reads what is `before`, so many chunks of the same text, and what is `after`: the keys of its items, or what is
+/// wrong with them, how the list ends, and the most that was kept behind a chunk.
+fn fed(
+    encoding: Encoding,
+    [before, after]: [&[u8]; 2],
+    chunks: usize,
+) -> (Vec<String>, Option<String>, usize) {
+    let text = vec![b'x'; CHUNK];
+    let mut keys = Vec::new();
+    let (at_first, mut most) = (allocated(), 0);
+    let mut reader = ListReader::new(encoding);
+    let pieces = std::iter::repeat_n(&text[..], chunks);
+    for piece in [before].into_iter().chain(pieces).chain([after]) {
+        let fed = reader.feed(piece, &mut |part| {
+            let found = match part {
+                ListPart::Item(item) => Object::from_item(&item, &Projection::new()),
+                ListPart::Unreadable(why) => Err(why),
+            };
+            keys.push(match found {
+                Ok(object) => object.key().to_string(),
+                Err(why) => why.to_string(),
+            });
+        });
+        fed.unwrap();
+        most = most.max(allocated().saturating_sub(at_first));
+    }
+    let end = reader.finish().err().map(|error| error.to_string());
+    (keys, end, most)
+}
+
+/// What a reader keeps beside an item.
+const BESIDE: usize = 1 << 20;
+
+#[test]
+fn an_item_beyond_the_limit_costs_itself_only_and_no_more_memory_than_the_limit() {
+    let _alone = alone();
+    let within = DEFAULT_MAX_ITEM_BYTES / CHUNK - 1;
+    let beyond = within + 100;
+    let large = "large cannot be read: is too large";
+    let named = |name: &str| format!(r#"{{"metadata":{{"name":"{name}"}}"#);
+    let before = format!(r#"{{"items":[{}}},{},"data":""#, named("a"), named("large"));
+    let after = format!("\"}},{}}}]}}", named("b"));
+    let json = [before.as_bytes(), after.as_bytes()];
+    let message = |name: &[u8]| field(1, &field(1, name));
+    // Lengths stand before what they count: the body of a list without the chunks, and what is added to each of them.
+    let protobuf = |chunks: usize| {
+        let text = vec![b'x'; chunks * CHUNK];
+        let data = field(2, &[field(1, b"k"), field(2, &text)].concat());
+        let large = [message(b"large"), data].concat();
+        let body = envelope(
+            "ConfigMapList",
+            &list_message(&[message(b"a"), large, message(b"b")]),
+        );
+        let start = body
+            .windows(8)
+            .position(|window| window == b"xxxxxxxx")
+            .unwrap();
+        [body[..start].to_vec(), body[start + text.len()..].to_vec()]
+    };
+    for (chunks, second) in [(within, "large"), (beyond, large)] {
+        let message = protobuf(chunks);
+        let message = [&message[0][..], &message[1]];
+        for (encoding, around) in [(Encoding::Json, json), (Encoding::Protobuf, message)] {
+            let (keys, end, most) = fed(encoding, around, chunks);
+            assert_eq!(keys, ["a", second, "b"], "{encoding:?}");
+            assert_eq!(end, None, "{encoding:?}");
+            assert!(
+                most <= DEFAULT_MAX_ITEM_BYTES + BESIDE,
+                "{encoding:?}: {most}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_string_without_an_end_is_held_once_at_most() {
+    let _alone = alone();
+    let chunks = (16 << 20) / CHUNK;
+    let cut = Some("the reply ended in the middle".to_owned());
+    // In an object it may still end; alone it can be none.
+    let object = br#"{"items":[{"metadata":{"name":"a"}},{"metadata":{"name":""#;
+    let alone = br#"{"items":[{"metadata":{"name":"a"}},""#;
+    for (before, held) in [(&object[..], 2 * chunks * CHUNK), (alone, 0)] {
+        for after in [&b""[..], b"]}", b"\\\"]}", b"}]}"] {
+            let (keys, end, most) = fed(Encoding::Json, [before, after], chunks);
+            assert_eq!((&keys[..], &end), (&["a".to_owned()][..], &cut));
+            assert!(most <= held + BESIDE, "{most}");
+        }
+    }
+    // In the envelope it is no list.
+    let (mut reader, mut part) = (ListReader::new(Encoding::Json), |_: ListPart<'_>| {});
+    reader
+        .feed(br#"{"metadata":{"continue":""#, &mut part)
+        .unwrap();
+    let text = vec![b'x'; CHUNK];
+    let refused = (0..chunks).find_map(|_| reader.feed(&text, &mut part).err());
+    let told = "the reply is too large outside its items";
+    assert_eq!(refused.unwrap().to_string(), told);
 }

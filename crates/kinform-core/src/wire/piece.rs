@@ -86,12 +86,22 @@ impl Piece {
     fn hold(&mut self, bytes: &[u8]) {
         self.length = self.length.saturating_add(bytes.len());
         if self.length <= self.limit {
-            self.held.extend_from_slice(bytes);
+            hold(&mut self.held, bytes, self.limit);
             return;
         }
         let salvage = SALVAGE_BYTES.min(self.limit);
         let missing = salvage.saturating_sub(self.held.len()).min(bytes.len());
         self.held.extend_from_slice(&bytes[..missing]);
         self.held.truncate(salvage);
+        self.held.shrink_to(KEPT_CAPACITY);
     }
+}
+
+/// Holds more bytes, which are no more than `most` then, nor is the memory for them.
+pub(super) fn hold(held: &mut Vec<u8>, bytes: &[u8], most: usize) {
+    let is_full = held.capacity() - held.len() < bytes.len();
+    if is_full && 2 * held.capacity() > most {
+        held.reserve_exact(most.saturating_sub(held.len()));
+    }
+    held.extend_from_slice(bytes);
 }

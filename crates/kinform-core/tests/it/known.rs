@@ -10,7 +10,8 @@ use kinform_core::store::trail::Beside;
 use kinform_core::{Encoding, ListPart, ListReader, Object, Projection};
 use proptest::prelude::*;
 
-use crate::protobuf_hostile::{field, list};
+use crate::messages::field;
+use crate::protobuf_hostile::list;
 
 /// What came of an item.
 #[derive(Debug, PartialEq)]

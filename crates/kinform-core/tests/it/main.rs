@@ -14,6 +14,7 @@ mod golden_types;
 mod informer;
 mod known;
 mod listeners;
+mod messages;
 mod mutated;
 mod objects;
 mod protobuf;

@@ -11,39 +11,15 @@ use kinform_schema::builtin;
 use proptest::prelude::*;
 use serde_json::Value;
 
+use crate::messages::{envelope, field, list_message, put_number};
 use crate::protobuf::recorded;
-
-fn put_number(out: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        out.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    out.push(number as u8);
-}
-
-pub(crate) fn field(number: u64, bytes: &[u8]) -> Vec<u8> {
-    let mut out = Vec::new();
-    put_number(&mut out, number << 3 | 2);
-    put_number(&mut out, bytes.len() as u64);
-    out.extend_from_slice(bytes);
-    out
-}
 
 fn named(name: &str) -> Vec<u8> {
     field(1, &[field(1, name.as_bytes()), field(3, b"n")].concat())
 }
 
-/// A body of a kind, with this message.
-fn envelope(kind: &str, raw: &[u8]) -> Vec<u8> {
-    let meta = [field(1, b"v1"), field(2, kind.as_bytes())].concat();
-    let parts = [field(1, &meta), field(2, raw), field(3, b""), field(4, b"")];
-    [b"k8s\0".to_vec(), parts.concat()].concat()
-}
-
 pub(crate) fn list(items: &[Vec<u8>]) -> Vec<u8> {
-    let items: Vec<Vec<u8>> = items.iter().map(|item| field(2, item)).collect();
-    let raw = [field(1, &field(2, b"7")), items.concat()].concat();
-    envelope("ConfigMapList", &raw)
+    envelope("ConfigMapList", &list_message(items))
 }
 
 fn event(kind: &str, object: &[u8]) -> Vec<u8> {

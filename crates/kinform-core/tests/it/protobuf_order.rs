@@ -4,8 +4,9 @@
 use kinform_core::{ListPart, Object, Projection, ProtobufSplitter};
 use kinform_schema::{Container, FieldType, Type, builtin};
 
+use crate::messages::field;
 use crate::protobuf::recorded;
-use crate::protobuf_hostile::{ask_everything, field};
+use crate::protobuf_hostile::ask_everything;
 
 /// The same message with fields in the opposite order, messages in two parts, numbers packed.
 fn unusual(of: &Type, bytes: &[u8]) -> Vec<u8> {

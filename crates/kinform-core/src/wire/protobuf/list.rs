@@ -23,6 +23,7 @@ use crate::wire::DEFAULT_MAX_ITEM_BYTES;
 use crate::wire::error::WireError;
 use crate::wire::item::Item;
 use crate::wire::list::{ListMeta, ListPart};
+use crate::wire::piece;
 
 /// The number of the items in every list; its metadata have 1.
 const ITEMS: u32 = 2;
@@ -224,11 +225,12 @@ impl ProtobufSplitter {
             self.leave();
             return Ok(bytes.len());
         }
-        let room = match piece {
-            Piece::LargeItem => SALVAGE_BYTES.saturating_sub(self.held.len()),
-            _ => bytes.len(),
+        let most = match piece {
+            Piece::LargeItem => SALVAGE_BYTES,
+            _ => self.held.len() + left as usize,
         };
-        self.held.extend_from_slice(&bytes[..room.min(bytes.len())]);
+        let room = most.saturating_sub(self.held.len()).min(bytes.len());
+        piece::hold(&mut self.held, &bytes[..room], most);
         self.state = State::Hold(piece, left - read);
         self.settle(part)?;
         Ok(bytes.len())
