@@ -15,15 +15,13 @@
     reason = "a program that measures, or breaks"
 )]
 
+mod support;
+
 use std::cell::Cell;
 use std::hint::black_box;
-use std::io::Read as _;
-use std::path::Path;
-use std::process::{Command, exit};
+use std::process::exit;
 use std::time::{Duration, Instant as Wall};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::api::core::v1::Pod;
 use kinform_api::TypeMeta;
 use kinform_core::delta::Delta;
@@ -39,6 +37,8 @@ use kinform_core::store::trail::Beside;
 use kinform_core::time::Instant;
 use kinform_core::{Encoding, Item, ListPart, ListReader, Object, Projection, TypedCache};
 use serde_json::Value;
+
+use self::support::{counted, recorded};
 
 const CHUNK: usize = 64 << 10;
 const BATCH: usize = 256;
@@ -183,7 +183,7 @@ fn measure(this: &Loop) {
         began.elapsed().as_nanos() as f64 / elements as f64
     });
     let nanos = nanos.fold(f64::INFINITY, f64::min);
-    let (few, many) = (counted(this, 2), counted(this, COUNTED.rounds));
+    let (few, many) = (counted(this.name, 2), counted(this.name, COUNTED.rounds));
     let instructions = few.zip(many).map(|(few, many)| {
         let instructions = many.0.saturating_sub(few.0);
         instructions / (many.1 - few.1).max(1)
@@ -193,42 +193,6 @@ fn measure(this: &Loop) {
         "{:<12} {nanos:>9.1} ns {instructions:>9} instructions an element",
         this.name
     );
-}
-
-/// Instructions and elements of a run under valgrind; nothing where there is none.
-fn counted(this: &Loop, rounds: usize) -> Option<(u64, u64)> {
-    let output = Command::new("valgrind")
-        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
-        .arg(std::env::current_exe().unwrap())
-        .args([this.name, "--rounds", &rounds.to_string()])
-        .output()
-        .ok()?;
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    let instructions = told
-        .lines()
-        .find_map(|line| line.split_once("Collected : "))?
-        .1;
-    let elements = String::from_utf8_lossy(&output.stdout)
-        .trim()
-        .parse()
-        .ok()?;
-    Some((instructions.trim().parse().ok()?, elements))
-}
-
-/// A recorded list of pods.
-fn recorded(file: &str) -> Vec<u8> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/golden/list.jsonl.gz");
-    let mut text = String::new();
-    let packed = std::fs::File::open(path).unwrap();
-    let mut unpacked = flate2::read::GzDecoder::new(packed);
-    unpacked.read_to_string(&mut text).unwrap();
-    let named = format!("\"{file}\"");
-    let line = text.lines().find(|line| line.contains(&named));
-    let line: Value = serde_json::from_str(line.unwrap()).unwrap();
-    match line["bodyBase64"].as_str() {
-        Some(base64) => STANDARD.decode(base64).unwrap(),
-        None => line["body"].as_str().unwrap().as_bytes().to_vec(),
-    }
 }
 
 /// A recorded list, item by item.
