@@ -296,7 +296,7 @@ impl Runs {
         failures
     }
 
-    /// Of a peer's large cache there is one run, where there is room for it: it takes as long as all others together.
+    /// Of a peer's large cache there is one run, where there is room for it, as it takes a minute or more.
     fn is_without(&self, subject: &Subject, turn: usize) -> bool {
         let Scenario { work, size } = self.scenario;
         let cannot = subject.speaks == Speaks::Measure && measured::words(work, "").is_none();
