@@ -18,6 +18,7 @@ mod messages;
 mod support;
 
 use std::alloc::System;
+use std::cell::Cell;
 use std::hint::black_box;
 
 use cap::Cap;
@@ -57,12 +58,14 @@ enum Yields {
     Objects,
     /// Unreadable, as this says of the first.
     Unreadable(&'static str),
+    /// Every other one, from the first on.
+    Others(&'static str),
     /// Whatever comes of them, the list ends so.
     Error(&'static str),
 }
 
 use Encoding::{Json, Protobuf};
-use Yields::{Error, Objects, Unreadable};
+use Yields::{Error, Objects, Others, Unreadable};
 
 const CUT: &str = "the reply ended in the middle";
 const DEEP: &str = "nested deeper than 128 levels";
@@ -71,20 +74,24 @@ const NUMBER: &str = "a number is broken";
 
 /// Each is measured beside the last one before it whose name says that it is good.
 #[rustfmt::skip]
-const CASES: [Case; 46] = [
+const CASES: [Case; 54] = [
     Case { name: "json-good", encoding: Json, body: |size| json(size, <[u8]>::to_vec), yields: Objects },
     Case { name: "json-cut", encoding: Json, body: |size| cut(json(size, <[u8]>::to_vec)), yields: Error(CUT) },
     Case { name: "json-no-end", encoding: Json, body: |size| json(size, |item| end(item, b"")), yields: Error(CUT) },
     Case { name: "json-wrong-end", encoding: Json, body: |size| json(size, |item| end(item, b"]")), yields: Unreadable("comma or a closing") },
     Case { name: "json-no-comma", encoding: Json, body: |size| json(size, |item| end(item, b" {}}")), yields: Unreadable("comma or a closing") },
+    Case { name: "json-others", encoding: Json, body: |size| json(size, others(|item| end(item, b"]"))), yields: Others("comma or a closing") },
     Case { name: "json-item-list", encoding: Json, body: |size| json(size, |item| [b"[", item, b"]"].concat()), yields: Unreadable("is not a JSON object") },
     Case { name: "json-items-object", encoding: Json, body: |size| items_are(size, b"{\"x\":[", b"]}"), yields: Error("the reply is") },
     Case { name: "json-name-number", encoding: Json, body: |size| json(size, |item| put(item, b"\"name\":", b"\"name\":7,\"n\":")), yields: Unreadable("is not a string") },
     Case { name: "json-metadata-list", encoding: Json, body: |size| json(size, |item| put(item, b"\"metadata\":{", b"\"metadata\":[],\"m\":{")), yields: Unreadable("is not a JSON object") },
     Case { name: "json-nameless", encoding: Json, body: |size| json(size, |item| put(item, b"\"name\":", b"\"nome\":")), yields: Unreadable("missing") },
-    Case { name: "json-utf8-ends", encoding: Json, body: |size| json(size, |item| each(item, b"\"}", b"\xff\"}")), yields: Unreadable("not UTF-8") },
+    Case { name: "json-utf8-ends", encoding: Json, body: |size| json(size, |item| each(item, b"\",\"", b"\xff\",\"")), yields: Unreadable("not UTF-8") },
     Case { name: "json-utf8-end", encoding: Json, body: |size| json(size, |item| end(item, b",\"x\":\"\xff\"}")), yields: Unreadable("not UTF-8") },
     Case { name: "json-utf8-all", encoding: Json, body: |size| json(size, |item| each(item, b"o", b"\xff")), yields: Unreadable("not UTF-8") },
+    Case { name: "json-good-one", encoding: Json, body: |size| one(long_pod(size, b"")), yields: Objects },
+    Case { name: "json-one-end", encoding: Json, body: |size| one(long_pod(size, b",{\"name\":}")), yields: Unreadable("expected a JSON value") },
+    Case { name: "json-one-text", encoding: Json, body: |size| one(long_pod(size, b",{\"name\":\"\xff\"}")), yields: Unreadable("not UTF-8") },
     Case { name: "json-good-deep", encoding: Json, body: |size| json(size, |_| deep(120, b"")), yields: Objects },
     Case { name: "json-deep-small", encoding: Json, body: |size| json(size, |_| deep(130, b"")), yields: Unreadable(DEEP) },
     Case { name: "json-deep", encoding: Json, body: |size| json(size, |_| deep(4_000, b"")), yields: Unreadable(DEEP) },
@@ -109,11 +116,15 @@ const CASES: [Case; 46] = [
     Case { name: "pb-name-number", encoding: Protobuf, body: |size| protobuf(size, |item| more(item, 1, b"\x08\x01")), yields: Unreadable("wrong wire type") },
     Case { name: "pb-metadata-number", encoding: Protobuf, body: |size| protobuf(size, |item| [item, b"\x08\x01"].concat()), yields: Unreadable("wrong wire type") },
     Case { name: "pb-utf8-end", encoding: Protobuf, body: |size| protobuf(size, |item| more(item, 3, &field(3, b"\xff"))), yields: Unreadable("not UTF-8") },
+    Case { name: "pb-others", encoding: Protobuf, body: |size| protobuf(size, others(|item| more(item, 3, &field(3, b"\xff")))), yields: Others("not UTF-8") },
     Case { name: "pb-2^31", encoding: Protobuf, body: |size| protobuf(size, |item| long(item, 1 << 31)), yields: Unreadable(BEYOND) },
     Case { name: "pb-2^63", encoding: Protobuf, body: |size| protobuf(size, |item| long(item, 1 << 63)), yields: Unreadable(BEYOND) },
     Case { name: "pb-overlong", encoding: Protobuf, body: |size| protobuf(size, |item| [item, &b"\x1a"[..], &[0x80; 11]].concat()), yields: Unreadable(NUMBER) },
     Case { name: "pb-item-2^31", encoding: Protobuf, body: |size| promised(size, 1 << 31), yields: Error(BEYOND) },
     Case { name: "pb-list-2^63", encoding: Protobuf, body: |size| promised(size, 1 << 63), yields: Error(CUT) },
+    Case { name: "pb-good-one", encoding: Protobuf, body: |size| pods([long_message(size, b"\x0a\x01x")]), yields: Objects },
+    Case { name: "pb-one-end", encoding: Protobuf, body: |size| pods([long_message(size, b"\x08\x01")]), yields: Unreadable("wrong wire type") },
+    Case { name: "pb-one-text", encoding: Protobuf, body: |size| pods([long_message(size, b"\x0a\x01\xff")]), yields: Unreadable("not UTF-8") },
     Case { name: "pb-good-deep", encoding: Protobuf, body: |size| schemas(size, 110), yields: Objects },
     Case { name: "pb-deep-small", encoding: Protobuf, body: |size| schemas(size, 130), yields: Unreadable(DEEP) },
     Case { name: "pb-deep", encoding: Protobuf, body: |size| schemas(size, 1_000), yields: Unreadable(DEEP) },
@@ -216,6 +227,14 @@ fn check(case: &Case, body: &Body, free: usize) {
             );
             assert!(told.contains(why), "{found}");
         }
+        Others(why) => {
+            let half = body.items / 2;
+            assert!(
+                (objects, broken) == (half, body.items - half) && end.is_none(),
+                "{found}"
+            );
+            assert!(told.contains(why), "{found}");
+        }
         Error(why) => assert!(end.is_some_and(|end| end.contains(why)), "{found}"),
     }
 }
@@ -247,6 +266,15 @@ fn changed(encoding: Encoding, size: usize, change: impl Fn(&[u8]) -> Vec<u8>) -
         has_room
     };
     changed.take_while(fits).collect()
+}
+
+/// Changes the first one, and every other one behind it.
+fn others(change: fn(&[u8]) -> Vec<u8>) -> impl Fn(&[u8]) -> Vec<u8> {
+    let is_next = Cell::new(true);
+    move |item| match is_next.replace(!is_next.get()) {
+        true => change(item),
+        false => item.to_vec(),
+    }
 }
 
 fn list_of(items: &[Vec<u8>]) -> Body {
@@ -299,6 +327,35 @@ fn text(text: &[u8]) -> Vec<u8> {
 fn deep(levels: usize, inside: &[u8]) -> Vec<u8> {
     let lists = [&b"[".repeat(levels)[..], inside, &b"]".repeat(levels)];
     named(b"x", &[b"\"data\":", &lists.concat()[..]].concat())
+}
+
+/// A pod of many containers, and more behind them.
+fn long_pod(size: usize, more: &[u8]) -> Vec<u8> {
+    let item = items(Json).swap_remove(0);
+    let item: serde_json::Value = serde_json::from_slice(&item).unwrap();
+    let container = item["spec"]["containers"][0].to_string();
+    let containers = vec![container.as_bytes(); size / container.len()].join(&b","[..]);
+    let list = [&b"\"spec\":{\"containers\":["[..], &containers, more, b"]}"].concat();
+    named(b"x", &list)
+}
+
+/// The same as a message; what the last container is stands at the end.
+fn long_message(size: usize, last: &[u8]) -> Vec<u8> {
+    let requests = field(
+        2,
+        &[field(1, b"cpu"), field(2, &field(1, b"250m"))].concat(),
+    );
+    let container = [
+        field(1, b"app"),
+        field(2, b"registry/app:1.27"),
+        field(4, b"--port=80"),
+        field(5, b"/work"),
+        field(7, &[field(1, b"NAME"), field(2, b"value")].concat()),
+        field(8, &requests),
+    ];
+    let container = field(2, &container.concat());
+    let spec = [container.repeat(size / container.len()), field(2, last)].concat();
+    [field(1, &field(1, b"x")), field(2, &spec)].concat()
 }
 
 /// The first of some bytes replaced.

@@ -25,7 +25,7 @@ use super::typed::TypedSlot;
 use super::{Flags, Head, Object, Span};
 use crate::wire::cursor;
 use crate::wire::encoding::Encoding;
-use crate::wire::head::{self, HeadFault, Layout, ManagedFields};
+use crate::wire::head::{self, Layout, ManagedFields};
 use crate::wire::item::Item;
 use crate::wire::protobuf::check::{self, Order};
 use crate::wire::protobuf::fields::put_varint;
@@ -181,12 +181,12 @@ fn check_size(bytes: &[u8]) -> Result<(), Unreadable> {
 
 fn read(bytes: &[u8]) -> Result<Layout, Unreadable> {
     check_size(bytes)?;
-    head::read(bytes).map_err(|fault| Unreadable::at(bytes, fault))
+    head::read(bytes).map_err(|broken| broken.unreadable(bytes))
 }
 
 impl<'a> Identity<'a> {
     fn of(bytes: &'a [u8], layout: &Layout) -> Result<Self, Unreadable> {
-        let field = |path, why| Unreadable::at(bytes, HeadFault::Field { at: 0, path, why });
+        let field = |path, why| Unreadable::field(bytes, layout, path, why);
         Self::told(bytes, layout, cursor::unescape, field)
     }
 

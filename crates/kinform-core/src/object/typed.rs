@@ -18,7 +18,7 @@ use kinform_api::{ObjectKey, TypeMeta};
 use serde::de::DeserializeOwned;
 
 use super::Object;
-use crate::wire::cursor;
+use crate::wire::path::path_to;
 use crate::wire::unreadable::OneLine;
 use crate::wire::whole::Mismatch;
 use crate::wire::{protobuf, reader};
@@ -162,7 +162,7 @@ impl Object {
                 key: self.key(),
                 resource_version: self.resource_version().to_owned(),
                 wanted: format!("{} {}", meta.api_version, meta.kind),
-                path: cursor::path_to(json, offset(json, &error)),
+                path: path_to(json, offset(json, &error)),
                 reason: reason(&error),
             }))
         })

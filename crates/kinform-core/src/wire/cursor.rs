@@ -12,11 +12,9 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::json::{MAX_DEPTH, space};
-use super::scan::{BLOCK, Nesting, filled, quote, string_stop};
+use super::json::space;
+use super::scan::{Nesting, quote, string_stop};
 
-/// BOUND: a key in a message has at most so many characters.
-const MOST_CHARS: usize = 128;
 /// The longest that is written of one character of ASCII: `\u0061`.
 pub(crate) const LONGEST_CHAR: usize = 6;
 /// No key that is looked for is longer, however it was escaped.
@@ -84,6 +82,11 @@ pub(crate) fn members(bytes: &[u8], at: usize) -> Members<'_> {
 /// As [`members`], for bytes that may break off or be broken.
 pub(crate) fn open_members(bytes: &[u8], at: usize) -> OpenMembers<'_> {
     let Members { bytes, at } = members(bytes, at);
+    members_from(bytes, at)
+}
+
+/// Those that stand at or after `at`, in the middle of an object.
+pub(crate) fn members_from(bytes: &[u8], at: usize) -> OpenMembers<'_> {
     OpenMembers {
         bytes,
         at,
@@ -171,7 +174,7 @@ impl Iterator for Elements<'_> {
 }
 
 /// Position of the next key or element: over white space and one comma.
-fn next_in(bytes: &[u8], at: usize) -> Option<usize> {
+pub(super) fn next_in(bytes: &[u8], at: usize) -> Option<usize> {
     let mut at = space(bytes, at);
     if bytes.get(at) == Some(&b',') {
         at = space(bytes, at + 1);
@@ -279,186 +282,9 @@ fn hex(rest: &[u8]) -> Option<u32> {
     })
 }
 
-/// The path of the value at or before `offset`: `spec.containers[0].image`. Names keys and
-/// positions, never values.
-///
-/// Complexity: one look at what stands before, however deep it is.
-pub(crate) fn path_to(bytes: &[u8], offset: usize) -> String {
-    let mut path = String::new();
-    let open = open_at(bytes, offset);
-    for (level, at) in open.iter().enumerate() {
-        let is_last = level + 1 == open.len();
-        if bytes.get(at.bracket) == Some(&b'[') {
-            let index = match is_last {
-                true => elements_until(bytes, at, offset),
-                false => Some(at.commas),
-            };
-            if let Some(index) = index {
-                push_index(&mut path, index);
-            }
-            continue;
-        }
-        let mut members = OpenMembers {
-            bytes,
-            at: at.behind,
-            value: None,
-        };
-        // What is open ends behind `offset`, wherever that is.
-        let found = match is_last {
-            true => members
-                .take_while(|(key, _)| key.start <= offset + 1)
-                .find(|(_, value)| value_end(bytes, *value).is_none_or(|end| end >= offset)),
-            false => members.next(),
-        };
-        let Some((key, _)) = found else { break };
-        // BOUND: so much of it is shown, if all of it is escaped as pairs.
-        let end = key.end.min(key.start + 2 * LONGEST_CHAR * (MOST_CHARS + 1));
-        push_key(&mut path, &unescape(&bytes[key.start..end]));
-    }
-    path
-}
-
-/// The index of the element at or before `offset`, after the last comma.
-fn elements_until(bytes: &[u8], open: &Open, offset: usize) -> Option<usize> {
-    let mut at = open.behind;
-    for index in open.commas.. {
-        // The comma before it was read, if there is one.
-        let start = match index == open.commas && index > 0 {
-            true => space(bytes, at),
-            false => next_in(bytes, at)?,
-        };
-        if start > offset || matches!(bytes.get(start), None | Some(b']')) {
-            return None;
-        }
-        match value_end(bytes, start) {
-            Some(end) if end < offset => at = end,
-            _ => return Some(index),
-        }
-    }
-    None
-}
-
-/// A bracket that is open.
-struct Open {
-    bracket: usize,
-    /// How many commas stand in it.
-    commas: usize,
-    /// Behind the last of them, or behind the bracket.
-    behind: usize,
-}
-
-/// The brackets that are open before `offset`.
-fn open_at(bytes: &[u8], offset: usize) -> Vec<Open> {
-    let mut open: Vec<Open> = Vec::new();
-    let mut nesting = Nesting::default();
-    for (number, block) in bytes[..offset.min(bytes.len())].chunks(BLOCK).enumerate() {
-        let block = filled(block);
-        let marks = nesting.marks(&block);
-        let mut left = marks.brackets | marks.commas;
-        while left != 0 {
-            let bit = left.trailing_zeros() as usize;
-            left &= left - 1;
-            let at = number * BLOCK + bit;
-            match block[bit] {
-                // BOUND: a deeper path is cut; what was checked is no deeper.
-                b'{' | b'[' if open.len() >= MAX_DEPTH as usize => return open,
-                b'{' | b'[' => open.push(Open {
-                    bracket: at,
-                    commas: 0,
-                    behind: at + 1,
-                }),
-                b'}' | b']' => {
-                    open.pop();
-                }
-                b',' => {
-                    if let Some(open) = open.last_mut() {
-                        (open.commas, open.behind) = (open.commas + 1, at + 1);
-                    }
-                }
-                _ => {}
-            }
-        }
-    }
-    open
-}
-
-/// Most are small, and where there are many, all.
-fn push_index(path: &mut String, index: usize) {
-    const SMALL: &str = "[0][1][2][3][4][5][6][7][8][9]";
-    match SMALL.get(index.saturating_mul(3)..) {
-        Some(from) if !from.is_empty() => path.push_str(&from[..3]),
-        _ => path.push_str(&format!("[{index}]")),
-    }
-}
-
-pub(crate) fn push_key(path: &mut String, key: &str) {
-    let key: String = key
-        .chars()
-        .take(MOST_CHARS)
-        .map(|c| if c.is_control() { '?' } else { c })
-        .collect();
-    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-' || c == '$';
-    if !key.is_empty() && key.chars().all(plain) {
-        if !path.is_empty() {
-            path.push('.');
-        }
-        path.push_str(&key);
-    } else {
-        path.push_str("['");
-        path.push_str(&key);
-        path.push_str("']");
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
-
-    /// The same, each level looked at anew.
-    fn path_by_levels(bytes: &[u8], offset: usize) -> String {
-        let (mut path, mut at) = (String::new(), space(bytes, 0));
-        for _ in 0..MAX_DEPTH {
-            let ends = |value| value_end(bytes, value).is_none_or(|end| end >= offset);
-            let mut members =
-                open_members(bytes, at).take_while(|(key, _)| key.start <= offset + 1);
-            let array = Open {
-                bracket: at,
-                commas: 0,
-                behind: at + 1,
-            };
-            if let Some((key, value)) = members.find(|(_, value)| ends(*value)) {
-                push_key(&mut path, &unescape(&bytes[key]));
-                at = value;
-            } else if bytes.get(at) == Some(&b'[')
-                && let Some(index) = elements_until(bytes, &array, offset)
-            {
-                path.push_str(&format!("[{index}]"));
-                let mut inside = elements(bytes, at);
-                let before = (0..index).filter_map(|_| inside.next()).last();
-                let behind = before.map_or(at + 1, |before| before.end);
-                at = next_in(bytes, behind).unwrap_or(bytes.len());
-            } else {
-                break;
-            }
-        }
-        path
-    }
-
-    proptest! {
-        #[test]
-        fn where_a_text_breaks_is_told_as_level_by_level(
-            pieces in proptest::collection::vec(proptest::sample::select(&[
-                "{\"a\":", "[", "]", "}", "]", "}", ",", ",", "\"b\":", "\"c\\\"\"", " ", "1", "{}", "[]", "[1,2]", "é", "\"",
-            ][..]), 0..60),
-        ) {
-            let text = pieces.concat();
-            let bytes = text.as_bytes();
-            if let Err(fault) = crate::wire::json::document(bytes) {
-                prop_assert_eq!(path_to(bytes, fault.at), path_by_levels(bytes, fault.at), "{} at {}", text, fault.at);
-            }
-        }
-    }
 
     #[test]
     fn texts_are_unescaped_as_serde_json_does() {
@@ -501,40 +327,6 @@ mod tests {
             elements(bytes, 1).count() + members(bytes, array).count(),
             0
         );
-    }
-
-    #[test]
-    fn a_path_names_keys_and_positions() {
-        let text = r#"{"a":1,"spec":{"list":[{"x":1},{"image":"!"}],"a.b/c":{"q":"?"}}}"#;
-        for (mark, expected) in [
-            ('!', "spec.list[1].image"),
-            ('?', "spec['a.b/c'].q"),
-            ('1', "a"),
-        ] {
-            assert_eq!(path_to(text.as_bytes(), text.find(mark).unwrap()), expected);
-        }
-    }
-    #[test]
-    fn a_path_is_as_deep_and_as_long_as_may_be_shown() {
-        let check = |text: &str, expected: &str| {
-            let at = text.find('!').unwrap_or(usize::MAX - 1);
-            assert_eq!(path_to(text.as_bytes(), at), expected, "{text}");
-        };
-        check(r#"{"a":[0,{"b":[]},[1,"]",!"#, "a[2][2]");
-        check(r#"{"a":{"b":1}!"#, "a");
-        check(r#"{"a":[[],[0,1,2,3,4,5,6,7,8,9,10,!"#, "a[1][11]");
-        check(r#"{"a":1,"b!":2}"#, "['b!']");
-        check(r#"{"a":1,!"#, "");
-        check(r#"{"a":1,"b"!"#, "");
-        check(r#"}],{"a":!"#, "a");
-        check("[", "");
-        check(r#"{"a":1 "b":!"#, "b");
-        check("[0 1 !", "[2]");
-        check("", "");
-        check(&format!("{}!", "[".repeat(300)), &"[0]".repeat(128));
-        let (shown, pair) = ("\u{1f600}".repeat(MOST_CHARS), r"\ud83d\ude00");
-        let key = pair.repeat(10 * MOST_CHARS);
-        check(&format!(r#"{{"{key}":!"#), &format!("['{shown}']"));
     }
 
     #[test]

@@ -17,6 +17,7 @@ use super::cursor;
 use super::error::WireError;
 use super::json;
 use super::list::ListMeta;
+use super::scan::{Nesting, first_of};
 
 /// BOUND: the envelope of a list is a few hundred bytes, most of them the continue token.
 pub(super) const MAX_ENVELOPE_BYTES: usize = 1 << 20;
@@ -28,7 +29,10 @@ const LONGEST_ITEMS: usize = 5 * 6;
 #[derive(Debug, Default)]
 pub(super) struct Envelope {
     bytes: Vec<u8>,
-    depth: u32,
+    /// Whether the bracket of the list itself was read.
+    is_open: bool,
+    /// The value in brackets that is being read.
+    inside: Option<Nesting>,
     in_string: bool,
     escaped: bool,
     /// Where the text of the last string of the list itself begins: its key.
@@ -56,14 +60,22 @@ impl Envelope {
         self.bytes.push(b']');
     }
 
-    /// Takes what is surely the inside of a string, up to the bound; says how many bytes that are.
-    pub(super) fn push_text(&mut self, bytes: &[u8]) -> usize {
-        if !self.in_string || self.escaped {
-            return 0;
-        }
+    /// Takes what is surely the inside of a string, or of a value in brackets, up to the bound; says how many bytes that
+    /// are.
+    pub(super) fn push_inside(&mut self, bytes: &[u8]) -> usize {
         let room = MAX_ENVELOPE_BYTES.saturating_sub(self.bytes.len());
-        let is_text = |byte: &&u8| !matches!(byte, b'"' | b'\\');
-        let length = bytes.iter().take(room).take_while(is_text).count();
+        let bytes = &bytes[..bytes.len().min(room)];
+        let length = match &mut self.inside {
+            Some(nesting) => {
+                let end = nesting.advance(bytes);
+                if end.is_some() {
+                    self.inside = None;
+                }
+                end.unwrap_or(bytes.len())
+            }
+            None if self.in_string && !self.escaped => first_of(bytes, 0, *b"\"\\"),
+            None => 0,
+        };
         self.bytes.extend_from_slice(&bytes[..length]);
         length
     }
@@ -84,9 +96,9 @@ impl Envelope {
                 self.escaped = false;
                 self.key = self.bytes.len();
             }
-            b':' if self.depth == 1 => self.at_items = self.key_is_items(),
-            b',' if self.depth == 1 => self.at_items = false,
-            b'[' if self.depth == 1 && self.at_items => {
+            b':' if self.is_open => self.at_items = self.key_is_items(),
+            b',' if self.is_open => self.at_items = false,
+            b'[' if self.at_items => {
                 self.at_items = false;
                 let again = std::mem::replace(&mut self.has_items, true);
                 return if again {
@@ -95,13 +107,9 @@ impl Envelope {
                     Pushed::Items
                 };
             }
-            b'{' | b'[' => self.depth += 1,
-            b'}' | b']' => {
-                self.depth = self.depth.saturating_sub(1);
-                if self.depth == 0 {
-                    return Pushed::End;
-                }
-            }
+            b'{' | b'[' if self.is_open => self.inside = Some(Nesting::inside(1, false)),
+            b'{' | b'[' => self.is_open = true,
+            b'}' | b']' => return Pushed::End,
             _ => {}
         }
         Pushed::More

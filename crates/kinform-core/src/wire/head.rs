@@ -2,10 +2,10 @@
 //! of the object is checked.
 //!
 //! ```text
-//! bytes of one object → read → Layout {spans, cuts} | HeadFault {at, why}
+//! bytes of one object → read → Layout {spans, cuts} | Broken {fault {at, why}, what was read until then}
 //! ```
 //!
-//! One pass. `kind`, `apiVersion` and (unless kept) `metadata.managedFields` become cuts: they are
+//! One pass, whatever is wrong: a field that is not what it must be is told at the end, as then the rest is known. `kind`, `apiVersion` and (unless kept) `metadata.managedFields` become cuts: they are
 //! checked, but not copied. As in Go the last of two equal keys counts and null is absence.
 //! Nothing is allocated unless a key of the head is escaped.
 //!
@@ -15,6 +15,7 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
+use super::broken::Broken;
 use super::cursor;
 use super::json::{self, Checked, Fault, What, space};
 use super::scan::Stops;
@@ -105,19 +106,54 @@ pub(crate) enum HeadFault {
     },
 }
 
-impl HeadFault {
-    /// Whether what was found in the bytes that an object begins is so of the object, of which there are this many.
-    pub(crate) fn is_within(&self, length: usize) -> bool {
-        match self {
-            Self::Broken(fault) => fault.what != What::End && fault.at < length,
-            Self::Field { at, .. } => *at < length,
-        }
-    }
-}
-
 impl From<Fault> for HeadFault {
     fn from(fault: Fault) -> Self {
         Self::Broken(fault)
+    }
+}
+
+/// What was read of an object: all of it, or up to its fault.
+#[derive(Debug, Default)]
+pub(super) struct Reading {
+    pub(super) layout: Layout,
+    /// Where the brace is that opens it.
+    pub(super) start: usize,
+    /// Behind its last member that was read whole, or behind the brace.
+    pub(super) done: usize,
+    /// The member that is being read.
+    pub(super) open: Option<Open>,
+    /// Whether its metadata were read whole.
+    pub(super) has_metadata: bool,
+    /// Where the last of its members begin; which of them is the next to give way, their number says.
+    begins: [usize; MOST_BEGINS],
+    members: usize,
+    /// The first field of the head that is not what it must be.
+    field: Option<HeadFault>,
+}
+
+/// A member whose value is being read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Open {
+    /// Where its key begins, with the quote.
+    pub(super) key: usize,
+    pub(super) value: usize,
+    pub(super) is_metadata: bool,
+}
+
+/// BOUND: so many members are found at once for a fault that is found at the end; objects have no more.
+const MOST_BEGINS: usize = 8;
+
+impl Reading {
+    /// Where the last member begins that begins at or before `at`; the object, if that is not known.
+    pub(super) fn member_before(&self, at: usize) -> usize {
+        let known = &self.begins[..self.members.min(MOST_BEGINS)];
+        let before = known.iter().filter(|&&begin| begin <= at);
+        before.max().map_or(self.start + 1, |&begin| begin)
+    }
+
+    #[cold]
+    fn not(&mut self, at: usize, path: &'static str, why: &'static str) {
+        self.field.get_or_insert(HeadFault::Field { at, path, why });
     }
 }
 
@@ -125,23 +161,22 @@ const NOT_AN_OBJECT: &str = "is not a JSON object";
 const NOT_A_STRING: &str = "is not a string";
 
 /// Checks the bytes of one object and finds its head.
-pub(crate) fn read(bytes: &[u8]) -> Result<Layout, HeadFault> {
-    json::utf8(bytes)?;
-    let start = space(bytes, 0);
-    if bytes.get(start) != Some(&b'{') {
-        // Whatever else is wrong with an array, this is.
-        if bytes.get(start) != Some(&b'[') {
-            json::document(bytes)?;
-        }
-        return Err(HeadFault::Field {
-            at: start,
-            path: "",
-            why: NOT_AN_OBJECT,
-        });
+pub(crate) fn read(bytes: &[u8]) -> Result<Layout, Box<Broken>> {
+    let mut reading = Reading::default();
+    match whole(bytes, &mut reading) {
+        Ok(()) => Ok(reading.layout),
+        Err(fault) => Err(Box::new(Broken::new(fault, reading))),
     }
-    let layout = object(bytes, start, &mut Seen::default())?;
-    match space(bytes, layout.body.end) {
-        end if end == bytes.len() => Ok(layout),
+}
+
+fn whole(bytes: &[u8], reading: &mut Reading) -> Result<(), HeadFault> {
+    let start = space(bytes, 0);
+    if !matches!(bytes.get(start), Some(b'{' | b'[')) {
+        json::document(bytes)?;
+    }
+    object(bytes, start, &mut Seen::default(), reading)?;
+    match space(bytes, reading.layout.body.end) {
+        end if end == bytes.len() => sound(bytes, reading),
         at => Err(Fault {
             at,
             what: What::Trailing,
@@ -151,23 +186,41 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Layout, HeadFault> {
 }
 
 /// The object that `bytes` begin with, if it is whole and sound: saves a search for its end.
-pub(crate) fn read_first(bytes: &[u8], seen: &mut Seen) -> Result<Layout, HeadFault> {
-    if !bytes.starts_with(b"{") {
+pub(super) fn read_first(
+    bytes: &[u8],
+    seen: &mut Seen,
+    reading: &mut Reading,
+) -> Result<(), HeadFault> {
+    object(bytes, 0, seen, reading)?;
+    sound(bytes, reading)
+}
+
+/// What is right as JSON is text, too, and has the fields that it must have.
+fn sound(bytes: &[u8], reading: &Reading) -> Result<(), HeadFault> {
+    json::utf8(&bytes[reading.layout.body.clone()]).map_err(|fault| {
+        let at = reading.layout.body.start + fault.at;
+        Fault { at, ..fault }
+    })?;
+    reading.field.map_or(Ok(()), Err)
+}
+
+/// The object whose `{` is at `start`; neither UTF-8 nor the fields of its head were checked then.
+fn object(
+    bytes: &[u8],
+    start: usize,
+    seen: &mut Seen,
+    reading: &mut Reading,
+) -> Result<(), HeadFault> {
+    // Whatever else is wrong with an array, this is.
+    if bytes.get(start) != Some(&b'{') {
         return Err(HeadFault::Field {
-            at: 0,
+            at: start,
             path: "",
             why: NOT_AN_OBJECT,
         });
     }
-    let layout = object(bytes, 0, seen)?;
-    json::utf8(&bytes[layout.body.clone()])?;
-    Ok(layout)
-}
-
-/// The object whose `{` is at `start`; UTF-8 is checked by the caller.
-fn object(bytes: &[u8], start: usize, seen: &mut Seen) -> Result<Layout, HeadFault> {
     let stops = &mut Stops::new(bytes);
-    let mut layout = Layout::default();
+    (reading.start, reading.done) = (start, start + 1);
     let mut members = Checked::after(start);
     let (mut cutter, mut cuts) = (Cutter::default(), Cuts::new());
     let (mut kind, mut api_version, mut number) = (None, None, 0);
@@ -179,9 +232,18 @@ fn object(bytes: &[u8], start: usize, seen: &mut Seen) -> Result<Layout, HeadFau
             unescaped = cursor::key_text(raw);
             raw = &unescaped;
         }
-        let end = match raw {
-            b"metadata" => metadata(stops, value, &mut layout, seen)?,
-            _ => {
+        let begin = key.start - 1;
+        let is_metadata = raw == b"metadata";
+        reading.begins[reading.members % MOST_BEGINS] = begin;
+        reading.members += 1;
+        reading.open = Some(Open {
+            key: begin,
+            value,
+            is_metadata,
+        });
+        let end = match is_metadata {
+            true => metadata(stops, value, reading, seen)?,
+            false => {
                 number += 1;
                 seen.member(stops, value, number - 1)?
             }
@@ -192,38 +254,38 @@ fn object(bytes: &[u8], start: usize, seen: &mut Seen) -> Result<Layout, HeadFau
             let place = if is_kind { &mut kind } else { &mut api_version };
             *place = (bytes[value] == b'"').then_some(value + 1..end - 1);
         }
-        cutter.member(cut, key.start - 1..end, &mut cuts);
+        cutter.member(cut, begin..end, &mut cuts);
         members.at = end;
+        (reading.done, reading.open) = (end, None);
     }
     cutter.finish(&mut cuts);
+    let layout = &mut reading.layout;
     (layout.kind, layout.api_version) = (kind, api_version);
     layout.type_cuts = cuts;
     layout.body = start..members.at;
-    Ok(layout)
+    Ok(())
 }
 
 fn metadata(
     stops: &mut Stops<'_>,
     at: usize,
-    layout: &mut Layout,
+    reading: &mut Reading,
     seen: &mut Seen,
 ) -> Result<usize, HeadFault> {
     let bytes = stops.bytes();
-    let managed_cuts = std::mem::take(&mut layout.managed_cuts);
-    *layout = Layout {
+    let managed_cuts = std::mem::take(&mut reading.layout.managed_cuts);
+    reading.layout = Layout {
         managed_cuts,
         ..Layout::default()
     };
+    reading.has_metadata = false;
     if bytes.get(at) != Some(&b'{') {
         let end = json::value(stops, at, 1)?;
-        return match &bytes[at..end] {
-            b"null" => Ok(end),
-            _ => Err(HeadFault::Field {
-                at,
-                path: "metadata",
-                why: NOT_AN_OBJECT,
-            }),
-        };
+        if &bytes[at..end] != b"null" {
+            reading.not(at, "metadata", NOT_AN_OBJECT);
+        }
+        reading.has_metadata = true;
+        return Ok(end);
     }
     let mut members = Checked::after(at);
     let mut cutter = Cutter::default();
@@ -239,53 +301,40 @@ fn metadata(
             Some(end) => end,
             None => json::value(stops, value, 2)?,
         };
-        cutter.member(cut, key.start - 1..end, &mut layout.managed_cuts);
+        cutter.member(cut, key.start - 1..end, &mut reading.layout.managed_cuts);
         if !cut {
-            field(bytes, raw, value..end, layout)?;
+            field(bytes, raw, value..end, reading);
         }
         members.at = end;
     }
-    cutter.finish(&mut layout.managed_cuts);
+    cutter.finish(&mut reading.layout.managed_cuts);
+    reading.has_metadata = true;
     Ok(members.at)
 }
 
-fn field(
-    bytes: &[u8],
-    key: &[u8],
-    value: Range<usize>,
-    layout: &mut Layout,
-) -> Result<(), HeadFault> {
+fn field(bytes: &[u8], key: &[u8], value: Range<usize>, reading: &mut Reading) {
     let first = bytes[value.start];
     let bracketed = |open: u8| (first == open).then_some(value.clone());
-    match key {
-        b"name" => layout.name = text(bytes, value, "metadata.name")?,
-        b"namespace" => layout.namespace = text(bytes, value, "metadata.namespace")?,
-        b"uid" => layout.uid = text(bytes, value, "metadata.uid")?,
-        b"resourceVersion" => {
-            layout.resource_version = text(bytes, value, "metadata.resourceVersion")?;
+    let mut text = |path| match first {
+        b'"' => Some(value.start + 1..value.end - 1),
+        b'n' => None,
+        _ => {
+            reading.not(value.start, path, NOT_A_STRING);
+            None
         }
-        b"labels" => layout.labels = bracketed(b'{'),
-        b"annotations" => layout.annotations = bracketed(b'{'),
-        b"ownerReferences" => layout.owners = bracketed(b'['),
-        b"deletionTimestamp" => layout.terminating = first != b'n',
+    };
+    match key {
+        b"name" => reading.layout.name = text("metadata.name"),
+        b"namespace" => reading.layout.namespace = text("metadata.namespace"),
+        b"uid" => reading.layout.uid = text("metadata.uid"),
+        b"resourceVersion" => {
+            reading.layout.resource_version = text("metadata.resourceVersion");
+        }
+        b"labels" => reading.layout.labels = bracketed(b'{'),
+        b"annotations" => reading.layout.annotations = bracketed(b'{'),
+        b"ownerReferences" => reading.layout.owners = bracketed(b'['),
+        b"deletionTimestamp" => reading.layout.terminating = first != b'n',
         _ => {}
-    }
-    Ok(())
-}
-
-fn text(
-    bytes: &[u8],
-    value: Range<usize>,
-    path: &'static str,
-) -> Result<Option<Range<usize>>, HeadFault> {
-    match bytes[value.start] {
-        b'"' => Ok(Some(value.start + 1..value.end - 1)),
-        b'n' => Ok(None),
-        _ => Err(HeadFault::Field {
-            at: value.start,
-            path,
-            why: NOT_A_STRING,
-        }),
     }
 }
 

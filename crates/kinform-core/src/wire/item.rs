@@ -17,9 +17,9 @@ use std::fmt;
 use kinform_api::Status;
 use kinform_schema::Type;
 
+use super::broken::Broken;
 use super::cursor;
-use super::head::{self, HeadFault, Layout};
-use super::json;
+use super::head::{self, Layout, Reading};
 use super::known::{self, Lookup, Stored};
 use super::protobuf::alike::Alike;
 use super::protobuf::{envelope, head as message};
@@ -35,8 +35,8 @@ pub struct Item<'a> {
     form: Form<'a>,
     /// The stored object that these bytes are.
     known: Option<&'a dyn Stored>,
-    // INVARIANT: if there is one, it is what a check of just these bytes finds, or they are not UTF-8 besides.
-    fault: Option<&'a HeadFault>,
+    // INVARIANT: if there is one, it is what a check of just these bytes finds.
+    broken: Option<&'a Broken>,
     /// The message that it may be like.
     alike: Option<&'a RefCell<Alike>>,
 }
@@ -70,7 +70,7 @@ impl<'a> Item<'a> {
                 kind,
             },
             known: None,
-            fault: None,
+            broken: None,
             alike: None,
         }
     }
@@ -94,7 +94,7 @@ impl<'a> Item<'a> {
                 kind,
             },
             known: None,
-            fault: None,
+            broken: None,
             alike: None,
         }
     }
@@ -140,7 +140,7 @@ impl<'a> Item<'a> {
             layout: None,
             form: Form::Json,
             known: None,
-            fault: None,
+            broken: None,
             alike: None,
         }
     }
@@ -159,16 +159,9 @@ impl<'a> Item<'a> {
             layout: Some(layout),
             form: Form::Json,
             known: Some(object),
-            fault: None,
+            broken: None,
             alike: None,
         })
-    }
-
-    /// The same, with what was found wrong when only its beginning was known.
-    pub(super) fn with_fault(self, fault: Option<&'a HeadFault>) -> Self {
-        let length = self.bytes.len();
-        let fault = fault.filter(|fault| fault.is_within(length));
-        Self { fault, ..self }
     }
 
     /// The same, with the object if it is stored just so.
@@ -197,23 +190,29 @@ impl<'a> Item<'a> {
         self.known
     }
 
-    /// The object that `bytes` begin with, if it is whole, sound and no longer than `limit`; else what is wrong.
+    /// The object that `bytes` begin with, if it is whole and no longer than `limit`, with its head or what is wrong.
     /// What it has in common with objects seen before may be only compared.
     pub(super) fn first(
         bytes: &'a [u8],
         limit: usize,
         seen: &mut Seen,
-        fault: &mut Option<HeadFault>,
+        broken: &'a mut Option<Box<Broken>>,
     ) -> Option<Self> {
         let window = &bytes[..bytes.len().min(limit)];
-        let layout = head::read_first(window, seen).map_err(|found| *fault = Some(found));
-        let layout = layout.ok()?;
+        let mut reading = Reading::default();
+        let (end, layout, broken) = match head::read_first(window, seen, &mut reading) {
+            Ok(()) => (reading.layout.body.end, Some(reading.layout), None),
+            Err(fault) => {
+                let broken = broken.insert(Box::new(Broken::new(fault, reading)));
+                (broken.find_end(window)?, None, Some(&**broken))
+            }
+        };
         Some(Self {
-            bytes: &bytes[..layout.body.end],
-            layout: Some(layout),
+            bytes: &bytes[..end],
+            layout,
             form: Form::Json,
             known: None,
-            fault: None,
+            broken,
             alike: None,
         })
     }
@@ -232,18 +231,15 @@ impl<'a> Item<'a> {
         }
         let layout = match self.form {
             Form::Json => {
-                let found = match self.fault {
-                    None => head::read(self.bytes),
-                    Some(&fault) => {
-                        let found = json::utf8(self.bytes).map_err(HeadFault::from);
-                        found.and(Err(fault))
-                    }
+                let read =
+                    || head::read(self.bytes).map_err(|broken| broken.unreadable(self.bytes));
+                let found = match self.broken {
+                    None => read(),
+                    Some(broken) => Err(broken.unreadable(self.bytes)),
                 };
-                debug_assert!(
-                    self.fault.is_none()
-                        || found.as_ref().err() == head::read(self.bytes).as_ref().err()
-                );
-                Some(found.map_err(|fault| Unreadable::at(self.bytes, fault))?)
+                let is_as_read = || found.as_ref().err() == read().as_ref().err();
+                debug_assert!(self.broken.is_none() || is_as_read());
+                Some(found?)
             }
             Form::Protobuf { of: Some(of), .. } => message::read(of, self.bytes, self.alike)
                 .map_err(|fault| message::unreadable(self.bytes, fault))?,
@@ -341,7 +337,8 @@ mod tests {
     fn an_item_states_its_type_wherever_it_stands() {
         let check = |body: &str, expected: [&str; 2]| {
             let items = [Item::cut(body.as_bytes()).checked().unwrap()];
-            let first = Item::first(body.as_bytes(), 1_000, &mut Seen::default(), &mut None);
+            let broken = &mut None;
+            let first = Item::first(body.as_bytes(), 1_000, &mut Seen::default(), broken);
             for item in items.iter().chain(&first) {
                 assert_eq!([&*item.kind(), &*item.api_version()], expected, "{body}");
             }

@@ -13,13 +13,14 @@
 //! Upstream: none; `client-go:tools/pager` decodes whole pages. Complexity: linear.
 
 use super::DEFAULT_MAX_ITEM_BYTES;
+use super::broken::Broken;
 use super::envelope::{Envelope, MAX_ENVELOPE_BYTES, Pushed};
 use super::error::WireError;
-use super::head::HeadFault;
 use super::item::{Guess, Item};
 use super::json::space;
 use super::known::Lookup;
 use super::piece::{Piece, Read};
+use super::scan::first_of;
 use super::seen::Seen;
 use super::unreadable::Unreadable;
 
@@ -60,7 +61,7 @@ pub struct ListSplitter {
     guess: Guess,
     seen: Seen,
     /// What was found wrong with the item that is being cut out.
-    fault: Option<HeadFault>,
+    broken: Option<Box<Broken>>,
     consumed: u64,
     failed: Option<WireError>,
 }
@@ -105,7 +106,7 @@ impl ListSplitter {
             piece: Piece::new(max_item_bytes),
             guess: Guess::default(),
             seen: Seen::new(),
-            fault: None,
+            broken: None,
             consumed: 0,
             failed: None,
         }
@@ -175,8 +176,7 @@ impl ListSplitter {
                     in_string,
                     escaped: false,
                 } if !ends_run(in_string, byte) => {
-                    let run = chunk[at..].iter();
-                    at += run.take_while(|&&byte| !ends_run(in_string, byte)).count();
+                    at = run_end(chunk, at, in_string);
                     continue;
                 }
                 State::Scalar { in_string, escaped } => match (in_string, byte) {
@@ -256,27 +256,25 @@ impl ListSplitter {
         stored: Option<Lookup<'_>>,
         part: &mut impl FnMut(ListPart<'_>),
     ) -> usize {
-        if self.piece.is_fresh() {
-            self.fault = None;
-            if self.guess.may_hold(chunk.len())
-                && let Some(item) =
-                    Item::first_known(chunk, self.piece.limit(), stored, &mut self.seen).or_else(
-                        || Item::first(chunk, self.piece.limit(), &mut self.seen, &mut self.fault),
-                    )
-            {
-                let length = item.bytes().len();
-                self.guess.was(length);
-                part(ListPart::Item(item));
-                self.state = State::After;
-                return length;
-            }
+        if self.piece.is_fresh()
+            && self.guess.may_hold(chunk.len())
+            && let Some(item) = Item::first_known(chunk, self.piece.limit(), stored, &mut self.seen)
+                .or_else(|| {
+                    Item::first(chunk, self.piece.limit(), &mut self.seen, &mut self.broken)
+                })
+        {
+            let length = item.bytes().len();
+            self.guess.was(length);
+            part(ListPart::Item(item));
+            self.state = State::After;
+            return length;
         }
         let (read, item) = self.piece.read(chunk);
         match item {
             Read::More => return read,
             Read::Whole(item) => {
                 self.guess.was(item.len());
-                let item = Item::cut(item).with_fault(self.fault.as_ref());
+                let item = Item::cut(item);
                 part(ListPart::Item(match stored {
                     Some(stored) => item.beside(stored),
                     None => item,
@@ -299,9 +297,9 @@ impl ListSplitter {
             if self.envelope.len() >= MAX_ENVELOPE_BYTES {
                 return Err(self.envelope.too_large());
             }
-            let text = self.envelope.push_text(&chunk[at..]);
-            if text > 0 {
-                at += text;
+            let inside = self.envelope.push_inside(&chunk[at..]);
+            if inside > 0 {
+                at += inside;
                 continue;
             }
             match self.envelope.push(byte) {
@@ -330,6 +328,14 @@ fn ends_run(in_string: bool, byte: u8) -> bool {
     match in_string {
         true => matches!(byte, b'"' | b'\\'),
         false => matches!(byte, b'"' | b',' | b']'),
+    }
+}
+
+/// Where a run ends of which the byte at `at` is one; the length, if it goes on.
+fn run_end(chunk: &[u8], at: usize, in_string: bool) -> usize {
+    match in_string {
+        true => first_of(chunk, at, *b"\"\\"),
+        false => first_of(chunk, at, *b"\",]"),
     }
 }
 

@@ -14,6 +14,7 @@
 //! Upstream: `apimachinery:pkg/runtime/serializer/json`, `apimachinery:pkg/util/framer`.
 
 mod brackets;
+pub(crate) mod broken;
 pub(crate) mod cursor;
 mod dense;
 pub mod encoding;
@@ -25,6 +26,7 @@ pub mod json;
 pub mod known;
 pub(crate) mod lengths;
 pub mod list;
+pub(crate) mod path;
 mod piece;
 pub mod protobuf;
 pub(crate) mod reader;

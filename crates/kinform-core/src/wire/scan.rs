@@ -41,6 +41,25 @@ pub(crate) fn string_stop(bytes: &[u8], mut at: usize) -> usize {
     at + rest.iter().position(stop).unwrap_or(rest.len())
 }
 
+/// Position of the first of some bytes at or after `at`; the length if there is none.
+pub(crate) fn first_of<const N: usize>(bytes: &[u8], mut at: usize, wanted: [u8; N]) -> usize {
+    while let Some(window) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
+        let lane = u8x16::new(*window);
+        let hits = wanted.map(|byte| lane.simd_eq(u8x16::splat(byte)));
+        let mask = hits
+            .into_iter()
+            .fold(u8x16::splat(0), |any, hits| any | hits)
+            .to_bitmask();
+        if mask != 0 {
+            return at + mask.trailing_zeros() as usize;
+        }
+        at += 16;
+    }
+    let rest = bytes.get(at..).unwrap_or_default();
+    let found = rest.iter().position(|byte| wanted.contains(byte));
+    at + found.unwrap_or(rest.len())
+}
+
 /// Position of the first quote at or after `at` that no backslash since then escapes: however many of these there are,
 /// it costs the same.
 pub(crate) fn quote(bytes: &[u8], at: usize) -> Option<usize> {
@@ -181,7 +200,7 @@ pub(super) fn stops(window: &[u8; BLOCK]) -> u64 {
 
 /// Where a bracketed value ends: the state between two chunks.
 ///
-/// Starts before the opening bracket. Depth is a counter, so input cannot grow it.
+/// Starts before the opening bracket, or anywhere where that many are open. Depth is a counter, so input cannot grow it.
 /// Whoever keeps count of the brackets himself asks for [`marks`](Self::marks) instead.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Nesting {
@@ -191,6 +210,20 @@ pub(crate) struct Nesting {
 }
 
 impl Nesting {
+    /// In the middle of a value, so many brackets open. The byte before is no backslash.
+    pub(crate) fn inside(depth: u64, in_string: bool) -> Self {
+        Self {
+            depth,
+            in_string,
+            escaped: false,
+        }
+    }
+
+    /// Whether the next byte is one of a string.
+    pub(crate) fn is_in_string(&self) -> bool {
+        self.in_string
+    }
+
     /// Reads on; returns the position after the bracket that closes the value, or `None` if the
     /// value goes on in the next chunk.
     pub(crate) fn advance(&mut self, bytes: &[u8]) -> Option<usize> {
@@ -419,6 +452,24 @@ mod tests {
         assert_eq!(string_stop(text, 0), text.len());
         assert_eq!(quote(text, 0), None);
         assert_eq!(string_stop(text, text.len()), text.len());
+    }
+
+    #[test]
+    fn the_first_of_some_bytes_is_found_wherever_it_stands() {
+        for length in 0..70 {
+            let text = vec![b'x'; length];
+            for from in 0..=length {
+                assert_eq!(first_of(&text, from, *b",]"), length);
+            }
+            for at in 0..length {
+                let mut text = text.clone();
+                text[at..].fill(b']');
+                text[at] = b',';
+                for from in 0..=at {
+                    assert_eq!(first_of(&text, from, *b"],"), at);
+                }
+            }
+        }
     }
 
     #[test]

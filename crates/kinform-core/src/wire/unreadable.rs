@@ -1,19 +1,21 @@
 //! Why an object could not be read, with as much of its name as there is.
 //!
 //! ```text
-//! broken bytes → salvage → Unreadable {key?, version?, path, reason} → quarantine
+//! broken bytes → salvage (, or what was read: broken) → Unreadable {key?, version?, path, reason} → quarantine
 //! ```
 //!
 //! Names keys and positions, never values: it goes to logs and events.
 //! Upstream: none; a decode error ends a reflector's list in `client-go:tools/cache/reflector.go`.
 
 use std::fmt;
+use std::ops::Range;
 
 use kinform_api::{KeyRef, ObjectKey};
 
 use super::cursor;
-use super::head::HeadFault;
-use super::json::space;
+use super::head::Layout;
+use super::json::{Fault, space};
+use super::path::path_to;
 
 const MAX_NAME_BYTES: usize = 253;
 
@@ -24,7 +26,8 @@ pub struct Unreadable {
     pub key: Option<ObjectKey>,
     /// The version, if it could be read.
     pub resource_version: Option<String>,
-    /// Where the fault is, as `spec.containers[0].image`; empty for the object itself.
+    /// Where the fault is, as `spec.containers[0].image`; empty for the object itself. Of more than 32 levels the first 24
+    /// and the last 8 are told, `…` between them.
     pub path: String,
     /// What is wrong there, in a few words.
     pub reason: String,
@@ -51,51 +54,56 @@ impl Unreadable {
                 }
             }
         }
-        named(
-            told.name.as_deref(),
-            told.namespace.as_deref(),
-            told.version.as_deref(),
-            reason,
-        )
+        told.unreadable(reason)
     }
 
-    pub(crate) fn at(bytes: &[u8], fault: HeadFault) -> Self {
-        match fault {
-            HeadFault::Broken(fault) => {
-                let mut found =
-                    Self::salvage(bytes, format!("{} at byte {}", fault.what.text(), fault.at));
-                found.path = cursor::path_to(bytes, fault.at);
-                found
-            }
-            HeadFault::Field { path, why, .. } => {
-                let mut found = Self::salvage(bytes, why);
-                path.clone_into(&mut found.path);
-                found
-            }
-        }
+    /// Of a document that is no JSON.
+    pub(crate) fn broken(bytes: &[u8], fault: Fault) -> Self {
+        let mut found = Self::salvage(bytes, reason(fault));
+        found.path = path_to(bytes, fault.at);
+        found
+    }
+
+    /// Of an object that was read, but is none, as this path of it says.
+    pub(crate) fn field(bytes: &[u8], layout: &Layout, path: &str, why: &str) -> Self {
+        let mut found = Told::by(bytes, layout).unreadable(why);
+        path.clone_into(&mut found.path);
+        found
     }
 }
 
+/// What is wrong and where, in a few words.
+pub(super) fn reason(fault: Fault) -> String {
+    format!("{} at byte {}", fault.what.text(), fault.at)
+}
+
 /// What broken metadata tell.
-#[derive(Default)]
-struct Told {
+#[derive(Debug, Default)]
+pub(super) struct Told {
     name: Option<String>,
     namespace: Option<String>,
     version: Option<String>,
 }
 
 impl Told {
+    /// What was read.
+    pub(super) fn by(bytes: &[u8], layout: &Layout) -> Self {
+        let text = |span: &Option<Range<usize>>| short_text(&bytes[span.clone()?]);
+        Self {
+            name: text(&layout.name),
+            namespace: text(&layout.namespace),
+            version: text(&layout.resource_version),
+        }
+    }
+
     /// Of the metadata at `at`, and where they end, if that was found.
-    fn of(bytes: &[u8], at: usize) -> (Self, Option<usize>) {
+    pub(super) fn of(bytes: &[u8], at: usize) -> (Self, Option<usize>) {
         let mut told = Self::default();
         let mut members = cursor::open_members(bytes, at);
         for (key, value) in members.by_ref() {
             let text = || {
                 let end = cursor::value_end(bytes, value)?;
-                let raw = cursor::string_in(bytes, value..end)?;
-                let may_be = raw.len() <= cursor::LONGEST_CHAR * MAX_NAME_BYTES;
-                let text = may_be.then(|| cursor::unescape(raw).into_owned());
-                text.filter(|text| text.len() <= MAX_NAME_BYTES)
+                short_text(cursor::string_in(bytes, value..end)?)
             };
             match &*cursor::key_text(&bytes[key]) {
                 b"name" => told.name = text(),
@@ -106,6 +114,22 @@ impl Told {
         }
         (told, members.end())
     }
+
+    pub(super) fn unreadable(&self, reason: impl Into<String>) -> Unreadable {
+        named(
+            self.name.as_deref(),
+            self.namespace.as_deref(),
+            self.version.as_deref(),
+            reason,
+        )
+    }
+}
+
+/// The text of the inside of a string, if it may be a name.
+fn short_text(raw: &[u8]) -> Option<String> {
+    let may_be = raw.len() <= cursor::LONGEST_CHAR * MAX_NAME_BYTES;
+    let text = may_be.then(|| cursor::unescape(raw).into_owned());
+    text.filter(|text| text.len() <= MAX_NAME_BYTES)
 }
 
 /// What is known of an object that cannot be read.

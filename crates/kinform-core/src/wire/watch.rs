@@ -17,9 +17,9 @@ use std::ops::Range;
 use kinform_api::{INITIAL_EVENTS_END, Status, WatchEventKind};
 
 use super::DEFAULT_MAX_ITEM_BYTES;
+use super::broken::Broken;
 use super::cursor::{self, text_is};
 use super::error::WireError;
-use super::head::HeadFault;
 use super::item::{Guess, Item};
 use super::json::{self, Checked, Fault, What, space};
 use super::piece::{Piece, Read};
@@ -57,6 +57,8 @@ pub enum FrameKind {
 pub struct WatchFramer {
     piece: Piece,
     guess: Guess,
+    /// What is wrong with the object of the last frame.
+    broken: Option<Box<Broken>>,
     in_frame: bool,
     consumed: u64,
     failed: Option<WireError>,
@@ -91,6 +93,7 @@ impl WatchFramer {
         Self {
             piece,
             guess: Guess::default(),
+            broken: None,
             in_frame: false,
             consumed: 0,
             failed: None,
@@ -143,7 +146,7 @@ impl WatchFramer {
     fn frame(&mut self, chunk: &[u8], frame: &mut impl FnMut(Frame<'_>)) -> Option<usize> {
         if self.piece.is_fresh() && self.guess.may_hold(chunk.len()) {
             let limit = self.piece.limit() - FRAME_BYTES;
-            if let Some((whole, length)) = usual(chunk, limit) {
+            if let Some((whole, length)) = usual(chunk, limit, &mut self.broken) {
                 self.guess.was(length);
                 frame(whole);
                 return Some(length);
@@ -175,14 +178,18 @@ impl WatchFramer {
 }
 
 /// The frame that `chunk` begins with, if it is one as API servers write them, and its length.
-fn usual(chunk: &[u8], limit: usize) -> Option<(Frame<'_>, usize)> {
+fn usual<'a>(
+    chunk: &'a [u8],
+    limit: usize,
+    broken: &'a mut Option<Box<Broken>>,
+) -> Option<(Frame<'a>, usize)> {
     use WatchEventKind::{Added, Deleted, Modified};
     let rest = chunk.strip_prefix(b"{\"type\":\"")?;
     let (kind, rest) = [Added, Modified, Deleted]
         .into_iter()
         .find_map(|kind| Some((kind, rest.strip_prefix(kind.as_str().as_bytes())?)))?;
     let rest = rest.strip_prefix(b"\",\"object\":")?;
-    let object = Item::first(rest, limit, &mut Seen::default(), &mut None)?;
+    let object = Item::first(rest, limit, &mut Seen::default(), broken)?;
     let end = object.bytes().len();
     let length = chunk.len() - rest.len() + end + 1;
     (rest.get(end) == Some(&b'}')).then_some((
@@ -205,7 +212,7 @@ struct Keys {
 fn parse(bytes: &[u8]) -> Frame<'_> {
     let keys = match keys(bytes) {
         Ok(keys) => keys,
-        Err(fault) => return malformed(Unreadable::at(bytes, HeadFault::Broken(fault))),
+        Err(fault) => return malformed(Unreadable::broken(bytes, fault)),
     };
     let text = |span: &Option<Range<usize>>| {
         span.clone()
@@ -296,7 +303,7 @@ fn too_large(start: &[u8]) -> Frame<'static> {
 /// # Errors
 /// Broken JSON, or no version.
 pub fn bookmark(object: &[u8]) -> Result<Bookmark, Unreadable> {
-    json::document(object).map_err(|fault| Unreadable::at(object, HeadFault::Broken(fault)))?;
+    json::document(object).map_err(|fault| Unreadable::broken(object, fault))?;
     let member = |at: usize, name: &str| {
         cursor::members(object, at)
             .filter(|member| member.is(object, name))
@@ -324,7 +331,7 @@ pub fn bookmark(object: &[u8]) -> Result<Bookmark, Unreadable> {
 /// # Errors
 /// Broken JSON, or the JSON of something else.
 pub fn status(object: &[u8]) -> Result<Status, Unreadable> {
-    json::document(object).map_err(|fault| Unreadable::at(object, HeadFault::Broken(fault)))?;
+    json::document(object).map_err(|fault| Unreadable::broken(object, fault))?;
     serde_json::from_slice(object).map_err(|_| Unreadable::salvage(&[], "is not a Status"))
 }
 

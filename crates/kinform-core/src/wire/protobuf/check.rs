@@ -26,6 +26,7 @@ use super::outline::{Kind, Outline};
 use super::plan::{Form, Plans, Stands, Step, UNKNOWN, plans};
 use super::{MAX_DEPTH, schema_props};
 use crate::wire::head::ManagedFields;
+use crate::wire::path::{INNER_LEVELS, LEFT_OUT, OUTER_LEVELS, USUAL_BYTES};
 use crate::wire::scan::is_ascii;
 
 /// No field has this number.
@@ -45,6 +46,8 @@ pub(crate) struct Fault {
     /// As `spec.containers[0].image`.
     pub(crate) path: String,
     pub(crate) why: &'static str,
+    /// How many levels lead to it from where its path begins.
+    levels: usize,
 }
 
 const WIRE_TYPE: &str = "a field has the wrong wire type";
@@ -210,7 +213,7 @@ impl<'a> Checker<'a> {
                 (wire, form) => scalar(form, wire, field.value),
             };
             if let Err(mut fault) = checked {
-                fault.put_before(of, bytes, bytes.len() - rest.len());
+                fault.put_before(of, bytes, bytes.len() - rest.len(), depth);
                 return Err(fault);
             }
             if number <= last {
@@ -374,8 +377,11 @@ pub(super) fn is_number(spec: &Spec) -> bool {
 
 #[cold]
 fn fault<T>(why: &'static str) -> Result<T, Box<Fault>> {
-    let path = String::new();
-    Err(Box::new(Fault { path, why }))
+    Err(Box::new(Fault {
+        path: String::new(),
+        why,
+        levels: 0,
+    }))
 }
 
 #[inline(always)]
@@ -457,9 +463,17 @@ fn json(value: &[u8]) -> Checked {
 }
 
 impl Fault {
-    /// Tells of it from outside of the field that begins at `start` of a message.
+    /// Tells of it from outside of the field that begins at `start` of a message, in which so many more levels may be.
     #[cold]
-    fn put_before(&mut self, of: u16, message: &[u8], start: usize) {
+    fn put_before(&mut self, of: u16, message: &[u8], start: usize, depth: u32) {
+        self.levels += 1;
+        let (inner, outer) = (self.levels, (MAX_DEPTH - depth) as usize);
+        if inner > INNER_LEVELS && outer > OUTER_LEVELS {
+            if outer == OUTER_LEVELS + 1 {
+                put_in_front(&mut self.path, LEFT_OUT);
+            }
+            return;
+        }
         let mut index = 0;
         let mut last = NONE;
         let spec = |number| numbered_type(of)?.field_by_number(number);
@@ -487,12 +501,23 @@ fn put_before(path: &mut String, spec: &Spec, index: usize, field: Field<'_>) {
             let (key, _) = super::value::entry(entry);
             if !entry.is_empty() {
                 let key = String::from_utf8_lossy(key);
-                crate::wire::cursor::push_key(front.to_mut(), &key);
+                crate::wire::path::push_key(front.to_mut(), &key);
             }
         }
     }
-    if !path.is_empty() && !front.is_empty() && !path.starts_with('[') {
+    put_in_front(path, &front);
+}
+
+fn put_in_front(path: &mut String, front: &str) {
+    let is_joined = path.is_empty() || front.is_empty() || path.starts_with(JOINED);
+    if path.capacity() == 0 {
+        path.reserve(USUAL_BYTES);
+    }
+    if !is_joined {
         path.insert(0, '.');
     }
-    path.insert_str(0, &front);
+    path.insert_str(0, front);
 }
+
+/// What needs no point before it.
+const JOINED: [char; 2] = ['[', '…'];

@@ -1,0 +1,302 @@
+//! An object that is broken: what is told of it, and where it ends, by what was read of it up to its fault.
+//!
+//! ```text
+//! fault, what was read → Broken ─▶ find_end: by the brackets that are open at the fault, from there on
+//!                               └▶ unreadable: name and version as they were read, the path of the fault
+//! ```
+//!
+//! What stands before the fault was read once, and costs what it costs in a good object; only the member that has the
+//! fault is looked at again. It is named by the metadata that the fault is in, by the last ones before it, else by the
+//! first behind it.
+//!
+//! Upstream: none; a decode error ends a reflector's list in `client-go:tools/cache/reflector.go`.
+
+use super::cursor::{self, members_from, text_is};
+use super::head::{HeadFault, Open, Reading};
+use super::json::{Fault, What};
+use super::path::{Place, push_raw_key};
+use super::scan::Nesting;
+use super::unreadable::{Told, Unreadable, reason};
+
+/// Why bytes are no object, with what was read of them.
+#[derive(Debug)]
+pub(crate) struct Broken {
+    fault: HeadFault,
+    reading: Reading,
+    /// Where the fault is, if its end was asked for.
+    place: Option<Place>,
+}
+
+impl Broken {
+    #[cold]
+    pub(super) fn new(fault: HeadFault, reading: Reading) -> Self {
+        Self {
+            fault,
+            reading,
+            place: None,
+        }
+    }
+
+    /// Behind the object by its brackets, if it ends in `bytes`, which it begins: where a search from its first one would
+    /// find it.
+    pub(super) fn find_end(&mut self, bytes: &[u8]) -> Option<usize> {
+        match self.fault {
+            HeadFault::Broken(fault) if fault.what == What::End => None,
+            _ if self.is_whole() => Some(self.reading.layout.body.end),
+            HeadFault::Broken(fault) => self.place.insert(self.place(bytes, fault)).end(bytes, 0),
+            HeadFault::Field { .. } => Nesting::default().advance(bytes),
+        }
+    }
+
+    /// What is told of these bytes, which were read.
+    #[cold]
+    pub(crate) fn unreadable(&self, bytes: &[u8]) -> Unreadable {
+        let fault = match self.fault {
+            HeadFault::Broken(fault) => fault,
+            HeadFault::Field { path, why, .. } => {
+                return Unreadable::field(bytes, &self.reading.layout, path, why);
+            }
+        };
+        let made;
+        let place = match &self.place {
+            Some(place) => place,
+            None => {
+                made = self.place(bytes, fault);
+                &made
+            }
+        };
+        let mut found = self.told(bytes, place).unreadable(reason(fault));
+        found.path = self.path(bytes, fault, place);
+        found
+    }
+
+    /// Whether all of it was read, and something else is wrong.
+    fn is_whole(&self) -> bool {
+        !self.reading.layout.body.is_empty()
+    }
+
+    fn place(&self, bytes: &[u8], fault: Fault) -> Place {
+        let reading = &self.reading;
+        let from = match reading.open {
+            Some(open) if !open.is_bracketed(bytes) => {
+                return Place::shallow(reading.start, fault.at, open.is_in_string(bytes, fault.at));
+            }
+            Some(open) => open.key,
+            None if !self.is_whole() => reading.done,
+            None if fault.at < reading.layout.body.end => reading.member_before(fault.at),
+            None => return Place::default(),
+        };
+        Place::within(bytes, reading.start, from, fault.at)
+    }
+
+    fn path(&self, bytes: &[u8], fault: Fault, place: &Place) -> String {
+        let key = match self.reading.open {
+            Some(open) if !open.is_bracketed(bytes) => open.key_in(bytes),
+            None if !self.is_whole() => self.key_before(bytes, fault.at),
+            _ => None,
+        };
+        match key {
+            Some(key) => {
+                let mut path = String::new();
+                push_raw_key(&mut path, key);
+                path
+            }
+            None => place.path(bytes),
+        }
+    }
+
+    /// The key of the last member, if that ends right there, which is its place, too.
+    fn key_before<'a>(&self, bytes: &'a [u8], at: usize) -> Option<&'a [u8]> {
+        let reading = &self.reading;
+        let has_members = reading.done > reading.start + 1;
+        let last = (has_members && reading.done == at).then(|| reading.member_before(at))?;
+        let (key, _) = members_from(bytes, last).next()?;
+        Some(&bytes[key])
+    }
+
+    fn told(&self, bytes: &[u8], place: &Place) -> Told {
+        let reading = &self.reading;
+        let mut at = reading.done;
+        match reading.open {
+            Some(open) if open.is_metadata => return Told::of(bytes, open.value).0,
+            _ if reading.has_metadata => return Told::by(bytes, &reading.layout),
+            None => {}
+            Some(open) => {
+                let end = match place.depth() {
+                    0 | 1 => cursor::value_end(bytes, open.value),
+                    _ => place.end(bytes, 1),
+                };
+                let Some(end) = end else {
+                    return Told::default();
+                };
+                at = end;
+            }
+        }
+        members_from(bytes, at)
+            .find(|(key, _)| text_is(&bytes[key.clone()], "metadata"))
+            .map_or_else(Told::default, |(_, value)| Told::of(bytes, value).0)
+    }
+}
+
+impl Open {
+    fn is_bracketed(self, bytes: &[u8]) -> bool {
+        matches!(bytes.get(self.value), Some(b'{' | b'['))
+    }
+
+    /// Whether `at` is in its value, and that a string.
+    fn is_in_string(self, bytes: &[u8], at: usize) -> bool {
+        at > self.value && bytes.get(self.value) == Some(&b'"')
+    }
+
+    /// Its key as it is written: up to the last quote before its value.
+    fn key_in(self, bytes: &[u8]) -> Option<&[u8]> {
+        let key = bytes.get(self.key + 1..self.value)?;
+        let end = key.iter().rposition(|&byte| byte == b'"')?;
+        Some(&key[..end])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::head;
+    use crate::wire::path::path_to;
+    use crate::wire::seen::Seen;
+    use kinform_api::ObjectKey;
+    use proptest::prelude::*;
+
+    fn key(text: &str) -> Option<String> {
+        let broken = head::read(text.as_bytes()).unwrap_err();
+        let found = broken.unreadable(text.as_bytes());
+        found.key.as_ref().map(ObjectKey::as_str).map(str::to_owned)
+    }
+
+    #[test]
+    fn it_is_named_by_the_metadata_nearest_to_its_fault() {
+        let check = |text: &str, expected: Option<&str>| {
+            assert_eq!(key(text).as_deref(), expected, "{text}");
+        };
+        check(
+            r#"{"metadata":{"name":"a","namespace":"n"} , "x":!"#,
+            Some("n/a"),
+        );
+        check(
+            r#"{"metadata":{"name":"a" !},"metadata":{"name":"b"}}"#,
+            Some("a"),
+        );
+        check(
+            r#"{"metadata":{"name":"a"},"x":!,"metadata":{"name":"b"}}"#,
+            Some("a"),
+        );
+        check(
+            r#"{"metadata":{"name":"a"},"metadata":{"name":"b"},"x":!"#,
+            Some("b"),
+        );
+        check(r#"{"metadata":{"name":"a"},"metadata":{"nome":!"#, None);
+        check(r#"{"x":[{"y":"\q]}"}],"metadata":{"name":"a"}}"#, Some("a"));
+        check(r#"{"x":"\q","metadata":{"name":"a"}}"#, Some("a"));
+        check(r#"{"x":tru,"metadata":{"name":"a"}}"#, Some("a"));
+        check(r#"{"x":7 "metadata":{"name":"a"}}"#, Some("a"));
+        check(r#"{"x":[},"metadata":{"name":"a"}}"#, Some("a"));
+        check(r#"{"x":"\"#, None);
+        check(r#"{"metadata":["name","a"],"x":!"#, None);
+        check(r#"{"metadata":{"name":"a"}}x"#, Some("a"));
+    }
+
+    #[test]
+    fn what_is_no_json_is_told_before_what_is_not_as_it_must_be() {
+        let check = |bytes: &[u8], expected: &str| {
+            let broken = head::read(bytes).unwrap_err();
+            assert_eq!(broken.unreadable(bytes).to_string(), expected);
+        };
+        check(
+            br#"{"metadata":{"name":7,"namespace":"n","resourceVersion":"8","uid":9}}"#,
+            "an object without a readable name at version 8 cannot be read: metadata.name: is not a string",
+        );
+        check(
+            br#"{"metadata":{"uid":7,"name":"a","namespace":"n"}}"#,
+            "n/a cannot be read: metadata.uid: is not a string",
+        );
+        check(
+            br#"{"metadata":{"uid":7,"name":"a"},"x":[1,!]}"#,
+            "a cannot be read: x[1]: expected a JSON value at byte 40",
+        );
+        check(
+            b"{\"metadata\":{\"uid\":7,\"name\":\"a\"},\"x\":[1,\"\xff\"]}",
+            "a cannot be read: x[1]: not UTF-8 at byte 41",
+        );
+        check(
+            br#"{"metadata":7,"metadata":{"name":"a"}}"#,
+            "a cannot be read: metadata: is not a JSON object",
+        );
+        check(
+            br#"{"metadata":{"name":"a"}]"#,
+            "a cannot be read: metadata: expected a comma or a closing bracket at byte 24",
+        );
+    }
+
+    /// Ends and paths are those that a look at all of it finds.
+    fn check(bytes: &[u8]) -> Result<(), TestCaseError> {
+        let mut reading = Reading::default();
+        let Err(fault) = head::read_first(bytes, &mut Seen::new(), &mut reading) else {
+            return Ok(());
+        };
+        let end = Nesting::default().advance(bytes);
+        let mut broken = Broken::new(fault, reading);
+        let found = broken.find_end(bytes);
+        let text = String::from_utf8_lossy(bytes);
+        if let HeadFault::Broken(fault) = fault {
+            let is_cut = fault.what == What::End;
+            prop_assert_eq!(found, end.filter(|_| !is_cut), "{} at {}", text, fault.at);
+            let path = broken.unreadable(bytes).path;
+            prop_assert_eq!(path, path_to(bytes, fault.at), "{} at {}", text, fault.at);
+        } else {
+            prop_assert_eq!(found, end, "{}", text);
+        }
+        if let Some(end) = found {
+            let alone = head::read(&bytes[..end]).unwrap_err();
+            let alone = alone.unreadable(&bytes[..end]);
+            prop_assert_eq!(broken.unreadable(&bytes[..end]), alone, "{}", text);
+        }
+        Ok(())
+    }
+
+    const PIECES: &[&[u8]] = &[
+        b"{\"a\":",
+        b"[",
+        b"]",
+        b"}",
+        b"]",
+        b"}",
+        b",",
+        b",",
+        b"\"b\":",
+        b"\"b\":[",
+        b"\"c\\\"\"",
+        b" ",
+        b"1",
+        b"{}",
+        b"[]",
+        b"[1,2]",
+        b"\xc3\xa9",
+        b"\"",
+        b"\"\xff\"",
+        b"\"\xff\":",
+        b"\"metadata\":",
+        b"{\"name\":\"x\"}",
+        b"{\"name\":7",
+        b"\\",
+        b"\\\\\"",
+        b"\"0123456789012345678901234567890123456789012345678901234567890123456789\"",
+    ];
+
+    proptest! {
+        #[test]
+        fn it_ends_and_has_the_path_as_all_of_it_says(
+            pieces in proptest::collection::vec(proptest::sample::select(PIECES), 0..40),
+        ) {
+            check(&[b"{", &pieces.concat()[..]].concat())?;
+            check(&[b"{\"m\":1,\"metadata\":{\"name\":\"y\"},", &pieces.concat()[..], b"}}"].concat())?;
+        }
+    }
+}
