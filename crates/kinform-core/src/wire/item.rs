@@ -190,7 +190,7 @@ impl<'a> Item<'a> {
         self.known
     }
 
-    /// The object that `bytes` begin with, if it is whole and no longer than `limit`, with its head or what is wrong.
+    /// What the bracket opens that `bytes` begin with, if it is whole and no longer than `limit`, with its head or what is wrong.
     /// What it has in common with objects seen before may be only compared.
     pub(super) fn first(
         bytes: &'a [u8],

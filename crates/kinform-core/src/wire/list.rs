@@ -352,7 +352,12 @@ mod tests {
         for chunk in chunks {
             let fed = splitter.feed(chunk, &mut |part| {
                 parts.push(match part {
-                    ListPart::Item(item) => String::from_utf8_lossy(item.bytes()).into_owned(),
+                    ListPart::Item(item) => {
+                        let bytes = item.bytes();
+                        // What is wrong with it is what is wrong with its bytes.
+                        let _ = item.checked();
+                        String::from_utf8_lossy(bytes).into_owned()
+                    }
                     ListPart::Unreadable(why) => format!("! {why}"),
                 });
             });
@@ -512,10 +517,20 @@ mod tests {
         fn broken_bodies_split_the_same_way_however_they_are_cut(
             body in proptest::collection::vec(
                 proptest::sample::select(&b"{}[]\",:\\n1 "[..]), 0..60),
-            prefix in proptest::sample::select(vec!["", "{\"items\":[", "{\"kind\":\"Status\",", "{\"items\":[{"]),
+            prefix in proptest::sample::select(vec![
+                "",
+                "{\"items\":[",
+                "{\"kind\":\"Status\",",
+                "{\"items\":[{",
+                "{\"items\":[{\"a\":[{\"b\":",
+                "{\"x\":{\"y\":[",
+            ]),
+            suffix in proptest::sample::select(vec!["", "}]}", "}]},{}]}", "},\"items\":[{}]}"]),
         ) {
             let mut bytes = prefix.as_bytes().to_vec();
             bytes.extend(body);
+            bytes.extend(suffix.as_bytes());
+            let _ = every_way(&bytes, 1_000);
             let _ = every_way(&bytes, 8);
         }
     }

@@ -189,6 +189,9 @@ fn usual<'a>(
         .into_iter()
         .find_map(|kind| Some((kind, rest.strip_prefix(kind.as_str().as_bytes())?)))?;
     let rest = rest.strip_prefix(b"\",\"object\":")?;
+    if !rest.starts_with(b"{") {
+        return None;
+    }
     let object = Item::first(rest, limit, &mut Seen::default(), broken)?;
     let end = object.bytes().len();
     let length = chunk.len() - rest.len() + end + 1;
@@ -351,6 +354,8 @@ mod tests {
                     frame.kind,
                     String::from_utf8_lossy(frame.object.bytes()).into_owned(),
                 ));
+                // What is wrong with it is what is wrong with its bytes.
+                let _ = frame.object.checked();
             });
             if fed.is_err() {
                 break;
@@ -401,6 +406,11 @@ mod tests {
             assert_eq!((frames.len(), end), (2, Ok(())), "{body}");
             frames.swap_remove(0).0
         };
+        // Brackets that another value's closes.
+        for object in ["7", "\"}", "[{", "7,\"x\":[{\"y\":8}]"] {
+            let body = format!(r#"{{"type":"ADDED","object":{object}}}}}"#);
+            let _ = every_way(body.as_bytes(), 100);
+        }
         assert_eq!(
             kind(r#"{"type":"MOVED","object":{}}"#),
             FrameKind::Unknown("MOVED".to_owned())
@@ -475,11 +485,20 @@ mod tests {
         fn broken_streams_split_the_same_way_however_they_are_cut(
             body in proptest::collection::vec(
                 proptest::sample::select(&b"{}[]\",:\\n1 "[..]), 0..60),
-            prefix in proptest::sample::select(vec!["", "{\"type\":\"ADDED\",\"object\":{", "{\"type\":"]),
+            prefix in proptest::sample::select(vec![
+                "",
+                "{\"type\":\"ADDED\",\"object\":{",
+                "{\"type\":\"ADDED\",\"object\":",
+                "{\"type\":\"ADDED\",\"object\":{\"a\":[{\"b\":",
+                "{\"type\":",
+            ]),
+            suffix in proptest::sample::select(vec!["", "}}", "}]}}", "]}\n{\"type\":\"ADDED\",\"object\":{}}"]),
         ) {
             let mut bytes = prefix.as_bytes().to_vec();
             bytes.extend(body);
+            bytes.extend(suffix.as_bytes());
             let _ = every_way(&bytes, 8);
+            let _ = every_way(&bytes, 1_000);
         }
     }
 }
