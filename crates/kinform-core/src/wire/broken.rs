@@ -12,7 +12,7 @@
 //! Upstream: none; a decode error ends a reflector's list in `client-go:tools/cache/reflector.go`.
 
 use super::cursor::{self, members_from, text_is};
-use super::head::{HeadFault, Open, Reading};
+use super::head::{HeadFault, OpenMember, Reading};
 use super::json::{Fault, What};
 use super::path::{Place, push_raw_key};
 use super::scan::Nesting;
@@ -29,7 +29,9 @@ pub(crate) struct Broken {
 
 impl Broken {
     #[cold]
-    pub(super) fn new(fault: HeadFault, reading: Reading) -> Self {
+    pub(super) fn new(fault: HeadFault, mut reading: Reading) -> Self {
+        // It is not copied; of hostile metadata they may be many.
+        reading.layout.forget_cuts();
         Self {
             fault,
             reading,
@@ -44,7 +46,9 @@ impl Broken {
             HeadFault::Broken(fault) if fault.what == What::End => None,
             _ if self.is_whole() => Some(self.reading.layout.body.end),
             HeadFault::Broken(fault) => self.place.insert(self.place(bytes, fault)).end(bytes, 0),
-            HeadFault::Field { .. } => Nesting::default().advance(bytes),
+            // An array: of an object that is JSON all is read.
+            HeadFault::Field { .. } if bytes.starts_with(b"[") => Nesting::default().advance(bytes),
+            HeadFault::Field { .. } => None,
         }
     }
 
@@ -57,6 +61,9 @@ impl Broken {
                 return Unreadable::field(bytes, &self.reading.layout, path, why);
             }
         };
+        if bytes.get(self.reading.start) != Some(&b'{') {
+            return Unreadable::unknown(reason(fault));
+        }
         let made;
         let place = match &self.place {
             Some(place) => place,
@@ -122,9 +129,9 @@ impl Broken {
             _ if reading.has_metadata => return Told::by(bytes, &reading.layout),
             None => {}
             Some(open) => {
-                let end = match place.depth() {
-                    0 | 1 => cursor::value_end(bytes, open.value),
-                    _ => place.end(bytes, 1),
+                let end = match open.is_bracketed(bytes) {
+                    true => place.end(bytes, 1),
+                    false => cursor::value_end(bytes, open.value),
                 };
                 let Some(end) = end else {
                     return Told::default();
@@ -138,7 +145,7 @@ impl Broken {
     }
 }
 
-impl Open {
+impl OpenMember {
     fn is_bracketed(self, bytes: &[u8]) -> bool {
         matches!(bytes.get(self.value), Some(b'{' | b'['))
     }
@@ -201,6 +208,10 @@ mod tests {
         check(r#"{"x":"\"#, None);
         check(r#"{"metadata":["name","a"],"x":!"#, None);
         check(r#"{"metadata":{"name":"a"}}x"#, Some("a"));
+        // No object at all.
+        check(r#""metadata":{"name":"a"}"#, None);
+        check(r#" ,"metadata":{"name":"a"}"#, None);
+        check(r#"["metadata",{"name":"a"}"#, None);
     }
 
     #[test]
@@ -228,6 +239,10 @@ mod tests {
         check(
             br#"{"metadata":7,"metadata":{"name":"a"}}"#,
             "a cannot be read: metadata: is not a JSON object",
+        );
+        check(
+            br#""abc":5"#,
+            "an object without a readable name cannot be read: bytes after the end of the value at byte 5",
         );
         check(
             br#"{"metadata":{"name":"a"}]"#,

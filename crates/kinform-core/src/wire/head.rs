@@ -5,8 +5,9 @@
 //! bytes of one object → read → Layout {spans, cuts} | Broken {fault {at, why}, what was read until then}
 //! ```
 //!
-//! One pass, whatever is wrong: a field that is not what it must be is told at the end, as then the rest is known. `kind`, `apiVersion` and (unless kept) `metadata.managedFields` become cuts: they are
-//! checked, but not copied. As in Go the last of two equal keys counts and null is absence.
+//! One pass. `kind`, `apiVersion` and (unless kept) `metadata.managedFields` become cuts: they are
+//! checked, but not copied. As in Go the last of two equal keys counts and null is absence. A field that is
+//! not what it must be is told at the end, when the rest is known.
 //! Nothing is allocated unless a key of the head is escaped.
 //!
 //! Upstream: `apimachinery:pkg/api/meta` (accessors on decoded objects).
@@ -82,6 +83,11 @@ impl Layout {
         self.patch.filter(|_| managed == ManagedFields::Drop)
     }
 
+    /// Of what is not copied.
+    pub(super) fn forget_cuts(&mut self) {
+        (self.type_cuts, self.managed_cuts) = Default::default();
+    }
+
     /// What is not kept.
     pub(crate) fn cuts(&self, managed: ManagedFields) -> Cuts {
         let mut cuts = self.type_cuts.clone();
@@ -121,7 +127,7 @@ pub(super) struct Reading {
     /// Behind its last member that was read whole, or behind the brace.
     pub(super) done: usize,
     /// The member that is being read.
-    pub(super) open: Option<Open>,
+    pub(super) open: Option<OpenMember>,
     /// Whether its metadata were read whole.
     pub(super) has_metadata: bool,
     /// Where the last of its members begin; which of them is the next to give way, their number says.
@@ -133,7 +139,7 @@ pub(super) struct Reading {
 
 /// A member whose value is being read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Open {
+pub(super) struct OpenMember {
     /// Where its key begins, with the quote.
     pub(super) key: usize,
     pub(super) value: usize,
@@ -151,8 +157,9 @@ impl Reading {
         before.max().map_or(self.start + 1, |&begin| begin)
     }
 
+    /// The first one is told.
     #[cold]
-    fn not(&mut self, at: usize, path: &'static str, why: &'static str) {
+    fn wrong_field(&mut self, at: usize, path: &'static str, why: &'static str) {
         self.field.get_or_insert(HeadFault::Field { at, path, why });
     }
 }
@@ -236,7 +243,7 @@ fn object(
         let is_metadata = raw == b"metadata";
         reading.begins[reading.members % MOST_BEGINS] = begin;
         reading.members += 1;
-        reading.open = Some(Open {
+        reading.open = Some(OpenMember {
             key: begin,
             value,
             is_metadata,
@@ -282,7 +289,7 @@ fn metadata(
     if bytes.get(at) != Some(&b'{') {
         let end = json::value(stops, at, 1)?;
         if &bytes[at..end] != b"null" {
-            reading.not(at, "metadata", NOT_AN_OBJECT);
+            reading.wrong_field(at, "metadata", NOT_AN_OBJECT);
         }
         reading.has_metadata = true;
         return Ok(end);
@@ -319,7 +326,7 @@ fn field(bytes: &[u8], key: &[u8], value: Range<usize>, reading: &mut Reading) {
         b'"' => Some(value.start + 1..value.end - 1),
         b'n' => None,
         _ => {
-            reading.not(value.start, path, NOT_A_STRING);
+            reading.wrong_field(value.start, path, NOT_A_STRING);
             None
         }
     };

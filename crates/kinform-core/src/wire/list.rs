@@ -60,7 +60,7 @@ pub struct ListSplitter {
     piece: Piece,
     guess: Guess,
     seen: Seen,
-    /// What was found wrong with the item that is being cut out.
+    /// What was wrong with the last item that was read and is none.
     broken: Option<Box<Broken>>,
     consumed: u64,
     failed: Option<WireError>,
@@ -497,6 +497,21 @@ mod tests {
             r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"pods is forbidden","reason":"Forbidden","code":403}"#,
             "the server answered with a status in place of a list: pods is forbidden",
         );
+    }
+
+    #[test]
+    fn what_stands_around_the_items_is_cut_out_by_its_brackets_and_checked_at_the_end() {
+        let check = |body: &str, items: usize| {
+            let (parts, end) = every_way(body.as_bytes(), 100);
+            assert_eq!(parts.len(), items, "{body}");
+            assert!(end.is_err(), "{body}");
+        };
+        // A backslash spares a quote wherever it stands, and only the list's own `items` are items.
+        check(r#"{"x":[\"],"items":[{}]}"#, 1);
+        check(r#"{"x":{"a":"items"}:[{}]}"#, 0);
+        check(r#"{"x":[}],"items":[{}]}"#, 0);
+        check(r#"{"x":[[}],"items":[{}]}"#, 1);
+        check(r#"{"items":{}[{}]}"#, 1);
     }
 
     #[test]

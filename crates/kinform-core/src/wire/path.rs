@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Names keys and positions, never values. Everything here is total, as `cursor` is: what was read before the offset
-//! is sound, what stands behind it may be anything.
+//! is sound but for an event's object, what stands behind it may be anything.
 //!
 //! Upstream: `apimachinery:pkg/util/validation/field` (`Path`), made while values are walked.
 //! Complexity: one look at what stands before the offset, however deep it is.
@@ -100,9 +100,11 @@ impl Place {
                         commas: 0,
                         behind: at + bit as usize + 1,
                     }),
-                    _ => {
+                    b'}' | b']' => {
                         self.open.pop();
                     }
+                    // Some letters look like brackets, where they stand outside of strings.
+                    _ => {}
                 }
             }
             self.commas(at, commas);
@@ -131,11 +133,6 @@ impl Place {
         let from = self.offset - slashes.count();
         let mut nesting = Nesting::inside(depth as u64, self.is_in_string);
         nesting.advance(&bytes[from..]).map(|end| from + end)
-    }
-
-    /// How many brackets are open.
-    pub(super) fn depth(&self) -> usize {
-        self.open.len()
     }
 
     /// Its path.
@@ -216,8 +213,10 @@ pub(super) fn push_raw_key(path: &mut String, key: &[u8]) {
 
 /// A key, after a point if it is a name and something stands before it.
 pub(crate) fn push_key(path: &mut String, key: &str) {
+    let cut = key.char_indices().nth(MOST_CHARS);
+    let key = &key[..cut.map_or(key.len(), |(at, _)| at)];
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'$');
-    if (1..=MOST_CHARS).contains(&key.len()) && key.bytes().all(plain) {
+    if !key.is_empty() && key.bytes().all(plain) {
         if !path.is_empty() {
             path.push('.');
         }
@@ -226,7 +225,7 @@ pub(crate) fn push_key(path: &mut String, key: &str) {
     }
     let shown = |c: char| if c.is_control() { '?' } else { c };
     path.push_str("['");
-    path.extend(key.chars().take(MOST_CHARS).map(shown));
+    path.extend(key.chars().map(shown));
     path.push_str("']");
 }
 
@@ -322,6 +321,9 @@ mod tests {
         ];
         check(&format!("{}!", "[".repeat(most + 1)), &shown.concat());
         check(&format!("{}!", "[".repeat(300)), &shown.concat());
+        check(r#"{"a":{y}!"#, "a");
+        let long = "k".repeat(MOST_CHARS + 1);
+        check(&format!(r#"{{"{long}":!"#), &long[1..]);
         let (shown, pair) = ("\u{1f600}".repeat(MOST_CHARS), r"\ud83d\ude00");
         let key = pair.repeat(10 * MOST_CHARS);
         check(&format!(r#"{{"{key}":!"#), &format!("['{shown}']"));

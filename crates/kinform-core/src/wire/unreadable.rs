@@ -1,7 +1,8 @@
 //! Why an object could not be read, with as much of its name as there is.
 //!
 //! ```text
-//! broken bytes → salvage (, or what was read: broken) → Unreadable {key?, version?, path, reason} → quarantine
+//! bytes that were not read → salvage ┐
+//! what was read up to a fault → broken ┴→ Unreadable {key?, version?, path, reason} → quarantine
 //! ```
 //!
 //! Names keys and positions, never values: it goes to logs and events.
