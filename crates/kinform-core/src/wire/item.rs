@@ -154,13 +154,11 @@ impl<'a> Item<'a> {
     ) -> Option<Self> {
         let window = &bytes[..bytes.len().min(limit)];
         let (layout, object) = known::json(window, stored?, seen)?;
+        let end = layout.body.end;
         Some(Self {
-            bytes: &bytes[..layout.body.end],
             layout: Some(layout),
-            form: Form::Json,
             known: Some(object),
-            broken: None,
-            alike: None,
+            ..Self::cut(&bytes[..end])
         })
     }
 
@@ -208,12 +206,9 @@ impl<'a> Item<'a> {
             }
         };
         Some(Self {
-            bytes: &bytes[..end],
             layout,
-            form: Form::Json,
-            known: None,
             broken,
-            alike: None,
+            ..Self::cut(&bytes[..end])
         })
     }
 

@@ -170,15 +170,15 @@ impl ListSplitter {
                 at += self.envelope_bytes(&chunk[at..], self.consumed + at as u64)?;
                 continue;
             }
-            let byte = chunk[at];
+            if let State::Scalar {
+                in_string,
+                escaped: false,
+            } = self.state
+            {
+                at = run_end(chunk, at, in_string);
+            }
+            let Some(&byte) = chunk.get(at) else { break };
             self.state = match self.state {
-                State::Scalar {
-                    in_string,
-                    escaped: false,
-                } if !ends_run(in_string, byte) => {
-                    at = run_end(chunk, at, in_string);
-                    continue;
-                }
                 State::Scalar { in_string, escaped } => match (in_string, byte) {
                     (false, b',' | b']') => {
                         part(ListPart::Unreadable(Unreadable::salvage(
@@ -323,15 +323,7 @@ impl ListSplitter {
     }
 }
 
-/// Whether a byte of a value without brackets may be more than one of many.
-fn ends_run(in_string: bool, byte: u8) -> bool {
-    match in_string {
-        true => matches!(byte, b'"' | b'\\'),
-        false => matches!(byte, b'"' | b',' | b']'),
-    }
-}
-
-/// Where a run ends of which the byte at `at` is one; the length, if it goes on.
+/// Where the bytes at `at` end of which a value without brackets may have many; the length, if they go on.
 fn run_end(chunk: &[u8], at: usize, in_string: bool) -> usize {
     match in_string {
         true => first_of(chunk, at, *b"\"\\"),
@@ -355,7 +347,8 @@ mod tests {
                     ListPart::Item(item) => {
                         let bytes = item.bytes();
                         // What is wrong with it is what is wrong with its bytes.
-                        let _ = item.checked();
+                        let alone = Item::cut(bytes).checked().err();
+                        assert_eq!(item.checked().err(), alone);
                         String::from_utf8_lossy(bytes).into_owned()
                     }
                     ListPart::Unreadable(why) => format!("! {why}"),

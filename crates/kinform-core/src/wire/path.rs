@@ -44,15 +44,10 @@ struct Open {
 
 /// The path of the value at or before `offset`.
 pub(crate) fn path_to(bytes: &[u8], offset: usize) -> String {
-    Place::of(bytes, offset).path(bytes)
+    Place::default().on(bytes, 0, offset).path(bytes)
 }
 
 impl Place {
-    /// The place `offset` in a text.
-    fn of(bytes: &[u8], offset: usize) -> Self {
-        Self::default().on(bytes, 0, offset)
-    }
-
     /// The place `offset` in the object that opens at `bracket`, of which a member begins at `from`, or with the next
     /// comma.
     pub(super) fn within(bytes: &[u8], bracket: usize, from: usize, offset: usize) -> Self {

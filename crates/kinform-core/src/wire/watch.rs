@@ -189,6 +189,7 @@ fn usual<'a>(
         .into_iter()
         .find_map(|kind| Some((kind, rest.strip_prefix(kind.as_str().as_bytes())?)))?;
     let rest = rest.strip_prefix(b"\",\"object\":")?;
+    // What is no object is told by the frame's own keys.
     if !rest.starts_with(b"{") {
         return None;
     }
@@ -355,7 +356,8 @@ mod tests {
                     String::from_utf8_lossy(frame.object.bytes()).into_owned(),
                 ));
                 // What is wrong with it is what is wrong with its bytes.
-                let _ = frame.object.checked();
+                let alone = Item::cut(frame.object.bytes()).checked().err();
+                assert_eq!(frame.object.checked().err(), alone);
             });
             if fed.is_err() {
                 break;

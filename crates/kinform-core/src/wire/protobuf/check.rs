@@ -26,7 +26,7 @@ use super::outline::{Kind, Outline};
 use super::plan::{Form, Plans, Stands, Step, UNKNOWN, plans};
 use super::{MAX_DEPTH, schema_props};
 use crate::wire::head::ManagedFields;
-use crate::wire::path::{INNER_LEVELS, LEFT_OUT, OUTER_LEVELS, USUAL_BYTES};
+use crate::wire::path::{INNER_LEVELS, LEFT_OUT, OUTER_LEVELS, USUAL_BYTES, push_key};
 use crate::wire::scan::is_ascii;
 
 /// No field has this number.
@@ -501,7 +501,7 @@ fn put_before(path: &mut String, spec: &Spec, index: usize, field: Field<'_>) {
             let (key, _) = super::value::entry(entry);
             if !entry.is_empty() {
                 let key = String::from_utf8_lossy(key);
-                crate::wire::path::push_key(front.to_mut(), &key);
+                push_key(front.to_mut(), &key);
             }
         }
     }
@@ -509,15 +509,12 @@ fn put_before(path: &mut String, spec: &Spec, index: usize, field: Field<'_>) {
 }
 
 fn put_in_front(path: &mut String, front: &str) {
-    let is_joined = path.is_empty() || front.is_empty() || path.starts_with(JOINED);
+    let needs_point = !path.is_empty() && !path.starts_with('[') && !path.starts_with(LEFT_OUT);
     if path.capacity() == 0 {
         path.reserve(USUAL_BYTES);
     }
-    if !is_joined {
+    if needs_point && !front.is_empty() {
         path.insert(0, '.');
     }
     path.insert_str(0, front);
 }
-
-/// What needs no point before it.
-const JOINED: [char; 2] = ['[', '…'];
