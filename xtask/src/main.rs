@@ -14,6 +14,7 @@ mod ci;
 mod contract;
 mod e2e;
 mod fuzz;
+mod map;
 mod mutants;
 mod schema;
 mod suite;
@@ -38,6 +39,8 @@ enum Task {
     E2e(e2e::Arguments),
     /// Gives the readers of the wire hostile bytes.
     Fuzz(fuzz::Arguments),
+    /// Prints which folders import which, and the circles among them.
+    Map(map::Arguments),
     /// Puts known bugs back, one at a time: the tests must notice each.
     Mutants(mutants::Arguments),
     /// Makes the table of built-in types.
@@ -61,6 +64,7 @@ fn main() -> ExitCode {
         Task::Contract(arguments) => contract::run(root, &arguments),
         Task::E2e(arguments) => e2e::run(root, &arguments),
         Task::Fuzz(arguments) => fuzz::run(root, &arguments),
+        Task::Map(arguments) => map::run(&arguments),
         Task::Mutants(arguments) => mutants::run(root, &arguments),
         Task::Schema(arguments) => schema::run(&arguments).map_err(|e| e.to_string()),
     };

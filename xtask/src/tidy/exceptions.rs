@@ -50,6 +50,11 @@ impl Exceptions {
         Ok(Self { lines })
     }
 
+    /// Returns whether an entry excuses a path or another key from a rule.
+    pub(crate) fn has(&self, rule: &str, key: &str) -> bool {
+        self.lines.contains_key(&(rule.to_owned(), key.to_owned()))
+    }
+
     /// The findings that are not excused, and one for each entry that excuses nothing.
     pub(crate) fn apply(mut self, findings: Vec<Finding>) -> Vec<Finding> {
         let all = std::mem::take(&mut self.lines);
@@ -71,6 +76,16 @@ impl Exceptions {
         }));
         left
     }
+}
+
+/// Reads the list among a repository's files; an empty one where it is missing.
+///
+/// # Errors
+/// See [`Exceptions::parse`].
+pub(crate) fn listed(files: &[File]) -> Result<Exceptions, String> {
+    let listed = files.iter().find(|file| file.path == PATH);
+    let listed = listed.map(Exceptions::parse).transpose()?;
+    Ok(listed.unwrap_or_default())
 }
 
 fn unquote(text: &str) -> Option<&str> {

@@ -9,9 +9,9 @@
 //! no finding needs any more is a finding itself, so the list stays short.
 
 pub(crate) mod contract;
-mod exceptions;
+pub(crate) mod exceptions;
 mod layers;
-mod source;
+pub(crate) mod source;
 mod style;
 mod words;
 
@@ -21,7 +21,6 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use exceptions::Exceptions;
 use source::Source;
 
 /// Folders that hold no text of ours.
@@ -58,8 +57,7 @@ impl fmt::Display for Finding {
 /// # Errors
 /// The findings, one a line; or the file that could not be read.
 pub(crate) fn run(root: &Path) -> Result<String, String> {
-    let mut files = Vec::new();
-    read_folder(root, "", &mut files).map_err(|e| format!("reading the repository: {e}"))?;
+    let files = read(root)?;
     let findings = check(&files)?;
     if findings.is_empty() {
         return Ok(format!("tidy: {} files", files.len()));
@@ -93,13 +91,19 @@ fn check(files: &[File]) -> Result<Vec<Finding>, String> {
         findings.extend(layers::check_modules(source));
         findings.extend(style::check(source));
     }
-    let listed = files.iter().find(|f| f.path == exceptions::PATH);
-    let listed = listed
-        .map(Exceptions::parse)
-        .transpose()?
-        .unwrap_or_default();
+    let listed = exceptions::listed(files)?;
     let findings: BTreeSet<Finding> = listed.apply(findings).into_iter().collect();
     Ok(findings.into_iter().collect())
+}
+
+/// Reads every text file of the repository at `root`.
+///
+/// # Errors
+/// A file could not be read.
+pub(crate) fn read(root: &Path) -> Result<Vec<File>, String> {
+    let mut files = Vec::new();
+    read_folder(root, "", &mut files).map_err(|e| format!("reading the repository: {e}"))?;
+    Ok(files)
 }
 
 /// Reads every text file below a folder; what is not UTF-8 is no text.

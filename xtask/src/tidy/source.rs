@@ -10,6 +10,24 @@
 
 use super::File;
 
+/// How an attribute begins that leaves its item to tests.
+const TEST_ATTRIBUTES: [&str; 2] = ["#[cfg(test)]", "#[cfg(all(test"];
+/// How an item begins, where a field or an arm begins with a name or a pattern.
+const ITEMS: [&str; 12] = [
+    "mod",
+    "fn",
+    "struct",
+    "enum",
+    "trait",
+    "impl",
+    "const",
+    "static",
+    "type",
+    "async",
+    "unsafe",
+    "macro_rules",
+];
+
 /// One Rust file, masked once for all checks.
 #[derive(Debug)]
 pub(crate) struct Source<'a> {
@@ -17,31 +35,24 @@ pub(crate) struct Source<'a> {
     pub(crate) text: &'a str,
     /// Comments and the insides of literals are spaces.
     pub(crate) code: String,
+    /// The code with its tests masked as well.
+    product: String,
 }
 
 impl<'a> Source<'a> {
     pub(crate) fn new(file: &'a File) -> Self {
+        let code = mask(&file.text);
         Self {
             path: &file.path,
             text: &file.text,
-            code: mask(&file.text),
+            product: without_tests(&code),
+            code,
         }
     }
 
-    /// The code before the test module, which by our order is the last thing in a file; nothing
-    /// in a file of tests.
+    /// The code without items for tests alone; `""` for a file of tests.
     pub(crate) fn production(&self) -> &str {
-        if self.is_test() {
-            return "";
-        }
-        let attribute = "#[cfg(test)]";
-        let starts_module = |(at, _): &(usize, &str)| {
-            self.code[at + attribute.len()..]
-                .trim_start()
-                .starts_with("mod ")
-        };
-        let module = self.code.match_indices(attribute).find(starts_module);
-        &self.code[..module.map_or(self.code.len(), |(at, _)| at)]
+        if self.is_test() { "" } else { &self.product }
     }
 
     /// Whether the whole file is tests or benches.
@@ -76,6 +87,82 @@ pub(crate) fn words<'a>(code: &'a str, word: &'a str) -> impl Iterator<Item = us
 
 pub(crate) fn is_ident(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
+}
+
+/// Masks the items, statements and fields that are compiled for tests alone.
+fn without_tests(code: &str) -> String {
+    let mut out = code.as_bytes().to_vec();
+    let mut done = 0;
+    let attributes = TEST_ATTRIBUTES.iter().flat_map(|a| code.match_indices(a));
+    let mut starts: Vec<usize> = attributes.map(|(at, _)| at).collect();
+    starts.sort_unstable();
+    for at in starts {
+        if at < done {
+            continue; // inside of another
+        }
+        done = item_end(code.as_bytes(), at);
+        for byte in &mut out[at..done] {
+            if *byte != b'\n' {
+                *byte = b' ';
+            }
+        }
+    }
+    String::from_utf8(out).expect("whole items are masked")
+}
+
+/// Where the item ends that begins with an attribute: at its `;`, at its block's end, or, of a field,
+/// at its comma.
+fn item_end(code: &[u8], at: usize) -> usize {
+    let (mut depth, mut in_attribute, mut shape) = (0_usize, false, None);
+    for (index, byte) in code.iter().enumerate().skip(at) {
+        match byte {
+            b'#' if depth == 0 && shape.is_none() => in_attribute = true,
+            b'(' | b'[' | b'{' => depth += 1,
+            b')' | b']' | b'}' if depth == 0 => return index,
+            b')' | b']' | b'}' => {
+                depth -= 1;
+                if depth == 0 && *byte == b'}' && shape != Some(Shape::Use) {
+                    return index + 1;
+                }
+                in_attribute &= depth > 0;
+            }
+            b';' if depth == 0 => return index + 1,
+            b',' if depth == 0 && shape == Some(Shape::Field) => return index + 1,
+            byte if depth == 0 && !in_attribute && shape.is_none() && is_ident(*byte) => {
+                shape = Some(Shape::of(&code[index..]));
+            }
+            _ => {}
+        }
+    }
+    code.len()
+}
+
+/// What an attribute stands before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    Use,
+    Item,
+    Field,
+}
+
+impl Shape {
+    /// Reads the first word, or the first after a `pub`.
+    fn of(code: &[u8]) -> Self {
+        let mut word: &[u8] = code.split(|b| !is_ident(*b)).next().unwrap_or_default();
+        if word == b"pub" {
+            let mut rest = code[3..].trim_ascii_start();
+            if rest.first() == Some(&b'(') {
+                let end = rest.iter().position(|b| *b == b')').unwrap_or(0);
+                rest = rest[end + 1..].trim_ascii_start();
+            }
+            word = rest.split(|b| !is_ident(*b)).next().unwrap_or_default();
+        }
+        match word {
+            b"use" => Self::Use,
+            _ if ITEMS.iter().any(|item| item.as_bytes() == word) => Self::Item,
+            _ => Self::Field,
+        }
+    }
 }
 
 fn mask(text: &str) -> String {
@@ -223,21 +310,41 @@ mod tests {
     }
 
     #[test]
-    fn production_ends_where_tests_begin() {
-        let text = "fn a() {}\n#[cfg(test)]\nfn b() {}\n#[cfg(test)]\nmod tests { c }";
-        let file = File {
-            path: "crates/x/src/a.rs".into(),
-            text: text.into(),
-        };
-        assert_eq!(
-            Source::new(&file).production(),
-            "fn a() {}\n#[cfg(test)]\nfn b() {}\n"
-        );
-        let file = File {
-            path: "crates/x/tests/it/a.rs".into(),
-            text: text.into(),
-        };
-        assert_eq!(Source::new(&file).production(), "");
+    fn production_is_without_tests() {
+        for (text, expected) in [
+            (
+                "fn a() {} #[cfg(test)] fn b<T, U>() { x[1] } fn c() {}",
+                "fn a() {} fn c() {}",
+            ),
+            ("fn a() {}\n#[cfg(test)]\nmod tests { c }", "fn a() {}"),
+            ("#[cfg(test)]\n#[path = \"x\"] mod tests; mod a;", "mod a;"),
+            ("#[cfg(test)] use a::{b, c}; use d;", "use d;"),
+            (
+                "#[cfg(test)] pub(in crate::a) use a::{b, c}; use d;",
+                "use d;",
+            ),
+            (
+                "struct A { #[cfg(test)] b: [u8; 2], c: u8 }",
+                "struct A { c: u8 }",
+            ),
+            ("A { #[cfg(test)] b: f(1, 2) }", "A { }"),
+            ("#[cfg(all(test, unix))] const X: [A; 2] = [a, b]; f", "f"),
+            ("#[cfg(not(test))] fn a() {}", "#[cfg(not(test))] fn a() {}"),
+        ] {
+            let file = |path: &str| File {
+                path: path.into(),
+                text: text.into(),
+            };
+            let code = file("crates/x/src/a.rs");
+            let code = Source::new(&code);
+            let words: Vec<&str> = code.production().split_whitespace().collect();
+            assert_eq!(words.join(" "), expected);
+            assert_eq!(code.production().len(), text.len());
+            assert_eq!(
+                Source::new(&file("crates/x/tests/it/a.rs")).production(),
+                ""
+            );
+        }
     }
 
     #[test]

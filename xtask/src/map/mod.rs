@@ -1,0 +1,204 @@
+//! `cargo xtask map`: which folder imports which, and the circles that the house forbids.
+//!
+//! ```text
+//! crates/*/src ──outline──▶ modules ──tree──▶ references ──graph──▶ folders, files, circles ──▶ report
+//! ```
+//!
+//! Tests are left out. An import leads to the file that defines the item, through re-exports; a
+//! method of an imported type is no import, nor is a re-export in a file that does not use the name.
+//! Forbidden are circles between the folders (and files) of one folder, and between files that are
+//! no parent and its own children. Two files that are one idea are excused in `tidy.toml`:
+//! `[circles]`, then `"crates/x/src: a.rs b.rs" = "reason"`.
+
+mod graph;
+mod outline;
+mod report;
+mod tokens;
+mod tree;
+mod uses;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use crate::tidy::exceptions::Exceptions;
+use crate::tidy::source::Source;
+use crate::tidy::{self, File};
+use graph::Names;
+use outline::Outline;
+use tree::{Reference, Tree};
+
+/// The rule's name in `tidy.toml`.
+const RULE: &str = "circles";
+
+/// The part of the graph that is printed.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The repository; by default the one around the current directory.
+    root: Option<PathBuf>,
+    /// Only this crate, as `kinform-core`.
+    #[arg(long = "crate")]
+    package: Option<String>,
+    /// Only the edges into and out of this folder or file, with the importing lines.
+    #[arg(long)]
+    folder: Option<String>,
+    /// Only the circles.
+    #[arg(long)]
+    circles: bool,
+}
+
+/// The imports inside of one crate.
+#[derive(Debug)]
+pub(crate) struct Map<'a> {
+    /// The crate's folder, as `crates/kinform-core`.
+    pub(crate) folder: &'a str,
+    /// Its files, from its `src`.
+    pub(crate) files: Names<'a>,
+    /// What leads from one file to another.
+    pub(crate) references: BTreeSet<Reference<'a>>,
+    sources: BTreeMap<&'a str, Source<'a>>,
+}
+
+/// Prints the import graph of a repository.
+///
+/// # Errors
+/// The report, where it has a forbidden circle; or the file that could not be read.
+pub(crate) fn run(arguments: &Arguments) -> Result<String, String> {
+    let root = match &arguments.root {
+        Some(root) => root.clone(),
+        None => repository()?,
+    };
+    let files = tidy::read(&root)?;
+    let excused = tidy::exceptions::listed(&files)?;
+    let mut maps = maps(&files);
+    if let Some(package) = &arguments.package {
+        maps.retain(|map| map.package() == package);
+    }
+    if maps.is_empty() {
+        return Err("map: no such crate".to_owned());
+    }
+    if let Some(folder) = &arguments.folder {
+        return report::around(&maps, folder);
+    }
+    let circles: Vec<Circle<'_>> = maps.iter().flat_map(|map| map.circles(&excused)).collect();
+    let mut text = String::new();
+    if !arguments.circles {
+        text += &report::folders(&maps);
+    }
+    text += &report::circles(&maps, &circles);
+    if circles.is_empty() {
+        Ok(text)
+    } else {
+        Err(text)
+    }
+}
+
+/// The repository around the current directory.
+///
+/// # Errors
+/// There is none.
+pub(crate) fn repository() -> Result<PathBuf, String> {
+    let here = std::env::current_dir().map_err(|e| format!("the current directory: {e}"))?;
+    let is_root = |folder: &&Path| folder.join("xtask").is_dir() && folder.join("crates").is_dir();
+    let root = here.ancestors().find(is_root);
+    root.map(Path::to_owned)
+        .ok_or_else(|| format!("{} is in no repository of kinform", here.display()))
+}
+
+/// The maps of all crates, by name.
+pub(crate) fn maps(files: &[File]) -> Vec<Map<'_>> {
+    let mut crates: BTreeMap<&str, Vec<&File>> = BTreeMap::new();
+    for file in files.iter().filter(|file| file.path.ends_with(".rs")) {
+        if let Some((folder, _)) = file.path.split_once("/src/")
+            && folder
+                .strip_prefix("crates/")
+                .is_some_and(|name| !name.contains('/'))
+        {
+            crates.entry(folder).or_default().push(file);
+        }
+    }
+    let maps = crates.into_iter();
+    maps.map(|(folder, files)| Map::new(folder, &files))
+        .collect()
+}
+
+/// A forbidden circle.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Circle<'a> {
+    /// The crate.
+    pub(crate) package: &'a str,
+    /// The folder whose nodes they are; `None` if they are files.
+    pub(crate) folder: Option<&'a str>,
+    /// The nodes or files.
+    pub(crate) members: Names<'a>,
+}
+
+impl<'a> Map<'a> {
+    fn new(folder: &'a str, files: &[&'a File]) -> Self {
+        let start = folder.len() + "/src/".len();
+        let sources = files
+            .iter()
+            .map(|file| (&file.path[start..], Source::new(file)));
+        let sources: BTreeMap<&str, Source<'_>> = sources.collect();
+        let outlines = sources.iter();
+        let outlines = outlines.map(|(path, source)| (*path, Outline::new(source.production())));
+        let outlines = outlines.collect();
+        let tree = Tree::new(&outlines);
+        Self {
+            folder,
+            files: tree.files(),
+            references: tree.references(),
+            sources,
+        }
+    }
+
+    /// The crate's name.
+    pub(crate) fn package(&self) -> &'a str {
+        self.folder.trim_start_matches("crates/")
+    }
+
+    /// The line of a reference, from 1.
+    pub(crate) fn line(&self, reference: &Reference<'_>) -> usize {
+        let source = self.sources.get(reference.from);
+        source.map_or(0, |source| source.line(reference.at))
+    }
+
+    /// The text of the line of a reference.
+    fn text(&self, reference: &Reference<'_>) -> &'a str {
+        let text = self
+            .sources
+            .get(reference.from)
+            .map_or("", |source| source.text);
+        let start = text[..reference.at].rfind('\n').map_or(0, |at| at + 1);
+        text[start..].lines().next().unwrap_or_default().trim()
+    }
+
+    /// The circles that are forbidden, those of folders first.
+    pub(crate) fn circles(&self, excused: &Exceptions) -> Vec<Circle<'a>> {
+        let package = self.package();
+        let folders = graph::folder_circles(&self.files, &self.references).into_iter();
+        let folders = folders.map(|(folder, members)| (Some(folder), members));
+        let files = graph::file_circles(&self.references).into_iter();
+        let files = files.filter(|circle| !self.is_excused(circle, excused));
+        let files = files.map(|members| (None, members));
+        let circles = folders.chain(files);
+        circles
+            .map(|(folder, members)| Circle {
+                package,
+                folder,
+                members,
+            })
+            .collect()
+    }
+
+    fn is_excused(&self, circle: &Names<'_>, excused: &Exceptions) -> bool {
+        circle.len() == 2 && excused.has(RULE, &self.key(circle))
+    }
+
+    /// The name of two files in `tidy.toml`.
+    fn key(&self, circle: &Names<'_>) -> String {
+        let files: Vec<&str> = circle.iter().copied().collect();
+        format!("{}/src: {}", self.folder, files.join(" "))
+    }
+}

@@ -1,0 +1,120 @@
+//! A `use` declaration, flattened into its leaves.
+//!
+//! ```text
+//! a::{b, c::{self, d as e}, f::*} ──▶ a::b, a::c, a::c::d as e, a::f::*
+//! ```
+
+use super::tokens::{Kind, Token};
+
+/// One leaf of a `use` declaration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Import {
+    /// Segments, without the `*` of a glob.
+    pub(super) path: Vec<String>,
+    /// The name that it brings into scope; none for `as _` and globs.
+    pub(super) name: Option<String>,
+    /// Whether it is a glob.
+    pub(super) is_glob: bool,
+    /// Whether it exports what it imports.
+    pub(super) is_public: bool,
+    /// Offset of its last segment.
+    pub(super) at: usize,
+}
+
+/// Reads the tokens between `use` and `;`.
+pub(super) fn tree(tokens: &[Token<'_>], is_public: bool) -> Vec<Import> {
+    let mut leaves = Vec::new();
+    // The prefixes of the groups that are open.
+    let mut prefixes: Vec<Vec<String>> = vec![Vec::new()];
+    let mut leaf = Leaf::default();
+    for token in tokens {
+        let prefix = prefixes.last().map_or(&[][..], Vec::as_slice);
+        match token.kind {
+            Kind::Word("as") => leaf.renames = true,
+            Kind::Word(word) if leaf.renames => leaf.alias = Some(word.to_owned()),
+            Kind::Word(word) => {
+                leaf.path.push(word.to_owned());
+                leaf.at = token.at;
+            }
+            Kind::Sign('*') => (leaf.is_glob, leaf.at) = (true, token.at),
+            Kind::Sign('{') => {
+                let inner = [prefix, &leaf.path].concat();
+                prefixes.push(inner);
+                leaf = Leaf::default();
+            }
+            Kind::Sign(',') => leaves.extend(std::mem::take(&mut leaf).end(prefix, is_public)),
+            Kind::Sign('}') => {
+                leaves.extend(std::mem::take(&mut leaf).end(prefix, is_public));
+                prefixes.pop();
+            }
+            Kind::Path | Kind::Sign(_) => {}
+        }
+    }
+    leaves.extend(leaf.end(&[], is_public));
+    leaves
+}
+
+#[derive(Default)]
+struct Leaf {
+    path: Vec<String>,
+    alias: Option<String>,
+    renames: bool,
+    is_glob: bool,
+    at: usize,
+}
+
+impl Leaf {
+    fn end(self, prefix: &[String], is_public: bool) -> Option<Import> {
+        if self.path.is_empty() && !self.is_glob {
+            return None; // after a group or a trailing comma
+        }
+        let mut path = [prefix, &self.path].concat();
+        if path.len() > 1 && path.last().is_some_and(|last| last == "self") {
+            path.pop();
+        }
+        let name = self.alias.or_else(|| path.last().cloned());
+        Some(Import {
+            name: name.filter(|name| !self.is_glob && name != "_"),
+            path,
+            is_glob: self.is_glob,
+            is_public,
+            at: self.at,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tokens::tokens;
+    use super::*;
+
+    #[track_caller]
+    fn check(code: &str, expected: &[&str]) {
+        let leaves = tree(&tokens(code), false);
+        let shown: Vec<String> = leaves
+            .iter()
+            .map(|leaf| {
+                let glob = if leaf.is_glob { "::*" } else { "" };
+                let name = leaf.name.as_deref().unwrap_or("_");
+                format!("{}{glob} {name}", leaf.path.join("::"))
+            })
+            .collect();
+        assert_eq!(shown, expected, "{code}");
+    }
+
+    #[test]
+    fn groups_are_flattened() {
+        check("a::b", &["a::b b"]);
+        check("a::b as c", &["a::b c"]);
+        check("a::B as _", &["a::B _"]);
+        check("super::*", &["super::* _"]);
+        check(
+            "a::{b, c::{self, d as e}, f::*,}",
+            &["a::b b", "a::c c", "a::c::d e", "a::f::* _"],
+        );
+        check("{a::b, c}", &["a::b b", "c c"]);
+        check("crate::{a::{B}, d::E}", &["crate::a::B B", "crate::d::E E"]);
+        check("::std::fmt", &["std::fmt fmt"]);
+        check("self", &["self self"]);
+    }
+}
