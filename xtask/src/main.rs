@@ -4,7 +4,7 @@
 //! cargo xtask TASK ──▶ report, or what is wrong and exit code 1
 //! ```
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -25,10 +25,7 @@ mod topology;
 #[derive(Debug, Parser)]
 enum Task {
     /// Checks layers, sizes, headers and words.
-    Tidy {
-        /// The repository; this one if not said.
-        root: Option<PathBuf>,
-    },
+    Tidy(tidy::Arguments),
     /// Measures kinform beside kube-rs and client-go.
     Bench(bench::Arguments),
     /// Runs what CI runs: tests, formatting, clippy, tidy, documentation.
@@ -58,7 +55,7 @@ fn main() -> ExitCode {
     }
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
     let report = match Task::parse() {
-        Task::Tidy { root: other } => tidy::run(other.as_deref().unwrap_or(root)),
+        Task::Tidy(arguments) => tidy::run(&arguments),
         Task::Bench(arguments) => bench::run(root, &arguments),
         Task::Ci => ci::run(root),
         Task::Contract(arguments) => contract::run(root, &arguments),

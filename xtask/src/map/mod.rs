@@ -22,12 +22,15 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
+use crate::tidy::ceilings::Counted;
 use crate::tidy::exceptions::Exceptions;
 use crate::tidy::source::Source;
-use crate::tidy::{self, File};
+use crate::tidy::{self, File, Finding, settings};
 use graph::Names;
 use outline::Outline;
 use tree::{Reference, Tree};
+
+pub(crate) use graph::node;
 
 /// The rule's name in `tidy.toml`.
 const RULE: &str = "circles";
@@ -70,7 +73,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<String, String> {
         None => repository()?,
     };
     let files = tidy::read(&root)?;
-    let excused = tidy::exceptions::listed(&files)?;
+    let excused = Exceptions::new(&settings::entries(&files)?)?;
     let mut maps = maps(&files);
     if let Some(package) = &arguments.package {
         maps.retain(|map| map.package() == package);
@@ -109,18 +112,21 @@ pub(crate) fn repository() -> Result<PathBuf, String> {
 /// The maps of all crates, by name.
 pub(crate) fn maps(files: &[File]) -> Vec<Map<'_>> {
     let mut crates: BTreeMap<&str, Vec<&File>> = BTreeMap::new();
-    for file in files.iter().filter(|file| file.path.ends_with(".rs")) {
-        if let Some((folder, _)) = file.path.split_once("/src/")
-            && folder
-                .strip_prefix("crates/")
-                .is_some_and(|name| !name.contains('/'))
-        {
+    for file in files {
+        if let Some(folder) = crate_folder(&file.path) {
             crates.entry(folder).or_default().push(file);
         }
     }
     let maps = crates.into_iter();
     maps.map(|(folder, files)| Map::new(folder, &files))
         .collect()
+}
+
+/// The folder of the crate whose sources a file is among: `crates/x` of `crates/x/src/a.rs`.
+pub(crate) fn crate_folder(path: &str) -> Option<&str> {
+    let (folder, _) = path.strip_suffix(".rs")?.split_once("/src/")?;
+    let name = folder.strip_prefix("crates/")?;
+    (!name.contains('/')).then_some(folder)
 }
 
 /// A forbidden circle.
@@ -190,6 +196,33 @@ impl<'a> Map<'a> {
                 members,
             })
             .collect()
+    }
+
+    /// A finding for each member of a forbidden circle.
+    pub(crate) fn findings(&self, excused: &Exceptions) -> Vec<Counted> {
+        let mut found = Vec::new();
+        for circle in self.circles(excused) {
+            let (what, count) = match circle.folder {
+                Some(_) => ("folders", circle.members.len()),
+                None => ("files", circle.members.len()),
+            };
+            for member in &circle.members {
+                let finding = Finding {
+                    path: format!("{}/src/{member}", self.folder),
+                    line: 1,
+                    rule: RULE,
+                    message: format!("in a circle of {count} {what} (cargo xtask map --circles)"),
+                };
+                found.push(Counted::new(format!("{RULE}.{}", self.package()), finding));
+            }
+        }
+        found
+    }
+
+    /// The paths of its files from the repository's root.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = String> {
+        let files = self.files.iter();
+        files.map(|file| format!("{}/src/{file}", self.folder))
     }
 
     fn is_excused(&self, circle: &Names<'_>, excused: &Exceptions) -> bool {

@@ -184,6 +184,7 @@ mod tests {
     use super::*;
     use crate::tidy::File;
     use crate::tidy::exceptions::Exceptions;
+    use crate::tidy::settings::parse;
 
     fn files(texts: &[(&str, &str)]) -> Vec<File> {
         let files = texts.iter();
@@ -238,11 +239,9 @@ mod tests {
         ]);
         let maps = maps(&files);
         assert_eq!(maps[0].circles(&Exceptions::default()).len(), 1);
-        let listed = File {
-            path: "tidy.toml".to_owned(),
-            text: "[circles]\n\"crates/x/src: a.rs b.rs\" = \"one idea\"\n".to_owned(),
-        };
-        assert_eq!(maps[0].circles(&Exceptions::parse(&listed).unwrap()), []);
+        let text = "[circles]\n\"crates/x/src: a.rs b.rs\" = \"one idea\"\n";
+        let listed = Exceptions::new(&parse(text).unwrap()).unwrap();
+        assert_eq!(maps[0].circles(&listed), []);
     }
 
     #[test]

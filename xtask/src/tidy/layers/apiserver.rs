@@ -1,0 +1,32 @@
+//! The ranks of the rooms in `kinform-apiserver`.
+//!
+//! ```text
+//! object storage ◀─ schema columns ◀─ resource ◀─ http ◀─ access hooks ownership ◀─ builtin encode definition
+//!   ◀─ state ◀─ admission openapi ◀─ read write discovery ◀─ controllers ◀─ actions admin seed ◀─ api ◀─ server
+//! ```
+//!
+//! A room imports from lower ranks only, never sideways. The write path is the reason: admission, a
+//! control plane and a disk enter there, and each needs to know what it may rely on.
+
+use super::{Law, Order};
+
+/// The ranks, lowest first.
+pub(super) const LAW: Law = Law {
+    package: "kinform-apiserver",
+    key: "layers.apiserver",
+    order: Order::Ranks(&[
+        &["object", "storage", "protobuf", "digest", "clock", "budget"],
+        &["schema", "columns"],
+        &["resource"],
+        &["http", "journal"],
+        &["access", "fault", "hooks", "ownership"],
+        &["builtin", "encode", "definition"],
+        &["state"],
+        &["admission", "openapi"],
+        &["read", "write", "discovery"],
+        &["controllers"],
+        &["actions", "admin", "seed"],
+        &["api"],
+        &["server"],
+    ]),
+};

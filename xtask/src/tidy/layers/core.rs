@@ -1,0 +1,28 @@
+//! The order of the machines in `kinform-core`.
+//!
+//! ```text
+//! wire backoff time stats ◀─ object ◀─ delta ◀─ reflector │ fifo │ store ◀─ informer
+//! queue stands alone, on backoff, time and stats
+//! ```
+
+use super::{Law, Order};
+
+/// For each room the rooms right below it; what those import is allowed as well.
+pub(super) const LAW: Law = Law {
+    package: "kinform-core",
+    key: "layers.core",
+    order: Order::Above(&[
+        ("mutant", &[]),
+        ("time", &["mutant"]),
+        ("stats", &["time"]),
+        ("backoff", &["stats"]),
+        ("wire", &["stats"]),
+        ("object", &["wire", "backoff"]),
+        ("delta", &["object"]),
+        ("reflector", &["delta"]),
+        ("fifo", &["delta"]),
+        ("store", &["delta"]),
+        ("informer", &["reflector", "fifo", "store"]),
+        ("queue", &["backoff"]),
+    ]),
+};

@@ -1,0 +1,28 @@
+//! The order of the modules in `kinform`, the shell.
+//!
+//! ```text
+//! env error ◀─ reporter state metrics retry ◀─ object ◀─ source ◀─ informer ◀─ store lister index handler changes
+//!   ◀─ factory registry select ◀─ workqueue ◀─ controller ◀─ events overlay
+//! ```
+//!
+//! Modules on one step may import each other, but in no circle: `lister` reads the `store` beside it.
+
+use super::{Law, Order};
+
+/// The steps, lowest first.
+pub(super) const LAW: Law = Law {
+    package: "kinform",
+    key: "layers.shell",
+    order: Order::Tiers(&[
+        &["env", "error"],
+        &["reporter", "report", "state", "metrics", "retry"],
+        &["object"],
+        &["source"],
+        &["informer"],
+        &["store", "lister", "index", "handler", "changes"],
+        &["factory", "registry", "select"],
+        &["workqueue"],
+        &["controller"],
+        &["events", "overlay", "expiring", "parallel"],
+    ]),
+};
