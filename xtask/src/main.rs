@@ -24,7 +24,7 @@ mod topology;
 /// The habits of this repository as code.
 #[derive(Debug, Parser)]
 enum Task {
-    /// Checks layers, sizes, headers and words.
+    /// Checks layers, sizes, headers, words and prose.
     Tidy(tidy::Arguments),
     /// Measures kinform beside kube-rs and client-go.
     Bench(bench::Arguments),

@@ -1,7 +1,7 @@
 //! `cargo xtask tidy`: the habits that a reader counts on, checked over the repository's text.
 //!
 //! ```text
-//! files ──▶ layers │ circles │ style │ function │ words │ contract ──▶ findings
+//! files ──▶ layers │ circles │ style │ function │ words │ prose │ contract ──▶ findings
 //!               ──exceptions, ceilings (tidy.toml)──▶ report
 //! ```
 //!
@@ -15,6 +15,7 @@ pub(crate) mod contract;
 pub(crate) mod exceptions;
 mod function;
 mod layers;
+mod prose;
 pub(crate) mod settings;
 pub(crate) mod source;
 mod style;
@@ -44,6 +45,9 @@ pub(crate) struct Arguments {
     /// Only the findings under this ceiling, as `layers.apiserver`.
     #[arg(long)]
     list: Option<String>,
+    /// Only the findings of prose in this area, as `kinform.public`.
+    #[arg(long)]
+    prose: Option<String>,
     /// Lowers each ceiling in tidy.toml to the number of findings under it.
     #[arg(long)]
     lower: bool,
@@ -86,8 +90,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<String, String> {
     };
     let files = read(&root)?;
     let report = check(&files)?;
-    if let Some(key) = &arguments.list {
-        return Ok(report.list(key));
+    let key = match (&arguments.list, &arguments.prose) {
+        (Some(key), _) => Some(key.clone()),
+        (None, Some(area)) => Some(prose::key(area)),
+        (None, None) => None,
+    };
+    if let Some(key) = key {
+        return Ok(report.list(&key));
     }
     if arguments.lower {
         return lower(&root, &files, &report);
@@ -161,12 +170,16 @@ fn check(files: &[File]) -> Result<Report, String> {
             findings.extend(contract::check(file, &sources));
             findings.extend(contract::check_complete(file));
         }
+        if file.path.ends_with(".md") {
+            counted.extend(prose::check_markdown(file));
+        }
     }
     for source in &sources {
         findings.extend(style::check(source));
         let (clocks, clocks_of_server) = layers::check_clocks(source);
         findings.extend(clocks);
         counted.extend(clocks_of_server);
+        counted.extend(prose::check_source(source));
     }
     findings.retain(|finding| !excused.has(finding.rule, &finding.path));
     let mut counts = Counts::new();

@@ -187,6 +187,21 @@ fn mask(text: &str) -> String {
     String::from_utf8(out).expect("whole characters are masked")
 }
 
+/// The line comments of a text: where each begins and ends.
+pub(crate) fn comments(text: &str) -> Vec<(usize, usize)> {
+    let bytes = text.as_bytes();
+    let mut found = Vec::new();
+    let mut at = 0;
+    while at < bytes.len() {
+        let end = literal_end(bytes, at);
+        if bytes[at..end.max(at)].starts_with(b"//") {
+            found.push((at, end));
+        }
+        at = end.max(at + 1);
+    }
+    found
+}
+
 /// Where the comment or literal that starts here ends; `at` if none starts here.
 fn literal_end(bytes: &[u8], at: usize) -> usize {
     let rest = &bytes[at..];
