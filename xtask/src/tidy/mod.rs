@@ -1,7 +1,7 @@
 //! `cargo xtask tidy`: the habits that a reader counts on, checked over the repository's text.
 //!
 //! ```text
-//! files ──▶ layers │ circles │ style │ function │ words │ prose │ contract ──▶ findings
+//! files ──▶ layers │ circles │ style │ function │ words │ prose │ drift │ contract ──▶ findings
 //!               ──exceptions, ceilings (tidy.toml)──▶ report
 //! ```
 //!
@@ -12,6 +12,7 @@
 
 pub(crate) mod ceilings;
 pub(crate) mod contract;
+mod drift;
 pub(crate) mod exceptions;
 mod function;
 mod layers;
@@ -31,6 +32,7 @@ use clap::Args;
 
 use crate::map::{self, Map};
 use ceilings::{Ceilings, Counted, Counts};
+use drift::Paths;
 use exceptions::Exceptions;
 use source::Source;
 
@@ -161,6 +163,7 @@ fn check(files: &[File]) -> Result<Report, String> {
         .collect();
     let mut findings = Vec::new();
     let maps = map::maps(files);
+    let paths = Paths::new(files);
     let mut counted = check_maps(&maps, &sources, &excused);
     for file in files {
         findings.extend(words::check(file));
@@ -169,6 +172,9 @@ fn check(files: &[File]) -> Result<Report, String> {
         if file.path == contract::PATH {
             findings.extend(contract::check(file, &sources));
             findings.extend(contract::check_complete(file));
+        }
+        if file.path == drift::ARCHITECTURE {
+            counted.extend(drift::check_architecture(file, &paths, &maps));
         }
         if file.path.ends_with(".md") {
             counted.extend(prose::check_markdown(file));
@@ -180,6 +186,7 @@ fn check(files: &[File]) -> Result<Report, String> {
         findings.extend(clocks);
         counted.extend(clocks_of_server);
         counted.extend(prose::check_source(source));
+        counted.extend(drift::check_header(source, &paths));
     }
     findings.retain(|finding| !excused.has(finding.rule, &finding.path));
     let mut counts = Counts::new();

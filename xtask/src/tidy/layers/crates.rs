@@ -54,9 +54,14 @@ const RUNTIMES: [&str; 6] = ["tokio", "kube", "hyper", "k8s-openapi", "tower", "
 const CLIENTS: [&str; 2] = ["kube", "k8s-openapi"];
 
 /// The crates of ours that a crate may depend on; `None` for a crate that has no place.
-fn allowed(package: &str) -> Option<&'static [&'static str]> {
+pub(crate) fn allowed(package: &str) -> Option<&'static [&'static str]> {
     let found = CRATES.iter().find(|(name, _)| *name == package);
     found.map(|(_, allowed)| *allowed)
+}
+
+/// The names of all crates of ours.
+pub(crate) fn packages() -> Vec<&'static str> {
+    CRATES.iter().map(|(name, _)| *name).collect()
 }
 
 /// Checks one manifest's dependencies.

@@ -22,7 +22,7 @@ use super::ceilings::Counted;
 use crate::map::{Map, node};
 
 pub(crate) use clocks::check as check_clocks;
-pub(crate) use crates::check_manifest;
+pub(crate) use crates::{allowed, check_manifest, packages};
 
 const RULE: &str = "layers";
 
