@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! crates/*/src ──outline──▶ modules ──tree──▶ references ──graph──▶ folders, files, circles ──▶ report
+//!                                       └─public──▶ what a crate shows
 //! ```
 //!
 //! Tests are left out. An import leads to the file that defines the item, through re-exports; a
@@ -12,8 +13,9 @@
 
 mod graph;
 mod outline;
+pub(crate) mod public;
 mod report;
-mod tokens;
+pub(crate) mod tokens;
 mod tree;
 mod uses;
 
@@ -28,6 +30,7 @@ use crate::tidy::source::Source;
 use crate::tidy::{self, File, Finding, settings};
 use graph::Names;
 use outline::Outline;
+use public::Outlines;
 use tree::{Reference, Tree};
 
 pub(crate) use graph::node;
@@ -120,6 +123,20 @@ pub(crate) fn maps(files: &[File]) -> Vec<Map<'_>> {
     let maps = crates.into_iter();
     maps.map(|(folder, files)| Map::new(folder, &files))
         .collect()
+}
+
+/// The outlines of all crates' files.
+pub(crate) fn outlines<'a>(sources: &'a [Source<'a>]) -> Outlines<'a> {
+    let mut outlines = Outlines::new();
+    for source in sources {
+        if let Some(folder) = crate_folder(source.path) {
+            let name = folder.trim_start_matches("crates/").replace('-', "_");
+            let path = &source.path[folder.len() + "/src/".len()..];
+            let outline = Outline::new(source.production());
+            outlines.entry(name).or_default().insert(path, outline);
+        }
+    }
+    outlines
 }
 
 /// The folder of the crate whose sources a file is among: `crates/x` of `crates/x/src/a.rs`.

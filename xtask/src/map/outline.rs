@@ -11,7 +11,7 @@
 use std::collections::HashSet;
 
 use super::tokens::{Kind, Token, tokens};
-use super::uses::{Import, tree};
+use super::uses::{Import, Reach, tree};
 
 /// Keywords before the name of an item.
 const ITEMS: [&str; 8] = [
@@ -20,46 +20,51 @@ const ITEMS: [&str; 8] = [
 /// Words between a keyword and the name of its item.
 const QUALIFIERS: [&str; 6] = ["mut", "fn", "unsafe", "async", "extern", "impl"];
 
+/// Words between a visibility and the keyword of an item.
+const BEFORE: [&str; 5] = ["async", "unsafe", "const", "extern", "auto"];
+
 /// A path in code: `super::x::f` is `["super", "x", "f"]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Mention {
+pub(crate) struct Mention {
     /// Segments; a single one is the name of a macro that is called.
-    pub(super) path: Vec<String>,
+    pub(crate) path: Vec<String>,
     /// Offset in the code.
-    pub(super) at: usize,
+    pub(crate) at: usize,
 }
 
 /// One module of a file; the first is the file itself.
 #[derive(Debug, Default)]
-pub(super) struct Scope {
+pub(crate) struct Scope {
     /// Index of the module around it, in the same file.
-    pub(super) parent: Option<usize>,
+    pub(crate) parent: Option<usize>,
     /// Its name; empty for the file itself.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// Modules in files of their own: `mod x;`.
-    pub(super) children: Vec<String>,
+    pub(crate) children: Vec<String>,
     /// Names that it defines.
-    pub(super) items: HashSet<String>,
+    pub(crate) items: HashSet<String>,
+    /// Names of items and modules that are `pub`.
+    pub(crate) public: HashSet<String>,
     /// Its `use` declarations, flattened.
-    pub(super) imports: Vec<Import>,
+    pub(crate) imports: Vec<Import>,
     /// Paths outside of `use` declarations.
-    pub(super) mentions: Vec<Mention>,
+    pub(crate) mentions: Vec<Mention>,
     /// Words outside of `use` declarations.
-    pub(super) words: HashSet<String>,
+    pub(crate) words: HashSet<String>,
 }
 
 /// The modules of one file.
 #[derive(Debug)]
-pub(super) struct Outline {
+pub(crate) struct Outline {
     /// The file's own module, then those inside of it.
-    pub(super) scopes: Vec<Scope>,
+    pub(crate) scopes: Vec<Scope>,
     /// Macros that it defines, at any depth.
-    pub(super) macros: Vec<String>,
+    pub(crate) macros: Vec<String>,
 }
 
 impl Outline {
     /// Reads masked code that has no tests in it.
-    pub(super) fn new(code: &str) -> Self {
+    pub(crate) fn new(code: &str) -> Self {
         let mut reader = Reader {
             tokens: tokens(code),
             scopes: vec![Scope::default()],
@@ -137,13 +142,23 @@ impl<'a> Reader<'a> {
         rest.map_or(self.tokens.len(), |found| at + found + 1)
     }
 
+    /// How far the item is seen whose keyword this is.
+    fn reach(&self, at: usize) -> Reach {
+        let is_qualifier =
+            |t: &&Token<'_>| t.word().is_some_and(|w| BEFORE.contains(&w)) || t.is('"');
+        match self.tokens[..at].iter().rev().find(|t| !is_qualifier(t)) {
+            Some(token) if token.word() == Some("pub") => Reach::Public,
+            Some(token) if token.is(')') => Reach::Crate,
+            _ => Reach::Private,
+        }
+    }
+
     fn import(&mut self, at: usize) -> usize {
         let end = self.after(at, ';');
-        let before = at.checked_sub(1).map(|before| self.tokens[before]);
-        let is_public = before.is_some_and(|t| t.word() == Some("pub") || t.is(')'));
+        let reach = self.reach(at);
         let imports = tree(
             &self.tokens[at + 1..end.saturating_sub(1).max(at + 1)],
-            is_public,
+            reach,
         );
         self.scope().imports.extend(imports);
         end
@@ -153,6 +168,9 @@ impl<'a> Reader<'a> {
         let Some(name) = self.word_at(at + 1).map(str::to_owned) else {
             return at + 1;
         };
+        if self.reach(at) == Reach::Public {
+            self.scope().public.insert(name.clone());
+        }
         if !self.is(at + 2, '{') {
             self.scope().children.push(name);
             return at + 2;
@@ -186,6 +204,9 @@ impl<'a> Reader<'a> {
                 name += 1;
             }
             if let Some(name) = self.word_at(name).map(str::to_owned) {
+                if self.reach(at) == Reach::Public {
+                    self.scope().public.insert(name.clone());
+                }
                 self.scope().items.insert(name);
             }
             return name;
@@ -261,15 +282,15 @@ mod tests {
     }
 
     #[test]
-    fn a_public_import_is_told_from_a_private_one() {
-        let outline = Outline::new(
-            "pub use a::A; pub(crate) use b::B; use c::C; fn f() -> impl X + use<'_> {}",
-        );
-        let public: Vec<bool> = outline.scopes[0]
-            .imports
-            .iter()
-            .map(|i| i.is_public)
-            .collect();
-        assert_eq!(public, [true, true, false]);
+    fn reach_is_read_before_keywords() {
+        let code = "pub use a::A; pub(crate) use b::B; use c::C; pub const unsafe fn d() -> impl X + use<'_> {} \
+                    pub(crate) async fn e() {} pub mod f; pub extern \" \" fn g() {} struct H;";
+        let outline = Outline::new(code);
+        let scope = &outline.scopes[0];
+        let reach: Vec<Reach> = scope.imports.iter().map(|i| i.reach).collect();
+        assert_eq!(reach, [Reach::Public, Reach::Crate, Reach::Private]);
+        let mut public: Vec<&str> = scope.public.iter().map(String::as_str).collect();
+        public.sort_unstable();
+        assert_eq!(public, ["d", "f", "g"]);
     }
 }

@@ -11,16 +11,16 @@ use crate::tidy::source::is_ident;
 
 /// A token and its offset in the code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Token<'a> {
+pub(crate) struct Token<'a> {
     /// Offset of its first byte.
-    pub(super) at: usize,
+    pub(crate) at: usize,
     /// Kind and text.
-    pub(super) kind: Kind<'a>,
+    pub(crate) kind: Kind<'a>,
 }
 
 /// The kinds of tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind<'a> {
+pub(crate) enum Kind<'a> {
     /// An identifier, a keyword or a number.
     Word(&'a str),
     /// `::`
@@ -31,7 +31,7 @@ pub(super) enum Kind<'a> {
 
 impl<'a> Token<'a> {
     /// The text of a word.
-    pub(super) fn word(&self) -> Option<&'a str> {
+    pub(crate) fn word(&self) -> Option<&'a str> {
         match self.kind {
             Kind::Word(word) => Some(word),
             Kind::Path | Kind::Sign(_) => None,
@@ -39,13 +39,13 @@ impl<'a> Token<'a> {
     }
 
     /// Returns whether it is this character.
-    pub(super) fn is(&self, sign: char) -> bool {
+    pub(crate) fn is(&self, sign: char) -> bool {
         self.kind == Kind::Sign(sign)
     }
 }
 
 /// Splits masked code into tokens.
-pub(super) fn tokens(code: &str) -> Vec<Token<'_>> {
+pub(crate) fn tokens(code: &str) -> Vec<Token<'_>> {
     let bytes = code.as_bytes();
     let mut found = Vec::new();
     let mut at = 0;

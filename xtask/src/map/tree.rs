@@ -11,9 +11,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::outline::{Outline, Scope};
+use super::uses::{Import, Reach};
 
 /// BOUND: re-exports that are followed in a row.
 const DEPTH_MAX: usize = 32;
+
+/// The name of items that a macro makes.
+const MADE: &str = "";
 
 /// One module.
 #[derive(Debug)]
@@ -26,7 +30,7 @@ struct Module<'o> {
 
 /// The modules of a crate, from one or more roots.
 #[derive(Debug)]
-pub(super) struct Tree<'a, 'o> {
+pub(crate) struct Tree<'a, 'o> {
     /// Paths from the crate's `src`, in the order of their declaration.
     files: Vec<&'a str>,
     modules: Vec<Module<'o>>,
@@ -44,19 +48,22 @@ pub(crate) struct Reference<'a> {
     pub(crate) at: usize,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Found {
+/// The end of a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Found<'o> {
+    /// A module of the crate.
     Module(usize),
-    /// In which file.
-    Item(usize),
-    /// In another crate.
-    Outside,
+    /// An item of a file of the crate, by its own name.
+    Item(usize, &'o str),
+    /// In another crate, or in none: the path from there.
+    Outside(Vec<String>),
+    /// A name that a module does not have.
     Unknown,
 }
 
 impl<'a, 'o> Tree<'a, 'o> {
     /// Follows the `mod` declarations from the roots among the files.
-    pub(super) fn new(outlines: &'o BTreeMap<&'a str, Outline>) -> Self {
+    pub(crate) fn new(outlines: &'o BTreeMap<&'a str, Outline>) -> Self {
         let mut tree = Self {
             files: Vec::new(),
             modules: Vec::new(),
@@ -143,7 +150,7 @@ impl<'a, 'o> Tree<'a, 'o> {
             let heads: BTreeSet<&str> = heads.map(|mention| mention.path[0].as_str()).collect();
             for import in &module.scope.imports {
                 let is_used = |name: &String| module.scope.words.contains(name);
-                if import.is_public && !import.name.as_ref().is_some_and(is_used) {
+                if import.reach != Reach::Private && !import.name.as_ref().is_some_and(is_used) {
                     continue; // a re-export
                 }
                 let target = self.resolve(index, &import.path, 0);
@@ -160,18 +167,44 @@ impl<'a, 'o> Tree<'a, 'o> {
         found
     }
 
-    fn file(&self, found: Found) -> Option<usize> {
+    /// The end of a path in a module.
+    pub(crate) fn find(&self, module: usize, path: &[String]) -> Found<'o> {
+        self.resolve(module, path, 0)
+    }
+
+    /// What is in a module.
+    pub(crate) fn scope(&self, module: usize) -> &'o Scope {
+        self.modules[module].scope
+    }
+
+    /// A module of a module.
+    pub(crate) fn child(&self, module: usize, name: &str) -> Option<usize> {
+        self.modules[module].children.get(name).copied()
+    }
+
+    /// The number of the file that a module is in.
+    pub(crate) fn file_of(&self, module: usize) -> usize {
+        self.modules[module].file
+    }
+
+    /// The module that a file is.
+    pub(crate) fn module_of(&self, path: &str) -> Option<usize> {
+        let file = self.files.iter().position(|file| *file == path)?;
+        self.modules.iter().position(|module| module.file == file)
+    }
+
+    fn file(&self, found: Found<'_>) -> Option<usize> {
         match found {
             Found::Module(module) => Some(self.modules[module].file),
-            Found::Item(file) => Some(file),
-            Found::Outside | Found::Unknown => None,
+            Found::Item(file, _) => Some(file),
+            Found::Outside(_) | Found::Unknown => None,
         }
     }
 
-    /// The item or module that a path in a module leads to.
-    fn resolve(&self, from: usize, path: &[String], depth: usize) -> Found {
+    /// The item or module that a path in a module leads to; `depth` re-exports were followed before.
+    fn resolve(&self, from: usize, path: &[String], depth: usize) -> Found<'o> {
         let mut rest = path;
-        let mut at = Found::Unknown;
+        let mut at = Found::Module(from);
         let mut current = from;
         while let Some((first, after)) = rest.split_first() {
             match first.as_str() {
@@ -189,65 +222,79 @@ impl<'a, 'o> Tree<'a, 'o> {
         }
         let is_anchored = rest.len() < path.len();
         for (index, name) in rest.iter().enumerate() {
-            let next = self.look_up(current, name, index + 1 == rest.len(), depth);
-            at = match next {
-                Found::Unknown if index == 0 && !is_anchored => return Found::Outside,
-                Found::Unknown => Found::Item(self.modules[current].file),
-                found => found,
-            };
-            match at {
+            let after = &rest[index + 1..];
+            match self.look_up(current, name, after.is_empty(), depth) {
+                Found::Unknown if index == 0 && !is_anchored => {
+                    return Found::Outside(path.to_vec());
+                }
+                Found::Unknown => return Found::Item(self.modules[current].file, MADE),
+                Found::Outside(path) => return Found::Outside([&path, after].concat()),
                 Found::Module(module) => current = module,
-                _ => return at,
+                item @ Found::Item(..) => return item,
             }
+            at = Found::Module(current);
         }
         at
     }
 
     /// The meaning of one name in a module.
-    fn look_up(&self, module: usize, name: &str, is_last: bool, depth: usize) -> Found {
+    fn look_up(&self, module: usize, name: &str, is_last: bool, depth: usize) -> Found<'o> {
         let Module {
             scope,
             children,
             file,
             parent,
         } = &self.modules[module];
-        let is_item = scope.items.contains(name);
-        match children.get(name) {
-            Some(child) if !(is_last && is_item) => return Found::Module(*child),
-            _ if is_item => return Found::Item(*file),
-            _ => {}
+        match (children.get(name), scope.items.get(name)) {
+            (Some(_), Some(item)) if is_last => return Found::Item(*file, item),
+            (Some(child), _) => return Found::Module(*child),
+            (None, Some(item)) => return Found::Item(*file, item),
+            (None, None) => {}
         }
         if depth == DEPTH_MAX {
             return Found::Unknown;
         }
-        let named = |import: &&super::uses::Import| import.name.as_deref() == Some(name);
-        // `use time;` names itself, and means the crate.
-        let is_itself = |path: &[String]| path.len() == 1 && path[0] == name;
-        let mut is_outside = false;
-        for import in scope.imports.iter().filter(named) {
-            if is_itself(&import.path) {
-                return Found::Outside;
-            }
-            match self.resolve(module, &import.path, depth + 1) {
-                Found::Outside | Found::Unknown => is_outside = true,
-                found => return found,
-            }
-        }
-        if is_outside {
-            return Found::Outside;
+        let named = scope.imports.iter();
+        let named = named.filter(|import| import.name.as_deref() == Some(name));
+        let found = self.through(module, named, depth);
+        if found != Found::Unknown {
+            return found;
         }
         for glob in scope.imports.iter().filter(|import| import.is_glob) {
             if let Found::Module(other) = self.resolve(module, &glob.path, depth + 1)
                 && other != module
-                && let found @ (Found::Module(_) | Found::Item(_)) =
+                && let found @ (Found::Module(_) | Found::Item(..)) =
                     self.look_up(other, name, is_last, depth + 1)
             {
                 return found;
             }
         }
         // A macro that is exported stands at the root.
-        let exported = self.macros.get(name).filter(|_| parent.is_none());
-        exported.map_or(Found::Unknown, |file| Found::Item(*file))
+        let exported = self.macros.get_key_value(name).filter(|_| parent.is_none());
+        exported.map_or(Found::Unknown, |(name, file)| Found::Item(*file, name))
+    }
+
+    /// The first of some imports that leads into the crate, or else out of it.
+    fn through(
+        &self,
+        module: usize,
+        imports: impl Iterator<Item = &'o Import>,
+        depth: usize,
+    ) -> Found<'o> {
+        let mut outside = Found::Unknown;
+        for import in imports {
+            // `use time;` names itself, and means the crate.
+            let is_itself = import.path.len() == 1 && import.name.as_ref() == import.path.first();
+            if is_itself {
+                return Found::Outside(import.path.clone());
+            }
+            match self.resolve(module, &import.path, depth + 1) {
+                Found::Unknown => outside = Found::Outside(import.path.clone()),
+                found @ Found::Outside(_) => outside = found,
+                found => return found,
+            }
+        }
+        outside
     }
 }
 

@@ -6,23 +6,34 @@
 
 use super::tokens::{Kind, Token};
 
+/// How far an item is seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// In its module and those below.
+    Private,
+    /// In a part of the crate: `pub(crate)`.
+    Crate,
+    /// Wherever its module is: `pub`.
+    Public,
+}
+
 /// One leaf of a `use` declaration.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Import {
+pub(crate) struct Import {
     /// Segments, without the `*` of a glob.
-    pub(super) path: Vec<String>,
+    pub(crate) path: Vec<String>,
     /// The name that it brings into scope; none for `as _` and globs.
-    pub(super) name: Option<String>,
+    pub(crate) name: Option<String>,
     /// Whether it is a glob.
-    pub(super) is_glob: bool,
-    /// Whether it exports what it imports.
-    pub(super) is_public: bool,
+    pub(crate) is_glob: bool,
+    /// How far it shows what it imports.
+    pub(crate) reach: Reach,
     /// Offset of its last segment.
-    pub(super) at: usize,
+    pub(crate) at: usize,
 }
 
 /// Reads the tokens between `use` and `;`.
-pub(super) fn tree(tokens: &[Token<'_>], is_public: bool) -> Vec<Import> {
+pub(super) fn tree(tokens: &[Token<'_>], reach: Reach) -> Vec<Import> {
     let mut leaves = Vec::new();
     // The prefixes of the groups that are open.
     let mut prefixes: Vec<Vec<String>> = vec![Vec::new()];
@@ -42,15 +53,15 @@ pub(super) fn tree(tokens: &[Token<'_>], is_public: bool) -> Vec<Import> {
                 prefixes.push(inner);
                 leaf = Leaf::default();
             }
-            Kind::Sign(',') => leaves.extend(std::mem::take(&mut leaf).end(prefix, is_public)),
+            Kind::Sign(',') => leaves.extend(std::mem::take(&mut leaf).end(prefix, reach)),
             Kind::Sign('}') => {
-                leaves.extend(std::mem::take(&mut leaf).end(prefix, is_public));
+                leaves.extend(std::mem::take(&mut leaf).end(prefix, reach));
                 prefixes.pop();
             }
             Kind::Path | Kind::Sign(_) => {}
         }
     }
-    leaves.extend(leaf.end(&[], is_public));
+    leaves.extend(leaf.end(&[], reach));
     leaves
 }
 
@@ -64,7 +75,7 @@ struct Leaf {
 }
 
 impl Leaf {
-    fn end(self, prefix: &[String], is_public: bool) -> Option<Import> {
+    fn end(self, prefix: &[String], reach: Reach) -> Option<Import> {
         if self.path.is_empty() && !self.is_glob {
             return None; // after a group or a trailing comma
         }
@@ -77,7 +88,7 @@ impl Leaf {
             name: name.filter(|name| !self.is_glob && name != "_"),
             path,
             is_glob: self.is_glob,
-            is_public,
+            reach,
             at: self.at,
         })
     }
@@ -90,7 +101,7 @@ mod tests {
 
     #[track_caller]
     fn check(code: &str, expected: &[&str]) {
-        let leaves = tree(&tokens(code), false);
+        let leaves = tree(&tokens(code), Reach::Private);
         let shown: Vec<String> = leaves
             .iter()
             .map(|leaf| {

@@ -1,7 +1,7 @@
 //! `cargo xtask tidy`: the habits that a reader counts on, checked over the repository's text.
 //!
 //! ```text
-//! files ──▶ layers │ circles │ style │ function │ words │ prose │ drift │ contract ──▶ findings
+//! files ──▶ layers │ circles │ style │ function │ words │ prose │ drift │ exports │ contract ──▶ findings
 //!               ──exceptions, ceilings (tidy.toml)──▶ report
 //! ```
 //!
@@ -14,6 +14,7 @@ pub(crate) mod ceilings;
 pub(crate) mod contract;
 mod drift;
 pub(crate) mod exceptions;
+mod exports;
 mod function;
 mod layers;
 mod prose;
@@ -165,6 +166,7 @@ fn check(files: &[File]) -> Result<Report, String> {
     let maps = map::maps(files);
     let paths = Paths::new(files);
     let mut counted = check_maps(&maps, &sources, &excused);
+    counted.extend(exports::check(&sources));
     for file in files {
         findings.extend(words::check(file));
         findings.extend(layers::check_manifest(file));
