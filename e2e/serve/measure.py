@@ -175,7 +175,7 @@ def main(program, pods):
         measured = measure(ours, pods)
         if not all(shutil.which(tool) for tool in ("go", "openssl")):
             print("SKIPPED: a real API server: Go and openssl are needed to build and start one")
-            print(f"RESULT | serve: {pods} pods | real | skipped: no Go or no openssl |")
+            print(f"RESULT | serve: {pods} pods | real | skipped: no Go, openssl |")
             return
         real, etcd = start_real(os.path.join(home, "real"))
         fill(real, etcd, all_pods(ours))

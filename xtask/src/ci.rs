@@ -1,7 +1,7 @@
 //! `cargo xtask ci`: exactly what CI runs, by running it.
 //!
 //! ```text
-//! cargo xtask ci ──▶ .ci/run ──▶ test, format, clippy, tidy, docs
+//! cargo xtask ci ──▶ .ci/run ──▶ test, contract, mutants, fuzz, e2e, format, clippy, tidy, docs
 //! ```
 //!
 //! The steps are listed once, in the script, so that the two cannot differ.
@@ -35,7 +35,9 @@ mod tests {
         let script = std::fs::read_to_string(script).unwrap();
         let steps = [
             "cargo test --workspace --locked",
-            "cargo xtask e2e",
+            "cargo xtask contract",
+            "cargo xtask mutants --tenth",
+            "cargo xtask e2e --may-skip \"${KINFORM_CI_MAY_SKIP:-}\"",
             "cargo fmt --all --check",
             "cargo clippy --workspace --all-targets --locked -- -D warnings",
             "cargo xtask tidy",

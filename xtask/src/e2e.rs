@@ -1,14 +1,18 @@
 //! `cargo xtask e2e`: real clients and real servers, as far as they can be had here.
 //!
 //! ```text
-//! e2e [PART]  ──▶ e2e/ (a workspace of its own): its tests, or a part of them ──▶ a table of what came of it
-//!                   └── no Go, no Python ──▶ what is skipped, said in the table
+//! e2e [PART]  ──▶ e2e/ (a workspace of its own): its tests, or a part of them ──▶ a table of the results
+//!                   └── no Go, no Python ──▶ skipped: in the table and in the closing line
 //! e2e differential [--seed N] ──▶ e2e/: scripted histories through kinform and client-go
 //! ```
+//!
+//! A part is skipped where a program is missing. With `--may-skip` only parts that lack the programs
+//! named there may be: CI says `--may-skip ""`, so that a machine without Go fails there.
 //!
 //! The first time, building the real server takes minutes. Nothing is fetched but crates, Go modules and
 //! Python packages, at the versions that `e2e/` names.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -24,6 +28,9 @@ use crate::suite;
 pub(crate) struct Arguments {
     #[command(subcommand)]
     only: Option<Only>,
+    /// Fails where a part is skipped for another reason than these missing programs, as `go,python`.
+    #[arg(long, global = true, value_delimiter = ',')]
+    may_skip: Option<Vec<String>>,
 }
 
 /// A part of it.
@@ -74,21 +81,27 @@ enum Only {
     },
 }
 
-/// How a line of a test begins that belongs into the table.
+/// Start of a test's line that belongs into the table.
 const RESULT: &str = "RESULT |";
 /// BOUND: tests side by side, each with a real server of some 300 MB.
 const THREADS: &str = "--test-threads=2";
 
-/// Runs what is in `e2e/` of the repository at `root`; its output goes to the terminal.
+/// Start of the last cell of a part that was skipped; the missing programs follow.
+const SKIPPED: &str = "skipped: no ";
+
+/// Runs `e2e/` of the repository at `root`; its output goes to the terminal.
 ///
 /// # Errors
-/// A test failed, or could not be started.
+/// A test failed, could not be started, or was skipped for a reason that was not named.
 pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<String, String> {
+    let leave = arguments.may_skip.as_deref();
     match &arguments.only {
-        None => tests(root, "", &[]),
-        Some(Only::Conformance { row }) => tests(root, "conformance::", &[("ROW", row.clone())]),
-        Some(Only::Clients) => tests(root, "clients::", &[]),
-        Some(Only::Kubectl) => tests(root, "kubectl::", &[]),
+        None => tests(root, "", &[], leave),
+        Some(Only::Conformance { row }) => {
+            tests(root, "conformance::", &[("ROW", row.clone())], leave)
+        }
+        Some(Only::Clients) => tests(root, "clients::", &[], leave),
+        Some(Only::Kubectl) => tests(root, "kubectl::", &[], leave),
         Some(Only::Invalid { seed, writes }) => {
             let given = [("KINFORM_SEED", seed), ("KINFORM_WRITES", writes)];
             let given = given.map(|(name, value)| Some((name, (*value)?.to_string())));
@@ -96,12 +109,13 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<String, String> 
                 root,
                 "invalid::",
                 &given.into_iter().flatten().collect::<Vec<_>>(),
+                leave,
             )
         }
-        Some(Only::KubeRs) => tests(root, "kube_rs::", &[]),
-        Some(Only::Informers) => tests(root, "informers::", &[]),
-        Some(Only::Rounds) => tests(root, "rounds::", &[]),
-        Some(Only::Serve { pods }) => serve(root, *pods),
+        Some(Only::KubeRs) => tests(root, "kube_rs::", &[], leave),
+        Some(Only::Informers) => tests(root, "informers::", &[], leave),
+        Some(Only::Rounds) => tests(root, "rounds::", &[], leave),
+        Some(Only::Serve { pods }) => serve(root, *pods, leave),
         Some(Only::Differential {
             histories,
             seed,
@@ -112,21 +126,29 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<String, String> 
                 ("--seed", seed),
                 ("--width", width),
             ];
-            differential(root, &options)
+            differential(root, &options, leave)
         }
     }
 }
 
-/// Runs the tests whose path has `filter` in it, told these variables, and sums up what they print.
-fn tests(root: &Path, filter: &str, told: &[(&str, String)]) -> Result<String, String> {
+/// The missing programs for which parts may be skipped; `None`: for any.
+type Leave<'a> = Option<&'a [String]>;
+
+/// Runs the tests whose path has `filter` in it with these variables, and sums up what they print.
+fn tests(
+    root: &Path,
+    filter: &str,
+    variables: &[(&str, String)],
+    leave: Leave<'_>,
+) -> Result<String, String> {
     let mut command = cargo(root);
     command.args(["test", "--locked", "--", "--nocapture", THREADS, filter]);
-    command.envs(told.iter().map(|(name, value)| (name, value)));
-    summed_up(command)
+    command.envs(variables.iter().map(|(name, value)| (name, value)));
+    summed_up(command, leave)
 }
 
 /// Runs a command, shows what it prints, and ends with a table of its results.
-fn summed_up(mut command: Command) -> Result<String, String> {
+fn summed_up(mut command: Command, leave: Leave<'_>) -> Result<String, String> {
     let began = Instant::now();
     let mut child = command
         .stdout(Stdio::piped())
@@ -144,12 +166,73 @@ fn summed_up(mut command: Command) -> Result<String, String> {
     let status = child
         .wait()
         .map_err(|error| format!("e2e: lost: {error}"))?;
+    let skipped = Skipped::of(&rows);
     let table = table(rows);
     let seconds = began.elapsed().as_secs();
     if !status.success() {
         return Err(format!("{table}e2e: FAILED in {seconds} s: {status}"));
     }
-    Ok(format!("{table}e2e: all passed in {seconds} s"))
+    let closing = skipped.close(seconds, leave);
+    closing
+        .map(|line| format!("{table}{line}"))
+        .map_err(|line| format!("{table}{line}"))
+}
+
+/// The parts that were skipped, by the programs that are missing.
+#[derive(Debug, Default)]
+struct Skipped(BTreeMap<String, BTreeSet<String>>);
+
+impl Skipped {
+    /// Takes them from the rows of the table: `part | server | skipped: no Go, openssl (why)`.
+    fn of(rows: &[String]) -> Self {
+        let mut skipped = Self::default();
+        for row in rows {
+            let mut cells = row.trim().trim_end_matches('|').split('|').map(str::trim);
+            let part = cells.next().unwrap_or_default();
+            let Some(programs) = cells
+                .next_back()
+                .and_then(|cell| cell.strip_prefix(SKIPPED))
+            else {
+                continue;
+            };
+            let programs = programs.split(" (").next().unwrap_or(programs);
+            for program in programs.split(", ") {
+                let program = program.to_ascii_lowercase().replace(' ', "-");
+                skipped
+                    .0
+                    .entry(program)
+                    .or_default()
+                    .insert(part.to_owned());
+            }
+        }
+        skipped
+    }
+
+    /// The last line of a run without failures.
+    fn close(&self, seconds: u64, leave: Leave<'_>) -> Result<String, String> {
+        if self.0.is_empty() {
+            return Ok(format!("e2e: all passed in {seconds} s, nothing skipped"));
+        }
+        let parts = self.0.iter().map(|(program, parts)| {
+            let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+            format!("{} (no {program})", parts.join(", "))
+        });
+        let skipped = format!("skipped: {}", parts.collect::<Vec<_>>().join("; "));
+        let unexpected = |program: &&String| leave.is_some_and(|named| !named.contains(program));
+        let unexpected: Vec<&str> = self
+            .0
+            .keys()
+            .filter(unexpected)
+            .map(String::as_str)
+            .collect();
+        if unexpected.is_empty() {
+            return Ok(format!("e2e: passed in {seconds} s; {skipped}"));
+        }
+        Err(format!(
+            "e2e: FAILED in {seconds} s: {} may not be missing; {skipped}",
+            unexpected.join(", ")
+        ))
+    }
 }
 
 #[expect(clippy::print_stdout, reason = "what tests print goes to the caller")]
@@ -157,7 +240,7 @@ fn say(line: &str) {
     println!("{line}");
 }
 
-/// What came of each client on each server.
+/// The results of each client on each server.
 fn table(mut rows: Vec<String>) -> String {
     rows.sort_unstable();
     rows.dedup();
@@ -184,7 +267,7 @@ fn table(mut rows: Vec<String>) -> String {
 }
 
 /// Builds the program as it is released, and measures it.
-fn serve(root: &Path, pods: u64) -> Result<String, String> {
+fn serve(root: &Path, pods: u64, leave: Leave<'_>) -> Result<String, String> {
     let mut build = suite::cargo();
     build.current_dir(root);
     build.args(["build", "--release", "--locked", "-p", "kinform-cli"]);
@@ -199,14 +282,17 @@ fn serve(root: &Path, pods: u64) -> Result<String, String> {
         .arg(root.join("e2e/serve/measure.py"))
         .arg(target.join("release/kinform"))
         .arg(pods.to_string());
-    summed_up(measure)
+    summed_up(measure, leave)
 }
 
-fn differential(root: &Path, options: &[(&str, &Option<u64>)]) -> Result<String, String> {
+fn differential(
+    root: &Path,
+    options: &[(&str, &Option<u64>)],
+    leave: Leave<'_>,
+) -> Result<String, String> {
     if !is_there("go") {
-        return Ok("e2e: SKIPPED: no go here, so client-go cannot be built.\n\
-             e2e: not run: the scripted histories through kinform and client-go."
-            .to_owned());
+        let row = format!("histories through kinform and client-go | both | {SKIPPED}Go |");
+        return Skipped::of(&[row]).close(0, leave);
     }
     let mut command = cargo(root);
     command.args(["run", "--locked", "--quiet", "--bin", "differential", "--"]);
@@ -243,6 +329,48 @@ fn is_there(program: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::Skipped;
+
+    /// Checks the closing line of a run with these rows.
+    #[track_caller]
+    fn check(rows: &[&str], leave: Option<&[&str]>, expected: Result<&str, &str>) {
+        let rows: Vec<String> = rows.iter().map(|row| (*row).to_owned()).collect();
+        let leave: Option<Vec<String>> =
+            leave.map(|named| named.iter().map(|name| (*name).to_owned()).collect());
+        let line = Skipped::of(&rows).close(7, leave.as_deref());
+        let expected = expected.map(str::to_owned).map_err(str::to_owned);
+        assert_eq!(line, expected);
+    }
+
+    #[test]
+    fn a_skip_is_in_the_closing_line_and_fails_without_leave() {
+        let passed = " python | real | 9 checks, 0 failed |";
+        let rows = [
+            passed,
+            " rounds | real | skipped: no Go, openssl |",
+            " old | both | skipped: no kubectl 1.20 (no net) |",
+        ];
+        let skipped = "skipped: rounds (no go); old (no kubectl-1.20); rounds (no openssl)";
+        let all = "e2e: all passed in 7 s, nothing skipped";
+        check(&[passed], None, Ok(all));
+        check(&[passed], Some(&[]), Ok(all));
+        let rest = format!("e2e: passed in 7 s; {skipped}");
+        check(&rows, None, Ok(&rest));
+        check(&rows, Some(&["go", "openssl", "kubectl-1.20"]), Ok(&rest));
+        let failed =
+            |what: &str| format!("e2e: FAILED in 7 s: {what} may not be missing; {skipped}");
+        check(
+            &rows,
+            Some(&["go", "openssl"]),
+            Err(&failed("kubectl-1.20")),
+        );
+        check(
+            &rows,
+            Some(&[""]),
+            Err(&failed("go, kubectl-1.20, openssl")),
+        );
+    }
+
     #[test]
     fn what_tests_print_becomes_a_table() {
         let rows = [

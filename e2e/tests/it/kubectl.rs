@@ -28,7 +28,7 @@ fn kubectl_hears_the_same_from_both_servers() {
         Ok(oldest) => releases.push(oldest),
         Err(why) => {
             eprintln!("SKIPPED: kubectl 1.20's story: {why}");
-            println!("RESULT | kubectl 1.20's story | both | skipped: {why} |");
+            println!("RESULT | kubectl 1.20's story | both | skipped: no kubectl 1.20 ({why}) |");
         }
     }
     let (story, mut failed) = (story(STORY), Vec::new());

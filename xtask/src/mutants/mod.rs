@@ -18,6 +18,7 @@ mod table;
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
+use std::str::FromStr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
@@ -38,9 +39,57 @@ pub(crate) struct Arguments {
     /// Only these, as `B6,B31`.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
+    /// Only each tenth, from this one on: 0 to 9, by default as the last commit's hash has it.
+    #[arg(long, conflicts_with = "only", num_args = 0..=1, default_missing_value = "commit")]
+    tenth: Option<Tenth>,
     /// Says what can be put back, and ends.
     #[arg(long)]
     list: bool,
+}
+
+/// Mutants from one of a tenth to the next.
+const TENTH: usize = 10;
+
+/// The first mutant of a tenth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Tenth {
+    /// This one.
+    Start(usize),
+    /// The one that the last commit's hash chooses: the same for the same commit, another for the next.
+    Commit,
+}
+
+impl FromStr for Tenth {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse() {
+            Ok(start) if start < TENTH => Ok(Self::Start(start)),
+            _ if text == "commit" => Ok(Self::Commit),
+            _ => Err(format!("{text}: expected 0 to 9, or commit")),
+        }
+    }
+}
+
+impl Tenth {
+    fn start(self, root: &Path) -> Result<usize, String> {
+        if let Self::Start(start) = self {
+            return Ok(start);
+        }
+        let git = Command::new("git")
+            .args(["rev-parse", "HEAD"])
+            .current_dir(root)
+            .output();
+        let output = git.map_err(|e| format!("git could not be started: {e}"))?;
+        let hash = String::from_utf8_lossy(&output.stdout);
+        of_hash(hash.trim()).ok_or_else(|| "this is no commit: say --tenth 0 to 9".to_owned())
+    }
+}
+
+/// The tenth that a commit's hash chooses.
+fn of_hash(hash: &str) -> Option<usize> {
+    let number = u64::from_str_radix(hash.get(..8)?, 16).ok()?;
+    usize::try_from(number).ok().map(|number| number % TENTH)
 }
 
 /// Runs the compiler with the cfg, if that is what this process is for.
@@ -61,7 +110,13 @@ pub(crate) fn wrapped_compiler() -> Option<ExitCode> {
 /// # Errors
 /// A bug survived, the tests fail without any, or something could not be built or run.
 pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<String, String> {
-    let chosen = choose(&arguments.only)?;
+    let mut chosen = choose(&arguments.only)?;
+    let mut of_all = String::new();
+    if let Some(tenth) = arguments.tenth {
+        let start = tenth.start(root)?;
+        chosen = chosen.into_iter().skip(start).step_by(TENTH).collect();
+        of_all = format!(", tenth {start} of {} mutants", MUTANTS.len());
+    }
     if arguments.list {
         let lines = chosen.iter().map(|m| describe(m));
         return Ok(lines.collect::<Vec<_>>().join("\n"));
@@ -71,7 +126,7 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<String, String> 
     binaries.retain(is_needed);
     let start = Instant::now();
     // A few are asked for while one works on them: then only their own tests must pass before.
-    let is_whole = arguments.only.is_empty();
+    let is_whole = arguments.only.is_empty() && arguments.tenth.is_none();
     let tests = try_without(&binaries, &chosen, is_whole)?;
     say(&format!(
         "without a bug: {tests} tests passed in {} s",
@@ -94,7 +149,8 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<String, String> 
         }
     });
     let survived = survived.into_inner();
-    let report = format!("{} killed, {survived} survived", chosen.len() - survived);
+    let killed = chosen.len() - survived;
+    let report = format!("mutants: {killed} killed, {survived} survived{of_all}");
     if survived == 0 {
         Ok(report)
     } else {
@@ -180,4 +236,31 @@ fn fate(mutant: &Mutant, binaries: &[Binary]) -> Option<String> {
 #[expect(clippy::print_stdout, reason = "a line when it is known")]
 fn say(line: &str) {
     println!("{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tenths_are_numbers_or_the_commits() {
+        assert_eq!("0".parse(), Ok(Tenth::Start(0)));
+        assert_eq!("9".parse(), Ok(Tenth::Start(9)));
+        assert_eq!("commit".parse(), Ok(Tenth::Commit));
+        for bad in ["10", "-1", "", "all"] {
+            assert!(bad.parse::<Tenth>().is_err(), "{bad}");
+        }
+        assert_eq!(of_hash("0000000c316aa23"), Some(2));
+        assert_eq!(of_hash("fatal: no"), None);
+    }
+
+    #[test]
+    fn ten_tenths_are_all_mutants() {
+        let tenth = |start| MUTANTS.iter().skip(start).step_by(TENTH).map(|m| m.name);
+        let mut names: Vec<&str> = (0..TENTH).flat_map(tenth).collect();
+        names.sort_unstable();
+        let mut all: Vec<&str> = MUTANTS.iter().map(|mutant| mutant.name).collect();
+        all.sort_unstable();
+        assert_eq!(names, all);
+    }
 }
