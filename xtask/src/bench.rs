@@ -14,7 +14,7 @@ use clap::Args;
 
 use crate::suite;
 
-/// What is measured.
+/// The rows that are measured.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// `--quick`, and the other options of `bench --help`.

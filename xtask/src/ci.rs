@@ -9,7 +9,7 @@
 use std::path::Path;
 use std::process::Command;
 
-/// Where the steps are.
+/// The script with the steps.
 const SCRIPT: &str = ".ci/run";
 
 /// Runs all steps in the repository at `root`; their output goes to the terminal.

@@ -17,10 +17,10 @@ use clap::Args;
 use crate::suite::{self, Binary};
 use crate::tidy::contract::{PATH, tests};
 
-/// How often.
+/// The number of runs.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// How many times in a row.
+    /// Runs in a row.
     #[arg(long, default_value_t = 1)]
     times: u32,
 }
@@ -57,7 +57,7 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<String, String> 
     ))
 }
 
-/// Which tests of which binary.
+/// The chosen tests of each binary.
 fn choose(
     binaries: &[Binary],
     named: &BTreeSet<&str>,

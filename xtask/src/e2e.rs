@@ -23,7 +23,7 @@ use clap::{Args, Subcommand};
 
 use crate::suite;
 
-/// What is run.
+/// The part that is run.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
 /// A part of it.
 #[derive(Debug, Subcommand)]
 enum Only {
-    /// What clients can observe, asked of the embedded and a real server, and compared.
+    /// Answers that clients can observe, of the embedded and of a real server, compared.
     Conformance {
         /// Only rows whose name has this in it.
         #[arg(default_value = "")]
@@ -51,7 +51,7 @@ enum Only {
         /// The seed; 7 if none is given.
         #[arg(long)]
         seed: Option<u64>,
-        /// How many; 800 if nothing is said.
+        /// The number of writes; 800 by default.
         #[arg(long)]
         writes: Option<u64>,
     },
@@ -61,21 +61,21 @@ enum Only {
     Informers,
     /// Rounds of faults against a real server.
     Rounds,
-    /// How fast lists of many pods are served, beside a real server that holds the same; a release build.
+    /// Time to serve lists of many pods, compared with a real server that holds the same; a release build.
     Serve {
-        /// How many pods.
+        /// The number of pods.
         #[arg(long, default_value_t = 10_000)]
         pods: u64,
     },
     /// Scripted histories through kinform and the real client-go: the same notifications.
     Differential {
-        /// How many histories; 50, or one if a seed is given.
+        /// The number of histories; 50, or one if a seed is given.
         #[arg(long)]
         histories: Option<u64>,
         /// The seed of the first.
         #[arg(long)]
         seed: Option<u64>,
-        /// How many side by side.
+        /// The number of histories at a time.
         #[arg(long)]
         width: Option<u64>,
     },

@@ -15,13 +15,13 @@ use clap::Args;
 
 use crate::suite;
 
-/// What is run, and how long.
+/// The targets that are run, and for what time.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// One of the targets; all of them if not said.
     #[arg(value_parser = TARGETS)]
     target: Option<String>,
-    /// How long each: 90s, 10m, 2h.
+    /// The time for each: 90s, 10m, 2h.
     #[arg(long = "for", default_value = "10m", value_parser = seconds)]
     seconds: u64,
     /// The seed of the driver for stable compilers.

@@ -22,7 +22,7 @@ use serde::Deserialize;
 
 use crate::topology::Topology;
 
-/// Where the table comes from and goes to.
+/// The sources of the table, and its place.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The facts about types, as JSON.

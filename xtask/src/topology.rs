@@ -1,4 +1,4 @@
-//! Who may own what of a built-in's lists and maps, as a real server publishes it.
+//! The owners of parts of a built-in's lists and maps, as a real server publishes them.
 //!
 //! ```text
 //! openapi definitions -> words behind the types and fields of the table

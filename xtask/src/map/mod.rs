@@ -61,7 +61,7 @@ pub(crate) struct Map<'a> {
     pub(crate) folder: &'a str,
     /// Its files, from its `src`.
     pub(crate) files: Names<'a>,
-    /// What leads from one file to another.
+    /// Imports and paths that lead from one file to another.
     pub(crate) references: BTreeSet<Reference<'a>>,
     sources: BTreeMap<&'a str, Source<'a>>,
 }

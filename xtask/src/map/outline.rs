@@ -142,7 +142,7 @@ impl<'a> Reader<'a> {
         rest.map_or(self.tokens.len(), |found| at + found + 1)
     }
 
-    /// How far the item is seen whose keyword this is.
+    /// The reach of the item whose keyword this is.
     fn reach(&self, at: usize) -> Reach {
         let is_qualifier =
             |t: &&Token<'_>| t.word().is_some_and(|w| BEFORE.contains(&w)) || t.is('"');

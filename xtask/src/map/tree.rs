@@ -172,7 +172,7 @@ impl<'a, 'o> Tree<'a, 'o> {
         self.resolve(module, path, 0)
     }
 
-    /// What is in a module.
+    /// The contents of a module.
     pub(crate) fn scope(&self, module: usize) -> &'o Scope {
         self.modules[module].scope
     }

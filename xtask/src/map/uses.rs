@@ -6,7 +6,7 @@
 
 use super::tokens::{Kind, Token};
 
-/// How far an item is seen.
+/// The part of the code that sees an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reach {
     /// In its module and those below.
@@ -24,9 +24,9 @@ pub(crate) struct Import {
     pub(crate) path: Vec<String>,
     /// The name that it brings into scope; none for `as _` and globs.
     pub(crate) name: Option<String>,
-    /// Whether it is a glob.
+    /// Set for a glob.
     pub(crate) is_glob: bool,
-    /// How far it shows what it imports.
+    /// The reach of the imported name.
     pub(crate) reach: Reach,
     /// Offset of its last segment.
     pub(crate) at: usize,

@@ -28,7 +28,7 @@ pub(super) struct Binary {
     tests: Vec<String>,
 }
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Passed,
@@ -45,7 +45,7 @@ impl Binary {
         Ok(Self { binary, tests })
     }
 
-    /// Whose tests they are.
+    /// The package of its tests.
     pub(super) fn package(&self) -> &str {
         let name = &self.binary.name;
         name.split_once('/').map_or(name, |(package, _)| package)

@@ -33,7 +33,7 @@ const WRAPPED: &str = "KINFORM_MUTANTS_WRAPPED";
 /// BOUND: bugs tried at once; each runs its tests in threads of their own.
 const AT_ONCE: usize = 2;
 
-/// What to put back.
+/// The bugs to put back.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// Only these, as `B6,B31`.
@@ -211,7 +211,7 @@ fn try_without(binaries: &[Binary], chosen: &[&Mutant], is_whole: bool) -> Resul
     Ok(count)
 }
 
-/// What kills the mutant, if anything.
+/// The test that kills the mutant, if one does.
 fn fate(mutant: &Mutant, binaries: &[Binary]) -> Option<String> {
     let of = |package| binaries.iter().filter(move |b| b.package() == package);
     let all = || mutant.packages.iter().flat_map(|package| of(*package));

@@ -1,4 +1,4 @@
-//! Which known bugs can be put back.
+//! The known bugs that can be put back.
 //!
 //! ```text
 //! MUTANTS ──name──▶ `mutant!("B6")` in the sources, `fn b6_..` in the tests of these packages
@@ -10,13 +10,13 @@
 /// A known bug that can be put back.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Mutant {
-    /// What `mutant!` asks for; tests named after it begin with it in lower case.
+    /// The name that `mutant!` asks for; tests named after it begin with it in lower case.
     pub(crate) name: &'static str,
-    /// Where the bug was seen.
+    /// The report of the bug.
     pub(crate) seen: &'static str,
-    /// What it puts back.
+    /// The mistake that it puts back.
     pub(crate) mistake: &'static str,
-    /// Whose tests are run, in this order.
+    /// The packages with tests that are run, in this order.
     pub(crate) packages: &'static [&'static str],
 }
 
@@ -326,7 +326,7 @@ mod tests {
         found
     }
 
-    /// What stands between `before` and `after`, wherever it does.
+    /// The texts between `before` and `after`.
     fn between<'a>(text: &'a str, before: &str, after: char) -> Vec<&'a str> {
         let parts = text.split(before).skip(1);
         parts

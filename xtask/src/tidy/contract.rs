@@ -20,13 +20,13 @@ use super::{File, Finding};
 /// The page.
 pub(crate) const PATH: &str = "docs/contract.md";
 
-/// Whose promises it is about, by name; comments begin with `#`.
+/// The upstream tests that it is about, by name; comments begin with `#`.
 const UPSTREAM: &str = include_str!("upstream-tests.txt");
 
 /// Capabilities of an informer library, numbered on the page.
 const CAPABILITIES: std::ops::RangeInclusive<u32> = 1..=108;
 
-/// What a row without a test begins its verdict with.
+/// Starts of the verdict of a row without a test.
 const WITHOUT_TEST: [&str; 3] = ["not ours", "later", "measured"];
 
 /// Checks the page's tables against the sources.
@@ -55,7 +55,7 @@ pub(crate) fn check(page: &File, sources: &[Source<'_>]) -> Vec<Finding> {
     findings
 }
 
-/// What the page leaves out.
+/// Findings for upstream tests and capabilities that the page leaves out.
 pub(crate) fn check_complete(page: &File) -> Vec<Finding> {
     let named: HashSet<&str> = page
         .text

@@ -1,4 +1,4 @@
-//! How long functions are: from `fn` to the closing brace, at most 70 lines.
+//! The length of functions: from `fn` to the closing brace, at most 70 lines.
 //!
 //! ```text
 //! code without tests ──▶ fn name(..) { .. } of more than 70 lines ──▶ counted by crate

@@ -135,9 +135,9 @@ fn lower(root: &Path, files: &[File], report: &Report) -> Result<String, String>
 /// The result of all checks.
 #[derive(Debug)]
 struct Report {
-    /// What is wrong, sorted.
+    /// Findings that fail the run, sorted.
     findings: Vec<Finding>,
-    /// What counts against ceilings.
+    /// Findings that count against ceilings.
     counts: Counts,
     ceilings: Ceilings,
 }

@@ -10,9 +10,9 @@
 
 use super::File;
 
-/// How an attribute begins that leaves its item to tests.
+/// Starts of attributes that leave their item to tests.
 const TEST_ATTRIBUTES: [&str; 2] = ["#[cfg(test)]", "#[cfg(all(test"];
-/// How an item begins, where a field or an arm begins with a name or a pattern.
+/// First words of items; a field or an arm begins with a name or a pattern.
 const ITEMS: [&str; 12] = [
     "mod",
     "fn",
@@ -55,7 +55,7 @@ impl<'a> Source<'a> {
         if self.is_test() { "" } else { &self.product }
     }
 
-    /// Whether the whole file is tests or benches.
+    /// Returns whether the whole file is tests or benches.
     pub(crate) fn is_test(&self) -> bool {
         let mut folders = self.path.split('/');
         self.path.ends_with("/tests.rs") || folders.any(|f| matches!(f, "tests" | "benches"))
@@ -70,7 +70,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Where `word` stands in code as a word of its own.
+/// The offsets of `word` in code as a word of its own.
 pub(crate) fn words<'a>(code: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
     let bytes = code.as_bytes();
     code.match_indices(word)
@@ -110,8 +110,8 @@ fn without_tests(code: &str) -> String {
     String::from_utf8(out).expect("whole items are masked")
 }
 
-/// Where the item ends that begins with an attribute: at its `;`, at its block's end, or, of a field,
-/// at its comma.
+/// The end of the item that begins with an attribute: its `;`, its block's end, or, of a field, its
+/// comma.
 fn item_end(code: &[u8], at: usize) -> usize {
     let (mut depth, mut in_attribute, mut shape) = (0_usize, false, None);
     for (index, byte) in code.iter().enumerate().skip(at) {
@@ -137,7 +137,7 @@ fn item_end(code: &[u8], at: usize) -> usize {
     code.len()
 }
 
-/// What an attribute stands before.
+/// The kinds of things after an attribute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shape {
     Use,
@@ -202,7 +202,7 @@ pub(crate) fn comments(text: &str) -> Vec<(usize, usize)> {
     found
 }
 
-/// Where the comment or literal that starts here ends; `at` if none starts here.
+/// The end of the comment or literal that starts here; `at` if none starts here.
 fn literal_end(bytes: &[u8], at: usize) -> usize {
     let rest = &bytes[at..];
     match rest {
@@ -215,7 +215,7 @@ fn literal_end(bytes: &[u8], at: usize) -> usize {
     }
 }
 
-/// Whether an `r` begins a literal rather than ending a word; `br` and `cr` do.
+/// Returns whether an `r` begins a literal rather than ending a word; `br` and `cr` do.
 fn starts_raw(bytes: &[u8], at: usize) -> bool {
     match bytes[at - 1] {
         b'b' | b'c' => at < 2 || !is_ident(bytes[at - 2]),

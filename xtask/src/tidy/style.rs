@@ -1,4 +1,4 @@
-//! What a file looks like: its length, its header, its name, and code that is never written.
+//! The look of a file: its length, its header, its name, and code that is never written.
 //!
 //! ```text
 //! source ──▶ too long? headless? a drawer for odds and ends? `select!` unbiased? unfinished?

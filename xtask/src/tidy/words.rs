@@ -11,7 +11,7 @@ use super::{File, Finding};
 
 const RULE: &str = "words";
 
-/// What is found, and what is wrong with it.
+/// The words, and the reason against each.
 const BANNED: [(&str, &str); 24] = [
     ("session", WORK),
     ("sessions", WORK),
@@ -64,7 +64,7 @@ pub(crate) fn check(file: &File) -> Vec<Finding> {
     findings
 }
 
-/// Whether a line in lower case holds a word that no letter, digit or path continues.
+/// Returns whether a line in lower case holds a word that no letter, digit or path continues.
 fn holds(line: &str, word: &str) -> bool {
     let word = word.to_ascii_lowercase();
     let open = |edge: Option<char>| !edge.is_some_and(|c| c.is_alphanumeric() || c == '_');

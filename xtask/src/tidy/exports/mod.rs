@@ -1,4 +1,4 @@
-//! What stands in a crate's public signatures, its users can name by that crate alone.
+//! Users can name each type in a crate's public signatures by that crate alone.
 //!
 //! ```text
 //! kinform, kinform-testkit ──signatures──▶ types of other crates of ours ──▶ exported by the crate?

@@ -1,4 +1,4 @@
-//! Which crates of ours may depend on which, by their manifests.
+//! The order of our crates, by the dependencies in their manifests.
 //!
 //! ```text
 //! api, schema ◀─ core ◀─ kinform ◀─ cli        api, schema ◀─ apiserver ◀─ cli
@@ -50,7 +50,7 @@ const RULES: &str = "kube-cel";
 /// Crates that build without a runtime and without kube.
 const PURE: [&str; 3] = ["kinform-api", "kinform-schema", "kinform-core"];
 const RUNTIMES: [&str; 6] = ["tokio", "kube", "hyper", "k8s-openapi", "tower", "reqwest"];
-/// What the server may not share with a client.
+/// Dependencies that the server may not share with a client.
 const CLIENTS: [&str; 2] = ["kube", "k8s-openapi"];
 
 /// The crates of ours that a crate may depend on; `None` for a crate that has no place.

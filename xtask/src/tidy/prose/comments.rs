@@ -9,7 +9,7 @@
 
 use super::super::source::{Source, comments};
 
-/// What a comment belongs to.
+/// The marker of a comment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Marker {
     /// `//!`

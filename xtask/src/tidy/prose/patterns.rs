@@ -49,7 +49,7 @@ pub(super) fn check(text: &str, is_doc: bool) -> Vec<(usize, String)> {
     found
 }
 
-/// Where a phrase stands as words of its own.
+/// The offsets of a phrase as words of its own.
 fn whole<'t>(text: &'t str, phrase: &'t str) -> impl Iterator<Item = usize> + 't {
     let is_word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == '-');
     text.match_indices(phrase)
