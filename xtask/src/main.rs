@@ -18,6 +18,7 @@ mod map;
 mod mutants;
 mod schema;
 mod suite;
+mod text;
 mod tidy;
 mod topology;
 

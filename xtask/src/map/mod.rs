@@ -15,19 +15,17 @@ mod graph;
 mod outline;
 pub(crate) mod public;
 mod report;
-pub(crate) mod tokens;
 mod tree;
 mod uses;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::tidy::ceilings::Counted;
-use crate::tidy::exceptions::Exceptions;
-use crate::tidy::source::Source;
-use crate::tidy::{self, File, Finding, settings};
+use crate::text::file::{File, crate_folder, read, root};
+use crate::text::settings;
+use crate::text::source::Source;
 use graph::Names;
 use outline::Outline;
 use public::Outlines;
@@ -36,7 +34,7 @@ use tree::{Reference, Tree};
 pub(crate) use graph::node;
 
 /// The rule's name in `tidy.toml`.
-const RULE: &str = "circles";
+pub(crate) const RULE: &str = "circles";
 
 /// The part of the graph that is printed.
 #[derive(Debug, Args)]
@@ -73,10 +71,11 @@ pub(crate) struct Map<'a> {
 pub(crate) fn run(arguments: &Arguments) -> Result<String, String> {
     let root = match &arguments.root {
         Some(root) => root.clone(),
-        None => repository()?,
+        None => root()?,
     };
-    let files = tidy::read(&root)?;
-    let excused = Exceptions::new(&settings::entries(&files)?)?;
+    let files = read(&root)?;
+    let entries = settings::entries(&files)?;
+    let is_excused = |key: &str| entries.iter().any(|e| e.section == RULE && e.key == key);
     let mut maps = maps(&files);
     if let Some(package) = &arguments.package {
         maps.retain(|map| map.package() == package);
@@ -87,7 +86,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<String, String> {
     if let Some(folder) = &arguments.folder {
         return report::around(&maps, folder);
     }
-    let circles: Vec<Circle<'_>> = maps.iter().flat_map(|map| map.circles(&excused)).collect();
+    let circles: Vec<Circle<'_>> = maps
+        .iter()
+        .flat_map(|map| map.circles(&is_excused))
+        .collect();
     let mut text = String::new();
     if !arguments.circles {
         text += &report::folders(&maps);
@@ -98,18 +100,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<String, String> {
     } else {
         Err(text)
     }
-}
-
-/// The repository around the current directory.
-///
-/// # Errors
-/// There is none.
-pub(crate) fn repository() -> Result<PathBuf, String> {
-    let here = std::env::current_dir().map_err(|e| format!("the current directory: {e}"))?;
-    let is_root = |folder: &&Path| folder.join("xtask").is_dir() && folder.join("crates").is_dir();
-    let root = here.ancestors().find(is_root);
-    root.map(Path::to_owned)
-        .ok_or_else(|| format!("{} is in no repository of kinform", here.display()))
 }
 
 /// The maps of all crates, by name.
@@ -137,13 +127,6 @@ pub(crate) fn outlines<'a>(sources: &'a [Source<'a>]) -> Outlines<'a> {
         }
     }
     outlines
-}
-
-/// The folder of the crate whose sources a file is among: `crates/x` of `crates/x/src/a.rs`.
-pub(crate) fn crate_folder(path: &str) -> Option<&str> {
-    let (folder, _) = path.strip_suffix(".rs")?.split_once("/src/")?;
-    let name = folder.strip_prefix("crates/")?;
-    (!name.contains('/')).then_some(folder)
 }
 
 /// A forbidden circle.
@@ -197,13 +180,13 @@ impl<'a> Map<'a> {
         text[start..].lines().next().unwrap_or_default().trim()
     }
 
-    /// The circles that are forbidden, those of folders first.
-    pub(crate) fn circles(&self, excused: &Exceptions) -> Vec<Circle<'a>> {
+    /// The circles that are forbidden, those of folders first; two files may be excused by their key.
+    pub(crate) fn circles(&self, is_excused: &dyn Fn(&str) -> bool) -> Vec<Circle<'a>> {
         let package = self.package();
         let folders = graph::folder_circles(&self.files, &self.references).into_iter();
         let folders = folders.map(|(folder, members)| (Some(folder), members));
         let files = graph::file_circles(&self.references).into_iter();
-        let files = files.filter(|circle| !self.is_excused(circle, excused));
+        let files = files.filter(|circle| !(circle.len() == 2 && is_excused(&self.key(circle))));
         let files = files.map(|members| (None, members));
         let circles = folders.chain(files);
         circles
@@ -215,35 +198,10 @@ impl<'a> Map<'a> {
             .collect()
     }
 
-    /// A finding for each member of a forbidden circle.
-    pub(crate) fn findings(&self, excused: &Exceptions) -> Vec<Counted> {
-        let mut found = Vec::new();
-        for circle in self.circles(excused) {
-            let (what, count) = match circle.folder {
-                Some(_) => ("folders", circle.members.len()),
-                None => ("files", circle.members.len()),
-            };
-            for member in &circle.members {
-                let finding = Finding {
-                    path: format!("{}/src/{member}", self.folder),
-                    line: 1,
-                    rule: RULE,
-                    message: format!("in a circle of {count} {what} (cargo xtask map --circles)"),
-                };
-                found.push(Counted::new(format!("{RULE}.{}", self.package()), finding));
-            }
-        }
-        found
-    }
-
     /// The paths of its files from the repository's root.
     pub(crate) fn paths(&self) -> impl Iterator<Item = String> {
         let files = self.files.iter();
         files.map(|file| format!("{}/src/{file}", self.folder))
-    }
-
-    fn is_excused(&self, circle: &Names<'_>, excused: &Exceptions) -> bool {
-        circle.len() == 2 && excused.has(RULE, &self.key(circle))
     }
 
     /// The name of two files in `tidy.toml`.

@@ -10,8 +10,8 @@
 
 use std::collections::HashSet;
 
-use super::tokens::{Kind, Token, tokens};
 use super::uses::{Import, Reach, tree};
+use crate::text::tokens::{Kind, Token, tokens};
 
 /// Keywords before the name of an item.
 const ITEMS: [&str; 8] = [

@@ -4,7 +4,7 @@
 //! a::{b, c::{self, d as e}, f::*} ──▶ a::b, a::c, a::c::d as e, a::f::*
 //! ```
 
-use super::tokens::{Kind, Token};
+use crate::text::tokens::{Kind, Token};
 
 /// The part of the code that sees an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,8 +96,8 @@ impl Leaf {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tokens::tokens;
     use super::*;
+    use crate::text::tokens::tokens;
 
     #[track_caller]
     fn check(code: &str, expected: &[&str]) {

@@ -11,8 +11,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::Finding;
-use super::settings::{Entry, PATH, Value};
+use super::finding::Finding;
+use crate::text::settings::{Entry, PATH, Value};
 
 /// The section of the file.
 pub(crate) const SECTION: &str = "ceilings";
@@ -123,8 +123,8 @@ impl Ceilings {
 
 #[cfg(test)]
 mod tests {
-    use super::super::settings::parse;
     use super::*;
+    use crate::text::settings::parse;
 
     const TEXT: &str = "[ceilings]\n# Why.\n\"a\" = 1\n\"b\" = 2\n";
 

@@ -14,8 +14,9 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use super::source::{Source, is_ident, words};
-use super::{File, Finding};
+use super::finding::Finding;
+use crate::text::file::File;
+use crate::text::source::{Source, is_ident, words};
 
 /// The page.
 pub(crate) const PATH: &str = "docs/contract.md";

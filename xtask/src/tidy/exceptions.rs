@@ -11,8 +11,9 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::settings::{Entry, PATH, Value};
-use super::{Finding, ceilings};
+use super::ceilings;
+use super::finding::Finding;
+use crate::text::settings::{Entry, PATH, Value};
 
 type Key = (String, String);
 
@@ -76,8 +77,8 @@ impl Exceptions {
 
 #[cfg(test)]
 mod tests {
-    use super::super::settings::parse;
     use super::*;
+    use crate::text::settings::parse;
 
     fn listed(text: &str) -> Result<Exceptions, String> {
         Exceptions::new(&parse(text).unwrap())

@@ -6,9 +6,9 @@
 //!
 //! Comments and blank lines count. A function inside of another counts for both.
 
-use super::Finding;
 use super::ceilings::Counted;
-use super::source::{Source, is_ident, words};
+use super::finding::Finding;
+use crate::text::source::{Source, is_ident, words};
 
 const RULE: &str = "function";
 // BOUND: the house's limit, in lines.
@@ -62,8 +62,8 @@ fn function(code: &str, at: usize) -> Option<(&str, usize)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::File;
     use super::*;
+    use crate::text::file::File;
 
     #[track_caller]
     fn check_code(code: &str, expected: &[&str]) {

@@ -5,40 +5,38 @@
 //!               ──exceptions, ceilings (tidy.toml)──▶ report
 //! ```
 //!
-//! Each check is a pure function of paths and texts; this file alone reads the disk. A finding
+//! Each check is a pure function of paths and texts; nothing here but this file writes to the disk. A finding
 //! that is right on purpose is listed in `tidy.toml` under its rule, with a reason. Rules that the
 //! repository does not keep yet have a ceiling there, which only sinks. An entry that no finding
 //! needs any more is a finding itself, so the list stays short.
 
-pub(crate) mod ceilings;
+mod ceilings;
+mod circles;
 pub(crate) mod contract;
 mod drift;
-pub(crate) mod exceptions;
+mod exceptions;
 mod exports;
+mod finding;
 mod function;
 mod layers;
 mod prose;
-pub(crate) mod settings;
-pub(crate) mod source;
 mod style;
 mod words;
 
 use std::collections::{BTreeSet, HashSet};
-use std::fmt;
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 
 use crate::map::{self, Map};
+use crate::text::file::{File, area, crate_folder, read, root};
+use crate::text::settings;
+use crate::text::source::Source;
 use ceilings::{Ceilings, Counted, Counts};
 use drift::Paths;
 use exceptions::Exceptions;
-use source::Source;
-
-/// Folders that hold no text of ours.
-const SKIPPED: [&str; 5] = ["target", ".git", "testdata", "corpus", "artifacts"];
+use finding::Finding;
 
 /// The part of the findings that is printed.
 #[derive(Debug, Args)]
@@ -56,32 +54,6 @@ pub(crate) struct Arguments {
     lower: bool,
 }
 
-/// One file: its path from the root, with slashes, and its text.
-#[derive(Debug)]
-pub(crate) struct File {
-    pub(crate) path: String,
-    pub(crate) text: String,
-}
-
-/// Something that is not as the house has it.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Finding {
-    pub(crate) path: String,
-    pub(crate) line: usize,
-    pub(crate) rule: &'static str,
-    pub(crate) message: String,
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}:{}: {} ({})",
-            self.path, self.line, self.message, self.rule
-        )
-    }
-}
-
 /// Checks the repository.
 ///
 /// # Errors
@@ -89,7 +61,7 @@ impl fmt::Display for Finding {
 pub(crate) fn run(arguments: &Arguments) -> Result<String, String> {
     let root = match &arguments.root {
         Some(root) => root.clone(),
-        None => map::repository()?,
+        None => root()?,
     };
     let files = read(&root)?;
     let report = check(&files)?;
@@ -210,58 +182,16 @@ fn check(files: &[File]) -> Result<Report, String> {
 /// Runs the checks that know which files belong to a crate, and which imports there are.
 fn check_maps(maps: &[Map<'_>], sources: &[Source<'_>], excused: &Exceptions) -> Vec<Counted> {
     let mut counted: Vec<Counted> = maps.iter().flat_map(layers::check_map).collect();
-    counted.extend(maps.iter().flat_map(|map| map.findings(excused)));
+    counted.extend(maps.iter().flat_map(|map| circles::check(map, excused)));
     let mapped: HashSet<String> = maps.iter().flat_map(Map::paths).collect();
     for source in sources {
         // Another file of a crate's sources is one of tests.
-        let is_mapped = mapped.contains(source.path) || map::crate_folder(source.path).is_none();
+        let is_mapped = mapped.contains(source.path) || crate_folder(source.path).is_none();
         if is_mapped && !source.is_test() {
             counted.extend(function::check(source, area(source.path)));
         }
     }
     counted
-}
-
-/// The crate that a file belongs to, the folder, or the name of a page at the root.
-fn area(path: &str) -> &str {
-    let inside = path.strip_prefix("crates/").unwrap_or(path);
-    let first = inside.split('/').next().unwrap_or(inside);
-    first.strip_suffix(".md").unwrap_or(first)
-}
-
-/// Reads every text file of the repository at `root`.
-///
-/// # Errors
-/// A file could not be read.
-pub(crate) fn read(root: &Path) -> Result<Vec<File>, String> {
-    let mut files = Vec::new();
-    read_folder(root, "", &mut files).map_err(|e| format!("reading the repository: {e}"))?;
-    Ok(files)
-}
-
-/// Reads every text file below a folder; what is not UTF-8 is no text.
-fn read_folder(root: &Path, folder: &str, files: &mut Vec<File>) -> io::Result<()> {
-    for entry in fs::read_dir(root.join(folder))? {
-        let entry = entry?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let path = if folder.is_empty() {
-            name.clone()
-        } else {
-            format!("{folder}/{name}")
-        };
-        let kind = entry.file_type()?;
-        if SKIPPED.contains(&name.as_str()) {
-            continue;
-        }
-        if kind.is_dir() {
-            read_folder(root, &path, files)?;
-        } else if kind.is_file()
-            && let Ok(text) = String::from_utf8(fs::read(entry.path())?)
-        {
-            files.push(File { path, text });
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -316,29 +246,5 @@ mod tests {
         );
         let twice = "[ceilings]\n\"function.a\" = 2\n";
         check_files(&[a(), ceiling(twice)], &[("tidy.toml", "ceilings")]);
-    }
-
-    #[test]
-    fn a_finding_names_its_place_and_rule() {
-        let path = "a.rs".to_owned();
-        let finding = Finding {
-            path,
-            line: 3,
-            rule: "size",
-            message: "too long".into(),
-        };
-        assert_eq!(finding.to_string(), "a.rs:3: too long (size)");
-    }
-
-    #[test]
-    fn a_path_is_of_a_crate_a_folder_or_a_page() {
-        for (path, expected) in [
-            ("crates/kinform/src/lib.rs", "kinform"),
-            ("xtask/src/main.rs", "xtask"),
-            ("ARCHITECTURE.md", "ARCHITECTURE"),
-            ("docs/contract.md", "docs"),
-        ] {
-            assert_eq!(area(path), expected, "{path}");
-        }
     }
 }

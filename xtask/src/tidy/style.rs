@@ -7,8 +7,8 @@
 //! Sizes count whole files, tests included. Tests need no header; everything else holds for
 //! them too.
 
-use super::Finding;
-use super::source::{Source, words};
+use super::finding::Finding;
+use crate::text::source::{Source, words};
 
 // BOUND: the house's limit, in lines.
 const LINES_MAX: usize = 600;
@@ -110,8 +110,8 @@ fn is_biased(after: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::File;
     use super::*;
+    use crate::text::file::File;
 
     #[track_caller]
     fn check_text(path: &str, text: &str, rules: &[&str]) {

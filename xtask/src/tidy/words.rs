@@ -7,7 +7,8 @@
 //! Compared without case, as whole words. The recordings under `testdata` and the lock file are
 //! not looked at.
 
-use super::{File, Finding};
+use super::finding::Finding;
+use crate::text::file::File;
 
 const RULE: &str = "words";
 

@@ -8,11 +8,11 @@
 
 use std::collections::BTreeSet;
 
-use super::super::File;
 use super::super::ceilings::Counted;
 use super::super::layers;
-use super::{Paths, RULE, counted, join, names, parent, rooms};
-use crate::map::Map;
+use super::paths::{Paths, RULE, counted, join, names, parent};
+use crate::map::{Map, node};
+use crate::text::file::File;
 
 /// The page.
 pub(crate) const PATH: &str = "ARCHITECTURE.md";
@@ -106,6 +106,12 @@ fn unnamed(named: &BTreeSet<String>, maps: &[Map<'_>]) -> Vec<Counted> {
         }
     }
     found
+}
+
+/// The rooms of a crate: its top-level modules.
+fn rooms<'a>(map: &Map<'a>) -> BTreeSet<&'a str> {
+    let rooms = map.files.iter();
+    rooms.filter_map(|file| node(file, "")).collect()
 }
 
 #[cfg(test)]

@@ -12,11 +12,12 @@ mod signatures;
 
 use std::collections::BTreeMap;
 
-use super::Finding;
 use super::ceilings::Counted;
-use super::source::Source;
+use super::finding::Finding;
 use crate::map;
 use crate::map::public::{Name, World};
+use crate::text::file::crate_folder;
+use crate::text::source::Source;
 
 const RULE: &str = "exports";
 
@@ -34,7 +35,7 @@ pub(crate) fn check(sources: &[Source<'_>]) -> Vec<Counted> {
             continue;
         };
         let own = sources.iter().filter(|source| {
-            let folder = map::crate_folder(source.path);
+            let folder = crate_folder(source.path);
             folder.is_some_and(|folder| folder.trim_start_matches("crates/") == package)
         });
         for (missing, place) in missing(&world, krate, own) {
@@ -90,8 +91,8 @@ fn missing<'o, 's>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::File;
     use super::*;
+    use crate::text::file::File;
 
     /// Checks what a file of `kinform` names and does not export.
     #[track_caller]

@@ -8,7 +8,7 @@
 //! head and the associated types count: its functions are the trait's. The `pub fn`s that a macro makes
 //! have no owner here.
 
-use crate::map::tokens::{Kind, Token, tokens};
+use crate::text::tokens::{Kind, Token, tokens};
 
 /// A public signature.
 #[derive(Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@
 //! A room imports from lower ranks only, never sideways. The write path is the reason: admission, a
 //! control plane and a disk enter there, and each needs to know what it may rely on.
 
-use super::{Law, Order};
+use super::law::{Law, Order};
 
 /// The ranks, lowest first.
 pub(super) const LAW: Law = Law {

@@ -6,9 +6,9 @@
 //!
 //! Findings in the server count against a ceiling in `tidy.toml`.
 
-use super::super::Finding;
 use super::super::ceilings::Counted;
-use super::super::source::{Source, words};
+use super::super::finding::Finding;
+use crate::text::source::{Source, words};
 
 const RULE: &str = "clocks";
 
@@ -65,8 +65,8 @@ fn find(source: &Source<'_>, word: &str, entry: &str) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::File;
     use super::*;
+    use crate::text::file::File;
 
     /// Checks how many findings there are without and with a ceiling.
     #[track_caller]

@@ -5,7 +5,7 @@
 //! queue stands alone, on backoff, time and stats
 //! ```
 
-use super::{Law, Order};
+use super::law::{Law, Order};
 
 /// For each room the rooms right below it; what those import is allowed as well.
 pub(super) const LAW: Law = Law {

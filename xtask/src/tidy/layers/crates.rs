@@ -7,8 +7,9 @@
 //!
 //! A crate cannot be imported without its manifest saying so, so manifests are enough.
 
-use super::super::{File, Finding};
-use super::RULE;
+use super::super::finding::Finding;
+use super::law::RULE;
+use crate::text::file::File;
 
 /// For each crate of ours: the crates of ours that it may depend on.
 const CRATES: [(&str, &[&str]); 9] = [

@@ -7,7 +7,7 @@
 //!
 //! Modules on one step may import each other, but in no circle: `lister` reads the `store` beside it.
 
-use super::{Law, Order};
+use super::law::{Law, Order};
 
 /// The steps, lowest first.
 pub(super) const LAW: Law = Law {

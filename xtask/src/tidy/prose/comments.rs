@@ -7,7 +7,7 @@
 //!
 //! A block is a run of lines with one marker. Block comments (`/* */`) are not written here.
 
-use super::super::source::{Source, comments};
+use crate::text::source::{Source, comments};
 
 /// The marker of a comment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -155,8 +155,8 @@ fn marker(comment: &str) -> Option<(Marker, &str)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::File;
     use super::*;
+    use crate::text::file::File;
 
     /// Checks the blocks: first line, text, and whether each is of a public item.
     #[track_caller]

@@ -4,8 +4,7 @@
 //! text ──▶ fences skipped, targets of links left out ──▶ lines and cells that are too wide, phrases
 //! ```
 
-use super::Fault;
-use super::patterns;
+use super::patterns::{self, Fault};
 
 // BOUND: the house's limits, in characters.
 const COLUMNS_MAX: usize = 100;

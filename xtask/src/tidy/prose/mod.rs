@@ -14,16 +14,16 @@ mod markdown;
 mod patterns;
 
 use super::ceilings::Counted;
-use super::source::Source;
-use super::{File, Finding, area};
+use super::finding::Finding;
+use crate::text::file::{File, area};
+use crate::text::source::Source;
+
+use patterns::Fault;
 
 const RULE: &str = "prose";
 
 /// Crates whose public items are an area of their own.
 const PUBLIC: [&str; 2] = ["kinform", "kinform-testkit"];
-
-/// A place in a text, and its fault.
-type Fault = (usize, String);
 
 /// The name of an area's ceiling.
 pub(crate) fn key(area: &str) -> String {

@@ -6,6 +6,9 @@
 //!
 //! Code in backquotes and in fences is masked before. A phrase is found across the end of a line.
 
+/// A place in a text, and its fault.
+pub(super) type Fault = (usize, String);
+
 /// Question words that open no comment.
 const OPENINGS: [&str; 8] = [
     "What", "Who", "Whom", "Whose", "Which", "Whether", "Where", "How",
@@ -25,7 +28,7 @@ const PHRASES: [(&str, &str); 9] = [
 ];
 
 /// The offsets and faults in a text; openings are looked for in documentation alone.
-pub(super) fn check(text: &str, is_doc: bool) -> Vec<(usize, String)> {
+pub(super) fn check(text: &str, is_doc: bool) -> Vec<Fault> {
     let text = mask_code(text);
     let mut found = Vec::new();
     if is_doc {

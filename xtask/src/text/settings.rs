@@ -7,7 +7,7 @@
 //!
 //! A line of another form is an error of its own, and so is an empty text.
 
-use super::File;
+use super::file::File;
 
 /// Path of the file.
 pub(crate) const PATH: &str = "tidy.toml";

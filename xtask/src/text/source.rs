@@ -8,7 +8,7 @@
 //! comments, strings and character literals only; lifetimes and raw identifiers are code.
 //! Linear in the text.
 
-use super::File;
+use super::file::File;
 
 /// Starts of attributes that leave their item to tests.
 const TEST_ATTRIBUTES: [&str; 2] = ["#[cfg(test)]", "#[cfg(all(test"];

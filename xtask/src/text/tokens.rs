@@ -7,7 +7,7 @@
 //! Literals and comments are masked before. Numbers are words as well; a raw identifier is one word
 //! with its `r#`. Linear in the code.
 
-use crate::tidy::source::is_ident;
+use super::source::is_ident;
 
 /// A token and its offset in the code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
