@@ -1,8 +1,9 @@
 //! The order of the modules in `kinform`, the shell.
 //!
 //! ```text
-//! env error ◀─ reporter state metrics retry ◀─ object ◀─ source ◀─ informer ◀─ store lister index handler changes
-//!   ◀─ factory registry select ◀─ workqueue ◀─ controller ◀─ events overlay
+//! env error sync index_key ◀─ reporter report state metrics retry reflector_options ◀─ object
+//!   ◀─ source ◀─ informer ◀─ store lister index handler changes ◀─ factory registry select
+//!   ◀─ workqueue ◀─ controller ◀─ events overlay expiring parallel
 //! ```
 //!
 //! Modules on one step may import each other, but in no circle: `lister` reads the `store` beside it.
@@ -14,8 +15,15 @@ pub(super) const LAW: Law = Law {
     package: "kinform",
     key: "layers.shell",
     order: Order::Tiers(&[
-        &["env", "error"],
-        &["reporter", "report", "state", "metrics", "retry"],
+        &["env", "error", "sync", "index_key"],
+        &[
+            "reporter",
+            "report",
+            "state",
+            "metrics",
+            "retry",
+            "reflector_options",
+        ],
         &["object"],
         &["source"],
         &["informer"],
