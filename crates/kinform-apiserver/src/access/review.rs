@@ -13,9 +13,9 @@ use super::attributes::ResourceRef;
 use super::rbac::{self, Rule};
 use super::{AUDIENCE, Access, Attributes, Decision, Rights, User};
 use crate::http::route::Target;
+use crate::object::{at, metadata, text};
 use crate::resource::ResourceInfo;
 use crate::storage::Store;
-use crate::write::{at, metadata, text};
 
 const AUTHORIZATION: &str = "authorization.k8s.io";
 const AUTHENTICATION: &str = "authentication.k8s.io";

@@ -19,8 +19,8 @@ use rcgen::{KeyPair, SigningKey as _};
 use serde_json::{Value, json};
 
 use super::{User, same};
+use crate::object::{metadata, text};
 use crate::storage::Store;
-use crate::write::{metadata, text};
 
 /// Who issues tokens, and whom they are for if nobody else is named.
 pub(crate) const AUDIENCE: &str = "https://kubernetes.default.svc";

@@ -108,7 +108,7 @@ fn state(api: &Api) -> Value {
     let rules = api.faults.rules();
     let rules: Vec<String> = rules.iter().map(ToString::to_string).collect();
     let records = api.journal.records();
-    let open = |record: &&crate::Record| record.verb == "watch" && record.ended.is_none();
+    let open = |record: &&crate::journal::Record| record.verb == "watch" && record.ended.is_none();
     json!({
         "revision": api.store.revision(),
         "floor": api.store.floor(),
@@ -141,7 +141,7 @@ fn journal(api: &Api, query: &Query) -> Result<Value, Status> {
             && is("name", record.name.as_deref().unwrap_or_default())
             && open.is_none_or(|open| open == record.ended.is_none())
     });
-    let shown: Vec<Value> = shown.map(crate::Record::to_json).collect();
+    let shown: Vec<Value> = shown.map(crate::journal::Record::to_json).collect();
     Ok(json!({"records": shown}))
 }
 

@@ -24,8 +24,8 @@ use std::str::FromStr;
 
 use kinform_api::{Status, StatusDetails, reason};
 
-use crate::duration::duration;
 use crate::fault::{Fault, FaultRule};
+use crate::object::duration::duration;
 
 /// A rule that is none, and why.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

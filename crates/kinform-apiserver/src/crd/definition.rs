@@ -15,12 +15,12 @@ use serde_json::{Map, Value, json};
 
 use super::life;
 use crate::digest;
+use crate::object::{at, metadata, text};
 use crate::read::table;
 use crate::resource::{
     CustomShape, Origin, ResourceInfo, Rules, ScalePaths, Shape, Subresource, version_order,
 };
 use crate::storage::{SelectableField, Shelf};
-use crate::write::{at, metadata, text};
 
 /// What holds a definition until its objects are gone.
 pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";

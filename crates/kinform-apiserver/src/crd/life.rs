@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::definition::CLEANUP;
-use crate::write::{at, metadata, text};
+use crate::object::{at, metadata, text};
 
 /// Whether objects of a definition are served.
 pub(crate) fn is_established(definition: &Value) -> bool {

@@ -20,9 +20,10 @@ pub(crate) use super::rules::Said;
 use super::structural;
 use super::validate::before::Before;
 use super::validate::{self, embedded, lists};
-use crate::number::whole_numbers;
+use crate::object::number::whole_numbers;
+use crate::object::part::Part;
+use crate::object::{at, metadata};
 use crate::resource::{CustomShape, ScalePaths};
-use crate::write::{Part, at, metadata};
 
 /// What becomes of nulls where the schema allows none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@
 
 use serde_json::Value;
 
-use crate::write::strict::{PATH, beginning, tell};
+use crate::object::strict::{PATH, beginning, tell};
 
 /// Removes what the schema does not name; its paths are added to `unknown`, sorted.
 pub(crate) fn prune(schema: &Value, object: &mut Value, unknown: &mut Vec<String>) {

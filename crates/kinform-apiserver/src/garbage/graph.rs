@@ -13,8 +13,8 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use serde::Deserialize;
 
+use crate::object::metadata::{FOREGROUND, ORPHAN};
 use crate::storage::{Event, Shelf, Since, Store, Stored};
-use crate::write::metadata::{FOREGROUND, ORPHAN};
 
 /// Where an object is stored.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -17,9 +17,10 @@ use super::NAME;
 use super::graph::{Graph, Node, Owner, Ties};
 use crate::api::Api;
 use crate::journal::Record;
+use crate::object::metadata::{self, FOREGROUND, ORPHAN};
+use crate::object::text;
 use crate::resource::{Propagation, ResourceInfo};
 use crate::storage::Stored;
-use crate::write::metadata::{self, FOREGROUND, ORPHAN};
 use crate::write::{self, DeleteOptions};
 
 /// What an owner is to its dependent.
@@ -191,7 +192,7 @@ fn keep_owners(
         let Some(Value::Array(list)) = metadata.get_mut("ownerReferences") else {
             return;
         };
-        list.retain(|owner| keep(write::text(owner, &["uid"])));
+        list.retain(|owner| keep(text(owner, &["uid"])));
         if list.is_empty() {
             metadata.remove("ownerReferences");
         }

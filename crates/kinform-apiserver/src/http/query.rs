@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use kinform_api::Status;
 
-use crate::duration::duration;
+use crate::object::duration::duration;
 
 /// The parameters of a request.
 #[derive(Clone, Debug, Default)]

@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 use serde_saphyr::options::DuplicateKeyPolicy;
 use serde_saphyr::{Error, Options};
 
-use crate::number::whole_numbers;
+use crate::object::number::whole_numbers;
 
 /// The media type of YAML.
 pub(crate) const MEDIA_TYPE: &str = "application/yaml";

@@ -13,9 +13,10 @@ use serde_json::{Value, json};
 
 use super::Act;
 use crate::http::body::Body;
+use crate::object::{at, metadata, text};
 use crate::resource::{Found, ResourceInfo};
 use crate::storage::{Draft, Expect, Stored};
-use crate::write::{at, metadata, other_uid, text};
+use crate::write::update::other_uid;
 
 /// BOUND: how often it is tried again because somebody else was faster.
 const TRIES: usize = 64;

@@ -18,11 +18,12 @@ use serde_json::{Value, json};
 
 use super::Act;
 use crate::http::body::Body;
+use crate::object::label_selector::label_selector;
+use crate::object::{at, metadata, text};
 use crate::resource::{Found, ResourceInfo};
 use crate::storage::{Draft, Expect, Stored};
-use crate::write::{
-    self, Context, DeleteOptions, Fresh, WriteOptions, at, label_selector, metadata, text,
-};
+use crate::write::options::{DeleteOptions, WriteOptions};
+use crate::write::{self, Context, Fresh};
 
 /// BOUND: how often it is tried again because somebody else was faster.
 const TRIES: usize = 64;

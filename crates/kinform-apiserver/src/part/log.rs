@@ -27,8 +27,8 @@ use crate::api::Api;
 use crate::http::body::Body;
 use crate::http::query::Query;
 use crate::http::reply;
+use crate::object::{at, text};
 use crate::storage::Shelf;
-use crate::write::{at, text};
 
 /// BOUND: bytes of a container's log; the oldest lines go first.
 const KEPT: usize = 4 << 20;

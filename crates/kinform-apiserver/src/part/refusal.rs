@@ -13,7 +13,7 @@ use kinform_api::Status;
 
 use crate::api::Api;
 use crate::http::route::Target;
-use crate::write::text;
+use crate::object::text;
 
 /// Why this part cannot be had.
 pub(super) fn of(api: &Api, target: &Target) -> Box<Status> {

@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 use super::{Act, Owners};
 use crate::access::{AUDIENCE, Bound, Claim};
 use crate::http::body::Body;
+use crate::object::{at, metadata, text};
 use crate::storage::Stored;
-use crate::write::{at, metadata, text};
 
 pub(super) const KIND: [&str; 3] = ["authentication.k8s.io", "v1", "TokenRequest"];
 /// How long a token is good if nobody says.

@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::write::typed;
+use crate::object::typed;
 
 /// The exchanges of a folder.
 fn lines(folder: &str) -> Vec<Value> {

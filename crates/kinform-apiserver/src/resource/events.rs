@@ -14,8 +14,8 @@ use serde_json::{Map, Value};
 
 use super::{ResourceInfo, Shape, fields};
 use crate::crd::object;
+use crate::object::typed;
 use crate::storage::{Draft, Stored};
-use crate::write::typed;
 
 /// The stored name, and the name in the newer view.
 const NAMES: [(&str, &str); 7] = [
@@ -103,7 +103,7 @@ fn canonical(of: Option<&kinform_schema::Type>, object: Value) -> Value {
 }
 
 /// The fields that selectors of the newer view know: the stored ones under its names.
-pub(super) fn renamed_fields() -> Vec<crate::storage::SelectableField> {
+pub(super) fn renamed_fields() -> Vec<crate::storage::stored::SelectableField> {
     let stored = fields::of_builtin("", "events");
     let known = stored.iter().map(|field| {
         let name = field.name();

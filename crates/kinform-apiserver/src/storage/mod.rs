@@ -21,7 +21,7 @@ mod log;
 mod model;
 mod scan;
 mod snapshot;
-mod stored;
+pub(crate) mod stored;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

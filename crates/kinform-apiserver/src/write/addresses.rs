@@ -19,7 +19,9 @@ use std::net::Ipv4Addr;
 use kinform_api::{FieldError, ShownValue};
 use serde_json::{Value, json};
 
-use super::{Context, at, text};
+use super::Context;
+use crate::object::metadata;
+use crate::object::{at, text};
 use crate::resource::ResourceInfo;
 use crate::storage::Store;
 
@@ -88,7 +90,7 @@ pub(super) fn keep(cx: &Context<'_>, new: &mut Value, old: &Value) {
         // An empty policy is said, and refused.
         let is_unset = |value: &Value| match name {
             "ipFamilyPolicy" => value.is_null(),
-            _ => super::metadata::is_unset(value),
+            _ => metadata::is_unset(value),
         };
         if stays && spec.get(name).is_none_or(is_unset) {
             if let Some(kept) = kept {
@@ -207,7 +209,7 @@ fn give(taken: &Taken, service: &mut Value) {
         ("ipFamilyPolicy", json!(policy)),
     ] {
         let is_said = name == "ipFamilyPolicy" && spec.get(name) == Some(&json!(""));
-        if !is_said && spec.get(name).is_none_or(super::metadata::is_unset) {
+        if !is_said && spec.get(name).is_none_or(metadata::is_unset) {
             spec.insert(name.to_owned(), value);
         }
     }

@@ -19,13 +19,15 @@ use serde_json::Value;
 
 use super::delete::delete;
 use super::namespace::drain_namespace;
+use super::options::{DeleteOptions, WriteOptions};
 use super::update::is_finished;
-use super::{
-    Action, Context, DeleteOptions, Fresh, Outcome, Part, WriteOptions, fields, metadata, text,
-};
+use super::{Action, Context, Fresh, Outcome, fields};
 use crate::access::rbac;
 use crate::api::Api;
 use crate::crd::{definition, life};
+use crate::object::at;
+use crate::object::part::Part;
+use crate::object::{metadata, text};
 use crate::resource::{Found, Propagation, ResourceInfo, shelf_name};
 use crate::storage::{Draft, EndWatches, Expect, Shelf, Store, Stored};
 
@@ -180,7 +182,7 @@ fn finish_pod(api: &Arc<Api>, resource: &ResourceInfo, pod: &Stored) {
         return;
     };
     let value = current.value();
-    let grace = super::at(&value, &["metadata", "deletionGracePeriodSeconds"]);
+    let grace = at(&value, &["metadata", "deletionGracePeriodSeconds"]);
     if metadata::is_terminating(&value) && grace.and_then(Value::as_i64).unwrap_or(0) > 0 {
         at_once(api, resource, &current);
     }

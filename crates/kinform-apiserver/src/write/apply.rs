@@ -14,12 +14,13 @@ use serde_json::{Map, Value};
 
 use super::body::{Decoded, Refusal, bad_request, match_url, read_value};
 use super::create::insert;
-use super::typed::Voice;
+use super::options::FieldValidation;
 use super::update::overwrite;
-use super::{
-    Context, FieldValidation, NamespaceState, Outcome, Part, fields, metadata, scale, text,
-};
+use super::{Context, NamespaceState, Outcome, fields, scale};
 use crate::http::yaml;
+use crate::object::part::Part;
+use crate::object::typed::Voice;
+use crate::object::{metadata, text};
 
 /// The media type of a configuration.
 pub(crate) const MEDIA_TYPE: &str = "application/apply-patch+yaml";

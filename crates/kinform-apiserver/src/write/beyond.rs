@@ -13,7 +13,7 @@
 use kinform_api::Status;
 use serde_json::Value;
 
-use super::at;
+use crate::object::at;
 use crate::resource::ResourceInfo;
 
 /// Refuses an object that this server would not act on.

@@ -13,12 +13,16 @@
 use kinform_api::{FieldError, GroupKind, Status, reason};
 use serde_json::{Map, Value};
 
-use super::typed::Voice;
-use super::{Context, FieldValidation, Part, text};
-use super::{defaults, scale, strict, typed};
+use super::Context;
+use super::options::FieldValidation;
+use super::{defaults, scale};
 use crate::crd::object::{self as custom_object, Nulls};
 use crate::crd::{definition, without_key};
 use crate::http::yaml;
+use crate::object::part::Part;
+use crate::object::text;
+use crate::object::typed::Voice;
+use crate::object::{strict, typed};
 use crate::protobuf;
 use crate::resource::{ResourceInfo, Shape};
 

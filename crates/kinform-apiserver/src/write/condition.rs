@@ -9,7 +9,7 @@
 
 use serde_json::Value;
 
-use super::metadata::is_unset;
+use crate::object::metadata::is_unset;
 
 /// What a rule asks of a value before it holds.
 #[derive(Debug)]

@@ -14,10 +14,10 @@ use kinform_api::{FieldError, GroupKind, GroupResource, Status};
 use serde_json::Value;
 
 use super::body::{Decoded, match_url};
-use super::{
-    Action, Answer, Context, NamespaceState, Outcome, Part, addresses, fields, metadata, strategy,
-    text,
-};
+use super::object_meta;
+use super::{Action, Answer, Context, NamespaceState, Outcome, addresses, fields, strategy};
+use crate::object::part::Part;
+use crate::object::{metadata, text};
 use crate::resource::Shape;
 
 /// What a create makes.
@@ -45,9 +45,9 @@ pub(super) fn insert(
     namespace: NamespaceState,
 ) -> Result<Outcome, Box<Status>> {
     admit(cx, &object, namespace)?;
-    metadata::prepare_create(cx, &mut object);
+    object_meta::prepare_create(cx, &mut object);
     strategy::prepare_create(cx, &mut object);
-    let mut errors = metadata::errors(cx, &object, None);
+    let mut errors = object_meta::errors(cx, &object, None);
     errors.extend(strategy::errors(cx.resource, &object));
     let content = strategy::content(cx.resource, Part::Main, &object, None);
     errors.extend(content.errors);

@@ -16,8 +16,11 @@ use jiff::{SignedDuration, Timestamp};
 use kinform_api::{GroupResource, Status, StatusDetails};
 use serde_json::Value;
 
-use super::{Action, Answer, Context, DeleteOptions, Outcome, at, metadata, text};
+use super::object_meta;
+use super::options::DeleteOptions;
+use super::{Action, Answer, Context, Outcome};
 use crate::crd;
+use crate::object::{at, metadata, text};
 use crate::resource::{Generation, Propagation};
 
 /// What a delete makes of the stored state.
@@ -46,7 +49,7 @@ pub(crate) fn delete(
     }
     let dry_run = options.dry_run || cx.options.dry_run;
     let marked = mark(cx, options, current);
-    if metadata::is_held(cx.resource, &marked) {
+    if object_meta::is_held(cx.resource, &marked) {
         if marked == *current || dry_run {
             return Ok(Outcome::new(200, Action::Nothing, Answer::Object(marked)));
         }

@@ -17,13 +17,14 @@ use super::apply::{self, Configuration};
 use super::body::{decode, media_type};
 use super::create::create;
 use super::delete::delete;
+use super::options::{DeleteOptions, WriteOptions};
 use super::patch::Patch;
 use super::patch::patch;
 use super::requester;
 use super::update::update;
 use super::{
-    Action, Answer, Context, DeleteOptions, Fresh, NamespaceState, Outcome, Part, WriteOptions,
-    addresses, after, beyond, collection, fields, metadata, names, namespace, scale,
+    Action, Answer, Context, Fresh, NamespaceState, Outcome, addresses, after, beyond, collection,
+    fields, names, namespace, scale,
 };
 use crate::access::rbac::escalation;
 use crate::access::{Attributes, ResourceRef, Rights, User, forbidden};
@@ -32,6 +33,9 @@ use crate::http::body::Body;
 use crate::http::negotiate::{self, Form, Look};
 use crate::http::reply;
 use crate::http::route::Target;
+use crate::object::metadata;
+use crate::object::part::Part;
+use crate::object::text;
 use crate::read::encode::Table;
 use crate::read::object_reply;
 use crate::storage::{Draft, Expect, Stored};
@@ -187,7 +191,7 @@ impl Write<'_> {
             self.part,
             (content_type(request), &request.body),
         )?;
-        let is_generated = super::text(&body.object, &["metadata", "name"]).is_empty();
+        let is_generated = text(&body.object, &["metadata", "name"]).is_empty();
         let mut last = String::new();
         for _ in 0..if is_generated { NAMES } else { 1 } {
             let namespace = self.namespace_state();
@@ -199,7 +203,7 @@ impl Write<'_> {
             requester::put(resource, self.user, &mut outcome);
             self.admit(&outcome, None)?;
             if let Action::Create(object) = &outcome.action {
-                last = super::text(object, &["metadata", "name"]).to_owned();
+                last = text(object, &["metadata", "name"]).to_owned();
             }
             if let Some(reply) = self.commit(outcome, None) {
                 return Ok(reply);
@@ -220,7 +224,7 @@ impl Write<'_> {
         let key = namespace.map_or_else(|| name.to_owned(), |of| format!("{of}/{name}"));
         let found = self.api.store.get(self.target.resource.shelf, &key);
         let leaves = |object: &Arc<Stored>| {
-            !super::text(&object.value(), &["metadata", "deletionTimestamp"]).is_empty()
+            !text(&object.value(), &["metadata", "deletionTimestamp"]).is_empty()
         };
         let message = match found.as_ref().is_some_and(leaves) {
             true => format!("object is being deleted: {}", taken.message),

@@ -12,14 +12,11 @@
 //!
 //! Objects are `serde_json::Value`s without `apiVersion` and `kind`, as they are stored.
 //!
-//! * `body.rs`: bytes to a value of the right kind; `strict.rs`: members that are given twice;
-//!   `typed.rs`: a built-in's fields, as Go's structs read and write them, `go_types.rs`: their names,
-//!   `misread.rs`: where texts stop;
-//!   `options.rs`: what query and body say about how to write;
-//! * `metadata.rs`: what the server sets, keeps and checks; `names.rs`: names and generated ones;
+//! * `body.rs`: bytes to a value of the right kind; `options.rs`: options of a write, from query and body;
+//! * `object_meta.rs`: metadata that the server sets, keeps and checks; `names.rs`: names and generated ones;
 //!   `strategy.rs`: status, generation; `defaults/`: the defaults of built-in types, as data;
 //!   `validation/`: what is wrong with objects of built-in kinds, as data; `condition.rs`: both's conditions;
-//!   `selector.rs`: selectors within objects; `beyond.rs`: objects that nothing here would act on;
+//!   `beyond.rs`: objects that nothing here would act on;
 //! * `addresses.rs`: addresses and node ports of services; `requester.rs`: who asks for a certificate;
 //! * `create.rs` `update.rs` `patch.rs` `delete.rs` `scale.rs`: the verbs; `view.rs`: parts that are views
 //!   of their object; `strategic/`: the patch that knows types; `apply.rs`: the patch that knows owners;
@@ -43,26 +40,21 @@ mod create;
 mod defaults;
 mod delete;
 mod fields;
-mod go_types;
 mod handle;
-pub(crate) mod metadata;
-mod misread;
 mod names;
 mod namespace;
-mod options;
+mod object_meta;
+pub(crate) mod options;
 mod patch;
 #[cfg(test)]
 mod races;
 mod requester;
 mod restore;
 mod scale;
-mod selector;
 mod settle;
 mod strategic;
 mod strategy;
-pub(crate) mod strict;
-pub(crate) mod typed;
-mod update;
+pub(crate) mod update;
 mod validation;
 mod view;
 
@@ -70,17 +62,15 @@ use jiff::Timestamp;
 use kinform_api::Status;
 use serde_json::Value;
 
+use crate::object::part::Part;
 use crate::resource::ResourceInfo;
 
 pub(crate) use self::after::{change, delete_object, delete_quietly};
 pub(crate) use self::body::decode_body;
 pub(crate) use self::handle::{by, handle};
 pub(crate) use self::namespace::found_namespaces;
-pub(crate) use self::options::{DeleteOptions, FieldValidation, WriteOptions};
+pub(crate) use self::options::{DeleteOptions, WriteOptions};
 pub(crate) use self::restore::restore;
-pub(crate) use self::selector::label_selector;
-pub(crate) use self::typed::empty_member;
-pub(crate) use self::update::other_uid;
 
 /// Where and with what a request is handled.
 #[derive(Debug)]
@@ -101,25 +91,6 @@ pub(crate) struct Fresh {
     pub(crate) suffix: String,
     /// The addresses that services have; looked at where a service is written.
     pub(crate) taken: addresses::Taken,
-}
-
-/// Which part of an object is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
-    /// The object, but for its status where that is a part of its own.
-    Main,
-    /// `status`.
-    Status,
-    /// The number of replicas, through the `Scale` kind.
-    Scale,
-    /// `spec.finalizers` of a namespace.
-    Finalize,
-    /// Containers that are added to a running pod.
-    EphemeralContainers,
-    /// What the containers of a running pod ask for.
-    Resize,
-    /// The decision about a certificate signing request.
-    Approval,
 }
 
 /// What is known of the namespace that an object is created in.
@@ -189,16 +160,6 @@ impl Outcome {
         self.warnings = [warnings, self.warnings].concat();
         self
     }
-}
-
-/// The member at a path of names.
-pub(crate) fn at<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
-    path.iter().try_fold(value, |value, name| value.get(name))
-}
-
-/// The text at a path of names; `""` when absent.
-pub(crate) fn text<'a>(value: &'a Value, path: &[&str]) -> &'a str {
-    at(value, path).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Records who owns what of an object that is made here and shown, not stored.

@@ -9,6 +9,7 @@
 
 use kinform_api::names::{dns_label_errors, dns_subdomain_errors};
 
+use crate::object::names::path_segment_errors;
 use crate::resource::NameRule;
 
 /// BOUND: a generated name has 63 letters at most, 5 of them random.
@@ -49,18 +50,6 @@ pub(super) fn errors(rule: NameRule, name: &str, is_prefix: bool) -> Vec<String>
             vec!["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)".to_owned()]
         }
     }
-}
-
-/// What is wrong with a name that is one part of a path.
-pub(super) fn path_segment_errors(name: &str) -> Vec<String> {
-    if matches!(name, "." | "..") {
-        return vec![format!("may not be '{name}'")];
-    }
-    let within = |letter: char| {
-        name.contains(letter)
-            .then(|| format!("may not contain '{letter}'"))
-    };
-    ['/', '%'].into_iter().filter_map(within).collect()
 }
 
 #[cfg(test)]

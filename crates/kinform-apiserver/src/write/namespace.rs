@@ -16,8 +16,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::after::{at_once, keys};
-use super::{metadata, text};
 use crate::api::Api;
+use crate::object::{metadata, text};
 use crate::resource::{Found, Registry, ResourceInfo};
 use crate::storage::{Draft, Expect, Shelf, Store, Stored};
 

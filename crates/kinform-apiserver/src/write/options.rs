@@ -12,9 +12,10 @@ use kinform_api::{FieldError, GroupKind, ShownValue, Status};
 use serde_json::{Map, Value};
 
 use super::body::{bad_request, json_error, media_type};
-use super::{apply, at, fields, strict, text, typed};
+use super::{apply, fields};
 use crate::http::query::Query;
 use crate::http::yaml;
+use crate::object::{at, strict, text, typed};
 use crate::protobuf;
 use crate::resource::Propagation;
 

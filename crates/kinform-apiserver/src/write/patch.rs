@@ -19,9 +19,10 @@ use serde_json::{Map, Value};
 use super::body::{
     Decoded, Refusal, bad_request, decode_patch, match_url, media_type, read_value, unsupported,
 };
-use super::typed::Voice;
 use super::update::replace;
-use super::{Context, Outcome, Part, apply, scale, strategic};
+use super::{Context, Outcome, apply, scale, strategic};
+use crate::object::part::Part;
+use crate::object::typed::Voice;
 use crate::resource::{ResourceInfo, Shape};
 
 const MAX_OPERATIONS: usize = 10_000;

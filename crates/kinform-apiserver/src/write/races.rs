@@ -19,11 +19,12 @@ use serde_json::{Value, json};
 
 use super::handle::Write;
 use super::namespace::{Remains, conclude};
-use super::{Action, Answer, Outcome, Part, after};
+use super::{Action, Answer, Outcome, after};
 use crate::access::User;
 use crate::api::Api;
 use crate::http::negotiate;
 use crate::http::route::{Route, Target, route};
+use crate::object::part::Part;
 use crate::server::{Server, Service};
 use crate::storage::{Draft, Expect};
 

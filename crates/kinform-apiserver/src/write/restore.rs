@@ -16,8 +16,11 @@ use kinform_api::{Scope, Status};
 use serde_json::Value;
 
 use super::body::{bad_request, decode_value};
-use super::{Context, Fresh, Part, WriteOptions, after, text};
+use super::options::WriteOptions;
+use super::{Context, Fresh, after};
 use crate::api::Api;
+use crate::object::part::Part;
+use crate::object::text;
 use crate::storage::{Draft, Expect};
 
 /// Stores an object that says its version and kind over whatever is there.

@@ -10,7 +10,7 @@
 use kinform_api::{FieldError, Status};
 use serde_json::{Map, Value, json};
 
-use super::{at, text, typed};
+use crate::object::{at, text, typed};
 use crate::resource::{ResourceInfo, ScalePaths, Shape};
 
 /// An object seen as a `Scale`, with `apiVersion` and `kind`.

@@ -12,9 +12,11 @@
 use kinform_api::FieldError;
 use serde_json::{Map, Value};
 
-use super::{Context, Part, addresses, at, defaults, fields, metadata, typed, validation, view};
+use super::{Context, addresses, defaults, fields, validation, view};
 use crate::crd;
 use crate::crd::object::Said;
+use crate::object::part::Part;
+use crate::object::{at, metadata, typed};
 use crate::resource::{Generation, ResourceInfo, Shape};
 
 /// Status, generation and defaults of a new object.

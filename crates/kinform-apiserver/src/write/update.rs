@@ -18,10 +18,12 @@ use super::body::{Decoded, match_url};
 use super::create::{create, refuse};
 use crate::resource::ResourceInfo;
 
+use super::object_meta;
 use super::{
-    Action, Answer, Context, NamespaceState, Outcome, Part, addresses, at, fields, metadata, scale,
-    strategy, text, view,
+    Action, Answer, Context, NamespaceState, Outcome, addresses, fields, scale, strategy, view,
 };
+use crate::object::part::Part;
+use crate::object::{at, metadata, text};
 
 /// What an update makes of the stored state; without one, it creates where the type allows it.
 ///
@@ -74,9 +76,9 @@ pub(super) fn overwrite(
     old: &Value,
 ) -> Result<Outcome, Box<Status>> {
     check_version(cx, &new, old)?;
-    metadata::prepare_update(&mut new, old);
+    object_meta::prepare_update(&mut new, old);
     strategy::prepare_update(cx, part, &mut new, old);
-    let mut errors = metadata::errors(cx, &new, Some(old));
+    let mut errors = object_meta::errors(cx, &new, Some(old));
     errors.extend(metadata::change_errors(&new, old));
     if cx.resource.is_custom() || matches!(part, Part::Main | Part::Scale) {
         errors.extend(strategy::errors(cx.resource, &new));
@@ -134,7 +136,7 @@ fn finish(cx: &Context<'_>, part: Part, mut new: Value, old: &Value) -> Outcome 
 
 /// Whether nothing holds an object that is being deleted any more.
 pub(super) fn is_finished(resource: &ResourceInfo, object: &Value) -> bool {
-    metadata::is_terminating(object) && !metadata::is_held(resource, object)
+    metadata::is_terminating(object) && !object_meta::is_held(resource, object)
 }
 
 fn check_uid(cx: &Context<'_>, new: &Value, old: &Value) -> Result<(), Box<Status>> {

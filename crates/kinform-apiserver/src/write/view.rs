@@ -14,7 +14,8 @@ use kinform_api::FieldError;
 use serde_json::{Map, Value};
 
 use super::defaults::class;
-use super::{Part, at, metadata, text};
+use crate::object::part::Part;
+use crate::object::{at, metadata, text};
 use crate::resource::ResourceInfo;
 
 /// Makes of what was sent the whole object: everything but the part is as it was.

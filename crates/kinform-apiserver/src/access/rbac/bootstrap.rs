@@ -16,8 +16,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{CLUSTER_BINDINGS, CLUSTER_ROLES, GROUP};
+use crate::object::label_selector::label_selector;
+use crate::object::metadata;
 use crate::storage::{Draft, Expect, Store};
-use crate::write::{label_selector, metadata};
 
 const POLICY: &str = include_str!("bootstrap.json");
 /// BOUND: roles that gather roles that gather roles.

@@ -15,9 +15,9 @@ use super::rule::{everything, missing};
 use super::{GROUP, RoleRef, Rule, decide, role_rules, rules_for};
 use crate::access::attributes::ResourceRef;
 use crate::access::{Attributes, User};
+use crate::object::{at, metadata, text};
 use crate::resource::ResourceInfo;
 use crate::storage::Store;
-use crate::write::{at, metadata, text};
 
 /// What the garbage collector changes, and what every change does.
 const NOT_ASKED: [&str; 4] = [

@@ -28,7 +28,7 @@ use serde_json::Value;
 
 use super::life;
 use super::validate::format;
-use crate::write::{at, text};
+use crate::object::{at, text};
 
 /// BOUND: how deep a schema may be; upstream is bound by its encoding.
 const MAX_DEPTH: usize = 64;

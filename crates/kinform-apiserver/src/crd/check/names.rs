@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::versions as all_versions;
 use crate::crd::words;
-use crate::write::{at, text};
+use crate::object::{at, text};
 
 /// The group's suffixes that only the community may use.
 const PROTECTED: [&str; 2] = ["k8s.io", "kubernetes.io"];

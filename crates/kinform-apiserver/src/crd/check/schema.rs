@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::crd::rules::define::{self, Around};
 use crate::crd::structural::flag;
-use crate::write::text;
+use crate::object::text;
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 /// What may stand at the root of a schema whose status is a part of its own.

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use crate::crd::compiled;
 use crate::crd::structural::flag;
-use crate::write::text;
+use crate::object::text;
 
 /// Where a node stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::{parts, schema_of};
 use crate::crd::rules::define::{Brackets, field_path};
-use crate::write::{at, text};
+use crate::object::{at, text};
 
 const COLUMN_TYPES: &str = "boolean,date,integer,number,string";
 const COLUMN_FORMATS: &str = "byte,date,date-time,double,float,int32,int64,password";

@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 
 use super::types::escape;
 use crate::crd::structural::{Whole, flag};
-use crate::duration::seconds;
+use crate::object::duration::seconds;
 
 /// Turns JSON into values.
 pub(super) struct Converter<'a> {

@@ -12,8 +12,8 @@ use serde_json::{Map, Value};
 use super::shown;
 use crate::crd::structural::{flag, join};
 use crate::crd::words;
-use crate::write::strict::{PATH, beginning, tell};
-use crate::write::{metadata, typed};
+use crate::object::strict::{PATH, beginning, tell};
+use crate::object::{metadata, typed};
 
 /// Calls `visit` with every embedded object and its path.
 fn each(

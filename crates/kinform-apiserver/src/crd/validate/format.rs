@@ -16,7 +16,7 @@ use base64::Engine as _;
 use kinform_api::names;
 use regex::Regex;
 
-use crate::duration::seconds;
+use crate::object::duration::seconds;
 
 /// Whether a text is written as a format wants; nothing for an unknown format.
 pub(crate) fn fits(format: &str, text: &str) -> Option<bool> {

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::{Found, format, is_int_or_string, shown, whole};
 use crate::crd::structural::flag;
-use crate::number::whole_number;
+use crate::object::number::whole_number;
 
 /// The types that a node takes, as errors name them; empty for any.
 fn types(schema: &Value) -> &str {

@@ -15,9 +15,9 @@ use kinform_api::{INITIAL_EVENTS_END, Status, WatchEventKind};
 
 use super::{Bookmark, ListMeta, Told, says_no_replicas};
 use crate::http::negotiate::Look;
+use crate::object::typed::empty_member;
 use crate::resource::{Origin, ResourceInfo, Shape};
 use crate::storage::{Stored, decimal};
-use crate::write::empty_member;
 
 /// Writes objects of one resource in one form.
 #[derive(Clone, Debug)]

@@ -11,10 +11,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
+use super::Now;
 use super::rules::Action;
-use super::{Now, is_absent};
-use crate::quantity::Quantity;
-use crate::write::{at, metadata, text};
+use crate::object::quantity::Quantity;
+use crate::object::{at, metadata, text};
 
 /// The function of a name.
 pub(super) fn named(name: &str) -> Option<Action> {
@@ -66,7 +66,7 @@ fn items<'a>(value: &'a mut Value, name: &str) -> impl Iterator<Item = &'a mut V
 /// Sets a member that is absent.
 fn put(value: &mut Value, name: &str, default: Value) {
     if let Some(object) = value.as_object_mut()
-        && object.get(name).is_none_or(is_absent)
+        && object.get(name).is_none_or(metadata::is_unset)
     {
         object.insert(name.to_owned(), default);
     }
@@ -311,7 +311,7 @@ fn service_ports(service: &mut Value) {
     };
     for port in items(spec, "ports") {
         put(port, "protocol", json!("TCP"));
-        let is_unset = |target: &Value| *target == 0 || is_absent(target);
+        let is_unset = |target: &Value| *target == 0 || metadata::is_unset(target);
         let number = port.get("port").cloned().unwrap_or_else(|| json!(0));
         if port.get("targetPort").is_none_or(is_unset)
             && let Some(port) = port.as_object_mut()

@@ -24,7 +24,7 @@ use serde_json::Value;
 
 pub(super) use self::functions::class;
 use self::rules::{Action, Rule, table};
-use super::metadata::is_unset as is_absent;
+use crate::object::metadata::is_unset as is_absent;
 
 /// What a function is told beside the value.
 #[derive(Clone, Copy, Debug)]

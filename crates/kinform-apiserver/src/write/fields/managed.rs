@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::set::Set;
-use crate::write::text;
+use crate::object::text;
 
 /// BOUND: how many updaters an object has entries of.
 const MAX_UPDATERS: usize = 10;

@@ -41,9 +41,11 @@ use self::form::Form;
 use self::managed::{Managed, is_reset};
 use self::set::Set;
 use self::track::{Conflict, Refusal, Serves, Track};
+use super::Context;
 use super::settle::settle;
-use super::{Context, Part, at, metadata, text, typed};
 use crate::crd;
+use crate::object::part::Part;
+use crate::object::{at, metadata, text, typed};
 use crate::resource::{ResourceInfo, Shape};
 
 pub(super) use self::managed::keep_times;

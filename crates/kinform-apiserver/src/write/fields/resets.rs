@@ -6,8 +6,9 @@
 //!
 //! Upstream: `GetResetFields` of the strategies in `kubernetes/kubernetes:pkg/registry`.
 
+use crate::object::part::Part;
 use crate::resource::ResourceInfo;
-use crate::write::{Part, strategy};
+use crate::write::strategy;
 
 /// The paths that a request for this part does not write, members joined by dots.
 pub(in crate::write) fn of(resource: &ResourceInfo, part: Part) -> &'static [&'static str] {

@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use super::Site;
 use super::rules::Check;
-use crate::write::{at, text};
+use crate::object::{at, text};
 
 type Errors = Vec<FieldError>;
 

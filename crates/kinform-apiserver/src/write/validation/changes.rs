@@ -12,8 +12,8 @@ use serde_json::{Map, Value};
 use super::Site;
 use super::rules::Check;
 use super::workloads::selects;
-use crate::write::metadata::shown;
-use crate::write::{at, text};
+use crate::object::metadata::shown;
+use crate::object::{at, text};
 
 type Errors = Vec<FieldError>;
 

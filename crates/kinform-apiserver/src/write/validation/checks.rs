@@ -11,9 +11,9 @@ use serde_json::{Map, Value};
 
 use super::rules::Check;
 use super::{Site, words};
-use crate::quantity::Quantity;
-use crate::write::metadata::{is_unset, shown};
-use crate::write::text;
+use crate::object::metadata::{is_unset, shown};
+use crate::object::quantity::Quantity;
+use crate::object::text;
 
 type Errors = Vec<FieldError>;
 

@@ -12,10 +12,10 @@ use serde_json::Value;
 
 use super::Site;
 use super::rules::Check;
-use crate::quantity::Quantity;
-use crate::write::metadata::shown;
-use crate::write::names::path_segment_errors;
-use crate::write::{at, text};
+use crate::object::metadata::shown;
+use crate::object::names::path_segment_errors;
+use crate::object::quantity::Quantity;
+use crate::object::{at, text};
 
 type Errors = Vec<FieldError>;
 

@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use super::Site;
 use super::rules::Check;
-use crate::quantity::Quantity;
-use crate::write::text;
+use crate::object::quantity::Quantity;
+use crate::object::text;
 
 type Errors = Vec<FieldError>;
 

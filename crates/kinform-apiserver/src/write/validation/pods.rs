@@ -11,9 +11,9 @@ use serde_json::Value;
 
 use super::rules::Check;
 use super::{Site, checks, words};
-use crate::quantity::Quantity;
-use crate::write::metadata::is_unset;
-use crate::write::{at, text};
+use crate::object::metadata::is_unset;
+use crate::object::quantity::Quantity;
+use crate::object::{at, text};
 
 type Errors = Vec<FieldError>;
 

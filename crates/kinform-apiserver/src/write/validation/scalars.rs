@@ -11,9 +11,9 @@ use serde_json::Value;
 
 use super::rules::Check;
 use super::{Site, checks, words};
-use crate::write::metadata::shown;
-use crate::write::names::path_segment_errors;
-use crate::write::{at, text};
+use crate::object::metadata::shown;
+use crate::object::names::path_segment_errors;
+use crate::object::{at, text};
 
 type Errors = Vec<FieldError>;
 

@@ -15,8 +15,8 @@ use serde_json::Value;
 
 use super::rules::Check;
 use super::{Site, words};
-use crate::write::metadata::shown;
-use crate::write::{at, text};
+use crate::object::metadata::shown;
+use crate::object::{at, text};
 
 type Errors = Vec<FieldError>;
 

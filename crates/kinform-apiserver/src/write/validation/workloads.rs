@@ -11,8 +11,9 @@ use serde_json::Value;
 
 use super::rules::Check;
 use super::{Site, checks, words};
-use crate::write::metadata::shown;
-use crate::write::{at, text};
+use crate::object::metadata;
+use crate::object::metadata::shown;
+use crate::object::{at, text};
 
 type Errors = Vec<FieldError>;
 
@@ -208,7 +209,7 @@ fn failure_rule(site: &Site<'_>, errors: &mut Errors) {
     let Some(rule) = site.value else { return };
     let has = |name: &str| {
         rule.get(name)
-            .is_some_and(|value| !crate::write::metadata::is_unset(value))
+            .is_some_and(|value| !metadata::is_unset(value))
     };
     let words = match (has("onExitCodes"), has("onPodConditions")) {
         (false, false) => "specifying one of OnExitCodes and OnPodConditions is required",

@@ -1,14 +1,10 @@
-//! What the server sets, keeps and checks in an object's metadata.
+//! The metadata of an object: its members, and the checks of them that need no resource.
 //!
 //! ```text
-//! new object -> uid, creationTimestamp set, what only a server may say removed -> errors
-//! new + old object -> what is absent is kept, what may not change is an error
+//! object -> finalizers, is_terminating, .. | errors of labels, annotations, owners, forbidden changes
 //! ```
 //!
-//! `managedFields` are made before (`fields/`) and not looked at here.
-//!
-//! Upstream: `kubernetes/apiserver:pkg/registry/rest/{create,update,meta}.go`,
-//! `kubernetes/apimachinery:pkg/api/validation/objectmeta.go`.
+//! Upstream: `kubernetes/apimachinery:pkg/apis/meta/v1`, `pkg/api/validation/objectmeta.go`.
 
 use std::collections::HashSet;
 
@@ -16,29 +12,20 @@ use jiff::Timestamp;
 use kinform_api::{FieldError, ShownValue, names as texts};
 use serde_json::{Map, Value};
 
-use super::{Context, at, names, text};
-use crate::resource::{NameRule, PrefixRule, ResourceInfo};
+use super::names::path_segment_errors;
+use super::{at, text};
 
 /// BOUND: errors that are told of one list or map of the metadata.
-const MOST_ERRORS: usize = 1000;
+pub(crate) const MOST_ERRORS: usize = 1000;
 /// BOUND: controllers that are told after the first: each is told with the text of all owners.
 const MOST_CONTROLLERS: usize = 10;
 /// BOUND: keys and values of all annotations together.
-pub(super) const MAX_ANNOTATIONS: usize = 256 << 10;
+pub(crate) const MAX_ANNOTATIONS: usize = 256 << 10;
 
 /// The finalizer of what goes after its dependents.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 /// The finalizer of what leaves its dependents behind.
 pub(crate) const ORPHAN: &str = "orphan";
-
-/// Fields that an update keeps if it does not say them.
-const KEPT: [&str; 5] = [
-    "uid",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "generation",
-];
 
 /// A time as metadata writes it.
 pub(crate) fn time(at: Timestamp) -> Value {
@@ -59,100 +46,12 @@ pub(crate) fn of(object: &mut Value) -> &mut Map<String, Value> {
         .expect("it was made an object above")
 }
 
-/// Sets what the server says about a new object, and makes its name if it asks for one.
-pub(super) fn prepare_create(cx: &Context<'_>, object: &mut Value) {
-    let metadata = of(object);
-    for name in [
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "selfLink",
-        "generation",
-    ] {
-        metadata.remove(name);
-    }
-    metadata.insert("uid".to_owned(), Value::from(cx.fresh.uid.as_str()));
-    metadata.insert("creationTimestamp".to_owned(), time(cx.now));
-    let said = |name| {
-        metadata
-            .get(name)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-    };
-    if said("name").is_empty() && !said("generateName").is_empty() {
-        let name = names::generate(said("generateName"), &cx.fresh.suffix);
-        metadata.insert("name".to_owned(), Value::from(name));
-    } else if said("name").is_empty() && cx.resource.is_core("limitranges") {
-        // Nobody looks for them by name.
-        metadata.insert("name".to_owned(), Value::from(cx.fresh.uid.as_str()));
-    }
-}
-
-/// Keeps what an update did not say.
-pub(super) fn prepare_update(new: &mut Value, old: &Value) {
-    let metadata = of(new);
-    metadata.remove("selfLink");
-    metadata.remove("resourceVersion");
-    for name in KEPT {
-        let is_ours = matches!(name, "generation" | "creationTimestamp");
-        let absent = metadata.get(name).is_none_or(Value::is_null) || is_ours;
-        match at(old, &["metadata", name]) {
-            Some(kept) if absent => _ = metadata.insert(name.to_owned(), kept.clone()),
-            None if absent => _ = metadata.remove(name),
-            _ => {}
-        }
-    }
-}
-
-/// What is wrong with an object's metadata.
-pub(super) fn errors(cx: &Context<'_>, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    let prefix = text(object, &["metadata", "generateName"]);
-    let is_checked = match cx.resource.rules.prefix {
-        PrefixRule::Never => false,
-        PrefixRule::New => old.is_none(),
-        PrefixRule::Always => true,
-    };
-    if !prefix.is_empty() && is_checked {
-        let wrong = names::errors(cx.resource.rules.name, prefix, true);
-        let error = |detail| FieldError::invalid("metadata.generateName", prefix, detail);
-        errors.extend(wrong.into_iter().map(error));
-    }
-    let name = text(object, &["metadata", "name"]);
-    if name.is_empty() {
-        let detail = "name or generateName is required";
-        errors.push(FieldError::required("metadata.name", detail));
-    } else {
-        let wrong = names::errors(cx.resource.rules.name, name, false);
-        let error = |detail| FieldError::invalid("metadata.name", name, detail);
-        errors.extend(wrong.into_iter().map(error));
-    }
-    label_errors(object, &mut errors);
-    annotation_errors(object, &mut errors);
-    owner_errors(object, &mut errors);
-    let told = errors.len();
-    for (place, finalizer) in finalizers(object).enumerate() {
-        if errors.len() - told >= MOST_ERRORS {
-            break;
-        }
-        let error = |detail| FieldError::invalid("metadata.finalizers", finalizer, detail);
-        let wrong = texts::label_key_errors(finalizer);
-        let is_free = cx.resource.is_custom() || is_standard_finalizer(finalizer);
-        if wrong.is_empty() && !is_free && !finalizer.contains('/') {
-            let field = format!("metadata.finalizers[{place}]");
-            let detail = "name is neither a standard finalizer name nor is it fully qualified";
-            errors.push(FieldError::invalid(field, finalizer, detail));
-        }
-        errors.extend(wrong.into_iter().map(error));
-    }
-    errors
-}
-
 /// What is wrong with the metadata of an object within another one.
 pub(crate) fn embedded_errors(members: &Map<String, Value>) -> Vec<FieldError> {
     let object = Value::Object(members.clone());
     let mut errors = Vec::new();
     let name = text(&object, &["metadata", "name"]);
-    let wrong = names::errors(NameRule::PathSegment, name, false).into_iter();
+    let wrong = path_segment_errors(name).into_iter();
     let wrong = wrong.filter(|_| !name.is_empty());
     errors.extend(wrong.map(|detail| FieldError::invalid("metadata.name", name, detail)));
     label_errors(&object, &mut errors);
@@ -162,7 +61,7 @@ pub(crate) fn embedded_errors(members: &Map<String, Value>) -> Vec<FieldError> {
 }
 
 /// What is wrong with a change of metadata.
-pub(super) fn change_errors(new: &Value, old: &Value) -> Vec<FieldError> {
+pub(crate) fn change_errors(new: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if at(old, &["metadata", "deletionTimestamp"]).is_some() {
         let known: HashSet<&str> = finalizers(old).collect();
@@ -194,7 +93,7 @@ pub(super) fn change_errors(new: &Value, old: &Value) -> Vec<FieldError> {
 }
 
 /// A field that may not change.
-pub(super) fn immutable(field: &str, value: Option<&Value>) -> FieldError {
+pub(crate) fn immutable(field: &str, value: Option<&Value>) -> FieldError {
     FieldError::invalid(field, shown(value), "field is immutable")
 }
 
@@ -228,16 +127,6 @@ pub(crate) fn is_standard_finalizer(name: &str) -> bool {
     matches!(name, ORPHAN | FOREGROUND | "kubernetes")
 }
 
-/// Whether something holds an object that is to be deleted: time, finalizers, the content of a namespace.
-pub(super) fn is_held(resource: &ResourceInfo, object: &Value) -> bool {
-    let grace = at(object, &["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_i64);
-    let namespace = || {
-        let finalizers = at(object, &["spec", "finalizers"]).and_then(Value::as_array);
-        resource.is_core("namespaces") && finalizers.is_some_and(|list| !list.is_empty())
-    };
-    grace.unwrap_or(0) > 0 || finalizers(object).next().is_some() || namespace()
-}
-
 /// Whether an object is being deleted.
 pub(crate) fn is_terminating(object: &Value) -> bool {
     at(object, &["metadata", "deletionTimestamp"]).is_some_and(|time| !time.is_null())
@@ -249,7 +138,8 @@ fn entries<'a>(object: &'a Value, name: &str) -> impl Iterator<Item = (&'a str, 
     entries.into_iter().flatten().map(text)
 }
 
-fn label_errors(object: &Value, errors: &mut Vec<FieldError>) {
+/// Adds the errors of an object's labels.
+pub(crate) fn label_errors(object: &Value, errors: &mut Vec<FieldError>) {
     let told = errors.len();
     for (key, value) in entries(object, "labels") {
         if errors.len() - told >= MOST_ERRORS {
@@ -267,7 +157,8 @@ fn label_errors(object: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn annotation_errors(object: &Value, errors: &mut Vec<FieldError>) {
+/// Adds the errors of an object's annotations.
+pub(crate) fn annotation_errors(object: &Value, errors: &mut Vec<FieldError>) {
     let (mut bytes, told) = (0, errors.len());
     for (key, value) in entries(object, "annotations") {
         bytes += key.len() + value.len();
@@ -285,7 +176,8 @@ fn annotation_errors(object: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn owner_errors(object: &Value, errors: &mut Vec<FieldError>) {
+/// Adds the errors of an object's owner references.
+pub(crate) fn owner_errors(object: &Value, errors: &mut Vec<FieldError>) {
     let owners = at(object, &["metadata", "ownerReferences"]).and_then(Value::as_array);
     let (mut first, mut shown): (Option<String>, Option<String>) = (None, None);
     let (told, mut controllers) = (errors.len(), 0);

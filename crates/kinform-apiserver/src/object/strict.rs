@@ -37,7 +37,7 @@ pub(crate) fn beginning(text: &str, most: usize) -> &str {
 ///
 /// # Errors
 /// Those of the parser.
-pub(super) fn parse(bytes: &[u8]) -> Result<(Value, Vec<String>), serde_json::Error> {
+pub(crate) fn parse(bytes: &[u8]) -> Result<(Value, Vec<String>), serde_json::Error> {
     let doubled = RefCell::new(Doubled::default());
     let mut parser = serde_json::Deserializer::from_slice(bytes);
     let spot = Spot {

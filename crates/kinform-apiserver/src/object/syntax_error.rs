@@ -9,7 +9,7 @@
 use base64::Engine as _;
 
 /// Where a text stops being base64.
-pub(super) fn base64(text: &str) -> Option<usize> {
+pub(crate) fn base64(text: &str) -> Option<usize> {
     base64::engine::general_purpose::STANDARD
         .decode(text)
         .err()?;
@@ -37,7 +37,7 @@ pub(super) fn base64(text: &str) -> Option<usize> {
 }
 
 /// What is left of a text where it stops being a time, and what should stand there.
-pub(super) fn time(text: &str) -> (&str, &'static str) {
+pub(crate) fn time(text: &str) -> (&str, &'static str) {
     let mut rest = text;
     for element in [
         "2006", "-", "01", "-", "02", "T", "15", ":", "04", ":", "05",

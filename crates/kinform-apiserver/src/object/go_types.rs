@@ -15,7 +15,7 @@ use std::sync::LazyLock;
 use kinform_schema::{Container, Field, FieldType, Type};
 
 /// The name of the type of a field, or of an item of its list or map.
-pub(super) fn of_one(of: &Type, field: &Field) -> String {
+pub(crate) fn of_one(of: &Type, field: &Field) -> String {
     if let Some(name) = named(of, field).filter(|name| !is_container(name, field)) {
         return name.to_owned();
     }
@@ -38,7 +38,7 @@ pub(super) fn of_one(of: &Type, field: &Field) -> String {
 }
 
 /// The name of the type of a field, list or map and all.
-pub(super) fn of_whole(of: &Type, field: &Field) -> String {
+pub(crate) fn of_whole(of: &Type, field: &Field) -> String {
     if let Some(name) = named(of, field).filter(|name| is_container(name, field)) {
         return name.to_owned();
     }

@@ -19,8 +19,8 @@ use jiff::Timestamp;
 use kinform_schema::{Container, Field, FieldType, Type};
 use serde_json::{Map, Value};
 
-use super::{go_types, misread, strict};
-use crate::quantity::Quantity;
+use super::quantity::Quantity;
+use super::{go_types, strict, syntax_error};
 
 /// A value that does not fit its field, in Go's words.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -353,7 +353,7 @@ impl Reader<'_> {
             (FieldType::Quantity, Value::Null) => Ok(Value::from("0")),
             (FieldType::Quantity, _) => quantity("!"),
             (FieldType::Bytes, Value::String(text)) => {
-                let at = misread::base64(text)?;
+                let at = syntax_error::base64(text)?;
                 let error = format!("illegal base64 data at input byte {at}");
                 Err(TypeError(match self.voice {
                     Voice::Decoder => error,
@@ -457,7 +457,7 @@ fn quantity(text: &str) -> Result<Value, TypeError> {
 
 fn parse_time(text: &str, layout: &str) -> Result<Timestamp, TypeError> {
     text.parse().map_err(|_| {
-        let (rest, element) = misread::time(text);
+        let (rest, element) = syntax_error::time(text);
         TypeError(format!(
             "parsing time {text:?} as {layout:?}: cannot parse {rest:?} as {element:?}"
         ))

@@ -1,0 +1,26 @@
+//! The parts of an object that a request can write: the object itself, or one of its subresources.
+//!
+//! ```text
+//! PUT /api/v1/namespaces/default/pods/web/status -> Part::Status
+//! ```
+//!
+//! Upstream: the subresources that `kubernetes/apiserver:pkg/endpoints/installer.go` installs.
+
+/// The part of an object that is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// The object, but for its status where that is a part of its own.
+    Main,
+    /// `status`.
+    Status,
+    /// The number of replicas, through the `Scale` kind.
+    Scale,
+    /// `spec.finalizers` of a namespace.
+    Finalize,
+    /// Containers that are added to a running pod.
+    EphemeralContainers,
+    /// What the containers of a running pod ask for.
+    Resize,
+    /// The decision about a certificate signing request.
+    Approval,
+}
