@@ -31,7 +31,8 @@
 mod access;
 mod admin;
 mod api;
-mod crd;
+mod columns;
+mod definition;
 mod digest;
 mod discovery;
 mod fault;
@@ -44,18 +45,20 @@ mod part;
 mod protobuf;
 mod read;
 mod resource;
+mod schema;
 mod seed;
 mod server;
 mod storage;
 mod write;
 
+pub use crate::resource::{Found, Origin, Registry, ResourceInfo, Subresource};
+pub use crate::storage::shelf_name;
 pub use access::{TokenFileError, User};
 pub use admin::InvalidRule;
 pub use fault::{Fault, FaultRule, Faults, WatchLag};
 pub use http::body::{Body, CutOff};
 pub use journal::{Journal, Record};
 pub use part::PodLogs;
-pub use resource::{Found, Origin, Registry, ResourceInfo, Subresource, shelf_name};
 pub use seed::Seed;
 pub use server::{Builder, ClientCertificate, Error, Server, Service, State};
 pub use storage::{

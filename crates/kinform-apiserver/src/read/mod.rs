@@ -10,7 +10,6 @@ pub(crate) mod encode;
 mod list;
 mod options;
 mod select;
-pub(crate) mod table;
 mod token;
 mod watch;
 

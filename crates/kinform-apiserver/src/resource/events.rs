@@ -13,8 +13,9 @@
 use serde_json::{Map, Value};
 
 use super::{ResourceInfo, Shape, fields};
-use crate::crd::object;
+
 use crate::object::typed;
+use crate::schema::convert;
 use crate::storage::{Draft, Stored};
 
 /// The stored name, and the name in the newer view.
@@ -43,7 +44,7 @@ impl ResourceInfo {
             return object;
         }
         if let Shape::Custom(custom) = &self.shape {
-            return object::to_stored(custom, object);
+            return convert::to_stored(custom.versions(), object);
         }
         let of = kinform_schema::builtin("", "v1", "Event");
         canonical(
@@ -60,7 +61,7 @@ impl ResourceInfo {
             return object;
         }
         if let Shape::Custom(custom) = &self.shape {
-            return object::to_shown(custom, object);
+            return convert::to_shown(custom.versions(), object);
         }
         let of = match &self.shape {
             Shape::Builtin(of) => Some(*of),

@@ -20,7 +20,7 @@
 
 mod events;
 mod fields;
-mod rules;
+pub(crate) mod rules;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
@@ -28,8 +28,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use kinform_api::{GroupKind, GroupResource, Scope};
 use serde_json::Value;
 
-use crate::crd::Compiled;
-use crate::read::table::Columns;
+use crate::columns::Columns;
+use crate::schema::compiled::Compiled;
+use crate::schema::convert::Versions;
+use crate::shelf_name;
 use crate::storage::{SelectableField, Shelf, Store};
 
 pub(crate) use self::rules::{Generation, NameRule, PrefixRule, Propagation, Rules};
@@ -122,6 +124,14 @@ pub(crate) struct CustomShape {
 }
 
 impl CustomShape {
+    /// The schemas between which objects are converted.
+    pub(crate) fn versions(&self) -> Versions<'_> {
+        Versions {
+            shown: &self.schema,
+            stored: self.storage.as_deref(),
+        }
+    }
+
     /// The patterns and rules of the schema.
     pub(crate) fn compiled(&self) -> &Compiled {
         self.compiled.get_or_init(|| Compiled::of(&self.schema))
@@ -393,15 +403,6 @@ fn builtin(store: &Store, facts: &'static kinform_schema::Resource) -> Option<Re
         rules: Rules::of_builtin(group, facts.plural),
         shape: Shape::Builtin(kinform_schema::builtin(group, version, facts.kind)?),
     })
-}
-
-/// The name of the shelf of a resource: `pods`, `deployments.apps`.
-#[must_use]
-pub fn shelf_name(group: &str, plural: &str) -> String {
-    match group {
-        "" => plural.to_owned(),
-        _ => format!("{plural}.{group}"),
-    }
 }
 
 /// Groups by the name of their best version's API service, versions best first.

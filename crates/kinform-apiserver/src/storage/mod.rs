@@ -475,3 +475,12 @@ impl Inner {
         }
     }
 }
+
+/// The name of the shelf of a resource: `pods`, `deployments.apps`.
+#[must_use]
+pub fn shelf_name(group: &str, plural: &str) -> String {
+    match group {
+        "" => plural.to_owned(),
+        _ => format!("{plural}.{group}"),
+    }
+}

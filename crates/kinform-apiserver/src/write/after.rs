@@ -24,11 +24,13 @@ use super::update::is_finished;
 use super::{Action, Context, Fresh, Outcome, fields};
 use crate::access::rbac;
 use crate::api::Api;
-use crate::crd::{definition, life};
+use crate::definition::{conditions, served};
 use crate::object::at;
 use crate::object::part::Part;
 use crate::object::{metadata, text};
-use crate::resource::{Found, Propagation, ResourceInfo, shelf_name};
+use crate::resource::rules::Propagation;
+use crate::resource::{Found, ResourceInfo};
+use crate::storage::shelf_name;
 use crate::storage::{Draft, EndWatches, Expect, Shelf, Store, Stored};
 
 const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
@@ -247,7 +249,7 @@ pub(crate) fn settle_definitions(api: &Arc<Api>) {
             let Some(current) = store.get(shelf, &name) else {
                 break;
             };
-            let Some(next) = life::settle(&current.value(), &others, Timestamp::now()) else {
+            let Some(next) = conditions::settle(&current.value(), &others, Timestamp::now()) else {
                 break;
             };
             put(api, shelf, next, &current);
@@ -256,10 +258,7 @@ pub(crate) fn settle_definitions(api: &Arc<Api>) {
         }
         if let Some(settled) = store.get(shelf, &name) {
             let settled = settled.value();
-            resources.extend(definition::resources_of(
-                &settled,
-                shelf_of(store, &settled),
-            ));
+            resources.extend(served::resources_of(&settled, shelf_of(store, &settled)));
         }
     }
     let changed = api.registry.set_custom(resources);
@@ -278,10 +277,10 @@ fn end(api: &Arc<Api>, shelf: Shelf, name: &str) {
         return;
     };
     let mut value = current.value();
-    if !life::awaits_cleanup(&value) {
+    if !conditions::awaits_cleanup(&value) {
         return;
     }
-    let waiting = life::wait(&value, Timestamp::now());
+    let waiting = conditions::wait(&value, Timestamp::now());
     if waiting != value {
         put(api, shelf, waiting, &current);
         let Some(stored) = api.store.get(shelf, name) else {
@@ -303,7 +302,7 @@ fn end(api: &Arc<Api>, shelf: Shelf, name: &str) {
     if !keys(&api.store, objects, "").is_empty() {
         return;
     }
-    let released = life::release(&value, Timestamp::now());
+    let released = conditions::release(&value, Timestamp::now());
     let is_free = metadata::finalizers(&released).next().is_none();
     let gone = if is_free {
         api.store
@@ -325,7 +324,7 @@ fn release_definition(api: &Arc<Api>, resource: &ResourceInfo) {
     let waits = api
         .store
         .get(shelf, &name)
-        .is_some_and(|object| life::awaits_cleanup(&object.value()));
+        .is_some_and(|object| conditions::awaits_cleanup(&object.value()));
     if waits && keys(&api.store, resource.shelf, "").is_empty() {
         end(api, shelf, &name);
     }

@@ -16,8 +16,8 @@ use serde_json::{Map, Value};
 use super::Context;
 use super::options::FieldValidation;
 use super::{defaults, scale};
-use crate::crd::object::{self as custom_object, Nulls};
-use crate::crd::{definition, without_key};
+use crate::definition::custom_object::{self, Nulls};
+use crate::definition::served;
 use crate::http::yaml;
 use crate::object::part::Part;
 use crate::object::text;
@@ -25,6 +25,7 @@ use crate::object::typed::Voice;
 use crate::object::{strict, typed};
 use crate::protobuf;
 use crate::resource::{ResourceInfo, Shape};
+use crate::schema::validate::embedded::without_key;
 
 /// A body that was read.
 #[derive(Clone, Debug, PartialEq)]
@@ -216,7 +217,7 @@ pub(crate) fn read_value(
             let read = typed::read_as(of, Value::Object(given), &mut unknown, voice);
             read.map(|mut object| {
                 defaults::apply(of, &mut object);
-                definition::defaults(resource, &mut object);
+                served::defaults(resource, &mut object);
                 object
             })
         }

@@ -19,7 +19,7 @@ use serde_json::Value;
 use super::object_meta;
 use super::options::DeleteOptions;
 use super::{Action, Answer, Context, Outcome};
-use crate::crd;
+use crate::definition::served;
 use crate::object::{at, metadata, text};
 use crate::resource::{Generation, Propagation};
 
@@ -126,7 +126,7 @@ fn mark(cx: &Context<'_>, options: &DeleteOptions, current: &Value) -> Value {
     let before = metadata::is_terminating(current);
     put_finalizers(cx, options, &mut marked);
     if cx.resource.is_definition() {
-        crd::definition::mark_terminating(&mut marked, cx.now);
+        served::mark_terminating(&mut marked, cx.now);
         return marked;
     }
     let grace = grace(cx, options, current);

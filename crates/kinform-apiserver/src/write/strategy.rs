@@ -13,11 +13,13 @@ use kinform_api::FieldError;
 use serde_json::{Map, Value};
 
 use super::{Context, addresses, defaults, fields, validation, view};
-use crate::crd;
-use crate::crd::object::Said;
+use crate::definition::check;
+use crate::definition::custom_object;
+use crate::definition::served;
 use crate::object::part::Part;
 use crate::object::{at, metadata, typed};
 use crate::resource::{Generation, ResourceInfo, Shape};
+use crate::schema::rules::Said;
 
 /// Status, generation and defaults of a new object.
 pub(super) fn prepare_create(cx: &Context<'_>, object: &mut Value) {
@@ -33,7 +35,7 @@ pub(super) fn prepare_create(cx: &Context<'_>, object: &mut Value) {
         defaults::begin(of, object, now);
     }
     addresses::assign(cx, object);
-    crd::definition::prepare_create(resource, object);
+    served::prepare_create(resource, object);
     if !matches!(
         resource.rules.generation,
         Generation::Absent | Generation::SpecChanges
@@ -90,7 +92,7 @@ pub(super) fn prepare_update(cx: &Context<'_>, part: Part, new: &mut Value, old:
                 defaults::admit_pod(new);
             }
         }
-        crd::definition::prepare_update(resource, new);
+        served::prepare_update(resource, new);
     }
     let grows = !matches!(part, Part::Status | Part::Approval) && has_grown(resource, new, old);
     let generation = at(old, &["metadata", "generation"])
@@ -109,16 +111,16 @@ pub(super) fn content(
     old: Option<&Value>,
 ) -> Said {
     match (&resource.shape, old) {
-        (Shape::Custom(custom), None) => crd::object::errors(custom, new),
-        (Shape::Custom(custom), Some(old)) => crd::object::change(custom, part, new, old),
+        (Shape::Custom(custom), None) => custom_object::errors(custom, new),
+        (Shape::Custom(custom), Some(old)) => custom_object::change(custom, part, new, old),
         (Shape::Builtin(_), _) if !resource.is_definition() => Said::default(),
         (_, _) if part == Part::Status => Said {
-            errors: crd::check::status_errors(new),
+            errors: check::status_errors(new),
             warnings: Vec::new(),
         },
         (_, old) => Said {
-            errors: crd::check::errors(new, old),
-            warnings: crd::check::warnings(new, old),
+            errors: check::errors(new, old),
+            warnings: check::warnings(new, old),
         },
     }
 }

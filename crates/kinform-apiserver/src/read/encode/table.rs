@@ -17,10 +17,21 @@ use serde_json::{Value, json};
 
 use super::json::{Json, begin_frame, put_decimal};
 use super::{Bookmark, ListMeta, Told};
+use crate::columns::{Columns, conditions};
 use crate::http::negotiate::{Include, Look, TableLook};
-use crate::read::table::{Columns, columns_of, conditions};
+
+use crate::columns::builtin_columns;
 use crate::resource::ResourceInfo;
+use crate::resource::Shape;
 use crate::storage::Stored;
+
+/// The columns of a resource.
+fn columns_of(resource: &ResourceInfo) -> Columns {
+    match &resource.shape {
+        Shape::Builtin(_) => builtin_columns(&resource.group, &resource.plural),
+        Shape::Custom(custom) => custom.columns.clone(),
+    }
+}
 
 /// Writes tables of one resource.
 #[derive(Clone, Debug)]

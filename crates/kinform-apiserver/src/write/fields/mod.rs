@@ -43,10 +43,10 @@ use self::set::Set;
 use self::track::{Conflict, Refusal, Serves, Track};
 use super::Context;
 use super::settle::settle;
-use crate::crd;
 use crate::object::part::Part;
 use crate::object::{at, metadata, text, typed};
 use crate::resource::{ResourceInfo, Shape};
+use crate::schema::convert;
 
 pub(super) use self::managed::keep_times;
 
@@ -110,7 +110,7 @@ pub(super) fn updated(cx: &Context<'_>, part: Part, new: &mut Value, old: &Value
 /// The object whose fields are owned: of a custom one, what is stored of it.
 fn of_version<'a>(cx: &Context<'_>, object: &'a Value) -> Cow<'a, Value> {
     match &cx.resource.shape {
-        Shape::Custom(custom) => crd::object::of_version(custom, object),
+        Shape::Custom(custom) => convert::of_version(custom.versions(), object),
         Shape::Builtin(_) => Cow::Borrowed(object),
     }
 }

@@ -1,0 +1,62 @@
+//! Whether the defaults of a schema fit it.
+//!
+//! ```text
+//! schema -> [FieldError]
+//! ```
+//!
+//! Upstream: `apiextensions-apiserver:pkg/apiserver/schema/defaulting/validation.go`.
+
+use kinform_api::{FieldError, ShownValue};
+use serde_json::Value;
+
+use crate::schema::compiled::Compiled;
+use crate::schema::prune::prune_part;
+
+/// What is wrong with the defaults of a schema.
+pub(super) fn errors(schema: &Value, path: &str) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    node(schema, path, Metadata::AtRoot, &mut errors);
+    errors
+}
+
+/// Whether a node stands at the root, where metadata has defaults of no use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Metadata {
+    AtRoot,
+    Elsewhere,
+}
+
+fn node(schema: &Value, path: &str, metadata: Metadata, errors: &mut Vec<FieldError>) {
+    if let Some(default) = schema.get("default").filter(|default| !default.is_null()) {
+        check(schema, default, &format!("{path}.default"), errors);
+    }
+    if let Some(items) = schema.get("items").filter(|of| of.is_object()) {
+        node(items, &format!("{path}.items"), Metadata::Elsewhere, errors);
+    }
+    let properties = schema.get("properties").and_then(Value::as_object);
+    for (name, property) in properties.into_iter().flatten() {
+        // What stands there is told elsewhere: metadata may have no defaults at all.
+        if metadata == Metadata::AtRoot
+            && matches!(name.as_str(), "metadata" | "kind" | "apiVersion")
+        {
+            continue;
+        }
+        let path = format!("{path}.properties[{name}]");
+        node(property, &path, Metadata::Elsewhere, errors);
+    }
+}
+
+fn check(schema: &Value, default: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    let mut pruned = default.clone();
+    prune_part(schema, &mut pruned);
+    if pruned != *default {
+        let shown = ShownValue::raw(default.to_string());
+        errors.push(FieldError::invalid(
+            path,
+            shown,
+            "must not have unknown fields",
+        ));
+    }
+    let compiled = Compiled::of_part(schema);
+    errors.extend(compiled.default_errors(schema, default, path));
+}

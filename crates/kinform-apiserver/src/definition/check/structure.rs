@@ -1,0 +1,377 @@
+//! Whether a schema is structural: every value's shape is said once, outside of combinations.
+//!
+//! ```text
+//! schema -> [FieldError], sorted by their texts
+//! ```
+//!
+//! Upstream: `apiextensions-apiserver:pkg/apiserver/schema/{validation,complete}.go`.
+
+use kinform_api::FieldError;
+use serde_json::{Map, Value};
+
+use crate::object::text;
+use crate::schema::flag;
+use crate::schema::patterns;
+
+/// Where a node stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Level {
+    Root,
+    Item,
+    Field,
+}
+
+/// What keeps a schema from being structural.
+pub(super) fn errors(schema: &Value, path: &str) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    node(schema, Level::Root, path, &mut errors);
+    complete(schema, schema, (path, path), &mut errors);
+    errors.sort_by_cached_key(ToString::to_string);
+    errors
+}
+
+/// Whether a schema uses only what a structural one knows; what else it says is told elsewhere.
+pub(super) fn is_readable(schema: &Value) -> bool {
+    let names = [
+        "$ref",
+        "id",
+        "patternProperties",
+        "dependencies",
+        "additionalItems",
+        "definitions",
+    ];
+    let is_empty = |value: &Value| match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Object(members) => members.is_empty(),
+        _ => false,
+    };
+    let Some(members) = schema.as_object() else {
+        return true;
+    };
+    if names
+        .iter()
+        .any(|name| members.get(*name).is_some_and(|value| !is_empty(value)))
+        || schema.get("items").is_some_and(Value::is_array)
+    {
+        return false;
+    }
+    let nested = combined(schema).map(|(_, _, part)| part);
+    let below = properties(schema)
+        .map(|(_, property)| property)
+        .chain(items(schema));
+    let others = schema
+        .get("additionalProperties")
+        .filter(|of| of.is_object());
+    nested.chain(below).chain(others).all(is_readable)
+}
+
+/// The members of a node that are schemas of fields.
+fn properties(schema: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    let properties = schema.get("properties").and_then(Value::as_object);
+    properties.into_iter().flatten()
+}
+
+fn items(schema: &Value) -> Option<&Value> {
+    schema.get("items").filter(|items| items.is_object())
+}
+
+fn node(schema: &Value, level: Level, path: &str, errors: &mut Vec<FieldError>) {
+    let of = text(schema, &["type"]);
+    if of == "array" && schema.get("items").is_none_or(Value::is_null) {
+        errors.push(FieldError::required(
+            format!("{path}.items"),
+            "must be specified",
+        ));
+    }
+    if let Some(items) = items(schema) {
+        node(items, Level::Item, &format!("{path}.items"), errors);
+    }
+    for (name, property) in properties(schema) {
+        let path = format!("{path}.properties[{name}]");
+        node(property, Level::Field, &path, errors);
+    }
+    if let Some(others) = schema
+        .get("additionalProperties")
+        .filter(|of| !of.is_null())
+    {
+        let path = format!("{path}.additionalProperties");
+        if level == Level::Root {
+            errors.push(FieldError::forbidden(
+                path.as_str(),
+                "must not be used at the root",
+            ));
+        }
+        if others.is_object() {
+            node(others, Level::Field, &path, errors);
+        }
+    }
+    extensions(schema, path, errors);
+    combinations(schema, path, skipped(schema), errors);
+    types(schema, level, path, errors);
+    let is_whole = level == Level::Root || flag(schema, "x-kubernetes-embedded-resource");
+    whole(schema, is_whole, level, path, errors);
+}
+
+fn extensions(schema: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    if !flag(schema, "x-kubernetes-int-or-string") {
+        return;
+    }
+    for name in [
+        "x-kubernetes-preserve-unknown-fields",
+        "x-kubernetes-embedded-resource",
+    ] {
+        if flag(schema, name) {
+            let detail = "must be false if x-kubernetes-int-or-string is true";
+            errors.push(FieldError::invalid(format!("{path}.{name}"), true, detail));
+        }
+    }
+}
+
+fn types(schema: &Value, level: Level, path: &str, errors: &mut Vec<FieldError>) {
+    let of = text(schema, &["type"]);
+    let field = format!("{path}.type");
+    let is_embedded = flag(schema, "x-kubernetes-embedded-resource");
+    if is_embedded && of != "object" {
+        let detail = "must be object if x-kubernetes-embedded-resource is true";
+        errors.push(match of {
+            "" => FieldError::required(field.as_str(), detail),
+            of => FieldError::invalid(field.as_str(), of, detail),
+        });
+    } else if of.is_empty()
+        && !flag(schema, "x-kubernetes-int-or-string")
+        && !flag(schema, "x-kubernetes-preserve-unknown-fields")
+    {
+        let detail = match level {
+            Level::Root => "must not be empty at the root",
+            Level::Item => "must not be empty for specified array items",
+            Level::Field => "must not be empty for specified object fields",
+        };
+        errors.push(FieldError::required(field.as_str(), detail));
+    }
+    if is_embedded && schema.get("additionalProperties").is_some() {
+        let field = format!("{path}.additionalProperties");
+        let detail = "must not be used if x-kubernetes-embedded-resource is set";
+        errors.push(FieldError::forbidden(field, detail));
+    }
+    if level == Level::Root && !of.is_empty() && of != "object" {
+        errors.push(FieldError::invalid(field, of, "must be object at the root"));
+    }
+}
+
+/// Kind, version and metadata of whole objects.
+fn whole(schema: &Value, is_whole: bool, level: Level, path: &str, errors: &mut Vec<FieldError>) {
+    let of = |name: &str| schema.get("properties").and_then(|of| of.get(name));
+    for name in ["kind", "apiVersion"] {
+        if let Some(property) = of(name).filter(|_| is_whole)
+            && text(property, &["type"]) != "string"
+        {
+            let field = format!("{path}.properties[{name}].type");
+            let said = text(property, &["type"]);
+            errors.push(FieldError::invalid(field, said, "must be string"));
+        }
+    }
+    if let Some(metadata) = of("metadata") {
+        let field = format!("{path}.properties[metadata]");
+        let said = text(metadata, &["type"]);
+        if is_whole && said != "object" {
+            let field = format!("{field}.type");
+            errors.push(FieldError::invalid(field, said, "must be object"));
+        }
+        if level == Level::Root && !restricts_names_only(metadata) {
+            let detail = "must not specify anything other than name and generateName, but metadata \
+                          is implicitly specified";
+            errors.push(FieldError::forbidden(field, detail));
+        }
+    }
+    if flag(schema, "x-kubernetes-embedded-resource")
+        && !flag(schema, "x-kubernetes-preserve-unknown-fields")
+        && properties(schema).next().is_none()
+    {
+        let field = format!("{path}.properties");
+        let detail = "must not be empty if x-kubernetes-embedded-resource is true without \
+                      x-kubernetes-preserve-unknown-fields";
+        errors.push(FieldError::required(field, detail));
+    }
+}
+
+fn restricts_names_only(metadata: &Value) -> bool {
+    let empty = Map::new();
+    let members = metadata.as_object().unwrap_or(&empty);
+    let is_name = |name: &String| matches!(name.as_str(), "name" | "generateName");
+    members.keys().all(|member| match member.as_str() {
+        "type" | "default" => true,
+        "properties" => properties(metadata).all(|(name, _)| is_name(name)),
+        _ => false,
+    })
+}
+
+/// Which combinations say what an int-or-string is, and may name types for it.
+fn skipped(schema: &Value) -> Skipped {
+    let is_pattern = |of: Option<&Value>| {
+        let types = of.and_then(Value::as_array).map(|list| {
+            let one = |of: &Value| {
+                let members = of.as_object().map_or(0, Map::len);
+                (members, text(of, &["type"]).to_owned())
+            };
+            list.iter().map(one).collect::<Vec<_>>()
+        });
+        types.is_some_and(|types| types == [(1, "integer".to_owned()), (1, "string".to_owned())])
+    };
+    let first = schema.get("allOf").and_then(|all| all.get(0));
+    Skipped {
+        any_of: is_pattern(schema.get("anyOf")),
+        first_all_of: is_pattern(first.and_then(|first| first.get("anyOf"))),
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Skipped {
+    any_of: bool,
+    first_all_of: bool,
+}
+
+/// The combinations of a node: `(member, place in it, schema)`.
+fn combined(schema: &Value) -> impl Iterator<Item = (&'static str, Option<usize>, &Value)> {
+    let lists = ["anyOf", "allOf", "oneOf"].into_iter().flat_map(|name| {
+        let list = schema.get(name).and_then(Value::as_array);
+        let parts = list.into_iter().flatten().enumerate();
+        parts.map(move |(at, part)| (name, Some(at), part))
+    });
+    let not = schema.get("not").filter(|not| not.is_object());
+    lists.chain(not.map(|not| ("not", None, not)))
+}
+
+fn place(path: &str, name: &str, at: Option<usize>) -> String {
+    match at {
+        Some(at) => format!("{path}.{name}[{at}]"),
+        None => format!("{path}.{name}"),
+    }
+}
+
+fn combinations(schema: &Value, path: &str, skipped: Skipped, errors: &mut Vec<FieldError>) {
+    for (name, at, part) in combined(schema) {
+        if name == "anyOf" && skipped.any_of {
+            continue;
+        }
+        let inner = Skipped {
+            any_of: name == "allOf" && at == Some(0) && skipped.first_all_of,
+            first_all_of: false,
+        };
+        nested(part, &place(path, name, at), inner, errors);
+    }
+    let pattern = text(schema, &["pattern"]);
+    let too_large = |error: &FieldError| error.to_string().contains(patterns::TOO_LARGE);
+    // BOUND: each of those takes a while.
+    let is_enough = errors.len() >= 4 && errors.iter().rev().take(4).all(too_large);
+    if !pattern.is_empty()
+        && !is_enough
+        && let Err(error) = patterns::compile(pattern)
+    {
+        let detail = format!("must be a valid regular expression, but isn't: {error}");
+        errors.push(FieldError::invalid(
+            format!("{path}.pattern"),
+            pattern,
+            detail,
+        ));
+    }
+}
+
+/// A schema within a combination: it may restrict values, not shape them.
+fn nested(schema: &Value, path: &str, skipped: Skipped, errors: &mut Vec<FieldError>) {
+    combinations(schema, path, skipped, errors);
+    if let Some(items) = items(schema) {
+        nested(items, &format!("{path}.items"), Skipped::default(), errors);
+    }
+    for (name, property) in properties(schema) {
+        let path = format!("{path}.properties[{name}]");
+        nested(property, &path, Skipped::default(), errors);
+        if name == "metadata" {
+            let detail = "must not be specified in a nested context";
+            errors.push(FieldError::forbidden(path, detail));
+        }
+    }
+    let shaping = [
+        ("type", "must be empty to be structural"),
+        ("additionalProperties", "must be undefined to be structural"),
+        ("default", "must be undefined to be structural"),
+        ("title", "must be empty to be structural"),
+        ("description", "must be empty to be structural"),
+        ("nullable", "must be false to be structural"),
+        (
+            "x-kubernetes-preserve-unknown-fields",
+            "must be false to be structural",
+        ),
+        (
+            "x-kubernetes-embedded-resource",
+            "must be false to be structural",
+        ),
+        (
+            "x-kubernetes-int-or-string",
+            "must be false to be structural",
+        ),
+        (
+            "x-kubernetes-list-map-keys",
+            "must be empty to be structural",
+        ),
+        (
+            "x-kubernetes-list-type",
+            "must be undefined to be structural",
+        ),
+        (
+            "x-kubernetes-map-type",
+            "must be undefined to be structural",
+        ),
+        ("x-kubernetes-validations", "must be empty to be structural"),
+    ];
+    for (name, detail) in shaping {
+        let is_said = match schema.get(name) {
+            None | Some(Value::Null | Value::Bool(false)) => false,
+            Some(Value::String(text)) => !text.is_empty(),
+            Some(Value::Array(list)) => !list.is_empty(),
+            Some(_) => true,
+        };
+        if is_said {
+            errors.push(FieldError::forbidden(format!("{path}.{name}"), detail));
+        }
+    }
+}
+
+/// What a combination at the root speaks of must stand outside of it, too. Upstream looks no deeper.
+fn complete(
+    restriction: &Value,
+    shape: &Value,
+    (shape_path, path): (&str, &str),
+    errors: &mut Vec<FieldError>,
+) {
+    for (name, at, part) in combined(restriction) {
+        complete_nested(part, shape, (shape_path, &place(path, name, at)), errors);
+    }
+}
+
+fn complete_nested(
+    restriction: &Value,
+    shape: &Value,
+    (shape_path, path): (&str, &str),
+    errors: &mut Vec<FieldError>,
+) {
+    complete(restriction, shape, (shape_path, path), errors);
+    let missing = |shape_path: &str, path: &str| {
+        FieldError::required(shape_path, format!("because it is defined in {path}"))
+    };
+    if let Some(restricted) = items(restriction) {
+        let (a, b) = (format!("{shape_path}.items"), format!("{path}.items"));
+        match items(shape) {
+            Some(shape) => complete_nested(restricted, shape, (&a, &b), errors),
+            None => errors.push(missing(&a, &b)),
+        }
+    }
+    for (name, restricted) in properties(restriction) {
+        let a = format!("{shape_path}.properties[{name}]");
+        let b = format!("{path}.properties[{name}]");
+        match shape.get("properties").and_then(|of| of.get(name)) {
+            Some(shape) => complete_nested(restricted, shape, (&a, &b), errors),
+            None => errors.push(missing(&a, &b)),
+        }
+    }
+}

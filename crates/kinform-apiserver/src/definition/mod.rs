@@ -1,0 +1,18 @@
+//! Custom resource definitions: from a definition to resources that are served.
+//!
+//! ```text
+//! definition -> checked, defaulted -> conditions, one step at a time -> Established -> resources served
+//!            -> deleted -> objects removed -> finalizer removed
+//! ```
+//!
+//! * `served.rs`: the definition as an object, its defaults, and the resources that it makes served;
+//! * `check/`: the errors of a definition;
+//! * `conditions.rs`: its conditions, one step at a time, as upstream's controllers write them;
+//! * `custom_object.rs`: an object of its kind, read by the schema and checked.
+//!
+//! Upstream: `kubernetes/apiextensions-apiserver`.
+
+pub(crate) mod check;
+pub(crate) mod conditions;
+pub(crate) mod custom_object;
+pub(crate) mod served;

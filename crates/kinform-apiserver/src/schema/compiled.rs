@@ -1,0 +1,83 @@
+//! What is made of a schema once: its patterns and its rules, ready to run.
+//!
+//! ```text
+//! schema -> Compiled { patterns, rules }
+//! ```
+//!
+//! Made when the first object is checked, and kept as long as the schema stays the same.
+//!
+//! Upstream: `kubernetes/apiextensions-apiserver:pkg/apiserver/customresource_handler.go` (`crdInfo`).
+
+use serde_json::Value;
+
+use super::rules::Rules;
+use crate::schema::old_value::Before;
+use crate::schema::patterns::Patterns;
+use crate::schema::validate;
+use crate::schema::validate::embedded;
+use kinform_api::FieldError;
+
+/// A schema's patterns and rules.
+#[derive(Debug, Default)]
+pub(crate) struct Compiled {
+    pub(crate) patterns: Patterns,
+    pub(crate) rules: Option<Rules>,
+}
+
+impl Compiled {
+    /// Compiles what stands in the schema of whole objects.
+    pub(crate) fn of(schema: &Value) -> Self {
+        Self::with(schema, Rules::of(schema))
+    }
+
+    /// Compiles what stands in a part of a schema.
+    pub(crate) fn of_part(schema: &Value) -> Self {
+        Self::with(schema, Rules::of_part(schema))
+    }
+
+    fn with(schema: &Value, rules: Option<Rules>) -> Self {
+        let mut patterns = Patterns::default();
+        patterns.collect(schema);
+        Self { patterns, rules }
+    }
+
+    /// Checks a value by a part of the schema.
+    pub(crate) fn check(
+        &self,
+        schema: &Value,
+        value: &Value,
+        before: Before<'_>,
+    ) -> Vec<FieldError> {
+        let checker = validate::Checker {
+            patterns: &self.patterns,
+        };
+        checker.check(schema, value, "", before).errors
+    }
+
+    /// What is wrong with a default of a schema that this is made of.
+    pub(crate) fn default_errors(
+        &self,
+        schema: &Value,
+        default: &Value,
+        path: &str,
+    ) -> Vec<FieldError> {
+        let mut errors = within(self.check(schema, default, Before::NOTHING), path);
+        if errors.is_empty() {
+            errors = within(embedded::errors(schema, default), path);
+        }
+        if let (true, Some(rules)) = (errors.is_empty(), &self.rules) {
+            let said = rules.run_part(schema, default, path);
+            errors.extend(said.errors);
+        }
+        errors
+    }
+}
+
+/// The errors of a part, told below its path.
+pub(crate) fn within(errors: Vec<FieldError>, path: &str) -> Vec<FieldError> {
+    let place = |error: FieldError| match (path, error.field()) {
+        ("<nil>", field) if !field.is_empty() => error,
+        _ => error.within(path),
+    };
+    errors.into_iter().map(place).collect()
+}

@@ -1,0 +1,63 @@
+//! Custom objects between the stored version of a definition and the others.
+//!
+//! ```text
+//! stored object ──to_shown──▶ object of a version ──to_stored──▶ stored object
+//! ```
+//!
+//! Versions of a definition without a conversion webhook differ in their schemas only.
+//!
+//! Upstream: `kubernetes/apiextensions-apiserver:pkg/apiserver/conversion` (the `None` strategy).
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use super::defaults::{default, drop_nulls};
+use super::prune::prune;
+
+/// The schemas of a version and of the stored one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Versions<'a> {
+    /// The schema of the version that is read or written.
+    pub(crate) shown: &'a Value,
+    /// The schema that objects are stored by; `None` if it is always the shown one.
+    pub(crate) stored: Option<&'a Value>,
+}
+
+/// A stored object as readers of a version see it: what its schemas do not know is gone, and what has
+/// become a default since is there.
+pub(crate) fn to_shown(versions: Versions<'_>, mut object: Value) -> Value {
+    let Some(stored) = versions.stored else {
+        return object;
+    };
+    let mut unknown = Vec::new();
+    prune(stored, &mut object, &mut unknown);
+    drop_nulls(stored, &mut object);
+    default(stored, &mut object);
+    if stored != versions.shown {
+        prune(versions.shown, &mut object, &mut unknown);
+    }
+    object
+}
+
+/// An object of a version as its owners are told of it: what the stored version does not know is lost
+/// before the version's defaults come.
+pub(crate) fn of_version<'a>(versions: Versions<'_>, object: &'a Value) -> Cow<'a, Value> {
+    match versions.stored {
+        Some(stored) if stored != versions.shown => {
+            let mut object = object.clone();
+            prune(stored, &mut object, &mut Vec::new());
+            default(versions.shown, &mut object);
+            Cow::Owned(object)
+        }
+        _ => Cow::Borrowed(object),
+    }
+}
+
+/// An object of a version as it is stored.
+pub(crate) fn to_stored(versions: Versions<'_>, mut object: Value) -> Value {
+    if let Some(stored) = versions.stored {
+        prune(stored, &mut object, &mut Vec::new());
+    }
+    object
+}

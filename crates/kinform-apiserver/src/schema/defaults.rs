@@ -1,0 +1,81 @@
+//! Defaulting by a structural schema: sets the fields that the schema has a default for.
+//!
+//! ```text
+//! schema + object -> object without nulls that the schema does not allow, with its defaults
+//! ```
+//!
+//! BOUND: recursion goes with the object, whose depth the parser limits.
+//!
+//! Upstream: `kubernetes/apiextensions-apiserver:pkg/apiserver/schema/defaulting`.
+
+use serde_json::Value;
+
+use super::flag;
+
+/// Removes nulls where null is not allowed and nothing else would stand.
+pub(crate) fn drop_nulls(schema: &Value, value: &mut Value) {
+    match value {
+        Value::Object(entries) => {
+            let properties = schema.get("properties").and_then(Value::as_object);
+            let others = schema
+                .get("additionalProperties")
+                .filter(|of| of.is_object());
+            entries.retain(|name, value| {
+                let Some(of) = properties.and_then(|of| of.get(name)).or(others) else {
+                    return true;
+                };
+                let is_kept = !value.is_null() || flag(of, "nullable") || has_default(of);
+                if is_kept {
+                    drop_nulls(of, value);
+                }
+                is_kept
+            });
+        }
+        Value::Array(items) => {
+            if let Some(of) = schema.get("items").filter(|items| items.is_object()) {
+                items.iter_mut().for_each(|item| drop_nulls(of, item));
+            }
+        }
+        _ => {}
+    }
+}
+
+fn has_default(schema: &Value) -> bool {
+    schema
+        .get("default")
+        .is_some_and(|default| !default.is_null())
+}
+
+/// Sets what the schema has a default for. A null where null is not allowed counts as absent.
+pub(crate) fn default(schema: &Value, value: &mut Value) {
+    match value {
+        Value::Object(entries) => {
+            let properties = schema.get("properties").and_then(Value::as_object);
+            for (name, of) in properties.into_iter().flatten() {
+                let is_unset = match entries.get(name) {
+                    None => true,
+                    Some(Value::Null) => !flag(of, "nullable") && of.get("default").is_some(),
+                    Some(_) => false,
+                };
+                if let (true, Some(default)) = (is_unset, of.get("default")) {
+                    entries.insert(name.clone(), default.clone());
+                }
+            }
+            let others = schema
+                .get("additionalProperties")
+                .filter(|of| of.is_object());
+            for (name, value) in entries.iter_mut() {
+                if let Some(of) = properties.and_then(|of| of.get(name)).or(others) {
+                    default(of, value);
+                }
+            }
+        }
+        Value::Array(items) => {
+            let Some(of) = schema.get("items").filter(|items| items.is_object()) else {
+                return;
+            };
+            items.iter_mut().for_each(|item| default(of, item));
+        }
+        _ => {}
+    }
+}

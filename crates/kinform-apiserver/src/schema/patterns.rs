@@ -1,0 +1,71 @@
+//! Regular expressions of schemas, compiled once.
+//!
+//! ```text
+//! schema -> Patterns { pattern -> program }          pattern -> program | Go's words for its fault
+//! ```
+//!
+//! BOUND: a pattern's program has at most 2 MiB, and runs in linear time; after a few that are larger, a
+//! definition's next ones are not looked at.
+//!
+//! Upstream: `regexp`, as `kube-openapi:pkg/validation` uses it.
+
+use std::collections::HashMap;
+
+use regex::{Regex, RegexBuilder};
+use serde_json::Value;
+
+const MAX_PATTERN: usize = 2 << 20;
+/// What is said of a pattern whose program would be larger.
+pub(crate) const TOO_LARGE: &str = "exceeds size limit";
+
+/// The patterns of a schema.
+#[derive(Debug, Default)]
+pub(crate) struct Patterns(HashMap<String, Option<Regex>>);
+
+impl Patterns {
+    pub(crate) fn collect(&mut self, schema: &Value) {
+        match schema {
+            Value::Object(members) => {
+                if let Some(Value::String(pattern)) = members.get("pattern") {
+                    self.0
+                        .entry(pattern.clone())
+                        .or_insert_with(|| compile(pattern).ok());
+                }
+                members.values().for_each(|member| self.collect(member));
+            }
+            Value::Array(items) => items.iter().for_each(|item| self.collect(item)),
+            _ => {}
+        }
+    }
+
+    /// Whether a text fits a pattern; no text fits one that is broken.
+    pub(crate) fn fits(&self, pattern: &str, text: &str) -> bool {
+        self.0
+            .get(pattern)
+            .and_then(Option::as_ref)
+            .is_some_and(|pattern| pattern.is_match(text))
+    }
+}
+
+/// Compiles a pattern, or says what is wrong with it as Go does.
+pub(crate) fn compile(pattern: &str) -> Result<Regex, String> {
+    let mut builder = RegexBuilder::new(&pattern.replace(r"\Z", r"\z"));
+    builder.size_limit(MAX_PATTERN).build().map_err(|error| {
+        let text = error.to_string();
+        let what = text
+            .lines()
+            .last()
+            .unwrap_or_default()
+            .trim_start_matches("error: ");
+        let what = match what {
+            "unclosed group" => format!("missing closing ): `{pattern}`"),
+            "unopened group" => format!("unexpected ): `{pattern}`"),
+            "unclosed character class" => format!("missing closing ]: `{pattern}`"),
+            "repetition operator missing expression" => {
+                format!("missing argument to repetition operator: `{pattern}`")
+            }
+            other => format!("{other}: `{pattern}`"),
+        };
+        format!("error parsing regexp: {what}")
+    })
+}

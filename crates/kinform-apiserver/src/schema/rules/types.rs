@@ -1,0 +1,245 @@
+//! The types of rules: what a schema's values are in the language of rules.
+//!
+//! ```text
+//! schema node -> Type          Type.member(name) -> Type | no such field
+//! ```
+//!
+//! What has no type (unknown fields that are kept) cannot be named in a rule.
+//!
+//! Upstream: `apiextensions-apiserver:pkg/apiserver/schema/cel/model`, `kubernetes/apiserver:pkg/cel/types.go`.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use crate::schema::{Whole, flag};
+
+/// Words of the language, which a field cannot be called.
+const RESERVED: [&str; 21] = [
+    "true",
+    "false",
+    "null",
+    "in",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
+];
+
+/// A type of a rule's value.
+#[derive(Clone, Debug)]
+pub(super) enum Type<'a> {
+    /// Known when the rule runs.
+    Dynamic,
+    Bool,
+    Int,
+    Uint,
+    Double,
+    Text,
+    Bytes,
+    Duration,
+    Timestamp,
+    Null,
+    /// The type of types.
+    Meta,
+    List(Box<Self>),
+    Map(Box<Self>, Box<Self>),
+    Optional(Box<Self>),
+    /// A schema with properties; whether it is a whole object with kind and metadata.
+    Object(&'a Value, Whole),
+    /// The metadata of a whole object.
+    Metadata,
+    /// A type of a library: quantities, addresses.
+    Library(&'static str),
+}
+
+impl<'a> Type<'a> {
+    /// The type of a node's values, if it has one.
+    pub(super) fn of(schema: &'a Value, whole: Whole) -> Option<Self> {
+        if flag(schema, "x-kubernetes-int-or-string") {
+            return Some(Self::Dynamic);
+        }
+        let whole = match flag(schema, "x-kubernetes-embedded-resource") {
+            true => Whole::Yes,
+            false => whole,
+        };
+        match schema.get("type").and_then(Value::as_str)? {
+            "object" => match schema.get("additionalProperties") {
+                Some(of) if of.is_object() && whole == Whole::No => {
+                    let of = Self::of(of, Whole::No)?;
+                    Some(Self::Map(Box::new(Self::Text), Box::new(of)))
+                }
+                _ => Some(Self::Object(schema, whole)),
+            },
+            "array" => {
+                let of = Self::of(schema.get("items")?, Whole::No)?;
+                Some(Self::List(Box::new(of)))
+            }
+            "string" => Some(match schema.get("format").and_then(Value::as_str) {
+                Some("byte") => Self::Bytes,
+                Some("duration") => Self::Duration,
+                Some("date" | "date-time") => Self::Timestamp,
+                _ => Self::Text,
+            }),
+            "boolean" => Some(Self::Bool),
+            "number" => Some(Self::Double),
+            "integer" => Some(Self::Int),
+            _ => None,
+        }
+    }
+
+    /// The type of a member, by its escaped name.
+    pub(super) fn member(&self, name: &str) -> Option<Self> {
+        match self {
+            Self::Dynamic => Some(Self::Dynamic),
+            Self::Map(key, of) if key.takes(&Self::Text) => Some((**of).clone()),
+            Self::Optional(of) => Some(Self::Optional(Box::new(of.member(name)?))),
+            Self::Metadata => matches!(name, "name" | "generateName").then_some(Self::Text),
+            Self::Object(schema, whole) => {
+                if *whole == Whole::Yes {
+                    match name {
+                        "apiVersion" | "kind" => return Some(Self::Text),
+                        "metadata" => return Some(Self::Metadata),
+                        _ => {}
+                    }
+                }
+                let properties = schema.get("properties")?.as_object()?;
+                let found = properties
+                    .iter()
+                    .find(|(property, _)| escape(property).as_deref() == Some(name));
+                Self::of(found?.1, Whole::No)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether a value of the other type may stand where this one is wanted.
+    pub(super) fn takes(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Dynamic, _)
+            | (_, Self::Dynamic)
+            | (Self::Bool, Self::Bool)
+            | (Self::Int, Self::Int)
+            | (Self::Uint, Self::Uint)
+            | (Self::Double, Self::Double)
+            | (Self::Text, Self::Text)
+            | (Self::Bytes, Self::Bytes)
+            | (Self::Duration, Self::Duration)
+            | (Self::Timestamp, Self::Timestamp)
+            | (Self::Null, Self::Null)
+            | (Self::Meta, Self::Meta)
+            | (Self::Metadata, Self::Metadata) => true,
+            (Self::List(a), Self::List(b)) | (Self::Optional(a), Self::Optional(b)) => a.takes(b),
+            (Self::Map(ak, a), Self::Map(bk, b)) => ak.takes(bk) && a.takes(b),
+            (Self::Object(a, _), Self::Object(b, _)) => a == b,
+            (Self::Library(a), Self::Library(b)) => a == b,
+            (a, Self::Null) | (Self::Null, a) => a.may_be_null(),
+            _ => false,
+        }
+    }
+
+    fn may_be_null(&self) -> bool {
+        matches!(
+            self,
+            Self::Object(..)
+                | Self::Metadata
+                | Self::Library(_)
+                | Self::Duration
+                | Self::Timestamp
+                | Self::Optional(_)
+        )
+    }
+
+    /// The one of two types that says more.
+    pub(super) fn or(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Dynamic | Self::Null, other) => other,
+            (Self::List(a), Self::List(b)) => Self::List(Box::new(a.or(*b))),
+            (known, _) => known,
+        }
+    }
+
+    pub(super) fn is_number(&self) -> bool {
+        matches!(self, Self::Int | Self::Uint | Self::Double | Self::Dynamic)
+    }
+}
+
+impl fmt::Display for Type<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Dynamic => "dyn",
+            Self::Bool => "bool",
+            Self::Int => "int",
+            Self::Uint => "uint",
+            Self::Double => "double",
+            Self::Text => "string",
+            Self::Bytes => "bytes",
+            Self::Duration => "google.protobuf.Duration",
+            Self::Timestamp => "google.protobuf.Timestamp",
+            Self::Null => "null",
+            Self::Meta => "type",
+            Self::Object(..) | Self::Metadata => "selfType",
+            Self::Library(name) => name,
+            Self::List(of) => return write!(f, "list({of})"),
+            Self::Map(key, of) => return write!(f, "map({key}, {of})"),
+            Self::Optional(of) => return write!(f, "optional_type({of})"),
+        })
+    }
+}
+
+/// A field's name as rules write it; nothing if they cannot.
+///
+/// Upstream: `kubernetes/apiserver:pkg/cel/escaping.go`.
+pub(super) fn escape(name: &str) -> Option<String> {
+    if RESERVED.contains(&name) {
+        return Some(format!("__{name}__"));
+    }
+    let mut escaped = String::with_capacity(name.len());
+    let mut letters = name.chars().peekable();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '_' if letters.peek() == Some(&'_') => {
+                letters.next();
+                escaped.push_str("__underscores__");
+            }
+            '.' => escaped.push_str("__dot__"),
+            '-' => escaped.push_str("__dash__"),
+            '/' => escaped.push_str("__slash__"),
+            letter if letter.is_ascii_alphanumeric() || letter == '_' => escaped.push(letter),
+            _ => return None,
+        }
+    }
+    let starts = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    starts.then_some(escaped)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_escaped_as_rules_write_them() {
+        assert_eq!(escape("a-b").as_deref(), Some("a__dash__b"));
+        assert_eq!(escape("in").as_deref(), Some("__in__"));
+        assert_eq!(
+            escape("a__b.c/d").as_deref(),
+            Some("a__underscores__b__dot__c__slash__d")
+        );
+        assert_eq!(escape("self").as_deref(), Some("self"));
+        assert_eq!(escape("1a"), None);
+        assert_eq!(escape("ä"), None);
+    }
+}
