@@ -24,6 +24,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::access::{Access, Caller, User};
+use crate::encode;
 use crate::fault::{self, Damage, Fault, Faults, Passage};
 use crate::garbage::Collector;
 use crate::http::body::Body;
@@ -237,7 +238,7 @@ impl Api {
             }
             Some(Fault::ErrorEvent(status)) => {
                 let mut frame = BytesMut::new();
-                read::encode::error_frame(&mut frame, &status, encoding);
+                encode::error_frame(&mut frame, &status, encoding);
                 reply::streamed(encoding.stream_type(), Body::full(frame))
             }
             Some(Fault::Reply(status)) => reply::status(&status, encoding),

@@ -35,6 +35,7 @@ mod columns;
 mod definition;
 mod digest;
 mod discovery;
+mod encode;
 mod fault;
 mod garbage;
 mod http;

@@ -14,7 +14,7 @@ use std::collections::HashSet;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::served::CLEANUP;
+use super::CLEANUP;
 use crate::object::{at, metadata, text};
 
 /// Whether objects of a definition are served.

@@ -16,3 +16,6 @@ pub(crate) mod check;
 pub(crate) mod conditions;
 pub(crate) mod custom_object;
 pub(crate) mod served;
+
+/// What holds a definition until its objects are gone.
+pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";

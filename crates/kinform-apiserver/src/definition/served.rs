@@ -15,15 +15,13 @@ use serde_json::{Map, Value, json};
 
 use super::conditions;
 use crate::columns;
+use crate::definition::CLEANUP;
 use crate::digest;
 use crate::object::{at, metadata, text};
 use crate::resource::{
     CustomShape, Origin, ResourceInfo, Rules, ScalePaths, Shape, Subresource, version_order,
 };
 use crate::storage::{SelectableField, Shelf};
-
-/// What holds a definition until its objects are gone.
-pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// The verbs of a custom resource, in the order of its discovery.
 const VERBS: [&str; 8] = [

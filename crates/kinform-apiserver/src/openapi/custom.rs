@@ -10,7 +10,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::operations::gvk;
+use super::gvk;
 use super::types::{Dialect, Schemas};
 use crate::resource::{ResourceInfo, Shape};
 

@@ -284,3 +284,8 @@ fn set(reply: &mut Response<Body>, name: HeaderName, value: &str) {
         reply.headers_mut().insert(name, value);
     }
 }
+
+/// The value of `x-kubernetes-group-version-kind`.
+pub(super) fn gvk(group: &str, version: &str, kind: &str) -> Value {
+    json!({"group": group, "version": version, "kind": kind})
+}

@@ -14,6 +14,7 @@ use serde_json::{Map, Value, json};
 
 use super::custom;
 use super::types::{Dialect, Schemas};
+use crate::openapi::gvk;
 use crate::protobuf;
 use crate::resource::{ResourceInfo, Subresource};
 
@@ -450,10 +451,6 @@ impl Writer<'_> {
 fn content(media: &[&str], schema: &Value) -> Value {
     let of = |media: &&str| ((*media).to_owned(), json!({"schema": schema}));
     Value::Object(media.iter().map(of).collect())
-}
-
-pub(super) fn gvk(group: &str, version: &str, kind: &str) -> Value {
-    json!({"group": group, "version": version, "kind": kind})
 }
 
 /// A group as names of operations have it: `rbacAuthorization`.

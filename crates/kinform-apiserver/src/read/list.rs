@@ -25,13 +25,13 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, Response};
 use kinform_api::Status;
 
-use super::encode::{Encoder, ListMeta};
-use super::options::{self, Match, ReadOptions, Version};
-use super::select::Selection;
-use super::token::Token;
+use super::continue_token::Token;
 use super::wait_for_revision;
 use crate::api::Api;
+use crate::encode::select::Selection;
+use crate::encode::{Encoder, ListMeta};
 use crate::http::body::Body;
+use crate::http::list_options::{self, Match, ReadOptions, Version};
 use crate::http::negotiate::{self, Form};
 use crate::http::reply;
 use crate::http::route::Target;
@@ -110,7 +110,7 @@ async fn choose(api: &Arc<Api>, target: &Target, options: &ReadOptions) -> Resul
         let limit = limit.filter(|_| options.version != "0");
         return resume(api, target, options, limit);
     }
-    let version = options::version(&options.version)
+    let version = list_options::version(&options.version)
         .map_err(|why| Status::bad_request(format!("invalid resource version: {why}")))?;
     let (asked, exactly) = match (version, options.version_match) {
         (Version::Unset, _) => {

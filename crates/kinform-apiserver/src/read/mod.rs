@@ -6,30 +6,25 @@
 //!
 //! Upstream: `apiserver:pkg/endpoints/handlers/get.go`.
 
-pub(crate) mod encode;
+pub(crate) mod continue_token;
 mod list;
-mod options;
-mod select;
-mod token;
 mod watch;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::BytesMut;
 use http::{HeaderMap, Response, StatusCode};
 use kinform_api::Status;
 
 use crate::api::Api;
+use crate::encode::object_reply;
 use crate::http::body::Body;
+use crate::http::list_options;
+use crate::http::list_options::{ReadOptions, Version};
 use crate::http::negotiate::{self, Form};
 use crate::http::query::Query;
 use crate::http::reply;
 use crate::http::route::Target;
-use crate::resource::ResourceInfo;
-use crate::storage::Stored;
-use encode::Encoder;
-use options::{ReadOptions, Version};
 
 /// How long a version from the future is waited for.
 const FUTURE_WAIT: Duration = Duration::from_secs(3);
@@ -70,22 +65,13 @@ pub(crate) async fn read(
     }
 }
 
-/// What the selectors of a request mean.
-///
-/// # Errors
-/// A selector that does not parse, or a field that the resource does not know.
-pub(crate) fn selection(target: &Target, query: &Query) -> Result<select::Selection, Status> {
-    let options = ReadOptions::read(query, false)?;
-    select::Selection::new(target, options.labels.clone(), &options.fields)
-}
-
 async fn get(
     api: &Arc<Api>,
     target: &Target,
     query: &Query,
     (form, headers): (Form, &HeaderMap),
 ) -> Result<Response<Body>, Status> {
-    let version = options::version(query.text("resourceVersion"))
+    let version = list_options::version(query.text("resourceVersion"))
         .map_err(|why| Status::failure(500, "", why))?;
     let view = match version {
         Version::Unset => api.store.view(target.resource.shelf),
@@ -106,18 +92,6 @@ async fn get(
         }
         None => Err(not_found(target)),
     }
-}
-
-/// An object as a reply of its own.
-pub(crate) fn object_reply(
-    code: StatusCode,
-    resource: &Arc<ResourceInfo>,
-    object: &Stored,
-    form: Form,
-) -> Response<Body> {
-    let mut out = BytesMut::with_capacity(object.bytes().len() + 128);
-    Encoder::new(resource, form).object(&mut out, object);
-    reply::whole(code, form.encoding, out)
 }
 
 /// The object of a path does not exist.

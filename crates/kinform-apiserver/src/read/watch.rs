@@ -28,12 +28,12 @@ use http::Response;
 use kinform_api::{Status, WatchEventKind};
 use tokio::time::{Instant, sleep_until};
 
-use super::encode::{Bookmark, Encoder, Told, error_frame};
-use super::options::{self, ReadOptions, Version};
-use super::select::Selection;
 use super::wait_for_revision;
 use crate::api::Api;
+use crate::encode::select::Selection;
+use crate::encode::{Bookmark, Encoder, Told, error_frame};
 use crate::http::body::{Body, CutOff};
+use crate::http::list_options::{self, ReadOptions, Version};
 use crate::http::negotiate::Form;
 use crate::http::reply;
 use crate::http::route::Target;
@@ -58,7 +58,7 @@ pub(crate) async fn watch(
     let selection = Selection::new(target, options.labels.clone(), &options.fields)?;
     // What upstream's versioner says is no API status: it comes out as a 500 without a reason.
     let version =
-        options::version(&options.version).map_err(|why| Status::failure(500, "", why))?;
+        list_options::version(&options.version).map_err(|why| Status::failure(500, "", why))?;
     let mut watcher = Watcher::new(api, target, selection, &options, form);
     if let Err(status) = watcher
         .start(version, options.initial_events == Some(true))

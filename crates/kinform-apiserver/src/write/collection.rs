@@ -17,10 +17,10 @@ use super::delete::delete as delete_one;
 use super::handle::{Write, content_type};
 use super::{DeleteOptions, Fresh, WriteOptions, after};
 use crate::api::WriteRequest;
+use crate::encode::select::selection;
+use crate::encode::{Encoder, ListMeta};
 use crate::http::body::Body;
 use crate::http::reply;
-use crate::read::encode::{Encoder, ListMeta};
-use crate::read::selection;
 
 /// Deletes, and answers the list of what was there.
 pub(super) fn delete(

@@ -29,6 +29,8 @@ use super::{
 use crate::access::rbac::escalation;
 use crate::access::{Attributes, ResourceRef, Rights, User, forbidden};
 use crate::api::{Api, WriteRequest};
+use crate::encode::object_reply;
+use crate::encode::table::Table;
 use crate::http::body::Body;
 use crate::http::negotiate::{self, Form, Look};
 use crate::http::reply;
@@ -36,8 +38,6 @@ use crate::http::route::Target;
 use crate::object::metadata;
 use crate::object::part::Part;
 use crate::object::text;
-use crate::read::encode::Table;
-use crate::read::object_reply;
 use crate::storage::{Draft, Expect, Stored};
 
 /// The code of a write that made its object.

@@ -26,7 +26,7 @@ use kube_cel::cel::objects::Key;
 use kube_cel::cel::{ExecutionError, Value};
 
 use super::functions;
-use super::program::parts;
+use super::parts::parts;
 
 /// What all rules of an object may cost.
 const BUDGET: u64 = 10_000_000;

@@ -20,6 +20,7 @@ pub(crate) mod define;
 mod functions;
 mod meter;
 mod paid;
+mod parts;
 mod program;
 #[cfg(test)]
 mod tests;

@@ -15,7 +15,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 
-use kube_cel::cel::common::ast::{EntryExpr, Expr, IdedExpr};
+use kube_cel::cel::common::ast::IdedExpr;
 use kube_cel::cel::parser::Parser;
 use kube_cel::cel::{Context, ExecutionError, Value};
 
@@ -23,6 +23,7 @@ use super::check::{Checker, Mistake};
 use super::meter;
 use super::tokens::{self, Tokens};
 use super::types::Type;
+use crate::schema::rules::parts::parts;
 
 const MAX_TEXT: usize = 16 << 10;
 const MAX_DEPTH: usize = 96;
@@ -171,38 +172,6 @@ fn shown(text: &str, mistake: &Mistake) -> String {
         "ERROR: <input>:{number}:{}: {what}\n | {source}\n | {dots}^",
         column + 1
     )
-}
-
-/// The parts of an expression.
-pub(super) fn parts(expression: &IdedExpr) -> Vec<&IdedExpr> {
-    match &expression.expr {
-        Expr::Call(call) => call
-            .target
-            .iter()
-            .map(|of| &**of)
-            .chain(&call.args)
-            .collect(),
-        Expr::Select(select) => vec![&*select.operand],
-        Expr::List(list) => list.elements.iter().collect(),
-        Expr::Map(map) => entries(map.entries.iter().map(|entry| &entry.expr)),
-        Expr::Struct(of) => entries(of.entries.iter().map(|entry| &entry.expr)),
-        Expr::Comprehension(of) => vec![
-            &of.iter_range,
-            &of.accu_init,
-            &of.loop_cond,
-            &of.loop_step,
-            &of.result,
-        ],
-        _ => Vec::new(),
-    }
-}
-
-fn entries<'a>(of: impl Iterator<Item = &'a EntryExpr>) -> Vec<&'a IdedExpr> {
-    of.flat_map(|entry| match entry {
-        EntryExpr::MapEntry(entry) => vec![&entry.key, &entry.value],
-        EntryExpr::StructField(field) => vec![&field.value],
-    })
-    .collect()
 }
 
 /// The depth of an expression, found without recursion.

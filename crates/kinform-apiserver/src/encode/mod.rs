@@ -12,7 +12,8 @@
 mod binary;
 mod json;
 mod renamed;
-mod table;
+pub(crate) mod select;
+pub(crate) mod table;
 mod yaml;
 
 use std::sync::Arc;
@@ -25,9 +26,13 @@ use self::json::Json;
 use self::renamed::Renamed;
 pub(crate) use self::table::Table;
 use self::yaml::Yaml;
+use crate::Body;
 use crate::http::negotiate::{Encoding, Form, Look};
+use crate::http::reply;
 use crate::resource::ResourceInfo;
 use crate::storage::Stored;
+use http::Response;
+use http::StatusCode;
 
 /// Writes objects of one resource in one form.
 #[derive(Clone, Debug)]
@@ -206,4 +211,16 @@ pub(crate) fn error_frame(out: &mut BytesMut, status: &Status, encoding: Encodin
 fn says_no_replicas(resource: &ResourceInfo) -> bool {
     let scaled = ["deployments", "replicasets", "statefulsets"];
     resource.group == "apps" && scaled.contains(&resource.plural.as_str())
+}
+
+/// An object as a reply of its own.
+pub(crate) fn object_reply(
+    code: StatusCode,
+    resource: &Arc<ResourceInfo>,
+    object: &Stored,
+    form: Form,
+) -> Response<Body> {
+    let mut out = BytesMut::with_capacity(object.bytes().len() + 128);
+    Encoder::new(resource, form).object(&mut out, object);
+    reply::whole(code, form.encoding, out)
 }

@@ -12,6 +12,8 @@
 use kinform_api::selector::{FieldOperator, FieldSelector, LabelSelector};
 use kinform_api::{Scope, Status};
 
+use crate::http::list_options::ReadOptions;
+use crate::http::query::Query;
 use crate::http::route::Target;
 use crate::resource::ResourceInfo;
 use crate::storage::{Place, Snapshot, Stored};
@@ -165,4 +167,13 @@ fn unknown_field(resource: &ResourceInfo, name: &str) -> String {
         }
         _ => format!("field label not supported: {name}"),
     }
+}
+
+/// What the selectors of a request mean.
+///
+/// # Errors
+/// A selector that does not parse, or a field that the resource does not know.
+pub(crate) fn selection(target: &Target, query: &Query) -> Result<Selection, Status> {
+    let options = ReadOptions::read(query, false)?;
+    Selection::new(target, options.labels.clone(), &options.fields)
 }
