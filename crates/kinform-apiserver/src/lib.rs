@@ -29,39 +29,40 @@
 //! Upstream: `kubernetes/apiserver`.
 
 mod access;
+mod actions;
 mod admin;
 mod api;
 mod columns;
+mod controllers;
 mod definition;
 mod digest;
 mod discovery;
 mod encode;
 mod fault;
-mod garbage;
 mod http;
 mod journal;
 mod object;
 mod openapi;
-mod part;
 mod protobuf;
 mod read;
 mod resource;
 mod schema;
 mod seed;
 mod server;
+mod state;
 mod storage;
 mod write;
 
 pub use crate::resource::{Found, Origin, Registry, ResourceInfo, Subresource};
+pub use crate::state::pod_logs::PodLogs;
 pub use crate::storage::shelf_name;
 pub use access::{TokenFileError, User};
 pub use admin::InvalidRule;
 pub use fault::{Fault, FaultRule, Faults, WatchLag};
 pub use http::body::{Body, CutOff};
 pub use journal::{Journal, Record};
-pub use part::PodLogs;
 pub use seed::Seed;
-pub use server::{Builder, ClientCertificate, Error, Server, Service, State};
+pub use server::{Builder, ClientCertificate, Error, Server, Service, Stopped};
 pub use storage::{
     Committed, Draft, Event, Expect, HistoryLimits, Mismatch, OutOfReach, SelectableField, Shelf,
     Snapshot, Store, Stored, View,

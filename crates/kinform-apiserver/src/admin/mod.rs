@@ -17,12 +17,13 @@ use kinform_api::Status;
 use serde_json::{Value, json};
 
 pub use self::rule::InvalidRule;
-use crate::api::{Api, Incoming};
 use crate::fault::FaultRule;
 use crate::http::body::Body;
+use crate::http::body::Incoming;
 use crate::http::negotiate::Encoding;
 use crate::http::query::Query;
 use crate::http::reply;
+use crate::state::State;
 
 const PREFIX: &str = "/__kinform";
 
@@ -54,19 +55,19 @@ pub(crate) fn word(path: &str) -> Option<&str> {
 
 /// Answers an administrator.
 pub(crate) async fn answer(
-    api: &Api,
+    state: &State,
     method: &Method,
     (word, query): (&str, &Query),
     body: Incoming<'_>,
 ) -> Response<Body> {
-    match act(api, method, (word, query), body).await {
+    match act(state, method, (word, query), body).await {
         Ok(value) => reply::value(StatusCode::OK, Encoding::Json, &value),
         Err(status) => reply::status(&status, Encoding::Json),
     }
 }
 
 async fn act(
-    api: &Api,
+    state: &State,
     method: &Method,
     (word, query): (&str, &Query),
     body: Incoming<'_>,
@@ -77,15 +78,15 @@ async fn act(
     if !methods.contains(method) {
         return Err(Status::method_not_allowed());
     }
-    let (store, faults) = (&api.store, &api.faults);
+    let (store, faults) = (&state.store, &state.faults);
     match (word, method) {
-        ("faults", &Method::POST) => inject(api, &body.await?)?,
+        ("faults", &Method::POST) => inject(state, &body.await?)?,
         ("faults", &Method::DELETE) => {
             faults.clear();
             store.wake_all();
         }
-        ("journal", &Method::GET) => return journal(api, query),
-        ("journal", _) => api.journal.clear(),
+        ("journal", &Method::GET) => return journal(state, query),
+        ("journal", _) => state.journal.clear(),
         ("compact", _) => drop(store.compact(number(query, "revision")?)),
         ("expire", _) => drop(store.compact(u64::MAX)),
         ("advance", _) => drop(store.advance(number(query, "by")?)),
@@ -100,18 +101,18 @@ async fn act(
         }
         _ => {}
     }
-    Ok(state(api))
+    Ok(summary(state))
 }
 
-/// What the server is at.
-fn state(api: &Api) -> Value {
-    let rules = api.faults.rules();
+/// The revisions, faults and requests of the server.
+fn summary(state: &State) -> Value {
+    let rules = state.faults.rules();
     let rules: Vec<String> = rules.iter().map(ToString::to_string).collect();
-    let records = api.journal.records();
+    let records = state.journal.records();
     let open = |record: &&crate::journal::Record| record.verb == "watch" && record.ended.is_none();
     json!({
-        "revision": api.store.revision(),
-        "floor": api.store.floor(),
+        "revision": state.store.revision(),
+        "floor": state.store.floor(),
         "faults": rules,
         "openWatches": records.iter().filter(open).count(),
         "requests": records.len(),
@@ -119,21 +120,21 @@ fn state(api: &Api) -> Value {
 }
 
 /// Injects all rules of a text, one a line, or none.
-fn inject(api: &Api, text: &[u8]) -> Result<(), Status> {
+fn inject(state: &State, text: &[u8]) -> Result<(), Status> {
     let text = std::str::from_utf8(text)
         .map_err(|_| Status::bad_request("rules are text, one a line".to_owned()))?;
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let rules: Result<Vec<FaultRule>, InvalidRule> = lines.map(str::parse).collect();
     for rule in rules.map_err(|error| Status::bad_request(error.to_string()))? {
-        api.faults.inject(rule);
+        state.faults.inject(rule);
     }
     Ok(())
 }
 
-fn journal(api: &Api, query: &Query) -> Result<Value, Status> {
+fn journal(state: &State, query: &Query) -> Result<Value, Status> {
     let is = |name: &str, value: &str| query.get(name).is_none_or(|wanted| wanted == value);
     let open = query.flag("open");
-    let records = api.journal.records();
+    let records = state.journal.records();
     let shown = records.iter().filter(|record| {
         is("verb", record.verb)
             && is("resource", &record.resource)

@@ -12,10 +12,10 @@
 use http::header::{CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use http::{Response, StatusCode};
 
-use crate::api::Api;
 use crate::http::body::Body;
 use crate::http::query::Query;
 use crate::http::reply;
+use crate::state::State;
 
 const ENDPOINTS: [&str; 3] = ["healthz", "livez", "readyz"];
 
@@ -23,7 +23,7 @@ struct Check {
     name: &'static str,
     /// Only `readyz` asks it.
     is_of_readiness: bool,
-    passes: fn(&Api) -> bool,
+    passes: fn(&State) -> bool,
 }
 
 const CHECKS: [Check; 5] = [
@@ -50,13 +50,13 @@ const CHECKS: [Check; 5] = [
     Check {
         name: "shutdown",
         is_of_readiness: true,
-        passes: |api| !api.stopping.is_cancelled(),
+        passes: |state| !state.stopping.is_cancelled(),
     },
 ];
 
 /// The storage is there, and has the objects that every server begins with.
-fn stores(api: &Api) -> bool {
-    api.store.revision() > 0
+fn stores(state: &State) -> bool {
+    state.store.revision() > 0
 }
 
 fn checks(endpoint: &str) -> impl Iterator<Item = &'static Check> {
@@ -73,19 +73,19 @@ pub(super) fn paths() -> impl Iterator<Item = String> {
 }
 
 /// Answers a path of health; none if it is another.
-pub(super) fn answer(api: &Api, path: &str, query: &Query) -> Option<Response<Body>> {
+pub(super) fn answer(state: &State, path: &str, query: &Query) -> Option<Response<Body>> {
     let (endpoint, check) = match path.split_once('/') {
         Some((endpoint, check)) => (endpoint, Some(check)),
         None => (path, None),
     };
     let endpoint = *ENDPOINTS.iter().find(|known| **known == endpoint)?;
     let Some(name) = check else {
-        return Some(all(api, endpoint, query));
+        return Some(all(state, endpoint, query));
     };
     let Some(check) = checks(endpoint).find(|check| check.name == name) else {
         return Some(reply::no_such_path());
     };
-    Some(if (check.passes)(api) {
+    Some(if (check.passes)(state) {
         text(StatusCode::OK, "ok".to_owned())
     } else {
         let words = "internal server error: reason withheld\n";
@@ -93,7 +93,7 @@ pub(super) fn answer(api: &Api, path: &str, query: &Query) -> Option<Response<Bo
     })
 }
 
-fn all(api: &Api, endpoint: &str, query: &Query) -> Response<Body> {
+fn all(state: &State, endpoint: &str, query: &Query) -> Response<Body> {
     let excluded: Vec<&str> = query
         .all("exclude")
         .flat_map(|names| names.split(','))
@@ -103,7 +103,7 @@ fn all(api: &Api, endpoint: &str, query: &Query) -> Response<Body> {
         let name = check.name;
         words += &if excluded.contains(&name) {
             format!("[+]{name} excluded: ok\n")
-        } else if (check.passes)(api) {
+        } else if (check.passes)(state) {
             format!("[+]{name} ok\n")
         } else {
             failed = true;

@@ -19,13 +19,13 @@ use http::{Method, Response, StatusCode};
 use kinform_api::Status;
 use serde_json::{Map, Value, json};
 
-use crate::api::Api;
 use crate::http::body::Body;
 use crate::http::negotiate::{self, Look};
 use crate::http::query::Query;
 use crate::http::reply;
 use crate::openapi;
 use crate::resource::{ResourceInfo, Subresource};
+use crate::state::State;
 
 mod aggregated;
 mod health;
@@ -33,15 +33,15 @@ mod health;
 type Entries = [Arc<ResourceInfo>];
 
 /// Answers paths that are no resources.
-pub(crate) fn handle(api: &Api, head: &Parts, query: &Query) -> Result<Response<Body>, Status> {
+pub(crate) fn handle(state: &State, head: &Parts, query: &Query) -> Result<Response<Body>, Status> {
     let path = head.uri.path().trim_matches('/');
-    if let Some(health) = health::answer(api, path, query) {
+    if let Some(health) = health::answer(state, path, query) {
         return Ok(health);
     }
-    if let Some(document) = openapi::answer(api, path, head, query) {
+    if let Some(document) = openapi::answer(state, path, head, query) {
         return Ok(document);
     }
-    let entries = &*api.registry.entries();
+    let entries = &*state.registry.entries();
     let Some(page) = page(path, entries, address(head)) else {
         return match is_of_known_group(path) {
             true => Err(Status::no_such_resource()),

@@ -12,8 +12,10 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use futures::stream::{BoxStream, Stream, StreamExt};
 use http_body::{Frame, SizeHint};
+use kinform_api::Status;
 
 /// Why a body broke off. Only injected faults do that.
 #[derive(Debug, thiserror::Error)]
@@ -112,3 +114,6 @@ impl std::fmt::Debug for Body {
         }
     }
 }
+
+/// The body of a request that may still be on its way.
+pub(crate) type Incoming<'a> = BoxFuture<'a, Result<Bytes, Status>>;

@@ -19,8 +19,8 @@ mod marks;
 mod operations;
 mod types;
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -33,12 +33,13 @@ use http::{HeaderMap, Method, Response, StatusCode};
 use serde_json::{Map, Value, json};
 
 use self::types::{Audience, Dialect, Schemas};
-use crate::api::Api;
-use crate::digest;
 use crate::http::body::Body;
 use crate::http::query::Query;
 use crate::http::{negotiate, reply};
 use crate::resource::ResourceInfo;
+use crate::state::State;
+use crate::state::documents::Document;
+use crate::state::documents::Documents;
 
 /// How media types of the older document as protobuf begin; the first is what clients ask for.
 const BINARY: [&str; 2] = [
@@ -47,32 +48,21 @@ const BINARY: [&str; 2] = [
 ];
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// The documents of a server.
-#[derive(Debug, Default)]
-pub(crate) struct Documents {
-    // BOUND: one for each version of a group that is served, and one for all.
-    kept: Mutex<HashMap<String, Arc<Document>>>,
-}
-
-/// A document, and what it was made from.
-#[derive(Debug)]
-struct Document {
-    of: Vec<Arc<ResourceInfo>>,
-    hash: String,
-    json: Bytes,
-    binary: OnceLock<Bytes>,
-}
-
 /// Answers a path of OpenAPI; none if it is another.
-pub(crate) fn answer(api: &Api, path: &str, head: &Parts, query: &Query) -> Option<Response<Body>> {
+pub(crate) fn answer(
+    state: &State,
+    path: &str,
+    head: &Parts,
+    query: &Query,
+) -> Option<Response<Body>> {
     let rest = path.strip_prefix("openapi/")?;
     if !matches!(head.method, Method::GET | Method::HEAD) {
         return Some(empty(StatusCode::METHOD_NOT_ALLOWED));
     }
-    let entries = api.registry.entries();
+    let entries = state.registry.entries();
     Some(match rest {
-        "v2" => older(&api.openapi.everything(&entries), &head.headers),
-        "v3" => index(&api.openapi, &entries),
+        "v2" => older(&everything(&state.openapi, &entries), &head.headers),
+        "v3" => index(&state.openapi, &entries),
         _ => {
             let name = rest.strip_prefix("v3/")?;
             let of = entries.iter().filter(|of| document_of(of) == name);
@@ -80,76 +70,40 @@ pub(crate) fn answer(api: &Api, path: &str, head: &Parts, query: &Query) -> Opti
             if of.is_empty() {
                 return Some(empty(StatusCode::NOT_FOUND));
             }
-            newer(name, &api.openapi.of_version(name, of), head, query)
+            newer(name, &of_version(&state.openapi, name, of), head, query)
         }
     })
 }
 
-impl Documents {
-    /// The document of one version of a group.
-    fn of_version(&self, name: &str, of: Vec<Arc<ResourceInfo>>) -> Arc<Document> {
-        self.document(name, of, |of| {
-            let audience = Audience::Version {
-                group: of[0].group.clone(),
-                version: of[0].version.clone(),
-            };
-            let (paths, schemas) = described(of, Schemas::new(Dialect::V3, audience));
-            json!({
-                "openapi": "3.0.0",
-                "info": {"title": "Kubernetes", "version": "1.37"},
-                "paths": paths,
-                "components": {"schemas": schemas},
-            })
+/// The document of one version of a group.
+fn of_version(documents: &Documents, name: &str, of: Vec<Arc<ResourceInfo>>) -> Arc<Document> {
+    documents.document(name, of, |of| {
+        let audience = Audience::Version {
+            group: of[0].group.clone(),
+            version: of[0].version.clone(),
+        };
+        let (paths, schemas) = described(of, Schemas::new(Dialect::V3, audience));
+        json!({
+            "openapi": "3.0.0",
+            "info": {"title": "Kubernetes", "version": "1.37"},
+            "paths": paths,
+            "components": {"schemas": schemas},
         })
-    }
+    })
+}
 
-    /// The document of everything.
-    fn everything(&self, entries: &[Arc<ResourceInfo>]) -> Arc<Document> {
-        self.document("", entries.to_vec(), |of| {
-            let schemas = Schemas::new(Dialect::V2, Audience::Everybody);
-            let (paths, schemas) = described(of, schemas);
-            json!({
-                "swagger": "2.0",
-                "info": {"title": "Kubernetes", "version": "v1.37.1"},
-                "paths": paths,
-                "definitions": schemas,
-            })
+/// The document of everything.
+fn everything(documents: &Documents, entries: &[Arc<ResourceInfo>]) -> Arc<Document> {
+    documents.document("", entries.to_vec(), |of| {
+        let schemas = Schemas::new(Dialect::V2, Audience::Everybody);
+        let (paths, schemas) = described(of, schemas);
+        json!({
+            "swagger": "2.0",
+            "info": {"title": "Kubernetes", "version": "v1.37.1"},
+            "paths": paths,
+            "definitions": schemas,
         })
-    }
-
-    /// What is kept, or made now. Nobody waits for who makes it: at worst two make the same.
-    fn document(
-        &self,
-        name: &str,
-        of: Vec<Arc<ResourceInfo>>,
-        make: impl FnOnce(&[Arc<ResourceInfo>]) -> Value,
-    ) -> Arc<Document> {
-        if let Some(kept) = self.lock().get(name)
-            && kept.of.len() == of.len()
-            && kept.of.iter().zip(&of).all(|(a, b)| Arc::ptr_eq(a, b))
-        {
-            return kept.clone();
-        }
-        let json = Bytes::from(make(&of).to_string());
-        let document = Arc::new(Document {
-            of,
-            hash: digest::upper_hex(&digest::sha256(&json)),
-            json,
-            binary: OnceLock::new(),
-        });
-        self.lock().insert(name.to_owned(), document.clone());
-        document
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Arc<Document>>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Forgets what is no longer served.
-    fn retain(&self, names: &BTreeMap<String, Vec<Arc<ResourceInfo>>>) {
-        let is_served = |name: &str| name.is_empty() || names.contains_key(name);
-        self.lock().retain(|name, _| is_served(name));
-    }
+    })
 }
 
 fn described(
@@ -179,7 +133,7 @@ fn index(documents: &Documents, entries: &[Arc<ResourceInfo>]) -> Response<Body>
     documents.retain(&names);
     let mut paths = Map::new();
     for (name, of) in names {
-        let hash = &documents.of_version(&name, of).hash;
+        let hash = &of_version(documents, &name, of).hash;
         let address = format!("/openapi/v3/{name}?hash={hash}");
         paths.insert(name, json!({"serverRelativeURL": address}));
     }

@@ -27,7 +27,6 @@ use kinform_api::Status;
 
 use super::continue_token::Token;
 use super::wait_for_revision;
-use crate::api::Api;
 use crate::encode::select::Selection;
 use crate::encode::{Encoder, ListMeta};
 use crate::http::body::Body;
@@ -35,6 +34,7 @@ use crate::http::list_options::{self, Match, ReadOptions, Version};
 use crate::http::negotiate::{self, Form};
 use crate::http::reply;
 use crate::http::route::Target;
+use crate::state::State;
 use crate::storage::{OutOfReach, Place, Snapshot, Stored, View};
 
 /// How much is written before it is handed on.
@@ -51,14 +51,14 @@ const TOKEN_EXPIRED: &str = "The provided continue parameter is too old to displ
 
 /// Answers a list.
 pub(crate) async fn list(
-    api: &Arc<Api>,
+    state: &Arc<State>,
     target: &Target,
     options: ReadOptions,
     form: Form,
     headers: &HeaderMap,
 ) -> Result<Response<Body>, Status> {
     let selection = Selection::new(target, options.labels.clone(), &options.fields)?;
-    let page = choose(api, target, &options).await?;
+    let page = choose(state, target, &options).await?;
     let (mut from, end) = selection.bounds(&page.view.snapshot);
     if let Some(start) = &page.start {
         let start = format!("{}{start}", selection.prefix());
@@ -102,13 +102,17 @@ struct Page {
     limit: Option<usize>,
 }
 
-async fn choose(api: &Arc<Api>, target: &Target, options: &ReadOptions) -> Result<Page, Status> {
-    let (store, shelf) = (&api.store, target.resource.shelf);
+async fn choose(
+    state: &Arc<State>,
+    target: &Target,
+    options: &ReadOptions,
+) -> Result<Page, Status> {
+    let (store, shelf) = (&state.store, target.resource.shelf);
     let limit = Some(options.limit).filter(|limit| *limit > 0);
     if !options.continue_token.is_empty() {
         // Caches, which version 0 asks, know no pages.
         let limit = limit.filter(|_| options.version != "0");
-        return resume(api, target, options, limit);
+        return resume(state, target, options, limit);
     }
     let version = list_options::version(&options.version)
         .map_err(|why| Status::bad_request(format!("invalid resource version: {why}")))?;
@@ -122,7 +126,7 @@ async fn choose(api: &Arc<Api>, target: &Target, options: &ReadOptions) -> Resul
         }
         (Version::Any, _) => {
             return Ok(Page {
-                view: api.replica_view(shelf),
+                view: state.replica_view(shelf),
                 start: None,
                 limit: None,
             });
@@ -131,14 +135,14 @@ async fn choose(api: &Arc<Api>, target: &Target, options: &ReadOptions) -> Resul
         (Version::At(asked), None) => (asked, limit.is_some()),
         (Version::At(asked), Some(Match::NotOlderThan)) => (asked, false),
     };
-    wait_for_revision(api, asked).await?;
+    wait_for_revision(state, asked).await?;
     let view = if exactly {
         store.view_at(shelf, asked).map_err(|error| match error {
             OutOfReach::Expired => Status::expired(LIST_EXPIRED),
             OutOfReach::Future(now) => Status::too_large_resource_version(asked, now),
         })?
     } else {
-        api.replica_view(shelf)
+        state.replica_view(shelf)
     };
     Ok(Page {
         view,
@@ -148,7 +152,7 @@ async fn choose(api: &Arc<Api>, target: &Target, options: &ReadOptions) -> Resul
 }
 
 fn resume(
-    api: &Arc<Api>,
+    state: &Arc<State>,
     target: &Target,
     options: &ReadOptions,
     limit: Option<usize>,
@@ -161,8 +165,8 @@ fn resume(
     let token = Token::decode(&options.continue_token)?;
     let shelf = target.resource.shelf;
     let view = match token.revision {
-        None => api.store.view(shelf),
-        Some(revision) => api
+        None => state.store.view(shelf),
+        Some(revision) => state
             .store
             .view_at(shelf, revision)
             .map_err(|error| match error {

@@ -16,7 +16,6 @@ use std::time::Duration;
 use http::{HeaderMap, Response, StatusCode};
 use kinform_api::Status;
 
-use crate::api::Api;
 use crate::encode::object_reply;
 use crate::http::body::Body;
 use crate::http::list_options;
@@ -25,13 +24,14 @@ use crate::http::negotiate::{self, Form};
 use crate::http::query::Query;
 use crate::http::reply;
 use crate::http::route::Target;
+use crate::state::State;
 
 /// How long a version from the future is waited for.
 const FUTURE_WAIT: Duration = Duration::from_secs(3);
 
 /// Answers GET.
 pub(crate) async fn read(
-    api: &Arc<Api>,
+    state: &Arc<State>,
     target: &Target,
     query: &Query,
     headers: &HeaderMap,
@@ -39,7 +39,7 @@ pub(crate) async fn read(
     let is_custom = target.resource.is_custom();
     if target.name.is_some() && !target.forced_watch {
         let form = negotiate::form(headers, is_custom)?.including(query)?;
-        return get(api, target, query, (form, headers)).await;
+        return get(state, target, query, (form, headers)).await;
     }
     let watch = target.forced_watch || query.flag("watch").unwrap_or(false);
     let form = match watch {
@@ -59,14 +59,14 @@ pub(crate) async fn read(
     }
     let options = ReadOptions::read(query, watch)?;
     if watch {
-        watch::watch(api, target, options, form).await
+        watch::watch(state, target, options, form).await
     } else {
-        list::list(api, target, options, form, headers).await
+        list::list(state, target, options, form, headers).await
     }
 }
 
 async fn get(
-    api: &Arc<Api>,
+    state: &Arc<State>,
     target: &Target,
     query: &Query,
     (form, headers): (Form, &HeaderMap),
@@ -74,11 +74,11 @@ async fn get(
     let version = list_options::version(query.text("resourceVersion"))
         .map_err(|why| Status::failure(500, "", why))?;
     let view = match version {
-        Version::Unset => api.store.view(target.resource.shelf),
-        Version::Any => api.replica_view(target.resource.shelf),
+        Version::Unset => state.store.view(target.resource.shelf),
+        Version::Any => state.replica_view(target.resource.shelf),
         Version::At(asked) => {
-            wait_for_revision(api, asked).await?;
-            api.store.view(target.resource.shelf)
+            wait_for_revision(state, asked).await?;
+            state.store.view(target.resource.shelf)
         }
     };
     let key = target.key().unwrap_or_default();
@@ -104,22 +104,22 @@ pub(crate) fn not_found(target: &Target) -> Status {
 ///
 /// # Errors
 /// 504 when it did not come in time.
-async fn wait_for_revision(api: &Arc<Api>, asked: u64) -> Result<(), Status> {
-    if api.replica_revision() >= asked {
+async fn wait_for_revision(state: &Arc<State>, asked: u64) -> Result<(), Status> {
+    if state.replica_revision() >= asked {
         return Ok(());
     }
-    let mut revisions = api.store.revisions();
+    let mut revisions = state.store.revisions();
     let reached = tokio::time::timeout(
         FUTURE_WAIT,
         // Under the channel's lock: the store, which takes it under its own, must not be asked.
-        revisions.wait_for(|now| api.faults.replica().map_or(*now, |at| at.min(*now)) >= asked),
+        revisions.wait_for(|now| state.faults.replica().map_or(*now, |at| at.min(*now)) >= asked),
     )
     .await;
     match reached {
         Ok(_) => Ok(()),
         Err(_) => Err(Status::too_large_resource_version(
             asked,
-            api.replica_revision(),
+            state.replica_revision(),
         )),
     }
 }

@@ -29,7 +29,6 @@ use kinform_api::{Status, WatchEventKind};
 use tokio::time::{Instant, sleep_until};
 
 use super::wait_for_revision;
-use crate::api::Api;
 use crate::encode::select::Selection;
 use crate::encode::{Bookmark, Encoder, Told, error_frame};
 use crate::http::body::{Body, CutOff};
@@ -37,6 +36,7 @@ use crate::http::list_options::{self, ReadOptions, Version};
 use crate::http::negotiate::Form;
 use crate::http::reply;
 use crate::http::route::Target;
+use crate::state::State;
 use crate::storage::{Ends, Event, Place, PollLimits, Shelf, Snapshot};
 
 const WATCH_EXPIRED: &str = "The resourceVersion for the provided watch is too old.";
@@ -50,7 +50,7 @@ const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 
 /// Answers a watch.
 pub(crate) async fn watch(
-    api: &Arc<Api>,
+    state: &Arc<State>,
     target: &Target,
     options: ReadOptions,
     form: Form,
@@ -59,7 +59,7 @@ pub(crate) async fn watch(
     // What upstream's versioner says is no API status: it comes out as a 500 without a reason.
     let version =
         list_options::version(&options.version).map_err(|why| Status::failure(500, "", why))?;
-    let mut watcher = Watcher::new(api, target, selection, &options, form);
+    let mut watcher = Watcher::new(state, target, selection, &options, form);
     if let Err(status) = watcher
         .start(version, options.initial_events == Some(true))
         .await
@@ -76,7 +76,7 @@ pub(crate) async fn watch(
 }
 
 struct Watcher {
-    api: Arc<Api>,
+    state: Arc<State>,
     shelf: Shelf,
     selection: Selection,
     encoder: Encoder,
@@ -119,7 +119,7 @@ struct Timers {
 
 impl Watcher {
     fn new(
-        api: &Arc<Api>,
+        state: &Arc<State>,
         target: &Target,
         selection: Selection,
         options: &ReadOptions,
@@ -127,13 +127,13 @@ impl Watcher {
     ) -> Self {
         let shelf = target.resource.shelf;
         let now = Instant::now();
-        let timeout = api.watch_timeout(options.timeout_seconds);
+        let timeout = state.watch_timeout(options.timeout_seconds);
         let timers = Timers {
             deadline: now + timeout,
             bookmark: None,
-            period: api.bookmark_period().filter(|_| options.bookmarks),
+            period: state.bookmark_period().filter(|_| options.bookmarks),
         };
-        let wake = api.store.subscribe(shelf);
+        let wake = state.store.subscribe(shelf);
         Self {
             shelf,
             selection,
@@ -145,19 +145,19 @@ impl Watcher {
             bookmarks: options.bookmarks,
             timers: timers.with_next_bookmark(now),
             wake,
-            ends: api.store.ends(shelf),
-            api: api.clone(),
+            ends: state.store.ends(shelf),
+            state: state.clone(),
         }
     }
 
     async fn start(&mut self, version: Version, initial_events: bool) -> Result<(), Status> {
         if !initial_events {
             self.cursor = match version {
-                Version::Unset => self.api.store.revision(),
-                Version::Any => self.api.replica_revision(),
+                Version::Unset => self.state.store.revision(),
+                Version::Any => self.state.replica_revision(),
                 Version::At(revision) => revision,
             };
-            let store = &self.api.store;
+            let store = &self.state.store;
             return store.can_resume(self.cursor).map_err(|floor| {
                 // Upstream keeps no watch cache of events: the storage itself answers.
                 if self.shelf == store.shelf("events") {
@@ -168,12 +168,12 @@ impl Watcher {
             });
         }
         let asked = match version {
-            Version::Unset => self.api.store.revision(),
+            Version::Unset => self.state.store.revision(),
             Version::Any => 0,
             Version::At(revision) => revision,
         };
-        wait_for_revision(&self.api, asked).await?;
-        let view = self.api.replica_view(self.shelf);
+        wait_for_revision(&self.state, asked).await?;
+        let view = self.state.replica_view(self.shelf);
         let (at, end) = self.selection.bounds(&view.snapshot);
         self.cursor = view.revision;
         self.initial = Some(Initial {
@@ -194,7 +194,7 @@ impl Watcher {
     /// Cancel safety: nothing is taken from the log before it is written to `out`, which stays.
     async fn next(&mut self) -> Option<Result<Bytes, CutOff>> {
         loop {
-            if self.phase == Phase::Ended || self.api.stopping.is_cancelled() {
+            if self.phase == Phase::Ended || self.state.stopping.is_cancelled() {
                 return None;
             }
             self.fill();
@@ -219,8 +219,8 @@ impl Watcher {
             return;
         }
         while self.out.len() < CHUNK {
-            let ceiling = self.api.faults.replica();
-            let polled = self.api.store.poll(
+            let ceiling = self.state.faults.replica();
+            let polled = self.state.store.poll(
                 self.shelf,
                 self.cursor,
                 PollLimits {
@@ -229,7 +229,7 @@ impl Watcher {
                 },
             );
             let behind = self.phase == Phase::Live
-                && polled.remaining + polled.events.len() > self.api.limits.watch_backlog;
+                && polled.remaining + polled.events.len() > self.state.limits.watch_backlog;
             if polled.lost || behind || polled.ends.at_once != self.ends.at_once {
                 self.phase = Phase::Ending;
                 return;
@@ -271,7 +271,7 @@ impl Watcher {
             }
         }
         self.initial = None;
-        if self.bookmarks && self.api.faults.sends_initial_events_end() {
+        if self.bookmarks && self.state.faults.sends_initial_events_end() {
             self.encoder
                 .bookmark(&mut self.out, self.cursor, Bookmark::InitialEventsEnd);
         }
@@ -307,7 +307,7 @@ impl Watcher {
         let bookmark = self.timers.bookmark.unwrap_or(self.timers.deadline);
         tokio::select! {
             biased;
-            () = self.api.stopping.cancelled() => {}
+            () = self.state.stopping.cancelled() => {}
             // The sender lives as long as the store, which the watch holds.
             _ = self.wake.changed() => {}
             () = sleep_until(self.timers.deadline) => self.phase = Phase::Ending,
@@ -321,9 +321,11 @@ impl Watcher {
             std::mem::replace(&mut self.timers, Timers::none(now)).with_next_bookmark(now);
         // Events that came since the last look go first.
         self.fill();
-        let reached = self.api.replica_revision();
+        let reached = self.state.replica_revision();
         // A watch from the future has nothing to tell before that version is reached.
-        if self.phase == Phase::Live && self.cursor <= reached && self.api.faults.sends_bookmarks()
+        if self.phase == Phase::Live
+            && self.cursor <= reached
+            && self.state.faults.sends_bookmarks()
         {
             self.encoder
                 .bookmark(&mut self.out, self.cursor, Bookmark::Periodic);

@@ -14,17 +14,18 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::identity::{Identity, Tls};
-use super::{Error, Server, State, listen};
+use super::{Error, Server, Stopped, listen};
 use crate::access::{Access, Rights, TokenFileError, Tokens, User, rbac};
-use crate::api::{Api, Limits};
+use crate::controllers::garbage;
+use crate::controllers::namespace;
 use crate::fault::{Faults, WatchLag};
-use crate::garbage::Collector;
 use crate::journal::{Journal, Listener, Record};
-use crate::openapi::Documents;
-use crate::part::PodLogs;
 use crate::resource::Registry;
+use crate::state::documents::Documents;
+use crate::state::pod_logs::PodLogs;
+use crate::state::{Limits, State};
 use crate::storage::{HistoryLimits, Store};
-use crate::write;
+use std::sync::Mutex;
 
 /// A server before it starts.
 #[must_use = "a builder does nothing until it is started"]
@@ -36,7 +37,7 @@ pub struct Builder {
     lag: Option<WatchLag>,
     listener: Option<Listener>,
     has_admin_path: bool,
-    state: Option<State>,
+    state: Option<Stopped>,
     rights: Rights,
     tokens: Tokens,
     collects_garbage: bool,
@@ -149,7 +150,7 @@ impl Builder {
 
     /// Goes on with what another server left, its token and its certificate. The limits of the history
     /// are then those of that server.
-    pub fn state(mut self, state: State) -> Self {
+    pub fn state(mut self, state: Stopped) -> Self {
         self.state = Some(state);
         self
     }
@@ -249,7 +250,7 @@ impl Builder {
         let server = self.assemble(identity, Some(address));
         server.tasks.spawn(listen::accept(
             listener,
-            server.api.clone(),
+            server.state.clone(),
             server.identity.clone(),
             server.tasks.clone(),
         ));
@@ -265,7 +266,7 @@ impl Builder {
                 (store, registry)
             }
         };
-        write::found_namespaces(&store, &registry);
+        namespace::found_namespaces(&store, &registry);
         let faults = Faults::default();
         faults.delay_watches(self.lag);
         if self.rights == Rights::Rbac {
@@ -278,13 +279,8 @@ impl Builder {
             rights: self.rights,
             signer: identity.signer.clone(),
         };
-        let collector = if self.collects_garbage {
-            Collector::new(&store)
-        } else {
-            Collector::off()
-        };
-        let api = Api {
-            collector,
+        let state = Arc::new(State {
+            owners: self.collects_garbage.then(Mutex::default),
             keeps_inert: self.keeps_inert,
             names: self.names,
             watches: Arc::new(Semaphore::new(self.limits.watches)),
@@ -298,9 +294,10 @@ impl Builder {
             openapi: Documents::default(),
             stopping: CancellationToken::new(),
             has_admin_path: self.has_admin_path,
-        };
+        });
+        garbage::adopt(&state);
         Server {
-            api: Arc::new(api),
+            state,
             identity,
             address,
             tasks: TaskTracker::new(),

@@ -26,10 +26,11 @@ use tokio_util::task::TaskTracker;
 use super::identity::Identity;
 use super::{origin, speak, subject};
 use crate::access::User;
-use crate::api::Api;
+use crate::api;
 use crate::http::body::Body;
 use crate::http::negotiate::Encoding;
 use crate::http::reply;
+use crate::state::State;
 
 /// BOUND: connections at a time; more wait in the kernel's queue.
 const CONNECTIONS: usize = 4096;
@@ -42,7 +43,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 /// Accepts connections until the server stops.
 pub(super) async fn accept(
     listener: TcpListener,
-    api: Arc<Api>,
+    state: Arc<State>,
     identity: Identity,
     tasks: TaskTracker,
 ) {
@@ -50,7 +51,7 @@ pub(super) async fn accept(
     loop {
         let accepted = tokio::select! {
             biased;
-            () = api.stopping.cancelled() => return,
+            () = state.stopping.cancelled() => return,
             accepted = listener.accept() => accepted,
         };
         let stream = match accepted {
@@ -62,18 +63,18 @@ pub(super) async fn accept(
                 continue;
             }
         };
-        if api.faults.is_refusing() {
+        if state.faults.is_refusing() {
             reset(&stream);
             continue;
         }
         let slot = tokio::select! {
             biased;
-            () = api.stopping.cancelled() => return,
+            () = state.stopping.cancelled() => return,
             slot = slots.clone().acquire_owned() => slot,
         };
-        let (api, identity, of_streams) = (api.clone(), identity.clone(), tasks.clone());
+        let (state, identity, of_streams) = (state.clone(), identity.clone(), tasks.clone());
         tasks.spawn(async move {
-            connection(stream, api, identity, of_streams).await;
+            connection(stream, state, identity, of_streams).await;
             drop(slot);
         });
     }
@@ -84,23 +85,23 @@ fn reset(stream: &TcpStream) {
     let _ = stream.set_zero_linger();
 }
 
-async fn connection(stream: TcpStream, api: Arc<Api>, identity: Identity, tasks: TaskTracker) {
+async fn connection(stream: TcpStream, state: Arc<State>, identity: Identity, tasks: TaskTracker) {
     let _ = stream.set_nodelay(true);
     let Some(acceptor) = identity.tls.as_ref().map(|tls| tls.config.clone()) else {
-        return speak::serve(stream, api, None, tasks).await;
+        return speak::serve(stream, state, None, tasks).await;
     };
     let acceptor = TlsAcceptor::from(acceptor);
     let handshake = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream));
     let done = tokio::select! {
         biased;
-        () = api.stopping.cancelled() => return,
+        () = state.stopping.cancelled() => return,
         done = handshake => done,
     };
     match done {
         Ok(Ok(stream)) => {
             let shown = stream.get_ref().1.peer_certificates();
             let user = shown.and_then(|chain| subject::user(chain.first()?));
-            speak::serve(stream, api, user.map(Arc::new), tasks).await;
+            speak::serve(stream, state, user.map(Arc::new), tasks).await;
         }
         Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
         Err(_) => tracing::debug!("TLS handshake took too long"),
@@ -109,19 +110,19 @@ async fn connection(stream: TcpStream, api: Arc<Api>, identity: Identity, tasks:
 
 /// Answers a request of a connection.
 pub(super) async fn answer(
-    api: &Arc<Api>,
+    state: &Arc<State>,
     certificate: Option<&Arc<User>>,
     request: Request<Incoming>,
 ) -> Response<Body> {
     let (head, body) = request.into_parts();
-    if let Err(status) = origin::check(&head, &api.names) {
+    if let Err(status) = origin::check(&head, &state.names) {
         return reply::status(&status, Encoding::Json);
     }
-    let caller = api
+    let caller = state
         .access
-        .authenticate(&api.store, &head.headers, certificate);
-    let limit = api.limits.body;
-    api.answer(head, read(body, limit).boxed(), caller).await
+        .authenticate(&state.store, &head.headers, certificate);
+    let limit = state.limits.body;
+    api::answer(state, head, read(body, limit).boxed(), caller).await
 }
 
 /// Reads a body up to the limit. More is refused, but read on for a while: a client that is still

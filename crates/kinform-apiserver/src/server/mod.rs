@@ -1,7 +1,7 @@
 //! The handle on a running server: where it is, what it holds, and how to hurt it.
 //!
 //! ```text
-//! Builder ──start──▶ Server { url, token, kubeconfig, service, faults, journal } ──stop──▶ State ──▶ Builder
+//! Builder ──start──▶ Server { url, token, kubeconfig, service, faults, journal } ──stop──▶ Stopped ──▶ Builder
 //! ```
 //!
 //! The server lives as long as its handle: dropping it ends every watch and closes the port. Stopping
@@ -27,15 +27,17 @@ use http::{Request, Response};
 use tokio_util::task::TaskTracker;
 
 use crate::access::{Caller, User};
-use crate::api::Api;
+use crate::api;
+use crate::controllers::garbage;
+use crate::controllers::restore;
 use crate::fault::Faults;
 use crate::http::body::Body;
 use crate::journal::Journal;
-use crate::part::PodLogs;
 use crate::resource::Registry;
 use crate::seed::{self, Seed};
+use crate::state::State;
+use crate::state::pod_logs::PodLogs;
 use crate::storage::{Store, Stored};
-use crate::write;
 pub use builder::Builder;
 pub use error::Error;
 pub use identity::ClientCertificate;
@@ -47,7 +49,7 @@ pub(crate) const GRACE: Duration = Duration::from_secs(2);
 /// A running server.
 #[derive(Debug)]
 pub struct Server {
-    api: Arc<Api>,
+    state: Arc<State>,
     identity: Identity,
     address: Option<SocketAddr>,
     tasks: TaskTracker,
@@ -55,13 +57,13 @@ pub struct Server {
 
 /// What a server leaves behind: objects, history, definitions and credentials.
 #[derive(Debug)]
-pub struct State {
+pub struct Stopped {
     store: Arc<Store>,
     registry: Arc<Registry>,
     identity: Identity,
 }
 
-impl State {
+impl Stopped {
     /// Forgets the history, as a restart of a real server does: older versions are too old to watch.
     #[must_use]
     pub fn without_history(self) -> Self {
@@ -90,8 +92,8 @@ impl Server {
 
     /// What is behind it, for tests of its parts.
     #[cfg(test)]
-    pub(crate) fn api(&self) -> &Arc<Api> {
-        &self.api
+    pub(crate) fn state(&self) -> &Arc<State> {
+        &self.state
     }
 
     /// Where it listens; none in process.
@@ -157,7 +159,7 @@ impl Server {
     #[must_use]
     pub fn service(&self) -> Service {
         Service {
-            api: self.api.clone(),
+            state: self.state.clone(),
             user: Arc::new(User::admin()),
         }
     }
@@ -166,7 +168,7 @@ impl Server {
     #[must_use]
     pub fn service_as(&self, user: User) -> Service {
         Service {
-            api: self.api.clone(),
+            state: self.state.clone(),
             user: Arc::new(user.authenticated()),
         }
     }
@@ -174,38 +176,38 @@ impl Server {
     /// What containers have said, for requests that read logs.
     #[must_use]
     pub fn pod_logs(&self) -> &PodLogs {
-        &self.api.logs
+        &self.state.logs
     }
 
     /// The faults to inject.
     #[must_use]
     pub fn faults(&self) -> &Faults {
-        &self.api.faults
+        &self.state.faults
     }
 
     /// What was asked.
     #[must_use]
     pub fn journal(&self) -> &Journal {
-        &self.api.journal
+        &self.state.journal
     }
 
     /// The storage: the truth to compare caches with.
     #[must_use]
     pub fn store(&self) -> &Arc<Store> {
-        &self.api.store
+        &self.state.store
     }
 
     /// The resources that it serves.
     #[must_use]
     pub fn registry(&self) -> &Arc<Registry> {
-        &self.api.registry
+        &self.state.registry
     }
 
     /// All objects of a shelf (`pods`, `deployments.apps`), in the order of their keys.
     #[must_use]
     pub fn objects(&self, shelf: &str) -> Vec<Arc<Stored>> {
-        let shelf = self.api.store.shelf(shelf);
-        self.api
+        let shelf = self.state.store.shelf(shelf);
+        self.state
             .store
             .view(shelf)
             .snapshot
@@ -216,8 +218,8 @@ impl Server {
 
     /// Adds a cluster made from a number. What is there already stays.
     pub fn seed(&self, seed: Seed) {
-        seed::plant(&self.api.store, &self.api.registry, seed);
-        self.api.collector.adopt(&self.api.store);
+        seed::plant(&self.state.store, &self.state.registry, seed);
+        garbage::adopt(&self.state);
     }
 
     /// Stores an object of a dump as it is, with its uid, times and status, under a new version. Whatever
@@ -226,46 +228,48 @@ impl Server {
     /// # Errors
     /// 404 for a kind that is not served, 400 for an object that is none of its kind or has no name.
     pub fn restore(&self, object: serde_json::Value) -> Result<(), Box<kinform_api::Status>> {
-        write::restore(&self.api, object)
+        restore::restore(&self.state, object)
     }
 
     /// Forgets the history up to a revision; returns the lowest version that can still be resumed.
     pub fn compact(&self, revision: u64) -> u64 {
-        self.api.store.compact(revision)
+        self.state.store.compact(revision)
     }
 
     /// Forgets all history: every version but the current one is too old. Open watches go on.
     pub fn expire_history(&self) -> u64 {
-        self.api.store.compact(u64::MAX)
+        self.state.store.compact(u64::MAX)
     }
 
     /// Ends every open watch cleanly, without a word, as upstream's servers often do.
     pub fn cut_watches(&self) {
-        self.api.store.end_all_watches();
+        self.state.store.end_all_watches();
     }
 
     /// From now on, reads that may be stale and watches see the state of this moment only.
     pub fn lag(&self) {
-        self.api.faults.set_replica(Some(self.api.store.revision()));
+        self.state
+            .faults
+            .set_replica(Some(self.state.store.revision()));
     }
 
     /// The lagging replica reaches the present.
     pub fn catch_up(&self) {
-        self.api.faults.set_replica(None);
-        self.api.store.wake_all();
+        self.state.faults.set_replica(None);
+        self.state.store.wake_all();
     }
 
     /// Ends every watch, lets other replies finish for up to 2 s, and closes the port.
     ///
     /// # Cancel safety
     /// The server stops all the same; its state is lost.
-    pub async fn stop(self) -> State {
-        self.api.stopping.cancel();
+    pub async fn stop(self) -> Stopped {
+        self.state.stopping.cancel();
         self.tasks.close();
         self.tasks.wait().await;
-        State {
-            store: self.api.store.clone(),
-            registry: self.api.registry.clone(),
+        Stopped {
+            store: self.state.store.clone(),
+            registry: self.state.registry.clone(),
             identity: self.identity.clone(),
         }
     }
@@ -273,14 +277,14 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.api.stopping.cancel();
+        self.state.stopping.cancel();
     }
 }
 
 /// The server as a function, for callers in the same process. Clones are the same server.
 #[derive(Clone, Debug)]
 pub struct Service {
-    api: Arc<Api>,
+    state: Arc<State>,
     user: Arc<User>,
 }
 
@@ -292,15 +296,13 @@ impl Service {
     /// A write that was not answered may have been done, as over a network.
     pub async fn call(&self, request: Request<Bytes>) -> Response<Body> {
         let (head, body) = request.into_parts();
-        let body = listen::ready(body, self.api.limits.body);
+        let body = listen::ready(body, self.state.limits.body);
         let caller = if head.headers.contains_key(AUTHORIZATION) {
-            let access = &self.api.access;
-            access.authenticate(&self.api.store, &head.headers, None)
+            let access = &self.state.access;
+            access.authenticate(&self.state.store, &head.headers, None)
         } else {
             Caller::User(self.user.clone())
         };
-        self.api
-            .answer(head, std::future::ready(body).boxed(), caller)
-            .await
+        api::answer(&self.state, head, std::future::ready(body).boxed(), caller).await
     }
 }

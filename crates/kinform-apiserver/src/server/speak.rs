@@ -26,7 +26,7 @@ use tokio_util::task::TaskTracker;
 
 use super::{GRACE, listen};
 use crate::access::User;
-use crate::api::Api;
+use crate::state::State;
 
 /// BOUND: bytes of a request's head.
 const HEAD: u32 = 64 << 10;
@@ -46,17 +46,17 @@ const PONG: Duration = Duration::from_secs(15);
 /// Serves one connection until it ends or the server stops.
 pub(super) async fn serve(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    api: Arc<Api>,
+    state: Arc<State>,
     certificate: Option<Arc<User>>,
     tasks: TaskTracker,
 ) {
-    let stopping = api.stopping.clone();
+    let stopping = state.stopping.clone();
     let asked = Arc::new(AtomicBool::new(false));
     let has_asked = asked.clone();
     let service = service_fn(move |request| {
         asked.store(true, Ordering::Relaxed);
-        let (api, certificate) = (api.clone(), certificate.clone());
-        async move { listen::answer(&api, certificate.as_ref(), request).await }
+        let (state, certificate) = (state.clone(), certificate.clone());
+        async move { listen::answer(&state, certificate.as_ref(), request).await }
             .map(Ok::<_, Infallible>)
     });
     let http = builder(tasks);

@@ -13,71 +13,143 @@ use bytes::BytesMut;
 use http::{Response, StatusCode};
 use kinform_api::Status;
 
+use super::Fresh;
 use super::delete::delete as delete_one;
 use super::handle::{Write, content_type};
-use super::{DeleteOptions, Fresh, WriteOptions, after};
-use crate::api::WriteRequest;
+use super::options::{DeleteOptions, WriteOptions};
+use super::request::WriteRequest;
+use crate::encode::select::Selection;
 use crate::encode::select::selection;
 use crate::encode::{Encoder, ListMeta};
 use crate::http::body::Body;
 use crate::http::reply;
+use crate::resource::ResourceInfo;
+use crate::storage::Place;
+use crate::storage::Stored;
+use crate::storage::View;
+use crate::write::commit::Handled;
+use crate::write::commit::delete_stored;
+use crate::write::handle::warned;
+use std::sync::Arc;
 
-/// Deletes, and answers the list of what was there.
-pub(super) fn delete(
-    write: &Write<'_>,
-    request: &WriteRequest<'_>,
-) -> Result<Response<Body>, Box<Status>> {
-    let body = (content_type(request), &*request.body);
-    let options = DeleteOptions::read(request.query, body)?;
-    let done = delete_selected(write, request, &options);
-    write.warned_of_orphans(request, &options, done)
+/// A delete of many objects, carried out one object at a time: what follows from one deletion is done
+/// before the next object is deleted, and watches see it in that order.
+#[derive(Debug)]
+pub(crate) struct Deletes<'a> {
+    write: Write<'a>,
+    request: &'a WriteRequest<'a>,
+    options: DeleteOptions,
+    selection: Selection,
+    /// The objects at the revision at which the delete began.
+    view: View,
+    place: Place,
+    encoder: Encoder,
+    // BOUND: the objects of one resource, encoded for one reply.
+    items: BytesMut,
 }
 
-fn delete_selected(
-    write: &Write<'_>,
-    request: &WriteRequest<'_>,
-    options: &DeleteOptions,
-) -> Result<Response<Body>, Box<Status>> {
-    let (selection, resource) = (
-        selection(write.target, request.query)?,
-        &write.target.resource,
-    );
-    let view = write.api.store.view(resource.shelf);
-    let mut encoder = Encoder::new(resource, write.form);
-    let meta = ListMeta {
-        revision: view.revision,
-        continue_token: None,
-        remaining: None,
-    };
-    // BOUND: what is deleted by one request, as it is told in one reply.
-    let mut items = BytesMut::new();
-    let mut first = true;
-    let write_options = WriteOptions::default();
-    let mut context = write.context(&write_options, Fresh::default());
-    for object in view
-        .snapshot
-        .iter()
-        .filter(|object| selection.matches(object))
-    {
-        if !first {
-            encoder.separate(&mut items);
+impl<'a> Deletes<'a> {
+    /// Begins a delete of the objects that the request selects.
+    ///
+    /// # Errors
+    /// 400 for options or selectors that do not parse.
+    pub(super) fn begin(
+        write: Write<'a>,
+        request: &'a WriteRequest<'a>,
+    ) -> Result<Handled<'a>, Box<Status>> {
+        let body = (content_type(request), &*request.body);
+        let options = DeleteOptions::read(request.query, body)?;
+        let resource = &write.target.resource;
+        let selection = match selection(write.target, request.query) {
+            Ok(selection) => selection,
+            Err(status) => {
+                let warning = write
+                    .warning_of_orphans(&options)
+                    .ok_or_else(|| status.clone())?;
+                return Ok(Handled::Reply(warned(request, &status, warning)));
+            }
+        };
+        let view = write.state.store.view(resource.shelf);
+        Ok(Handled::Deletes(Self {
+            encoder: Encoder::new(resource, write.form),
+            place: view.snapshot.seek(""),
+            view,
+            selection,
+            items: BytesMut::new(),
+            write,
+            request,
+            options,
+        }))
+    }
+
+    /// Deletes the next object; `None` if there is no other.
+    ///
+    /// # Errors
+    /// The status that refuses the deletion of an object: the ones after it stay.
+    pub(crate) fn next(&mut self) -> Result<Option<Deleted>, Box<Status>> {
+        let write_options = WriteOptions::default();
+        while let Some(object) = self.view.snapshot.at(self.place).cloned() {
+            self.place = self.view.snapshot.next(self.place);
+            if !self.selection.matches(&object) {
+                continue;
+            }
+            if !self.items.is_empty() {
+                self.encoder.separate(&mut self.items);
+            }
+            self.encoder.item(&mut self.items, &object);
+            let resource = &self.write.target.resource;
+            let mut context = self.write.context(&write_options, Fresh::default());
+            context.namespace = object.namespace();
+            let done = delete_stored(&self.write.state.store, resource, object.key(), |current| {
+                delete_one(&context, object.name(), &self.options, current)
+            });
+            match done {
+                Ok(object) => {
+                    let resource = resource.clone();
+                    return Ok(Some(Deleted { resource, object }));
+                }
+                // Another request deleted it meanwhile.
+                Err(status) if status.code == 404 => {}
+                Err(status) => return Err(status),
+            }
         }
-        first = false;
-        encoder.item(&mut items, object);
-        context.namespace = object.namespace();
-        let done = after::delete_stored(&write.api.store, resource, object.key(), |current| {
-            delete_one(&context, object.name(), options, current)
-        });
-        match done {
-            Ok(done) => after::commit(write.api, resource, done.as_deref()),
-            // Somebody else deleted it meanwhile.
-            Err(status) if status.code == 404 => {}
-            Err(status) => return Err(status),
+        Ok(None)
+    }
+
+    /// The list of the objects that were selected, as they were.
+    pub(crate) fn reply(mut self) -> Response<Body> {
+        let meta = ListMeta {
+            revision: self.view.revision,
+            continue_token: None,
+            remaining: None,
+        };
+        let mut out = BytesMut::with_capacity(self.items.len() + 512);
+        self.encoder.begin_list(&mut out, &meta, self.items.len());
+        out.extend_from_slice(&self.items);
+        self.encoder.end_list(&mut out, &meta);
+        let mut reply = reply::whole(StatusCode::OK, self.write.form.encoding, out);
+        if let Some(warning) = self.write.warning_of_orphans(&self.options) {
+            reply::warn(&mut reply, warning);
+        }
+        reply
+    }
+
+    /// The reply to a delete that was refused on its way.
+    ///
+    /// # Errors
+    /// The status, where no warning goes with it.
+    pub(crate) fn refused(&self, status: Box<Status>) -> Result<Response<Body>, Box<Status>> {
+        match self.write.warning_of_orphans(&self.options) {
+            Some(warning) => Ok(warned(self.request, &status, warning)),
+            None => Err(status),
         }
     }
-    let mut out = BytesMut::with_capacity(items.len() + 512);
-    encoder.begin_list(&mut out, &meta, items.len());
-    out.extend_from_slice(&items);
-    encoder.end_list(&mut out, &meta);
-    Ok(reply::whole(StatusCode::OK, write.form.encoding, out))
+}
+
+/// One object of a delete of many.
+#[derive(Debug)]
+pub(crate) struct Deleted {
+    pub(crate) resource: Arc<ResourceInfo>,
+    /// The object as it was stored or removed; `None` if nothing changed.
+    pub(crate) object: Option<Arc<Stored>>,
 }

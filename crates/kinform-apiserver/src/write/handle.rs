@@ -20,15 +20,14 @@ use super::delete::delete;
 use super::options::{DeleteOptions, WriteOptions};
 use super::patch::Patch;
 use super::patch::patch;
+use super::request::WriteRequest;
 use super::requester;
 use super::update::update;
 use super::{
-    Action, Answer, Context, Fresh, NamespaceState, Outcome, addresses, after, beyond, collection,
-    fields, names, namespace, scale,
+    Action, Answer, Context, Fresh, NamespaceState, Outcome, addresses, fields, inert, names, scale,
 };
 use crate::access::rbac::escalation;
 use crate::access::{Attributes, ResourceRef, Rights, User, forbidden};
-use crate::api::{Api, WriteRequest};
 use crate::encode::object_reply;
 use crate::encode::table::Table;
 use crate::http::body::Body;
@@ -38,7 +37,12 @@ use crate::http::route::Target;
 use crate::object::metadata;
 use crate::object::part::Part;
 use crate::object::text;
+use crate::state::State;
 use crate::storage::{Draft, Expect, Stored};
+use crate::write::collection::Deletes;
+use crate::write::commit::Handled;
+use crate::write::commit::Written;
+use crate::write::namespace_state;
 
 /// The code of a write that made its object.
 const CREATED: u16 = 201;
@@ -53,19 +57,14 @@ const ORPHANED_PODS: &str = "child pods are preserved by default when jobs are d
      warning";
 
 /// Answers POST, PUT, PATCH and DELETE, and GET of a part.
-pub(crate) async fn handle(
-    api: &Arc<Api>,
-    target: &Target,
-    request: WriteRequest<'_>,
-) -> Result<Response<Body>, Status> {
-    answer(api, target, &request).map_err(|status| *status)
-}
-
-fn answer(
-    api: &Arc<Api>,
-    target: &Target,
-    request: &WriteRequest<'_>,
-) -> Result<Response<Body>, Box<Status>> {
+///
+/// # Errors
+/// The status that refuses the request.
+pub(crate) fn handle<'a>(
+    state: &'a State,
+    target: &'a Target,
+    request: &'a WriteRequest<'a>,
+) -> Result<Handled<'a>, Box<Status>> {
     let resource = &target.resource;
     let form = match resource.is_stored() {
         true => negotiate::form(request.headers, resource.is_custom())?,
@@ -107,25 +106,26 @@ fn answer(
         )));
     }
     let write = Write {
-        api,
+        state,
         target,
         part,
         form,
         user: request.user,
     };
     match *request.method {
-        Method::POST => write.create(request),
-        Method::PUT => write.update(request),
-        Method::PATCH => write.patch(request),
+        Method::POST => write.create(request).map(Handled::Written),
+        Method::PUT => write.update(request).map(Handled::Written),
+        Method::PATCH => write.patch(request).map(Handled::Written),
         Method::DELETE if is_named => write.delete(request),
-        Method::DELETE => collection::delete(&write, request),
-        _ => write.get(),
+        Method::DELETE => Deletes::begin(write, request),
+        _ => write.get().map(Handled::Reply),
     }
 }
 
 /// A request under way.
+#[derive(Debug)]
 pub(super) struct Write<'a> {
-    pub(super) api: &'a Arc<Api>,
+    pub(super) state: &'a State,
     pub(super) target: &'a Target,
     pub(super) part: Part,
     pub(super) form: Form,
@@ -149,7 +149,7 @@ impl Write<'_> {
         Fresh {
             uid: uuid::Uuid::new_v4().to_string(),
             suffix: names::random_suffix(rand::random()),
-            taken: addresses::taken(&self.api.store, &self.target.resource),
+            taken: addresses::taken(&self.state.store, &self.target.resource),
         }
     }
 
@@ -159,7 +159,7 @@ impl Write<'_> {
 
     fn current(&self) -> Option<Arc<Stored>> {
         let key = self.target.key().unwrap_or_default();
-        self.api.store.get(self.target.resource.shelf, &key)
+        self.state.store.get(self.target.resource.shelf, &key)
     }
 
     fn get(&self) -> Result<Response<Body>, Box<Status>> {
@@ -182,7 +182,7 @@ impl Write<'_> {
         }
     }
 
-    fn create(&self, request: &WriteRequest<'_>) -> Result<Response<Body>, Box<Status>> {
+    fn create(&self, request: &WriteRequest<'_>) -> Result<Written, Box<Status>> {
         let options = WriteOptions::from_query(request.query, "CreateOptions")?;
         let options = by(request, options);
         let resource = &self.target.resource;
@@ -205,8 +205,8 @@ impl Write<'_> {
             if let Action::Create(object) = &outcome.action {
                 last = text(object, &["metadata", "name"]).to_owned();
             }
-            if let Some(reply) = self.commit(outcome, None) {
-                return Ok(reply);
+            if let Some(written) = self.commit(outcome, None) {
+                return Ok(written);
             }
         }
         let group_resource = resource.group_resource();
@@ -222,7 +222,7 @@ impl Write<'_> {
     fn of_one_that_leaves(&self, taken: Status, name: &str) -> Status {
         let namespace = self.target.namespace.as_deref();
         let key = namespace.map_or_else(|| name.to_owned(), |of| format!("{of}/{name}"));
-        let found = self.api.store.get(self.target.resource.shelf, &key);
+        let found = self.state.store.get(self.target.resource.shelf, &key);
         let leaves = |object: &Arc<Stored>| {
             !text(&object.value(), &["metadata", "deletionTimestamp"]).is_empty()
         };
@@ -233,7 +233,7 @@ impl Write<'_> {
         Status { message, ..taken }
     }
 
-    fn update(&self, request: &WriteRequest<'_>) -> Result<Response<Body>, Box<Status>> {
+    fn update(&self, request: &WriteRequest<'_>) -> Result<Written, Box<Status>> {
         let options = WriteOptions::from_query(request.query, "UpdateOptions")?;
         let options = by(request, options);
         let body = decode(
@@ -253,7 +253,7 @@ impl Write<'_> {
         })
     }
 
-    fn patch(&self, request: &WriteRequest<'_>) -> Result<Response<Body>, Box<Status>> {
+    fn patch(&self, request: &WriteRequest<'_>) -> Result<Written, Box<Status>> {
         let content_type = content_type(request);
         let options = by(
             request,
@@ -279,7 +279,7 @@ impl Write<'_> {
         })
     }
 
-    fn delete(&self, request: &WriteRequest<'_>) -> Result<Response<Body>, Box<Status>> {
+    fn delete<'b>(&self, request: &WriteRequest<'_>) -> Result<Handled<'b>, Box<Status>> {
         let body = (content_type(request), &*request.body);
         let options = DeleteOptions::read(request.query, body)?;
         let write = WriteOptions::default();
@@ -291,36 +291,31 @@ impl Write<'_> {
                 current,
             )
         });
-        self.warned_of_orphans(request, &options, done)
+        match (done, self.warning_of_orphans(&options)) {
+            (Ok(mut written), Some(warning)) => {
+                reply::warn(&mut written.reply, warning);
+                Ok(Handled::Written(written))
+            }
+            (Err(status), Some(warning)) => Ok(Handled::Reply(warned(request, &status, warning))),
+            (done, None) => done.map(Handled::Written),
+        }
     }
 
-    /// Tells who deletes what by itself leaves dependents, refused or not, unless they said what they want.
+    /// The warning for a client that deletes an object whose dependents stay by default, without saying
+    /// what becomes of them. Upstream sends it with a refusal, too.
     ///
     /// Upstream: `WarningsOnDelete` of `pkg/registry/batch/job`.
-    pub(super) fn warned_of_orphans(
-        &self,
-        request: &WriteRequest<'_>,
-        options: &DeleteOptions,
-        done: Result<Response<Body>, Box<Status>>,
-    ) -> Result<Response<Body>, Box<Status>> {
+    pub(super) fn warning_of_orphans(&self, options: &DeleteOptions) -> Option<&'static str> {
         let resource = &self.target.resource;
         let is_job = resource.group == "batch" && resource.plural == "jobs";
-        if !is_job || options.propagation.is_some() {
-            return done;
-        }
-        let mut reply = done.unwrap_or_else(|status| {
-            let encoding = negotiate::error_encoding(request.headers);
-            reply::status(&status, encoding)
-        });
-        reply::warn(&mut reply, ORPHANED_PODS);
-        Ok(reply)
+        (is_job && options.propagation.is_none()).then_some(ORPHANED_PODS)
     }
 
     /// Asks with the stored state, and again if it changed before the commit.
     fn until_committed(
         &self,
         ask: impl Fn(Option<&Value>) -> Result<Outcome, Box<Status>>,
-    ) -> Result<Response<Body>, Box<Status>> {
+    ) -> Result<Written, Box<Status>> {
         for _ in 0..TRIES {
             let current = self.current();
             let resource = &self.target.resource;
@@ -331,8 +326,8 @@ impl Write<'_> {
                 requester::put(resource, self.user, &mut outcome);
             }
             self.admit(&outcome, value.as_ref())?;
-            if let Some(reply) = self.commit(outcome, current) {
-                return Ok(reply);
+            if let Some(written) = self.commit(outcome, current) {
+                return Ok(written);
             }
         }
         Err(Box::new(Status::modified(
@@ -356,8 +351,11 @@ impl Write<'_> {
                 name: self.name().to_owned(),
             },
         );
-        let access = &self.api.access;
-        match access.decide(&self.api.store, self.user, &asked).is_allowed {
+        let access = &self.state.access;
+        match access
+            .decide(&self.state.store, self.user, &asked)
+            .is_allowed
+        {
             true => Ok(()),
             false => Err(Box::new(forbidden(self.user, &asked))),
         }
@@ -372,22 +370,18 @@ impl Write<'_> {
             _ => return Ok(()),
         };
         let resource = &self.target.resource;
-        if old != Some(object) && !self.api.keeps_inert {
-            beyond::refuse(resource, object)?;
+        if old != Some(object) && !self.state.keeps_inert {
+            inert::refuse(resource, object)?;
         }
-        if self.api.access.rights == Rights::Everything {
+        if self.state.access.rights == Rights::Everything {
             return Ok(());
         }
-        escalation::check(&self.api.store, self.user, resource, (object, old))
+        escalation::check(&self.state.store, self.user, resource, (object, old))
     }
 
-    /// Does what is to be done; nothing if the state is not what it was.
-    pub(super) fn commit(
-        &self,
-        outcome: Outcome,
-        current: Option<Arc<Stored>>,
-    ) -> Option<Response<Body>> {
-        let (store, resource) = (&self.api.store, &self.target.resource);
+    /// Carries out an outcome; `None` if the stored state is not the one that it was made for.
+    pub(super) fn commit(&self, outcome: Outcome, current: Option<Arc<Stored>>) -> Option<Written> {
+        let (store, resource) = (&self.state.store, &self.target.resource);
         let shelf = resource.shelf;
         let expect = current
             .as_ref()
@@ -416,28 +410,12 @@ impl Write<'_> {
             (Answer::Stored | Answer::StoredScale, None) => return None,
         };
         reply::warn_of_all(&mut reply, &outcome.warnings);
-        if is_new && let Some(stored) = &stored {
-            self.keep_in_place(stored);
-        }
-        after::commit(self.api, resource, stored.as_deref());
-        Some(reply)
-    }
-
-    /// Takes a new object away again whose namespace or definition went while it was made: who emptied
-    /// those did not see it.
-    fn keep_in_place(&self, stored: &Stored) {
-        let resource = &self.target.resource;
-        let registry = &self.api.registry;
-        let is_served = || {
-            registry
-                .entries()
-                .iter()
-                .any(|of| of.shelf == resource.shelf)
-        };
-        let is_known = || !resource.is_custom() || is_served();
-        if self.namespace_state() == NamespaceState::Missing || !is_known() {
-            after::at_once(self.api, resource, stored);
-        }
+        Some(Written {
+            resource: resource.clone(),
+            object: stored,
+            is_new,
+            reply,
+        })
     }
 
     /// A value that is not stored as it is shown.
@@ -469,17 +447,15 @@ impl Write<'_> {
 
     /// The state of the namespace that the request's object belongs to.
     fn namespace_state(&self) -> NamespaceState {
-        let Some(namespace) = self.target.namespace.as_deref() else {
-            return NamespaceState::Active;
-        };
-        match namespace::namespace(self.api, namespace) {
-            None => NamespaceState::Missing,
-            Some(object) if metadata::is_terminating(&object.value()) => {
-                NamespaceState::Terminating
-            }
-            Some(_) => NamespaceState::Active,
-        }
+        namespace_state(&self.state.store, self.target.namespace.as_deref())
     }
+}
+
+/// A refusal that comes with a warning.
+pub(super) fn warned(request: &WriteRequest<'_>, status: &Status, warning: &str) -> Response<Body> {
+    let mut reply = reply::status(status, negotiate::error_encoding(request.headers));
+    reply::warn(&mut reply, warning);
+    reply
 }
 
 pub(super) fn content_type<'a>(request: &WriteRequest<'a>) -> Option<&'a str> {

@@ -5,10 +5,10 @@
 //! ```
 //!
 //! The verbs are pure. `handle.rs` commits their actions under the storage's compare-and-swap and, if
-//! somebody else was faster, asks again with the new state: version checks happen against the state given,
-//! so a repeat refuses what upstream refuses and retries what it retries. What follows from commits, and
-//! what is stored without a request, touches the store, too: `after.rs`, `namespace.rs`, `collection.rs`,
-//! `restore.rs`; and `addresses.rs` looks at the services before one is written.
+//! another request was faster, asks again with the new state: version checks happen against the state
+//! given, so a repeat refuses what upstream refuses and retries what it retries. A commit returns what it
+//! wrote; the router calls `controllers/` with it. `addresses.rs` looks at the services before one is
+//! written.
 //!
 //! Objects are `serde_json::Value`s without `apiVersion` and `kind`, as they are stored.
 //!
@@ -16,40 +16,38 @@
 //! * `object_meta.rs`: metadata that the server sets, keeps and checks; `names.rs`: names and generated ones;
 //!   `strategy.rs`: status, generation; `defaults/`: the defaults of built-in types, as data;
 //!   `validation/`: what is wrong with objects of built-in kinds, as data; `condition.rs`: both's conditions;
-//!   `beyond.rs`: objects that nothing here would act on;
+//!   `inert.rs`: objects that nothing here would act on;
 //! * `addresses.rs`: addresses and node ports of services; `requester.rs`: who asks for a certificate;
 //! * `create.rs` `update.rs` `patch.rs` `delete.rs` `scale.rs`: the verbs; `view.rs`: parts that are views
 //!   of their object; `strategic/`: the patch that knows types; `apply.rs`: the patch that knows owners;
 //!   `settle.rs`: what storing does to an object;
 //! * `fields/`: who owns which field, and how configurations are merged;
-//! * `handle.rs`: from request to reply; `collection.rs`: delete of many; `restore.rs`: objects as another
-//!   server had them; `after.rs`: what follows from a commit: definitions that begin to be served, pods
-//!   that go; `namespace.rs`: namespaces that empty themselves.
+//! * `request.rs`, `handle.rs`: from request to reply; `commit.rs`: compare and swap; `collection.rs`:
+//!   delete of many.
 //!
 //! Upstream: `kubernetes/apiserver:pkg/endpoints/handlers`, `pkg/registry/rest`,
 //! `pkg/registry/generic/registry/store.go`.
 
 mod addresses;
-mod after;
 mod apply;
-mod beyond;
-mod body;
+pub(crate) mod body;
 mod collection;
+pub(crate) mod commit;
 mod condition;
 mod create;
 mod defaults;
-mod delete;
-mod fields;
-mod handle;
+pub(crate) mod delete;
+pub(crate) mod fields;
+pub(crate) mod handle;
+pub(crate) mod inert;
 mod names;
-mod namespace;
 mod object_meta;
 pub(crate) mod options;
 mod patch;
 #[cfg(test)]
 mod races;
+pub(crate) mod request;
 mod requester;
-mod restore;
 mod scale;
 mod settle;
 mod strategic;
@@ -62,15 +60,14 @@ use jiff::Timestamp;
 use kinform_api::Status;
 use serde_json::Value;
 
+use crate::object::metadata;
 use crate::object::part::Part;
 use crate::resource::ResourceInfo;
+use crate::storage::Store;
 
-pub(crate) use self::after::{change, delete_object, delete_quietly};
 pub(crate) use self::body::decode_body;
-pub(crate) use self::handle::{by, handle};
-pub(crate) use self::namespace::found_namespaces;
+pub(crate) use self::handle::by;
 pub(crate) use self::options::{DeleteOptions, WriteOptions};
-pub(crate) use self::restore::restore;
 
 /// Where and with what a request is handled.
 #[derive(Debug)]
@@ -102,6 +99,18 @@ pub(crate) enum NamespaceState {
     Terminating,
     /// It does not exist.
     Missing,
+}
+
+/// Returns the state of a namespace; of `None`, objects of the cluster, always active.
+pub(crate) fn namespace_state(store: &Store, name: Option<&str>) -> NamespaceState {
+    let Some(name) = name else {
+        return NamespaceState::Active;
+    };
+    match store.get(store.shelf("namespaces"), name) {
+        None => NamespaceState::Missing,
+        Some(object) if metadata::is_terminating(&object.value()) => NamespaceState::Terminating,
+        Some(_) => NamespaceState::Active,
+    }
 }
 
 /// What to do, and what to answer.

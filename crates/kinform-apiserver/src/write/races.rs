@@ -18,15 +18,17 @@ use kinform_api::Status;
 use serde_json::{Value, json};
 
 use super::handle::Write;
-use super::namespace::{Remains, conclude};
-use super::{Action, Answer, Outcome, after};
+use super::{Action, Answer, Outcome};
 use crate::access::User;
-use crate::api::Api;
+use crate::controllers::follow;
+use crate::controllers::namespace::{Remains, conclude};
 use crate::http::negotiate;
 use crate::http::route::{Route, Target, route};
 use crate::object::part::Part;
 use crate::server::{Server, Service};
+use crate::state::State;
 use crate::storage::{Draft, Expect};
+use crate::write::commit::delete_stored;
 
 const NAMESPACES: &str = "/api/v1/namespaces";
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -53,17 +55,17 @@ async fn server() -> (Server, Service) {
     (server, service)
 }
 
-fn target(api: &Api, path: &str) -> Target {
-    match route(&api.registry, path) {
+fn target(state: &State, path: &str) -> Target {
+    match route(&state.registry, path) {
         Route::Target(target) => target,
         other => panic!("{path} leads to {other:?}"),
     }
 }
 
 /// Commits a create that was decided on before. Gives the code, and whether the object is there.
-fn create(api: &Arc<Api>, target: &Target) -> (u16, bool) {
+fn create(state: &Arc<State>, target: &Target) -> (u16, bool) {
     let write = Write {
-        api,
+        state,
         target,
         part: Part::Main,
         form: negotiate::form(&HeaderMap::new(), target.resource.is_custom()).unwrap(),
@@ -71,22 +73,23 @@ fn create(api: &Arc<Api>, target: &Target) -> (u16, bool) {
     };
     let object = json!({"metadata": {"name": "m", "namespace": "a", "uid": "u"}});
     let outcome = Outcome::new(201, Action::Create(object), Answer::Stored);
-    let reply = write.commit(outcome, None).unwrap();
-    let is_there = api.store.get(target.resource.shelf, "a/m").is_some();
-    (reply.status().as_u16(), is_there)
+    let written = write.commit(outcome, None).unwrap();
+    follow::written(state, &written);
+    let is_there = state.store.get(target.resource.shelf, "a/m").is_some();
+    (written.reply.status().as_u16(), is_there)
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_object_that_is_made_while_its_namespace_goes_does_not_stay() {
     let (server, service) = server().await;
-    let maps = target(server.api(), "/api/v1/namespaces/a/configmaps");
-    assert_eq!(create(server.api(), &maps), (201, true));
+    let maps = target(server.state(), "/api/v1/namespaces/a/configmaps");
+    assert_eq!(create(server.state(), &maps), (201, true));
     let path = format!("{NAMESPACES}/a");
     assert_eq!(
         send(&service, Method::DELETE, &path, Value::Null).await,
         200
     );
-    assert_eq!(create(server.api(), &maps), (201, false));
+    assert_eq!(create(server.state(), &maps), (201, false));
 }
 
 #[tokio::test(start_paused = true)]
@@ -100,22 +103,22 @@ async fn an_object_that_is_made_while_its_definition_goes_does_not_stay() {
         send(&service, Method::POST, DEFINITIONS, definition).await,
         201
     );
-    let foos = target(server.api(), "/apis/example.com/v1/namespaces/a/foos");
-    assert_eq!(create(server.api(), &foos), (201, true));
+    let foos = target(server.state(), "/apis/example.com/v1/namespaces/a/foos");
+    assert_eq!(create(server.state(), &foos), (201, true));
     let path = format!("{DEFINITIONS}/foos.example.com");
     assert_eq!(
         send(&service, Method::DELETE, &path, Value::Null).await,
         200
     );
-    assert_eq!(create(server.api(), &foos), (201, false));
+    assert_eq!(create(server.state(), &foos), (201, false));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_namespace_that_is_there_again_is_not_the_one_that_was_emptied() {
     let (server, service) = server().await;
-    let api = server.api();
-    let namespaces = target(api, NAMESPACES).resource;
-    let before = api.store.get(namespaces.shelf, "a").unwrap();
+    let state = server.state();
+    let namespaces = target(state, NAMESPACES).resource;
+    let before = state.store.get(namespaces.shelf, "a").unwrap();
     let path = format!("{NAMESPACES}/a");
     assert_eq!(
         send(&service, Method::DELETE, &path, Value::Null).await,
@@ -123,25 +126,25 @@ async fn a_namespace_that_is_there_again_is_not_the_one_that_was_emptied() {
     );
     let again = json!({"metadata": {"name": "a"}});
     assert_eq!(send(&service, Method::POST, NAMESPACES, again).await, 201);
-    let done = conclude(api, &namespaces, before, &Remains::default());
+    let done = conclude(state, &namespaces, before, &Remains::default());
     assert!(done.is_none());
-    let now = api.store.get(namespaces.shelf, "a").unwrap();
+    let now = state.store.get(namespaces.shelf, "a").unwrap();
     assert!(now.value()["metadata"]["deletionTimestamp"].is_null());
     // Of the one that is there, it does what it says.
-    let done = conclude(api, &namespaces, now, &Remains::default());
+    let done = conclude(state, &namespaces, now, &Remains::default());
     assert!(done.is_some());
-    assert!(api.store.get(namespaces.shelf, "a").is_none());
+    assert!(state.store.get(namespaces.shelf, "a").is_none());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_delete_that_is_refused_when_it_is_tried_again_is_told() {
     let (server, _service) = server().await;
-    let api = server.api();
-    let maps = target(api, "/api/v1/namespaces/a/configmaps").resource;
+    let state = server.state();
+    let maps = target(state, "/api/v1/namespaces/a/configmaps").resource;
     let touch = |count: usize| {
         let object = json!({"metadata": {"name": "m", "namespace": "a"}, "data": {"n": count}});
         let draft = Draft::new(&maps.fields, object).unwrap();
-        api.store.put(maps.shelf, draft, Expect::Any).unwrap();
+        state.store.put(maps.shelf, draft, Expect::Any).unwrap();
     };
     let tries = Cell::new(0);
     let remove = |current: Option<&Value>| {
@@ -153,7 +156,7 @@ async fn a_delete_that_is_refused_when_it_is_tried_again_is_told() {
         Ok(Outcome::new(200, Action::Remove, status))
     };
     touch(0);
-    let refused = after::delete_stored(&api.store, &maps, "a/m", |current| {
+    let refused = delete_stored(&state.store, &maps, "a/m", |current| {
         if tries.get() == 1 {
             return Err(Box::new(Status::conflict(
                 &maps.group_resource(),
@@ -166,8 +169,8 @@ async fn a_delete_that_is_refused_when_it_is_tried_again_is_told() {
     let status = refused.unwrap_err();
     assert_eq!((status.code, tries.get()), (409, 1));
     assert!(status.message.ends_with("why"), "{}", status.message);
-    let status = after::delete_stored(&api.store, &maps, "a/m", remove).unwrap_err();
+    let status = delete_stored(&state.store, &maps, "a/m", remove).unwrap_err();
     assert_eq!((status.code, &*status.reason), (409, "Conflict"));
     assert!(status.message.contains("\"m\""), "{}", status.message);
-    assert!(api.store.get(maps.shelf, "a/m").is_some());
+    assert!(state.store.get(maps.shelf, "a/m").is_some());
 }

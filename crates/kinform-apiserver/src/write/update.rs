@@ -135,7 +135,7 @@ fn finish(cx: &Context<'_>, part: Part, mut new: Value, old: &Value) -> Outcome 
 }
 
 /// Whether nothing holds an object that is being deleted any more.
-pub(super) fn is_finished(resource: &ResourceInfo, object: &Value) -> bool {
+pub(crate) fn is_finished(resource: &ResourceInfo, object: &Value) -> bool {
     metadata::is_terminating(object) && !object_meta::is_held(resource, object)
 }
 

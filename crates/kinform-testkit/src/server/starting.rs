@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use kinform::source::{ClientOptions, client_for};
-use kinform_apiserver::{Builder, Server, State, WatchLag};
+use kinform_apiserver::{Builder, Server, Stopped, WatchLag};
 use kube_client::Client;
 use kube_client::config::{Config, KubeConfigOptions, Kubeconfig};
 use kube_core::CustomResourceExt;
@@ -111,7 +111,7 @@ impl Starting {
     }
 
     /// Makes the server, from nothing or from what another left.
-    pub(super) async fn server(&self, state: Option<State>) -> Result<Server, TestError> {
+    pub(super) async fn server(&self, state: Option<Stopped>) -> Result<Server, TestError> {
         let mut builder = Server::builder().plain();
         if let Some(lag) = self.lag {
             builder = builder.watch_lag(WatchLag::up_to(lag, self.seed));

@@ -82,7 +82,7 @@ pub(super) fn created(cx: &Context<'_>, new: &mut Value) {
 
 /// Records who owns what after an update, or a patch, of an object. Where that cannot be told, it stays
 /// as it was.
-pub(super) fn updated(cx: &Context<'_>, part: Part, new: &mut Value, old: &Value) {
+pub(crate) fn updated(cx: &Context<'_>, part: Part, new: &mut Value, old: &Value) {
     let managed = if part == Part::Scale {
         scaled(cx, new, old)
     } else {

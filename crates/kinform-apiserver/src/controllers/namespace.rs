@@ -15,10 +15,10 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::after::{at_once, keys};
-use crate::api::Api;
+use super::follow::{at_once, keys};
 use crate::object::{metadata, text};
 use crate::resource::{Found, Registry, ResourceInfo};
+use crate::state::State;
 use crate::storage::{Draft, Expect, Shelf, Store, Stored};
 
 /// The namespaces that every cluster begins with.
@@ -51,13 +51,13 @@ pub(crate) fn found_namespaces(store: &Store, registry: &Registry) {
 }
 
 /// A namespace's object.
-pub(super) fn namespace(api: &Api, name: &str) -> Option<Arc<Stored>> {
-    api.store.get(api.store.shelf("namespaces"), name)
+pub(crate) fn namespace(state: &State, name: &str) -> Option<Arc<Stored>> {
+    state.store.get(state.store.shelf("namespaces"), name)
 }
 
 /// What a namespace still has.
 #[derive(Debug, Default)]
-pub(super) struct Remains {
+pub(crate) struct Remains {
     /// How many objects of each resource, as `configmaps.`.
     objects: BTreeMap<String, usize>,
     /// How many objects each finalizer holds.
@@ -65,11 +65,11 @@ pub(super) struct Remains {
 }
 
 /// Empties a namespace that is being deleted, and takes it away when it is empty.
-pub(super) fn drain_namespace(api: &Arc<Api>, name: &str) {
-    let Some(object) = namespace(api, name) else {
+pub(super) fn drain_namespace(state: &Arc<State>, name: &str) {
+    let Some(object) = namespace(state, name) else {
         return;
     };
-    let Found::Resource(namespaces) = api.registry.find("", "v1", "namespaces") else {
+    let Found::Resource(namespaces) = state.registry.find("", "v1", "namespaces") else {
         return;
     };
     if !object.has_ties() || !metadata::is_terminating(&object.value()) {
@@ -77,20 +77,20 @@ pub(super) fn drain_namespace(api: &Arc<Api>, name: &str) {
     }
     let uid = object.uid().to_owned();
     for _ in 0..TRIES {
-        let remains = delete_content(api, name);
+        let remains = delete_content(state, name);
         // Somebody else may have written it, or taken it away, while its content went.
-        let Some(object) = namespace(api, name).filter(|object| object.uid() == uid) else {
+        let Some(object) = namespace(state, name).filter(|object| object.uid() == uid) else {
             return;
         };
-        if conclude(api, &namespaces, object, &remains).is_some() {
+        if conclude(state, &namespaces, object, &remains).is_some() {
             return;
         }
     }
 }
 
 /// Says what remains of a namespace, and takes it away if that is nothing. Nothing if somebody was faster.
-pub(super) fn conclude(
-    api: &Api,
+pub(crate) fn conclude(
+    state: &State,
     namespaces: &ResourceInfo,
     object: Arc<Stored>,
     remains: &Remains,
@@ -100,9 +100,9 @@ pub(super) fn conclude(
     if remains.objects.is_empty() {
         let held = finalizers(&next).any(|finalizer| finalizer != FINALIZER);
         if !held && metadata::finalizers(&next).next().is_none() {
-            let last = put(api, namespaces, next, object)?;
+            let last = put(state, namespaces, next, object)?;
             let expect = Expect::Revision(last.revision());
-            let gone = api.store.remove(namespaces.shelf, last.key(), expect);
+            let gone = state.store.remove(namespaces.shelf, last.key(), expect);
             return Some(gone.ok()?.object);
         }
         let kept: Vec<Value> = finalizers(&next)
@@ -114,12 +114,12 @@ pub(super) fn conclude(
             false => json!({"finalizers": kept}),
         };
     }
-    put(api, namespaces, next, object)
+    put(state, namespaces, next, object)
 }
 
 /// Stores a namespace; nothing if somebody was faster.
 fn put(
-    api: &Api,
+    state: &State,
     namespaces: &ResourceInfo,
     next: Value,
     over: Arc<Stored>,
@@ -129,7 +129,7 @@ fn put(
     }
     let draft = Draft::new(&namespaces.fields, next)?;
     let expect = Expect::Revision(over.revision());
-    let done = api.store.put(namespaces.shelf, draft, expect);
+    let done = state.store.put(namespaces.shelf, draft, expect);
     Some(done.ok()?.object)
 }
 
@@ -139,21 +139,21 @@ fn finalizers(namespace: &Value) -> impl Iterator<Item = &str> {
 }
 
 /// Deletes everything in a namespace; says what is still there.
-fn delete_content(api: &Arc<Api>, name: &str) -> Remains {
+fn delete_content(state: &Arc<State>, name: &str) -> Remains {
     let mut seen: HashSet<Shelf> = HashSet::new();
     let mut remains = Remains::default();
     let prefix = format!("{name}/");
-    for entry in api.registry.entries().iter() {
+    for entry in state.registry.entries().iter() {
         if !entry.is_namespaced() || !entry.is_stored() || !seen.insert(entry.shelf) {
             continue;
         }
-        for key in keys(&api.store, entry.shelf, &prefix) {
-            if let Some(object) = api.store.get(entry.shelf, &key)
+        for key in keys(&state.store, entry.shelf, &prefix) {
+            if let Some(object) = state.store.get(entry.shelf, &key)
                 && !metadata::is_terminating(&object.value())
             {
-                at_once(api, entry, &object);
+                at_once(state, entry, &object);
             }
-            let Some(left) = api.store.get(entry.shelf, &key) else {
+            let Some(left) = state.store.get(entry.shelf, &key) else {
                 continue;
             };
             let of = format!("{}.{}", entry.plural, entry.group);

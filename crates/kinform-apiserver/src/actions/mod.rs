@@ -12,9 +12,9 @@
 
 mod binding;
 mod eviction;
-mod log;
+pub(crate) mod pod_log;
 mod refusal;
-mod token;
+pub(crate) mod service_account_token;
 
 use std::sync::Arc;
 
@@ -24,20 +24,19 @@ use kinform_api::{Scope, Status};
 use serde_json::Value;
 
 use crate::access::review;
-use crate::api::{Api, WriteRequest};
 use crate::http::body::Body;
 use crate::http::negotiate;
 use crate::http::reply;
 use crate::http::route::Target;
 use crate::resource::{ResourceInfo, Shape};
+use crate::state::State;
 use crate::storage::Stored;
+use crate::write::request::WriteRequest;
 use crate::write::{self, Context, Fresh, WriteOptions};
-
-pub use self::log::PodLogs;
 
 /// Answers a request for an action; nothing if it is not one.
 pub(crate) fn answer(
-    api: &Arc<Api>,
+    state: &Arc<State>,
     target: &Target,
     request: &WriteRequest<'_>,
 ) -> Option<Result<Response<Body>, Box<Status>>> {
@@ -51,7 +50,7 @@ pub(crate) fn answer(
         Some("log") => Action::Log,
         Some("token") if resource.is_core("serviceaccounts") => Action::Token,
         Some("exec" | "attach" | "portforward" | "proxy") if !resource.is_custom() => {
-            return Some(Err(refusal::of(api, target)));
+            return Some(Err(refusal::of(state, target)));
         }
         _ => return None,
     };
@@ -64,7 +63,7 @@ pub(crate) fn answer(
         return Some(Err(Box::new(Status::method_not_allowed())));
     }
     let act = Act {
-        api,
+        state,
         target,
         request,
     };
@@ -72,8 +71,8 @@ pub(crate) fn answer(
         Action::Review => act.review(),
         Action::Bind => binding::bind(&act),
         Action::Evict => eviction::evict(&act),
-        Action::Log => log::read(&act),
-        Action::Token => token::make(&act),
+        Action::Log => pod_log::read(&act),
+        Action::Token => service_account_token::make(&act),
     })
 }
 
@@ -95,7 +94,7 @@ enum Owners {
 
 /// A request under way.
 struct Act<'a> {
-    api: &'a Arc<Api>,
+    state: &'a Arc<State>,
     target: &'a Target,
     request: &'a WriteRequest<'a>,
 }
@@ -115,7 +114,7 @@ impl Act<'_> {
     fn object(&self) -> Result<Arc<Stored>, Box<Status>> {
         let key = self.target.key().unwrap_or_default();
         let resource = &self.target.resource;
-        self.api
+        self.state
             .store
             .get(resource.shelf, &key)
             .ok_or_else(|| Box::new(Status::not_found(&resource.group_resource(), self.name())))
@@ -153,9 +152,9 @@ impl Act<'_> {
         let content_type = self.request.headers.get(CONTENT_TYPE);
         let content_type = content_type.and_then(|value| value.to_str().ok());
         let mut body = write::decode_body(&context, (content_type, &self.request.body))?;
-        if kind == token::KIND[2] && body["spec"]["expirationSeconds"].is_null() {
+        if kind == service_account_token::KIND[2] && body["spec"]["expirationSeconds"].is_null() {
             // A default belongs to who sent the object.
-            body["spec"]["expirationSeconds"] = Value::from(token::HOUR);
+            body["spec"]["expirationSeconds"] = Value::from(service_account_token::HOUR);
         }
         if owners == Owners::Told {
             write::own_fields(&context, &mut body);
@@ -205,9 +204,9 @@ impl Act<'_> {
             let namespace = self.target.namespace.as_deref().unwrap_or_default();
             body["metadata"]["namespace"] = Value::from(namespace);
         }
-        let api = self.api;
+        let state = self.state;
         let user = self.request.user;
-        let answer = review::answer(&api.access, &api.store, user, self.target, body)?;
+        let answer = review::answer(&state.access, &state.store, user, self.target, body)?;
         self.shown(kind, answer)
     }
 }

@@ -17,6 +17,7 @@ use kinform_api::{Status, StatusCause, reason};
 use serde_json::{Value, json};
 
 use super::Act;
+use crate::controllers::follow;
 use crate::http::body::Body;
 use crate::object::label_selector::label_selector;
 use crate::object::{at, metadata, text};
@@ -72,7 +73,7 @@ pub(super) fn evict(act: &Act<'_>) -> Result<Response<Body>, Box<Status>> {
             }
         }
         let was_judged = once.resource_version != options.resource_version;
-        match write::delete_object(act.api, resource, pod.key(), &once) {
+        match follow::delete_object(act.state, resource, pod.key(), &once) {
             Ok(()) => return Ok(act.done()),
             Err(status) if status.code == 409 && was_judged => {}
             Err(status) => return Err(status),
@@ -108,13 +109,13 @@ struct Budget {
 
 fn permission(act: &Act<'_>, pod: &Stored, state: &Value) -> Result<Permission, Box<Status>> {
     let Found::Resource(budgets) = act
-        .api
+        .state
         .registry
         .find("policy", "v1", "poddisruptionbudgets")
     else {
         return Ok(Permission::Free);
     };
-    let view = act.api.store.view(budgets.shelf);
+    let view = act.state.store.view(budgets.shelf);
     let mut meant = view.snapshot.iter().filter(|budget| {
         budget.namespace() == pod.namespace()
             && at(&budget.value(), &["spec", "selector"])
@@ -178,7 +179,7 @@ fn count_down(act: &Act<'_>, budget: &Budget, pod: &str) -> Result<bool, Box<Sta
     let expect = Expect::Revision(budget.stored.revision());
     let draft = Draft::new(&budget.resource.fields, next);
     let shelf = budget.resource.shelf;
-    Ok(draft.is_some_and(|draft| act.api.store.put(shelf, draft, expect).is_ok()))
+    Ok(draft.is_some_and(|draft| act.state.store.put(shelf, draft, expect).is_ok()))
 }
 
 /// The budget as it is after this eviction.

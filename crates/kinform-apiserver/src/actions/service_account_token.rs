@@ -64,7 +64,7 @@ pub(super) fn make(act: &Act<'_>) -> Result<Response<Body>, Box<Status>> {
         from: now,
         seconds,
     };
-    let token = act.api.access.signer.sign(&claim);
+    let token = act.state.access.signer.sign(&claim);
     let token = token.ok_or_else(|| {
         Box::new(Status::internal_error(
             "there is no key to sign tokens with",
@@ -121,7 +121,7 @@ fn bound(act: &Act<'_>, account: &Stored, wanted: &Value) -> Result<Bound, Box<S
         }
     };
     let resource = GroupResource::new("", plural);
-    let found = act.api.store.get(act.api.store.shelf(plural), &key);
+    let found = act.state.store.get(act.state.store.shelf(plural), &key);
     let found = found.ok_or_else(|| Box::new(Status::not_found(&resource, name)))?;
     if !uid.is_empty() && uid != found.uid() {
         let why = format!(

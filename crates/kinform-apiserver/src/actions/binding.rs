@@ -33,14 +33,14 @@ pub(super) fn bind(act: &Act<'_>) -> Result<Response<Body>, Box<Status>> {
         _ => said,
     };
     check(&binding)?;
-    let Found::Resource(pods) = act.api.registry.find("", "v1", "pods") else {
+    let Found::Resource(pods) = act.state.registry.find("", "v1", "pods") else {
         return Err(Box::new(Status::no_such_resource()));
     };
     let namespace = act.target.namespace.as_deref().unwrap_or_default();
     let key = format!("{namespace}/{name}");
     let dry_run = act.options()?.dry_run;
     for _ in 0..TRIES {
-        let Some(stored) = act.api.store.get(pods.shelf, &key) else {
+        let Some(stored) = act.state.store.get(pods.shelf, &key) else {
             return Err(Box::new(Status::not_found(&pods.group_resource(), name)));
         };
         let mut bound = bound(&pods, &stored, &binding)?;
@@ -50,7 +50,7 @@ pub(super) fn bind(act: &Act<'_>) -> Result<Response<Body>, Box<Status>> {
         }
         let expect = Expect::Revision(stored.revision());
         let draft = Draft::new(&pods.fields, bound);
-        let put = draft.and_then(|draft| act.api.store.put(pods.shelf, draft, expect).ok());
+        let put = draft.and_then(|draft| act.state.store.put(pods.shelf, draft, expect).ok());
         if put.is_some() {
             return Ok(act.done());
         }
@@ -138,7 +138,7 @@ fn bound(pods: &ResourceInfo, stored: &Stored, binding: &Value) -> Result<Value,
 ///
 /// Upstream: `kubernetes/kubernetes:plugin/pkg/admission/podtopologylabels`.
 fn add_topology(act: &Act<'_>, pod: &mut Value) {
-    let store = &act.api.store;
+    let store = &act.state.store;
     let node = text(pod, &["spec", "nodeName"]).to_owned();
     let Some(node) = store.get(store.shelf("nodes"), &node) else {
         return;

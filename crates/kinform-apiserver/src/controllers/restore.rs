@@ -15,24 +15,26 @@ use jiff::Timestamp;
 use kinform_api::{Scope, Status};
 use serde_json::Value;
 
-use super::body::{bad_request, decode_value};
-use super::options::WriteOptions;
-use super::{Context, Fresh, after};
-use crate::api::Api;
+use super::follow;
+use crate::controllers::garbage;
 use crate::object::part::Part;
 use crate::object::text;
+use crate::state::State;
 use crate::storage::{Draft, Expect};
+use crate::write::body::{bad_request, decode_value};
+use crate::write::options::WriteOptions;
+use crate::write::{Context, Fresh};
 
 /// Stores an object that says its version and kind over whatever is there.
 ///
 /// # Errors
 /// 404 for a kind that is not served, 400 for an object that is none of its kind or has no name.
-pub(crate) fn restore(api: &Arc<Api>, object: Value) -> Result<(), Box<Status>> {
+pub(crate) fn restore(state: &Arc<State>, object: Value) -> Result<(), Box<Status>> {
     let (version, kind) = (
         text(&object, &["apiVersion"]).to_owned(),
         text(&object, &["kind"]).to_owned(),
     );
-    let entries = api.registry.entries();
+    let entries = state.registry.entries();
     let served = entries
         .iter()
         .find(|entry| entry.kind == kind && entry.api_version() == version && entry.is_stored());
@@ -59,11 +61,11 @@ pub(crate) fn restore(api: &Arc<Api>, object: Value) -> Result<(), Box<Status>> 
     let object = decode_value(&context, Part::Main, object)?.object;
     let draft = Draft::new(&resource.fields, resource.to_stored(object))
         .ok_or_else(|| bad_request("the object has no name".to_owned()))?;
-    let stored = api.store.put(resource.shelf, draft, Expect::Any);
+    let stored = state.store.put(resource.shelf, draft, Expect::Any);
     // An owner that the dump does not hold is not missed.
-    api.collector.adopt(&api.store);
-    after::commit(
-        api,
+    garbage::adopt(state);
+    follow::changed(
+        state,
         resource,
         stored.ok().map(|done| done.object).as_deref(),
     );

@@ -17,90 +17,81 @@ use jiff::Timestamp;
 use kinform_api::Status;
 use serde_json::Value;
 
-use super::delete::delete;
 use super::namespace::drain_namespace;
-use super::options::{DeleteOptions, WriteOptions};
-use super::update::is_finished;
-use super::{Action, Context, Fresh, Outcome, fields};
 use crate::access::rbac;
-use crate::api::Api;
+use crate::controllers::garbage;
 use crate::definition::{conditions, served};
 use crate::object::at;
 use crate::object::part::Part;
 use crate::object::{metadata, text};
 use crate::resource::rules::Propagation;
 use crate::resource::{Found, ResourceInfo};
+use crate::state::State;
 use crate::storage::shelf_name;
 use crate::storage::{Draft, EndWatches, Expect, Shelf, Store, Stored};
+use crate::write::NamespaceState;
+use crate::write::commit::TRIES;
+use crate::write::commit::Written;
+use crate::write::commit::delete_stored;
+use crate::write::delete::delete;
+use crate::write::namespace_state;
+use crate::write::options::{DeleteOptions, WriteOptions};
+use crate::write::update::is_finished;
+use crate::write::{Context, Fresh, fields};
 
 const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
 
 /// Who writes what this server writes by itself.
 const MANAGER: &str = "kube-apiserver";
 
-/// BOUND: how often a step is tried again because somebody else was faster.
-const TRIES: usize = 64;
+/// Does everything that follows from a write. Called by the router before the reply goes out.
+pub(crate) fn written(state: &Arc<State>, written: &Written) {
+    let object = written.object.as_deref();
+    if let (true, Some(object)) = (written.is_new, object) {
+        keep_in_place(state, &written.resource, object);
+    }
+    changed(state, &written.resource, object);
+}
 
-/// Does what follows from a change of an object of this resource.
-pub(super) fn commit(api: &Arc<Api>, resource: &ResourceInfo, object: Option<&Stored>) {
-    settle(api, resource, object);
-    api.collector.run(api);
+/// Does everything that follows from a change of an object of a resource.
+pub(crate) fn changed(state: &Arc<State>, resource: &ResourceInfo, object: Option<&Stored>) {
+    settle(state, resource, object);
+    garbage::run(state);
+}
+
+/// Takes a new object away again whose namespace or definition went while it was made: the deletion of
+/// those did not see it.
+fn keep_in_place(state: &State, resource: &ResourceInfo, object: &Stored) {
+    let is_served = || {
+        let entries = state.registry.entries();
+        entries.iter().any(|of| of.shelf == resource.shelf)
+    };
+    let is_known = || !resource.is_custom() || is_served();
+    let namespace = namespace_state(&state.store, object.namespace());
+    if namespace == NamespaceState::Missing || !is_known() {
+        at_once(state, resource, object);
+    }
 }
 
 /// The same without what the garbage collector does: it calls this itself.
-fn settle(api: &Arc<Api>, resource: &ResourceInfo, object: Option<&Stored>) {
+fn settle(state: &Arc<State>, resource: &ResourceInfo, object: Option<&Stored>) {
     let Some(object) = object else { return };
     if resource.is_core("pods") {
-        finish_pod(api, resource, object);
+        finish_pod(state, resource, object);
     }
     if resource.is_definition() {
-        settle_definitions(api);
+        settle_definitions(state);
     } else if resource.is_custom() {
-        release_definition(api, resource);
+        release_definition(state, resource);
     }
     if resource.group == rbac::GROUP && resource.plural == "clusterroles" {
-        rbac::bootstrap::aggregate(&api.store);
+        rbac::bootstrap::aggregate(&state.store);
     }
     if resource.is_core("namespaces") {
-        drain_namespace(api, object.name());
+        drain_namespace(state, object.name());
     } else if let Some(namespace) = object.namespace() {
-        drain_namespace(api, namespace);
+        drain_namespace(state, namespace);
     }
-}
-
-/// Asks for the deletion of one object until nobody is faster; gives what was stored or removed.
-///
-/// # Errors
-/// What refuses the last try, and 409 if somebody was faster every time.
-pub(super) fn delete_stored(
-    store: &Store,
-    resource: &ResourceInfo,
-    key: &str,
-    ask: impl Fn(Option<&Value>) -> Result<Outcome, Box<Status>>,
-) -> Result<Option<Arc<Stored>>, Box<Status>> {
-    for _ in 0..TRIES {
-        let current = store.get(resource.shelf, key);
-        let outcome = ask(current.as_ref().map(|current| current.value()).as_ref())?;
-        let Some(current) = current else {
-            return Ok(None);
-        };
-        let expect = Expect::Revision(current.revision());
-        let done = match outcome.action {
-            Action::Nothing => return Ok(None),
-            Action::Create(object) | Action::Replace(object) => {
-                let Some(draft) = Draft::new(&resource.fields, object) else {
-                    return Ok(None);
-                };
-                store.put(resource.shelf, draft, expect)
-            }
-            Action::Remove => store.remove(resource.shelf, key, expect),
-        };
-        if let Ok(done) = done {
-            return Ok(Some(done.object));
-        }
-    }
-    let name = key.rsplit('/').next().unwrap_or_default();
-    Err(Box::new(Status::modified(&resource.group_resource(), name)))
 }
 
 /// Deletes an object as a client would.
@@ -108,13 +99,13 @@ pub(super) fn delete_stored(
 /// # Errors
 /// 404, 409 and 403 as a client gets them.
 pub(crate) fn delete_object(
-    api: &Arc<Api>,
+    state: &Arc<State>,
     resource: &ResourceInfo,
     key: &str,
     options: &DeleteOptions,
 ) -> Result<(), Box<Status>> {
-    delete_quietly(api, resource, key, options)?;
-    api.collector.run(api);
+    delete_quietly(state, resource, key, options)?;
+    garbage::run(state);
     Ok(())
 }
 
@@ -123,7 +114,7 @@ pub(crate) fn delete_object(
 /// # Errors
 /// 404, 409 and 403 as a client gets them.
 pub(crate) fn delete_quietly(
-    api: &Arc<Api>,
+    state: &Arc<State>,
     resource: &ResourceInfo,
     key: &str,
     options: &DeleteOptions,
@@ -140,38 +131,38 @@ pub(crate) fn delete_quietly(
         now: Timestamp::now(),
         fresh: Fresh::default(),
     };
-    let done = delete_stored(&api.store, resource, key, |current| {
+    let done = delete_stored(&state.store, resource, key, |current| {
         delete(&context, name, options, current)
     })?;
-    settle(api, resource, done.as_deref());
+    settle(state, resource, done.as_deref());
     Ok(())
 }
 
 /// Changes an object that is stored, until nobody is faster; one that nothing holds any more goes. Gives
 /// whether anything was done.
 pub(crate) fn change(
-    api: &Arc<Api>,
+    state: &Arc<State>,
     resource: &ResourceInfo,
     key: &str,
     change: impl Fn(&mut Value),
 ) -> bool {
     for _ in 0..TRIES {
-        let Some(current) = api.store.get(resource.shelf, key) else {
+        let Some(current) = state.store.get(resource.shelf, key) else {
             return false;
         };
         let mut next = current.value();
         change(&mut next);
         let expect = Expect::Revision(current.revision());
         let done = if is_finished(resource, &next) {
-            api.store.remove(resource.shelf, key, expect)
+            state.store.remove(resource.shelf, key, expect)
         } else {
             let Some(draft) = Draft::new(&resource.fields, next) else {
                 return false;
             };
-            api.store.put(resource.shelf, draft, expect)
+            state.store.put(resource.shelf, draft, expect)
         };
         if let Ok(done) = done {
-            settle(api, resource, Some(&done.object));
+            settle(state, resource, Some(&done.object));
             return done.changed;
         }
     }
@@ -179,20 +170,20 @@ pub(crate) fn change(
 }
 
 /// A pod that is being deleted is gone as soon as nothing else holds it.
-fn finish_pod(api: &Arc<Api>, resource: &ResourceInfo, pod: &Stored) {
-    let Some(current) = api.store.get(resource.shelf, pod.key()) else {
+fn finish_pod(state: &Arc<State>, resource: &ResourceInfo, pod: &Stored) {
+    let Some(current) = state.store.get(resource.shelf, pod.key()) else {
         return;
     };
     let value = current.value();
     let grace = at(&value, &["metadata", "deletionGracePeriodSeconds"]);
     if metadata::is_terminating(&value) && grace.and_then(Value::as_i64).unwrap_or(0) > 0 {
-        at_once(api, resource, &current);
+        at_once(state, resource, &current);
     }
 }
 
 /// Deletes this very object without a grace period, as far as its finalizers allow. What becomes of the
 /// dependents of one that is being deleted already was said then.
-pub(super) fn at_once(api: &Arc<Api>, resource: &ResourceInfo, object: &Stored) {
+pub(super) fn at_once(state: &State, resource: &ResourceInfo, object: &Stored) {
     let write = WriteOptions::default();
     let is_said = metadata::is_terminating(&object.value());
     let options = DeleteOptions {
@@ -211,7 +202,7 @@ pub(super) fn at_once(api: &Arc<Api>, resource: &ResourceInfo, object: &Stored) 
     // Nothing follows from this: whoever called is what follows. One that may not be deleted, or is
     // another one by now, stays.
     drop(delete_stored(
-        &api.store,
+        &state.store,
         resource,
         object.key(),
         |current| delete(&context, object.name(), &options, current),
@@ -234,9 +225,9 @@ pub(super) fn keys(store: &Store, shelf: Shelf, prefix: &str) -> Vec<String> {
 }
 
 /// Brings every definition to rest, and serves what they define.
-pub(crate) fn settle_definitions(api: &Arc<Api>) {
-    let changing = api.registry.change();
-    let store = &api.store;
+pub(crate) fn settle_definitions(state: &Arc<State>) {
+    let changing = state.registry.change();
+    let store = &state.store;
     let shelf = store.shelf(DEFINITIONS);
     let mut resources = Vec::new();
     let all = || -> Vec<Value> {
@@ -252,7 +243,7 @@ pub(crate) fn settle_definitions(api: &Arc<Api>) {
             let Some(next) = conditions::settle(&current.value(), &others, Timestamp::now()) else {
                 break;
             };
-            put(api, shelf, next, &current);
+            put(state, shelf, next, &current);
             // They are read anew only if one of them was written, here or by somebody who was faster.
             others = all();
         }
@@ -261,19 +252,19 @@ pub(crate) fn settle_definitions(api: &Arc<Api>) {
             resources.extend(served::resources_of(&settled, shelf_of(store, &settled)));
         }
     }
-    let changed = api.registry.set_custom(resources);
+    let changed = state.registry.set_custom(resources);
     drop(changing);
     for shelf in changed {
         store.end_watches(shelf, EndWatches::AtOnce);
     }
     for name in keys(store, shelf, "") {
-        end(api, shelf, &name);
+        end(state, shelf, &name);
     }
 }
 
 /// Says that the objects of a definition go, takes them away, and then the definition.
-fn end(api: &Arc<Api>, shelf: Shelf, name: &str) {
-    let Some(mut current) = api.store.get(shelf, name) else {
+fn end(state: &Arc<State>, shelf: Shelf, name: &str) {
+    let Some(mut current) = state.store.get(shelf, name) else {
         return;
     };
     let mut value = current.value();
@@ -282,51 +273,52 @@ fn end(api: &Arc<Api>, shelf: Shelf, name: &str) {
     }
     let waiting = conditions::wait(&value, Timestamp::now());
     if waiting != value {
-        put(api, shelf, waiting, &current);
-        let Some(stored) = api.store.get(shelf, name) else {
+        put(state, shelf, waiting, &current);
+        let Some(stored) = state.store.get(shelf, name) else {
             return;
         };
         (value, current) = (stored.value(), stored);
     }
-    let objects = shelf_of(&api.store, &value);
-    let entries = api.registry.entries();
+    let objects = shelf_of(&state.store, &value);
+    let entries = state.registry.entries();
     if let Some(resource) = entries.iter().find(|entry| entry.shelf == objects) {
-        for key in keys(&api.store, objects, "") {
-            if let Some(object) = api.store.get(objects, &key)
+        for key in keys(&state.store, objects, "") {
+            if let Some(object) = state.store.get(objects, &key)
                 && !metadata::is_terminating(&object.value())
             {
-                at_once(api, resource, &object);
+                at_once(state, resource, &object);
             }
         }
     }
-    if !keys(&api.store, objects, "").is_empty() {
+    if !keys(&state.store, objects, "").is_empty() {
         return;
     }
     let released = conditions::release(&value, Timestamp::now());
     let is_free = metadata::finalizers(&released).next().is_none();
     let gone = if is_free {
-        api.store
+        state
+            .store
             .remove(shelf, name, Expect::Revision(current.revision()))
             .is_ok()
     } else {
-        put(api, shelf, released, &current)
+        put(state, shelf, released, &current)
     };
     if gone && is_free {
-        api.store.end_watches(objects, EndWatches::AfterEvents);
-        settle_definitions(api);
+        state.store.end_watches(objects, EndWatches::AfterEvents);
+        settle_definitions(state);
     }
 }
 
 /// After an object of a definition went: the definition may have waited for it.
-fn release_definition(api: &Arc<Api>, resource: &ResourceInfo) {
-    let shelf = api.store.shelf(DEFINITIONS);
+fn release_definition(state: &Arc<State>, resource: &ResourceInfo) {
+    let shelf = state.store.shelf(DEFINITIONS);
     let name = format!("{}.{}", resource.plural, resource.group);
-    let waits = api
+    let waits = state
         .store
         .get(shelf, &name)
         .is_some_and(|object| conditions::awaits_cleanup(&object.value()));
-    if waits && keys(&api.store, resource.shelf, "").is_empty() {
-        end(api, shelf, &name);
+    if waits && keys(&state.store, resource.shelf, "").is_empty() {
+        end(state, shelf, &name);
     }
 }
 
@@ -339,9 +331,10 @@ fn shelf_of(store: &Store, definition: &Value) -> Shelf {
 }
 
 /// Stores a definition as this server's own work.
-fn put(api: &Api, shelf: Shelf, mut object: Value, over: &Stored) -> bool {
+fn put(state: &State, shelf: Shelf, mut object: Value, over: &Stored) -> bool {
     if let Found::Resource(resource) =
-        api.registry
+        state
+            .registry
             .find("apiextensions.k8s.io", "v1", "customresourcedefinitions")
     {
         let options = WriteOptions {
@@ -360,7 +353,8 @@ fn put(api: &Api, shelf: Shelf, mut object: Value, over: &Stored) -> bool {
     let Some(draft) = Draft::new(&[], object) else {
         return false;
     };
-    api.store
+    state
+        .store
         .put(shelf, draft, Expect::Revision(over.revision()))
         .is_ok()
 }

@@ -14,14 +14,15 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::NAME;
-use super::graph::{Graph, Node, Owner, Ties};
-use crate::api::Api;
+use crate::controllers::follow;
 use crate::journal::Record;
 use crate::object::metadata::{self, FOREGROUND, ORPHAN};
 use crate::object::text;
 use crate::resource::{Propagation, ResourceInfo};
+use crate::state::State;
+use crate::state::owner_graph::{Graph, Node, Owner, Ties};
 use crate::storage::Stored;
-use crate::write::{self, DeleteOptions};
+use crate::write::DeleteOptions;
 
 /// What an owner is to its dependent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,14 +37,14 @@ enum Standing {
 
 /// Does with an object what has to be done. What follows is heard from the log; what else has to be
 /// looked at is queued.
-pub(super) fn look_at(api: &Arc<Api>, graph: &Graph, node: &Node, queue: &mut VecDeque<Node>) {
+pub(super) fn look_at(state: &Arc<State>, graph: &Graph, node: &Node, queue: &mut VecDeque<Node>) {
     let found = match node {
-        Node::Object(shelf, key) => api.store.get(*shelf, key).and_then(|object| {
-            let entries = api.registry.entries();
+        Node::Object(shelf, key) => state.store.get(*shelf, key).and_then(|object| {
+            let entries = state.registry.entries();
             let resource = entries.iter().find(|entry| entry.shelf == *shelf)?;
             Some((resource.clone(), object))
         }),
-        Node::Owner(owner, namespace) => find(api, owner, namespace.as_deref())
+        Node::Owner(owner, namespace) => find(state, owner, namespace.as_deref())
             .and_then(|(resource, object)| Some((resource, object?)))
             .filter(|(_, object)| object.uid() == owner.uid),
     };
@@ -53,27 +54,27 @@ pub(super) fn look_at(api: &Arc<Api>, graph: &Graph, node: &Node, queue: &mut Ve
     let ties = Ties::of(&object);
     if ties.is_terminating() {
         if ties.has_finalizer(ORPHAN) {
-            let_go(api, graph, (&resource, &object));
+            let_go(state, graph, (&resource, &object));
         } else if ties.has_finalizer(FOREGROUND) {
-            await_dependents(api, graph, (&resource, &object), queue);
+            await_dependents(state, graph, (&resource, &object), queue);
         }
         return;
     }
     if !ties.owners().is_empty() {
-        judge(api, graph, (&resource, &object), &ties, queue);
+        judge(state, graph, (&resource, &object), &ties, queue);
     }
 }
 
 /// Deletes an object whose owners are gone or wait for it; one that has an owner left only loses the
 /// others.
 pub(super) fn judge(
-    api: &Arc<Api>,
+    state: &Arc<State>,
     graph: &Graph,
     (resource, object): (&Arc<ResourceInfo>, &Stored),
     ties: &Ties,
     queue: &mut VecDeque<Node>,
 ) {
-    let standing = |owner: &Owner| standing(api, owner, object.namespace());
+    let standing = |owner: &Owner| standing(state, owner, object.namespace());
     let of: Vec<Standing> = ties.owners().iter().map(standing).collect();
     let is_solid = of.contains(&Standing::Solid);
     if is_solid {
@@ -83,14 +84,14 @@ pub(super) fn judge(
                 let mut pairs = ties.owners().iter().zip(&of);
                 !pairs.any(|(owner, standing)| owner.uid == uid && *standing != Standing::Solid)
             };
-            keep_owners(api, (resource, object), keep);
+            keep_owners(state, (resource, object), keep);
         }
         return;
     }
     let dependents = || graph.dependents(object.uid());
     let propagation = if of.contains(&Standing::Waiting) && dependents().next().is_some() {
         let is_circle = dependents().any(|(shelf, key)| {
-            let dependent = api.store.get(*shelf, key);
+            let dependent = state.store.get(*shelf, key);
             dependent.is_some_and(|dependent| {
                 let ties = Ties::of(&dependent);
                 ties.is_terminating() && ties.has_finalizer(FOREGROUND)
@@ -98,7 +99,7 @@ pub(super) fn judge(
         });
         if is_circle {
             // Each waits for the other: this one no longer holds its owner up.
-            unblock(api, (resource, object));
+            unblock(state, (resource, object));
         }
         Propagation::Foreground
     } else if ties.has_finalizer(ORPHAN) {
@@ -114,8 +115,8 @@ pub(super) fn judge(
         resource_version: Some(object.revision().to_string()),
         ..DeleteOptions::default()
     };
-    match write::delete_quietly(api, resource, object.key(), &options) {
-        Ok(()) => note(api, "delete", resource, object),
+    match follow::delete_quietly(state, resource, object.key(), &options) {
+        Ok(()) => note(state, "delete", resource, object),
         // What is judged is what was read: it may have another owner by now.
         Err(status) if status.code == 409 => {
             queue.push_back(Node::Object(resource.shelf, object.key().into()));
@@ -126,14 +127,14 @@ pub(super) fn judge(
 
 /// Lets an object go whose blocking dependents are gone; else sees to those.
 fn await_dependents(
-    api: &Arc<Api>,
+    state: &Arc<State>,
     graph: &Graph,
     (resource, object): (&Arc<ResourceInfo>, &Stored),
     queue: &mut VecDeque<Node>,
 ) {
     let mut is_blocked = false;
     for (shelf, key) in graph.dependents(object.uid()) {
-        let Some(dependent) = api.store.get(*shelf, key) else {
+        let Some(dependent) = state.store.get(*shelf, key) else {
             continue;
         };
         let ties = Ties::of(&dependent);
@@ -148,25 +149,25 @@ fn await_dependents(
         }
     }
     if !is_blocked {
-        release(api, (resource, object), FOREGROUND);
+        release(state, (resource, object), FOREGROUND);
     }
 }
 
 /// Takes the references of all dependents away, then lets the object go.
-fn let_go(api: &Arc<Api>, graph: &Graph, (resource, object): (&Arc<ResourceInfo>, &Stored)) {
+fn let_go(state: &Arc<State>, graph: &Graph, (resource, object): (&Arc<ResourceInfo>, &Stored)) {
     for (shelf, key) in graph.dependents(object.uid()) {
-        let entries = api.registry.entries();
+        let entries = state.registry.entries();
         let of = entries.iter().find(|entry| entry.shelf == *shelf);
-        if let (Some(of), Some(dependent)) = (of, api.store.get(*shelf, key)) {
-            keep_owners(api, (of, &dependent), |uid| uid != object.uid());
+        if let (Some(of), Some(dependent)) = (of, state.store.get(*shelf, key)) {
+            keep_owners(state, (of, &dependent), |uid| uid != object.uid());
         }
     }
-    release(api, (resource, object), ORPHAN);
+    release(state, (resource, object), ORPHAN);
 }
 
 /// Removes a finalizer; the object goes if it was the last.
-fn release(api: &Arc<Api>, (resource, object): (&Arc<ResourceInfo>, &Stored), finalizer: &str) {
-    let done = write::change(api, resource, object.key(), |next| {
+fn release(state: &Arc<State>, (resource, object): (&Arc<ResourceInfo>, &Stored), finalizer: &str) {
+    let done = follow::change(state, resource, object.key(), |next| {
         let metadata = metadata::of(next);
         let Some(Value::Array(list)) = metadata.get_mut("finalizers") else {
             return;
@@ -177,17 +178,17 @@ fn release(api: &Arc<Api>, (resource, object): (&Arc<ResourceInfo>, &Stored), fi
         }
     });
     if done {
-        note(api, "patch", resource, object);
+        note(state, "patch", resource, object);
     }
 }
 
 /// Removes the references to other owners than those that are kept.
 fn keep_owners(
-    api: &Arc<Api>,
+    state: &Arc<State>,
     (resource, object): (&Arc<ResourceInfo>, &Stored),
     keep: impl Fn(&str) -> bool,
 ) {
-    let done = write::change(api, resource, object.key(), |next| {
+    let done = follow::change(state, resource, object.key(), |next| {
         let metadata = metadata::of(next);
         let Some(Value::Array(list)) = metadata.get_mut("ownerReferences") else {
             return;
@@ -198,13 +199,13 @@ fn keep_owners(
         }
     });
     if done {
-        note(api, "patch", resource, object);
+        note(state, "patch", resource, object);
     }
 }
 
 /// The object no longer holds any owner up.
-fn unblock(api: &Arc<Api>, (resource, object): (&Arc<ResourceInfo>, &Stored)) {
-    let done = write::change(api, resource, object.key(), |next| {
+fn unblock(state: &Arc<State>, (resource, object): (&Arc<ResourceInfo>, &Stored)) {
+    let done = follow::change(state, resource, object.key(), |next| {
         let owners = metadata::of(next).get_mut("ownerReferences");
         let owners = owners.and_then(Value::as_array_mut);
         for owner in owners.into_iter().flatten() {
@@ -214,14 +215,14 @@ fn unblock(api: &Arc<Api>, (resource, object): (&Arc<ResourceInfo>, &Stored)) {
         }
     });
     if done {
-        note(api, "patch", resource, object);
+        note(state, "patch", resource, object);
     }
 }
 
 /// What a reference leads to from a namespace: a resource, and its object if there is one. Nothing if
 /// that kind is not served, or cannot be owned from there.
 fn find(
-    api: &Arc<Api>,
+    state: &Arc<State>,
     owner: &Owner,
     namespace: Option<&str>,
 ) -> Option<(Arc<ResourceInfo>, Option<Arc<Stored>>)> {
@@ -229,7 +230,7 @@ fn find(
         Some((group, version)) => (group, version),
         None => ("", owner.api_version.as_str()),
     };
-    let entries = api.registry.entries();
+    let entries = state.registry.entries();
     let resource = entries.iter().find(|of| {
         of.kind == owner.kind && of.group == group && of.version == version && of.is_stored()
     })?;
@@ -238,12 +239,12 @@ fn find(
         (true, Some(namespace)) => format!("{namespace}/{}", owner.name),
         (true, None) => return None,
     };
-    let object = api.store.get(resource.shelf, &key);
+    let object = state.store.get(resource.shelf, &key);
     Some((resource.clone(), object))
 }
 
-fn standing(api: &Arc<Api>, owner: &Owner, namespace: Option<&str>) -> Standing {
-    let Some((_, found)) = find(api, owner, namespace) else {
+fn standing(state: &Arc<State>, owner: &Owner, namespace: Option<&str>) -> Standing {
+    let Some((_, found)) = find(state, owner, namespace) else {
         return Standing::Solid;
     };
     let Some(found) = found.filter(|found| found.uid() == owner.uid) else {
@@ -258,8 +259,8 @@ fn standing(api: &Arc<Api>, owner: &Owner, namespace: Option<&str>) -> Standing 
 }
 
 /// Leaves word in the journal.
-fn note(api: &Api, verb: &'static str, resource: &ResourceInfo, object: &Stored) {
-    let entry = api.journal.begin(Record {
+fn note(state: &State, verb: &'static str, resource: &ResourceInfo, object: &Stored) {
+    let entry = state.journal.begin(Record {
         verb,
         resource: resource.plural.clone(),
         namespace: object.namespace().map(str::to_owned),

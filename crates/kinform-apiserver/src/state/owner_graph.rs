@@ -18,7 +18,7 @@ use crate::storage::{Event, Shelf, Since, Store, Stored};
 
 /// Where an object is stored.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Node {
+pub(crate) enum Node {
     /// By its shelf and key.
     Object(Shelf, Box<str>),
     /// The owner that a reference means, seen from a namespace.
@@ -28,18 +28,18 @@ pub(super) enum Node {
 /// A reference to an owner.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[serde(default, rename_all = "camelCase")]
-pub(super) struct Owner {
-    pub(super) api_version: String,
-    pub(super) kind: String,
-    pub(super) name: String,
-    pub(super) uid: String,
-    pub(super) block_owner_deletion: Option<bool>,
+pub(crate) struct Owner {
+    pub(crate) api_version: String,
+    pub(crate) kind: String,
+    pub(crate) name: String,
+    pub(crate) uid: String,
+    pub(crate) block_owner_deletion: Option<bool>,
 }
 
 /// What of an object's metadata matters here.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(super) struct Ties {
+pub(crate) struct Ties {
     owner_references: Option<Vec<Owner>>,
     finalizers: Option<Vec<String>>,
     deletion_timestamp: Option<String>,
@@ -47,23 +47,23 @@ pub(super) struct Ties {
 
 impl Ties {
     /// Reads an object. Most have no ties, and are only skimmed.
-    pub(super) fn of(object: &Stored) -> Self {
+    pub(crate) fn of(object: &Stored) -> Self {
         if !object.has_ties() {
             return Self::default();
         }
         serde_json::from_slice(object.metadata().0).unwrap_or_default()
     }
 
-    pub(super) fn owners(&self) -> &[Owner] {
+    pub(crate) fn owners(&self) -> &[Owner] {
         self.owner_references.as_deref().unwrap_or_default()
     }
 
-    pub(super) fn has_finalizer(&self, wanted: &str) -> bool {
+    pub(crate) fn has_finalizer(&self, wanted: &str) -> bool {
         let all = self.finalizers.as_deref().unwrap_or_default();
         all.iter().any(|name| name == wanted)
     }
 
-    pub(super) fn is_terminating(&self) -> bool {
+    pub(crate) fn is_terminating(&self) -> bool {
         self.deletion_timestamp.is_some()
     }
 
@@ -75,7 +75,7 @@ impl Ties {
 
 /// The references of everything that is stored.
 #[derive(Debug, Default)]
-pub(super) struct Graph {
+pub(crate) struct Graph {
     /// Everything up to this revision is in.
     seen: u64,
     dependents: HashMap<Box<str>, BTreeSet<(Shelf, Box<str>)>>,
@@ -83,7 +83,7 @@ pub(super) struct Graph {
 
 impl Graph {
     /// Takes what was written since the last time in, and says what has to be looked at.
-    pub(super) fn follow(&mut self, store: &Store, queue: &mut VecDeque<Node>) {
+    pub(crate) fn follow(&mut self, store: &Store, queue: &mut VecDeque<Node>) {
         match store.since(self.seen) {
             Since::Events(events, upto) => {
                 for (shelf, event) in events {
@@ -109,7 +109,7 @@ impl Graph {
     }
 
     /// Those who refer to a uid, in the order of where they are stored.
-    pub(super) fn dependents(&self, uid: &str) -> impl Iterator<Item = &(Shelf, Box<str>)> {
+    pub(crate) fn dependents(&self, uid: &str) -> impl Iterator<Item = &(Shelf, Box<str>)> {
         self.dependents.get(uid).into_iter().flatten()
     }
 

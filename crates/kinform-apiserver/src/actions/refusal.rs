@@ -11,12 +11,12 @@
 
 use kinform_api::Status;
 
-use crate::api::Api;
 use crate::http::route::Target;
 use crate::object::text;
+use crate::state::State;
 
 /// Why this part cannot be had.
-pub(super) fn of(api: &Api, target: &Target) -> Box<Status> {
+pub(super) fn of(state: &State, target: &Target) -> Box<Status> {
     let resource = &target.resource;
     let name = target.name.as_deref().unwrap_or_default();
     let part = target.subresource.as_deref().unwrap_or_default();
@@ -25,7 +25,7 @@ pub(super) fn of(api: &Api, target: &Target) -> Box<Status> {
         return Box::new(Status::service_unavailable(message));
     }
     let key = target.key().unwrap_or_default();
-    let Some(object) = api.store.get(resource.shelf, &key) else {
+    let Some(object) = state.store.get(resource.shelf, &key) else {
         return Box::new(Status::not_found(&resource.group_resource(), name));
     };
     let is_pod = resource.is_core("pods");

@@ -10,10 +10,9 @@
 //! Upstream: `kubernetes/kubernetes:pkg/registry/core/pod/rest/log.go`, `pkg/apis/core/validation`
 //! (`ValidatePodLogOptions`), `pkg/kubelet/kuberuntime/logs`.
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures::stream;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Response, StatusCode};
@@ -23,161 +22,14 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use super::Act;
-use crate::api::Api;
 use crate::http::body::Body;
 use crate::http::query::Query;
 use crate::http::reply;
 use crate::object::{at, text};
+use crate::state::State;
+use crate::state::pod_logs::Key;
+use crate::state::pod_logs::Run;
 use crate::storage::Shelf;
-
-/// BOUND: bytes of a container's log; the oldest lines go first.
-const KEPT: usize = 4 << 20;
-/// BOUND: containers with a log.
-const CONTAINERS: usize = 10_000;
-/// The size of a chunk of a reply.
-const CHUNK: usize = 64 << 10;
-
-/// The logs of all containers.
-///
-/// What is registered for a container stays when its pod goes: a pod of the same name has it again.
-#[derive(Debug)]
-pub struct PodLogs {
-    containers: Mutex<HashMap<Key, Log>>,
-    changes: watch::Sender<u64>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Key {
-    namespace: String,
-    pod: String,
-    container: String,
-    run: Run,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Run {
-    Current,
-    Previous,
-}
-
-#[derive(Debug, Default)]
-struct Log {
-    lines: VecDeque<(Timestamp, Bytes)>,
-    /// The number of the first line that is kept.
-    first: u64,
-    bytes: usize,
-    has_ended: bool,
-}
-
-impl Default for PodLogs {
-    fn default() -> Self {
-        Self {
-            containers: Mutex::default(),
-            changes: watch::Sender::new(0),
-        }
-    }
-}
-
-impl PodLogs {
-    /// Adds lines to the log of a container; each gets the time of this moment. A last line without its
-    /// end gets one.
-    pub fn append(&self, namespace: &str, pod: &str, container: &str, text: &str) {
-        self.add(Key::new([namespace, pod, container], Run::Current), text);
-    }
-
-    /// Adds lines to the log of the container that ran before.
-    pub fn append_previous(&self, namespace: &str, pod: &str, container: &str, text: &str) {
-        self.add(Key::new([namespace, pod, container], Run::Previous), text);
-    }
-
-    /// The container says no more: whoever follows its log comes to an end.
-    pub fn finish(&self, namespace: &str, pod: &str, container: &str) {
-        let key = Key::new([namespace, pod, container], Run::Current);
-        if let Some(log) = self.lock().get_mut(&key) {
-            log.has_ended = true;
-        }
-        self.changes.send_modify(|count| *count += 1);
-    }
-
-    fn add(&self, key: Key, text: &str) {
-        let mut logs = self.lock();
-        if logs.len() >= CONTAINERS && !logs.contains_key(&key) {
-            return;
-        }
-        let log = logs.entry(key).or_default();
-        let now = Timestamp::now();
-        for line in text.lines() {
-            let line = Bytes::from(format!("{line}\n"));
-            log.bytes += line.len();
-            log.lines.push_back((now, line));
-        }
-        while log.bytes > KEPT {
-            let Some((_, line)) = log.lines.pop_front() else {
-                break;
-            };
-            log.bytes -= line.len();
-            log.first += 1;
-        }
-        drop(logs);
-        self.changes.send_modify(|count| *count += 1);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Log>> {
-        self.containers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Where a reader begins: the number of its first line. Nothing if there is no such log.
-    fn begin(&self, key: &Key, options: &LogOptions) -> Option<u64> {
-        let logs = self.lock();
-        let log = logs.get(key)?;
-        let recent = log
-            .lines
-            .partition_point(|(at, _)| options.since.is_some_and(|since| *at < since));
-        let tail = options
-            .tail
-            .map_or(0, |tail| log.lines.len().saturating_sub(tail));
-        Some(log.first + recent.max(tail) as u64)
-    }
-
-    /// The next chunk from a place, and whether more may come.
-    fn next(&self, key: &Key, place: &mut u64, with_times: bool) -> (BytesMut, bool) {
-        let mut out = BytesMut::new();
-        let logs = self.lock();
-        let Some(log) = logs.get(key) else {
-            return (out, false);
-        };
-        *place = (*place).max(log.first);
-        let from = usize::try_from(*place - log.first).unwrap_or(usize::MAX);
-        for (at, line) in log.lines.iter().skip(from) {
-            if with_times {
-                out.extend_from_slice(
-                    at.strftime("%Y-%m-%dT%H:%M:%S%.9fZ ")
-                        .to_string()
-                        .as_bytes(),
-                );
-            }
-            out.extend_from_slice(line);
-            *place += 1;
-            if out.len() >= CHUNK {
-                break;
-            }
-        }
-        (out, !log.has_ended)
-    }
-}
-
-impl Key {
-    fn new([namespace, pod, container]: [&str; 3], run: Run) -> Self {
-        Self {
-            namespace: namespace.to_owned(),
-            pod: pod.to_owned(),
-            container: container.to_owned(),
-            run,
-        }
-    }
-}
 
 /// How a log is read.
 #[derive(Debug, Default)]
@@ -264,13 +116,13 @@ pub(super) fn read(act: &Act<'_>) -> Result<Response<Body>, Box<Status>> {
     };
     let namespace = pod.namespace().unwrap_or_default();
     let key = Key::new([namespace, act.name(), &container], run);
-    let Some(place) = act.api.logs.begin(&key, &options) else {
+    let Some(place) = act.state.logs.begin(&key, options.since, options.tail) else {
         return nothing(&state, act.name(), &container, &options);
     };
     let reader = Reader {
-        api: act.api.clone(),
-        changes: act.api.logs.changes.subscribe(),
-        revisions: act.api.store.revisions(),
+        state: act.state.clone(),
+        changes: act.state.logs.changes.subscribe(),
+        revisions: act.state.store.revisions(),
         pod: (
             act.target.resource.shelf,
             pod.key().to_owned(),
@@ -353,7 +205,7 @@ fn container(pod: &Value, name: &str, asked: &str) -> Result<String, Box<Status>
 
 /// A reader under way.
 struct Reader {
-    api: Arc<Api>,
+    state: Arc<State>,
     changes: watch::Receiver<u64>,
     revisions: watch::Receiver<u64>,
     pod: (Shelf, String, String),
@@ -373,10 +225,10 @@ impl Reader {
             }
             self.changes.mark_unchanged();
             self.revisions.mark_unchanged();
-            let (mut chunk, more) = self
-                .api
-                .logs
-                .next(&self.key, &mut self.place, self.with_times);
+            let (mut chunk, more) =
+                self.state
+                    .logs
+                    .next(&self.key, &mut self.place, self.with_times);
             if !chunk.is_empty() {
                 chunk.truncate(self.left);
                 self.left -= chunk.len();
@@ -385,7 +237,7 @@ impl Reader {
             if !self.follows || !more || !self.is_there() {
                 return None;
             }
-            let stopping = self.api.stopping.clone();
+            let stopping = self.state.stopping.clone();
             tokio::select! {
                 biased;
                 () = stopping.cancelled() => return None,
@@ -398,7 +250,7 @@ impl Reader {
     /// Whether the pod is still the same one.
     fn is_there(&self) -> bool {
         let (shelf, key, uid) = &self.pod;
-        let pod = self.api.store.get(*shelf, key);
+        let pod = self.state.store.get(*shelf, key);
         pod.is_some_and(|pod| pod.uid() == uid)
     }
 }

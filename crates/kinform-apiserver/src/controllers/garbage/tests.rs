@@ -12,38 +12,39 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::graph::{Graph, Ties};
 use super::work::{judge, look_at};
-use crate::api::Api;
 use crate::resource::{Found, ResourceInfo};
 use crate::server::Server;
+use crate::state::State;
+use crate::state::owner_graph::{Graph, Ties};
 use crate::storage::{Draft, Expect, Stored};
 
 /// A server whose collector is called by the test alone.
 fn server() -> (Server, Arc<ResourceInfo>) {
     let server = Server::builder().without_garbage_collection().in_process();
-    match server.api().registry.find("", "v1", "configmaps") {
+    match server.state().registry.find("", "v1", "configmaps") {
         Found::Resource(maps) => (server, maps),
         other => panic!("config maps are {other:?}"),
     }
 }
 
 /// Stores a config map with owners, of which each has the uid of its name.
-fn put(api: &Api, maps: &ResourceInfo, name: &str, owners: &[&str]) -> Arc<Stored> {
+fn put(state: &State, maps: &ResourceInfo, name: &str, owners: &[&str]) -> Arc<Stored> {
     let owner =
         |name: &&str| json!({"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": name});
     let owners: Vec<Value> = owners.iter().map(owner).collect();
     let object = json!({"metadata": {"name": name, "namespace": "a", "uid": name,
         "ownerReferences": owners}});
     let draft = Draft::new(&maps.fields, object).unwrap();
-    api.store
+    state
+        .store
         .put(maps.shelf, draft, Expect::Any)
         .unwrap()
         .object
 }
 
-fn owners(api: &Api, maps: &ResourceInfo, name: &str) -> Vec<String> {
-    let object = api.store.get(maps.shelf, &format!("a/{name}")).unwrap();
+fn owners(state: &State, maps: &ResourceInfo, name: &str) -> Vec<String> {
+    let object = state.store.get(maps.shelf, &format!("a/{name}")).unwrap();
     let object = object.value();
     let owners = object["metadata"]["ownerReferences"].as_array().unwrap();
     let name = |owner: &Value| owner["name"].as_str().unwrap().to_owned();
@@ -53,32 +54,32 @@ fn owners(api: &Api, maps: &ResourceInfo, name: &str) -> Vec<String> {
 #[test]
 fn an_owner_that_was_added_since_stays() {
     let (server, maps) = server();
-    let api = server.api();
-    put(api, &maps, "there", &[]);
-    put(api, &maps, "second", &[]);
-    let read = put(api, &maps, "child", &["gone", "there"]);
-    put(api, &maps, "child", &["gone", "there", "second"]);
+    let state = server.state();
+    put(state, &maps, "there", &[]);
+    put(state, &maps, "second", &[]);
+    let read = put(state, &maps, "child", &["gone", "there"]);
+    put(state, &maps, "child", &["gone", "there", "second"]);
     let (graph, mut queue) = (Graph::default(), VecDeque::new());
-    judge(api, &graph, (&maps, &read), &Ties::of(&read), &mut queue);
-    assert_eq!(owners(api, &maps, "child"), ["there", "second"]);
+    judge(state, &graph, (&maps, &read), &Ties::of(&read), &mut queue);
+    assert_eq!(owners(state, &maps, "child"), ["there", "second"]);
 }
 
 #[test]
 fn an_object_that_got_rid_of_its_owner_since_is_judged_anew() {
     let (server, maps) = server();
-    let api = server.api();
-    put(api, &maps, "there", &[]);
-    let read = put(api, &maps, "child", &["gone"]);
-    put(api, &maps, "child", &["there"]);
+    let state = server.state();
+    put(state, &maps, "there", &[]);
+    let read = put(state, &maps, "child", &["gone"]);
+    put(state, &maps, "child", &["there"]);
     let (graph, mut queue) = (Graph::default(), VecDeque::new());
-    judge(api, &graph, (&maps, &read), &Ties::of(&read), &mut queue);
-    assert_eq!(owners(api, &maps, "child"), ["there"]);
+    judge(state, &graph, (&maps, &read), &Ties::of(&read), &mut queue);
+    assert_eq!(owners(state, &maps, "child"), ["there"]);
     let again = queue.pop_front().unwrap();
-    look_at(api, &graph, &again, &mut queue);
-    assert_eq!(owners(api, &maps, "child"), ["there"]);
+    look_at(state, &graph, &again, &mut queue);
+    assert_eq!(owners(state, &maps, "child"), ["there"]);
     assert!(queue.is_empty());
     // One that still has no other goes.
-    let read = put(api, &maps, "child", &["gone"]);
-    judge(api, &graph, (&maps, &read), &Ties::of(&read), &mut queue);
-    assert!(api.store.get(maps.shelf, "a/child").is_none() && queue.is_empty());
+    let read = put(state, &maps, "child", &["gone"]);
+    judge(state, &graph, (&maps, &read), &Ties::of(&read), &mut queue);
+    assert!(state.store.get(maps.shelf, "a/child").is_none() && queue.is_empty());
 }

@@ -1,0 +1,112 @@
+//! The data of a running server, without its sockets and without what serves a request.
+//!
+//! ```text
+//! router, verbs, controllers ──▶ State { store, registry, access, faults, journal, .. }
+//! ```
+//!
+//! Rooms above share one `State`; nothing here answers a request.
+//!
+//! * `owner_graph.rs`: the objects that refer to each owner; `pod_logs.rs`: lines that tests register for
+//!   containers; `documents.rs`: OpenAPI documents that were made.
+
+pub(crate) mod documents;
+pub(crate) mod owner_graph;
+pub(crate) mod pod_logs;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use self::documents::Documents;
+use self::owner_graph::Graph;
+use self::pod_logs::PodLogs;
+use crate::access::Access;
+use crate::fault::Faults;
+use crate::journal::Journal;
+use crate::resource::Registry;
+use crate::storage::{Shelf, Store, View};
+
+/// How long a watch lasts if its client does not say; up to twice as long, at random.
+const WATCH_TIMEOUT: Duration = Duration::from_secs(1800);
+/// The longest timeout that a watch may ask for.
+const LONGEST_WATCH: u64 = 7 * 24 * 3600;
+
+/// Bounds and periods of a server.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Events that a live watch may be behind before it is cut.
+    pub(crate) watch_backlog: usize,
+    /// How often watches that allow bookmarks get one.
+    pub(crate) bookmark_period: Option<Duration>,
+    /// Watches at a time, over all clients.
+    pub(crate) watches: usize,
+    /// The size of a request's body.
+    pub(crate) body: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            watch_backlog: 10_000,
+            // BOUND: a watch that is idle is about 2 KB.
+            watches: 100_000,
+            bookmark_period: Some(Duration::from_secs(60)),
+            body: 3 << 20,
+        }
+    }
+}
+
+/// The data of a server.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) store: Arc<Store>,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) faults: Faults,
+    pub(crate) journal: Arc<Journal>,
+    pub(crate) access: Access,
+    pub(crate) logs: PodLogs,
+    /// The references of everything that is stored; `None` if the server does not collect garbage.
+    pub(crate) owners: Option<Mutex<Graph>>,
+    /// Names under which it is reached, besides those of every server.
+    pub(crate) names: Vec<String>,
+    /// What is left of the bound on watches.
+    pub(crate) watches: Arc<Semaphore>,
+    /// What nothing here acts on is stored all the same.
+    pub(crate) keeps_inert: bool,
+    pub(crate) limits: Limits,
+    pub(crate) openapi: Documents,
+    pub(crate) stopping: CancellationToken,
+    /// Whether it can be hurt over a socket.
+    pub(crate) has_admin_path: bool,
+}
+
+impl State {
+    /// What reads that may be stale see: the store, or a replica that was told to lag.
+    pub(crate) fn replica_view(&self, shelf: Shelf) -> View {
+        let lagging = self
+            .faults
+            .replica()
+            .and_then(|at| self.store.view_at(shelf, at).ok());
+        lagging.unwrap_or_else(|| self.store.view(shelf))
+    }
+
+    /// The revision that the replica has reached.
+    pub(crate) fn replica_revision(&self) -> u64 {
+        let now = self.store.revision();
+        self.faults.replica().map_or(now, |at| at.min(now))
+    }
+
+    pub(crate) fn bookmark_period(&self) -> Option<Duration> {
+        self.limits.bookmark_period
+    }
+
+    /// How long a watch lasts.
+    pub(crate) fn watch_timeout(&self, asked_seconds: u64) -> Duration {
+        match asked_seconds {
+            0 => WATCH_TIMEOUT.mul_f64(1.0 + rand::random::<f64>()),
+            asked => Duration::from_secs(asked.min(LONGEST_WATCH)),
+        }
+    }
+}

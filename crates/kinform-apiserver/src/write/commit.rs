@@ -1,0 +1,82 @@
+//! Commits under the storage's compare-and-swap.
+//!
+//! ```text
+//! stored state -> Outcome -> put | remove, expecting that state -> the object under its new revision
+//! ```
+//!
+//! A commit returns what it wrote. What follows from a write (`controllers/`) is called by the router.
+//!
+//! Upstream: `kubernetes/apiserver:pkg/storage/etcd3/store.go` (`GuaranteedUpdate`).
+
+use std::sync::Arc;
+
+use http::Response;
+use kinform_api::Status;
+use serde_json::Value;
+
+use super::collection::Deletes;
+use super::{Action, Outcome};
+use crate::http::body::Body;
+use crate::resource::ResourceInfo;
+use crate::storage::{Draft, Expect, Store, Stored};
+
+/// BOUND: how often a write is tried again because another one was faster.
+pub(crate) const TRIES: usize = 64;
+
+/// A write that was committed, and its reply.
+#[derive(Debug)]
+pub(crate) struct Written {
+    pub(crate) resource: Arc<ResourceInfo>,
+    /// The object as it was stored or removed, or as it is stored where nothing changed; `None` if there
+    /// is none.
+    pub(crate) object: Option<Arc<Stored>>,
+    /// Whether the write made the object.
+    pub(crate) is_new: bool,
+    pub(crate) reply: Response<Body>,
+}
+
+/// The end of a request that writes.
+#[derive(Debug)]
+pub(crate) enum Handled<'a> {
+    /// A reply to a request that wrote nothing.
+    Reply(Response<Body>),
+    /// A write that was committed.
+    Written(Written),
+    /// A delete of many, to be carried out one object at a time.
+    Deletes(Deletes<'a>),
+}
+
+/// Asks for the deletion of one object until nobody is faster; gives what was stored or removed.
+///
+/// # Errors
+/// What refuses the last try, and 409 if somebody was faster every time.
+pub(crate) fn delete_stored(
+    store: &Store,
+    resource: &ResourceInfo,
+    key: &str,
+    ask: impl Fn(Option<&Value>) -> Result<Outcome, Box<Status>>,
+) -> Result<Option<Arc<Stored>>, Box<Status>> {
+    for _ in 0..TRIES {
+        let current = store.get(resource.shelf, key);
+        let outcome = ask(current.as_ref().map(|current| current.value()).as_ref())?;
+        let Some(current) = current else {
+            return Ok(None);
+        };
+        let expect = Expect::Revision(current.revision());
+        let done = match outcome.action {
+            Action::Nothing => return Ok(None),
+            Action::Create(object) | Action::Replace(object) => {
+                let Some(draft) = Draft::new(&resource.fields, object) else {
+                    return Ok(None);
+                };
+                store.put(resource.shelf, draft, expect)
+            }
+            Action::Remove => store.remove(resource.shelf, key, expect),
+        };
+        if let Ok(done) = done {
+            return Ok(Some(done.object));
+        }
+    }
+    let name = key.rsplit('/').next().unwrap_or_default();
+    Err(Box::new(Status::modified(&resource.group_resource(), name)))
+}

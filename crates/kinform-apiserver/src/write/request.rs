@@ -1,0 +1,17 @@
+//! A write as it comes from the router: its head, its user and its body.
+
+use bytes::Bytes;
+use http::{HeaderMap, Method};
+
+use crate::access::User;
+use crate::http::query::Query;
+
+/// A request that writes.
+#[derive(Debug)]
+pub(crate) struct WriteRequest<'a> {
+    pub(crate) method: &'a Method,
+    pub(crate) headers: &'a HeaderMap,
+    pub(crate) query: &'a Query,
+    pub(crate) user: &'a User,
+    pub(crate) body: Bytes,
+}
