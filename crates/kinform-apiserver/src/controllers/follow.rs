@@ -24,6 +24,7 @@ use crate::definition::{conditions, served};
 use crate::object::at;
 use crate::object::part::Part;
 use crate::object::{metadata, text};
+use crate::ownership;
 use crate::resource::rules::Propagation;
 use crate::resource::{Found, ResourceInfo};
 use crate::state::State;
@@ -37,7 +38,7 @@ use crate::write::delete::delete;
 use crate::write::namespace_state;
 use crate::write::options::{DeleteOptions, WriteOptions};
 use crate::write::update::is_finished;
-use crate::write::{Context, Fresh, fields};
+use crate::write::{Context, Fresh};
 
 const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
 
@@ -348,7 +349,7 @@ fn put(state: &State, shelf: Shelf, mut object: Value, over: &Stored) -> bool {
             now: Timestamp::now(),
             fresh: Fresh::default(),
         };
-        fields::updated(&context, Part::Status, &mut object, &over.value());
+        ownership::updated(&context.writer(), Part::Status, &mut object, &over.value());
     }
     let Some(draft) = Draft::new(&[], object) else {
         return false;

@@ -223,6 +223,11 @@ impl ResourceInfo {
         self.has_verb("list")
     }
 
+    /// Returns whether `status` is a subresource of its own.
+    pub(crate) fn has_status(&self) -> bool {
+        self.has_subresource("status")
+    }
+
     /// Whether it is the resource of the core group with this name.
     pub(crate) fn is_core(&self, plural: &str) -> bool {
         self.group.is_empty() && self.plural == plural

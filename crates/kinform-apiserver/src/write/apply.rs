@@ -16,11 +16,12 @@ use super::body::{Decoded, Refusal, bad_request, match_url, read_value};
 use super::create::insert;
 use super::options::FieldValidation;
 use super::update::overwrite;
-use super::{Context, NamespaceState, Outcome, fields, scale};
+use super::{Context, NamespaceState, Outcome};
 use crate::http::yaml;
 use crate::object::part::Part;
 use crate::object::typed::Voice;
 use crate::object::{metadata, text};
+use crate::ownership::{self, scale};
 
 /// The media type of a configuration.
 pub(crate) const MEDIA_TYPE: &str = "application/apply-patch+yaml";
@@ -82,7 +83,12 @@ pub(crate) fn apply(
         let resource = resource.group_resource();
         return Err(Box::new(Status::not_found(&resource, name)));
     }
-    let mut object = fields::apply(cx, part, current, configuration.value.clone())?;
+    let mut object = ownership::apply(
+        &cx.writer(),
+        part,
+        current,
+        (configuration.value.clone(), cx.force()),
+    )?;
     let mut warnings = Vec::new();
     match (&configuration.duplicate, cx.options.field_validation) {
         (Some(key), FieldValidation::Strict) => {
@@ -102,7 +108,7 @@ pub(crate) fn apply(
         let resource = resource.group_resource();
         return Err(Box::new(Status::conflict(&resource, name, &why)));
     }
-    let place = fields::place(cx, part, &configuration.value);
+    let place = ownership::place(&cx.writer(), part, &configuration.value);
     let entries = object
         .get_mut("metadata")
         .and_then(|metadata| metadata.get_mut("managedFields"))
@@ -156,7 +162,7 @@ fn not_converted(cx: &Context<'_>, part: Part, place: &str, refusal: Refusal) ->
             )
         }
     };
-    fields::failed(&format!(
+    ownership::failed(&format!(
         "failed to convert new object ({place}) to proper version: unable to convert unstructured \
          object to {kind}: {what}"
     ))

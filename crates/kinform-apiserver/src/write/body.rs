@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 
 use super::Context;
 use super::options::FieldValidation;
-use super::{defaults, scale};
+use crate::builtin::defaults;
 use crate::definition::custom_object::{self, Nulls};
 use crate::definition::served;
 use crate::http::yaml;
@@ -23,6 +23,7 @@ use crate::object::part::Part;
 use crate::object::text;
 use crate::object::typed::Voice;
 use crate::object::{strict, typed};
+use crate::ownership::scale;
 use crate::protobuf;
 use crate::resource::{ResourceInfo, Shape};
 use crate::schema::validate::embedded::without_key;

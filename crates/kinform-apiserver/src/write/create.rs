@@ -15,10 +15,15 @@ use serde_json::Value;
 
 use super::body::{Decoded, match_url};
 use super::object_meta;
-use super::{Action, Answer, Context, NamespaceState, Outcome, addresses, fields, strategy};
+use super::{Action, Answer, Context, NamespaceState, Outcome};
+use crate::builtin::service_addresses;
+use crate::builtin::strategy;
+use crate::definition::served;
 use crate::object::part::Part;
 use crate::object::{metadata, text};
+use crate::ownership;
 use crate::resource::Shape;
+use crate::write::content;
 
 /// What a create makes.
 ///
@@ -34,7 +39,7 @@ pub(crate) fn create(
         warnings,
     } = body;
     match_url(cx, None, &mut object)?;
-    fields::created(cx, &mut object);
+    ownership::created(&cx.writer(), &mut object);
     insert(cx, object, namespace).map(|outcome| outcome.warned(warnings))
 }
 
@@ -46,15 +51,20 @@ pub(super) fn insert(
 ) -> Result<Outcome, Box<Status>> {
     admit(cx, &object, namespace)?;
     object_meta::prepare_create(cx, &mut object);
-    strategy::prepare_create(cx, &mut object);
+    strategy::prepare_create(cx.resource, cx.fresh(), &mut object);
+    served::prepare_create(cx.resource, &mut object);
     let mut errors = object_meta::errors(cx, &object, None);
     errors.extend(strategy::errors(cx.resource, &object));
-    let content = strategy::content(cx.resource, Part::Main, &object, None);
+    let content = content::content(cx.resource, Part::Main, &object, None);
     errors.extend(content.errors);
     let warnings = content.warnings;
     errors.extend(strategy::new_errors(cx.resource, &object));
     refuse(cx, &object, &errors)?;
-    refuse(cx, &object, &addresses::errors(cx, &object))?;
+    refuse(
+        cx,
+        &object,
+        &service_addresses::errors(cx.resource, cx.asked(), &object),
+    )?;
     // A dry run does not get as far as the storage, which refuses this.
     let has_version = !text(&object, &["metadata", "resourceVersion"]).is_empty();
     if has_version && !cx.options.dry_run {

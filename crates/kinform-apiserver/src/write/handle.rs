@@ -23,11 +23,11 @@ use super::patch::patch;
 use super::request::WriteRequest;
 use super::requester;
 use super::update::update;
-use super::{
-    Action, Answer, Context, Fresh, NamespaceState, Outcome, addresses, fields, inert, names, scale,
-};
+use super::{Action, Answer, Context, Fresh, NamespaceState, Outcome, inert};
 use crate::access::rbac::escalation;
 use crate::access::{Attributes, ResourceRef, Rights, User, forbidden};
+use crate::builtin::names;
+use crate::builtin::service_addresses::Taken;
 use crate::encode::object_reply;
 use crate::encode::table::Table;
 use crate::http::body::Body;
@@ -37,6 +37,7 @@ use crate::http::route::Target;
 use crate::object::metadata;
 use crate::object::part::Part;
 use crate::object::text;
+use crate::ownership::{self, scale};
 use crate::state::State;
 use crate::storage::{Draft, Expect, Stored};
 use crate::write::collection::Deletes;
@@ -149,8 +150,19 @@ impl Write<'_> {
         Fresh {
             uid: uuid::Uuid::new_v4().to_string(),
             suffix: names::random_suffix(rand::random()),
-            taken: addresses::taken(&self.state.store, &self.target.resource),
+            taken: self.taken(),
         }
+    }
+
+    /// The addresses and ports that services have, if a service is written.
+    fn taken(&self) -> Taken {
+        let resource = &self.target.resource;
+        if !resource.is_core("services") {
+            return Taken::default();
+        }
+        let view = self.state.store.view(resource.shelf);
+        let services = view.snapshot.iter().map(|service| service.value());
+        Taken::of(services, rand::random())
     }
 
     fn name(&self) -> &str {
@@ -470,7 +482,7 @@ pub(crate) fn by(request: &WriteRequest<'_>, options: WriteOptions) -> WriteOpti
     let agent = request.headers.get(USER_AGENT);
     let agent = agent.and_then(|agent| agent.to_str().ok());
     WriteOptions {
-        manager: fields::manager(&options.manager, agent.unwrap_or_default()),
+        manager: ownership::manager(&options.manager, agent.unwrap_or_default()),
         ..options
     }
 }

@@ -7,40 +7,30 @@
 //! The verbs are pure. `handle.rs` commits their actions under the storage's compare-and-swap and, if
 //! another request was faster, asks again with the new state: version checks happen against the state
 //! given, so a repeat refuses what upstream refuses and retries what it retries. A commit returns what it
-//! wrote; the router calls `controllers/` with it. `addresses.rs` looks at the services before one is
-//! written.
+//! wrote; the router calls `controllers/` with it.
 //!
 //! Objects are `serde_json::Value`s without `apiVersion` and `kind`, as they are stored.
 //!
-//! * `body.rs`: bytes to a value of the right kind; `options.rs`: options of a write, from query and body;
-//! * `object_meta.rs`: metadata that the server sets, keeps and checks; `names.rs`: names and generated ones;
-//!   `strategy.rs`: status, generation; `defaults/`: the defaults of built-in types, as data;
-//!   `validation/`: what is wrong with objects of built-in kinds, as data; `condition.rs`: both's conditions;
-//!   `inert.rs`: objects that nothing here would act on;
-//! * `addresses.rs`: addresses and node ports of services; `requester.rs`: who asks for a certificate;
-//! * `create.rs` `update.rs` `patch.rs` `delete.rs` `scale.rs`: the verbs; `view.rs`: parts that are views
-//!   of their object; `strategic/`: the patch that knows types; `apply.rs`: the patch that knows owners;
-//!   `settle.rs`: what storing does to an object;
-//! * `fields/`: who owns which field, and how configurations are merged;
 //! * `request.rs`, `handle.rs`: from request to reply; `commit.rs`: compare and swap; `collection.rs`:
-//!   delete of many.
+//!   delete of many;
+//! * `body.rs`: bytes to a value of the right kind; `options.rs`: options of a write, from query and body;
+//! * `create.rs` `update.rs` `patch.rs` `apply.rs` `delete.rs`: the verbs;
+//! * `object_meta.rs`: metadata that the server sets, keeps and checks; `content.rs`: checks that
+//!   definitions and schemas ask for; `requester.rs`: the user behind a certificate signing request;
+//!   `inert.rs`: objects that nothing here would act on.
 //!
 //! Upstream: `kubernetes/apiserver:pkg/endpoints/handlers`, `pkg/registry/rest`,
 //! `pkg/registry/generic/registry/store.go`.
 
-mod addresses;
 mod apply;
 pub(crate) mod body;
 mod collection;
 pub(crate) mod commit;
-mod condition;
+mod content;
 mod create;
-mod defaults;
 pub(crate) mod delete;
-pub(crate) mod fields;
 pub(crate) mod handle;
 pub(crate) mod inert;
-mod names;
 mod object_meta;
 pub(crate) mod options;
 mod patch;
@@ -48,20 +38,22 @@ mod patch;
 mod races;
 pub(crate) mod request;
 mod requester;
-mod scale;
-mod settle;
-mod strategic;
-mod strategy;
 pub(crate) mod update;
-mod validation;
-mod view;
 
 use jiff::Timestamp;
 use kinform_api::Status;
 use serde_json::Value;
 
+use crate::builtin::defaults;
+use crate::builtin::service_addresses::Asked;
+use crate::builtin::service_addresses::Range;
+use crate::builtin::service_addresses::Taken;
+use crate::builtin::strategy;
 use crate::object::metadata;
 use crate::object::part::Part;
+use crate::ownership;
+use crate::ownership::Force;
+use crate::ownership::Writer;
 use crate::resource::ResourceInfo;
 use crate::storage::Store;
 
@@ -81,13 +73,54 @@ pub(crate) struct Context<'a> {
     pub(crate) fresh: Fresh,
 }
 
+impl Context<'_> {
+    /// The writer, as ownership of fields sees it.
+    pub(crate) fn writer(&self) -> Writer<'_> {
+        Writer {
+            resource: self.resource,
+            manager: &self.options.manager,
+            now: self.now,
+        }
+    }
+
+    /// The answer to conflicts of an apply.
+    fn force(&self) -> Force {
+        match self.options.force {
+            true => Force::Yes,
+            false => Force::No,
+        }
+    }
+
+    /// The state of the server that goes into the object.
+    fn fresh(&self) -> strategy::Fresh<'_> {
+        strategy::Fresh {
+            now: defaults::Now {
+                at: self.now,
+                uid: &self.fresh.uid,
+            },
+            taken: &self.fresh.taken,
+        }
+    }
+
+    /// The state that addresses and ports of a service are checked against.
+    fn asked(&self) -> Asked<'_> {
+        Asked {
+            taken: &self.fresh.taken,
+            range: match self.options.dry_run {
+                true => Range::Unchecked,
+                false => Range::Checked,
+            },
+        }
+    }
+}
+
 /// What chance gives to a new object.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fresh {
     pub(crate) uid: String,
     pub(crate) suffix: String,
     /// The addresses that services have; looked at where a service is written.
-    pub(crate) taken: addresses::Taken,
+    pub(crate) taken: Taken,
 }
 
 /// What is known of the namespace that an object is created in.
@@ -173,10 +206,10 @@ impl Outcome {
 
 /// Records who owns what of an object that is made here and shown, not stored.
 pub(crate) fn own_fields(cx: &Context<'_>, object: &mut Value) {
-    fields::created(cx, object);
+    ownership::created(&cx.writer(), object);
 }
 
 /// Records who owns what of a status that was changed.
 pub(crate) fn own_status(cx: &Context<'_>, new: &mut Value, old: &Value) {
-    fields::updated(cx, Part::Status, new, old);
+    ownership::updated(&cx.writer(), Part::Status, new, old);
 }

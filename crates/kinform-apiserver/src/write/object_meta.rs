@@ -14,7 +14,8 @@
 use kinform_api::{FieldError, names as texts};
 use serde_json::Value;
 
-use super::{Context, names};
+use super::Context;
+use crate::builtin::names;
 use crate::object::metadata::{
     MOST_ERRORS, annotation_errors, finalizers, is_standard_finalizer, label_errors, of,
     owner_errors, time,

@@ -11,11 +11,12 @@
 use kinform_api::{FieldError, GroupKind, ShownValue, Status};
 use serde_json::{Map, Value};
 
+use super::apply;
 use super::body::{bad_request, json_error, media_type};
-use super::{apply, fields};
 use crate::http::query::Query;
 use crate::http::yaml;
 use crate::object::{at, strict, text, typed};
+use crate::ownership::MAX_MANAGER;
 use crate::protobuf;
 use crate::resource::Propagation;
 
@@ -104,8 +105,8 @@ impl WriteOptions {
 
 /// Upstream: `ValidateFieldManager`.
 fn manager_error(manager: &str) -> Option<FieldError> {
-    if manager.len() > fields::MAX_MANAGER {
-        return Some(FieldError::too_long("fieldManager", fields::MAX_MANAGER));
+    if manager.len() > MAX_MANAGER {
+        return Some(FieldError::too_long("fieldManager", MAX_MANAGER));
     }
     let (place, letter) = manager
         .char_indices()

@@ -20,10 +20,13 @@ use super::body::{
     Decoded, Refusal, bad_request, decode_patch, match_url, media_type, read_value, unsupported,
 };
 use super::update::replace;
-use super::{Context, Outcome, apply, scale, strategic};
+use super::{Context, Outcome, apply};
+use crate::builtin::strategic_merge;
 use crate::object::part::Part;
 use crate::object::typed::Voice;
+use crate::ownership::scale;
 use crate::resource::{ResourceInfo, Shape};
+use crate::write::patch::strategic_merge::refused;
 
 const MAX_OPERATIONS: usize = 10_000;
 const MAX_COPIED: usize = 3 << 20;
@@ -117,7 +120,9 @@ impl Patch {
     fn apply(&self, of: Option<&Type>, value: &mut Value) -> Result<(), Box<Status>> {
         match self {
             Self::Strategic(patch, _) => match (of, value) {
-                (Some(of), Value::Object(value)) => strategic::merge(of, value, patch.clone()),
+                (Some(of), Value::Object(value)) => {
+                    strategic_merge::merge(of, value, patch.clone())
+                }
                 _ => Err(refused()),
             },
             Self::Merge(patch, _) => {
@@ -295,13 +300,6 @@ fn depth(value: &Value) -> usize {
         Value::Object(entries) => 1 + entries.values().map(depth).max().unwrap_or(0),
         _ => 0,
     }
-}
-
-/// An operation that does not apply, or a test that fails.
-pub(super) fn refused() -> Box<Status> {
-    let message = "the server rejected our request due to an error in our request";
-    let status = Status::failure(422, reason::INVALID, message);
-    Box::new(status.with_details(StatusDetails::default()))
 }
 
 fn too_large(message: &str) -> Box<Status> {

@@ -19,11 +19,15 @@ use super::create::{create, refuse};
 use crate::resource::ResourceInfo;
 
 use super::object_meta;
-use super::{
-    Action, Answer, Context, NamespaceState, Outcome, addresses, fields, scale, strategy, view,
-};
+use super::{Action, Answer, Context, NamespaceState, Outcome};
+use crate::builtin::strategy;
+use crate::builtin::{service_addresses, subresources};
+use crate::definition::served;
 use crate::object::part::Part;
 use crate::object::{at, metadata, text};
+use crate::ownership::managed::keep_times;
+use crate::ownership::{self, scale};
+use crate::write::content;
 
 /// What an update makes of the stored state; without one, it creates where the type allows it.
 ///
@@ -64,7 +68,7 @@ pub(super) fn replace(
     mut new: Value,
     old: &Value,
 ) -> Result<Outcome, Box<Status>> {
-    fields::updated(cx, part, &mut new, old);
+    ownership::updated(&cx.writer(), part, &mut new, old);
     overwrite(cx, part, new, old)
 }
 
@@ -77,19 +81,28 @@ pub(super) fn overwrite(
 ) -> Result<Outcome, Box<Status>> {
     check_version(cx, &new, old)?;
     object_meta::prepare_update(&mut new, old);
-    strategy::prepare_update(cx, part, &mut new, old);
+    strategy::prepare_update(cx.resource, part, cx.fresh(), (&mut new, old));
+    if part == Part::Main {
+        served::prepare_update(cx.resource, &mut new);
+    }
+    strategy::count_generation(cx.resource, part, &mut new, old);
     let mut errors = object_meta::errors(cx, &new, Some(old));
     errors.extend(metadata::change_errors(&new, old));
     if cx.resource.is_custom() || matches!(part, Part::Main | Part::Scale) {
         errors.extend(strategy::errors(cx.resource, &new));
         errors.extend(strategy::main_change_errors(cx.resource, &new, old));
     }
-    let content = strategy::content(cx.resource, part, &new, Some(old));
+    let content = content::content(cx.resource, part, &new, Some(old));
     errors.extend(content.errors);
     errors.extend(strategy::change_errors(cx.resource, &new, old));
-    errors.extend(view::errors(cx.resource, part, &new, old));
-    let refused = refuse(cx, &new, &errors)
-        .and_then(|()| refuse(cx, &new, &addresses::change_errors(cx, &new, old)));
+    errors.extend(subresources::errors(cx.resource, part, &new, old));
+    let refused = refuse(cx, &new, &errors).and_then(|()| {
+        refuse(
+            cx,
+            &new,
+            &service_addresses::change_errors(cx.resource, cx.asked(), &new, old),
+        )
+    });
     match refused {
         Ok(()) => Ok(finish(cx, part, new, old).warned(content.warnings)),
         Err(status) if content.warnings.is_empty() => Err(status),
@@ -111,7 +124,7 @@ fn finish(cx: &Context<'_>, part: Part, mut new: Value, old: &Value) -> Outcome 
     };
     let mut before = old.clone();
     metadata::of(&mut before).remove("resourceVersion");
-    fields::keep_times(&mut new, &before);
+    keep_times(&mut new, &before);
     if is_finished(cx.resource, &new) {
         let action = if cx.options.dry_run {
             Action::Nothing

@@ -11,7 +11,8 @@
 //! * `element.rs` `set.rs`: paths, and sets of them; `managed.rs`: sets by manager, read and written;
 //! * `form.rs`: types and schemas as ownership sees them; `compare.rs` `merge.rs` `check.rs`: values of
 //!   a form; `track.rs`: what a write does to ownership;
-//! * `resets.rs`: what a request does not write; `scale.rs`: ownership of the number of replicas.
+//! * `resets.rs`: what a request does not write; `scale.rs`: the scale subresource; `replicas.rs`:
+//!   ownership of the number of replicas; `empty_lists.rs`: empty lists that storing turns into null.
 //!
 //! Pure: values in, values out. A write costs a walk over the object and over its entries. Stored entries
 //! are a part of the object's bytes: some 0.2 KB for a config map, 1 KB for a pod.
@@ -21,11 +22,13 @@
 mod check;
 mod compare;
 mod element;
+pub(crate) mod empty_lists;
 mod form;
-mod managed;
+pub(crate) mod managed;
 mod merge;
+pub(crate) mod replicas;
 pub(super) mod resets;
-mod scale;
+pub(crate) mod scale;
 mod set;
 #[cfg(test)]
 mod tests;
@@ -33,22 +36,36 @@ mod track;
 
 use std::borrow::Cow;
 
+use jiff::Timestamp;
 use kinform_api::{Status, StatusCause, StatusDetails, reason};
 use serde_json::{Map, Value};
 
 use self::check::check;
+use self::empty_lists::settle;
 use self::form::Form;
 use self::managed::{Managed, is_reset};
 use self::set::Set;
 use self::track::{Conflict, Refusal, Serves, Track};
-use super::Context;
-use super::settle::settle;
 use crate::object::part::Part;
 use crate::object::{at, metadata, text, typed};
 use crate::resource::{ResourceInfo, Shape};
 use crate::schema::convert;
 
-pub(super) use self::managed::keep_times;
+/// The writer of an object: it comes to own the fields that it sets.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Writer<'a> {
+    pub(crate) resource: &'a ResourceInfo,
+    /// The field manager.
+    pub(crate) manager: &'a str,
+    pub(crate) now: Timestamp,
+}
+
+/// The answer to conflicts of an apply: take the fields from their owners, or refuse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Force {
+    Yes,
+    No,
+}
 
 /// BOUND: bytes of a manager's name.
 pub(super) const MAX_MANAGER: usize = 128;
@@ -76,15 +93,15 @@ pub(super) fn manager(named: &str, user_agent: &str) -> String {
 }
 
 /// Records who owns what of a new object.
-pub(super) fn created(cx: &Context<'_>, new: &mut Value) {
-    updated(cx, Part::Main, new, &empty(cx.resource));
+pub(super) fn created(by: &Writer<'_>, new: &mut Value) {
+    updated(by, Part::Main, new, &empty(by.resource));
 }
 
 /// Records who owns what after an update, or a patch, of an object. Where that cannot be told, it stays
 /// as it was.
-pub(crate) fn updated(cx: &Context<'_>, part: Part, new: &mut Value, old: &Value) {
+pub(crate) fn updated(by: &Writer<'_>, part: Part, new: &mut Value, old: &Value) {
     let managed = if part == Part::Scale {
-        scaled(cx, new, old)
+        scaled(by, new, old)
     } else {
         let managed = owners_before(part, new, old);
         metadata::of(new).remove("managedFields");
@@ -92,9 +109,9 @@ pub(crate) fn updated(cx: &Context<'_>, part: Part, new: &mut Value, old: &Value
             // Nobody tracked this object before.
             Ok(managed)
         } else {
-            let (version, time) = (cx.resource.api_version(), time(cx));
-            let (old, new) = (of_version(cx, old), of_version(cx, new));
-            track(cx, part, (&version, &time)).update(&old, &new, managed)
+            let (version, time) = (by.resource.api_version(), time(by));
+            let (old, new) = (of_version(by, old), of_version(by, new));
+            track(by, part, (&version, &time)).update(&old, &new, managed)
         }
     };
     let entries = match managed {
@@ -102,14 +119,14 @@ pub(crate) fn updated(cx: &Context<'_>, part: Part, new: &mut Value, old: &Value
         Err(_) => at(old, &["metadata", "managedFields"]).cloned(),
     };
     put(new, entries);
-    if let (Shape::Builtin(of), true) = (&cx.resource.shape, part != Part::Scale) {
+    if let (Shape::Builtin(of), true) = (&by.resource.shape, part != Part::Scale) {
         settle(of, new);
     }
 }
 
 /// The object whose fields are owned: of a custom one, what is stored of it.
-fn of_version<'a>(cx: &Context<'_>, object: &'a Value) -> Cow<'a, Value> {
-    match &cx.resource.shape {
+fn of_version<'a>(by: &Writer<'_>, object: &'a Value) -> Cow<'a, Value> {
+    match &by.resource.shape {
         Shape::Custom(custom) => convert::of_version(custom.versions(), object),
         Shape::Builtin(_) => Cow::Borrowed(object),
     }
@@ -131,20 +148,20 @@ fn owners_before(part: Part, new: &Value, old: &Value) -> Managed {
     }
 }
 
-fn scaled(cx: &Context<'_>, new: &Value, old: &Value) -> Result<Managed, String> {
+fn scaled(by: &Writer<'_>, new: &Value, old: &Value) -> Result<Managed, String> {
     let entries = at(old, &["metadata", "managedFields"]);
     let parent = Managed::read(entries.unwrap_or(&Value::Null))?;
-    let path = super::scale::replicas_path(cx.resource);
-    let managed = scale::inward(&parent, &path);
+    let path = self::scale::replicas_path(by.resource);
+    let managed = replicas::inward(&parent, &path);
     if managed.owners.is_empty() {
         return Ok(parent);
     }
-    let of = |object: &Value| super::scale::scale_of(cx.resource, object);
-    let time = time(cx);
-    let track = track(cx, Part::Scale, (scale::VERSION, &time));
+    let of = |object: &Value| self::scale::scale_of(by.resource, object);
+    let time = time(by);
+    let track = track(by, Part::Scale, (replicas::VERSION, &time));
     let managed = track.update(&of(old), &of(new), managed)?;
-    let version = cx.resource.api_version();
-    Ok(scale::outward(&parent, managed, &path, &version))
+    let version = by.resource.api_version();
+    Ok(replicas::outward(&parent, managed, &path, &version))
 }
 
 /// Applies a configuration to an object, or to nothing. The result says who owns what of it.
@@ -152,37 +169,37 @@ fn scaled(cx: &Context<'_>, new: &Value, old: &Value) -> Result<Managed, String>
 /// # Errors
 /// 400 for what is not this kind's, 500 for what does not fit its type, 409 for what others own.
 pub(super) fn apply(
-    cx: &Context<'_>,
+    by: &Writer<'_>,
     part: Part,
     live: Option<&Value>,
-    mut configuration: Value,
+    (mut configuration, force): (Value, Force),
 ) -> Result<Value, Box<Status>> {
-    check_kind(cx, part, &mut configuration)?;
+    check_kind(by, part, &mut configuration)?;
     if at(&configuration, &["metadata", "managedFields"]).is_some_and(Value::is_array) {
         let message = "metadata.managedFields must be nil";
         return Err(Box::new(Status::bad_request(message)));
     }
     let version = match part {
-        Part::Scale => scale::VERSION.to_owned(),
-        _ => cx.resource.api_version(),
+        Part::Scale => replicas::VERSION.to_owned(),
+        _ => by.resource.api_version(),
     };
-    let time = time(cx);
-    let track = track(cx, part, (&version, &time));
+    let time = time(by);
+    let track = track(by, part, (&version, &time));
     check(track.form, &configuration).map_err(|what| {
-        let object = place(cx, part, &configuration);
+        let object = place(by, part, &configuration);
         failed(&format!(
             "failed to create typed patch object ({object}): {what}"
         ))
     })?;
-    let empty = empty(cx.resource);
+    let empty = empty(by.resource);
     let stored = live.unwrap_or(&empty);
     let parent = Managed::read(at(stored, &["metadata", "managedFields"]).unwrap_or(&Value::Null))
         .map_err(|what| failed(&format!("failed to decode managed fields: {what}")))?;
-    let path = super::scale::replicas_path(cx.resource);
+    let path = self::scale::replicas_path(by.resource);
     let (live, managed) = match part {
         Part::Scale => {
-            let live = super::scale::scale_of(cx.resource, stored);
-            (bare(live), scale::inward(&parent, &path))
+            let live = self::scale::scale_of(by.resource, stored);
+            (bare(live), replicas::inward(&parent, &path))
         }
         _ => (stored.clone(), parent.clone()),
     };
@@ -190,11 +207,11 @@ pub(super) fn apply(
         &track,
         (&empty, &live),
         &configuration,
-        (managed, cx.options.force),
+        (managed, force == Force::Yes),
     )?;
-    if let (Part::Scale, true, Some(scale)) = (part, cx.resource.is_custom(), &applied.object) {
+    if let (Part::Scale, true, Some(scale)) = (part, by.resource.is_custom(), &applied.object) {
         // Upstream's converter of custom resources knows no other kind.
-        let object = place(cx, part, scale);
+        let object = place(by, part, scale);
         return Err(failed(&format!(
             "failed to convert new object ({object}) to proper version: request to convert CR to an \
              invalid group/version: {version}"
@@ -202,14 +219,14 @@ pub(super) fn apply(
     }
     let managed = match part {
         Part::Scale => {
-            let version = cx.resource.api_version();
-            scale::outward(&parent, applied.managed, &path, &version)
+            let version = by.resource.api_version();
+            replicas::outward(&parent, applied.managed, &path, &version)
         }
         _ => applied.managed,
     };
     let mut object = applied.object.unwrap_or(live);
     if track.manager == KUBECTL {
-        renew_last_applied(cx, &mut object, configuration);
+        renew_last_applied(by, &mut object, configuration);
     }
     put(&mut object, managed.entries());
     Ok(object)
@@ -266,7 +283,7 @@ fn last_applied(track: &Track<'_>, live: &Value) -> Option<Set> {
 /// Keeps what kubectl remembers in step, where it remembers something.
 ///
 /// Upstream: `apimachinery:pkg/util/managedfields/internal/lastappliedupdater.go`.
-fn renew_last_applied(cx: &Context<'_>, object: &mut Value, mut configuration: Value) {
+fn renew_last_applied(by: &Writer<'_>, object: &mut Value, mut configuration: Value) {
     let Some(annotations) = object
         .get_mut("metadata")
         .and_then(|metadata| metadata.get_mut("annotations"))
@@ -278,8 +295,8 @@ fn renew_last_applied(cx: &Context<'_>, object: &mut Value, mut configuration: V
     if !annotations.get(LAST_APPLIED).is_some_and(is_set) {
         return;
     }
-    configuration["apiVersion"] = Value::from(cx.resource.api_version());
-    configuration["kind"] = Value::from(cx.resource.kind.as_str());
+    configuration["apiVersion"] = Value::from(by.resource.api_version());
+    configuration["kind"] = Value::from(by.resource.kind.as_str());
     let said = configuration
         .get_mut("metadata")
         .and_then(Value::as_object_mut);
@@ -307,10 +324,10 @@ fn renew_last_applied(cx: &Context<'_>, object: &mut Value, mut configuration: V
     }
 }
 
-fn track<'a>(cx: &'a Context<'_>, part: Part, (version, time): (&'a str, &'a str)) -> Track<'a> {
+fn track<'a>(by: &'a Writer<'_>, part: Part, (version, time): (&'a str, &'a str)) -> Track<'a> {
     let form = match part {
         Part::Scale => scale_form(),
-        _ => Form::of(cx.resource),
+        _ => Form::of(by.resource),
     };
     Track {
         form,
@@ -326,11 +343,11 @@ fn track<'a>(cx: &'a Context<'_>, part: Part, (version, time): (&'a str, &'a str
         },
         serves: match part {
             Part::Scale => Serves::Builtin("Scale"),
-            _ if cx.resource.is_custom() => Serves::Group(&cx.resource.group),
-            _ => Serves::Builtin(&cx.resource.kind),
+            _ if by.resource.is_custom() => Serves::Group(&by.resource.group),
+            _ => Serves::Builtin(&by.resource.kind),
         },
-        manager: &cx.options.manager,
-        resets: Set::of_paths(resets::of(cx.resource, part)),
+        manager: by.manager,
+        resets: Set::of_paths(resets::of(by.resource, part)),
         time,
     }
 }
@@ -348,8 +365,8 @@ fn empty(resource: &ResourceInfo) -> Value {
     }
 }
 
-fn time(cx: &Context<'_>) -> String {
-    match metadata::time(cx.now) {
+fn time(by: &Writer<'_>) -> String {
+    match metadata::time(by.now) {
         Value::String(time) => time,
         _ => String::new(),
     }
@@ -373,10 +390,10 @@ fn bare(mut value: Value) -> Value {
 }
 
 /// Takes the kind away from a configuration of the resource's kind.
-fn check_kind(cx: &Context<'_>, part: Part, configuration: &mut Value) -> Result<(), Box<Status>> {
+fn check_kind(by: &Writer<'_>, part: Part, configuration: &mut Value) -> Result<(), Box<Status>> {
     let (version, kind) = match part {
-        Part::Scale => (scale::VERSION.to_owned(), "Scale"),
-        _ => (cx.resource.api_version(), cx.resource.kind.as_str()),
+        Part::Scale => (replicas::VERSION.to_owned(), "Scale"),
+        _ => (by.resource.api_version(), by.resource.kind.as_str()),
     };
     let said = (
         text(configuration, &["apiVersion"]),
@@ -393,13 +410,13 @@ fn check_kind(cx: &Context<'_>, part: Part, configuration: &mut Value) -> Result
 }
 
 /// An object in messages: namespace, name, kind.
-pub(super) fn place(cx: &Context<'_>, part: Part, object: &Value) -> String {
+pub(super) fn place(by: &Writer<'_>, part: Part, object: &Value) -> String {
     let (group, version, kind) = match part {
         Part::Scale => ("autoscaling", "v1", "Scale"),
         _ => (
-            cx.resource.group.as_str(),
-            cx.resource.version.as_str(),
-            cx.resource.kind.as_str(),
+            by.resource.group.as_str(),
+            by.resource.version.as_str(),
+            by.resource.kind.as_str(),
         ),
     };
     let (namespace, name) = (

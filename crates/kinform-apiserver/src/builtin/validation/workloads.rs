@@ -9,7 +9,7 @@
 use kinform_api::{FieldError, ShownValue, names};
 use serde_json::Value;
 
-use super::rules::Check;
+use super::rule::Check;
 use super::{Site, checks, words};
 use crate::object::metadata;
 use crate::object::metadata::shown;

@@ -11,30 +11,10 @@ use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 use kinform_schema::{FieldType, Type};
-use serde_json::Value;
 
-use super::super::condition::Condition;
-use super::{Now, find_type, functions};
-
-/// One rule of a type.
-#[derive(Debug)]
-pub(super) struct Rule {
-    pub(super) action: Action,
-    pub(super) conditions: Vec<Condition>,
-}
-
-/// What a rule does.
-#[derive(Debug)]
-pub(super) enum Action {
-    /// Sets the member at a path.
-    Put(Vec<String>, Value),
-    /// Sets the member at a path unless it is there at all: an empty text behind a pointer is said.
-    PutUnlessThere(Vec<String>, Value),
-    /// Sets the member at a path, also where there is a zero.
-    PutOverZero(Vec<String>, Value),
-    Call(fn(&mut Value)),
-    CallNow(fn(&mut Value, Now<'_>)),
-}
+use super::rule::{Action, Rule};
+use super::{find_type, functions};
+use crate::builtin::condition::Condition;
 
 /// Package and name of a type.
 type Key = (&'static str, &'static str);

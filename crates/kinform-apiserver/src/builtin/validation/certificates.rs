@@ -17,7 +17,7 @@ use kinform_api::{FieldError, ShownValue, names};
 use serde_json::Value;
 
 use super::Site;
-use super::rules::Check;
+use super::rule::Check;
 use crate::object::{at, text};
 
 type Errors = Vec<FieldError>;

@@ -9,7 +9,7 @@
 use kinform_api::{FieldError, ShownValue, names};
 use serde_json::{Map, Value};
 
-use super::rules::Check;
+use super::rule::Check;
 use super::{Site, words};
 use crate::object::metadata::{is_unset, shown};
 use crate::object::quantity::Quantity;

@@ -8,16 +8,15 @@
 
 use crate::object::part::Part;
 use crate::resource::ResourceInfo;
-use crate::write::strategy;
 
 /// The paths that a request for this part does not write, members joined by dots.
-pub(in crate::write) fn of(resource: &ResourceInfo, part: Part) -> &'static [&'static str] {
+pub(crate) fn of(resource: &ResourceInfo, part: Part) -> &'static [&'static str] {
     let of = (resource.group.as_str(), resource.plural.as_str());
     match part {
         Part::Main if of == ("certificates.k8s.io", "certificatesigningrequests") => {
             &["spec", "status"]
         }
-        Part::Main | Part::Finalize if strategy::has_status(resource) => &["status"],
+        Part::Main | Part::Finalize if resource.has_status() => &["status"],
         Part::Main | Part::Finalize | Part::Scale => &[],
         Part::EphemeralContainers | Part::Resize => &["status"],
         Part::Approval => &["spec"],

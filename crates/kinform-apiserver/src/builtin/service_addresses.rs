@@ -19,11 +19,9 @@ use std::net::Ipv4Addr;
 use kinform_api::{FieldError, ShownValue};
 use serde_json::{Value, json};
 
-use super::Context;
 use crate::object::metadata;
 use crate::object::{at, text};
 use crate::resource::ResourceInfo;
-use crate::storage::Store;
 
 /// The network of services' addresses, `10.96.0.0/12`, as most clusters have it.
 const NETWORK: u32 = 0x0a60_0000;
@@ -41,23 +39,20 @@ pub(crate) struct Taken {
     start: u32,
 }
 
-/// What the stored services have; nothing for other resources.
-pub(super) fn taken(store: &Store, resource: &ResourceInfo) -> Taken {
-    let mut taken = Taken {
-        start: rand::random(),
-        ..Taken::default()
-    };
-    if !resource.is_core("services") {
-        return taken;
-    }
-    for service in store.view(resource.shelf).snapshot.iter() {
-        let service = service.value();
+impl Taken {
+    /// The addresses and ports of services; free ones are looked for from `start` on.
+    pub(crate) fn of(services: impl Iterator<Item = Value>, start: u32) -> Self {
+        let mut taken = Self {
+            start,
+            ..Self::default()
+        };
+        for service in services {
+            let address = text(&service, &["spec", "clusterIP"]);
+            taken.addresses.insert(address.to_owned());
+            taken.ports.extend(node_ports(&service));
+        }
         taken
-            .addresses
-            .insert(text(&service, &["spec", "clusterIP"]).to_owned());
-        taken.ports.extend(node_ports(&service));
     }
-    taken
 }
 
 fn node_ports(service: &Value) -> impl Iterator<Item = i64> {
@@ -67,15 +62,15 @@ fn node_ports(service: &Value) -> impl Iterator<Item = i64> {
 }
 
 /// Gives a new service what it needs.
-pub(super) fn assign(cx: &Context<'_>, service: &mut Value) {
-    if cx.resource.is_core("services") {
-        give(&cx.fresh.taken, service);
+pub(crate) fn assign(resource: &ResourceInfo, taken: &Taken, service: &mut Value) {
+    if resource.is_core("services") {
+        give(taken, service);
     }
 }
 
 /// Keeps what a service has where an update does not say it, and gives what it needs now.
-pub(super) fn keep(cx: &Context<'_>, new: &mut Value, old: &Value) {
-    if !cx.resource.is_core("services") {
+pub(crate) fn keep(resource: &ResourceInfo, taken: &Taken, new: &mut Value, old: &Value) {
+    if !resource.is_core("services") {
         return;
     }
     let (before, after) = (
@@ -112,7 +107,7 @@ pub(super) fn keep(cx: &Context<'_>, new: &mut Value, old: &Value) {
     }
     keep_ports(new, old, &after);
     drop_unneeded(new, old, &after);
-    give(&cx.fresh.taken, new);
+    give(taken, new);
 }
 
 /// Members that another type of service had use for go with it, unless the update says them anew.
@@ -261,52 +256,75 @@ fn free_port(taken: &Taken, own: &HashSet<i64>) -> Option<i64> {
     candidates.find(|port| !taken.ports.contains(port) && !own.contains(port))
 }
 
+/// The state that a service's addresses and ports are checked against.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked<'a> {
+    pub(crate) taken: &'a Taken,
+    pub(crate) range: Range,
+}
+
+/// Whether node ports outside of the range are refused: a dry run does not ask for the range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Range {
+    Checked,
+    Unchecked,
+}
+
 /// What is wrong with the address, or else with the ports that a new service asks for.
-pub(super) fn errors(cx: &Context<'_>, service: &Value) -> Vec<FieldError> {
+pub(crate) fn errors(
+    resource: &ResourceInfo,
+    asked: Asked<'_>,
+    service: &Value,
+) -> Vec<FieldError> {
     let address = text(service, &["spec", "clusterIP"]);
-    let asked: Option<Ipv4Addr> = address.parse().ok();
-    if !cx.resource.is_core("services") || !has_address(text(service, &["spec", "type"])) {
+    let parsed: Option<Ipv4Addr> = address.parse().ok();
+    if !resource.is_core("services") || !has_address(text(service, &["spec", "type"])) {
         return Vec::new();
     }
-    let Some(asked) = asked else {
-        return port_errors(cx, service, &HashSet::new());
+    let Some(number) = parsed else {
+        return port_errors(asked, service, &HashSet::new());
     };
     let shown = || ShownValue::raw(json!([address]).to_string());
-    let in_network = (NETWORK..NETWORK + NETWORK_SIZE).contains(&u32::from(asked));
+    let in_network = (NETWORK..NETWORK + NETWORK_SIZE).contains(&u32::from(number));
     let detail = if !in_network {
         format!(
             "failed to allocate IP {address}: the provided network does not match the current \
              range ({NETWORK_TEXT})"
         )
-    } else if cx.fresh.taken.addresses.contains(address) {
+    } else if asked.taken.addresses.contains(address) {
         format!("failed to allocate IP {address}: provided IP is already allocated")
     } else {
-        return port_errors(cx, service, &HashSet::new());
+        return port_errors(asked, service, &HashSet::new());
     };
     vec![FieldError::invalid("spec.clusterIPs", shown(), detail)]
 }
 
 /// What is wrong with the ports that a service asks for which it did not have.
-pub(super) fn change_errors(cx: &Context<'_>, new: &Value, old: &Value) -> Vec<FieldError> {
-    if !cx.resource.is_core("services") {
+pub(crate) fn change_errors(
+    resource: &ResourceInfo,
+    asked: Asked<'_>,
+    new: &Value,
+    old: &Value,
+) -> Vec<FieldError> {
+    if !resource.is_core("services") {
         return Vec::new();
     }
-    port_errors(cx, new, &node_ports(old).collect())
+    port_errors(asked, new, &node_ports(old).collect())
 }
 
 /// The first port that a service may not have, as upstream finds it: a dry run does not ask for the range.
-fn port_errors(cx: &Context<'_>, service: &Value, own: &HashSet<i64>) -> Vec<FieldError> {
+fn port_errors(asked: Asked<'_>, service: &Value, own: &HashSet<i64>) -> Vec<FieldError> {
     let ports = at(service, &["spec", "ports"]).and_then(Value::as_array);
     let wrong = |(place, port): (usize, &Value)| {
         let number = port.get("nodePort").and_then(Value::as_i64).unwrap_or(0);
         let detail = if number == 0 || own.contains(&number) {
             return None;
-        } else if !PORTS.contains(&number) && !cx.options.dry_run {
+        } else if !PORTS.contains(&number) && asked.range == Range::Checked {
             let (first, last) = (PORTS.start, PORTS.end - 1);
             format!(
                 "provided port is not in the valid range. The range of valid ports is {first}-{last}"
             )
-        } else if cx.fresh.taken.ports.contains(&number) {
+        } else if asked.taken.ports.contains(&number) {
             "provided port is already allocated".to_owned()
         } else {
             return None;

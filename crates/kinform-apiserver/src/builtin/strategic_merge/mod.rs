@@ -19,11 +19,10 @@
 use std::collections::{HashMap, HashSet};
 
 use kinform_api::Status;
+use kinform_api::StatusDetails;
+use kinform_api::reason;
 use kinform_schema::{Container, Field, FieldType, Type};
 use serde_json::{Map, Value};
-
-use super::body::bad_request;
-use super::patch::refused;
 
 const DIRECTIVE: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
@@ -41,7 +40,7 @@ type Result<T> = std::result::Result<T, Box<Status>>;
 /// # Errors
 /// 400 and 422 for directives that are malformed, 500 as upstream for patches that contradict
 /// themselves or the type.
-pub(super) fn merge(
+pub(crate) fn merge(
     of: &Type,
     original: &mut Map<String, Value>,
     patch: Map<String, Value>,
@@ -437,3 +436,14 @@ fn unknown_directive(directive: &Value) -> Box<Status> {
 
 #[cfg(test)]
 mod tests;
+
+/// Upstream's answer to a patch that does not apply.
+pub(crate) fn refused() -> Box<Status> {
+    let message = "the server rejected our request due to an error in our request";
+    let status = Status::failure(422, reason::INVALID, message);
+    Box::new(status.with_details(StatusDetails::default()))
+}
+
+fn bad_request(message: String) -> Box<Status> {
+    Box::new(Status::bad_request(message))
+}

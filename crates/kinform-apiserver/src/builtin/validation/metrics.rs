@@ -10,7 +10,7 @@ use kinform_api::FieldError;
 use serde_json::Value;
 
 use super::Site;
-use super::rules::Check;
+use super::rule::Check;
 use crate::object::quantity::Quantity;
 use crate::object::text;
 

@@ -60,7 +60,7 @@ pub(crate) fn check(resource: &ResourceInfo, object: &Value) -> Result<(), Box<S
 }
 
 /// Reads a body as a `Scale`.
-pub(super) fn read(value: Value) -> Result<Value, typed::TypeError> {
+pub(crate) fn read(value: Value) -> Result<Value, typed::TypeError> {
     let kind = text(&value, &["kind"]);
     let of = kinform_schema::builtin("autoscaling", "v1", "Scale")
         .filter(|_| matches!(kind, "" | "Scale"))
@@ -69,7 +69,7 @@ pub(super) fn read(value: Value) -> Result<Value, typed::TypeError> {
 }
 
 /// The object with the number of replicas, and the version, that a `Scale` says.
-pub(super) fn into_object(
+pub(crate) fn into_object(
     resource: &ResourceInfo,
     scale: &Value,
     current: &Value,

@@ -235,7 +235,7 @@ pub(super) fn is_reset(entries: &Value) -> bool {
 }
 
 /// Keeps the times of entries if nothing but them changed. Neither object has a version.
-pub(in crate::write) fn keep_times(new: &mut Value, old: &Value) {
+pub(crate) fn keep_times(new: &mut Value, old: &Value) {
     fn entries(object: &Value) -> Option<&Vec<Value>> {
         object.get("metadata")?.get("managedFields")?.as_array()
     }

@@ -16,26 +16,27 @@
 //! Upstream: `kubernetes/kubernetes:pkg/apis/*/v1/{defaults,zz_generated.defaults}.go`, and
 //! `PrepareForCreate` of the strategies.
 
-mod functions;
-mod rules;
+pub(crate) mod functions;
+mod rule;
+mod table;
 
 use kinform_schema::{Container, Type};
 use serde_json::Value;
 
-pub(super) use self::functions::class;
-use self::rules::{Action, Rule, table};
+use self::rule::{Action, Rule};
+use self::table::table;
 use crate::object::metadata::is_unset as is_absent;
 
 /// What a function is told beside the value.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Now<'a> {
-    pub(super) at: jiff::Timestamp,
+pub(crate) struct Now<'a> {
+    pub(crate) at: jiff::Timestamp,
     /// The uid of the new object.
-    pub(super) uid: &'a str,
+    pub(crate) uid: &'a str,
 }
 
 /// Sets what is absent in a value of a type.
-pub(super) fn apply(of: &'static Type, value: &mut Value) {
+pub(crate) fn apply(of: &'static Type, value: &mut Value) {
     if !table().leads_to_rules(of) || !value.is_object() {
         return;
     }
@@ -165,7 +166,7 @@ mod tests {
 
     #[test]
     fn every_rule_belongs_to_a_type_of_the_table() {
-        assert_eq!(rules::unknown_types(), Vec::<String>::new());
+        assert_eq!(table::unknown_types(), Vec::<String>::new());
         assert!(table().len() > 70, "{}", table().len());
     }
 

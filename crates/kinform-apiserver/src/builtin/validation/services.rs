@@ -13,7 +13,7 @@ use std::collections::HashSet;
 use kinform_api::{FieldError, names};
 use serde_json::Value;
 
-use super::rules::Check;
+use super::rule::Check;
 use super::{Site, words};
 use crate::object::metadata::shown;
 use crate::object::{at, text};

@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use super::Now;
-use super::rules::Action;
+use super::rule::Action;
 use crate::object::quantity::Quantity;
 use crate::object::{at, metadata, text};
 
@@ -234,7 +234,7 @@ fn quality_of_service(pod: &mut Value) {
 
 /// The class of a pod: guaranteed if all limits are set and requests equal them, best effort if nothing
 /// is. Amounts of zero are none.
-pub(in crate::write) fn class(pod: &Value) -> &'static str {
+pub(crate) fn class(pod: &Value) -> &'static str {
     let (mut asks, mut is_guaranteed) = (false, true);
     for list in ["containers", "initContainers"] {
         let containers = at(pod, &["spec", list]).and_then(Value::as_array);

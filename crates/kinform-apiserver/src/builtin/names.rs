@@ -27,7 +27,7 @@ pub(crate) fn random_suffix(random: [u8; 5]) -> String {
 }
 
 /// A name made of a base and five letters.
-pub(super) fn generate(base: &str, suffix: &str) -> String {
+pub(crate) fn generate(base: &str, suffix: &str) -> String {
     let mut end = base.len().min(MAX_BASE);
     while !base.is_char_boundary(end) {
         end -= 1;
@@ -36,7 +36,7 @@ pub(super) fn generate(base: &str, suffix: &str) -> String {
 }
 
 /// What is wrong with a name; with a prefix of one, a last dash is fine.
-pub(super) fn errors(rule: NameRule, name: &str, is_prefix: bool) -> Vec<String> {
+pub(crate) fn errors(rule: NameRule, name: &str, is_prefix: bool) -> Vec<String> {
     let masked = match name.strip_suffix('-') {
         Some(rest) if is_prefix && !rest.is_empty() => format!("{rest}a"),
         _ => name.to_owned(),

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use kinform_api::FieldError;
 use serde_json::{Map, Value};
 
-use super::defaults::class;
+use super::defaults::functions::class;
 use crate::object::part::Part;
 use crate::object::{at, metadata, text};
 use crate::resource::ResourceInfo;
@@ -61,7 +61,7 @@ pub(super) fn prepare(part: Part, new: &mut Value, old: &Value, now: Timestamp) 
 }
 
 /// What is wrong with a change of a part.
-pub(super) fn errors(
+pub(crate) fn errors(
     resource: &ResourceInfo,
     part: Part,
     new: &Value,

@@ -21,10 +21,11 @@ mod checks;
 mod kinds;
 mod metrics;
 mod pods;
-mod rules;
+mod rule;
 mod scalars;
 mod services;
 mod singles;
+mod table;
 mod words;
 mod workloads;
 
@@ -32,7 +33,8 @@ use kinform_api::FieldError;
 use kinform_schema::{Container, Type};
 use serde_json::Value;
 
-use self::rules::{Rule, table};
+use self::rule::Rule;
+use self::table::table;
 
 /// What is wrong with an object.
 pub(super) fn errors(of: &'static Type, object: &Value) -> Vec<FieldError> {
@@ -282,7 +284,7 @@ mod tests {
 
     #[test]
     fn every_rule_belongs_to_a_type_and_a_member_of_the_table() {
-        assert_eq!(rules::faults(), Vec::<String>::new());
+        assert_eq!(table::faults(), Vec::<String>::new());
     }
 
     #[test]

@@ -10,33 +10,14 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use kinform_api::FieldError;
 use kinform_schema::Type;
 
-use super::super::condition::Condition;
+use super::rule::{Check, Rule};
 use super::{
-    Site, certificates, changes, checks, kinds, metrics, pods, scalars, services, singles,
-    workloads,
+    certificates, changes, checks, kinds, metrics, pods, scalars, services, singles, workloads,
 };
-use crate::write::defaults::find_type;
-
-/// Looks at a member, and adds what is wrong with it.
-pub(super) type Check = fn(&Site<'_>, &mut Vec<FieldError>);
-
-/// One rule of a type.
-#[derive(Debug)]
-pub(crate) struct Rule {
-    /// Nothing leads to the rules of the member's own type.
-    pub(super) check: Option<Check>,
-    pub(super) member: Vec<String>,
-    /// Under which path it is told.
-    pub(super) told: Vec<String>,
-    /// Whether it is about each item of the member.
-    pub(super) each: bool,
-    pub(super) arguments: Vec<String>,
-    pub(super) detail: String,
-    pub(super) conditions: Vec<Condition>,
-}
+use crate::builtin::condition::Condition;
+use crate::builtin::defaults::find_type;
 
 /// Package and name of a type.
 type Key = (&'static str, &'static str);

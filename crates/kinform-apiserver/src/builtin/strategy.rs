@@ -12,30 +12,29 @@
 use kinform_api::FieldError;
 use serde_json::{Map, Value};
 
-use super::{Context, addresses, defaults, fields, validation, view};
-use crate::definition::check;
-use crate::definition::custom_object;
-use crate::definition::served;
+use super::{defaults, service_addresses, subresources, validation};
 use crate::object::part::Part;
 use crate::object::{at, metadata, typed};
+use crate::ownership::resets;
 use crate::resource::{Generation, ResourceInfo, Shape};
-use crate::schema::rules::Said;
+
+/// The state of the server that goes into an object.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fresh<'a> {
+    pub(crate) now: defaults::Now<'a>,
+    /// The addresses that services have.
+    pub(crate) taken: &'a service_addresses::Taken,
+}
 
 /// Status, generation and defaults of a new object.
-pub(super) fn prepare_create(cx: &Context<'_>, object: &mut Value) {
-    let resource = cx.resource;
-    if has_status(resource) && resource.rules.resets_status {
+pub(crate) fn prepare_create(resource: &ResourceInfo, fresh: Fresh<'_>, object: &mut Value) {
+    if resource.has_status() && resource.rules.resets_status {
         put_status(resource, object, None);
     }
     if let Shape::Builtin(of) = &resource.shape {
-        let now = defaults::Now {
-            at: cx.now,
-            uid: &cx.fresh.uid,
-        };
-        defaults::begin(of, object, now);
+        defaults::begin(of, object, fresh.now);
     }
-    addresses::assign(cx, object);
-    served::prepare_create(resource, object);
+    service_addresses::assign(resource, fresh.taken, object);
     if !matches!(
         resource.rules.generation,
         Generation::Absent | Generation::SpecChanges
@@ -45,10 +44,14 @@ pub(super) fn prepare_create(cx: &Context<'_>, object: &mut Value) {
 }
 
 /// Keeps the parts that this request does not write, and counts the generation.
-pub(super) fn prepare_update(cx: &Context<'_>, part: Part, new: &mut Value, old: &Value) {
-    let resource = cx.resource;
+pub(crate) fn prepare_update(
+    resource: &ResourceInfo,
+    part: Part,
+    fresh: Fresh<'_>,
+    (new, old): (&mut Value, &Value),
+) {
     match part {
-        Part::Main | Part::Scale if has_status(resource) => {
+        Part::Main | Part::Scale if resource.has_status() => {
             put_status(resource, new, old.get("status"));
         }
         Part::Main | Part::Scale => {}
@@ -61,7 +64,7 @@ pub(super) fn prepare_update(cx: &Context<'_>, part: Part, new: &mut Value, old:
         }
         Part::Status => {
             let owners = at(new, &["metadata", "managedFields"]).cloned();
-            for path in fields::resets::of(resource, part) {
+            for path in resets::of(resource, part) {
                 put_back(path, new, old);
             }
             put_owners(new, owners);
@@ -75,7 +78,7 @@ pub(super) fn prepare_update(cx: &Context<'_>, part: Part, new: &mut Value, old:
         }
         Part::EphemeralContainers | Part::Resize | Part::Approval => {
             let owners = at(new, &["metadata", "managedFields"]).cloned();
-            view::prepare(part, new, old, cx.now);
+            subresources::prepare(part, new, old, fresh.now.at);
             put_owners(new, owners);
         }
     }
@@ -85,15 +88,18 @@ pub(super) fn prepare_update(cx: &Context<'_>, part: Part, new: &mut Value, old:
             // Only the finalize subresource changes these.
             new["spec"] = old.get("spec").cloned().unwrap_or_default();
         }
-        addresses::keep(cx, new, old);
+        service_addresses::keep(resource, fresh.taken, new, old);
         if let Shape::Builtin(of) = &resource.shape {
             defaults::keep(of, new, old);
             if resource.is_core("pods") {
                 defaults::admit_pod(new);
             }
         }
-        served::prepare_update(resource, new);
     }
+}
+
+/// Counts a change in the generation. Comes after everything that changes the object.
+pub(crate) fn count_generation(resource: &ResourceInfo, part: Part, new: &mut Value, old: &Value) {
     let grows = !matches!(part, Part::Status | Part::Approval) && has_grown(resource, new, old);
     let generation = at(old, &["metadata", "generation"])
         .and_then(Value::as_i64)
@@ -103,30 +109,8 @@ pub(super) fn prepare_update(cx: &Context<'_>, part: Part, new: &mut Value, old:
     }
 }
 
-/// What definitions and their schemas say about an object.
-pub(super) fn content(
-    resource: &ResourceInfo,
-    part: Part,
-    new: &Value,
-    old: Option<&Value>,
-) -> Said {
-    match (&resource.shape, old) {
-        (Shape::Custom(custom), None) => custom_object::errors(custom, new),
-        (Shape::Custom(custom), Some(old)) => custom_object::change(custom, part, new, old),
-        (Shape::Builtin(_), _) if !resource.is_definition() => Said::default(),
-        (_, _) if part == Part::Status => Said {
-            errors: check::status_errors(new),
-            warnings: Vec::new(),
-        },
-        (_, old) => Said {
-            errors: check::errors(new, old),
-            warnings: check::warnings(new, old),
-        },
-    }
-}
-
 /// What is wrong with an object, its metadata apart.
-pub(super) fn errors(resource: &ResourceInfo, object: &Value) -> Vec<FieldError> {
+pub(crate) fn errors(resource: &ResourceInfo, object: &Value) -> Vec<FieldError> {
     let mut errors = match &resource.shape {
         Shape::Builtin(of) if !resource.is_definition() => validation::errors(of, object),
         // What definitions and schemas say comes with `content`.
@@ -159,7 +143,7 @@ pub(super) fn errors(resource: &ResourceInfo, object: &Value) -> Vec<FieldError>
 }
 
 /// What is wrong with a new object, beside what is wrong with any.
-pub(super) fn new_errors(resource: &ResourceInfo, object: &Value) -> Vec<FieldError> {
+pub(crate) fn new_errors(resource: &ResourceInfo, object: &Value) -> Vec<FieldError> {
     match &resource.shape {
         Shape::Builtin(of) => validation::new_errors(of, object),
         Shape::Custom(_) => Vec::new(),
@@ -167,7 +151,7 @@ pub(super) fn new_errors(resource: &ResourceInfo, object: &Value) -> Vec<FieldEr
 }
 
 /// What is wrong with a change of the object itself, not of one of its parts.
-pub(super) fn main_change_errors(
+pub(crate) fn main_change_errors(
     resource: &ResourceInfo,
     new: &Value,
     old: &Value,
@@ -179,7 +163,7 @@ pub(super) fn main_change_errors(
 }
 
 /// What is wrong with a change, metadata apart.
-pub(super) fn change_errors(resource: &ResourceInfo, new: &Value, old: &Value) -> Vec<FieldError> {
+pub(crate) fn change_errors(resource: &ResourceInfo, new: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for path in resource.rules.immutable {
         let members: Vec<&str> = path.split('.').collect();
@@ -197,11 +181,6 @@ pub(super) fn change_errors(resource: &ResourceInfo, new: &Value, old: &Value) -
         }
     }
     errors
-}
-
-/// Whether `status` is a part of its own.
-pub(super) fn has_status(resource: &ResourceInfo) -> bool {
-    resource.subresource("status").is_some()
 }
 
 /// Sets the status, or what stands there when nobody has set one.
@@ -271,7 +250,7 @@ fn has_grown(resource: &ResourceInfo, new: &Value, old: &Value) -> bool {
 /// Whether anything outside of the metadata, and of a status that is a part of its own, differs.
 fn content_differs(resource: &ResourceInfo, new: &Value, old: &Value) -> bool {
     let empty = Map::new();
-    let skips = |name: &str| name == "metadata" || (name == "status" && has_status(resource));
+    let skips = |name: &str| name == "metadata" || (name == "status" && resource.has_status());
     let (new, old) = (
         new.as_object().unwrap_or(&empty),
         old.as_object().unwrap_or(&empty),

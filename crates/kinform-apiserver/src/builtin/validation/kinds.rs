@@ -11,7 +11,7 @@ use kinform_api::{FieldError, ShownValue, names};
 use serde_json::Value;
 
 use super::Site;
-use super::rules::Check;
+use super::rule::Check;
 use crate::object::metadata::shown;
 use crate::object::names::path_segment_errors;
 use crate::object::quantity::Quantity;

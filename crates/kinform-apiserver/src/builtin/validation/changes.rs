@@ -10,7 +10,7 @@ use kinform_api::{FieldError, ShownValue};
 use serde_json::{Map, Value};
 
 use super::Site;
-use super::rules::Check;
+use super::rule::Check;
 use super::workloads::selects;
 use crate::object::metadata::shown;
 use crate::object::{at, text};

@@ -1,0 +1,25 @@
+//! Built-in kinds: defaults, strategies, validation and strategic merge, as data and pure functions.
+//!
+//! ```text
+//! ResourceInfo + Part + object (+ as it was) -> object with defaults | [FieldError] | merged object
+//! ```
+//!
+//! Nothing here knows a request or the storage.
+//!
+//! * `defaults/`: default values; `strategy.rs`: status, generation and what an update keeps;
+//! * `validation/`: the checks of each kind; `names.rs`: names and generated ones;
+//! * `strategic_merge/`: the patch that knows types;
+//! * `subresources.rs`: ephemeral containers, resize and approval; `service_addresses.rs`: addresses and
+//!   node ports of services;
+//! * `condition.rs`: conditions of the rules that stand in data files.
+//!
+//! Upstream: `kubernetes/kubernetes:pkg/apis`, `pkg/registry`.
+
+pub(crate) mod condition;
+pub(crate) mod defaults;
+pub(crate) mod names;
+pub(crate) mod service_addresses;
+pub(crate) mod strategic_merge;
+pub(crate) mod strategy;
+pub(crate) mod subresources;
+pub(crate) mod validation;

@@ -1,0 +1,24 @@
+//! One rule about a member of a type, and the function that checks it.
+
+use kinform_api::FieldError;
+
+use super::Site;
+use crate::builtin::condition::Condition;
+
+/// Looks at a member, and adds what is wrong with it.
+pub(super) type Check = fn(&Site<'_>, &mut Vec<FieldError>);
+
+/// One rule of a type.
+#[derive(Debug)]
+pub(crate) struct Rule {
+    /// Nothing leads to the rules of the member's own type.
+    pub(super) check: Option<Check>,
+    pub(super) member: Vec<String>,
+    /// Under which path it is told.
+    pub(super) told: Vec<String>,
+    /// Whether it is about each item of the member.
+    pub(super) each: bool,
+    pub(super) arguments: Vec<String>,
+    pub(super) detail: String,
+    pub(super) conditions: Vec<Condition>,
+}

@@ -1,0 +1,34 @@
+//! The checks of an object's content that its definition, or its schema, asks for.
+//!
+//! ```text
+//! custom object -> its schema    definition -> its checks    built-in -> none: builtin/validation has them
+//! ```
+
+use serde_json::Value;
+
+use crate::definition::{check, custom_object};
+use crate::object::part::Part;
+use crate::resource::{ResourceInfo, Shape};
+use crate::schema::rules::Said;
+
+/// What definitions and their schemas say about an object.
+pub(crate) fn content(
+    resource: &ResourceInfo,
+    part: Part,
+    new: &Value,
+    old: Option<&Value>,
+) -> Said {
+    match (&resource.shape, old) {
+        (Shape::Custom(custom), None) => custom_object::errors(custom, new),
+        (Shape::Custom(custom), Some(old)) => custom_object::change(custom, part, new, old),
+        (Shape::Builtin(_), _) if !resource.is_definition() => Said::default(),
+        (_, _) if part == Part::Status => Said {
+            errors: check::status_errors(new),
+            warnings: Vec::new(),
+        },
+        (_, old) => Said {
+            errors: check::errors(new, old),
+            warnings: check::warnings(new, old),
+        },
+    }
+}
