@@ -34,7 +34,7 @@ use crate::http::reply;
 use crate::http::route::{Route, Target, route};
 use crate::journal::Record;
 use crate::state::State;
-use crate::write::commit::Handled;
+use crate::write::handle::Handled;
 use crate::write::request::WriteRequest;
 use crate::{admin, discovery, read, write};
 

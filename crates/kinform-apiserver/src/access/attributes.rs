@@ -12,7 +12,6 @@ use http::Method;
 use kinform_api::selector::FieldSelector;
 use percent_encoding::percent_decode_str;
 
-use super::plain_verb;
 use crate::http::query::Query;
 
 /// A verb and what it is about.
@@ -145,6 +144,11 @@ impl Attributes {
 fn selected_name(query: &Query) -> Option<String> {
     let selector: FieldSelector = query.text("fieldSelector").parse().ok()?;
     selector.exact("metadata.name").map(str::to_owned)
+}
+
+/// The verb of a path that is no resource.
+fn plain_verb(method: &Method) -> String {
+    method.as_str().to_ascii_lowercase()
 }
 
 #[cfg(test)]

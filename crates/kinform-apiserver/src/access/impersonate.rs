@@ -14,9 +14,9 @@ use http::{HeaderMap, HeaderValue};
 use kinform_api::Status;
 use percent_encoding::percent_decode_str;
 
-use super::attributes::ResourceRef;
-use super::{Access, Attributes, User, forbidden};
-use crate::storage::Store;
+use super::attributes::{Attributes, ResourceRef};
+use super::decision::forbidden;
+use super::user::User;
 
 const EXTRA: &str = "impersonate-extra-";
 
@@ -75,16 +75,12 @@ fn shown_list(values: &[String]) -> String {
 /// # Errors
 /// 403 if the one who asks may not be somebody of what is wanted.
 pub(super) fn become_other(
-    access: &Access,
-    store: &Store,
+    may: impl Fn(&Attributes) -> bool,
     user: &User,
     wanted: User,
     asked: &Attributes,
 ) -> Result<User, Box<Status>> {
-    let may = |needed: ResourceRef| {
-        let attributes = Attributes::of("impersonate", needed);
-        access.decide(store, user, &attributes).is_allowed
-    };
+    let may = |needed: ResourceRef| may(&Attributes::of("impersonate", needed));
     let account = wanted.as_service_account();
     if !needs(&wanted).into_iter().all(may) {
         let mode = match account {

@@ -8,13 +8,14 @@
 //! nobody reads health and version, and no more. Nothing of a credential is logged or repeated in a reply.
 //!
 //! * `user.rs`: who; `credential.rs`: what they show; `service_account.rs`: tokens that the server signs;
-//! * `attributes.rs`: what is asked, read from the path alone; `impersonate.rs`: asking as somebody else;
+//! * `attributes.rs`: what is asked, read from the path alone; `decision.rs`: the answer; `impersonate.rs`: asking as somebody else;
 //! * `rbac/`: roles and bindings; `review.rs`: questions about all of this.
 //!
 //! Upstream: `apiserver:pkg/{authentication,authorization}`, `pkg/endpoints/filters`.
 
 mod attributes;
 mod credential;
+mod decision;
 mod impersonate;
 pub(crate) mod rbac;
 pub(crate) mod review;
@@ -23,17 +24,18 @@ mod user;
 
 use std::sync::Arc;
 
+use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use http::request::Parts;
-use http::{HeaderMap, Method};
-use kinform_api::{GroupResource, Status, StatusDetails, reason};
+use kinform_api::Status;
 
 use crate::http::query::Query;
 use crate::storage::Store;
 
-pub(crate) use self::attributes::{Attributes, ResourceRef, Subject};
+pub(crate) use self::attributes::{Attributes, ResourceRef};
 pub use self::credential::TokenFileError;
 pub(crate) use self::credential::{Tokens, same};
+pub(crate) use self::decision::{Decision, forbidden};
 pub(crate) use self::service_account::{AUDIENCE, Bound, Claim, Signer, TokenError};
 pub use self::user::User;
 
@@ -65,14 +67,6 @@ pub(crate) enum Caller {
     User(Arc<User>),
     /// A credential was shown that is not ours.
     Unknown,
-}
-
-/// An answer about a right.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Decision {
-    pub(crate) is_allowed: bool,
-    /// Why it is allowed; empty if there is nothing to say.
-    pub(crate) reason: String,
 }
 
 impl Access {
@@ -138,9 +132,10 @@ impl Access {
         };
         let asked = Attributes::read(&head.method, head.uri.path(), query);
         let user = match impersonate::wanted(&head.headers)? {
-            Some(wanted) => Arc::new(impersonate::become_other(
-                self, store, &user, wanted, &asked,
-            )?),
+            Some(wanted) => {
+                let may = |asked: &Attributes| self.decide(store, &user, asked).is_allowed;
+                Arc::new(impersonate::become_other(may, &user, wanted, &asked)?)
+            }
             None => user,
         };
         if self.decide(store, &user, &asked).is_allowed {
@@ -183,40 +178,4 @@ impl Access {
             },
         }
     }
-}
-
-impl Decision {
-    fn yes() -> Self {
-        Self {
-            is_allowed: true,
-            reason: String::new(),
-        }
-    }
-}
-
-/// 403 with upstream's words.
-///
-/// Upstream: `apiserver:pkg/endpoints/handlers/responsewriters/errors.go`.
-pub(crate) fn forbidden(user: &User, asked: &Attributes) -> Status {
-    let (who, verb) = (user.name(), &asked.verb);
-    let Subject::Resource(of) = &asked.subject else {
-        let path = &asked.path;
-        let message = format!("forbidden: User {who:?} cannot {verb} path {path:?}");
-        return Status::failure(403, reason::FORBIDDEN, message)
-            .with_details(StatusDetails::default());
-    };
-    let place = match of.namespace.as_str() {
-        "" => "at the cluster scope".to_owned(),
-        namespace => format!("in the namespace {namespace:?}"),
-    };
-    let (group, combined) = (&of.group, of.combined());
-    let why =
-        format!("User {who:?} cannot {verb} resource {combined:?} in API group {group:?} {place}");
-    let resource = GroupResource::new(of.group.as_str(), of.resource.as_str());
-    Status::forbidden(&resource, &of.name, &why)
-}
-
-/// The verb of a path that is no resource.
-fn plain_verb(method: &Method) -> String {
-    method.as_str().to_ascii_lowercase()
 }

@@ -7,12 +7,17 @@
 //! The router calls them after each write and before its reply goes out, so that watches see the events
 //! in the order in which upstream's controllers would write them.
 //!
-//! * `follow.rs`: what follows from a write of each kind; `namespace.rs`: namespaces that empty themselves;
+//! * `follow.rs`: the entry of the router; `effects.rs`: what follows from a write of each kind;
+//! * `definitions.rs`: definitions that are settled and taken away; `namespace.rs`: namespaces that empty
+//!   themselves; `removal.rs`: how both remove objects;
 //! * `garbage/`: the garbage collector; `restore.rs`: objects as another server had them.
 //!
 //! Upstream: `kubernetes/kubernetes:pkg/controller`, `apiextensions-apiserver:pkg/controller`.
 
+pub(crate) mod definitions;
+pub(crate) mod effects;
 pub(crate) mod follow;
 pub(crate) mod garbage;
 pub(crate) mod namespace;
+mod removal;
 pub(crate) mod restore;

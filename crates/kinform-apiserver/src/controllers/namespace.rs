@@ -15,7 +15,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::follow::{at_once, keys};
+use super::removal::{at_once, keys};
 use crate::object::{metadata, text};
 use crate::resource::{Found, Registry, ResourceInfo};
 use crate::state::State;

@@ -14,12 +14,11 @@ use http::{Response, StatusCode};
 use kinform_api::Status;
 
 use super::Fresh;
+use super::attempt::{Write, warned};
 use super::delete::delete as delete_one;
-use super::handle::{Write, content_type};
 use super::options::{DeleteOptions, WriteOptions};
 use super::request::WriteRequest;
 use crate::encode::select::Selection;
-use crate::encode::select::selection;
 use crate::encode::{Encoder, ListMeta};
 use crate::http::body::Body;
 use crate::http::reply;
@@ -27,9 +26,7 @@ use crate::resource::ResourceInfo;
 use crate::storage::Place;
 use crate::storage::Stored;
 use crate::storage::View;
-use crate::write::commit::Handled;
 use crate::write::commit::delete_stored;
-use crate::write::handle::warned;
 use std::sync::Arc;
 
 /// A delete of many objects, carried out one object at a time: what follows from one deletion is done
@@ -49,28 +46,16 @@ pub(crate) struct Deletes<'a> {
 }
 
 impl<'a> Deletes<'a> {
-    /// Begins a delete of the objects that the request selects.
-    ///
-    /// # Errors
-    /// 400 for options or selectors that do not parse.
-    pub(super) fn begin(
+    /// Begins a delete of the objects that are selected.
+    pub(super) fn new(
         write: Write<'a>,
         request: &'a WriteRequest<'a>,
-    ) -> Result<Handled<'a>, Box<Status>> {
-        let body = (content_type(request), &*request.body);
-        let options = DeleteOptions::read(request.query, body)?;
+        options: DeleteOptions,
+        selection: Selection,
+    ) -> Self {
         let resource = &write.target.resource;
-        let selection = match selection(write.target, request.query) {
-            Ok(selection) => selection,
-            Err(status) => {
-                let warning = write
-                    .warning_of_orphans(&options)
-                    .ok_or_else(|| status.clone())?;
-                return Ok(Handled::Reply(warned(request, &status, warning)));
-            }
-        };
         let view = write.state.store.view(resource.shelf);
-        Ok(Handled::Deletes(Self {
+        Self {
             encoder: Encoder::new(resource, write.form),
             place: view.snapshot.seek(""),
             view,
@@ -79,7 +64,7 @@ impl<'a> Deletes<'a> {
             write,
             request,
             options,
-        }))
+        }
     }
 
     /// Deletes the next object; `None` if there is no other.

@@ -14,7 +14,6 @@ use http::Response;
 use kinform_api::Status;
 use serde_json::Value;
 
-use super::collection::Deletes;
 use super::{Action, Outcome};
 use crate::http::body::Body;
 use crate::resource::ResourceInfo;
@@ -33,17 +32,6 @@ pub(crate) struct Written {
     /// Whether the write made the object.
     pub(crate) is_new: bool,
     pub(crate) reply: Response<Body>,
-}
-
-/// The end of a request that writes.
-#[derive(Debug)]
-pub(crate) enum Handled<'a> {
-    /// A reply to a request that wrote nothing.
-    Reply(Response<Body>),
-    /// A write that was committed.
-    Written(Written),
-    /// A delete of many, to be carried out one object at a time.
-    Deletes(Deletes<'a>),
 }
 
 /// Asks for the deletion of one object until nobody is faster; gives what was stored or removed.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use http::header::{CONTENT_TYPE, USER_AGENT};
 use http::{Method, Response, StatusCode};
 use kinform_api::Status;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::apply::{self, Configuration};
 use super::body::{decode, media_type};
@@ -23,27 +23,24 @@ use super::patch::patch;
 use super::request::WriteRequest;
 use super::requester;
 use super::update::update;
-use super::{Action, Answer, Context, Fresh, NamespaceState, Outcome, inert};
+use super::{Action, Answer, Fresh, Outcome, inert};
 use crate::access::rbac::escalation;
-use crate::access::{Attributes, ResourceRef, Rights, User, forbidden};
-use crate::builtin::names;
-use crate::builtin::service_addresses::Taken;
+use crate::access::{Attributes, ResourceRef, Rights, forbidden};
 use crate::encode::object_reply;
-use crate::encode::table::Table;
+use crate::encode::select::selection;
 use crate::http::body::Body;
-use crate::http::negotiate::{self, Form, Look};
+use crate::http::negotiate::{self};
 use crate::http::reply;
 use crate::http::route::Target;
-use crate::object::metadata;
 use crate::object::part::Part;
 use crate::object::text;
 use crate::ownership::{self, scale};
 use crate::state::State;
-use crate::storage::{Draft, Expect, Stored};
+use crate::storage::Stored;
+use crate::write::attempt::Write;
+pub(crate) use crate::write::attempt::warned;
 use crate::write::collection::Deletes;
-use crate::write::commit::Handled;
 use crate::write::commit::Written;
-use crate::write::namespace_state;
 
 /// The code of a write that made its object.
 const CREATED: u16 = 201;
@@ -52,10 +49,16 @@ const TRIES: usize = 64;
 /// BOUND: how many generated names are tried.
 const NAMES: usize = 8;
 
-/// What a delete of jobs is told that does not say what becomes of their pods.
-const ORPHANED_PODS: &str = "child pods are preserved by default when jobs are deleted; set \
-     propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this \
-     warning";
+/// The end of a request that writes.
+#[derive(Debug)]
+pub(crate) enum Handled<'a> {
+    /// A reply to a request that wrote nothing.
+    Reply(Response<Body>),
+    /// A write that was committed.
+    Written(Written),
+    /// A delete of many, to be carried out one object at a time.
+    Deletes(Deletes<'a>),
+}
 
 /// Answers POST, PUT, PATCH and DELETE, and GET of a part.
 ///
@@ -118,62 +121,12 @@ pub(crate) fn handle<'a>(
         Method::PUT => write.update(request).map(Handled::Written),
         Method::PATCH => write.patch(request).map(Handled::Written),
         Method::DELETE if is_named => write.delete(request),
-        Method::DELETE => Deletes::begin(write, request),
+        Method::DELETE => delete_collection(write, request),
         _ => write.get().map(Handled::Reply),
     }
 }
 
-/// A request under way.
-#[derive(Debug)]
-pub(super) struct Write<'a> {
-    pub(super) state: &'a State,
-    pub(super) target: &'a Target,
-    pub(super) part: Part,
-    pub(super) form: Form,
-    pub(super) user: &'a User,
-}
-
 impl Write<'_> {
-    /// The context of one try.
-    pub(super) fn context<'a>(&'a self, options: &'a WriteOptions, fresh: Fresh) -> Context<'a> {
-        Context {
-            resource: &self.target.resource,
-            namespace: self.target.namespace.as_deref(),
-            options,
-            now: jiff::Timestamp::now(),
-            fresh,
-        }
-    }
-
-    /// What a try that writes may need. Of services, all are looked at.
-    fn fresh(&self) -> Fresh {
-        Fresh {
-            uid: uuid::Uuid::new_v4().to_string(),
-            suffix: names::random_suffix(rand::random()),
-            taken: self.taken(),
-        }
-    }
-
-    /// The addresses and ports that services have, if a service is written.
-    fn taken(&self) -> Taken {
-        let resource = &self.target.resource;
-        if !resource.is_core("services") {
-            return Taken::default();
-        }
-        let view = self.state.store.view(resource.shelf);
-        let services = view.snapshot.iter().map(|service| service.value());
-        Taken::of(services, rand::random())
-    }
-
-    fn name(&self) -> &str {
-        self.target.name.as_deref().unwrap_or_default()
-    }
-
-    fn current(&self) -> Option<Arc<Stored>> {
-        let key = self.target.key().unwrap_or_default();
-        self.state.store.get(self.target.resource.shelf, &key)
-    }
-
     fn get(&self) -> Result<Response<Body>, Box<Status>> {
         let resource = &self.target.resource;
         let Some(current) = self.current() else {
@@ -313,16 +266,6 @@ impl Write<'_> {
         }
     }
 
-    /// The warning for a client that deletes an object whose dependents stay by default, without saying
-    /// what becomes of them. Upstream sends it with a refusal, too.
-    ///
-    /// Upstream: `WarningsOnDelete` of `pkg/registry/batch/job`.
-    pub(super) fn warning_of_orphans(&self, options: &DeleteOptions) -> Option<&'static str> {
-        let resource = &self.target.resource;
-        let is_job = resource.group == "batch" && resource.plural == "jobs";
-        (is_job && options.propagation.is_none()).then_some(ORPHANED_PODS)
-    }
-
     /// Asks with the stored state, and again if it changed before the commit.
     fn until_committed(
         &self,
@@ -390,84 +333,25 @@ impl Write<'_> {
         }
         escalation::check(&self.state.store, self.user, resource, (object, old))
     }
-
-    /// Carries out an outcome; `None` if the stored state is not the one that it was made for.
-    pub(super) fn commit(&self, outcome: Outcome, current: Option<Arc<Stored>>) -> Option<Written> {
-        let (store, resource) = (&self.state.store, &self.target.resource);
-        let shelf = resource.shelf;
-        let expect = current
-            .as_ref()
-            .map_or(Expect::Absent, |now| Expect::Revision(now.revision()));
-        let is_new = matches!(outcome.action, Action::Create(_));
-        let stored = match outcome.action {
-            Action::Nothing => current,
-            Action::Create(object) | Action::Replace(object) => {
-                let draft = Draft::new(&resource.fields, resource.to_stored(object))?;
-                Some(store.put(shelf, draft, expect).ok()?.object)
-            }
-            Action::Remove => {
-                let key = current.as_ref().map(|stored| stored.key().to_owned())?;
-                Some(store.remove(shelf, &key, expect).ok()?.object)
-            }
-        };
-        let code = StatusCode::from_u16(outcome.code).unwrap_or(StatusCode::OK);
-        let mut reply = match (outcome.answer, &stored) {
-            (Answer::Stored, Some(stored)) => object_reply(code, resource, stored, self.form),
-            (Answer::StoredScale, Some(stored)) => {
-                let scale = scale::scale_of(resource, &stored.value());
-                reply::value(code, self.form.encoding, &scale)
-            }
-            (Answer::Object(value), _) => self.shown(code, value),
-            (Answer::Status(status), _) => reply::status(&status, self.form.encoding),
-            (Answer::Stored | Answer::StoredScale, None) => return None,
-        };
-        reply::warn_of_all(&mut reply, &outcome.warnings);
-        Some(Written {
-            resource: resource.clone(),
-            object: stored,
-            is_new,
-            reply,
-        })
-    }
-
-    /// A value that is not stored as it is shown.
-    fn shown(&self, code: StatusCode, mut value: Value) -> Response<Body> {
-        let resource = &self.target.resource;
-        if value.get("kind").is_some() {
-            return reply::value(code, self.form.encoding, &value);
-        }
-        if let Look::Table(look) = self.form.look {
-            let table = Table::new(resource, look).of_value(&value);
-            return reply::value(code, self.form.encoding, &table);
-        }
-        if self.form.look == Look::Metadata {
-            let metadata = metadata::of(&mut value).clone();
-            return reply::value(
-                code,
-                self.form.encoding,
-                &json!({
-                    "kind": "PartialObjectMetadata",
-                    "apiVersion": "meta.k8s.io/v1",
-                    "metadata": metadata,
-                }),
-            );
-        }
-        value["apiVersion"] = Value::from(resource.api_version());
-        value["kind"] = Value::from(resource.kind.as_str());
-        reply::value(code, self.form.encoding, &value)
-    }
-
-    /// The state of the namespace that the request's object belongs to.
-    fn namespace_state(&self) -> NamespaceState {
-        namespace_state(&self.state.store, self.target.namespace.as_deref())
-    }
 }
 
-/// A refusal that comes with a warning.
-pub(super) fn warned(request: &WriteRequest<'_>, status: &Status, warning: &str) -> Response<Body> {
-    let mut reply = reply::status(status, negotiate::error_encoding(request.headers));
-    reply::warn(&mut reply, warning);
-    reply
+/// Begins a delete of the objects that a request selects.
+fn delete_collection<'a>(
+    write: Write<'a>,
+    request: &'a WriteRequest<'a>,
+) -> Result<Handled<'a>, Box<Status>> {
+    let body = (content_type(request), &*request.body);
+    let options = DeleteOptions::read(request.query, body)?;
+    match (
+        selection(write.target, request.query),
+        write.warning_of_orphans(&options),
+    ) {
+        (Ok(selection), _) => Ok(Handled::Deletes(Deletes::new(
+            write, request, options, selection,
+        ))),
+        (Err(status), Some(warning)) => Ok(Handled::Reply(warned(request, &status, warning))),
+        (Err(status), None) => Err(Box::new(status)),
+    }
 }
 
 pub(super) fn content_type<'a>(request: &WriteRequest<'a>) -> Option<&'a str> {

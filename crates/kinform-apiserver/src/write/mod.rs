@@ -11,7 +11,7 @@
 //!
 //! Objects are `serde_json::Value`s without `apiVersion` and `kind`, as they are stored.
 //!
-//! * `request.rs`, `handle.rs`: from request to reply; `commit.rs`: compare and swap; `collection.rs`:
+//! * `request.rs`, `handle.rs`: from request to reply; `attempt.rs`: a request under way; `commit.rs`: compare and swap; `collection.rs`:
 //!   delete of many;
 //! * `body.rs`: bytes to a value of the right kind; `options.rs`: options of a write, from query and body;
 //! * `create.rs` `update.rs` `patch.rs` `apply.rs` `delete.rs`: the verbs;
@@ -23,6 +23,7 @@
 //! `pkg/registry/generic/registry/store.go`.
 
 mod apply;
+mod attempt;
 pub(crate) mod body;
 mod collection;
 pub(crate) mod commit;

@@ -17,7 +17,7 @@ use http::{HeaderMap, Method};
 use kinform_api::Status;
 use serde_json::{Value, json};
 
-use super::handle::Write;
+use super::attempt::Write;
 use super::{Action, Answer, Outcome};
 use crate::access::User;
 use crate::controllers::follow;

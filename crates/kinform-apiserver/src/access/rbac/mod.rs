@@ -24,7 +24,9 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::{Attributes, Decision, Subject, User};
+use super::attributes::{Attributes, Subject};
+use super::decision::Decision;
+use super::user::User;
 use crate::storage::{Store, Stored};
 
 pub(crate) use self::rule::{Rule, everything};

@@ -9,7 +9,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::access::{Attributes, Subject};
+use crate::access::attributes::{Attributes, Subject};
 
 /// BOUND: pieces that rules are taken apart into to be compared.
 const PIECES: usize = 100_000;

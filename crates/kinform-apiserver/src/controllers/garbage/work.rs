@@ -14,7 +14,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::NAME;
-use crate::controllers::follow;
+use crate::controllers::effects;
 use crate::journal::Record;
 use crate::object::metadata::{self, FOREGROUND, ORPHAN};
 use crate::object::text;
@@ -115,7 +115,7 @@ pub(super) fn judge(
         resource_version: Some(object.revision().to_string()),
         ..DeleteOptions::default()
     };
-    match follow::delete_quietly(state, resource, object.key(), &options) {
+    match effects::delete(state, resource, object.key(), &options) {
         Ok(()) => note(state, "delete", resource, object),
         // What is judged is what was read: it may have another owner by now.
         Err(status) if status.code == 409 => {
@@ -167,7 +167,7 @@ fn let_go(state: &Arc<State>, graph: &Graph, (resource, object): (&Arc<ResourceI
 
 /// Removes a finalizer; the object goes if it was the last.
 fn release(state: &Arc<State>, (resource, object): (&Arc<ResourceInfo>, &Stored), finalizer: &str) {
-    let done = follow::change(state, resource, object.key(), |next| {
+    let done = effects::change(state, resource, object.key(), |next| {
         let metadata = metadata::of(next);
         let Some(Value::Array(list)) = metadata.get_mut("finalizers") else {
             return;
@@ -188,7 +188,7 @@ fn keep_owners(
     (resource, object): (&Arc<ResourceInfo>, &Stored),
     keep: impl Fn(&str) -> bool,
 ) {
-    let done = follow::change(state, resource, object.key(), |next| {
+    let done = effects::change(state, resource, object.key(), |next| {
         let metadata = metadata::of(next);
         let Some(Value::Array(list)) = metadata.get_mut("ownerReferences") else {
             return;
@@ -205,7 +205,7 @@ fn keep_owners(
 
 /// The object no longer holds any owner up.
 fn unblock(state: &Arc<State>, (resource, object): (&Arc<ResourceInfo>, &Stored)) {
-    let done = follow::change(state, resource, object.key(), |next| {
+    let done = effects::change(state, resource, object.key(), |next| {
         let owners = metadata::of(next).get_mut("ownerReferences");
         let owners = owners.and_then(Value::as_array_mut);
         for owner in owners.into_iter().flatten() {

@@ -1,0 +1,164 @@
+//! The life of custom resource definitions: settled, served, and taken away with their objects.
+//!
+//! ```text
+//! definition ──conditions, one step at a time──▶ resources served
+//! deleted ──its objects deleted──▶ finalizer released ──▶ gone
+//! ```
+//!
+//! Upstream: `apiextensions-apiserver:pkg/controller/{establish,status,finalizer}`.
+
+use super::removal::{at_once, keys};
+use crate::definition::{conditions, served};
+use crate::object::part::Part;
+use crate::object::{metadata, text};
+use crate::ownership;
+use crate::resource::{Found, ResourceInfo};
+use crate::state::State;
+use crate::storage::shelf_name;
+use crate::storage::{Draft, EndWatches, Expect, Shelf, Store, Stored};
+use crate::write::commit::TRIES;
+use crate::write::options::WriteOptions;
+use crate::write::{Context, Fresh};
+use jiff::Timestamp;
+use serde_json::Value;
+use std::sync::Arc;
+
+const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
+
+/// The field manager of what this server writes by itself.
+const MANAGER: &str = "kube-apiserver";
+
+/// Brings every definition to rest, and serves what they define.
+pub(crate) fn settle_definitions(state: &Arc<State>) {
+    let changing = state.registry.change();
+    let store = &state.store;
+    let shelf = store.shelf(DEFINITIONS);
+    let mut resources = Vec::new();
+    let all = || -> Vec<Value> {
+        let view = store.view(shelf);
+        view.snapshot.iter().map(|one| one.value()).collect()
+    };
+    let mut others = all();
+    for name in keys(store, shelf, "") {
+        for _ in 0..TRIES {
+            let Some(current) = store.get(shelf, &name) else {
+                break;
+            };
+            let Some(next) = conditions::settle(&current.value(), &others, Timestamp::now()) else {
+                break;
+            };
+            put(state, shelf, next, &current);
+            // They are read anew only if one of them was written, here or by somebody who was faster.
+            others = all();
+        }
+        if let Some(settled) = store.get(shelf, &name) {
+            let settled = settled.value();
+            resources.extend(served::resources_of(&settled, shelf_of(store, &settled)));
+        }
+    }
+    let changed = state.registry.set_custom(resources);
+    drop(changing);
+    for shelf in changed {
+        store.end_watches(shelf, EndWatches::AtOnce);
+    }
+    for name in keys(store, shelf, "") {
+        end(state, shelf, &name);
+    }
+}
+
+/// Says that the objects of a definition go, takes them away, and then the definition.
+fn end(state: &Arc<State>, shelf: Shelf, name: &str) {
+    let Some(mut current) = state.store.get(shelf, name) else {
+        return;
+    };
+    let mut value = current.value();
+    if !conditions::awaits_cleanup(&value) {
+        return;
+    }
+    let waiting = conditions::wait(&value, Timestamp::now());
+    if waiting != value {
+        put(state, shelf, waiting, &current);
+        let Some(stored) = state.store.get(shelf, name) else {
+            return;
+        };
+        (value, current) = (stored.value(), stored);
+    }
+    let objects = shelf_of(&state.store, &value);
+    let entries = state.registry.entries();
+    if let Some(resource) = entries.iter().find(|entry| entry.shelf == objects) {
+        for key in keys(&state.store, objects, "") {
+            if let Some(object) = state.store.get(objects, &key)
+                && !metadata::is_terminating(&object.value())
+            {
+                at_once(state, resource, &object);
+            }
+        }
+    }
+    if !keys(&state.store, objects, "").is_empty() {
+        return;
+    }
+    let released = conditions::release(&value, Timestamp::now());
+    let is_free = metadata::finalizers(&released).next().is_none();
+    let gone = if is_free {
+        state
+            .store
+            .remove(shelf, name, Expect::Revision(current.revision()))
+            .is_ok()
+    } else {
+        put(state, shelf, released, &current)
+    };
+    if gone && is_free {
+        state.store.end_watches(objects, EndWatches::AfterEvents);
+        settle_definitions(state);
+    }
+}
+
+/// After an object of a definition went: the definition may have waited for it.
+pub(super) fn release_definition(state: &Arc<State>, resource: &ResourceInfo) {
+    let shelf = state.store.shelf(DEFINITIONS);
+    let name = format!("{}.{}", resource.plural, resource.group);
+    let waits = state
+        .store
+        .get(shelf, &name)
+        .is_some_and(|object| conditions::awaits_cleanup(&object.value()));
+    if waits && keys(&state.store, resource.shelf, "").is_empty() {
+        end(state, shelf, &name);
+    }
+}
+
+fn shelf_of(store: &Store, definition: &Value) -> Shelf {
+    let group = text(definition, &["spec", "group"]);
+    store.shelf(&shelf_name(
+        group,
+        text(definition, &["spec", "names", "plural"]),
+    ))
+}
+
+/// Stores a definition as this server's own work.
+fn put(state: &State, shelf: Shelf, mut object: Value, over: &Stored) -> bool {
+    if let Found::Resource(resource) =
+        state
+            .registry
+            .find("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+    {
+        let options = WriteOptions {
+            manager: MANAGER.to_owned(),
+            ..WriteOptions::default()
+        };
+        let context = Context {
+            resource: &resource,
+            namespace: None,
+            options: &options,
+            now: Timestamp::now(),
+            fresh: Fresh::default(),
+        };
+        ownership::updated(&context.writer(), Part::Status, &mut object, &over.value());
+    }
+    let Some(draft) = Draft::new(&[], object) else {
+        return false;
+    };
+    state
+        .store
+        .put(shelf, draft, Expect::Revision(over.revision()))
+        .is_ok()
+}

@@ -1,0 +1,59 @@
+//! Removals that a controller makes: of one object without a grace period, and of the objects below a key.
+//!
+//! ```text
+//! object -> deleted with uid as its precondition, without a grace period, as far as finalizers allow
+//! ```
+
+use crate::object::metadata;
+use crate::resource::ResourceInfo;
+use crate::resource::rules::Propagation;
+use crate::state::State;
+use crate::storage::{Shelf, Store, Stored};
+use crate::write::commit::delete_stored;
+use crate::write::delete::delete;
+use crate::write::options::{DeleteOptions, WriteOptions};
+use crate::write::{Context, Fresh};
+use jiff::Timestamp;
+
+/// Deletes this very object without a grace period, as far as its finalizers allow. What becomes of the
+/// dependents of one that is being deleted already was said then.
+pub(super) fn at_once(state: &State, resource: &ResourceInfo, object: &Stored) {
+    let write = WriteOptions::default();
+    let is_said = metadata::is_terminating(&object.value());
+    let options = DeleteOptions {
+        grace_period_seconds: Some(0),
+        propagation: (!is_said).then_some(Propagation::Background),
+        uid: Some(object.uid().to_owned()),
+        ..DeleteOptions::default()
+    };
+    let context = Context {
+        resource,
+        namespace: object.namespace(),
+        options: &write,
+        now: Timestamp::now(),
+        fresh: Fresh::default(),
+    };
+    // Nothing follows from this: whoever called is what follows. One that may not be deleted, or is
+    // another one by now, stays.
+    drop(delete_stored(
+        &state.store,
+        resource,
+        object.key(),
+        |current| delete(&context, object.name(), &options, current),
+    ));
+}
+
+pub(super) fn keys(store: &Store, shelf: Shelf, prefix: &str) -> Vec<String> {
+    let view = store.view(shelf);
+    let mut place = view.snapshot.seek(prefix);
+    let mut keys = Vec::new();
+    while let Some(object) = view
+        .snapshot
+        .at(place)
+        .filter(|o| o.key().starts_with(prefix))
+    {
+        keys.push(object.key().to_owned());
+        place = view.snapshot.next(place);
+    }
+    keys
+}
