@@ -18,10 +18,10 @@ use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
 use kinform_api::Status;
-use tokio::time::Instant;
 
 use crate::access::{Caller, User};
 use crate::actions;
+use crate::clock;
 use crate::controllers::follow;
 use crate::encode;
 use crate::fault::{self, Damage, Fault, Passage};
@@ -80,7 +80,8 @@ pub(crate) async fn answer(
         controller: None,
         code: 0,
         bytes: 0,
-        started: Instant::now(),
+        time: state.clock.now(),
+        started: clock::instant(),
         ended: None,
     });
     let encoding = negotiate::error_encoding(&head.headers);

@@ -11,7 +11,8 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use jiff::{SignedDuration, Timestamp};
+use crate::clock;
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
@@ -39,7 +40,9 @@ pub struct Record {
     pub code: u16,
     /// Bytes of the body that were taken, before compression of the connection.
     pub bytes: u64,
-    /// When it came.
+    /// The time at which it came, by the server's clock.
+    pub time: Timestamp,
+    /// The same, to measure durations from.
     pub started: Instant,
     /// When its body ended or was dropped.
     pub ended: Option<Instant>,
@@ -56,13 +59,11 @@ impl Record {
     /// `time` (when it came, RFC 3339) and `seconds` (how long it took, null while it is under way).
     #[must_use]
     pub fn to_json(&self) -> Value {
-        let ago = SignedDuration::try_from(self.started.elapsed()).unwrap_or_default();
-        let time = Timestamp::now().checked_sub(ago).ok();
         let seconds = self.ended.map(|ended| (ended - self.started).as_secs_f64());
         json!({
             "verb": self.verb, "resource": self.resource, "namespace": self.namespace,
             "name": self.name, "query": self.query, "code": self.code, "bytes": self.bytes,
-            "time": time.map(|time| time.to_string()), "seconds": seconds,
+            "time": self.time.to_string(), "seconds": seconds,
         })
     }
 }
@@ -172,7 +173,7 @@ impl Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        locked(&self.record).ended = Some(Instant::now());
+        locked(&self.record).ended = Some(clock::instant());
         if let Some(listener) = &self.journal.listener {
             // Not under a lock: a listener may ask the journal.
             let record = locked(&self.record).clone();

@@ -33,6 +33,7 @@ mod actions;
 mod admin;
 mod api;
 mod builtin;
+mod clock;
 mod columns;
 mod controllers;
 mod definition;

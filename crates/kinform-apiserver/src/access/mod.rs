@@ -29,6 +29,7 @@ use http::header::AUTHORIZATION;
 use http::request::Parts;
 use kinform_api::Status;
 
+use crate::clock::Clock;
 use crate::http::query::Query;
 use crate::storage::Store;
 
@@ -48,6 +49,8 @@ pub(crate) struct Access {
     pub(crate) tokens: Tokens,
     pub(crate) rights: Rights,
     pub(crate) signer: Arc<Signer>,
+    /// By which tokens end.
+    pub(crate) clock: Clock,
 }
 
 /// By what rights are decided.
@@ -110,7 +113,7 @@ impl Access {
             Some(_) => Err(TokenError::Invalid),
             None => self
                 .signer
-                .verify(store, token, audiences)
+                .verify(store, token, audiences, self.clock.now())
                 .map(|(user, of)| (Arc::new(user), of)),
         }
     }

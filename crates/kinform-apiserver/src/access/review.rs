@@ -52,7 +52,7 @@ pub(crate) fn answer(
         }
         "tokenreviews" => token_status(access, store, &review)?,
         "selfsubjectreviews" => {
-            let now = metadata::time(jiff::Timestamp::now());
+            let now = metadata::time(access.clock.now());
             metadata::of(&mut review).insert("creationTimestamp".to_owned(), now);
             json!({"userInfo": user.to_info()})
         }

@@ -110,10 +110,11 @@ impl Signer {
         store: &Store,
         token: &str,
         audiences: &[&str],
+        now: Timestamp,
     ) -> Result<(User, Vec<String>), TokenError> {
         let payload = self.open(token).ok_or(TokenError::Invalid)?;
         let number = |name| payload.get(name).and_then(Value::as_i64);
-        let now = Timestamp::now().as_second();
+        let now = now.as_second();
         if number("exp").is_none_or(|end| end <= now) {
             let why = "service account token has expired";
             return Err(TokenError::Refused(why.to_owned()));

@@ -43,7 +43,7 @@ pub(super) fn bind(act: &Act<'_>) -> Result<Response<Body>, Box<Status>> {
         let Some(stored) = act.state.store.get(pods.shelf, &key) else {
             return Err(Box::new(Status::not_found(&pods.group_resource(), name)));
         };
-        let mut bound = bound(&pods, &stored, &binding)?;
+        let mut bound = bound(&pods, &stored, &binding, act.state.clock.now())?;
         add_topology(act, &mut bound);
         if dry_run {
             return Ok(act.done());
@@ -86,7 +86,12 @@ fn check(binding: &Value) -> Result<(), Box<Status>> {
 }
 
 /// The pod with its node.
-fn bound(pods: &ResourceInfo, stored: &Stored, binding: &Value) -> Result<Value, Box<Status>> {
+fn bound(
+    pods: &ResourceInfo,
+    stored: &Stored,
+    binding: &Value,
+    now: Timestamp,
+) -> Result<Value, Box<Status>> {
     let mut pod = stored.value();
     let said = |name| text(binding, &["metadata", name]);
     if !matches!(said("uid"), uid if uid.is_empty() || uid == stored.uid()) {
@@ -129,7 +134,7 @@ fn bound(pods: &ResourceInfo, stored: &Stored, binding: &Value) -> Result<Value,
     set_condition(
         &mut pod,
         json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null,
-            "lastTransitionTime": metadata::time(Timestamp::now())}),
+            "lastTransitionTime": metadata::time(now)}),
     );
     Ok(pod)
 }

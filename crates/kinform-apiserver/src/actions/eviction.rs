@@ -149,7 +149,7 @@ fn permission(act: &Act<'_>, pod: &Stored, state: &Value) -> Result<Permission, 
         resource: budgets,
         stored,
     };
-    counted(&budget, pod.name())?;
+    counted(&budget, pod.name(), act.state.clock.now())?;
     Ok(Permission::Counted(budget))
 }
 
@@ -163,7 +163,7 @@ fn is_ready(pod: &Value) -> bool {
 
 /// Stores the budget as it is after this eviction; not if it has changed meanwhile.
 fn count_down(act: &Act<'_>, budget: &Budget, pod: &str) -> Result<bool, Box<Status>> {
-    let mut next = counted(budget, pod)?;
+    let mut next = counted(budget, pod, act.state.clock.now())?;
     let options = WriteOptions {
         manager: MANAGER.to_owned(),
         ..WriteOptions::default()
@@ -172,7 +172,7 @@ fn count_down(act: &Act<'_>, budget: &Budget, pod: &str) -> Result<bool, Box<Sta
         resource: &budget.resource,
         namespace: budget.stored.namespace(),
         options: &options,
-        now: Timestamp::now(),
+        now: act.state.clock.now(),
         fresh: Fresh::default(),
     };
     write::own_status(&context, &mut next, &budget.stored.value());
@@ -183,7 +183,7 @@ fn count_down(act: &Act<'_>, budget: &Budget, pod: &str) -> Result<bool, Box<Sta
 }
 
 /// The budget as it is after this eviction.
-fn counted(budget: &Budget, pod: &str) -> Result<Value, Box<Status>> {
+fn counted(budget: &Budget, pod: &str, now: Timestamp) -> Result<Value, Box<Status>> {
     let (mut next, name) = (budget.stored.value(), budget.stored.name());
     let of = |object: &Value, path: &[&str]| at(object, path).and_then(Value::as_i64).unwrap_or(0);
     let status = |field| of(&next, &["status", field]);
@@ -223,7 +223,7 @@ fn counted(budget: &Budget, pod: &str) -> Result<Value, Box<Status>> {
         };
         return Err(too_many(why, None));
     }
-    let now = metadata::time(Timestamp::now());
+    let now = metadata::time(now);
     let generation = next["metadata"]["generation"].clone();
     let status = &mut next["status"];
     status["disruptionsAllowed"] = Value::from(allowed - 1);

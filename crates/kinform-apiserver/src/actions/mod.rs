@@ -146,7 +146,7 @@ impl Act<'_> {
             resource: &resource,
             namespace: self.target.namespace.as_deref(),
             options: &options,
-            now: jiff::Timestamp::now(),
+            now: self.state.clock.now(),
             fresh: Fresh::default(),
         };
         let content_type = self.request.headers.get(CONTENT_TYPE);

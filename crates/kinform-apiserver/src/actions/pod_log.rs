@@ -44,7 +44,7 @@ struct LogOptions {
 }
 
 impl LogOptions {
-    fn read(query: &Query, pod: &str) -> Result<Self, Box<Status>> {
+    fn read(query: &Query, pod: &str, now: Timestamp) -> Result<Self, Box<Status>> {
         let number = |name: &str| match query.text(name) {
             "" => Ok(None),
             text => text.parse::<i64>().map(Some).map_err(|_| {
@@ -86,8 +86,7 @@ impl LogOptions {
             return Err(Box::new(Status::invalid(&kind, pod, &errors)));
         }
         let ago = |seconds| {
-            Timestamp::now()
-                .checked_sub(SignedDuration::from_secs(seconds))
+            now.checked_sub(SignedDuration::from_secs(seconds))
                 .unwrap_or(Timestamp::MIN)
         };
         let size = |number: i64| usize::try_from(number).unwrap_or(usize::MAX);
@@ -105,7 +104,7 @@ impl LogOptions {
 
 /// Answers a request for a log.
 pub(super) fn read(act: &Act<'_>) -> Result<Response<Body>, Box<Status>> {
-    let options = LogOptions::read(act.request.query, act.name())?;
+    let options = LogOptions::read(act.request.query, act.name(), act.state.clock.now())?;
     let pod = act.object()?;
     let state = pod.value();
     let container = container(&state, act.name(), &options.container)?;

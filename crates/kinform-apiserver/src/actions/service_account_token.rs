@@ -8,7 +8,7 @@
 //! `pkg/apis/authentication/validation`.
 
 use http::Response;
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use kinform_api::{FieldError, GroupKind, GroupResource, Status};
 use serde_json::{Value, json};
 
@@ -54,7 +54,7 @@ pub(super) fn make(act: &Act<'_>) -> Result<Response<Body>, Box<Status>> {
     };
     let wanted = at(&request, &["spec", "boundObjectRef"]).filter(|of| !of.is_null());
     let bound = wanted.map(|of| bound(act, &account, of)).transpose()?;
-    let now = Timestamp::now();
+    let now = act.state.clock.now();
     let claim = Claim {
         namespace: account.namespace().unwrap_or_default(),
         name: account.name(),

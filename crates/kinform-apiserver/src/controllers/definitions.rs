@@ -19,7 +19,6 @@ use crate::storage::{Draft, EndWatches, Expect, Shelf, Store, Stored};
 use crate::write::commit::TRIES;
 use crate::write::options::WriteOptions;
 use crate::write::{Context, Fresh};
-use jiff::Timestamp;
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -44,7 +43,8 @@ pub(crate) fn settle_definitions(state: &Arc<State>) {
             let Some(current) = store.get(shelf, &name) else {
                 break;
             };
-            let Some(next) = conditions::settle(&current.value(), &others, Timestamp::now()) else {
+            let Some(next) = conditions::settle(&current.value(), &others, state.clock.now())
+            else {
                 break;
             };
             put(state, shelf, next, &current);
@@ -75,7 +75,7 @@ fn end(state: &Arc<State>, shelf: Shelf, name: &str) {
     if !conditions::awaits_cleanup(&value) {
         return;
     }
-    let waiting = conditions::wait(&value, Timestamp::now());
+    let waiting = conditions::wait(&value, state.clock.now());
     if waiting != value {
         put(state, shelf, waiting, &current);
         let Some(stored) = state.store.get(shelf, name) else {
@@ -97,7 +97,7 @@ fn end(state: &Arc<State>, shelf: Shelf, name: &str) {
     if !keys(&state.store, objects, "").is_empty() {
         return;
     }
-    let released = conditions::release(&value, Timestamp::now());
+    let released = conditions::release(&value, state.clock.now());
     let is_free = metadata::finalizers(&released).next().is_none();
     let gone = if is_free {
         state
@@ -149,7 +149,7 @@ fn put(state: &State, shelf: Shelf, mut object: Value, over: &Stored) -> bool {
             resource: &resource,
             namespace: None,
             options: &options,
-            now: Timestamp::now(),
+            now: state.clock.now(),
             fresh: Fresh::default(),
         };
         ownership::updated(&context.writer(), Part::Status, &mut object, &over.value());

@@ -25,7 +25,6 @@ use crate::write::delete;
 use crate::write::options::{DeleteOptions, WriteOptions};
 use crate::write::update::is_finished;
 use crate::write::{Context, Fresh};
-use jiff::Timestamp;
 use kinform_api::Status;
 use serde_json::Value;
 use std::sync::Arc;
@@ -70,7 +69,7 @@ pub(crate) fn delete(
         resource,
         namespace,
         options: &write,
-        now: Timestamp::now(),
+        now: state.clock.now(),
         fresh: Fresh::default(),
     };
     let done = delete_stored(&state.store, resource, key, |current| {

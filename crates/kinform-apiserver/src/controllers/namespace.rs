@@ -28,7 +28,7 @@ const FINALIZER: &str = "kubernetes";
 const TRIES: usize = 64;
 
 /// Makes the namespaces that every cluster begins with.
-pub(crate) fn found_namespaces(store: &Store, registry: &Registry) {
+pub(crate) fn found_namespaces(store: &Store, registry: &Registry, now: Timestamp) {
     let Found::Resource(namespaces) = registry.find("", "v1", "namespaces") else {
         return;
     };
@@ -37,7 +37,7 @@ pub(crate) fn found_namespaces(store: &Store, registry: &Registry) {
             "metadata": {
                 "name": name,
                 "uid": uuid::Uuid::new_v4().to_string(),
-                "creationTimestamp": metadata::time(Timestamp::now()),
+                "creationTimestamp": metadata::time(now),
                 "labels": {"kubernetes.io/metadata.name": name},
             },
             "spec": {"finalizers": [FINALIZER]},
@@ -96,7 +96,7 @@ pub(crate) fn conclude(
     remains: &Remains,
 ) -> Option<Arc<Stored>> {
     let mut next = object.value();
-    set_conditions(&mut next, remains);
+    set_conditions(&mut next, remains, state.clock.now());
     if remains.objects.is_empty() {
         let held = finalizers(&next).any(|finalizer| finalizer != FINALIZER);
         if !held && metadata::finalizers(&next).next().is_none() {
@@ -167,7 +167,7 @@ fn delete_content(state: &Arc<State>, name: &str) -> Remains {
 }
 
 /// Says in the conditions what remains.
-fn set_conditions(namespace: &mut Value, remains: &Remains) {
+fn set_conditions(namespace: &mut Value, remains: &Remains, now: Timestamp) {
     let told = |counts: &BTreeMap<String, usize>, word: &str| {
         let one =
             |(name, count): (&String, &usize)| format!("{name} {word}{count} resource instances");
@@ -239,7 +239,7 @@ fn set_conditions(namespace: &mut Value, remains: &Remains) {
         next.push(json!({
             "type": name,
             "status": status,
-            "lastTransitionTime": since.unwrap_or_else(|| metadata::time(Timestamp::now())),
+            "lastTransitionTime": since.unwrap_or_else(|| metadata::time(now)),
             "reason": reason,
             "message": message,
         }));

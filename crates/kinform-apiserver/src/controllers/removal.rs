@@ -13,7 +13,6 @@ use crate::write::commit::delete_stored;
 use crate::write::delete::delete;
 use crate::write::options::{DeleteOptions, WriteOptions};
 use crate::write::{Context, Fresh};
-use jiff::Timestamp;
 
 /// Deletes this very object without a grace period, as far as its finalizers allow. What becomes of the
 /// dependents of one that is being deleted already was said then.
@@ -30,7 +29,7 @@ pub(super) fn at_once(state: &State, resource: &ResourceInfo, object: &Stored) {
         resource,
         namespace: object.namespace(),
         options: &write,
-        now: Timestamp::now(),
+        now: state.clock.now(),
         fresh: Fresh::default(),
     };
     // Nothing follows from this: whoever called is what follows. One that may not be deleted, or is

@@ -11,7 +11,6 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use kinform_api::{Scope, Status};
 use serde_json::Value;
 
@@ -52,7 +51,7 @@ pub(crate) fn restore(state: &Arc<State>, object: Value) -> Result<(), Box<Statu
         resource,
         namespace: Some(namespace.as_str()).filter(|_| resource.scope == Scope::Namespaced),
         options: &options,
-        now: Timestamp::now(),
+        now: state.clock.now(),
         fresh: Fresh::default(),
     };
     if context.namespace == Some("") {

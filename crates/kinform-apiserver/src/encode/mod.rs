@@ -27,6 +27,7 @@ use self::renamed::Renamed;
 pub(crate) use self::table::Table;
 use self::yaml::Yaml;
 use crate::Body;
+use crate::clock::Clock;
 use crate::http::negotiate::{Encoding, Form, Look};
 use crate::http::reply;
 use crate::resource::ResourceInfo;
@@ -69,17 +70,17 @@ pub(crate) struct Told<'a> {
 }
 
 impl Encoder {
-    pub(crate) fn new(resource: &Arc<ResourceInfo>, form: Form) -> Self {
-        let encoder = Self::plain(resource, form);
+    pub(crate) fn new(resource: &Arc<ResourceInfo>, form: Form, clock: Clock) -> Self {
+        let encoder = Self::plain(resource, form, clock);
         if resource.is_renamed() {
             return Self::Renamed(Box::new(Renamed::of(resource.clone(), encoder)));
         }
         encoder
     }
 
-    fn plain(resource: &ResourceInfo, form: Form) -> Self {
+    fn plain(resource: &ResourceInfo, form: Form, clock: Clock) -> Self {
         let json = || match form.look {
-            Look::Table(look) => Self::Table(Box::new(Table::new(resource, look))),
+            Look::Table(look) => Self::Table(Box::new(Table::new(resource, look, clock))),
             look => Self::Json(Box::new(Json::new(resource, look))),
         };
         match form.encoding {
@@ -218,9 +219,9 @@ pub(crate) fn object_reply(
     code: StatusCode,
     resource: &Arc<ResourceInfo>,
     object: &Stored,
-    form: Form,
+    (form, clock): (Form, Clock),
 ) -> Response<Body> {
     let mut out = BytesMut::with_capacity(object.bytes().len() + 128);
-    Encoder::new(resource, form).object(&mut out, object);
+    Encoder::new(resource, form, clock).object(&mut out, object);
     reply::whole(code, form.encoding, out)
 }

@@ -20,6 +20,7 @@ use super::{Bookmark, ListMeta, Told};
 use crate::columns::{Columns, conditions};
 use crate::http::negotiate::{Include, Look, TableLook};
 
+use crate::clock::Clock;
 use crate::columns::builtin_columns;
 use crate::resource::ResourceInfo;
 use crate::resource::Shape;
@@ -44,11 +45,12 @@ pub(crate) struct Table {
     shown: Option<Json>,
     /// Whether a watch has described the columns.
     is_described: bool,
+    clock: Clock,
     now: Timestamp,
 }
 
 impl Table {
-    pub(crate) fn new(resource: &ResourceInfo, look: TableLook) -> Self {
+    pub(crate) fn new(resource: &ResourceInfo, look: TableLook, clock: Clock) -> Self {
         let shown = match look.include {
             Include::None => None,
             Include::Metadata => Some(Json::new(resource, Look::Metadata)),
@@ -61,7 +63,8 @@ impl Table {
             kind: resource.kind.clone(),
             shown,
             is_described: false,
-            now: Timestamp::now(),
+            clock,
+            now: clock.now(),
         }
     }
 
@@ -159,7 +162,7 @@ impl Table {
     }
 
     fn begin_event(&mut self, out: &mut BytesMut, kind: WatchEventKind, revision: u64) {
-        self.now = Timestamp::now();
+        self.now = self.clock.now();
         begin_frame(out, kind);
         self.put_head(out);
         put_version(out, revision);

@@ -40,6 +40,7 @@ use crate::resource::ResourceInfo;
 use crate::state::State;
 use crate::state::documents::Document;
 use crate::state::documents::Documents;
+use jiff::Timestamp;
 
 /// How media types of the older document as protobuf begin; the first is what clients ask for.
 const BINARY: [&str; 2] = [
@@ -70,7 +71,12 @@ pub(crate) fn answer(
             if of.is_empty() {
                 return Some(empty(StatusCode::NOT_FOUND));
             }
-            newer(name, &of_version(&state.openapi, name, of), head, query)
+            newer(
+                name,
+                &of_version(&state.openapi, name, of),
+                (head, query),
+                state.clock.now(),
+            )
         }
     })
 }
@@ -143,7 +149,12 @@ fn index(documents: &Documents, entries: &[Arc<ResourceInfo>]) -> Response<Body>
     reply
 }
 
-fn newer(name: &str, document: &Document, head: &Parts, query: &Query) -> Response<Body> {
+fn newer(
+    name: &str,
+    document: &Document,
+    (head, query): (&Parts, &Query),
+    now: Timestamp,
+) -> Response<Body> {
     if !accepts(&head.headers, &["application/json", "application/*", "*/*"]) {
         return with_vary(empty(StatusCode::NOT_ACCEPTABLE));
     }
@@ -159,7 +170,7 @@ fn newer(name: &str, document: &Document, head: &Parts, query: &Query) -> Respon
             let mut reply = tagged(document, &head.headers, || document.json.clone());
             if asked.is_some() {
                 set(&mut reply, CACHE_CONTROL, "public, immutable");
-                set(&mut reply, EXPIRES, &in_a_year());
+                set(&mut reply, EXPIRES, &in_a_year(now));
             }
             reply
         }
@@ -216,8 +227,8 @@ fn accepts(headers: &HeaderMap, known: &[&str]) -> bool {
         })
 }
 
-fn in_a_year() -> String {
-    let then = jiff::Timestamp::now() + YEAR;
+fn in_a_year(now: Timestamp) -> String {
+    let then = now + YEAR;
     then.strftime("%a, %d %b %Y %H:%M:%S UTC").to_string()
 }
 

@@ -80,7 +80,7 @@ pub(crate) async fn list(
         remaining: (more && selection.is_unfiltered()).then(|| page.view.snapshot.count(to, end)),
     };
     let chunks = Chunks {
-        encoder: Encoder::new(&target.resource, form),
+        encoder: Encoder::new(&target.resource, form, state.clock),
         snapshot: page.view.snapshot,
         selection,
         meta,

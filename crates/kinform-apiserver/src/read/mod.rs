@@ -84,7 +84,12 @@ async fn get(
     let key = target.key().unwrap_or_default();
     match view.snapshot.get(&key) {
         Some(object) => {
-            let reply = object_reply(StatusCode::OK, &target.resource, object, form);
+            let reply = object_reply(
+                StatusCode::OK,
+                &target.resource,
+                object,
+                (form, state.clock),
+            );
             Ok(match negotiate::accepts_gzip(headers) {
                 true => reply::compressed(reply),
                 false => reply,

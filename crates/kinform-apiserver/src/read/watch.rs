@@ -29,6 +29,7 @@ use kinform_api::{Status, WatchEventKind};
 use tokio::time::{Instant, sleep_until};
 
 use super::wait_for_revision;
+use crate::clock;
 use crate::encode::select::Selection;
 use crate::encode::{Bookmark, Encoder, Told, error_frame};
 use crate::http::body::{Body, CutOff};
@@ -126,7 +127,7 @@ impl Watcher {
         form: Form,
     ) -> Self {
         let shelf = target.resource.shelf;
-        let now = Instant::now();
+        let now = clock::instant();
         let timeout = state.watch_timeout(options.timeout_seconds);
         let timers = Timers {
             deadline: now + timeout,
@@ -137,7 +138,7 @@ impl Watcher {
         Self {
             shelf,
             selection,
-            encoder: Encoder::new(&target.resource, form),
+            encoder: Encoder::new(&target.resource, form, state.clock),
             cursor: 0,
             initial: None,
             phase: Phase::CatchingUp,
@@ -316,7 +317,7 @@ impl Watcher {
     }
 
     fn tell_version(&mut self) {
-        let now = Instant::now();
+        let now = clock::instant();
         self.timers =
             std::mem::replace(&mut self.timers, Timers::none(now)).with_next_bookmark(now);
         // Events that came since the last look go first.

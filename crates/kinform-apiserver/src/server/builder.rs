@@ -16,6 +16,7 @@ use tokio_util::task::TaskTracker;
 use super::identity::{Identity, Tls};
 use super::{Error, Server, Stopped, listen};
 use crate::access::{Access, Rights, TokenFileError, Tokens, User, rbac};
+use crate::clock::Clock;
 use crate::controllers::garbage;
 use crate::controllers::namespace;
 use crate::fault::{Faults, WatchLag};
@@ -258,6 +259,10 @@ impl Builder {
     }
 
     fn assemble(self, identity: Identity, address: Option<SocketAddr>) -> Server {
+        let clock = match address {
+            Some(_) => Clock::wall(),
+            None => Clock::in_process(),
+        };
         let (store, registry) = match self.state {
             Some(state) => (state.store, state.registry),
             None => {
@@ -266,11 +271,11 @@ impl Builder {
                 (store, registry)
             }
         };
-        namespace::found_namespaces(&store, &registry);
+        namespace::found_namespaces(&store, &registry, clock.now());
         let faults = Faults::default();
         faults.delay_watches(self.lag);
         if self.rights == Rights::Rbac {
-            rbac::bootstrap::found(&store);
+            rbac::bootstrap::found(&store, clock.now());
         }
         let mut tokens = self.tokens;
         tokens.add(identity.token.clone(), User::admin());
@@ -278,6 +283,7 @@ impl Builder {
             tokens,
             rights: self.rights,
             signer: identity.signer.clone(),
+            clock,
         };
         let state = Arc::new(State {
             owners: self.collects_garbage.then(Mutex::default),
@@ -289,7 +295,8 @@ impl Builder {
             faults,
             journal: Arc::new(Journal::heard_by(self.listener)),
             access,
-            logs: PodLogs::default(),
+            logs: PodLogs::new(clock),
+            clock,
             limits: self.limits,
             openapi: Documents::default(),
             stopping: CancellationToken::new(),

@@ -23,6 +23,7 @@ use self::documents::Documents;
 use self::owner_graph::Graph;
 use self::pod_logs::PodLogs;
 use crate::access::Access;
+use crate::clock::Clock;
 use crate::fault::Faults;
 use crate::journal::Journal;
 use crate::resource::Registry;
@@ -69,6 +70,7 @@ pub(crate) struct State {
     pub(crate) logs: PodLogs,
     /// The references of everything that is stored; `None` if the server does not collect garbage.
     pub(crate) owners: Option<Mutex<Graph>>,
+    pub(crate) clock: Clock,
     /// Names under which it is reached, besides those of every server.
     pub(crate) names: Vec<String>,
     /// What is left of the bound on watches.

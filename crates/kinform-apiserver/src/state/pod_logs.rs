@@ -10,6 +10,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::clock::Clock;
 use bytes::{Bytes, BytesMut};
 use jiff::Timestamp;
 use tokio::sync::watch;
@@ -28,6 +29,7 @@ const CHUNK: usize = 64 << 10;
 pub struct PodLogs {
     containers: Mutex<HashMap<Key, Log>>,
     pub(crate) changes: watch::Sender<u64>,
+    clock: Clock,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -53,16 +55,16 @@ struct Log {
     has_ended: bool,
 }
 
-impl Default for PodLogs {
-    fn default() -> Self {
+impl PodLogs {
+    /// No logs yet; lines get the time of this clock.
+    pub(crate) fn new(clock: Clock) -> Self {
         Self {
             containers: Mutex::default(),
             changes: watch::Sender::new(0),
+            clock,
         }
     }
-}
 
-impl PodLogs {
     /// Adds lines to the log of a container; each gets the time of this moment. A last line without its
     /// end gets one.
     pub fn append(&self, namespace: &str, pod: &str, container: &str, text: &str) {
@@ -89,7 +91,7 @@ impl PodLogs {
             return;
         }
         let log = logs.entry(key).or_default();
-        let now = Timestamp::now();
+        let now = self.clock.now();
         for line in text.lines() {
             let line = Bytes::from(format!("{line}\n"));
             log.bytes += line.len();

@@ -50,7 +50,7 @@ impl Write<'_> {
             resource: &self.target.resource,
             namespace: self.target.namespace.as_deref(),
             options,
-            now: jiff::Timestamp::now(),
+            now: self.state.clock.now(),
             fresh,
         }
     }
@@ -115,7 +115,9 @@ impl Write<'_> {
         };
         let code = StatusCode::from_u16(outcome.code).unwrap_or(StatusCode::OK);
         let mut reply = match (outcome.answer, &stored) {
-            (Answer::Stored, Some(stored)) => object_reply(code, resource, stored, self.form),
+            (Answer::Stored, Some(stored)) => {
+                object_reply(code, resource, stored, (self.form, self.state.clock))
+            }
             (Answer::StoredScale, Some(stored)) => {
                 let scale = scale::scale_of(resource, &stored.value());
                 reply::value(code, self.form.encoding, &scale)
@@ -140,7 +142,7 @@ impl Write<'_> {
             return reply::value(code, self.form.encoding, &value);
         }
         if let Look::Table(look) = self.form.look {
-            let table = Table::new(resource, look).of_value(&value);
+            let table = Table::new(resource, look, self.state.clock).of_value(&value);
             return reply::value(code, self.form.encoding, &table);
         }
         if self.form.look == Look::Metadata {

@@ -56,7 +56,7 @@ impl<'a> Deletes<'a> {
         let resource = &write.target.resource;
         let view = write.state.store.view(resource.shelf);
         Self {
-            encoder: Encoder::new(resource, write.form),
+            encoder: Encoder::new(resource, write.form, write.state.clock),
             place: view.snapshot.seek(""),
             view,
             selection,

@@ -143,7 +143,12 @@ impl Write<'_> {
                     &scale::scale_of(resource, &current.value()),
                 )
             }),
-            _ => Ok(object_reply(StatusCode::OK, resource, &current, self.form)),
+            _ => Ok(object_reply(
+                StatusCode::OK,
+                resource,
+                &current,
+                (self.form, self.state.clock),
+            )),
         }
     }
 

@@ -49,7 +49,7 @@ struct PolicyBinding {
 }
 
 /// Stores the roles and bindings that every cluster begins with.
-pub(crate) fn found(store: &Store) {
+pub(crate) fn found(store: &Store, now: Timestamp) {
     let Ok(policy) = serde_json::from_str::<Policy>(POLICY) else {
         debug_assert!(false, "the policy is compiled in");
         return;
@@ -62,7 +62,7 @@ pub(crate) fn found(store: &Store) {
         json!({
             "name": name,
             "uid": uuid::Uuid::new_v4().to_string(),
-            "creationTimestamp": metadata::time(Timestamp::now()),
+            "creationTimestamp": metadata::time(now),
             "labels": labels,
             "annotations": {"rbac.authorization.kubernetes.io/autoupdate": "true"},
         })

@@ -11,9 +11,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use serde_json::Value;
-use tokio::time::Instant;
 
 use super::NAME;
+use crate::clock;
 use crate::controllers::effects;
 use crate::journal::Record;
 use crate::object::metadata::{self, FOREGROUND, ORPHAN};
@@ -269,7 +269,8 @@ fn note(state: &State, verb: &'static str, resource: &ResourceInfo, object: &Sto
         controller: Some(NAME),
         code: 200,
         bytes: 0,
-        started: Instant::now(),
+        time: state.clock.now(),
+        started: clock::instant(),
         ended: None,
     });
     drop(entry);

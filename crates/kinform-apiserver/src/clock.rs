@@ -1,0 +1,81 @@
+//! The clock of a server: the one place that reads the time.
+//!
+//! ```text
+//! sockets ──▶ Clock::wall ──▶ the system's time
+//! in process ──▶ Clock::in_process ──▶ the system's time at the start + tokio's time since
+//! ```
+//!
+//! A server in the caller's process runs under the caller's runtime. Where that runtime has paused its
+//! time, the server's time stands still and jumps with it, so TTLs and schedules come when the test says.
+//! A server behind sockets follows the system's time, also over a suspend.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use tokio::time::Instant;
+
+/// A source of time. Copies are the same clock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Clock {
+    /// The system's time.
+    Wall,
+    /// The time at which the server started, and tokio's instant of that moment.
+    Tokio { start: Timestamp, since: Instant },
+}
+
+impl Clock {
+    /// The system's time.
+    pub(crate) fn wall() -> Self {
+        Self::Wall
+    }
+
+    /// Starts at the system's time and goes on with tokio's. Needs a runtime where time is paused.
+    pub(crate) fn in_process() -> Self {
+        Self::Tokio {
+            start: Timestamp::now(),
+            since: Instant::now(),
+        }
+    }
+
+    /// The time now.
+    pub(crate) fn now(&self) -> Timestamp {
+        match self {
+            Self::Wall => Timestamp::now(),
+            Self::Tokio { start, since } => after(*start, since.elapsed()),
+        }
+    }
+}
+
+/// The instant now, for deadlines and durations. Stands still where tokio's time is paused.
+pub(crate) fn instant() -> Instant {
+    Instant::now()
+}
+
+/// A time after another one; the last time that there is where it is further away.
+fn after(start: Timestamp, passed: Duration) -> Timestamp {
+    let passed = SignedDuration::try_from(passed).unwrap_or(SignedDuration::MAX);
+    start.checked_add(passed).unwrap_or(Timestamp::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_clock_in_process_goes_with_paused_time() {
+        let clock = Clock::in_process();
+        let before = clock.now();
+        assert_eq!(clock.now(), before, "it stands still");
+        tokio::time::advance(Duration::from_secs(3600)).await;
+        assert_eq!(clock.now(), before + SignedDuration::from_hours(1));
+    }
+
+    #[test]
+    fn time_ends_at_the_last_timestamp() {
+        assert_eq!(
+            after(Timestamp::MAX, Duration::from_secs(1)),
+            Timestamp::MAX
+        );
+        assert_eq!(after(Timestamp::MIN, Duration::MAX), Timestamp::MAX);
+    }
+}
