@@ -11,7 +11,6 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
@@ -21,6 +20,7 @@ use kinform_api::Status;
 
 use crate::access::{Caller, User};
 use crate::actions;
+use crate::budget::Budget;
 use crate::clock;
 use crate::controllers::follow;
 use crate::encode;
@@ -37,11 +37,6 @@ use crate::state::State;
 use crate::write::handle::Handled;
 use crate::write::request::WriteRequest;
 use crate::{admin, discovery, read, write};
-
-/// How long an ordinary request may take.
-const DEADLINE: Duration = Duration::from_secs(60);
-/// How long a write may take.
-const WRITE_DEADLINE: Duration = Duration::from_secs(34);
 
 /// Answers a request. The body is only read if it is wanted.
 pub(crate) async fn answer(
@@ -208,14 +203,10 @@ async fn carry_out(
         Ok(asked) => asked,
         Err(status) => return reply::status(&status, encoding),
     };
-    let most = if is_read(&head.method) {
-        DEADLINE
-    } else {
-        WRITE_DEADLINE
+    let budget = match is_read(&head.method) {
+        true => Budget::read(asked),
+        false => Budget::write(asked),
     };
-    let deadline = asked
-        .filter(|asked| !asked.is_zero())
-        .map_or(most, |asked| asked.min(most));
     let deprecation = match &route {
         Route::Target(target) => target.resource.deprecation().map(str::to_owned),
         _ => None,
@@ -233,7 +224,7 @@ async fn carry_out(
     let done = if verb == "watch" {
         Ok(work.await)
     } else {
-        tokio::time::timeout(deadline, work).await
+        tokio::time::timeout(budget.time, work).await
     };
     let mut reply = match done {
         Ok(Ok(reply)) => reply,

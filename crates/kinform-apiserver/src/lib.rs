@@ -32,6 +32,7 @@ mod access;
 mod actions;
 mod admin;
 mod api;
+mod budget;
 mod builtin;
 mod clock;
 mod columns;

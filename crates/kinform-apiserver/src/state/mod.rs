@@ -23,6 +23,7 @@ use self::documents::Documents;
 use self::owner_graph::Graph;
 use self::pod_logs::PodLogs;
 use crate::access::Access;
+use crate::budget;
 use crate::clock::Clock;
 use crate::fault::Faults;
 use crate::journal::Journal;
@@ -54,7 +55,7 @@ impl Default for Limits {
             // BOUND: a watch that is idle is about 2 KB.
             watches: 100_000,
             bookmark_period: Some(Duration::from_secs(60)),
-            body: 3 << 20,
+            body: budget::BODY,
         }
     }
 }

@@ -12,16 +12,15 @@
 use kinform_api::Status;
 use serde_json::{Map, Value};
 
+use super::Context;
 use super::body::{Decoded, Refusal, bad_request, match_url, read_value};
-use super::create::insert;
 use super::options::FieldValidation;
-use super::update::overwrite;
-use super::{Context, NamespaceState, Outcome};
 use crate::http::yaml;
 use crate::object::part::Part;
 use crate::object::typed::Voice;
 use crate::object::{metadata, text};
 use crate::ownership::{self, scale};
+use crate::write::proposal::Proposal;
 
 /// The media type of a configuration.
 pub(crate) const MEDIA_TYPE: &str = "application/apply-patch+yaml";
@@ -66,18 +65,18 @@ impl Configuration {
     }
 }
 
-/// What applying makes of the stored state; without one, it creates.
+/// Proposes what applying makes of the stored state; without one, it creates.
 ///
 /// # Errors
 /// 409 for what other managers own, 404 for a part of an object that does not exist, 400, 422 and 500
 /// for what is wrong with the configuration.
-pub(crate) fn apply(
+pub(crate) fn propose(
     cx: &Context<'_>,
     name: &str,
     part: Part,
     configuration: &Configuration,
-    (current, namespace): (Option<&Value>, NamespaceState),
-) -> Result<Outcome, Box<Status>> {
+    current: Option<&Value>,
+) -> Result<Proposal, Box<Status>> {
     let resource = cx.resource;
     if current.is_none() && part != Part::Main {
         let resource = resource.group_resource();
@@ -134,11 +133,7 @@ pub(crate) fn apply(
     if let Some(entries) = entries {
         object["metadata"]["managedFields"] = entries;
     }
-    let outcome = match current {
-        None => insert(cx, object, namespace),
-        Some(current) => overwrite(cx, part, object, current),
-    };
-    outcome.map(|outcome| outcome.warned(warnings))
+    Ok(Proposal { object, warnings })
 }
 
 /// What a strict reader says of a key that is given twice.

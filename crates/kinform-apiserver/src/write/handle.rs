@@ -15,15 +15,14 @@ use serde_json::Value;
 
 use super::apply::{self, Configuration};
 use super::body::{decode, media_type};
-use super::create::create;
+use super::complete::complete;
 use super::delete::delete;
 use super::options::{DeleteOptions, WriteOptions};
 use super::patch::Patch;
-use super::patch::patch;
 use super::request::WriteRequest;
 use super::requester;
-use super::update::update;
 use super::{Action, Answer, Fresh, Outcome, inert};
+use super::{create, patch, update};
 use crate::access::rbac::escalation;
 use crate::access::{Attributes, ResourceRef, Rights, forbidden};
 use crate::encode::object_reply;
@@ -165,11 +164,9 @@ impl Write<'_> {
         let mut last = String::new();
         for _ in 0..if is_generated { NAMES } else { 1 } {
             let namespace = self.namespace_state();
-            let mut outcome = create(
-                &self.context(&options, self.fresh()),
-                body.clone(),
-                namespace,
-            )?;
+            let cx = self.context(&options, self.fresh());
+            let proposal = create::propose(&cx, body.clone())?;
+            let mut outcome = complete(&cx, Part::Main, proposal, (None, namespace))?;
             requester::put(resource, self.user, &mut outcome);
             self.admit(&outcome, None)?;
             if let Action::Create(object) = &outcome.action {
@@ -213,13 +210,9 @@ impl Write<'_> {
         )?;
         self.until_committed(|current| {
             let state = (current, self.namespace_state());
-            update(
-                &self.context(&options, self.fresh()),
-                self.name(),
-                self.part,
-                body.clone(),
-                state,
-            )
+            let cx = self.context(&options, self.fresh());
+            let proposal = update::propose(&cx, self.name(), self.part, body.clone(), current)?;
+            complete(&cx, self.part, proposal, state)
         })
     }
 
@@ -234,18 +227,17 @@ impl Write<'_> {
             return self.until_committed(|current| {
                 let state = (current, self.namespace_state());
                 let cx = self.context(&options, self.fresh());
-                apply::apply(&cx, self.name(), self.part, &configuration, state)
+                let proposal =
+                    apply::propose(&cx, self.name(), self.part, &configuration, current)?;
+                complete(&cx, self.part, proposal, state)
             });
         }
         let change = Patch::read(&self.target.resource, content_type, &request.body)?;
         self.until_committed(|current| {
-            patch(
-                &self.context(&options, self.fresh()),
-                self.name(),
-                self.part,
-                &change,
-                current,
-            )
+            let state = (current, self.namespace_state());
+            let cx = self.context(&options, self.fresh());
+            let proposal = patch::propose(&cx, self.name(), self.part, &change, current)?;
+            complete(&cx, self.part, proposal, state)
         })
     }
 

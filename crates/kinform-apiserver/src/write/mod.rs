@@ -1,10 +1,10 @@
 //! The write pipeline: what a request makes of the stored state, without doing it.
 //!
 //! ```text
-//! request body + stored state + clock + names -> Outcome { action, answer } | Status
+//! request + stored state ──propose──▶ Proposal ──complete──▶ Outcome { action, answer } | Status ──commit──▶ Written
 //! ```
 //!
-//! The verbs are pure. `handle.rs` commits their actions under the storage's compare-and-swap and, if
+//! Both halves are pure. `handle.rs` commits their actions under the storage's compare-and-swap and, if
 //! another request was faster, asks again with the new state: version checks happen against the state
 //! given, so a repeat refuses what upstream refuses and retries what it retries. A commit returns what it
 //! wrote; the router calls `controllers/` with it.
@@ -14,7 +14,8 @@
 //! * `request.rs`, `handle.rs`: from request to reply; `attempt.rs`: a request under way; `commit.rs`: compare and swap; `collection.rs`:
 //!   delete of many;
 //! * `body.rs`: bytes to a value of the right kind; `options.rs`: options of a write, from query and body;
-//! * `create.rs` `update.rs` `patch.rs` `apply.rs` `delete.rs`: the verbs;
+//! * `create.rs` `update.rs` `patch.rs` `apply.rs`: from a request to a `proposal.rs`; `complete.rs`: from
+//!   there to an outcome; `delete.rs`: from options to an outcome;
 //! * `object_meta.rs`: metadata that the server sets, keeps and checks; `content.rs`: checks that
 //!   definitions and schemas ask for; `requester.rs`: the user behind a certificate signing request;
 //!   `inert.rs`: objects that nothing here would act on.
@@ -27,6 +28,7 @@ mod attempt;
 pub(crate) mod body;
 mod collection;
 pub(crate) mod commit;
+pub(crate) mod complete;
 mod content;
 mod create;
 pub(crate) mod delete;
@@ -35,6 +37,7 @@ pub(crate) mod inert;
 mod object_meta;
 pub(crate) mod options;
 mod patch;
+mod proposal;
 #[cfg(test)]
 mod races;
 pub(crate) mod request;

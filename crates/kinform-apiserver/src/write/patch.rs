@@ -19,14 +19,15 @@ use serde_json::{Map, Value};
 use super::body::{
     Decoded, Refusal, bad_request, decode_patch, match_url, media_type, read_value, unsupported,
 };
-use super::update::replace;
-use super::{Context, Outcome, apply};
+use super::{Context, apply};
 use crate::builtin::strategic_merge;
 use crate::object::part::Part;
 use crate::object::typed::Voice;
+use crate::ownership;
 use crate::ownership::scale;
 use crate::resource::{ResourceInfo, Shape};
 use crate::write::patch::strategic_merge::refused;
+use crate::write::proposal::Proposal;
 
 const MAX_OPERATIONS: usize = 10_000;
 const MAX_COPIED: usize = 3 << 20;
@@ -173,17 +174,17 @@ fn operations(patch: Value) -> Result<json_patch::Patch, Box<Status>> {
     serde_json::from_value(patch).map_err(|_| refused())
 }
 
-/// What a patch makes of the stored state.
+/// Proposes what a patch makes of the stored state.
 ///
 /// # Errors
 /// 404 without a stored state, 422 for a patch that does not apply, and those of an update.
-pub(crate) fn patch(
+pub(crate) fn propose(
     cx: &Context<'_>,
     name: &str,
     part: Part,
     patch: &Patch,
     current: Option<&Value>,
-) -> Result<Outcome, Box<Status>> {
+) -> Result<Proposal, Box<Status>> {
     let resource = cx.resource;
     let Some(current) = current else {
         return Err(Box::new(Status::not_found(
@@ -213,7 +214,8 @@ pub(crate) fn patch(
     if part == Part::Scale {
         object = scale::into_object(resource, &object, current)?;
     }
-    replace(cx, part, object, current).map(|outcome| outcome.warned(warnings))
+    ownership::updated(&cx.writer(), part, &mut object, current);
+    Ok(Proposal { object, warnings })
 }
 
 /// A result that is no object of its kind is invalid, and so is one with unknown fields where they are

@@ -1,0 +1,233 @@
+//! The second half of a write: from a proposal to an outcome.
+//!
+//! ```text
+//! Proposal + stored state -> version, system fields, strategy, validation -> Outcome
+//! ```
+//!
+//! Pure. Runs after everything that may change the object (patches, ownership, admission that mutates)
+//! and again whenever the stored state changed before the commit.
+//!
+//! A version in the object that is not the stored one is a conflict. Without one the newest state is
+//! taken, where the type allows it. An update that changes nothing keeps its version and reaches no
+//! watch.
+//!
+//! Upstream: `kubernetes/apiserver:pkg/registry/rest/{create,update}.go`,
+//! `pkg/registry/generic/registry/store.go`, `pkg/storage/etcd3/store.go`.
+
+use kinform_api::{FieldError, GroupKind, GroupResource, ShownValue, Status};
+use serde_json::Value;
+
+use super::object_meta;
+use super::proposal::Proposal;
+use super::{Action, Answer, Context, NamespaceState, Outcome, content};
+use crate::builtin::{service_addresses, strategy, subresources};
+use crate::definition::served;
+use crate::object::part::Part;
+use crate::object::{at, metadata, text};
+use crate::ownership::managed::keep_times;
+use crate::ownership::scale;
+use crate::resource::{ResourceInfo, Shape};
+
+/// Completes a proposal: over the stored object, or as a new one where there is none.
+///
+/// # Errors
+/// Everything that a real server refuses: a namespace that is missing or terminating, another version,
+/// an object that is invalid.
+pub(crate) fn complete(
+    cx: &Context<'_>,
+    part: Part,
+    Proposal { object, warnings }: Proposal,
+    (current, namespace): (Option<&Value>, NamespaceState),
+) -> Result<Outcome, Box<Status>> {
+    let outcome = match current {
+        None => insert(cx, object, namespace),
+        Some(current) => replace(cx, part, object, current),
+    };
+    outcome.map(|outcome| outcome.warned(warnings))
+}
+
+/// Completes a new object.
+fn insert(
+    cx: &Context<'_>,
+    mut object: Value,
+    namespace: NamespaceState,
+) -> Result<Outcome, Box<Status>> {
+    admit(cx, &object, namespace)?;
+    object_meta::prepare_create(cx, &mut object);
+    strategy::prepare_create(cx.resource, cx.fresh(), &mut object);
+    served::prepare_create(cx.resource, &mut object);
+    let mut errors = object_meta::errors(cx, &object, None);
+    errors.extend(strategy::errors(cx.resource, &object));
+    let content = content::content(cx.resource, Part::Main, &object, None);
+    errors.extend(content.errors);
+    let warnings = content.warnings;
+    errors.extend(strategy::new_errors(cx.resource, &object));
+    refuse(cx, &object, &errors)?;
+    refuse(
+        cx,
+        &object,
+        &service_addresses::errors(cx.resource, cx.asked(), &object),
+    )?;
+    // A dry run does not get as far as the storage, which refuses this.
+    let has_version = !text(&object, &["metadata", "resourceVersion"]).is_empty();
+    if has_version && !cx.options.dry_run {
+        let message = "resourceVersion should not be set on objects to be created";
+        return Err(Box::new(Status::failure(500, "", message)));
+    }
+    metadata::of(&mut object).remove("resourceVersion");
+    if cx.options.dry_run {
+        return Ok(Outcome::new(201, Action::Nothing, Answer::Object(object)).warned(warnings));
+    }
+    Ok(Outcome::new(201, Action::Create(object), Answer::Stored).warned(warnings))
+}
+
+/// Refuses new objects where there is no place for them.
+fn admit(cx: &Context<'_>, object: &Value, namespace: NamespaceState) -> Result<(), Box<Status>> {
+    if let Shape::Custom(custom) = &cx.resource.shape
+        && custom.terminating
+    {
+        let why = "create not allowed while custom resource definition is terminating";
+        let name = text(object, &["metadata", "name"]);
+        let of = cx.resource.group_resource();
+        return Err(Box::new(Status::forbidden(&of, name, why)));
+    }
+    let name = text(object, &["metadata", "name"]);
+    let of = cx.namespace.unwrap_or_default();
+    match namespace {
+        NamespaceState::Active => Ok(()),
+        NamespaceState::Missing => Err(Box::new(Status::not_found(
+            &GroupResource::new("", "namespaces"),
+            of,
+        ))),
+        NamespaceState::Terminating => Err(Box::new(Status::namespace_terminating(
+            &cx.resource.group_resource(),
+            name,
+            of,
+        ))),
+    }
+}
+
+/// A 422 if there are errors.
+fn refuse(cx: &Context<'_>, object: &Value, errors: &[FieldError]) -> Result<(), Box<Status>> {
+    if errors.is_empty() {
+        return Ok(());
+    }
+    let name = text(object, &["metadata", "name"]);
+    let kind = match cx.resource.group.as_str() {
+        // Both views of events are checked as one.
+        "events.k8s.io" => GroupKind::new("", cx.resource.kind.as_str()),
+        _ => cx.resource.group_kind(),
+    };
+    Err(Box::new(Status::invalid(&kind, name, errors)))
+}
+
+/// Completes an object that replaces the stored one.
+fn replace(
+    cx: &Context<'_>,
+    part: Part,
+    mut new: Value,
+    old: &Value,
+) -> Result<Outcome, Box<Status>> {
+    check_version(cx, &new, old)?;
+    object_meta::prepare_update(&mut new, old);
+    strategy::prepare_update(cx.resource, part, cx.fresh(), (&mut new, old));
+    if part == Part::Main {
+        served::prepare_update(cx.resource, &mut new);
+    }
+    strategy::count_generation(cx.resource, part, &mut new, old);
+    let mut errors = object_meta::errors(cx, &new, Some(old));
+    errors.extend(metadata::change_errors(&new, old));
+    if cx.resource.is_custom() || matches!(part, Part::Main | Part::Scale) {
+        errors.extend(strategy::errors(cx.resource, &new));
+        errors.extend(strategy::main_change_errors(cx.resource, &new, old));
+    }
+    let content = content::content(cx.resource, part, &new, Some(old));
+    errors.extend(content.errors);
+    errors.extend(strategy::change_errors(cx.resource, &new, old));
+    errors.extend(subresources::errors(cx.resource, part, &new, old));
+    let refused = refuse(cx, &new, &errors).and_then(|()| {
+        refuse(
+            cx,
+            &new,
+            &service_addresses::change_errors(cx.resource, cx.asked(), &new, old),
+        )
+    });
+    match refused {
+        Ok(()) => Ok(finish(cx, part, new, old).warned(content.warnings)),
+        Err(status) if content.warnings.is_empty() => Err(status),
+        Err(status) => Ok(Outcome::refused(status).warned(content.warnings)),
+    }
+}
+
+fn finish(cx: &Context<'_>, part: Part, mut new: Value, old: &Value) -> Outcome {
+    let version = at(old, &["metadata", "resourceVersion"]).cloned();
+    let answer = |stored: &Value| {
+        let mut shown = stored.clone();
+        if let Some(version) = &version {
+            metadata::of(&mut shown).insert("resourceVersion".to_owned(), version.clone());
+        }
+        match part {
+            Part::Scale => Answer::Object(scale::scale_of(cx.resource, &shown)),
+            _ => Answer::Object(shown),
+        }
+    };
+    let mut before = old.clone();
+    metadata::of(&mut before).remove("resourceVersion");
+    keep_times(&mut new, &before);
+    if is_finished(cx.resource, &new) {
+        let action = if cx.options.dry_run {
+            Action::Nothing
+        } else {
+            Action::Remove
+        };
+        return Outcome::new(200, action, answer(&new));
+    }
+    if new == before {
+        return Outcome::new(200, Action::Nothing, answer(old));
+    }
+    if cx.options.dry_run {
+        return Outcome::new(200, Action::Nothing, answer(&new));
+    }
+    let stored = if part == Part::Scale {
+        Answer::StoredScale
+    } else {
+        Answer::Stored
+    };
+    Outcome::new(200, Action::Replace(new), stored)
+}
+
+/// Whether nothing holds an object that is being deleted any more.
+pub(crate) fn is_finished(resource: &ResourceInfo, object: &Value) -> bool {
+    metadata::is_terminating(object) && !object_meta::is_held(resource, object)
+}
+
+/// A conflict if the version is another one, and a refusal if there has to be one.
+fn check_version(cx: &Context<'_>, new: &Value, old: &Value) -> Result<(), Box<Status>> {
+    let path = ["metadata", "resourceVersion"];
+    let (said, stored) = (text(new, &path), text(old, &path));
+    let name = text(old, &["metadata", "name"]);
+    if said.is_empty() {
+        if cx.resource.rules.unconditional_update {
+            return Ok(());
+        }
+        let error = FieldError::invalid(
+            "metadata.resourceVersion",
+            ShownValue::raw("0"),
+            "must be specified for an update",
+        );
+        // By the resource, not by the kind: it is the storage that says so.
+        let of = GroupKind::new(&*cx.resource.group, &*cx.resource.plural);
+        return Err(Box::new(Status::invalid(&of, name, &[error])));
+    }
+    if said == stored {
+        return Ok(());
+    }
+    if said.parse::<u64>().is_err() {
+        let message = format!("strconv.ParseUint: parsing {said:?}: invalid syntax");
+        return Err(Box::new(Status::failure(500, "", message)));
+    }
+    Err(Box::new(Status::modified(
+        &cx.resource.group_resource(),
+        name,
+    )))
+}

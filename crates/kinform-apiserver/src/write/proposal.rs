@@ -1,0 +1,18 @@
+//! The first half of a write: an object as its request proposes it.
+//!
+//! ```text
+//! request + stored state -> decode, patch or apply, uid, owners -> Proposal ──complete──▶ Outcome
+//! ```
+//!
+//! Each verb has a `propose` of its own (`create.rs`, `update.rs`, `patch.rs`, `apply.rs`); all of them
+//! are pure, and run again when the stored state changed before the commit.
+
+use serde_json::Value;
+
+/// An object before the server's own fields and the checks.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Proposal {
+    pub(crate) object: Value,
+    /// Texts for `Warning` headers.
+    pub(crate) warnings: Vec<String>,
+}
