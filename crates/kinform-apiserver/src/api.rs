@@ -32,6 +32,7 @@ use crate::http::pretty;
 use crate::http::query::Query;
 use crate::http::reply;
 use crate::http::route::{Route, Target, route};
+use crate::journal::Entry;
 use crate::journal::Record;
 use crate::state::State;
 use crate::write::handle::Handled;
@@ -58,27 +59,9 @@ pub(crate) async fn answer(
     }
     let route = route(&state.registry, path);
     let watch = query.flag("watch").unwrap_or(false);
-    let (verb, resource, target) = match &route {
-        Route::Target(target) => (
-            target.verb(&head.method, watch),
-            &*target.resource.plural,
-            Some(target),
-        ),
-        _ => (plain_verb(&head.method), path, None),
-    };
-    let mut entry = state.journal.begin(Record {
-        verb,
-        resource: resource.to_owned(),
-        namespace: target.and_then(|target| target.namespace.clone()),
-        name: target.and_then(|target| target.name.clone()),
-        query: head.uri.query().unwrap_or_default().to_owned(),
-        controller: None,
-        code: 0,
-        bytes: 0,
-        time: state.clock.now(),
-        started: clock::instant(),
-        ended: None,
-    });
+    let (verb, record) = record(state, &head, &route, watch);
+    let resource = record.resource.clone();
+    let mut entry = state.journal.begin(record);
     let encoding = negotiate::error_encoding(&head.headers);
     if verb == "watch" {
         match state.watches.clone().try_acquire_owned() {
@@ -90,7 +73,7 @@ pub(crate) async fn answer(
             }
         }
     }
-    let (reply, damage) = match misbehave(state, verb, resource, encoding).await {
+    let (reply, damage) = match misbehave(state, verb, &resource, encoding).await {
         ControlFlow::Break(reply) => (reply, None),
         ControlFlow::Continue(damage) => {
             let admitted = state.access.admit(&state.store, caller, &head, &query);
@@ -107,36 +90,63 @@ pub(crate) async fn answer(
         reply
     };
     entry.answered(reply.status().as_u16());
+    sent(state, verb, entry, (reply, damage))
+}
+
+/// What a request asks for, as the journal keeps it.
+fn record(state: &State, head: &Parts, route: &Route, watch: bool) -> (&'static str, Record) {
+    let (verb, resource, target) = match route {
+        Route::Target(target) => (
+            target.verb(&head.method, watch),
+            target.resource.plural.as_str(),
+            Some(target),
+        ),
+        _ => (plain_verb(&head.method), head.uri.path(), None),
+    };
+    let record = Record {
+        verb,
+        resource: resource.to_owned(),
+        namespace: target.and_then(|target| target.namespace.clone()),
+        name: target.and_then(|target| target.name.clone()),
+        query: head.uri.query().unwrap_or_default().to_owned(),
+        controller: None,
+        code: 0,
+        bytes: 0,
+        time: state.clock.now(),
+        started: clock::instant(),
+        ended: None,
+    };
+    (verb, record)
+}
+
+/// The reply as it is sent: damaged where a fault wants it, and counted by the journal.
+fn sent(
+    state: &State,
+    verb: &str,
+    entry: Entry,
+    (reply, damage): (Response<Body>, Option<Damage>),
+) -> Response<Body> {
     let whole = reply.body().as_full().map(<[u8]>::len);
-    match (verb, whole, damage) {
-        ("watch", ..) => reply.map(|body| {
-            let pace = state.faults.pace();
-            fault::pass(
-                body,
-                Passage {
-                    entry,
-                    damage,
-                    pace: Some(pace),
-                    stopping: state.stopping.clone(),
-                },
-            )
-        }),
-        (_, Some(bytes), None) => {
+    let pace = match (verb, whole, damage.is_some()) {
+        ("watch", ..) => Some(state.faults.pace()),
+        (_, Some(bytes), false) => {
             entry.sent(bytes);
-            reply
+            return reply;
         }
-        _ => reply.map(|body| {
-            fault::pass(
-                body,
-                Passage {
-                    entry,
-                    damage,
-                    pace: None,
-                    stopping: state.stopping.clone(),
-                },
-            )
-        }),
-    }
+        _ => None,
+    };
+    let stopping = state.stopping.clone();
+    reply.map(|body| {
+        fault::pass(
+            body,
+            Passage {
+                entry,
+                damage,
+                pace,
+                stopping,
+            },
+        )
+    })
 }
 
 /// Acts the fault that a rule wants for this request: another reply, or damage to the right one.

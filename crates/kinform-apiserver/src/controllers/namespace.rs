@@ -166,8 +166,11 @@ fn delete_content(state: &Arc<State>, name: &str) -> Remains {
     remains
 }
 
-/// Says in the conditions what remains.
-fn set_conditions(namespace: &mut Value, remains: &Remains, now: Timestamp) {
+/// One condition of a namespace: type, status, reason and message.
+type Condition = (&'static str, (&'static str, &'static str, String));
+
+/// The conditions that say what remains of a namespace.
+fn conditions_of(remains: &Remains) -> [Condition; 5] {
     let told = |counts: &BTreeMap<String, usize>, word: &str| {
         let one =
             |(name, count): (&String, &usize)| format!("{name} {word}{count} resource instances");
@@ -202,7 +205,7 @@ fn set_conditions(namespace: &mut Value, remains: &Remains, now: Timestamp) {
         ),
     };
     let fine = |reason, message: &str| ("False", reason, message.to_owned());
-    let wanted = [
+    [
         (
             "NamespaceDeletionDiscoveryFailure",
             fine(
@@ -226,7 +229,12 @@ fn set_conditions(namespace: &mut Value, remains: &Remains, now: Timestamp) {
         ),
         ("NamespaceContentRemaining", content),
         ("NamespaceFinalizersRemaining", finalizers),
-    ];
+    ]
+}
+
+/// Says in the conditions what remains.
+fn set_conditions(namespace: &mut Value, remains: &Remains, now: Timestamp) {
+    let wanted = conditions_of(remains);
     let old = namespace["status"]["conditions"].as_array();
     let old: Vec<Value> = old.cloned().unwrap_or_default();
     let is_ours = |of: &Value| wanted.iter().any(|(name, _)| text(of, &["type"]) == *name);

@@ -8,6 +8,7 @@ use super::options::{DeleteOptions, WriteOptions};
 use super::request::WriteRequest;
 use super::{Action, Answer, Context, Fresh, NamespaceState, Outcome};
 use crate::access::User;
+use crate::builtin::deletion;
 use crate::builtin::names;
 use crate::builtin::service_addresses::Taken;
 use crate::encode::object_reply;
@@ -27,11 +28,6 @@ use http::{Response, StatusCode};
 use kinform_api::Status;
 use serde_json::{Value, json};
 use std::sync::Arc;
-
-/// What a delete of jobs is told that does not say what becomes of their pods.
-const ORPHANED_PODS: &str = "child pods are preserved by default when jobs are deleted; set \
-     propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this \
-     warning";
 
 /// A request under way.
 #[derive(Debug)]
@@ -89,9 +85,7 @@ impl Write<'_> {
     ///
     /// Upstream: `WarningsOnDelete` of `pkg/registry/batch/job`.
     pub(super) fn warning_of_orphans(&self, options: &DeleteOptions) -> Option<&'static str> {
-        let resource = &self.target.resource;
-        let is_job = resource.group == "batch" && resource.plural == "jobs";
-        (is_job && options.propagation.is_none()).then_some(ORPHANED_PODS)
+        deletion::warning(&self.target.resource, options.propagation)
     }
 
     /// Carries out an outcome; `None` if the stored state is not the one that it was made for.

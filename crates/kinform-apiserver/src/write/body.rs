@@ -186,19 +186,7 @@ pub(crate) fn read_value(
 ) -> Result<Decoded, Refusal> {
     let resource = cx.resource;
     if part == Part::Scale {
-        let (kind, version) = (text(&value, &["kind"]), text(&value, &["apiVersion"]));
-        if !matches!(kind, "" | "Scale") {
-            let short = version.rsplit('/').next().unwrap_or_default();
-            return Err(Refusal::Status(bad_request(format!(
-                "{kind} in version {short:?} cannot be handled as a Scale: converting \
-                 ({short}.{kind}) to (autoscaling.Scale): unknown conversion"
-            ))));
-        }
-        let object = scale::read(value).map_err(|error| Refusal::Type(error.0))?;
-        return Ok(Decoded {
-            object,
-            warnings: Vec::new(),
-        });
+        return read_scale(value);
     }
     let Value::Object(mut given) = value else {
         let what = "json: cannot unmarshal into Go value of type struct";
@@ -252,6 +240,23 @@ pub(crate) fn read_value(
         return Err(Refusal::Strict(text));
     }
     Ok(Decoded { object, warnings })
+}
+
+/// Reads a value as a `Scale`.
+fn read_scale(value: Value) -> Result<Decoded, Refusal> {
+    let (kind, version) = (text(&value, &["kind"]), text(&value, &["apiVersion"]));
+    if !matches!(kind, "" | "Scale") {
+        let short = version.rsplit('/').next().unwrap_or_default();
+        return Err(Refusal::Status(bad_request(format!(
+            "{kind} in version {short:?} cannot be handled as a Scale: converting \
+             ({short}.{kind}) to (autoscaling.Scale): unknown conversion"
+        ))));
+    }
+    let object = scale::read(value).map_err(|error| Refusal::Type(error.0))?;
+    Ok(Decoded {
+        object,
+        warnings: Vec::new(),
+    })
 }
 
 /// A 415 that names what is accepted.

@@ -20,7 +20,7 @@ use serde_json::Value;
 use super::object_meta;
 use super::proposal::Proposal;
 use super::{Action, Answer, Context, NamespaceState, Outcome, content};
-use crate::builtin::{service_addresses, strategy, subresources};
+use crate::builtin::{deletion, service_addresses, strategy, subresources};
 use crate::definition::served;
 use crate::object::part::Part;
 use crate::object::{at, metadata, text};
@@ -198,7 +198,7 @@ fn finish(cx: &Context<'_>, part: Part, mut new: Value, old: &Value) -> Outcome 
 
 /// Whether nothing holds an object that is being deleted any more.
 pub(crate) fn is_finished(resource: &ResourceInfo, object: &Value) -> bool {
-    metadata::is_terminating(object) && !object_meta::is_held(resource, object)
+    metadata::is_terminating(object) && !deletion::is_held(resource, object)
 }
 
 /// A conflict if the version is another one, and a refusal if there has to be one.

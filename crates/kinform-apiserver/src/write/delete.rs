@@ -4,10 +4,9 @@
 //! options + stored state -> Remove | Replace(object with deletionTimestamp) | Nothing 200
 //! ```
 //!
-//! What has finalizers, and a pod that runs somewhere, is marked first; whoever takes the last
-//! finalizer away removes it (`update.rs`). A namespace is marked, too: its content goes before it.
-//! Dependents are nobody's business here: as upstream's server, this only leaves finalizers for the
-//! garbage collector (`garbage/`).
+//! An object that something holds (`builtin/deletion.rs`) is only marked; the update that takes its last
+//! finalizer away removes it (`complete.rs`). Dependents are the garbage collector's: as upstream's
+//! server, this leaves finalizers for it.
 //!
 //! Upstream: `kubernetes/apiserver:pkg/registry/rest/delete.go`,
 //! `pkg/registry/generic/registry/store.go` (`Delete`).
@@ -16,9 +15,9 @@ use jiff::{SignedDuration, Timestamp};
 use kinform_api::{GroupResource, Status, StatusDetails};
 use serde_json::Value;
 
-use super::object_meta;
 use super::options::DeleteOptions;
 use super::{Action, Answer, Context, Outcome};
+use crate::builtin::deletion;
 use crate::definition::served;
 use crate::object::{at, metadata, text};
 use crate::resource::{Generation, Propagation};
@@ -40,16 +39,10 @@ pub(crate) fn delete(
         )));
     };
     check_preconditions(cx, name, options, current)?;
-    if cx.resource.is_core("namespaces")
-        && matches!(name, "default" | "kube-system" | "kube-public")
-    {
-        let resource = GroupResource::new("", "namespaces");
-        let why = "this namespace may not be deleted";
-        return Err(Box::new(Status::forbidden(&resource, name, why)));
-    }
+    deletion::check(cx.resource, name)?;
     let dry_run = options.dry_run || cx.options.dry_run;
     let marked = mark(cx, options, current);
-    if object_meta::is_held(cx.resource, &marked) {
+    if deletion::is_held(cx.resource, &marked) {
         if marked == *current || dry_run {
             return Ok(Outcome::new(200, Action::Nothing, Answer::Object(marked)));
         }
@@ -63,7 +56,7 @@ pub(crate) fn delete(
         Action::Remove
     };
     let answer = if cx.resource.rules.returns_deleted {
-        let shown = if cx.resource.is_core("pods") {
+        let shown = if deletion::answers_marked(cx.resource) {
             marked
         } else {
             current.clone()
@@ -129,7 +122,7 @@ fn mark(cx: &Context<'_>, options: &DeleteOptions, current: &Value) -> Value {
         served::mark_terminating(&mut marked, cx.now);
         return marked;
     }
-    let grace = grace(cx, options, current);
+    let grace = deletion::grace_period(cx.resource, options.grace_period_seconds, current);
     let stored_grace =
         at(current, &["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_i64);
     if before && stored_grace.is_none_or(|stored| stored <= grace) {
@@ -147,9 +140,6 @@ fn mark(cx: &Context<'_>, options: &DeleteOptions, current: &Value) -> Value {
         at
     };
     metadata.insert("deletionTimestamp".to_owned(), metadata::time(begun));
-    if !cx.resource.is_core("namespaces") {
-        metadata.insert("deletionGracePeriodSeconds".to_owned(), Value::from(grace));
-    }
     let counts = !matches!(
         cx.resource.rules.generation,
         Generation::Absent | Generation::Constant
@@ -157,9 +147,7 @@ fn mark(cx: &Context<'_>, options: &DeleteOptions, current: &Value) -> Value {
     if let Some(generation) = generation.filter(|generation| counts && *generation > 0 && !before) {
         metadata.insert("generation".to_owned(), Value::from(generation + 1));
     }
-    if cx.resource.is_core("namespaces") {
-        marked["status"]["phase"] = Value::from("Terminating");
-    }
+    deletion::mark(cx.resource, &mut marked, grace);
     marked
 }
 
@@ -170,21 +158,6 @@ fn shortened(current: &Value, stored: Option<i64>, grace: i64) -> Option<Timesta
         .ok()?;
     end.checked_sub(SignedDuration::from_secs(stored? - grace))
         .ok()
-}
-
-/// How long a pod that runs somewhere gets; nothing else gets any time.
-fn grace(cx: &Context<'_>, options: &DeleteOptions, current: &Value) -> i64 {
-    if !cx.resource.is_core("pods") || text(current, &["spec", "nodeName"]).is_empty() {
-        return 0;
-    }
-    if matches!(text(current, &["status", "phase"]), "Succeeded" | "Failed") {
-        return 0;
-    }
-    let own = at(current, &["spec", "terminationGracePeriodSeconds"]).and_then(Value::as_i64);
-    match options.grace_period_seconds.or(own).unwrap_or(30) {
-        seconds if seconds < 0 => 1,
-        seconds => seconds,
-    }
 }
 
 /// Leaves word for the garbage collector.

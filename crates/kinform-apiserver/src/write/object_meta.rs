@@ -21,7 +21,7 @@ use crate::object::metadata::{
     owner_errors, time,
 };
 use crate::object::{at, text};
-use crate::resource::{PrefixRule, ResourceInfo};
+use crate::resource::PrefixRule;
 
 /// Fields that an update keeps if it does not say them.
 const KEPT: [&str; 5] = [
@@ -118,14 +118,4 @@ pub(super) fn errors(cx: &Context<'_>, object: &Value, old: Option<&Value>) -> V
         errors.extend(wrong.into_iter().map(error));
     }
     errors
-}
-
-/// Whether something holds an object that is to be deleted: time, finalizers, the content of a namespace.
-pub(super) fn is_held(resource: &ResourceInfo, object: &Value) -> bool {
-    let grace = at(object, &["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_i64);
-    let namespace = || {
-        let finalizers = at(object, &["spec", "finalizers"]).and_then(Value::as_array);
-        resource.is_core("namespaces") && finalizers.is_some_and(|list| !list.is_empty())
-    };
-    grace.unwrap_or(0) > 0 || finalizers(object).next().is_some() || namespace()
 }

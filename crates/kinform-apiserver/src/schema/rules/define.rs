@@ -128,20 +128,10 @@ pub(crate) fn errors(
             let detail = too_costly("estimated rule cost", cost / MAX_ESTIMATE);
             errors.push(FieldError::forbidden(field("rule"), detail));
         }
-        let made = text("messageExpression");
-        if !made.is_empty() {
-            match Program::compile(made, this, old) {
-                Ok((_, Type::Text | Type::Dynamic)) => {}
-                Ok(_) => {
-                    let detail = "messageExpression must evaluate to a string".to_owned();
-                    errors.push(invalid("messageExpression", detail));
-                }
-                Err(error) => {
-                    let detail = format!("messageExpression compilation failed: {error}");
-                    errors.push(invalid("messageExpression", detail));
-                }
-            }
-        }
+        errors.extend(
+            message_error(text("messageExpression"), this, old)
+                .map(|detail| invalid("messageExpression", detail)),
+        );
         match (program.uses_old, around.without_old, option) {
             (true, Some(place), _) => {
                 let detail = format!(
@@ -158,6 +148,18 @@ pub(crate) fn errors(
         }
     }
     errors
+}
+
+/// Returns the fault of a `messageExpression`; an empty one has none.
+fn message_error(expression: &str, this: Type<'_>, old: Type<'_>) -> Option<String> {
+    if expression.is_empty() {
+        return None;
+    }
+    match Program::compile(expression, this, old) {
+        Ok((_, Type::Text | Type::Dynamic)) => None,
+        Ok(_) => Some("messageExpression must evaluate to a string".to_owned()),
+        Err(error) => Some(format!("messageExpression compilation failed: {error}")),
+    }
 }
 
 fn rules(schema: &Value) -> impl Iterator<Item = &Value> {
