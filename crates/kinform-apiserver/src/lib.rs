@@ -1,10 +1,14 @@
 //! A Kubernetes-compatible API server that runs inside your process.
 //!
 //! ```text
-//!  sockets, TLS ─┐                     ┌─ read: get, list, watch ──┐
-//!                ├─▶ Api: who, what ──▶├─ write: create .. delete ─┼─▶ storage: revision, log, snapshots
-//!  Service ──────┘   faults, journal   └─ discovery ───────────────┘
+//!  sockets, TLS ─┐                       ┌─ read: get, list, watch ──────────────────┐
+//!                ├─▶ router: journal, ──▶├─ write: propose, complete, commit ────────┼─▶ storage: revision, log,
+//!  Service ──────┘   faults, access      ├─ actions: eviction, logs, tokens          │   snapshots
+//!                                        └─ discovery, OpenAPI                       │
+//!                    router ──what was written──▶ controllers: namespaces, garbage ──┘
 //! ```
+//!
+//! Rooms import downwards only; `cargo xtask map` draws them, `cargo xtask tidy` holds their ranks.
 //!
 //! It keeps everything in memory, in the order of one global revision, and serves it as a real API
 //! server does: lists at a version, pages, watches with bookmarks, initial events, selectors, expired

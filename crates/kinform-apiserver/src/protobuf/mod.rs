@@ -6,7 +6,7 @@
 //! ```
 //!
 //! There are no generated structs: `kinform-schema` knows every field's number and type. A decoded value
-//! says what was sent; which zero values JSON writes is decided by `write/typed.rs`, as for JSON. It never
+//! says what was sent; which zero values JSON writes is decided by `object/typed.rs`, as for JSON. It never
 //! reads a custom resource: those have no protobuf, but for their metadata.
 //!
 //! * `decode.rs` bytes to values; `encode.rs` values to bytes; `wire.rs` the tags and numbers of both.

@@ -4,7 +4,7 @@
 //! YAML or JSON -> configuration          configuration + stored state -> as an update, or a create 201
 //! ```
 //!
-//! What is merged and who owns it is decided in `fields/`; here is what surrounds it: the request's
+//! What is merged and who owns it is decided in `ownership/`; here is what surrounds it: the request's
 //! body, objects that do not exist yet, and the checks that any update gets.
 //!
 //! Upstream: `kubernetes/apiserver:pkg/endpoints/handlers/patch.go` (`applyPatcher`).

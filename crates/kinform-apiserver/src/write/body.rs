@@ -4,7 +4,7 @@
 //! content type + bytes -> Decoded { object without apiVersion and kind, warnings } | 400, 415
 //! ```
 //!
-//! Built-ins go through the table (`typed.rs`), custom resources through their schema. Unknown fields
+//! Built-ins go through the table (`object/typed.rs`), custom resources through their schema. Unknown fields
 //! are dropped, and said or refused as the request asks.
 //!
 //! Upstream: `kubernetes/apiserver:pkg/endpoints/handlers/create.go`,

@@ -5,7 +5,7 @@
 //! new + old object -> what is absent is kept
 //! ```
 //!
-//! `managedFields` are made before (`fields/`) and not looked at here. The checks that need no resource
+//! `managedFields` are made before (`ownership/`) and not looked at here. The checks that need no resource
 //! are in `object/metadata.rs`.
 //!
 //! Upstream: `kubernetes/apiserver:pkg/registry/rest/{create,update,meta}.go`,

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! A patch that does not say a version applies to whatever is stored. Strategic merge patches are for
-//! built-ins, whose types say how lists are merged (`strategic.rs`). Server-side apply is in `apply.rs`.
+//! built-ins, whose types say how lists are merged (`builtin/strategic_merge/`). Server-side apply is in `apply.rs`.
 //!
 //! BOUND: 10,000 operations; 3 MiB copied; 100 levels, so that a result can be parsed again (128).
 //!

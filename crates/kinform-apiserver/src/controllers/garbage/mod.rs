@@ -1,4 +1,4 @@
-//! The garbage collector: what nobody owns any more goes.
+//! The garbage collector: deletes objects whose owners are gone.
 //!
 //! ```text
 //! log of the store ──▶ graph (owner's uid ──▶ dependents) ──▶ objects to look at ──▶ deletes, released finalizers
@@ -12,7 +12,7 @@
 //! An owner is looked for under the group, kind and name that its reference says, in the namespace of the
 //! dependent; one with another uid is not there. A reference to a kind that is not served keeps its object.
 //!
-//! * `graph.rs`: who refers to whom; `work.rs`: what becomes of an object.
+//! `work.rs` decides about one object; the graph itself is data (`state/owner_graph.rs`).
 //!
 //! Complexity: linear in what was written, and in the dependents of what goes.
 //!

@@ -1,15 +1,13 @@
-//! What a schema refuses.
+//! Validation by the OpenAPI part of a schema.
 //!
 //! ```text
 //! schema + object (+ the object as it was) -> [FieldError], in upstream's words
 //! ```
 //!
 //! Types, bounds, lengths, counts, patterns, formats, enums, required members, and the logical
-//! combinations. What was stored already and did not change is not held against an update
-//! (`before.rs`), so that a stricter schema does not freeze old objects.
+//! combinations. An update may keep a stored value that is invalid (`old_value.rs` of the schema), so that a stricter schema does not freeze old objects.
 //!
-//! * `value.rs`: checks of one value; `format.rs`: what a format takes;
-//! * `before.rs`: which old value belongs to a new one;
+//! * `value.rs`: checks of one value; `format.rs`: values of a format;
 //! * `lists.rs`: lists that are sets or maps; `embedded.rs`: whole objects within objects.
 //!
 //! BOUND: recursion goes with the object, whose depth the parser limits, and with the combinations of
