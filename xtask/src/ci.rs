@@ -40,6 +40,7 @@ mod tests {
             "cargo xtask e2e --may-skip \"${KINFORM_CI_MAY_SKIP:-}\"",
             "cargo fmt --all --check",
             "cargo clippy --workspace --all-targets --locked -- -D warnings",
+            "cargo clippy -p kinform-core -p kinform --locked -- -D warnings",
             "cargo xtask tidy",
             "cargo doc --workspace --no-deps --locked",
         ];

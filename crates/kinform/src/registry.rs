@@ -55,6 +55,7 @@ pub(crate) enum Storage {
     /// As they came.
     Plain,
     /// Compressed with what they have in common.
+    #[cfg(feature = "compressed")]
     Compressed,
 }
 

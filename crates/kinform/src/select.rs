@@ -128,7 +128,10 @@ impl<K> InformerBuilder<K> {
     /// what a handler hears that fell behind come compressed. Indexes cost nothing more, but for those that are added later.
     /// An informer that keeps its objects compressed is a watch of its own.
     ///
+    /// Needs the feature `compressed`.
+    ///
     /// Default: objects are kept as the server encoded them. Upstream counterpart: none.
+    #[cfg(feature = "compressed")]
     pub fn keep_compressed(mut self) -> Self {
         self.storage = Storage::Compressed;
         self

@@ -106,7 +106,8 @@ impl Applier {
         }
     }
 
-    /// The same, keeping what it stores compressed.
+    /// The same, keeping what it stores compressed. Needs the feature `compressed`.
+    #[cfg(feature = "compressed")]
     #[must_use]
     pub fn with_tier(mut self, tier: Tier) -> Self {
         self.tier = Some(tier);

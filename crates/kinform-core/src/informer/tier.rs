@@ -16,7 +16,8 @@
 use std::sync::Arc;
 
 use crate::object::Object;
-use crate::object::cold::{Dictionary, Press, SAMPLE_BYTES};
+use crate::object::cold::{Press, SAMPLE_BYTES};
+use crate::object::dictionary::Dictionary;
 
 /// Objects that a dictionary is learnt from: four times as many gained 1 % and cost four times the time.
 const SAMPLES: usize = 256;

@@ -23,7 +23,9 @@ use super::delivery::Delivery;
 use super::news::News;
 use super::report::{ApplyCounts, ApplyEvent};
 use super::ring::{Ring, RingLimits, RingWriter};
-use super::tier::{Tier, Trained, Training};
+#[cfg(feature = "compressed")]
+use super::tier::Tier;
+use super::tier::{Trained, Training};
 use crate::delta::{Delta, HandlerId};
 use crate::fifo;
 use crate::object::Object;
@@ -103,7 +105,8 @@ impl Writer {
         })
     }
 
-    /// The same, keeping what it stores compressed. To be said before anything is stored.
+    /// The same, keeping what it stores compressed. To be said before anything is stored. Needs the feature `compressed`.
+    #[cfg(feature = "compressed")]
     #[must_use]
     pub fn with_tier(mut self, tier: Tier) -> Self {
         self.applier = self.applier.with_tier(tier);

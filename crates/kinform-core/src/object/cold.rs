@@ -9,24 +9,21 @@
 //! the compressed bytes; every other reader of the bytes inflates them: into a twin that is the reader's own
 //! ([`Object::thawed`]), or, for whoever reads in place, beside the compressed bytes for as long as the object lives.
 //!
-//! INVARIANT: what is inflated is what was compressed here, so its length is known and it cannot fail.
+//! Without the feature `compressed` nothing can be compressed, see `dictionary`, and all objects are as they came.
+//!
 //! Upstream: none. Complexity: some 20 microseconds to pack 5 KB of a pod, 6 to inflate them.
 
 use std::borrow::Cow;
-use std::cell::RefCell;
 use std::fmt;
 use std::mem::size_of;
 use std::sync::{Arc, OnceLock};
 
 use triomphe::ThinArc;
-use zstd::dict::{DecoderDictionary, EncoderDictionary, from_samples};
-use zstd::zstd_safe::{CCtx, DCtx, compress_bound};
 
+use super::dictionary::{Context, Dictionary, SCRATCH_BYTES};
 use super::typed::TypedSlot;
 use super::{Head, Object};
 
-/// Higher levels leave 1 to 3 % less, for half as much processor time again.
-const LEVEL: i32 = 1;
 /// BOUND: bytes of a dictionary. A quarter of it did as well on generated pods; real ones have more to repeat.
 const DICTIONARY_BYTES: usize = 64 << 10;
 /// So many times its own size of samples a dictionary has at least. Its makers advise 100 times; of pods 19 times
@@ -34,25 +31,10 @@ const DICTIONARY_BYTES: usize = 64 << 10;
 const SAMPLES_PER_DICTIONARY: usize = 8;
 /// BOUND: what a sample adds to a training; what objects repeat is at their beginning as well.
 pub(crate) const SAMPLE_BYTES: usize = 64 << 10;
-/// BOUND: room that is kept for the next object after a large one.
-const SCRATCH_BYTES: usize = 1 << 20;
-
-thread_local! {
-    // A context is a few hundred kilobytes of tables that any inflation can use: one a thread that reads.
-    static INFLATING: RefCell<(DCtx<'static>, Vec<u8>)> = RefCell::new((DCtx::create(), Vec::new()));
-}
-
-/// What objects of one kind have in common, written once.
-pub struct Dictionary {
-    encoder: EncoderDictionary<'static>,
-    decoder: DecoderDictionary<'static>,
-    bytes: usize,
-}
-
 /// Makes objects cold with one dictionary.
 pub struct Press {
     dictionary: Arc<Dictionary>,
-    context: CCtx<'static>,
+    context: Context,
     packed: Vec<u8>,
 }
 
@@ -92,30 +74,7 @@ impl Dictionary {
             .collect();
         let total: usize = samples.iter().map(|sample| sample.len()).sum();
         let size = (total / SAMPLES_PER_DICTIONARY).min(DICTIONARY_BYTES);
-        let content = from_samples(&samples, size).ok()?;
-        Some(Self {
-            encoder: EncoderDictionary::try_copy(&content, LEVEL).ok()?,
-            decoder: DecoderDictionary::try_copy(&content).ok()?,
-            bytes: content.len(),
-        })
-    }
-
-    /// Runs `read` on what was compressed, of which the length is known.
-    fn inflated<R>(&self, packed: &[u8], length: usize, read: impl FnOnce(&mut Vec<u8>) -> R) -> R {
-        INFLATING.with_borrow_mut(|(context, plain)| {
-            plain.clear();
-            plain.reserve(length);
-            let found = context.decompress_using_ddict(plain, packed, self.decoder.as_ddict());
-            assert_eq!(
-                found.ok(),
-                Some(length),
-                "memory holds what was compressed here"
-            );
-            let read = read(plain);
-            plain.clear();
-            plain.shrink_to(SCRATCH_BYTES);
-            read
-        })
+        Self::of_samples(&samples, size)
     }
 }
 
@@ -125,7 +84,7 @@ impl Press {
     pub fn new(dictionary: Arc<Dictionary>) -> Self {
         Self {
             dictionary,
-            context: CCtx::create(),
+            context: Context::new(),
             packed: Vec::new(),
         }
     }
@@ -141,12 +100,9 @@ impl Press {
         let overhead = size_of::<Cold>() + told.iter().map(|text| text.len()).sum::<usize>();
         let packed = &mut self.packed;
         packed.clear();
-        packed.reserve(compress_bound(body.len()) + overhead);
-        let encoder = self.dictionary.encoder.as_cdict();
-        let written = self.context.compress_using_cdict(packed, body, encoder);
-        let length = written
-            .ok()
-            .filter(|length| (length + overhead) < body.len() / 8 * 7);
+        let (dictionary, context) = (&self.dictionary, &mut self.context);
+        let written = dictionary.compress(context, body, packed, overhead);
+        let length = written.filter(|length| (length + overhead) < body.len() / 8 * 7);
         let cold = length.map(|length| {
             told.iter().for_each(|text| packed.extend_from_slice(text));
             packed.extend_from_slice(behind);
@@ -245,14 +201,6 @@ impl Head {
             typed: TypedSlot::default(),
             ..*self
         }
-    }
-}
-
-impl fmt::Debug for Dictionary {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Dictionary")
-            .field("bytes", &self.bytes)
-            .finish_non_exhaustive()
     }
 }
 

@@ -15,6 +15,7 @@
 
 pub mod budget;
 pub mod cold;
+pub mod dictionary;
 pub mod owner;
 pub mod projection;
 pub mod typed;

@@ -47,6 +47,7 @@ use kinform_core::delta::HandlerId;
 use kinform_core::fifo::FifoPolicy;
 use kinform_core::informer::delivery::Delivery;
 use kinform_core::informer::ring::RingLimits;
+#[cfg(feature = "compressed")]
 use kinform_core::informer::tier::Tier;
 use kinform_core::informer::writer::{Reader, Writer};
 use kinform_core::object::Object;
@@ -201,6 +202,7 @@ impl Core {
             .expect("no two of no indexes have one name");
         let writer = match storage {
             Storage::Plain => writer,
+            #[cfg(feature = "compressed")]
             Storage::Compressed => writer.with_tier(Tier::new()),
         };
         let (commands, inbox) = mpsc::unbounded_channel();
