@@ -11,8 +11,7 @@ use std::hash::Hash;
 use std::time::Duration;
 
 use super::pace::Pace;
-use super::slots::{Slots, State};
-use super::table::NONE;
+use super::slots::{NONE, Slots, State};
 use super::{Priority, Queue, Times, wheel};
 use crate::time::Instant;
 

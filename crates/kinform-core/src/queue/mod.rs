@@ -28,7 +28,6 @@ mod model;
 mod pace;
 mod slots;
 mod stats;
-mod table;
 #[cfg(test)]
 mod upstream;
 mod wheel;

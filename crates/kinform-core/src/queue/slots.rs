@@ -14,10 +14,13 @@
 use std::hash::{BuildHasher, Hash};
 
 use foldhash::fast::RandomState;
+use hashbrown::HashTable;
 
 use super::Priority;
-use super::table::{NONE, Table};
 use crate::time::Instant;
+
+/// No slot.
+pub(super) const NONE: u32 = u32::MAX;
 
 /// Slots whose memory an empty queue keeps in any case.
 const KEPT_SLOTS: usize = 512;
@@ -65,7 +68,7 @@ pub(super) struct Slot<K> {
 pub(super) struct Slots<K> {
     slots: Vec<Slot<K>>,
     // INVARIANT: holds exactly the slots whose key is set.
-    table: Table,
+    table: HashTable<u32>,
     hasher: RandomState,
     free: u32,
 }
@@ -81,7 +84,7 @@ impl<K: Eq + Hash> Slots<K> {
     pub(super) fn new() -> Self {
         Self {
             slots: Vec::new(),
-            table: Table::new(),
+            table: HashTable::new(),
             hasher: RandomState::default(),
             free: NONE,
         }
@@ -89,32 +92,40 @@ impl<K: Eq + Hash> Slots<K> {
 
     /// The slot of a key that is known.
     pub(super) fn find(&self, key: &K) -> Option<u32> {
-        self.table.find(self.hash(key), |at| self.has(at, key)).ok()
+        let hash = self.hash(key);
+        let is_it = |&at: &u32| self.has(at, hash, key);
+        self.table.find(spread(hash), is_it).copied()
     }
 
     /// The slot of a key, an idle one if it was not known.
     pub(super) fn intern(&mut self, key: K) -> u32 {
         let hash = self.hash(&key);
-        let vacant = match self.table.find(hash, |at| self.has(at, &key)) {
-            Ok(known) => return known,
-            Err(vacant) => vacant,
-        };
-        let at = self.free;
-        if let Some(slot) = self.slots.get_mut(at as usize) {
-            self.free = slot.next;
-            slot.key = Some(key);
-            slot.hash = hash;
-            slot.state = State::Idle;
-            slot.failures = 0;
-            slot.priority = Priority::Low;
-            self.table.insert(vacant, at);
-            return at;
+        let is_it = |&at: &u32| self.has(at, hash, &key);
+        if let Some(&known) = self.table.find(spread(hash), is_it) {
+            return known;
         }
-        let at = u32::try_from(self.slots.len()).ok();
-        let at = at.filter(|&at| at != NONE);
-        let at = at.expect("fewer than 2^32 keys are in flight");
-        self.slots.push(Slot::of(key, hash));
-        self.table.insert(vacant, at);
+        let at = self.free;
+        let at = match self.slots.get_mut(at as usize) {
+            Some(slot) => {
+                self.free = slot.next;
+                slot.key = Some(key);
+                slot.hash = hash;
+                slot.state = State::Idle;
+                slot.failures = 0;
+                slot.priority = Priority::Low;
+                at
+            }
+            None => {
+                let at = u32::try_from(self.slots.len()).ok();
+                let at = at.filter(|&at| at != NONE);
+                let at = at.expect("fewer than 2^32 keys are in flight");
+                self.slots.push(Slot::of(key, hash));
+                at
+            }
+        };
+        let slots = &self.slots;
+        let hash_of = |&at: &u32| spread(slots[at as usize].hash);
+        self.table.insert_unique(spread(hash), at, hash_of);
         at
     }
 
@@ -133,8 +144,11 @@ impl<K: Eq + Hash> Slots<K> {
         let key = slot.key.take();
         slot.next = self.free;
         self.free = at;
-        self.table.remove(hash, at);
-        if self.table.len() == 0 && self.slots.capacity() > KEPT_SLOTS {
+        match self.table.find_entry(spread(hash), |&other| other == at) {
+            Ok(entry) => _ = entry.remove(),
+            Err(_) => debug_assert!(false, "a slot with a key is in the table"),
+        }
+        if self.table.is_empty() && self.slots.capacity() > KEPT_SLOTS {
             self.start_afresh();
         }
         key
@@ -149,7 +163,8 @@ impl<K: Eq + Hash> Slots<K> {
         if capacity > KEPT_BURST || needed < capacity / 4 {
             let kept = (2 * needed).clamp(KEPT_SLOTS, KEPT_BURST);
             self.slots.shrink_to(kept);
-            self.table.shrink_empty(kept);
+            // Empty: no hash is asked for.
+            self.table.shrink_to(kept, |_| 0);
         }
     }
 
@@ -158,9 +173,15 @@ impl<K: Eq + Hash> Slots<K> {
         (hash >> 32) as u32 ^ hash as u32
     }
 
-    fn has(&self, at: u32, key: &K) -> bool {
-        self.slots[at as usize].key.as_ref() == Some(key)
+    fn has(&self, at: u32, hash: u32, key: &K) -> bool {
+        let slot = &self.slots[at as usize];
+        slot.hash == hash && slot.key.as_ref() == Some(key)
     }
+}
+
+/// All bits of a hash, for a table that looks at the first and the last ones.
+fn spread(hash: u32) -> u64 {
+    u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 impl<K> Slot<K> {
@@ -291,7 +312,7 @@ mod tests {
             assert!((0..count).all(|key| slots.find(&key) == Some(at[key])));
             at.into_iter().for_each(|at| slots.release_if_unused(at));
             assert_eq!((slots.len(), slots.find(&3)), (0, None));
-            (slots.slots.capacity(), slots.table.places())
+            (slots.slots.capacity(), slots.table.num_buckets())
         };
         for few in [100, KEPT_SLOTS] {
             let (capacity, places) = keys(few);
