@@ -304,9 +304,9 @@ fn metadata(
             raw = &unescaped;
         }
         let cut = raw == b"managedFields";
-        let end = match cut.then(|| seen.managed_fields(stops, value)).flatten() {
-            Some(end) => end,
-            None => json::value(stops, value, 2)?,
+        let end = match cut {
+            true => seen.managed_fields(stops, value)?,
+            false => json::value(stops, value, 2)?,
         };
         cutter.member(cut, key.start - 1..end, &mut reading.layout.managed_cuts);
         if !cut {

@@ -207,7 +207,7 @@ fn key<'a>(
             b"name" => name = Some(text()?),
             b"namespace" => namespace = text()?,
             b"managedFields" => {
-                let end = seen.managed_fields(&mut Stops::new(bytes), value)?;
+                let end = seen.managed_fields(&mut Stops::new(bytes), value).ok()?;
                 members.skip_to(end);
                 checked = Some(value..end);
             }
@@ -236,12 +236,9 @@ fn managed_fields(
         .rev()
         .find(|start| bytes[*start..].starts_with(MANAGED))?;
     let value = start + MANAGED.len() - 1;
-    let checked = checked
-        .filter(|checked| checked.start == value)
-        .map(|checked| checked.end);
-    let end = match checked.or_else(|| seen.managed_fields(&mut Stops::new(bytes), value)) {
-        Some(end) => end,
-        None => json::value(&mut Stops::new(bytes), value, 2).ok()?,
+    let end = match checked.filter(|checked| checked.start == value) {
+        Some(checked) => checked.end,
+        None => seen.managed_fields(&mut Stops::new(bytes), value).ok()?,
     };
     Some(start..end)
 }

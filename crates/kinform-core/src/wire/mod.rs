@@ -7,7 +7,7 @@
 //!
 //! This is JSON; `protobuf` has the same rooms for messages of built-in kinds, and `encoding` the readers
 //! that fit a body. `item` is what is cut out, `piece` holds the one that chunks cut in two, `scan` finds ends (safe SIMD), `json` checks
-//! every byte of an object once, `dense` those of managedFields by blocks, `seen` spares what is as in an item before (`template`, `brackets`, `serving`), `cursor` walks what was checked, `head` finds key, version and
+//! every byte of an object once, `seen` spares what is as in an item before (`template`, `brackets`, `serving`), `cursor` walks what was checked, `head` finds key, version and
 //! the other spans of an object's metadata, `broken` what is wrong with it, at which `path`, `known` tells what is stored already, `strip` copies what is kept, `reader` makes a type of
 //! it (`whole` of what every object begins with), and `lengths` tells it how long lists are. Server data is hostile:
 //! no recursion, no panic, every buffer bounded.
@@ -16,7 +16,6 @@
 mod brackets;
 pub(crate) mod broken;
 pub(crate) mod cursor;
-mod dense;
 pub mod encoding;
 mod envelope;
 pub mod error;

@@ -339,7 +339,7 @@ impl Nesting {
 
 /// The bytes of a block that a backslash before them escapes; `carry` tells of the last one's.
 #[inline(always)]
-pub(super) fn escaped_bytes(backslashes: u64, carry: &mut bool) -> u64 {
+fn escaped_bytes(backslashes: u64, carry: &mut bool) -> u64 {
     const ODD: u64 = 0xaaaa_aaaa_aaaa_aaaa;
     let carried = u64::from(*carry);
     if backslashes == 0 {
@@ -401,7 +401,7 @@ impl Masks {
 
 /// Each bit becomes the parity of the bits up to it: from quotes to "inside a string".
 #[inline(always)]
-pub(super) fn prefix_xor(mut bits: u64) -> u64 {
+fn prefix_xor(mut bits: u64) -> u64 {
     for shift in [1, 2, 4, 8, 16, 32] {
         bits ^= bits << shift;
     }

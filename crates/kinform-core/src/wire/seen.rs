@@ -7,12 +7,11 @@
 //!
 //! Objects of a list are alike: replicas have the same fields, and differ in names and times. Lists come in the order of
 //! keys, in which replicas are neighbours, so one item is remembered, not several. managedFields are compared as a
-//! whole, and checked by blocks else (`dense`); of another member all that is the same is compared, level by level.
+//! whole; of another member all that is the same is compared, level by level.
 //!
 //! BOUND: four members and managedFields. Upstream: none.
 
 use super::brackets::Walk;
-use super::dense;
 use super::json::{self, Fault};
 use super::scan::Stops;
 use super::serving::{Serving, Turn};
@@ -22,6 +21,8 @@ use super::template::{Like, Template};
 const MOST_MEMBERS: usize = 4;
 /// The levels around a member of an item.
 const DEPTH: u32 = 1;
+/// Those around managedFields.
+const MANAGED_DEPTH: u32 = 2;
 
 /// The values of items before. The default remembers nothing.
 #[derive(Debug, Default)]
@@ -47,12 +48,16 @@ impl Seen {
         }
     }
 
-    /// Position after the managedFields at `at`, if they are sound, and either like those before or dense; nothing, if
-    /// the validator is to say. All that are asked for have as many levels around them.
-    pub(super) fn managed_fields(&mut self, stops: &mut Stops<'_>, at: usize) -> Option<usize> {
+    /// Checks the managedFields at `at`, which are compared with those before; returns the position after them. All that
+    /// are asked for have as many levels around them.
+    pub(super) fn managed_fields(
+        &mut self,
+        stops: &mut Stops<'_>,
+        at: usize,
+    ) -> Result<usize, Fault> {
         let bytes = stops.bytes();
         if self.most == 0 {
-            return dense::array(bytes, at);
+            return json::value(stops, at, MANAGED_DEPTH);
         }
         let Remembered { template, serving } = &mut self.managed;
         let turn = serving.turn();
@@ -61,17 +66,19 @@ impl Seen {
             Turn::Alone | Turn::AloneAndLearn => Like::Nothing { read: 0 },
         };
         let (end, compared) = match like {
-            Like::All { end, compared } => (Some(end), compared),
-            Like::Begin { .. } | Like::Nothing { .. } => (dense::array(bytes, at), 0),
+            Like::All { end, compared } => (end, compared),
+            Like::Begin { .. } | Like::Nothing { .. } => {
+                (json::value(stops, at, MANAGED_DEPTH)?, 0)
+            }
         };
         let learns = match turn {
-            Turn::Compare => serving.served(compared, end.map_or(1, |end| end - at)),
+            Turn::Compare => serving.served(compared, end - at),
             turn => turn == Turn::AloneAndLearn,
         };
-        if learns && let Some(end) = end {
+        if learns {
             template.learn(&bytes[at..end]);
         }
-        end
+        Ok(end)
     }
 
     /// Checks the value at `at` of an item's member, the item's `number`th; returns the position after it.
@@ -217,18 +224,14 @@ mod tests {
         }
     }
 
-    /// Managed fields end where the validator says, and are found by themselves if they are dense; how many were
-    /// compared, of the last of them.
+    /// Managed fields end where the validator says; how many bytes were compared, of the last of them.
     fn check_managed<'a>(texts: impl IntoIterator<Item = &'a str>) -> usize {
         let mut seen = Seen::new();
         for text in texts {
             let bytes = text.as_bytes();
             let found = seen.managed_fields(&mut Stops::new(bytes), 0);
-            let alone = json::value(&mut Stops::new(bytes), 0, 2).ok();
-            match dense::array(bytes, 0) {
-                None => assert!(found.is_none() || found == alone, "{text}"),
-                dense => assert_eq!(found, dense, "{text}"),
-            }
+            let alone = json::value(&mut Stops::new(bytes), 0, MANAGED_DEPTH);
+            assert_eq!(found, alone, "{text}");
         }
         seen.managed.serving.best
     }
