@@ -20,14 +20,14 @@ use futures::Stream;
 use futures::stream::{self, BoxStream, StreamExt};
 
 use crate::handler::Notification;
-use crate::informer::{Cores, ListenerShared, Piece, Places};
+use crate::informer::{Cores, ListenerShared, Piece, Subscription};
 use crate::object::Lens;
 
 /// The changes of one informer. Dropping it ends it.
 pub struct Changes<K>(BoxStream<'static, Notification<K>>);
 
 struct Cursor<K> {
-    places: Places,
+    subscription: Subscription,
     // BOUND: what one piece of a delivery holds.
     ready: VecDeque<Notification<K>>,
     lens: Arc<Lens>,
@@ -41,7 +41,7 @@ impl<K> Changes<K> {
     {
         let shared = ListenerShared::new("stream".to_owned());
         let cursor = Cursor {
-            places: Places::new(cores, Arc::clone(&shared), None),
+            subscription: Subscription::new(cores, Arc::clone(&shared), None),
             ready: VecDeque::new(),
             lens: Arc::clone(lens),
             shared,
@@ -63,8 +63,8 @@ impl<K> Cursor<K> {
                 return Some(notification);
             }
             // Before looking for more: what is published from here on wakes us.
-            let is_over = self.places.look();
-            match self.places.next() {
+            let is_over = self.subscription.look();
+            match self.subscription.next() {
                 Some(Piece::Changes(core, changes)) => {
                     core.telemetry.notified(changes.len() as u64);
                     let told = changes
@@ -74,9 +74,9 @@ impl<K> Cursor<K> {
                 }
                 Some(Piece::Synced) => self.ready.push_back(Notification::Synced),
                 None if is_over => return None,
-                None => self.places.wait().await,
+                None => self.subscription.wait().await,
             }
-            self.shared.measure(&self.places);
+            self.shared.measure(&self.subscription);
         }
     }
 }

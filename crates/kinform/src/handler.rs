@@ -166,12 +166,12 @@ pub struct Handlers<K> {
     filter: Option<Filter<K>>,
     on_event: Option<OnEvent<K>>,
     resync: Option<Duration>,
-    place: Place,
+    run_on: RunOn,
 }
 
 /// Where handlers run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum RunOn {
     /// On a task of the runtime.
     #[default]
     Task,
@@ -192,7 +192,7 @@ impl<K> Default for Handlers<K> {
             filter: None,
             on_event: None,
             resync: None,
-            place: Place::default(),
+            run_on: RunOn::default(),
         }
     }
 }
@@ -270,7 +270,7 @@ impl<K: 'static> Handlers<K> {
 
     /// The closures may block: they run on threads made for that, never on the runtime's own.
     pub fn blocking(mut self) -> Self {
-        self.place = Place::Thread;
+        self.run_on = RunOn::Thread;
         self
     }
 
@@ -284,7 +284,7 @@ impl<K: 'static> Handlers<K> {
         Parts {
             name: self.name.clone(),
             resync: self.resync,
-            place: self.place,
+            run_on: self.run_on,
             sink: self.into_sink(lens),
         }
     }
@@ -372,7 +372,7 @@ impl<K> fmt::Debug for Handlers<K> {
         f.debug_struct("Handlers")
             .field("name", &self.name)
             .field("resync", &self.resync)
-            .field("place", &self.place)
+            .field("run_on", &self.run_on)
             .finish_non_exhaustive()
     }
 }
@@ -381,7 +381,7 @@ impl<K> fmt::Debug for Handlers<K> {
 pub(crate) struct Parts {
     pub(crate) name: Option<String>,
     pub(crate) resync: Option<Duration>,
-    pub(crate) place: Place,
+    pub(crate) run_on: RunOn,
     pub(crate) sink: Sink,
 }
 

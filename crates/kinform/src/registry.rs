@@ -135,7 +135,7 @@ impl Registry {
         }
         if identity.via.is_some() {
             // Another server: what was learnt of the factory's own says nothing about it.
-            options.learnt = Default::default();
+            options.stream_support = Default::default();
         }
         let reflector = &mut options.reflector;
         reflector.label_selector.clone_from(&info.label_selector);

@@ -22,7 +22,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
 use super::group::{Cores, Member};
-use super::listen::{Registration, listen};
+use super::listener::{Registration, listen};
 use crate::changes::Changes;
 use crate::env::Env;
 use crate::error::{Error, ErrorKind};

@@ -11,12 +11,12 @@
 //! | `audit` | compares the cache with the server now and then, on request |
 //! | `connection` | one request at a time, and what its bytes mean |
 //! | `ingest` | projection and transform, before anything is stored |
-//! | `listen` | the task of one handler, and its registration |
+//! | `listener` | the task of one handler, and its registration |
 //! | `handle` | [`Informer`], what users hold |
-//! | `learnt` | what the next informer need not learn again |
+//! | `stream_support` | what the next informer need not learn again |
 //! | `group` | the watches of one informer, while namespaces come and go |
-//! | `places` | the places of one listener in all of them |
-//! | `reached` | waiting for a version, or for one's own writes |
+//! | `subscription` | the positions of one listener in all of them |
+//! | `own_writes` | waiting for a version, or for one's own writes |
 //! | `status` | the one state that users see |
 //!
 //! An informer of several namespaces has a core for each: each has its own watch, version and
@@ -30,12 +30,12 @@ mod connection;
 mod group;
 mod handle;
 mod ingest;
-mod learnt;
-mod listen;
+mod listener;
+mod own_writes;
 mod pipeline;
-mod places;
-mod reached;
 mod status;
+mod stream_support;
+mod subscription;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -65,13 +65,13 @@ pub use self::handle::Informer;
 pub(crate) use self::handle::in_runtime;
 pub(crate) use self::ingest::Ingest;
 pub use self::ingest::Transform;
-use self::learnt::Learnt;
-pub use self::listen::Registration;
-pub(crate) use self::listen::Shared as ListenerShared;
+pub use self::listener::Registration;
+pub(crate) use self::listener::Shared as ListenerShared;
+pub use self::own_writes::OwnWrites;
+pub(crate) use self::own_writes::Write;
 use self::pipeline::Pipeline;
-pub(crate) use self::places::{Piece, Places};
-pub use self::reached::OwnWrites;
-pub(crate) use self::reached::Write;
+use self::stream_support::StreamSupport;
+pub(crate) use self::subscription::{Piece, Subscription};
 use crate::env::Env;
 use crate::error::{Error, ErrorKind};
 use crate::index::{Definition, Origin};
@@ -89,7 +89,7 @@ pub(crate) struct Options {
     // BOUND: deltas queued between reading and applying.
     pub(crate) fifo_capacity: usize,
     pub(crate) ring: RingLimits,
-    pub(crate) learnt: Learnt,
+    pub(crate) stream_support: StreamSupport,
 }
 
 impl Default for Options {
@@ -99,7 +99,7 @@ impl Default for Options {
             fifo: FifoPolicy::InOrder,
             fifo_capacity: 4096,
             ring: RingLimits::default(),
-            learnt: Learnt::default(),
+            stream_support: StreamSupport::default(),
         }
     }
 }
@@ -144,7 +144,7 @@ pub(crate) struct Core {
     reports: broadcast::Sender<Report>,
     pub(crate) telemetry: Telemetry,
     listeners: Mutex<Vec<Weak<ListenerShared>>>,
-    seats: AtomicUsize,
+    cursors: AtomicUsize,
     // Informers that watch this, of those that somebody holds.
     holders: AtomicUsize,
     stops_when_unused: AtomicBool,
@@ -224,7 +224,7 @@ impl Core {
             reports: broadcast::Sender::new(REPORTS_KEPT),
             telemetry: Telemetry::default(),
             listeners: Mutex::default(),
-            seats: AtomicUsize::new(0),
+            cursors: AtomicUsize::new(0),
             holders: AtomicUsize::new(0),
             stops_when_unused: AtomicBool::new(false),
             was_started: AtomicBool::new(false),
@@ -269,10 +269,10 @@ impl Core {
         self.reader.get(key)
     }
 
-    /// A new place in the stream.
-    pub(crate) fn seat(self: &Arc<Self>) -> Seat {
-        self.seats.fetch_add(1, Ordering::Relaxed);
-        Seat {
+    /// A new position in the stream.
+    pub(crate) fn cursor(self: &Arc<Self>) -> Cursor {
+        self.cursors.fetch_add(1, Ordering::Relaxed);
+        Cursor {
             delivery: self.reader.deliver(),
             progress: self.progress.subscribe(),
             core: Arc::clone(self),
@@ -406,17 +406,17 @@ pub(crate) struct Listeners {
     pub(crate) times_behind: u64,
 }
 
-/// A place in a core's stream: of a handler, or of a stream of changes.
-pub(crate) struct Seat {
+/// A position in a core's stream: of a handler, or of a stream of changes.
+pub(crate) struct Cursor {
     pub(crate) delivery: Delivery,
     pub(crate) progress: watch::Receiver<Progress>,
     pub(crate) core: Arc<Core>,
 }
 
-impl Drop for Seat {
+impl Drop for Cursor {
     fn drop(&mut self) {
         let _ = self.core.commands.send(Command::Forget(self.delivery.id()));
-        let was_last = self.core.seats.fetch_sub(1, Ordering::AcqRel) == 1;
+        let was_last = self.core.cursors.fetch_sub(1, Ordering::AcqRel) == 1;
         if was_last && self.core.stops_when_unused.load(Ordering::Relaxed) {
             self.core.stop();
         }

@@ -69,7 +69,10 @@ impl Pipeline {
         commands: mpsc::UnboundedReceiver<Command>,
     ) -> Self {
         let config = core.options.reflector.clone();
-        let config = core.options.learnt.advise(&core.info.resource, config);
+        let config = core
+            .options
+            .stream_support
+            .advise(&core.info.resource, config);
         let source = core.audit_source.clone();
         let auditor = Auditor::new(source, config.audit_period, config.list_deadline);
         let reflector = Reflector::new(config, core.env.seed());
@@ -314,7 +317,7 @@ impl Pipeline {
         {
             let core = &self.core;
             core.options
-                .learnt
+                .stream_support
                 .no_streams_until(&core.info.resource, *until);
         }
         if let Some(event) = translate(event) {

@@ -1,13 +1,13 @@
-//! The places of one listener: one in the stream of each watch of its informer.
+//! The positions of one listener: a cursor in the stream of each watch of its informer.
 //!
 //! ```text
-//! members of the informer ─follow─▶ seats ─next─▶ Piece::Changes | Piece::Synced
+//! members of the informer ─follow─▶ cursors ─next─▶ Piece::Changes | Piece::Synced
 //! ```
 //!
-//! Handlers and streams of changes look here for what they hear next. A namespace that came is a seat
-//! more: its objects are initial adds. One that was removed is heard out: everything told of it is
+//! Handlers and streams of changes look here for what they hear next. A namespace that came adds a cursor
+//! to it: its objects are initial adds. One that was removed is heard out: everything told of it is
 //! told as deleted, before anything else comes, so that a namespace that comes back begins anew.
-//! `Synced` comes once, when every seat that there is has told what was stored.
+//! `Synced` comes once, when every cursor that there is has told what was stored.
 //!
 //! Upstream counterpart: `client-go:tools/cache/shared_informer.go` (`processorListener`,
 //! `handlerRegistration`).
@@ -20,15 +20,15 @@ use kinform_core::informer::delivery::{Changes, Next};
 use kinform_core::mutant;
 use tokio::sync::watch;
 
-use super::listen::Shared;
-use super::{Command, Core, Cores, Seat};
+use super::listener::Shared;
+use super::{Command, Core, Cores, Cursor};
 
-pub(crate) struct Places {
+pub(crate) struct Subscription {
     cores: Cores,
     shared: Arc<Shared>,
     resync: Option<Duration>,
-    seats: Vec<Place>,
-    // Members up to this one have, or had, a seat.
+    cursors: Vec<NamespaceCursor>,
+    // Members up to this one have, or had, a cursor.
     seen: u64,
     changed: watch::Receiver<u64>,
     // Whose turn it is, so that no namespace starves another.
@@ -36,9 +36,9 @@ pub(crate) struct Places {
     is_synced: bool,
 }
 
-struct Place {
+struct NamespaceCursor {
     member: u64,
-    seat: Seat,
+    cursor: Cursor,
     is_leaving: bool,
 }
 
@@ -49,21 +49,21 @@ pub(crate) enum Piece {
     Synced,
 }
 
-impl Places {
-    /// A seat in each watch of the informer, now and later.
+impl Subscription {
+    /// A cursor in each watch of the informer, now and later.
     pub(crate) fn new(cores: &Cores, shared: Arc<Shared>, resync: Option<Duration>) -> Self {
-        let mut places = Self {
+        let mut subscription = Self {
             cores: cores.clone(),
             shared,
             resync,
-            seats: Vec::new(),
+            cursors: Vec::new(),
             seen: 0,
             changed: cores.changed(),
             turn: 0,
             is_synced: false,
         };
-        places.follow();
-        places
+        subscription.follow();
+        subscription
     }
 
     /// Takes notice of what came until now: what comes later wakes [`wait`](Self::wait). Whether
@@ -75,9 +75,9 @@ impl Places {
         }
         let mut is_over = true;
         let mut stays = false;
-        for place in &mut self.seats {
-            let ended = place.seat.progress.borrow_and_update().ended;
-            if !place.is_leaving {
+        for position in &mut self.cursors {
+            let ended = position.cursor.progress.borrow_and_update().ended;
+            if !position.is_leaving {
                 stays = true;
                 is_over &= ended;
             }
@@ -91,23 +91,23 @@ impl Places {
 
     /// What is to be heard next. Asking says that everything before was heard.
     pub(crate) fn next(&mut self) -> Option<Piece> {
-        while let Some(at) = self.seats.iter().position(|place| place.is_leaving) {
-            match self.seats[at].seat.delivery.next() {
+        while let Some(at) = self.cursors.iter().position(|position| position.is_leaving) {
+            match self.cursors[at].cursor.delivery.next() {
                 Next::Changes(changes) => {
                     return Some(Piece::Changes(self.core(at), changes));
                 }
                 Next::Synced => {}
                 Next::Idle => {
-                    let left = self.seats.remove(at);
-                    left.seat.core.remove_listener(&self.shared);
+                    let left = self.cursors.remove(at);
+                    left.cursor.core.remove_listener(&self.shared);
                 }
             }
         }
-        for _ in 0..self.seats.len() {
-            let at = self.turn % self.seats.len();
+        for _ in 0..self.cursors.len() {
+            let at = self.turn % self.cursors.len();
             self.turn = at + 1;
             loop {
-                match self.seats[at].seat.delivery.next() {
+                match self.cursors[at].cursor.delivery.next() {
                     Next::Changes(changes) => return Some(Piece::Changes(self.core(at), changes)),
                     Next::Synced if self.becomes_synced() => return Some(Piece::Synced),
                     // What was published meanwhile wakes nobody any more: ask again.
@@ -121,22 +121,27 @@ impl Places {
     }
 
     fn becomes_synced(&mut self) -> bool {
-        let mut seats = self.seats.iter();
-        let becomes = !self.is_synced && seats.all(|place| place.seat.delivery.has_synced());
+        let mut cursors = self.cursors.iter();
+        let becomes =
+            !self.is_synced && cursors.all(|position| position.cursor.delivery.has_synced());
         self.is_synced |= becomes;
         becomes
     }
 
     /// How many batches wait.
     pub(crate) fn waiting(&self) -> u64 {
-        let seats = self.seats.iter();
-        seats.map(|place| place.seat.delivery.waiting()).sum()
+        let cursors = self.cursors.iter();
+        cursors
+            .map(|position| position.cursor.delivery.waiting())
+            .sum()
     }
 
     /// How often the listener fell behind.
     pub(crate) fn times_behind(&self) -> u64 {
-        let seats = self.seats.iter();
-        seats.map(|place| place.seat.delivery.times_behind()).sum()
+        let cursors = self.cursors.iter();
+        cursors
+            .map(|position| position.cursor.delivery.times_behind())
+            .sum()
     }
 
     /// Waits until something happened since the last look.
@@ -147,15 +152,15 @@ impl Places {
             std::future::pending::<()>().await;
         }
         let Self {
-            seats,
+            cursors,
             changed,
             cores,
             ..
         } = self;
-        let is_empty = seats.is_empty();
-        let news = seats.iter_mut();
+        let is_empty = cursors.is_empty();
+        let news = cursors.iter_mut();
         let news: Vec<_> = news
-            .map(|place| Box::pin(place.seat.progress.changed()))
+            .map(|position| Box::pin(position.cursor.progress.changed()))
             .collect();
         let news = async {
             if news.is_empty() {
@@ -176,29 +181,29 @@ impl Places {
 
     /// Somebody who can report.
     pub(crate) fn any_core(&self) -> Option<&Core> {
-        self.seats.first().map(|place| &*place.seat.core)
+        self.cursors.first().map(|position| &*position.cursor.core)
     }
 
     fn follow(&mut self) {
         let members = self.cores.members();
-        for place in &mut self.seats {
-            let stays = members.iter().any(|member| member.id == place.member);
-            if !stays && !place.is_leaving {
-                place.is_leaving = true;
-                place.seat.delivery.leave();
+        for position in &mut self.cursors {
+            let stays = members.iter().any(|member| member.id == position.member);
+            if !stays && !position.is_leaving {
+                position.is_leaving = true;
+                position.cursor.delivery.leave();
             }
         }
         for member in members.iter().filter(|member| member.id > self.seen) {
-            let seat = member.core.seat();
+            let cursor = member.core.cursor();
             member.core.add_listener(&self.shared);
             if let Some(period) = self.resync {
-                let command = Command::Resync(seat.delivery.id(), period);
+                let command = Command::Resync(cursor.delivery.id(), period);
                 // A loop that is gone resyncs nobody.
                 let _ = member.core.commands.send(command);
             }
-            self.seats.push(Place {
+            self.cursors.push(NamespaceCursor {
                 member: member.id,
-                seat,
+                cursor,
                 is_leaving: false,
             });
         }
@@ -206,6 +211,6 @@ impl Places {
     }
 
     fn core(&self, at: usize) -> Arc<Core> {
-        Arc::clone(&self.seats[at].seat.core)
+        Arc::clone(&self.cursors[at].cursor.core)
     }
 }

@@ -1,10 +1,10 @@
 //! The task of one handler: takes what it is to hear from the ring, and calls it.
 //!
 //! ```text
-//! progress → Places::next → change by change → Sink (panics caught) → synced, lag, counters
+//! progress → Subscription::next → change by change → Sink (panics caught) → synced, lag, counters
 //! ```
 //!
-//! The handler's places in the stream are machines of the core; here is who waits, calls and ends.
+//! The handler's subscription is made of machines of the core; here is who waits, calls and ends.
 //! It ends when it is removed (after the change under way), or when the informer has ended and
 //! everything published was heard.
 //! INVARIANT: user code runs under no lock, and its panic ends nothing: it counts as delivered.
@@ -23,8 +23,8 @@ use kinform_core::mutant;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::{Core, Cores, Piece, Places, lock};
-use crate::handler::{Parts, Place, Sink, Told};
+use super::{Core, Cores, Piece, Subscription, lock};
+use crate::handler::{Parts, RunOn, Sink, Told};
 use crate::report::{Report, ReportEvent};
 
 /// BOUND: changes told, but for the rest of a batch, before other tasks have their turn.
@@ -84,10 +84,10 @@ impl Shared {
         self.times_behind.load(Ordering::Relaxed)
     }
 
-    /// Copies what the places say.
-    pub(crate) fn measure(&self, places: &Places) {
-        self.lag.store(places.waiting(), Ordering::Relaxed);
-        let behind = places.times_behind();
+    /// Copies what the subscription says.
+    pub(crate) fn measure(&self, subscription: &Subscription) {
+        self.lag.store(subscription.waiting(), Ordering::Relaxed);
+        let behind = subscription.times_behind();
         self.times_behind.fetch_max(behind, Ordering::Relaxed);
     }
 
@@ -194,10 +194,10 @@ impl Registration {
 }
 
 struct Listener {
-    places: Places,
+    subscription: Subscription,
     shared: Arc<Shared>,
     sink: Option<Sink>,
-    place: Place,
+    run_on: RunOn,
 }
 
 /// Adds handlers to an informer. Must be called inside a runtime.
@@ -207,10 +207,10 @@ pub(super) fn listen(cores: &Cores, parts: Parts) -> Registration {
     let shared = Shared::new(name);
     let listener = Listener {
         // Here, not in the task: what is published from now on is heard as such.
-        places: Places::new(cores, Arc::clone(&shared), parts.resync),
+        subscription: Subscription::new(cores, Arc::clone(&shared), parts.resync),
         shared: Arc::clone(&shared),
         sink: Some(parts.sink),
-        place: parts.place,
+        run_on: parts.run_on,
     };
     let tasks = cores.tasks();
     let abort = tasks.abort.clone();
@@ -232,7 +232,7 @@ impl Listener {
         let mut told = 0;
         loop {
             // Before looking for more: what is published from here on wakes us.
-            let is_over = self.places.look();
+            let is_over = self.subscription.look();
             let draining = is_over || self.shared.drain.is_cancelled();
             if self.shared.remove.is_cancelled() {
                 if mutant!("B32") {
@@ -240,7 +240,7 @@ impl Listener {
                 }
                 break;
             }
-            match self.places.next() {
+            match self.subscription.next() {
                 Some(Piece::Changes(core, changes)) => {
                     told += changes.len();
                     self.tell(core, changes).await;
@@ -252,7 +252,7 @@ impl Listener {
                 None if draining => break,
                 None => self.wait().await,
             }
-            self.shared.measure(&self.places);
+            self.shared.measure(&self.subscription);
             if told >= AT_ONCE {
                 told = 0;
                 tokio::task::yield_now().await;
@@ -266,7 +266,7 @@ impl Listener {
             biased;
             () = self.shared.remove.cancelled() => {}
             () = self.shared.drain.cancelled() => {}
-            () = self.places.wait() => {}
+            () = self.subscription.wait() => {}
         }
     }
 
@@ -278,9 +278,9 @@ impl Listener {
                     tell_each(&mut sink, &changes, &shared, &core);
                     sink
                 };
-                let sink = match self.place {
-                    Place::Task => told(),
-                    Place::Thread => match tokio::task::spawn_blocking(told).await {
+                let sink = match self.run_on {
+                    RunOn::Task => told(),
+                    RunOn::Thread => match tokio::task::spawn_blocking(told).await {
                         Ok(sink) => sink,
                         // Only the end of the runtime cancels it.
                         Err(_) => return self.shared.remove.cancel(),
@@ -321,7 +321,7 @@ impl Listener {
             None => true,
         };
         if !heard {
-            panicked(&self.shared, self.places.any_core(), None);
+            panicked(&self.shared, self.subscription.any_core(), None);
         }
     }
 }

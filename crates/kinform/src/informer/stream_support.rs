@@ -1,7 +1,7 @@
 //! What one informer learns about the server, and the next of the same factory need not learn again.
 //!
 //! ```text
-//! FellBack { until } of one reflector → Learnt (a factory's) → ReflectorConfig of the next
+//! FellBack { until } of one reflector → StreamSupport (a factory's) → ReflectorConfig of the next
 //! ```
 //!
 //! A factory talks to one server. Where a streaming list stalled there, it would stall again: for
@@ -21,9 +21,9 @@ use super::lock;
 
 /// What a factory's informers have learnt; clones share it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Learnt(Arc<Mutex<HashMap<GroupVersionResource, Instant>>>);
+pub(crate) struct StreamSupport(Arc<Mutex<HashMap<GroupVersionResource, Instant>>>);
 
-impl Learnt {
+impl StreamSupport {
     /// Streaming lists of `resource` do not work here: pages until then.
     pub(super) fn no_streams_until(&self, resource: &GroupVersionResource, until: Instant) {
         lock(&self.0).insert(resource.clone(), until);
