@@ -1,7 +1,7 @@
 //! The inner loops, one at a time: `cargo bench -p kinform-core [NAME]`.
 //!
 //! ```text
-//! recorded list, generated objects ──▶ scan │ messages │ strip │ project │ typed │ typed-messages │ known │ apply │ relist │ fan-out │ read │ queue │ queue-untimed
+//! recorded list, generated objects ──▶ scan │ messages │ strip │ project │ typed │ typed-messages │ known │ apply │ relist │ fan-out │ read │ queue
 //!                                        └──▶ nanoseconds and instructions an element
 //! ```
 //!
@@ -74,7 +74,7 @@ const TIMED: Load = Load {
     rounds: 12,
 };
 
-const LOOPS: [Loop; 16] = [
+const LOOPS: [Loop; 15] = [
     Loop {
         name: "scan",
         prepare: |_| scan(|item| assert!(!black_box(item.bytes()).is_empty())),
@@ -133,10 +133,6 @@ const LOOPS: [Loop; 16] = [
     Loop {
         name: "queue-cycle",
         prepare: |_| queue_cycle(),
-    },
-    Loop {
-        name: "queue-untimed",
-        prepare: |_| queue_untimed(),
     },
     Loop {
         name: "queue-delay",
@@ -455,33 +451,6 @@ fn queue_cycle() -> Round {
             queue.settle(taken.ticket, Verdict::Forget, now);
         }
         assert!(queue.is_empty());
-        keys.len()
-    })
-}
-
-/// The same through a queue that keeps no times, where one turn gives a key back and takes the next; it is told the
-/// time where it needs it.
-fn queue_untimed() -> Round {
-    let (keys, mut queue) = (keys(), Queue::without_times(limiter()));
-    Box::new(move |_| {
-        let (mut told, mut held) = (0, None);
-        for key in &keys {
-            queue.add(key.clone(), Priority::Normal, Instant::ZERO);
-            let back = held.take();
-            let now = if queue.needs_time(back.as_ref().map(|ticket| (ticket, Verdict::Forget))) {
-                told += 1;
-                Instant::from_millis(5)
-            } else {
-                Instant::ZERO
-            };
-            if let Some(ticket) = back {
-                queue.settle(ticket, Verdict::Forget, now);
-            }
-            held = Some(queue.take(now).unwrap().ticket);
-        }
-        queue.settle(held.unwrap(), Verdict::Forget, Instant::from_millis(5));
-        assert!(queue.is_empty());
-        assert!((1..keys.len() / 4).contains(&told));
         keys.len()
     })
 }

@@ -17,7 +17,6 @@
 //! | `handler`, `changes` | hearing what changes: closures, or a stream |
 //! | `state`, `report`, `metrics` | how it is doing |
 //! | [`workqueue`], [`controller`] | keys for workers, and the loop around a reconcile function |
-//! | [`expiring`], [`parallel`] | a store whose entries end; a function called for many pieces |
 //! | [`events`] | what controllers tell people |
 //! | `source` | where lists and watches come from |
 //! | `env` | clocks and randomness |
@@ -53,7 +52,6 @@ pub mod controller;
 pub mod env;
 mod error;
 pub mod events;
-pub mod expiring;
 mod factory;
 mod handler;
 mod index;
@@ -62,7 +60,6 @@ mod lister;
 mod metrics;
 mod object;
 mod overlay;
-pub mod parallel;
 mod registry;
 mod report;
 mod retry;
@@ -76,6 +73,7 @@ pub use kinform_core::backoff::BackoffPolicy;
 pub use kinform_core::fifo::FifoPolicy;
 pub use kinform_core::object::projection::Projection;
 pub use kinform_core::object::typed::DecodeError;
+pub use kinform_core::queue::{AddOutcome, Limiter, Next, Priority, QueueStats, Running, Verdict};
 pub use kinform_core::reflector::config::{FirstList, ReflectorConfig, StreamingList};
 
 pub use crate::changes::Changes;

@@ -30,7 +30,7 @@ const BURST: usize = 256;
 /// Cycles of one task that adds and works.
 pub(super) async fn alone(task: &Task) -> Result<Vec<Reading>, Failed> {
     let keys = keys(KEYS)?;
-    let queue = WorkQueue::without_times(Limiter::default());
+    let queue = WorkQueue::new(Limiter::default());
     let before = task.moment();
     for burst in 0..task.size / BURST {
         for number in 0..BURST {
@@ -57,7 +57,7 @@ enum Adding {
 pub(super) async fn shared(task: &Task, workers: usize) -> Result<Vec<Reading>, Failed> {
     let [plain, timed, batches] = [
         (
-            WorkQueue::without_times(Limiter::default()),
+            WorkQueue::new(Limiter::default()),
             Adding::OneByOne,
         ),
         (WorkQueue::new(Limiter::default()), Adding::OneByOne),

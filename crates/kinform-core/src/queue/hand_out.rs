@@ -10,9 +10,8 @@
 use std::hash::Hash;
 use std::time::Duration;
 
-use super::pace::Pace;
 use super::slots::{NONE, Slots, State};
-use super::{Priority, Queue, Times, wheel};
+use super::{Priority, Queue, wheel};
 use crate::time::Instant;
 
 /// A key that was handed out, to be given back by [`Queue::settle`].
@@ -24,8 +23,8 @@ pub struct Taken<K> {
     pub ticket: Ticket,
     /// How often it failed in a row.
     pub failures: u32,
-    /// How long it waited, if times are kept.
-    pub waited_nanos: Option<u64>,
+    /// Time that it waited since it was added.
+    pub waited: Duration,
 }
 
 /// One hand-out of one key. It can be used once and cannot be made.
@@ -67,15 +66,14 @@ pub enum Next {
 pub struct Running<K> {
     /// The key.
     pub key: K,
-    /// For how long, if times are kept.
-    pub since: Option<Duration>,
+    /// Time since it was handed out.
+    pub since: Duration,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HandedOut {
     pub(super) slot: u32,
-    /// Nothing if nobody asks for how long.
-    pub(super) since: Option<Instant>,
+    pub(super) since: Instant,
 }
 
 impl<K: Eq + Hash + Clone> Queue<K> {
@@ -100,8 +98,7 @@ impl<K: Eq + Hash + Clone> Queue<K> {
         self.generation = self.generation.wrapping_add(1);
         let slot = &mut self.slots[at];
         debug_assert_eq!(slot.state, State::Ready, "what is in a lane is ready");
-        let keeps_times = self.times == Times::Kept;
-        let waited_nanos = keeps_times.then(|| now.nanos_since(slot.added()));
+        let waited_nanos = now.nanos_since(slot.added());
         slot.state = State::Running;
         slot.priority = Priority::Low;
         slot.generation = self.generation;
@@ -111,19 +108,18 @@ impl<K: Eq + Hash + Clone> Queue<K> {
             generation: self.generation,
         };
         let failures = slot.failures;
-        let is_timed = keeps_times || Pace::samples(self.generation);
         self.running.push(HandedOut {
             slot: at,
-            since: is_timed.then_some(now),
+            since: now,
         });
-        if let Some(waited) = waited_nanos {
-            self.counts.queue_latency.record_micros(waited / 1_000);
-        }
+        self.counts
+            .queue_latency
+            .record_micros(waited_nanos / 1_000);
         Some(Taken {
             key,
             ticket,
             failures,
-            waited_nanos,
+            waited: Duration::from_nanos(waited_nanos),
         })
     }
 
@@ -152,30 +148,14 @@ impl<K: Eq + Hash + Clone> Queue<K> {
         }
     }
 
-    /// Whether `now` counts in [`settle`](Self::settle) of this, then [`take`](Self::take), in one turn: always
-    /// where times are kept, while keys are delayed, or for a key that is wanted later; else, of one key in sixteen.
-    #[must_use]
-    #[inline]
-    pub fn needs_time(&self, back: Option<(&Ticket, Verdict)>) -> bool {
-        self.times == Times::Kept
-            || self.wheel.len() > 0
-            || Pace::samples(self.generation.wrapping_add(1))
-            || back.is_some_and(|(ticket, verdict)| {
-                Pace::samples(ticket.generation)
-                    || matches!(verdict, Verdict::Again(_) | Verdict::Retry)
-            })
-    }
-
     /// The keys that workers have, the longest held first: what a drain waits for.
     #[must_use]
     pub fn running(&self, now: Instant) -> Vec<Running<K>> {
-        let keeps_times = self.times == Times::Kept;
         let told = |out: &HandedOut| {
             let slot = &self.slots[out.slot];
-            let since = out.since.filter(|_| keeps_times);
             let running = Running {
                 key: slot.key.clone()?,
-                since: since.map(|since| now.since(since)),
+                since: now.since(out.since),
             };
             // How many were handed out after it.
             Some((self.generation.wrapping_sub(slot.generation), running))
@@ -218,12 +198,8 @@ impl<K: Eq + Hash + Clone> Queue<K> {
             self.slots[moved.slot].running_at = place as u32;
         }
         self.slots[at].running_at = NONE;
-        let Some(since) = out.since else { return };
-        let worked = now.nanos_since(since);
-        self.pace.worked(worked);
-        if self.times == Times::Kept {
-            self.counts.work_duration.record_micros(worked / 1_000);
-        }
+        let worked = now.nanos_since(out.since);
+        self.counts.work_duration.record_micros(worked / 1_000);
     }
 
     /// Moves a key that no worker has any more to where it belongs.
@@ -261,7 +237,7 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::Arc;
 
-    use super::super::{Added, Limiter};
+    use super::super::{AddOutcome, Limiter};
     use super::*;
 
     const MS: Duration = Duration::from_millis(1);
@@ -303,16 +279,15 @@ mod tests {
 
     #[test]
     fn a_key_that_panics_while_it_is_handed_out_is_forgotten_and_can_be_added_again() {
-        type Add = fn(&mut Queue<Key>, Key) -> Added;
+        type Add = fn(&mut Queue<Key>, Key) -> AddOutcome;
         let adds: [Add; 3] = [
             |queue, key| queue.add(key, Priority::High, at(0)),
             |queue, key| queue.add_after(key, 4 * MS, at(0)),
             // It failed before.
             |queue, key| queue.add_rate_limited(key, at(0)),
         ];
-        let ways: [fn(Limiter) -> Queue<Key>; 2] = [Queue::new, Queue::without_times];
-        for (add, way) in adds.into_iter().flat_map(|add| ways.map(|way| (add, way))) {
-            let mut queue = way(Limiter::exponential(5 * MS, 1_000 * MS));
+        for add in adds {
+            let mut queue = Queue::new(Limiter::exponential(5 * MS, 1_000 * MS));
             let (one, hold) = held();
             add(&mut queue, one);
             queue.add(key("after"), Priority::Low, at(9));
@@ -323,7 +298,7 @@ mod tests {
             drop(hold);
             assert_eq!(
                 queue.add(key("held"), Priority::Normal, at(9)),
-                Added::Queued
+                AddOutcome::Queued
             );
             let again = queue.take(at(9)).expect("it was added again");
             assert_eq!((again.key, again.failures), (key("held"), 0));

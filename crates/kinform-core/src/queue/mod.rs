@@ -25,7 +25,6 @@ mod lanes;
 mod limiter;
 #[cfg(test)]
 mod model;
-mod pace;
 mod slots;
 mod stats;
 #[cfg(test)]
@@ -39,7 +38,6 @@ use hand_out::HandedOut;
 pub use hand_out::{Next, Running, Taken, Ticket, Verdict};
 use lanes::Lanes;
 pub use limiter::Limiter;
-use pace::Pace;
 use slots::{Slots, State};
 pub use stats::QueueStats;
 use wheel::Wheel;
@@ -60,7 +58,7 @@ pub enum Priority {
 
 /// What became of an add.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Added {
+pub enum AddOutcome {
     /// The key waits now: for a worker, or for the one that has it to give it back.
     Queued,
     /// The key waits for its time, or its time was changed.
@@ -80,18 +78,9 @@ pub struct Queue<K> {
     running: Vec<HandedOut>,
     limiter: Limiter,
     generation: u32,
-    times: Times,
-    pace: Pace,
     life: Life,
     // Only what is counted; the rest is filled in when asked.
     counts: QueueStats,
-}
-
-/// Whether it is known of each key how long it waited and was worked on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Times {
-    Kept,
-    NotKept,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,21 +96,6 @@ impl<K: Eq + Hash + Clone> Queue<K> {
     /// An empty queue whose failed keys wait as `limiter` says.
     #[must_use]
     pub fn new(limiter: Limiter) -> Self {
-        Self::of(limiter, Times::Kept)
-    }
-
-    /// The same, but nothing is known of how long keys waited and were worked on, so that who drives it need not read a
-    /// clock for each of them. What `now` means then: [`add`](Self::add) does not look at it; [`settle`](Self::settle)
-    /// and [`take`](Self::take) do if [`needs_time`](Self::needs_time) says so before both of them, else it may be
-    /// [`Instant::ZERO`]; all others do.
-    ///
-    /// Upstream: a queue without a name, or without a provider of metrics.
-    #[must_use]
-    pub fn without_times(limiter: Limiter) -> Self {
-        Self::of(limiter, Times::NotKept)
-    }
-
-    fn of(limiter: Limiter, times: Times) -> Self {
         Self {
             slots: Slots::new(),
             lanes: Lanes::new(),
@@ -129,15 +103,13 @@ impl<K: Eq + Hash + Clone> Queue<K> {
             running: Vec::new(),
             limiter,
             generation: 0,
-            times,
-            pace: Pace::new(),
             life: Life::Open,
             counts: QueueStats::default(),
         }
     }
 
     /// Adds a key, to be handed out as soon as a worker is free.
-    pub fn add(&mut self, key: K, priority: Priority, now: Instant) -> Added {
+    pub fn add(&mut self, key: K, priority: Priority, now: Instant) -> AddOutcome {
         if self.is_shut_down() {
             return self.refuse();
         }
@@ -148,7 +120,7 @@ impl<K: Eq + Hash + Clone> Queue<K> {
     /// Adds a key, to be handed out after `delay`. If it is to be handed out earlier, that stays.
     ///
     /// Upstream: `AddAfter`; there, a key that waits already is handed out a second time.
-    pub fn add_after(&mut self, key: K, delay: Duration, now: Instant) -> Added {
+    pub fn add_after(&mut self, key: K, delay: Duration, now: Instant) -> AddOutcome {
         if self.is_shut_down() {
             return self.refuse();
         }
@@ -159,7 +131,7 @@ impl<K: Eq + Hash + Clone> Queue<K> {
 
     /// Like [`Queue::add_after`], but if the key is delayed, the new time counts even if it is later.
     /// A key that waits for a worker already keeps its place.
-    pub fn replace_after(&mut self, key: K, delay: Duration, now: Instant) -> Added {
+    pub fn replace_after(&mut self, key: K, delay: Duration, now: Instant) -> AddOutcome {
         if self.is_shut_down() {
             return self.refuse();
         }
@@ -172,7 +144,7 @@ impl<K: Eq + Hash + Clone> Queue<K> {
     /// Adds a key that failed, to be handed out when the limiter allows.
     ///
     /// Upstream: `AddRateLimited`.
-    pub fn add_rate_limited(&mut self, key: K, now: Instant) -> Added {
+    pub fn add_rate_limited(&mut self, key: K, now: Instant) -> AddOutcome {
         if self.is_shut_down() {
             return self.refuse();
         }
@@ -272,9 +244,7 @@ impl<K: Eq + Hash + Clone> Queue<K> {
     /// The numbers at `now`.
     #[must_use]
     pub fn stats(&self, now: Instant) -> QueueStats {
-        let timed = self.running.iter().filter_map(|out| out.since);
-        let timed = timed.filter(|_| self.times == Times::Kept);
-        let ages = timed.map(|since| now.since(since));
+        let ages = self.running.iter().map(|out| now.since(out.since));
         QueueStats {
             depth: self.lanes.len(),
             delayed: self.wheel.len(),
@@ -293,12 +263,12 @@ impl<K: Eq + Hash + Clone> Queue<K> {
         key.or_else(|| self.slots[at].key.clone())
     }
 
-    fn refuse(&mut self) -> Added {
+    fn refuse(&mut self) -> AddOutcome {
         self.counts.refused += 1;
-        Added::Refused
+        AddOutcome::Refused
     }
 
-    fn make_ready(&mut self, at: u32, priority: Priority, now: Instant) -> Added {
+    fn make_ready(&mut self, at: u32, priority: Priority, now: Instant) -> AddOutcome {
         let slot = &mut self.slots[at];
         let raised = priority.max(slot.priority);
         match slot.state {
@@ -307,12 +277,12 @@ impl<K: Eq + Hash + Clone> Queue<K> {
                     self.lanes.raise(&mut self.slots, at, raised);
                 }
                 self.counts.merged += 1;
-                return Added::Merged;
+                return AddOutcome::Merged;
             }
             State::RunningAgain => {
                 slot.priority = raised;
                 self.counts.merged += 1;
-                return Added::Merged;
+                return AddOutcome::Merged;
             }
             State::Delayed | State::RunningDelayed => {
                 self.drop_delay(at);
@@ -329,10 +299,10 @@ impl<K: Eq + Hash + Clone> Queue<K> {
             self.lanes.push(&mut self.slots, at);
         }
         self.counts.adds += 1;
-        Added::Queued
+        AddOutcome::Queued
     }
 
-    fn make_delayed(&mut self, at: u32, delay: Duration, now: Instant) -> Added {
+    fn make_delayed(&mut self, at: u32, delay: Duration, now: Instant) -> AddOutcome {
         if delay.is_zero() {
             return self.make_ready(at, Priority::Normal, now);
         }
@@ -349,12 +319,12 @@ impl<K: Eq + Hash + Clone> Queue<K> {
             }
             _ => {
                 self.counts.merged += 1;
-                return Added::Merged;
+                return AddOutcome::Merged;
             }
         };
         self.slots[at].state = delayed;
         self.wheel.insert(&mut self.slots, at, due);
-        Added::Delayed
+        AddOutcome::Delayed
     }
 
     /// Takes a key out of the wheel, if it is there.
@@ -379,13 +349,6 @@ impl<K: Eq + Hash + Clone> Queue<K> {
 }
 
 impl<K> Queue<K> {
-    /// How long workers had the last keys, about; never nothing. More than 100 µs counts as that, and so do
-    /// all while nothing is known.
-    #[must_use]
-    pub fn usual_work(&self) -> Duration {
-        self.pace.usual()
-    }
-
     /// Keys that are ready to be handed out; those delayed or handed out do not count.
     #[must_use]
     pub fn len(&self) -> usize {

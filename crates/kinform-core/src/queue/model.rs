@@ -57,14 +57,14 @@ impl Model {
         self.records.entry(key).or_insert(fresh)
     }
 
-    fn add(&mut self, key: u8, priority: Priority) -> Added {
+    fn add(&mut self, key: u8, priority: Priority) -> AddOutcome {
         if self.life != Life::Open {
-            return Added::Refused;
+            return AddOutcome::Refused;
         }
         self.ready(key, priority)
     }
 
-    fn ready(&mut self, key: u8, priority: Priority) -> Added {
+    fn ready(&mut self, key: u8, priority: Priority) -> AddOutcome {
         let record = self.record(key);
         let raised = priority.max(record.priority);
         let before = std::mem::replace(&mut record.priority, raised);
@@ -75,10 +75,10 @@ impl Model {
                     .for_each(|lane| lane.retain(|&other| other != key));
                 self.lanes[2 - raised as usize].push_back(key);
             }
-            return Added::Merged;
+            return AddOutcome::Merged;
         }
         if record.again {
-            return Added::Merged;
+            return AddOutcome::Merged;
         }
         record.delayed = None;
         if record.running {
@@ -87,17 +87,17 @@ impl Model {
             record.ready = true;
             self.lanes[2 - raised as usize].push_back(key);
         }
-        Added::Queued
+        AddOutcome::Queued
     }
 
-    fn add_after(&mut self, key: u8, delay: Duration, now: Instant) -> Added {
+    fn add_after(&mut self, key: u8, delay: Duration, now: Instant) -> AddOutcome {
         if self.life != Life::Open {
-            return Added::Refused;
+            return AddOutcome::Refused;
         }
         self.delay(key, delay, now)
     }
 
-    fn delay(&mut self, key: u8, delay: Duration, now: Instant) -> Added {
+    fn delay(&mut self, key: u8, delay: Duration, now: Instant) -> AddOutcome {
         if delay.is_zero() {
             return self.ready(key, Priority::Normal);
         }
@@ -108,10 +108,10 @@ impl Model {
         let record = self.record(key);
         let earlier = record.delayed.is_none_or(|(other, _)| tick < other);
         if record.ready || record.again || !earlier {
-            return Added::Merged;
+            return AddOutcome::Merged;
         }
         record.delayed = Some((tick, arrival));
-        Added::Delayed
+        AddOutcome::Delayed
     }
 
     fn fail(&mut self, key: u8) -> Duration {
@@ -290,26 +290,14 @@ fn runs() -> impl Strategy<Value = Vec<Op>> {
         })
 }
 
-/// The time that whoever drives it hands in: none where it is not needed.
-fn told(queue: &Queue<u8>, back: Option<(&Ticket, Verdict)>, now: Instant) -> Instant {
-    match queue.needs_time(back) {
-        true => now,
-        false => Instant::ZERO,
-    }
-}
-
-fn check(run: Vec<Op>, of: fn(Limiter) -> Queue<u8>) {
+fn check(run: Vec<Op>) {
     let limiter = Limiter::exponential(BASE, BASE * 256);
-    let (mut queue, mut model) = (of(limiter), Model::new());
+    let (mut queue, mut model) = (Queue::new(limiter), Model::new());
     let mut now = Instant::from_millis(3);
     let mut out: Vec<(u8, Ticket)> = Vec::new();
     for op in run {
         match op {
             Op::Add(key, priority) => {
-                let now = match queue.times {
-                    Times::Kept => now,
-                    Times::NotKept => Instant::ZERO,
-                };
                 assert_eq!(queue.add(key, priority, now), model.add(key, priority));
             }
             Op::AddAfter(key, delay) => {
@@ -333,7 +321,7 @@ fn check(run: Vec<Op>, of: fn(Limiter) -> Queue<u8>) {
                         let delay = model.fail(key);
                         model.delay(key, delay, now)
                     }
-                    _ => Added::Refused,
+                    _ => AddOutcome::Refused,
                 };
                 assert_eq!(queue.add_rate_limited(key, now), expected);
             }
@@ -346,15 +334,14 @@ fn check(run: Vec<Op>, of: fn(Limiter) -> Queue<u8>) {
                 queue.forget(&key);
             }
             Op::Take => {
-                let taken = queue.take(told(&queue, None, now));
+                let taken = queue.take(now);
                 assert_eq!(taken.as_ref().map(|taken| taken.key), model.take(now));
                 out.extend(taken.map(|taken| (taken.key, taken.ticket)));
             }
             Op::Settle(which, verdict) if which < out.len() => {
                 let (key, ticket) = out.swap_remove(which);
-                let told = told(&queue, Some((&ticket, verdict)), now);
                 assert_eq!(
-                    queue.settle(ticket, verdict, told),
+                    queue.settle(ticket, verdict, now),
                     model.settle(key, verdict, now)
                 );
                 assert_eq!(queue.num_requeues(&key), model.record(key).failures);
@@ -394,7 +381,6 @@ proptest! {
 
     #[test]
     fn the_queue_does_what_the_model_does(run in runs()) {
-        check(run.clone(), Queue::new);
-        check(run, Queue::without_times);
+        check(run);
     }
 }

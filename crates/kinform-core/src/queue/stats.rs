@@ -14,8 +14,7 @@ use std::time::Duration;
 
 use crate::stats::Histogram;
 
-/// A queue's numbers at one instant. Of a queue that keeps no times, `unfinished` and
-/// `longest_running` are zero, `queue_latency` and `work_duration` empty.
+/// A queue's numbers at one instant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QueueStats {

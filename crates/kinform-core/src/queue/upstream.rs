@@ -16,7 +16,7 @@ fn queue() -> Queue<&'static str> {
     Queue::default()
 }
 
-fn add(queue: &mut Queue<&'static str>, key: &'static str) -> Added {
+fn add(queue: &mut Queue<&'static str>, key: &'static str) -> AddOutcome {
     queue.add(key, Priority::Normal, at(0))
 }
 
@@ -28,10 +28,10 @@ fn take(queue: &mut Queue<&'static str>, millis: u64) -> Taken<&'static str> {
 #[test]
 fn a_key_added_while_a_worker_has_it_is_handed_out_once_more_afterwards() {
     let mut queue = queue();
-    assert_eq!(add(&mut queue, "a"), Added::Queued);
+    assert_eq!(add(&mut queue, "a"), AddOutcome::Queued);
     let first = take(&mut queue, 0);
-    assert_eq!(add(&mut queue, "a"), Added::Queued);
-    assert_eq!(add(&mut queue, "a"), Added::Merged);
+    assert_eq!(add(&mut queue, "a"), AddOutcome::Queued);
+    assert_eq!(add(&mut queue, "a"), AddOutcome::Merged);
     assert!(
         queue.take(at(1)).is_none(),
         "never with two workers at once"
@@ -64,7 +64,7 @@ fn a_key_waits_once_however_often_it_is_added() {
 fn a_key_can_be_added_again_after_it_was_given_back() {
     let mut queue = queue();
     for _ in 0..3 {
-        assert_eq!(add(&mut queue, "a"), Added::Queued);
+        assert_eq!(add(&mut queue, "a"), AddOutcome::Queued);
         let taken = take(&mut queue, 0);
         assert_eq!(
             queue.settle(taken.ticket, Verdict::Done, at(0)),
@@ -85,7 +85,7 @@ fn after_the_shutdown_what_waits_is_handed_out_and_what_comes_is_refused() {
     add(&mut queue, "a");
     add(&mut queue, "b");
     assert!(queue.shut_down(at(0)).is_empty());
-    assert_eq!(add(&mut queue, "c"), Added::Refused);
+    assert_eq!(add(&mut queue, "c"), AddOutcome::Refused);
     let (a, b) = (take(&mut queue, 0), take(&mut queue, 0));
     assert!(queue.is_finished() && !queue.is_drained());
     queue.settle(a.ticket, Verdict::Forget, at(1));
@@ -93,7 +93,7 @@ fn after_the_shutdown_what_waits_is_handed_out_and_what_comes_is_refused() {
         queue.running(at(5)),
         [Running {
             key: "b",
-            since: Some(5 * MS)
+            since: 5 * MS
         }]
     );
     assert_eq!(queue.settle(b.ticket, Verdict::Retry, at(5)), Next::Refused);
@@ -145,7 +145,7 @@ fn closing_breaks_a_drain() {
 #[test]
 fn a_delayed_key_is_handed_out_once_and_not_early() {
     let mut queue = queue();
-    assert_eq!(queue.add_after("a", 50 * MS, at(0)), Added::Delayed);
+    assert_eq!(queue.add_after("a", 50 * MS, at(0)), AddOutcome::Delayed);
     assert!(queue.take(at(49)).is_none());
     let taken = take(&mut queue, 60);
     queue.settle(taken.ticket, Verdict::Forget, at(60));
@@ -184,13 +184,16 @@ fn delayed_keys_come_in_the_order_of_their_times() {
 fn an_add_takes_the_place_of_a_delayed_one() {
     let mut queue = queue();
     queue.add_after("a", 3_600_000 * MS, at(0));
-    assert_eq!(add(&mut queue, "a"), Added::Queued);
+    assert_eq!(add(&mut queue, "a"), AddOutcome::Queued);
     assert_eq!(queue.stats(at(0)).delayed, 0);
     let taken = take(&mut queue, 0);
-    assert_eq!(queue.add_after("a", 3_600_000 * MS, at(0)), Added::Delayed);
+    assert_eq!(
+        queue.add_after("a", 3_600_000 * MS, at(0)),
+        AddOutcome::Delayed
+    );
     assert_eq!(
         add(&mut queue, "a"),
-        Added::Queued,
+        AddOutcome::Queued,
         "also while a worker has it"
     );
     assert_eq!(
@@ -204,7 +207,10 @@ fn an_add_takes_the_place_of_a_delayed_one() {
 fn a_delayed_add_can_be_cancelled_and_replaced_by_a_later_one() {
     let mut queue = queue();
     queue.add_after("a", 10 * MS, at(0));
-    assert_eq!(queue.replace_after("a", 500 * MS, at(0)), Added::Delayed);
+    assert_eq!(
+        queue.replace_after("a", 500 * MS, at(0)),
+        AddOutcome::Delayed
+    );
     assert!(queue.take(at(499)).is_none());
     assert!(queue.cancel(&"a"));
     assert!(!queue.cancel(&"a"));
@@ -258,8 +264,8 @@ fn the_numbers_are_exact() {
     );
     let again = queue.take(at(110)).expect("it was added in between");
     assert_eq!(
-        again.waited_nanos.map(Duration::from_nanos),
-        Some(30 * MS),
+        again.waited,
+        30 * MS,
         "it waits since it was added, not since it was given back"
     );
 }
@@ -331,7 +337,10 @@ fn a_waiting_key_moves_up_and_never_down() {
 fn an_absurd_delay_is_only_a_long_one() {
     let mut queue = queue();
     for now in [at(0), Instant::FAR_FUTURE] {
-        assert_ne!(queue.add_after("a", Duration::MAX, now), Added::Refused);
+        assert_ne!(
+            queue.add_after("a", Duration::MAX, now),
+            AddOutcome::Refused
+        );
     }
     assert!(queue.take(at(86_400_000)).is_none());
     assert!(queue.next_wake().is_some());
@@ -352,65 +361,6 @@ fn a_burst_gives_its_memory_back() {
         assert_eq!(queue.slots.get(0).map(|slot| slot.state), None);
         assert_eq!(queue.slots.capacity() < 5000, keys == 1);
     }
-}
-
-// client-go: a queue without a name, or without a provider, has no metrics.
-#[test]
-fn a_queue_without_times_asks_for_the_time_of_few_keys_and_tells_none() {
-    let mut queue = Queue::without_times(Limiter::default());
-    let (mut asked, mut held) = (0, None);
-    for turn in 0..1600 {
-        queue.add(turn, Priority::Normal, Instant::ZERO);
-        let back = held.take().map(|ticket| (ticket, Verdict::Forget));
-        let needs_time =
-            queue.needs_time(back.as_ref().map(|(ticket, verdict)| (ticket, *verdict)));
-        let now = if needs_time {
-            Instant::from_start(Duration::from_micros(turn))
-        } else {
-            Instant::ZERO
-        };
-        asked += usize::from(needs_time);
-        if let Some((ticket, verdict)) = back {
-            queue.settle(ticket, verdict, now);
-        }
-        let taken = queue.take(now).expect("a key is ready");
-        assert_eq!(taken.waited_nanos, None);
-        held = Some(taken.ticket);
-    }
-    assert!(
-        (180..220).contains(&asked),
-        "{asked}: one to hand out, one to take back"
-    );
-    assert_eq!(
-        queue.usual_work(),
-        Duration::from_micros(1),
-        "of those that were timed"
-    );
-    queue.add(9999, Priority::Normal, Instant::ZERO);
-    let later = queue.take(Instant::ZERO).expect("a key is ready");
-    let running = queue.running(at(5000));
-    let running: Vec<_> = running.iter().map(|r| (r.key, r.since)).collect();
-    assert_eq!(running, [(1599, None), (9999, None)]);
-    let stats = queue.stats(at(5000));
-    assert_eq!((stats.adds, stats.processing), (1601, 2));
-    assert_eq!(
-        (stats.unfinished, stats.longest_running),
-        Default::default()
-    );
-    assert_eq!(
-        (stats.queue_latency.count(), stats.work_duration.count()),
-        (0, 0)
-    );
-    let needs = |queue: &Queue<u64>, verdict| queue.needs_time(Some((&later.ticket, verdict)));
-    assert!(
-        ![Verdict::Done, Verdict::Forget]
-            .iter()
-            .any(|verdict| needs(&queue, *verdict))
-    );
-    assert!(needs(&queue, Verdict::Retry) && needs(&queue, Verdict::Again(MS)));
-    assert!(!queue.needs_time(None));
-    queue.add_after(7, MS, at(5000));
-    assert!(queue.needs_time(None), "something is delayed");
 }
 
 // client-go: TestGarbageCollection

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use kinform_core::queue::{Added, Limiter, Next, Priority, Queue, Verdict};
+use kinform_core::queue::{AddOutcome, Limiter, Next, Priority, Queue, Verdict};
 use kinform_core::time::Instant;
 
 fn at(millis: u64) -> Instant {
@@ -27,7 +27,7 @@ fn b26_a_key_added_while_it_is_worked_on_is_ready_when_it_is_given_back() {
         }
         let held: Vec<_> = (0..workers).map(|_| queue.take(at(0)).unwrap()).collect();
         for key in 0..workers {
-            assert_eq!(queue.add(key, Priority::Normal, at(1)), Added::Queued);
+            assert_eq!(queue.add(key, Priority::Normal, at(1)), AddOutcome::Queued);
         }
         assert!(queue.take(at(1)).is_none(), "never with two workers");
         for taken in held {

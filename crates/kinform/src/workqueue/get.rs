@@ -63,7 +63,7 @@ impl<K: Eq + Hash + Clone> Get<K> {
         let queue = handle
             .as_ref()
             .expect("a future is not polled after its end");
-        let now = queue.now_if_kept();
+        let now = queue.0.env.now();
         // Its end wakes whom this concerns: also who keeps the time, for what is given back and due earlier.
         let mut turn = queue.turn();
         let inner = turn.inner();
@@ -71,12 +71,7 @@ impl<K: Eq + Hash + Clone> Get<K> {
         if let Some(id) = id.take() {
             inner.arrive(id);
         }
-        let first = back.take();
-        let now = now.unwrap_or_else(|| {
-            let first = first.as_ref().map(|(ticket, verdict)| (ticket, *verdict));
-            queue.now_if_needed(&inner.queue, first)
-        });
-        if let Some((ticket, verdict)) = first {
+        if let Some((ticket, verdict)) = back.take() {
             inner.queue.settle(ticket, verdict, now);
         }
         if let Some(taken) = inner.queue.take(now) {

@@ -21,7 +21,7 @@ pub struct Item<K: Eq + Hash + Clone> {
     held: Option<(WorkQueue<K>, Ticket)>,
     key: K,
     failures: u32,
-    waited_nanos: Option<u64>,
+    waited: Duration,
 }
 
 impl<K: Eq + Hash + Clone> Item<K> {
@@ -30,7 +30,7 @@ impl<K: Eq + Hash + Clone> Item<K> {
             held: Some((queue, taken.ticket)),
             key: taken.key,
             failures: taken.failures,
-            waited_nanos: taken.waited_nanos,
+            waited: taken.waited,
         }
     }
 
@@ -44,9 +44,9 @@ impl<K: Eq + Hash + Clone> Item<K> {
         self.failures
     }
 
-    /// How long it waited for a worker, if the queue keeps times.
-    pub fn waited(&self) -> Option<Duration> {
-        self.waited_nanos.map(Duration::from_nanos)
+    /// The time that it waited for a worker.
+    pub fn waited(&self) -> Duration {
+        self.waited
     }
 
     /// Gives the key back.

@@ -4,10 +4,10 @@
 //! add (from any thread) → Mutex<Queue> → get().await → Item → settle, or dropped = failed
 //! ```
 //!
-//! A clone is a handle. The lock is a std one, held for the machine's work, for a reading of the clock where no
-//! times are kept and one is needed, and never across an await. There is no background task: a delayed key needs a timer only if somebody waits for it, so one
-//! of those who wait keeps the time, and hands that duty on when it leaves. An add wakes at most one
-//! worker, and none if all are busy, or if as many were woken as keys are ready.
+//! A clone is a handle. The lock is a std one, held for the machine's work and never across an await. There is no
+//! background task: a delayed key needs a timer only if a worker waits for it, so one of those that wait keeps the
+//! time, and hands that duty on when it leaves. An add wakes at most one worker, and none if all are busy, or if as
+//! many were woken as keys are ready.
 //!
 //! INVARIANT: while workers wait, as many others were woken and have not looked yet as keys are ready, or
 //! all who look wake the next; while a key is delayed, somebody was woken or keeps the time.
@@ -29,7 +29,7 @@ use std::time::Duration;
 
 use kinform_core::mutant;
 use kinform_core::queue::{
-    Added, Limiter, Next, Priority, Queue, QueueStats, Running, Ticket, Verdict,
+    AddOutcome, Limiter, Next, Priority, Queue, QueueStats, Running, Ticket, Verdict,
 };
 use kinform_core::time::Instant;
 use tokio::sync::Notify;
@@ -55,15 +55,6 @@ struct Shared<K> {
     inner: Mutex<Inner<K>>,
     drained: Notify,
     env: Env,
-    // INVARIANT: as the queue's.
-    times: Times,
-}
-
-/// Whether the clock is read for each key.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Times {
-    Kept,
-    NotKept,
 }
 
 struct Inner<K> {
@@ -75,6 +66,8 @@ struct Inner<K> {
     // INVARIANT: as many as there are `Get`s that were woken, and neither polled nor dropped since.
     on_their_way: usize,
     last_id: NonZeroU64,
+    /// How often the queue was closed: a drain that began before ends.
+    closed: u64,
 }
 
 struct Waiter {
@@ -84,9 +77,6 @@ struct Waiter {
 
 /// BOUND: keys added under one lock.
 const AT_ONCE: usize = 256;
-
-/// What it takes to wake a worker: some microseconds where its thread sleeps, too.
-const WAKING_UP: Duration = Duration::from_micros(5);
 
 impl<K: Eq + Hash + Clone> WorkQueue<K> {
     /// An empty queue whose failed keys wait as `limiter` says.
@@ -98,46 +88,29 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
     /// The same, with the clock of `env`.
     #[must_use]
     pub fn with_env(limiter: Limiter, env: Env) -> Self {
-        Self::of(Queue::new(limiter), Times::Kept, env)
-    }
-
-    /// An empty queue that keeps no times, with the system's clock: while nothing is delayed, a cycle takes a quarter
-    /// less CPU time with one worker (122 ns instead of 168), none less with four. Queues of controllers keep times.
-    /// [`Item::waited`] and [`Running::since`] are nothing, and in [`WorkQueue::stats`] both histograms are empty,
-    /// `unfinished` and `longest_running` zero. How long works take, which decides how many workers are woken at
-    /// once, is known of one in sixteen. All else is the same.
-    ///
-    /// Upstream: a queue without a name, or without a provider of metrics.
-    #[must_use]
-    pub fn without_times(limiter: Limiter) -> Self {
-        let queue = Queue::without_times(limiter);
-        Self::of(queue, Times::NotKept, Env::system())
-    }
-
-    fn of(queue: Queue<K>, times: Times, env: Env) -> Self {
         let inner = Inner {
-            queue,
+            queue: Queue::new(limiter),
             waiters: Vec::new(),
             timekeeper: None,
             on_their_way: 0,
             last_id: NonZeroU64::MIN,
+            closed: 0,
         };
         Self(Arc::new(Shared {
             inner: Mutex::new(inner),
             drained: Notify::new(),
             env,
-            times,
         }))
     }
 
     /// Adds a key, to be handed out as soon as a worker is free.
-    pub fn add(&self, key: K) -> Added {
+    pub fn add(&self, key: K) -> AddOutcome {
         self.add_with(key, Priority::Normal)
     }
 
     /// Adds a key with a priority.
-    pub fn add_with(&self, key: K, priority: Priority) -> Added {
-        let now = self.now_if_kept().unwrap_or_default();
+    pub fn add_with(&self, key: K, priority: Priority) -> AddOutcome {
+        let now = self.0.env.now();
         self.change(|queue| queue.add(key, priority, now))
     }
 
@@ -150,30 +123,30 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
         let mut keys = keys.into_iter();
         let mut queued = 0;
         while keys.len() > 0 {
-            let now = self.now_if_kept().unwrap_or_default();
+            let now = self.0.env.now();
             queued += self.change(|queue| {
                 let added = keys.by_ref().take(AT_ONCE);
                 let added = added.map(|key| queue.add(key, priority, now));
-                added.filter(|added| *added == Added::Queued).count()
+                added.filter(|added| *added == AddOutcome::Queued).count()
             });
         }
         queued
     }
 
     /// Adds a key, to be handed out after `delay`, or earlier if it is added earlier.
-    pub fn add_after(&self, key: K, delay: Duration) -> Added {
+    pub fn add_after(&self, key: K, delay: Duration) -> AddOutcome {
         let now = self.0.env.now();
         self.change(|queue| queue.add_after(key, delay, now))
     }
 
     /// Adds a key, to be handed out after `delay` instead of when it was delayed to before.
-    pub fn replace_after(&self, key: K, delay: Duration) -> Added {
+    pub fn replace_after(&self, key: K, delay: Duration) -> AddOutcome {
         let now = self.0.env.now();
         self.change(|queue| queue.replace_after(key, delay, now))
     }
 
     /// Adds a key that failed, to be handed out when the limiter allows.
-    pub fn add_rate_limited(&self, key: K) -> Added {
+    pub fn add_rate_limited(&self, key: K) -> AddOutcome {
         let now = self.0.env.now();
         self.change(|queue| queue.add_rate_limited(key, now))
     }
@@ -239,29 +212,42 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
         self.end(|queue, now| queue.shut_down(now))
     }
 
-    /// The same, and what waits is given up and returned, too.
+    /// The same, and what waits is given up and returned, too. A [`drain`](Self::drain) that waits ends, also while
+    /// workers have keys.
     pub fn close(&self) -> Vec<K> {
-        self.end(|queue, now| queue.close(now))
+        self.lock().closed += 1;
+        let given_up = self.end(|queue, now| queue.close(now));
+        self.0.drained.notify_waiters();
+        given_up
     }
 
     /// Shuts down and waits until nothing waits and no worker has a key. Returns the delayed keys that
     /// were given up.
     ///
     /// # Errors
-    /// `within` went by; what is left is named.
+    /// `within` went by, or the queue was closed meanwhile, and workers still have keys: they are named.
     ///
     /// # Cancel safety
     /// Dropping it stops the waiting; the queue stays shut down.
     ///
-    /// Upstream: `ShutDownWithDrain`, which does not wait for what is queued and knows no deadline.
+    /// Upstream: `ShutDownWithDrain`, which does not wait for what is queued and knows no deadline; a `ShutDown` after
+    /// it ends the waiting there.
     pub async fn drain(&self, within: Duration) -> Result<Vec<K>, Undrained<K>> {
         let deadline = self.0.env.now() + within;
+        let closed = self.lock().closed;
         let given_up = self.shut_down();
         loop {
             let mut drained = std::pin::pin!(self.0.drained.notified());
             drained.as_mut().enable();
-            if self.lock().queue.is_drained() {
+            let (is_drained, is_closed) = {
+                let inner = self.lock();
+                (inner.queue.is_drained(), inner.closed != closed)
+            };
+            if is_drained {
                 return Ok(given_up);
+            }
+            if is_closed {
+                return Err(self.undrained());
             }
             tokio::select! {
                 biased;
@@ -288,20 +274,6 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
         Turn(self, Some(self.lock()))
     }
 
-    /// The time, where it is needed in any case: read before the lock is taken, so that nobody waits for it.
-    fn now_if_kept(&self) -> Option<Instant> {
-        (self.0.times == Times::Kept).then(|| self.0.env.now())
-    }
-
-    /// The time, if it is needed for giving that back and taking the next.
-    fn now_if_needed(&self, queue: &Queue<K>, back: Option<(&Ticket, Verdict)>) -> Instant {
-        if queue.needs_time(back) {
-            self.0.env.now()
-        } else {
-            Instant::ZERO
-        }
-    }
-
     /// The turn's end sends home who waits, also if a key panics while it is cloned.
     fn end(&self, end: impl FnOnce(&mut Queue<K>, Instant) -> Vec<K>) -> Vec<K> {
         let now = self.0.env.now();
@@ -309,9 +281,8 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
     }
 
     fn settle(&self, ticket: Ticket, verdict: Verdict) -> Next {
-        let now = self.now_if_kept();
+        let now = self.0.env.now();
         let mut inner = self.lock();
-        let now = now.unwrap_or_else(|| self.now_if_needed(&inner.queue, Some((&ticket, verdict))));
         let next = inner.queue.settle(ticket, verdict, now);
         let woken = if mutant!("B26") {
             None
@@ -366,8 +337,7 @@ impl<K: Eq + Hash + Clone> Drop for Turn<'_, K> {
 }
 
 impl<K> Inner<K> {
-    /// Whom a change concerns: somebody for a key that nobody is on the way for, or somebody to keep the
-    /// time. Those on their way get as many keys as they work on while another wakes up.
+    /// The worker that a change concerns: one for a key that no other is on its way for, or one to keep the time.
     fn whom_to_wake(&mut self) -> Option<Waker>
     where
         K: Eq + Hash + Clone,
@@ -375,9 +345,7 @@ impl<K> Inner<K> {
         let last = self.waiters.last()?.id;
         let ready = self.queue.len();
         let id = if ready > 0 {
-            let work = self.queue.usual_work().saturating_mul(ready as u32);
-            let is_worth_it = work > WAKING_UP.saturating_mul(self.on_their_way as u32);
-            Some(last).filter(|_| ready > self.on_their_way && is_worth_it)
+            Some(last).filter(|_| ready > self.on_their_way)
         } else {
             let wake_at = self.queue.next_wake()?;
             match self.timekeeper {
@@ -447,14 +415,11 @@ impl<K: fmt::Debug> fmt::Display for Undrained<K> {
         let Self { running, waiting } = self;
         write!(
             f,
-            "the queue is not empty at its deadline: {waiting} keys wait, in work are"
+            "the queue is not drained: {waiting} keys wait, in work are"
         )?;
         // BOUND: a message names as many as one can read.
         for Running { key, since } in running.iter().take(8) {
-            write!(f, " {key:?}")?;
-            if let Some(since) = since {
-                write!(f, " (for {since:?})")?;
-            }
+            write!(f, " {key:?} (for {since:?})")?;
         }
         match running.len() {
             0 => f.write_str(" none"),

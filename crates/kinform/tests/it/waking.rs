@@ -6,6 +6,7 @@
 //!
 //! Workers are polled by hand, so that a test decides who looks when.
 
+use kinform::{Limiter, Priority, Verdict};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,7 +15,6 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use kinform::workqueue::{Get, Item, WorkQueue};
-use kinform_core::queue::{Limiter, Priority, Verdict};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use tokio::time::advance;
@@ -22,20 +22,8 @@ use tokio::time::advance;
 const MS: Duration = Duration::from_millis(1);
 const MICROS: Duration = Duration::from_micros(1);
 
-/// A queue that keeps times, or none.
-const WAYS: [fn(Limiter) -> WorkQueue<u32>; 2] = [WorkQueue::new, WorkQueue::without_times];
-
-/// A queue whose works took so long of late.
-async fn queue_of(way: usize, work: Duration) -> WorkQueue<u32> {
-    let queue = WAYS[way](Limiter::exponential(5 * MS, 1000 * MS));
-    // Where no times are kept, one in sixteen counts.
-    for _ in 0..[100, 1000][way] {
-        queue.add(0);
-        let item = queue.get().await.unwrap();
-        advance(work).await;
-        item.settle(Verdict::Forget);
-    }
-    queue
+fn queue() -> WorkQueue<u32> {
+    WorkQueue::new(Limiter::exponential(5 * MS, 1000 * MS))
 }
 
 /// How often a waker was called.
@@ -120,34 +108,19 @@ fn workers<const N: usize>(queue: &WorkQueue<u32>) -> [Worker; N] {
     std::array::from_fn(|_| Worker::of(queue))
 }
 
-/// How many of four workers are woken by that many keys, where work takes so long as a rule.
-async fn woken_for(way: usize, keys: u32, work: Duration) -> usize {
-    let queue = queue_of(way, work).await;
-    let mut workers = workers::<4>(&queue);
-    assert!(!workers.iter_mut().any(Worker::get));
-    for key in 0..keys {
-        queue.add(key);
-    }
-    let count = workers.iter().map(Worker::woken).sum();
-    // Whoever looks wakes the next: all keys find a worker.
-    let busy = workers.iter_mut().map(|worker| {
-        let busy = worker.look();
-        worker.settle();
-        usize::from(busy)
-    });
-    assert_eq!(busy.sum::<usize>(), keys.min(4) as usize);
-    count
-}
-
 #[tokio::test(start_paused = true)]
-async fn a_key_wakes_a_worker_of_its_own_unless_work_is_shorter_than_waking_up() {
-    for way in 0..WAYS.len() {
-        assert_eq!(woken_for(way, 3, 1_000 * MS).await, 3);
-        assert_eq!(woken_for(way, 9, 80 * MICROS).await, 4);
-        assert_eq!(woken_for(way, 9, 2 * MICROS).await, 4);
-        assert_eq!(woken_for(way, 4, 2 * MICROS).await, 2);
-        assert_eq!(woken_for(way, 4, Duration::ZERO).await, 1);
-        assert_eq!(woken_for(way, 1, Duration::ZERO).await, 1);
+async fn a_key_wakes_a_worker_of_its_own_as_long_as_one_sleeps() {
+    for keys in [1, 3, 4, 9] {
+        let queue = queue();
+        let mut workers = workers::<4>(&queue);
+        assert!(!workers.iter_mut().any(Worker::get));
+        for key in 0..keys {
+            queue.add(key);
+        }
+        let woken = workers.iter().map(Worker::woken).sum::<usize>();
+        assert_eq!(woken, keys.min(4) as usize);
+        let busy = workers.iter_mut().map(Worker::look);
+        assert_eq!(busy.filter(|busy| *busy).count(), keys.min(4) as usize);
     }
 }
 
@@ -236,50 +209,46 @@ impl Wake for Broken {
 
 #[tokio::test(start_paused = true)]
 async fn a_key_is_given_back_if_whom_its_taker_wakes_panics() {
-    for way in WAYS {
-        let queue = way(Limiter::exponential(5 * MS, 1000 * MS));
-        let mut broken = Box::pin(queue.get());
-        let waker = Waker::from(Arc::new(Broken));
-        assert!(
-            broken
-                .as_mut()
-                .poll(&mut Context::from_waker(&waker))
-                .is_pending()
-        );
-        let mut worker = Worker::of(&queue);
-        assert!(!worker.get());
-        // The last to wait is woken, and wakes the other one when it looks.
-        queue.add_all(vec![1, 2], Priority::Normal);
-        assert_eq!(worker.woken(), 1);
-        assert!(catch_unwind(AssertUnwindSafe(|| worker.look())).is_err());
-        worker.doing = Doing::Nothing;
-        assert_eq!((queue.stats().processing, queue.num_requeues(&1)), (0, 1));
-        drop(broken);
-        assert!(worker.get() && !worker.next(Verdict::Forget));
-        advance(6 * MS).await;
-        assert!(worker.look(), "the first key is tried again");
-        worker.settle();
-        let stats = queue.stats();
-        assert_eq!((stats.known, stats.adds), (0, 3));
-    }
+    let queue = queue();
+    let mut broken = Box::pin(queue.get());
+    let waker = Waker::from(Arc::new(Broken));
+    assert!(
+        broken
+            .as_mut()
+            .poll(&mut Context::from_waker(&waker))
+            .is_pending()
+    );
+    let mut worker = Worker::of(&queue);
+    assert!(!worker.get());
+    // The last to wait is woken, and wakes the other one when it looks.
+    queue.add_all(vec![1, 2], Priority::Normal);
+    assert_eq!(worker.woken(), 1);
+    assert!(catch_unwind(AssertUnwindSafe(|| worker.look())).is_err());
+    worker.doing = Doing::Nothing;
+    assert_eq!((queue.stats().processing, queue.num_requeues(&1)), (0, 1));
+    drop(broken);
+    assert!(worker.get() && !worker.next(Verdict::Forget));
+    advance(6 * MS).await;
+    assert!(worker.look(), "the first key is tried again");
+    worker.settle();
+    let stats = queue.stats();
+    assert_eq!((stats.known, stats.adds), (0, 3));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_key_that_is_wanted_again_soon_wakes_who_keeps_the_time_for_a_later_one() {
-    for way in WAYS {
-        let queue = way(Limiter::default());
-        let [mut keeper, mut other] = workers(&queue);
-        queue.add(1);
-        assert!(other.get());
-        queue.add_after(2, 3_600_000 * MS);
-        assert!(!keeper.get());
-        assert!(!other.next(Verdict::Again(10 * MS)));
-        assert_eq!((keeper.woken(), other.woken()), (1, 0));
-        assert!(!keeper.look());
-        advance(11 * MS).await;
-        assert_eq!(keeper.woken(), 1);
-        assert!(keeper.look(), "10 ms went by, not an hour");
-    }
+    let queue = WorkQueue::new(Limiter::default());
+    let [mut keeper, mut other] = workers(&queue);
+    queue.add(1);
+    assert!(other.get());
+    queue.add_after(2, 3_600_000 * MS);
+    assert!(!keeper.get());
+    assert!(!other.next(Verdict::Again(10 * MS)));
+    assert_eq!((keeper.woken(), other.woken()), (1, 0));
+    assert!(!keeper.look());
+    advance(11 * MS).await;
+    assert_eq!(keeper.woken(), 1);
+    assert!(keeper.look(), "10 ms went by, not an hour");
 }
 
 /// Looks of all who were woken, until nobody is.
@@ -296,11 +265,7 @@ async fn no_key_is_ready_while_somebody_sleeps() {
     let mut slept = 0;
     for seed in 0..1000 {
         let mut random = SmallRng::seed_from_u64(seed);
-        let queue = queue_of(
-            usize::from(seed % 5 == 0),
-            random.random_range(0..3) * MICROS,
-        )
-        .await;
+        let queue = queue();
         let mut workers: Vec<_> = (0..random.random_range(1..6))
             .map(|_| Worker::of(&queue))
             .collect();

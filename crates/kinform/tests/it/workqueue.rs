@@ -1,5 +1,6 @@
 //! The work queue under tasks: who is woken, who keeps the time, what cancelling loses (nothing).
 
+use kinform::{AddOutcome, Limiter, Next, Priority, Verdict};
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,15 +11,11 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::join_all;
 use kinform::workqueue::WorkQueue;
-use kinform_core::queue::{Added, Limiter, Next, Priority, Verdict};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use tokio::time::Instant;
 
 const MS: Duration = Duration::from_millis(1);
-
-/// A queue that keeps times, or none.
-const WAYS: [fn(Limiter) -> WorkQueue<u32>; 2] = [WorkQueue::new, WorkQueue::without_times];
 
 fn limiter() -> Limiter {
     Limiter::exponential(5 * MS, 1000 * MS)
@@ -31,12 +28,7 @@ fn queue() -> WorkQueue<u32> {
 // client-go: TestBasic
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn fifty_producers_and_ten_workers_lose_and_double_nothing() {
-    for way in WAYS {
-        fifty_producers_and_ten_workers(way(limiter())).await;
-    }
-}
-
-async fn fifty_producers_and_ten_workers(queue: WorkQueue<u32>) {
+    let queue = queue();
     let busy: Arc<Mutex<HashMap<u32, ()>>> = Arc::default();
     let handed_out = Arc::new(AtomicUsize::new(0));
     let worker = || {
@@ -72,7 +64,7 @@ async fn fifty_producers_and_ten_workers(queue: WorkQueue<u32>) {
         done.unwrap();
     }
     queue.shut_down();
-    assert_eq!(queue.add(u32::MAX), Added::Refused);
+    assert_eq!(queue.add(u32::MAX), AddOutcome::Refused);
     for done in join_all(workers).await {
         done.unwrap();
     }
@@ -259,7 +251,7 @@ async fn a_drain_waits_for_what_is_queued_and_what_is_in_work() {
         async move { queue.drain(60_000 * MS).await }
     });
     tokio::task::yield_now().await;
-    assert_eq!(queue.add(4), Added::Refused);
+    assert_eq!(queue.add(4), AddOutcome::Refused);
     held.settle(Verdict::Forget);
     tokio::task::yield_now().await;
     assert!(!drain.is_finished(), "key 2 is queued");
@@ -281,47 +273,52 @@ async fn a_drain_that_meets_its_deadline_names_the_keys() {
     let left = queue.drain(500 * MS).await.unwrap_err();
     assert_eq!(
         (left.running[0].key, left.running[0].since, left.waiting),
-        (17, Some(500 * MS), 1)
+        (17, 500 * MS, 1)
     );
-    let text = "the queue is not empty at its deadline: 1 keys wait, in work are 17 (for 500ms)";
+    let text = "the queue is not drained: 1 keys wait, in work are 17 (for 500ms)";
     assert_eq!(left.to_string(), text);
 }
 
-// client-go: a queue without a name, or without a provider of metrics.
 #[tokio::test(start_paused = true)]
-async fn a_queue_without_times_does_the_same_and_tells_none() {
-    let queue = WorkQueue::without_times(Limiter::exponential(5 * MS, 1000 * MS));
+async fn a_key_says_how_long_it_waited_for_a_worker() {
+    let queue = queue();
     queue.add(17);
     queue.add_after(18, 40 * MS);
-    queue.add_rate_limited(19);
-    let mut heard = Vec::new();
-    let mut next = queue.get();
-    for _ in 0..5 {
-        let began = tokio::time::Instant::now();
-        let item = next.await.unwrap();
-        assert_eq!(item.waited(), None);
-        heard.push((*item.key(), item.failures(), began.elapsed().as_millis()));
-        let verdict = match item.failures() {
-            0 if *item.key() == 17 => Verdict::Retry,
-            _ => Verdict::Forget,
-        };
-        if heard.len() == 4 {
-            queue.add(20);
-        }
-        next = item.settle_and_get(verdict);
-    }
-    assert_eq!(heard[0], (17, 0, 0));
-    let mut early = [heard[1], heard[2]].map(|(key, failures, _)| (key, failures));
-    early.sort_unstable();
-    assert_eq!(early, [(17, 1), (19, 1)]);
-    assert_eq!((heard[1].2, heard[2].2), (5, 0), "both were due at once");
-    assert_eq!((heard[3], heard[4]), ((18, 0, 35), (20, 0, 0)));
-    drop(next);
-    queue.add(21);
-    let _held = queue.get().await.unwrap();
-    let left = queue.drain(500 * MS).await.unwrap_err();
-    let text = "the queue is not empty at its deadline: 0 keys wait, in work are 21";
-    assert_eq!(left.to_string(), text);
+    tokio::time::advance(30 * MS).await;
+    let first = queue.get().await.unwrap();
+    assert_eq!((*first.key(), first.waited()), (17, 30 * MS));
+    tokio::time::advance(15 * MS).await;
+    let second = queue.get().await.unwrap();
+    assert_eq!(*second.key(), 18);
+    // From when it was due and noticed, not from when it was asked for.
+    assert_eq!(second.waited(), Duration::ZERO);
+}
+
+// client-go: TestNoQueueDrainageUsingShutDown: a second shutdown ends the waiting of the first.
+#[tokio::test(start_paused = true)]
+async fn closing_ends_a_drain_that_waits_for_a_worker() {
+    let queue = queue();
+    queue.add(17);
+    queue.add(18);
+    let held = queue.get().await.unwrap();
+    let drain = tokio::spawn({
+        let queue = queue.clone();
+        async move { queue.drain(3_600_000 * MS).await }
+    });
+    tokio::task::yield_now().await;
+    assert!(!drain.is_finished());
+    assert_eq!(queue.close(), [18]);
+    let left = drain.await.unwrap().unwrap_err();
+    assert_eq!((left.running[0].key, left.waiting), (17, 0));
+    // One that begins afterwards waits for what is left.
+    let drain = tokio::spawn({
+        let queue = queue.clone();
+        async move { queue.drain(3_600_000 * MS).await }
+    });
+    tokio::task::yield_now().await;
+    assert!(!drain.is_finished());
+    held.settle(Verdict::Forget);
+    assert!(drain.await.unwrap().is_ok());
 }
 
 // controller-runtime#3332: a worker was stuck in get at shutdown.
@@ -346,9 +343,7 @@ async fn a_shutdown_sends_every_waiting_worker_home() {
 #[tokio::test(start_paused = true)]
 async fn no_wake_up_is_lost_whatever_is_cancelled() {
     for seed in 0..100 {
-        for way in WAYS {
-            whatever_is_cancelled(seed, way(limiter())).await;
-        }
+        whatever_is_cancelled(seed, queue()).await;
     }
 }
 
