@@ -12,6 +12,7 @@
 //! | `edit` | [`edit::Edit`], how the one writer makes the next root; indexes added while running |
 //! | `diff` | [`diff::Diff`], what changed from one root to another |
 //! | `view` | [`view::View`], a listing that owns its root |
+//! | `order` | [`order::Order`], the keys of a root in their order |
 //! | `trail` | [`trail::Trail`], where the next object of a relist likely lies |
 //! | `frontier` | where new keys of a first list wait to be entered together |
 //! | `index` | [`index::Index`], what an index looks at, and its postings |
@@ -28,6 +29,7 @@ pub mod directory;
 pub mod edit;
 mod frontier;
 pub mod index;
+pub mod order;
 mod radix;
 pub mod root;
 pub mod shared;
