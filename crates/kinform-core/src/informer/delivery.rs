@@ -106,8 +106,18 @@ struct Resync {
     is_next: bool,
 }
 
+impl Reader {
+    /// A new place in the stream for one handler: it will hear everything stored, a synced marker,
+    /// then every change. Dropping it ends it.
+    #[must_use]
+    pub fn deliver(&self) -> Delivery {
+        let (id, mark) = self.hub.admit();
+        Delivery::new(self.clone(), id, mark)
+    }
+}
+
 impl Delivery {
-    pub(super) fn new(reader: Reader, id: HandlerId, mark: Arc<ResyncMark>) -> Self {
+    fn new(reader: Reader, id: HandlerId, mark: Arc<ResyncMark>) -> Self {
         let told = Root::empty(reader.root().seed());
         Self {
             reader,

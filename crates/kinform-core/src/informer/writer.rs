@@ -19,7 +19,6 @@ use arc_swap::ArcSwap;
 use kinform_api::KeyRef;
 
 use super::applier::{Applied, Applier};
-use super::delivery::Delivery;
 use super::news::News;
 use super::report::{ApplyCounts, ApplyEvent};
 use super::ring::{Ring, RingLimits, RingWriter};
@@ -213,24 +212,22 @@ impl Reader {
     pub fn ring(&self) -> &Ring {
         &self.hub.ring
     }
+}
 
-    /// A new place in the stream for one handler: it will hear everything stored, a synced marker,
-    /// then every change. Dropping it ends it.
-    #[must_use]
-    pub fn deliver(&self) -> Delivery {
-        let id = HandlerId(self.hub.next_handler.fetch_add(1, Ordering::Relaxed));
+impl Hub {
+    /// A new handler, and the mark that says when it is due to hear everything again.
+    pub(super) fn admit(&self) -> (HandlerId, Arc<ResyncMark>) {
+        let id = HandlerId(self.next_handler.fetch_add(1, Ordering::Relaxed));
         let mark = Arc::new(ResyncMark::default());
-        self.hub.marks.rcu(|marks| {
+        self.marks.rcu(|marks| {
             let mut marks = BTreeMap::clone(marks);
             marks.retain(|_, mark| mark.strong_count() > 0);
             marks.insert(id, Arc::downgrade(&mark));
             marks
         });
-        Delivery::new(self.clone(), id, mark)
+        (id, mark)
     }
-}
 
-impl Hub {
     fn mark_due(&self, due: &[HandlerId], position: u64) {
         if due.is_empty() {
             return;
