@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use kinform_testkit::stage::StageError;
+use kinform_testkit::checks::stage::StageError;
 use serde::Deserialize;
 use tokio::process::Command;
 

@@ -17,7 +17,7 @@ use std::thread::JoinHandle;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinform::source::{ClientOptions, client_for};
 use kinform_apiserver::{Builder, Server, Store};
-use kinform_testkit::stage::StageError;
+use kinform_testkit::checks::stage::StageError;
 use kube_client::api::PostParams;
 use kube_client::config::{KubeConfigOptions, Kubeconfig};
 use kube_client::{Api, Client, Config};

@@ -45,7 +45,7 @@ async fn print(args: &GetArgs) -> Result<(), Failure> {
         .wire(Wire::Json)
         .build();
     let info = connection.info(&entry, &args.select, name.as_deref());
-    let informer = factory.dynamic(info);
+    let informer = factory.select::<DynamicObject>(info).build();
     let lookup = args
         .by
         .as_deref()

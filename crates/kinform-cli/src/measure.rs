@@ -14,8 +14,7 @@ use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
 use kinform::source::Wire;
-use kinform::{Informer, InformerFactory, ReportEvent, Reports};
-use kinform_core::reflector::config::{ReflectorConfig, StreamingList};
+use kinform::{Informer, InformerFactory, ReflectorOptions, ReportEvent, Reports, StreamingList};
 use kinform_core::{Encoding, FieldWeight, FieldWeights, Projection};
 use kube_core::DynamicObject;
 use serde::{Deserialize, Serialize};
@@ -186,18 +185,18 @@ fn child_words(words: impl Iterator<Item = OsString>, kind: &str) -> Vec<OsStrin
 async fn measure(args: &MeasureArgs, kind: &str) -> Result<Measurement, Failure> {
     let connection = Connection::open(&args.cluster).await?;
     let entry = connection.resolve(&[kind.to_owned()]).await?.remove(0);
-    let mut config = ReflectorConfig::default();
+    let mut options = ReflectorOptions::new();
     if args.mode == ModeArg::List {
-        config.streaming_list = StreamingList::Never;
+        options = options.with_streaming_list(StreamingList::Never);
     }
     let factory = InformerFactory::builder(connection.client.clone())
-        .reflector(config)
+        .reflector(options)
         .wire(match args.encoding {
             EncodingArg::Auto | EncodingArg::Protobuf => Wire::Auto,
             EncodingArg::Json => Wire::Json,
         })
         .build();
-    let select = factory.select_resource(connection.info(&entry, &args.select, None));
+    let select = factory.select(connection.info(&entry, &args.select, None));
     let informer = match args.compressed {
         true => select.keep_compressed().build(),
         false => select.build(),

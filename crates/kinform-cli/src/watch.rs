@@ -13,8 +13,7 @@ use std::time::{Duration, Instant};
 use futures::StreamExt as _;
 use futures::stream::{self, BoxStream};
 use kinform::source::Wire;
-use kinform::{Informer, InformerFactory, Notification, Report, ReportEvent};
-use kinform_core::reflector::config::ReflectorConfig;
+use kinform::{Informer, InformerFactory, Notification, ReflectorOptions, Report, ReportEvent};
 use kube_core::DynamicObject;
 
 use crate::args::{WatchArgs, WatchOutput};
@@ -99,13 +98,14 @@ async fn set_up(args: &WatchArgs) -> Result<(InformerFactory, Vec<Watched>), Fai
         args.types.iter().map(|word| split_name(word)).collect();
     let kinds: Vec<String> = words.iter().map(|(kind, _)| kind.clone()).collect();
     let entries = connection.resolve(&kinds).await?;
-    let mut config = ReflectorConfig::default();
+    let mut options = ReflectorOptions::new();
     if let Some(limit) = args.silence_limit {
-        config.silence_limit = limit;
-        config.progress_limit = limit.max(Duration::from_secs(1));
+        options = options
+            .with_silence_limit(limit)
+            .with_progress_limit(limit.max(Duration::from_secs(1)));
     }
     let factory = InformerFactory::builder(connection.client.clone())
-        .reflector(config)
+        .reflector(options)
         // What is printed is all that the server has, also what this version does not know.
         .wire(Wire::Json)
         .build();
@@ -114,7 +114,7 @@ async fn set_up(args: &WatchArgs) -> Result<(InformerFactory, Vec<Watched>), Fai
         .zip(&words)
         .map(|(entry, (_, name))| {
             let info = connection.info(&entry, &args.select, name.as_deref());
-            let informer = factory.dynamic(info);
+            let informer = factory.select::<DynamicObject>(info).build();
             Watched {
                 entry,
                 informer,
@@ -171,7 +171,8 @@ fn tell(
                 );
                 return Ok(());
             }
-            if args.watch_only && matches!(change, Notification::Added { initial: true, .. }) {
+            let is_initial = matches!(&change, Notification::Added(added) if added.is_initial());
+            if args.watch_only && is_initial {
                 return Ok(());
             }
             printer.change(&watched[place].entry, &change)

@@ -12,7 +12,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::watch;
 
-use crate::proxy::ProxyMode;
+/// What the proxy does with bytes and with new connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProxyMode {
+    /// Forwards everything.
+    Pass,
+    /// Does not listen; connections that are open go on.
+    Refuse,
+    /// Accepts, and moves nothing in either direction.
+    Stall,
+}
 
 /// What stands between clients and a server, to be hurt.
 pub trait Network: Send + Sync {

@@ -1,28 +1,28 @@
-//! What tests of informers and controllers need: for us and for users.
+//! What tests of informers and controllers need: for users, and for us.
 //!
 //! ```text
-//! scripted sources ──────────────────▶ informer under test → what its handlers heard → Witness, Picture
-//! Stage { server, Link | Proxy } ────▶        ▲
-//!      ▲ Round { Plan of a seed, Writer } ────┘ trouble
+//! ScriptedSource ──▶ informer or controller under test ◀── TestServer (with Link or Proxy before it)
 //! ```
 //!
-//! | file | what lives there |
+//! | I want to .. | type |
 //! |---|---|
-//! | `scripted` | a source whose server is the test |
-//! | `server` | a server and an operator of a test's own |
-//! | `link`, `proxy`, `control` | networks that cut, refuse and stall: in process, and over sockets |
-//! | `stage` | a server behind such a network |
-//! | `writer` | random writes by ordinary requests, and the truth read by one |
-//! | `picture`, `witness` | what was heard, put together; contradictions; convergence |
-//! | `rounds` | sequences of faults from a seed |
+//! | test a controller against a server in this process | [`TestServer`] |
+//! | say exactly what a server answers, and when | [`scripted()`], [`ScriptedSource`], [`Script`] |
+//! | cut, refuse and stall connections | [`Link`] in process, [`Proxy`] over sockets, [`Network`] |
+//! | have the embedded server refuse or lag | [`Fault`], by [`TestServer::server`] |
 
-pub mod control;
-pub mod link;
-pub mod picture;
-pub mod proxy;
-pub mod rounds;
-pub mod scripted;
+#[doc(hidden)]
+pub mod checks;
+mod control;
+mod link;
+mod proxy;
+mod scripted;
 pub mod server;
-pub mod stage;
-pub mod witness;
-pub mod writer;
+
+pub use kinform_apiserver::{Fault, Server};
+
+pub use crate::control::{Network, ProxyMode};
+pub use crate::link::Link;
+pub use crate::proxy::Proxy;
+pub use crate::scripted::{Ask, Request, Script, ScriptedSource, Sending, scripted, status_error};
+pub use crate::server::{Loss, Operator, Starting, TestError, TestObject, TestServer};

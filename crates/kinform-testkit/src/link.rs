@@ -27,8 +27,8 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use tokio::sync::watch;
 
+use crate::control::ProxyMode;
 use crate::control::{Control, Follower, Network};
-use crate::proxy::ProxyMode;
 
 /// A network. Clones are the same network.
 #[derive(Clone, Debug)]

@@ -20,24 +20,13 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-use crate::control::{Control, Network};
+use crate::control::{Control, Network, ProxyMode};
 
 /// BOUND: what one direction of one connection holds.
 const BUFFER: usize = 16 << 10;
 
 /// Between two tries to have the port back.
 const BIND_PAUSE: Duration = Duration::from_millis(10);
-
-/// What the proxy does with bytes and with new connections.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ProxyMode {
-    /// Forwards everything.
-    Pass,
-    /// Does not listen; connections that are open go on.
-    Refuse,
-    /// Accepts, and moves nothing in either direction.
-    Stall,
-}
 
 /// A running proxy; dropping it closes everything.
 #[derive(Debug)]

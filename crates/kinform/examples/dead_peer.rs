@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinform::source::{ClientOptions, client_for};
-use kinform::{InformerFactory, ReflectorConfig};
+use kinform::{InformerFactory, ReflectorOptions};
 use kinform_apiserver::Server;
 use kube_client::Config;
 use tokio::net::{TcpListener, TcpStream};
@@ -119,10 +119,7 @@ async fn client() -> Outcome {
     let mut config = Config::new("http://10.77.0.2:8080".parse()?);
     config.auth_info.token = Some(token.into());
     let factory = InformerFactory::builder(client_for(config, &ClientOptions::default())?)
-        .reflector(ReflectorConfig {
-            silence_limit: Duration::from_secs(3600),
-            ..ReflectorConfig::default()
-        })
+        .reflector(ReflectorOptions::new().with_silence_limit(Duration::from_secs(3600)))
         .build();
     let maps = factory.informer::<ConfigMap>();
     factory.start()?;

@@ -19,8 +19,9 @@ use std::task::{Context, Poll};
 use futures::Stream;
 use futures::stream::{self, BoxStream, StreamExt};
 
+use crate::error::Error;
 use crate::handler::Notification;
-use crate::informer::{Cores, ListenerShared, Piece, Subscription};
+use crate::informer::{Cores, Informer, ListenerState, Piece, Subscription};
 use crate::object::Lens;
 
 /// The changes of one informer. Dropping it ends it.
@@ -31,20 +32,20 @@ struct Cursor<K> {
     // BOUND: what one piece of a delivery holds.
     ready: VecDeque<Notification<K>>,
     lens: Arc<Lens>,
-    shared: Arc<ListenerShared>,
+    state: Arc<ListenerState>,
 }
 
 impl<K> Changes<K> {
-    pub(crate) fn new(cores: &Cores, lens: &Arc<Lens>) -> Self
+    fn new(cores: &Cores, lens: &Arc<Lens>) -> Self
     where
         K: 'static,
     {
-        let shared = ListenerShared::new("stream".to_owned());
+        let state = ListenerState::new("stream".to_owned());
         let cursor = Cursor {
-            subscription: Subscription::new(cores, Arc::clone(&shared), None),
+            subscription: Subscription::new(cores, Arc::clone(&state), None),
             ready: VecDeque::new(),
             lens: Arc::clone(lens),
-            shared,
+            state,
         };
         Self(
             stream::unfold(cursor, |mut cursor| async move {
@@ -53,6 +54,18 @@ impl<K> Changes<K> {
             })
             .boxed(),
         )
+    }
+}
+
+impl<K: 'static> Informer<K> {
+    /// Changes as a stream: first everything stored, then every change, with no gap and no repeat.
+    /// Dropping it ends it.
+    ///
+    /// # Errors
+    /// The informer is stopped.
+    pub fn changes(&self) -> Result<Changes<K>, Error> {
+        self.cores().running()?;
+        Ok(Changes::new(self.cores(), self.lens()))
     }
 }
 
@@ -66,7 +79,7 @@ impl<K> Cursor<K> {
             let is_over = self.subscription.look();
             match self.subscription.next() {
                 Some(Piece::Changes(core, changes)) => {
-                    core.telemetry.notified(changes.len() as u64);
+                    core.reporter.telemetry.notified(changes.len() as u64);
                     let told = changes
                         .iter()
                         .map(|change| Notification::of(change, &self.lens));
@@ -76,7 +89,9 @@ impl<K> Cursor<K> {
                 None if is_over => return None,
                 None => self.subscription.wait().await,
             }
-            self.shared.measure(&self.subscription);
+            let waiting = self.subscription.waiting();
+            self.state
+                .measure(waiting, self.subscription.times_behind());
         }
     }
 }

@@ -18,6 +18,8 @@ use kinform_core::time::Instant;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
+use crate::error::{Error, ErrorKind};
+
 /// Clocks and randomness, cheap to clone; clones share one sequence of random numbers.
 #[derive(Clone)]
 pub struct Env {
@@ -138,6 +140,18 @@ impl Default for Env {
 impl std::fmt::Debug for Env {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Env").finish_non_exhaustive()
+    }
+}
+
+/// Fails outside a tokio runtime.
+pub(crate) fn in_runtime() -> Result<(), Error> {
+    match tokio::runtime::Handle::try_current() {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Error::new(
+            ErrorKind::Invalid,
+            "this needs a tokio runtime: call it inside async code",
+        )
+        .with_cause(error)),
     }
 }
 

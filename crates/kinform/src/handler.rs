@@ -19,6 +19,9 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use kinform_core::delta::Change;
 
+use crate::env::in_runtime;
+use crate::error::Error;
+use crate::informer::{Informer, ListenerParts, Registration, RunOn, Sink, Told, listen};
 use crate::object::{Lens, Obj};
 
 /// What one handler hears, owned: for async handlers and streams.
@@ -30,12 +33,7 @@ use crate::object::{Lens, Obj};
 #[non_exhaustive]
 pub enum Notification<K> {
     /// The object is there and was not before.
-    Added {
-        /// Its state.
-        object: Obj<K>,
-        /// Whether it belongs to what was stored when the handler came.
-        initial: bool,
-    },
+    Added(Added<K>),
     /// The object changed.
     Updated {
         /// What was heard last.
@@ -49,6 +47,58 @@ pub enum Notification<K> {
     Sync(Obj<K>),
     /// All that was stored when the handler came, or the first list, has been told. Comes once.
     Synced,
+}
+
+/// An object that is there and was not before.
+#[derive(Debug)]
+pub struct Added<K> {
+    object: Obj<K>,
+    initial: bool,
+}
+
+impl<K> Added<K> {
+    /// Its state.
+    pub fn object(&self) -> &Obj<K> {
+        &self.object
+    }
+
+    /// The same, owned.
+    pub fn into_object(self) -> Obj<K> {
+        self.object
+    }
+
+    /// Returns whether it was stored when the handler came, or belongs to the first list.
+    #[doc(alias = "isInInitialList")]
+    pub fn is_initial(&self) -> bool {
+        self.initial
+    }
+}
+
+impl<K> From<Obj<K>> for Added<K> {
+    /// An add that is not initial.
+    fn from(object: Obj<K>) -> Self {
+        Self {
+            object,
+            initial: false,
+        }
+    }
+}
+
+impl<K> std::ops::Deref for Added<K> {
+    type Target = Obj<K>;
+
+    fn deref(&self) -> &Obj<K> {
+        &self.object
+    }
+}
+
+impl<K> Clone for Added<K> {
+    fn clone(&self) -> Self {
+        Self {
+            object: self.object.clone(),
+            initial: self.initial,
+        }
+    }
 }
 
 /// An object that is gone.
@@ -96,10 +146,7 @@ impl<K> Clone for Deleted<K> {
 impl<K> Clone for Notification<K> {
     fn clone(&self) -> Self {
         match self {
-            Self::Added { object, initial } => Self::Added {
-                object: object.clone(),
-                initial: *initial,
-            },
+            Self::Added(added) => Self::Added(added.clone()),
             Self::Updated { old, new } => Self::Updated {
                 old: old.clone(),
                 new: new.clone(),
@@ -115,10 +162,10 @@ impl<K> Notification<K> {
     pub(crate) fn of(change: &Change, lens: &Arc<Lens>) -> Self {
         let handle = |object: &kinform_core::object::Object| Obj::new(object.clone(), lens);
         match change {
-            Change::Added { object, initial } => Self::Added {
+            Change::Added { object, initial } => Self::Added(Added {
                 object: handle(object),
                 initial: *initial,
-            },
+            }),
             Change::Updated { old, new } => Self::Updated {
                 old: handle(old),
                 new: handle(new),
@@ -137,7 +184,8 @@ impl<K> Notification<K> {
     /// The newest state that this carries; none for `Synced`.
     pub fn object(&self) -> Option<&Obj<K>> {
         match self {
-            Self::Added { object, .. } | Self::Sync(object) => Some(object),
+            Self::Added(added) => Some(&added.object),
+            Self::Sync(object) => Some(object),
             Self::Updated { new, .. } => Some(new),
             Self::Deleted(deleted) => Some(&deleted.object),
             Self::Synced => None,
@@ -145,7 +193,7 @@ impl<K> Notification<K> {
     }
 }
 
-type OnAdd<K> = Box<dyn FnMut(&Obj<K>, bool) + Send>;
+type OnAdd<K> = Box<dyn FnMut(&Added<K>) + Send>;
 type OnUpdate<K> = Box<dyn FnMut(&Obj<K>, &Obj<K>) + Send>;
 type OnDelete<K> = Box<dyn FnMut(&Deleted<K>) + Send>;
 type OnSync<K> = Box<dyn FnMut(&Obj<K>) + Send>;
@@ -167,16 +215,6 @@ pub struct Handlers<K> {
     on_event: Option<OnEvent<K>>,
     resync: Option<Duration>,
     run_on: RunOn,
-}
-
-/// Where handlers run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum RunOn {
-    /// On a task of the runtime.
-    #[default]
-    Task,
-    /// On a thread that may block.
-    Thread,
 }
 
 impl<K> Default for Handlers<K> {
@@ -203,9 +241,9 @@ impl<K: 'static> Handlers<K> {
         Self::default()
     }
 
-    /// Hears objects that are there and were not before; `initial` if the object belongs to what
-    /// was stored when these handlers came.
-    pub fn on_add(mut self, heard: impl FnMut(&Obj<K>, bool) + Send + 'static) -> Self {
+    /// Hears objects that are there and were not before; [`Added::is_initial`] tells those that were
+    /// stored when these handlers came.
+    pub fn on_add(mut self, heard: impl FnMut(&Added<K>) + Send + 'static) -> Self {
         self.on_add = Some(Box::new(heard));
         self
     }
@@ -261,10 +299,12 @@ impl<K: 'static> Handlers<K> {
         self
     }
 
-    /// Every stored object is told again each `period`; at least one second.
-    pub fn resync_each(mut self, period: Duration) -> Self {
-        // client-go: a period below one second is raised to it.
-        self.resync = Some(period.max(Duration::from_secs(1)));
+    /// Every stored object is told again each `period`: to `on_resync`, else to `on_update` as old and new. A period is
+    /// at least one second; zero is never.
+    ///
+    /// Default: the informer's. Upstream: `AddEventHandlerWithResyncPeriod`.
+    pub fn resync_period(mut self, period: Duration) -> Self {
+        self.resync = Some(period);
         self
     }
 
@@ -280,8 +320,8 @@ impl<K: 'static> Handlers<K> {
         self
     }
 
-    pub(crate) fn into_parts(self, lens: Arc<Lens>) -> Parts {
-        Parts {
+    fn into_parts(self, lens: Arc<Lens>) -> ListenerParts {
+        ListenerParts {
             name: self.name.clone(),
             resync: self.resync,
             run_on: self.run_on,
@@ -326,10 +366,10 @@ impl<K: 'static> Handlers<K> {
         match notification {
             Notification::Updated { old, new } => match (keep(&old), keep(&new)) {
                 (true, true) => Some(Notification::Updated { old, new }),
-                (false, true) => Some(Notification::Added {
+                (false, true) => Some(Notification::Added(Added {
                     object: new,
                     initial: false,
-                }),
+                })),
                 (true, false) => Some(Notification::Deleted(Deleted {
                     object: old,
                     final_state_unknown: false,
@@ -342,9 +382,9 @@ impl<K: 'static> Handlers<K> {
 
     fn tell(&mut self, notification: &Notification<K>) {
         match notification {
-            Notification::Added { object, initial } => {
+            Notification::Added(added) => {
                 if let Some(heard) = &mut self.on_add {
-                    heard(object, *initial);
+                    heard(added);
                 }
             }
             Notification::Updated { old, new } => {
@@ -367,6 +407,20 @@ impl<K: 'static> Handlers<K> {
     }
 }
 
+impl<K: 'static> Informer<K> {
+    /// Adds handlers, at any time: they hear everything stored as initial adds, then every change.
+    ///
+    /// # Errors
+    /// The informer is stopped, or no tokio runtime runs here.
+    #[doc(alias = "AddEventHandler")]
+    pub fn add_handler(&self, handlers: Handlers<K>) -> Result<Registration, Error> {
+        self.cores().running()?;
+        in_runtime()?;
+        let parts = handlers.into_parts(Arc::clone(self.lens()));
+        Ok(listen(self.cores(), parts))
+    }
+}
+
 impl<K> fmt::Debug for Handlers<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Handlers")
@@ -375,27 +429,4 @@ impl<K> fmt::Debug for Handlers<K> {
             .field("run_on", &self.run_on)
             .finish_non_exhaustive()
     }
-}
-
-/// Handlers without their type: what the informer keeps.
-pub(crate) struct Parts {
-    pub(crate) name: Option<String>,
-    pub(crate) resync: Option<Duration>,
-    pub(crate) run_on: RunOn,
-    pub(crate) sink: Sink,
-}
-
-/// What is told to a sink.
-#[derive(Debug)]
-pub(crate) enum Told<'a> {
-    Change(&'a Change),
-    Synced,
-    /// To sinks that are not async: more may be told only later.
-    BatchEnd,
-}
-
-/// Where changes end up.
-pub(crate) enum Sink {
-    Sync(Box<dyn FnMut(Told<'_>) + Send>),
-    Async(Box<dyn FnMut(Told<'_>) -> BoxFuture<'static, ()> + Send>),
 }

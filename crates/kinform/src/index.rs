@@ -22,8 +22,10 @@ use kinform_schema::{PathAnswer, PathSegment as SchemaSegment, knows_path};
 use serde::de::DeserializeOwned;
 
 use crate::error::{Error, ErrorKind};
+use crate::informer::{Definition, Informer, Origin};
 use crate::object::Lens;
 use crate::source::ResourceInfo;
+use crate::store::IndexReader;
 
 /// A named way to find objects of type `K` by something that they say.
 #[doc(alias = "IndexFunc")]
@@ -32,7 +34,7 @@ pub struct Index<K> {
     look: Look<K>,
 }
 
-type Values<K> = dyn Fn(&K) -> Vec<String> + Send + Sync;
+type Values<K> = dyn Fn(&K) -> Vec<Vec<u8>> + Send + Sync;
 
 enum Look<K> {
     Path(String),
@@ -58,9 +60,9 @@ impl<K> Index<K> {
         Self::of(Look::Owner)
     }
 
-    /// By the values that `function` names for a decoded object. `name` is what it is asked for by:
-    /// two functions of one name are a conflict.
-    pub fn by<V: Into<String>, I: IntoIterator<Item = V>>(
+    /// By the values that `function` names for a decoded object: texts or any bytes. `name` is what it is asked for
+    /// by: two functions of one name are a conflict.
+    pub fn by<V: Into<Vec<u8>>, I: IntoIterator<Item = V>>(
         name: impl Into<String>,
         function: impl Fn(&K) -> I + Send + Sync + 'static,
     ) -> Self {
@@ -83,29 +85,9 @@ impl<K> Index<K> {
     }
 }
 
-/// An index as the store knows it, and what it was made from: the same twice is no conflict.
-#[derive(Clone, Debug)]
-pub(crate) struct Definition {
-    pub(crate) index: CoreIndex,
-    pub(crate) origin: Origin,
-}
-
-/// INVARIANT: two definitions of the same origin have the same values for every object.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
-    Path(String),
-    Label(String),
-    Owner,
-    Function,
-}
-
 impl<K: DeserializeOwned + Any + Send + Sync> Index<K> {
     /// The same for the store of `resource`'s objects.
-    pub(crate) fn define(
-        self,
-        resource: &ResourceInfo,
-        lens: &Arc<Lens>,
-    ) -> Result<Definition, Error> {
+    fn define(self, resource: &ResourceInfo, lens: &Arc<Lens>) -> Result<Definition, Error> {
         let (index, origin) = match self.look {
             Look::Path(text) => {
                 let path = checked_path(&text, resource)?;
@@ -137,8 +119,23 @@ impl<K: DeserializeOwned + Any + Send + Sync> Index<K> {
     }
 }
 
+impl<K: DeserializeOwned + Any + Send + Sync> Informer<K> {
+    /// Adds an index, at any time; the same path, label or owner index again is the one that is
+    /// there. While it is built beside a running informer, reads look at each object.
+    ///
+    /// # Errors
+    /// The name is taken by another definition, or the path is none that this type has.
+    #[doc(alias = "AddIndexers")]
+    pub fn add_index(&self, index: Index<K>) -> Result<IndexReader<K>, Error> {
+        self.cores().running()?;
+        let definition = index.define(self.resource(), self.lens())?;
+        self.cores().add_index(&definition)?;
+        Ok(IndexReader::new(self.store(), definition.index.name()))
+    }
+}
+
 /// Parses a path and refuses one that the built-in type `resource` is known not to have.
-pub(crate) fn checked_path(text: &str, resource: &ResourceInfo) -> Result<FieldPath, Error> {
+fn checked_path(text: &str, resource: &ResourceInfo) -> Result<FieldPath, Error> {
     let invalid = |why: String| Error::new(ErrorKind::Invalid, why);
     let path: FieldPath = text
         .parse()

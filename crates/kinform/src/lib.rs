@@ -5,21 +5,26 @@
 //! └─ here: HTTP   └──────────── machines of kinform-core, driven from here ──────────┘
 //! ```
 //!
-//! This crate is the shell: tasks, timers and sockets, on tokio and `kube-client`. Every decision is
-//! made by a machine of `kinform-core`; every clock and random number comes from [`mod@env`].
+//! # I want to ..
 //!
-//! | file | what lives there |
+//! | .. | type |
 //! |---|---|
-//! | `factory`, `select`, `registry` | [`InformerFactory`]: one watch for all who ask for the same |
-//! | `informer` | [`Informer`] and the tasks behind it |
-//! | `store`, `lister`, `index` | reading the cache |
-//! | `overlay` | reading the cache with one's own writes laid over it |
-//! | `handler`, `changes` | hearing what changes: closures, or a stream |
-//! | `state`, `report`, `metrics` | how it is doing |
-//! | [`workqueue`], [`controller`] | keys for workers, and the loop around a reconcile function |
-//! | [`events`] | what controllers tell people |
-//! | `source` | where lists and watches come from |
-//! | `env` | clocks and randomness |
+//! | cache a resource and follow it | [`InformerFactory::informer`], [`Informer`] |
+//! | narrow it: namespaces, labels, fields, metadata only | [`InformerFactory::select`], [`Target`], [`InformerBuilder`] |
+//! | keep less of each object, or change it before it is stored | [`Projection`], [`Transform`] |
+//! | read the cache | [`Store`], [`Snapshot`], [`Lister`] |
+//! | find objects by a field, a label, an owner or a function | [`Index`], [`IndexReader`] |
+//! | hear what changes, in closures | [`Handlers`], [`Registration`] |
+//! | hear what changes, as a stream | [`Informer::changes`], [`Notification`] |
+//! | reconcile objects | [`Controller`], [`Action`], [`Ctx`] |
+//! | queue keys for workers of my own | [`WorkQueue`], [`Limiter`] |
+//! | read what I wrote | [`OwnWrites`], [`Overlay`], [`Informer::reached`] |
+//! | keep objects in a store of my own | [`Reflector`], [`ReflectorStore`] |
+//! | know how an informer is doing | [`Informer::state`], [`Informer::reports`], [`InformerStats`] |
+//! | tell people something about an object | [`events::EventRecorder`] |
+//! | read from something that is no API server | [`source::ListerWatcher`] |
+//!
+//! # An informer
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), kinform::Error> {
@@ -45,6 +50,89 @@
 //! # }
 //! ```
 //!
+//! # A controller
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//!
+//! use k8s_openapi::api::apps::v1::Deployment;
+//! use k8s_openapi::api::core::v1::ConfigMap;
+//! use kinform::{Action, Controller, Ctx, Error, Informer, InformerFactory, ObjectKey};
+//!
+//! struct State {
+//!     deployments: Informer<Deployment>,
+//! }
+//!
+//! async fn reconcile(config: Arc<ConfigMap>, cx: Ctx<State>) -> Result<Action, Error> {
+//!     let name = config.metadata.name.as_deref().unwrap_or_default();
+//!     let key = ObjectKey::new(cx.key().namespace(), name);
+//!     println!("{key}: {}", cx.deployments.get(&key).is_some());
+//!     Ok(Action::await_change())
+//! }
+//!
+//! # async fn example() -> Result<(), Error> {
+//! let factory = InformerFactory::try_default().await?;
+//! let configs = factory.informer::<ConfigMap>();
+//! let deployments = factory.informer::<Deployment>();
+//! let controller = Controller::of(&configs)
+//!     .owns(&deployments)
+//!     .workers(4)
+//!     .shutdown_on_signal()
+//!     .context(State { deployments });
+//! factory.start()?;
+//! controller.run(reconcile).await?; // an error retries that key, later each time
+//! factory.shutdown().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What a handler hears
+//!
+//! First every stored object as an initial add, then `synced` once, then each change: add, update
+//! (with the state that this handler heard last) and delete (with the last state). For one object the order is
+//! the server's. A handler that falls too far behind hears the difference from what it heard last; a
+//! delete that was not seen itself says so ([`Deleted::is_final_state_unknown`]). An object that was deleted and
+//! made again under the same name is a delete and an add. A list that finds nothing new is not heard. A resync,
+//! where one is asked for, tells each stored object again: to `on_resync`, else to `on_update`. A panic is caught,
+//! counted and reported; the next change comes as if nothing had happened.
+//!
+//! # Coming from client-go
+//!
+//! | client-go | here |
+//! |---|---|
+//! | `SharedInformerFactory` | [`InformerFactory`] |
+//! | `SharedIndexInformer` | [`Informer`] |
+//! | `ResourceEventHandlerFuncs`, `FilteringResourceEventHandler` | [`Handlers`], [`Handlers::filtered`] |
+//! | `isInInitialList` | [`Added::is_initial`] |
+//! | `DeletedFinalStateUnknown` | [`Deleted::is_final_state_unknown`] |
+//! | `WaitForCacheSync` | [`InformerFactory::synced_within`], [`Informer::synced`] |
+//! | `Indexer`, `AddIndexers`, `ByIndex` | [`Informer::add_index`], [`IndexReader::get`] |
+//! | `defaultResync` | [`FactoryBuilder::resync_period`], [`InformerBuilder::resync_period`] |
+//! | `TypedRateLimitingInterface` | [`WorkQueue`] |
+//! | `Get`, `Done`, `Forget`, `AddRateLimited` | [`WorkQueue::get`], [`workqueue::Item::settle`] with a [`Verdict`] |
+//! | `Reflector`, `Store` | [`Reflector`], [`ReflectorStore`] |
+//! | `MutationCache` | [`Overlay`] |
+//! | `record.EventRecorder` | [`events::EventRecorder`] |
+//! | `RetryOnConflict` | [`retry_on_conflict`] |
+//!
+//! # Coming from kube-rs
+//!
+//! | kube-rs | here |
+//! |---|---|
+//! | `Api::all(client)`, `Api::namespaced` | [`InformerFactory::new`] with the client, [`InformerBuilder::namespaces`]; or `select(&api)` |
+//! | `watcher`, `reflector`, `Store` | [`Informer`], which runs without being polled; [`Store`] |
+//! | `watcher::Event` | [`Notification`] |
+//! | `reflector::store_shared` | every [`Informer`] is shared |
+//! | `Controller::new(api, config)` | [`Controller::of`] an informer |
+//! | `.owns`, `.watches` | the same |
+//! | `reconcile(Arc<K>, Arc<Ctx>)` | runs as `\|object, cx\| reconcile(object, cx.context())` |
+//! | `error_policy` | a [`Limiter`] |
+//! | `Action::requeue`, `Action::await_change` | the same |
+//! | `metadata_watcher` | [`InformerBuilder::metadata_only`] |
+//!
+//! This crate is the shell: tasks, timers and sockets, on tokio and `kube-client`. Every decision is
+//! made by a machine of `kinform-core`; every clock and random number comes from [`mod@env`].
+//!
 //! Upstream counterpart: `client-go:tools/cache`, `client-go:informers`.
 
 mod changes;
@@ -55,39 +143,63 @@ pub mod events;
 mod factory;
 mod handler;
 mod index;
+mod index_key;
 mod informer;
 mod lister;
 mod metrics;
 mod object;
 mod overlay;
+mod reflector_options;
 mod registry;
 mod report;
+mod reporter;
 mod retry;
-mod select;
 pub mod source;
 mod state;
 mod store;
+mod sync;
 pub mod workqueue;
 
+pub use jiff::Timestamp;
+pub use kinform_api::selector::{LabelOperator, LabelSelector, Requirement};
+pub use kinform_api::{
+    FieldPath, GroupResource, GroupVersionResource, KeyRef, ListOptions, ObjectKey,
+    ResourceVersion, Scope, Status, TypeMeta, VersionMatch, WatchOptions,
+};
+pub use kinform_core::Encoding;
 pub use kinform_core::backoff::BackoffPolicy;
-pub use kinform_core::fifo::FifoPolicy;
+pub use kinform_core::delta::Quarantine;
+pub use kinform_core::fifo::{FifoLimits, FifoPolicy};
+pub use kinform_core::informer::audit::Divergence;
+pub use kinform_core::informer::ring::RingLimits;
+pub use kinform_core::object::Object;
+pub use kinform_core::object::owner::OwnerReference;
 pub use kinform_core::object::projection::Projection;
 pub use kinform_core::object::typed::DecodeError;
 pub use kinform_core::queue::{AddOutcome, Limiter, Next, Priority, QueueStats, Running, Verdict};
-pub use kinform_core::reflector::config::{FirstList, ReflectorConfig, StreamingList};
+pub use kinform_core::reflector::config::{FirstList, StreamingList};
+pub use kinform_core::stats::Histogram;
+pub use kinform_core::time::Instant;
+pub use tokio_util::sync::CancellationToken;
 
 pub use crate::changes::Changes;
-pub use crate::error::Error;
-pub use crate::factory::{FactoryBuilder, InformerFactory};
-pub use crate::handler::{Deleted, Handlers, Notification};
+pub use crate::controller::{Action, Controller, ControllerMetrics, ControllerStats, Ctx};
+pub use crate::error::{Error, SourceError, SourceErrorKind};
+pub use crate::factory::{FactoryBuilder, InformerBuilder, InformerFactory, Target};
+pub use crate::handler::{Added, Deleted, Handlers, Notification};
 pub use crate::index::Index;
-pub use crate::informer::{Informer, OwnWrites, Registration, Transform};
+pub use crate::index_key::IndexKey;
+pub use crate::informer::{
+    Informer, OwnWrites, Reflector, ReflectorStore, Registration, StoreError, Transform,
+};
 pub use crate::lister::{Lister, NamespaceLister};
 pub use crate::metrics::InformerStats;
 pub use crate::object::{Obj, ObjRef};
 pub use crate::overlay::Overlay;
+pub use crate::reflector_options::ReflectorOptions;
 pub use crate::report::{Report, ReportEvent, Reports};
 pub use crate::retry::retry_on_conflict;
-pub use crate::select::InformerBuilder;
+pub use crate::source::ResourceInfo;
 pub use crate::state::{InformerState, Trouble};
 pub use crate::store::{Handles, IndexReader, Listing, Objects, Snapshot, Store};
+pub use crate::workqueue::WorkQueue;

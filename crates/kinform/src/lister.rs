@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Adds to [`Store`] an error for what is missing, with the resource's name in it, and selection by
-//! labels. A selector is a walk over the listing; for values that are asked for often, add an index.
+//! labels, which uses an index of a label where there is one.
 //!
 //! Upstream counterpart: `client-go:tools/cache/listers.go`, `client-go:listers`.
 
@@ -15,8 +15,9 @@ use kinform_api::selector::LabelSelector;
 use kinform_api::{GroupResource, KeyRef};
 
 use crate::error::{Error, ErrorKind};
+use crate::informer::Informer;
 use crate::object::Obj;
-use crate::store::{Listing, Store};
+use crate::store::Store;
 
 /// Reads a cache.
 pub struct Lister<K> {
@@ -30,8 +31,15 @@ pub struct NamespaceLister<K> {
     namespace: String,
 }
 
+impl<K> Informer<K> {
+    /// The cache as client-go's listers are read.
+    pub fn lister(&self) -> Lister<K> {
+        Lister::new(self.store(), self.resource().resource.group_resource())
+    }
+}
+
 impl<K> Lister<K> {
-    pub(crate) fn new(store: Store<K>, resource: GroupResource) -> Self {
+    fn new(store: Store<K>, resource: GroupResource) -> Self {
         Self { store, resource }
     }
 
@@ -45,7 +53,7 @@ impl<K> Lister<K> {
 
     /// The objects that `selector` wants, of all namespaces.
     pub fn list(&self, selector: &LabelSelector) -> Vec<Obj<K>> {
-        select(&self.store.list(), selector)
+        self.store.matching(selector)
     }
 
     /// One namespace of it; the empty name is all of them, as upstream's.
@@ -82,19 +90,9 @@ impl<K> NamespaceLister<K> {
         if self.namespace.is_empty() {
             return self.lister.list(selector);
         }
-        select(&self.lister.store.in_namespace(&self.namespace), selector)
+        let snapshot = self.lister.store.snapshot();
+        snapshot.matching_in(&self.namespace, selector)
     }
-}
-
-fn select<K>(listing: &Listing<K>, selector: &LabelSelector) -> Vec<Obj<K>> {
-    listing.matching(|object| {
-        let object = object.thawed();
-        let labels: Vec<_> = object.labels().collect();
-        selector.matches(|key| {
-            let found = labels.iter().find(|(name, _)| name == key);
-            found.map(|(_, value)| value.as_ref())
-        })
-    })
 }
 
 impl<K> Clone for Lister<K> {

@@ -16,7 +16,7 @@ use std::any::Any;
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use kinform_api::{FieldPath, KeyRef, ObjectKey, TypeMeta};
 use kinform_core::object::Object;
@@ -26,8 +26,7 @@ use kinform_core::object::typed::{DecodeError, TypedCache};
 use once_cell::race::OnceBox;
 use serde::de::DeserializeOwned;
 
-use crate::informer::{Cores, Group};
-use crate::report::{Report, ReportEvent};
+use crate::reporter::Reporters;
 
 /// One state of one object, as a `K`.
 pub struct Obj<K> {
@@ -56,8 +55,7 @@ pub struct ObjRef<'a, K> {
 pub(crate) struct Lens {
     pub(crate) type_meta: TypeMeta,
     keeps: Keeps,
-    // Weak: a handle of one object must not keep the whole cache alive.
-    cores: Weak<Group>,
+    reporters: Reporters,
 }
 
 /// What is kept of what is decoded.
@@ -69,27 +67,17 @@ pub(crate) enum Keeps {
 }
 
 impl Lens {
-    pub(crate) fn of(cores: &Cores, keeps: Keeps) -> Arc<Self> {
+    pub(crate) fn new(type_meta: TypeMeta, keeps: Keeps, reporters: Reporters) -> Arc<Self> {
         Arc::new(Self {
-            type_meta: cores.info().type_meta(),
+            type_meta,
             keeps,
-            cores: cores.downgrade(),
+            reporters,
         })
     }
 
     /// Counts and reports an object that a reader left out because it does not decode.
     pub(crate) fn undecodable(&self, error: &DecodeError) {
-        tracing::warn!(%error, "an object is left out");
-        let cores = Cores::from_weak(&self.cores);
-        let holder = cores.and_then(|cores| cores.holder(error.key().key_ref()));
-        let Some(core) = holder else {
-            return;
-        };
-        core.telemetry.undecodable();
-        core.report(Report::now(ReportEvent::Undecodable {
-            key: error.key().clone(),
-            reason: error.to_string(),
-        }));
+        self.reporters.undecodable(error);
     }
 }
 

@@ -30,9 +30,10 @@ use serde::de::DeserializeOwned;
 
 use crate::env::Env;
 use crate::error::{Error, ErrorKind};
-use crate::informer::{Informer, Write, lock};
+use crate::informer::{Informer, Write};
 use crate::object::Obj;
 use crate::store::{Listing, Snapshot, Store};
+use crate::sync::lock;
 
 /// Upstream's lifetime of a write.
 const LIFETIME: Duration = Duration::from_secs(5 * 60);
@@ -108,13 +109,14 @@ impl<K> Overlay<K> {
     ///
     /// # Errors
     /// There is no index of that name.
-    pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Obj<K>>, Error> {
+    pub fn by_index(&self, name: &str, value: impl AsRef<[u8]>) -> Result<Vec<Obj<K>>, Error> {
+        let value = value.as_ref();
         let (snapshot, laid_over) = self.look();
         let listing = snapshot.by_index(name, value)?;
         let index = snapshot.definition(name)?;
         let has_value = |object: &Object| {
             let values = index.extract(object).unwrap_or_default();
-            values.iter().any(|has| *has == value)
+            values.iter().any(|has| **has == *value)
         };
         Ok(lay_over(&snapshot, &listing, &laid_over, has_value))
     }

@@ -21,8 +21,9 @@ use kinform_core::object::projection::Projection;
 use kinform_core::reflector::config::ReflectorConfig;
 
 use crate::env::Env;
-use crate::informer::{Core, CoreParts, Ingest, Options, Tasks, Transform, lock};
+use crate::informer::{Core, CoreParts, Ingest, Options, Recipe, Storage, Tasks, Transform};
 use crate::source::{ListerWatcher, Representation, ResourceInfo};
+use crate::sync::lock;
 
 /// Makes the source of one watch.
 pub(crate) type Sources =
@@ -49,16 +50,6 @@ pub(crate) struct Identity {
     pub(crate) storage: Storage,
 }
 
-/// How a store keeps its objects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Storage {
-    /// As they came.
-    Plain,
-    /// Compressed with what they have in common.
-    #[cfg(feature = "compressed")]
-    Compressed,
-}
-
 /// Reflector options of an informer's own, if it has any: they are part of what is the same.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Patience(pub(crate) Option<ReflectorConfig>);
@@ -68,17 +59,16 @@ pub(crate) struct Patience(pub(crate) Option<ReflectorConfig>);
 #[derive(Clone)]
 pub(crate) struct Via(pub(crate) Arc<Sources>);
 
-/// How the watches of one informer are made; the namespace in its identity is filled in.
+/// Makes the watches of one identity; the namespace in it is filled in.
 #[derive(Clone, Debug)]
-pub(crate) struct Recipe {
+pub(crate) struct RegistryRecipe {
     pub(crate) registry: Weak<Registry>,
     pub(crate) identity: Identity,
     pub(crate) stops_when_unused: bool,
 }
 
-impl Recipe {
-    /// The watch of this namespace, counted as held once more; none if the factory is gone.
-    pub(crate) fn core(&self, namespace: Option<&str>) -> Option<Arc<Core>> {
+impl Recipe for RegistryRecipe {
+    fn core(&self, namespace: Option<&str>) -> Option<Arc<Core>> {
         let registry = self.registry.upgrade()?;
         let mut identity = self.identity.clone();
         identity.info.namespace = namespace.map(str::to_owned);
@@ -89,8 +79,7 @@ impl Recipe {
         Some(core)
     }
 
-    /// An informer needs this watch no longer: it stops if no other holds it.
-    pub(crate) fn give_back(&self, core: &Core) {
+    fn give_back(&self, core: &Core) {
         let Some(registry) = self.registry.upgrade() else {
             return;
         };

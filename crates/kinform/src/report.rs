@@ -12,24 +12,18 @@
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::Weak;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures::Stream;
-use futures::stream::{self, BoxStream, SelectAll, StreamExt};
+use futures::stream::{BoxStream, StreamExt};
 use jiff::Timestamp;
 use kinform_api::ObjectKey;
 use kinform_core::delta::Quarantine;
 use kinform_core::informer::audit::Divergence;
 use kinform_core::reflector::report::{Problem, ProblemKind, ReflectorEvent};
-use tokio::sync::{broadcast, watch};
 
-use crate::informer::{Cores, Group};
 use crate::state::{InformerState, Trouble};
-
-/// BOUND: reports kept for a subscriber that is late; one is about 200 bytes.
-pub(crate) const REPORTS_KEPT: usize = 256;
 
 /// One thing that happened.
 #[derive(Clone, Debug)]
@@ -108,12 +102,19 @@ pub enum ReportEvent {
         what: String,
     },
     /// The cache was compared with the server's list at the same version; see
-    /// [`ReflectorConfig::audit_period`](kinform_core::reflector::config::ReflectorConfig).
+    /// [`ReflectorOptions::with_audit_period`](crate::ReflectorOptions::with_audit_period).
     Compared {
         /// The version.
         version: String,
         /// How they differ, if they do; everything is listed again then.
         divergence: Option<Divergence>,
+    },
+    /// The store of a [`Reflector`](crate::Reflector) failed: everything is listed again.
+    StoreFailed {
+        /// Why.
+        reason: String,
+        /// After what time.
+        relist_in: Duration,
     },
     /// This subscriber was late and lost so many reports.
     Lost(u64),
@@ -131,71 +132,10 @@ impl Report {
 /// The reports of one informer, from the moment of subscription. Dropping it ends it.
 pub struct Reports(BoxStream<'static, Report>);
 
-/// The reports of all watches of an informer, while namespaces come and go.
-struct Following {
-    // Weak: who only listens keeps no cache alive.
-    cores: Weak<Group>,
-    changed: Option<watch::Receiver<u64>>,
-    streams: SelectAll<BoxStream<'static, Report>>,
-    // Members up to this one have a stream.
-    seen: u64,
-}
-
 impl Reports {
-    pub(crate) fn following(cores: &Cores) -> Self {
-        let mut following = Following {
-            cores: cores.downgrade(),
-            changed: Some(cores.changed()),
-            streams: SelectAll::new(),
-            seen: 0,
-        };
-        following.join(cores);
-        let reports = stream::unfold(following, |mut following| async move {
-            let report = following.next().await?;
-            Some((report, following))
-        });
+    pub(crate) fn of(reports: impl Stream<Item = Report> + Send + 'static) -> Self {
         Self(reports.boxed())
     }
-}
-
-impl Following {
-    async fn next(&mut self) -> Option<Report> {
-        loop {
-            let Some(changed) = &mut self.changed else {
-                return self.streams.next().await;
-            };
-            tokio::select! {
-                biased;
-                is_open = changed.changed() => match Cores::from_weak(&self.cores) {
-                    Some(cores) if is_open.is_ok() => self.join(&cores),
-                    _ => self.changed = None,
-                },
-                Some(report) = self.streams.next() => return Some(report),
-            }
-        }
-    }
-
-    fn join(&mut self, cores: &Cores) {
-        let members = cores.members();
-        for member in members.iter().filter(|member| member.id > self.seen) {
-            let reports = told(member.core.reports());
-            let left = member.left.clone().cancelled_owned();
-            self.streams.push(reports.take_until(left).boxed());
-        }
-        self.seen = members.iter().map(|m| m.id).fold(self.seen, u64::max);
-    }
-}
-
-/// What one watch reports.
-fn told(receiver: broadcast::Receiver<Report>) -> impl Stream<Item = Report> + Send {
-    stream::unfold(receiver, |mut receiver| async move {
-        let report = match receiver.recv().await {
-            Ok(report) => report,
-            Err(broadcast::error::RecvError::Lagged(lost)) => Report::now(ReportEvent::Lost(lost)),
-            Err(broadcast::error::RecvError::Closed) => return None,
-        };
-        Some((report, receiver))
-    })
 }
 
 impl Stream for Reports {

@@ -43,7 +43,7 @@ use std::time::Instant;
 
 use futures::future::BoxFuture;
 use futures::{StreamExt, stream};
-use kinform_testkit::stage::StageError;
+use kinform_testkit::checks::stage::StageError;
 
 use crate::servers::{Host, Servers};
 

@@ -19,7 +19,7 @@ use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, IF_N
 use http::{HeaderMap, Request};
 use http_body_util::BodyExt;
 use kinform::source::{ClientOptions, client_for};
-use kinform_testkit::stage::StageError;
+use kinform_testkit::checks::stage::StageError;
 use kube_client::client::Body;
 use kube_client::{Client, Config};
 use serde_json::{Value, json};

@@ -12,7 +12,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kinform::source::{ClientOptions, ResourceInfo, client_for};
-use kinform::{FifoPolicy, Handlers, Informer, InformerFactory, ReflectorConfig, Registration};
+use kinform::{
+    BackoffPolicy, FifoPolicy, Handlers, Informer, InformerFactory, ReflectorOptions, Registration,
+};
 use kinform_api::{GroupVersionResource, Scope};
 use kube_client::Config;
 use kube_client::core::DynamicObject;
@@ -67,19 +69,21 @@ impl Subject {
     pub(crate) fn kinform(url: &str, policy: FifoPolicy) -> Result<Self, Failed> {
         let config = Config::new(url.parse()?);
         let client = client_for(config, &ClientOptions::default())?;
-        let mut reflector = ReflectorConfig::default();
-        reflector.backoff.first = Duration::from_millis(20);
-        reflector.backoff.cap = Duration::from_millis(200);
+        let reflector = ReflectorOptions::new().with_backoff(BackoffPolicy {
+            first: Duration::from_millis(20),
+            cap: Duration::from_millis(200),
+            ..BackoffPolicy::default()
+        });
         let factory = InformerFactory::builder(client)
             .fifo(policy)
             .reflector(reflector)
             .build();
         let config_maps = GroupVersionResource::new("", "v1", "configmaps");
-        let informer = factory.dynamic(ResourceInfo::new(
+        let informer = factory.select::<DynamicObject>(ResourceInfo::new(
             config_maps,
             "ConfigMap",
             Scope::Namespaced,
-        ));
+        )).build();
         Ok(Self::Kinform {
             factory,
             informer,
@@ -117,7 +121,7 @@ impl Subject {
             } => {
                 let mut handlers = handlers(handler, ear);
                 if resyncs == Resyncs::EachSecond {
-                    handlers = handlers.resync_each(Duration::from_secs(1));
+                    handlers = handlers.resync_period(Duration::from_secs(1));
                 }
                 let registration = informer.add_handler(handlers)?;
                 // Who comes late has heard all that is stored when this returns, as with client-go.
@@ -228,9 +232,10 @@ fn named(object: &Object) -> (String, State) {
 fn handlers(id: usize, ear: &Ear) -> Handlers<DynamicObject> {
     let (added, updated, deleted) = (ear.clone(), ear.clone(), ear.clone());
     Handlers::new()
-        .on_add(move |object, initial| {
+        .on_add(move |object| {
             let (key, state) = named(object);
             let heard = Heard::add(&key, &state);
+            let initial = object.is_initial();
             added.hear(id, Heard { initial, ..heard });
         })
         .on_update(move |old, new| {

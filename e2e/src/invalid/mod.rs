@@ -22,7 +22,7 @@ mod report;
 mod write;
 
 use futures::{StreamExt as _, stream};
-use kinform_testkit::stage::StageError;
+use kinform_testkit::checks::stage::StageError;
 use kube_client::Client;
 use serde_json::Value;
 

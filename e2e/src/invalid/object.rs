@@ -10,7 +10,7 @@ use std::io::Read as _;
 
 use http::Request;
 use http_body_util::BodyExt as _;
-use kinform_testkit::stage::StageError;
+use kinform_testkit::checks::stage::StageError;
 use kube_client::Client;
 use kube_client::client::Body;
 use serde_json::Value;

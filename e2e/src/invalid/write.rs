@@ -6,7 +6,7 @@
 //!
 //! All are dry runs: whatever a server accepts, it stays as it is.
 
-use kinform_testkit::stage::StageError;
+use kinform_testkit::checks::stage::StageError;
 use serde_json::{Value, json};
 
 use super::change::{self, Edit};

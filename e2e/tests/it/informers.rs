@@ -8,8 +8,8 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use kinform::controller::{Action, Controller};
 use kinform::source::ResourceInfo;
-use kinform::{
-    Handlers, Index, Informer, InformerFactory, InformerState, Obj, ReflectorConfig, StreamingList,
+use kinform::{Target, 
+    Handlers, Index, Informer, InformerFactory, InformerState, Obj, ReflectorOptions, StreamingList,
 };
 use kinform_api::{GroupVersionResource, ObjectKey, Scope};
 use kinform_e2e::servers::{Host, Servers};
@@ -79,7 +79,7 @@ impl Heard {
         };
         let (add, update, delete) = (self.clone(), self.clone(), self.clone());
         Handlers::new()
-            .on_add(move |object: &Obj<K>, _| line(&add, "add", object.name()))
+            .on_add(move |object| line(&add, "add", object.name()))
             .on_update(move |_, object| line(&update, "update", object.name()))
             .on_delete(move |object| line(&delete, "delete", object.name()))
     }
@@ -120,7 +120,7 @@ fn names<K>(informer: &Informer<K>) -> Vec<String> {
 }
 
 /// One informer with an index and two handlers, one of them late, from the first list to the end.
-async fn shared(client: Client, config: ReflectorConfig) {
+async fn shared(client: Client, config: ReflectorOptions) {
     make(&client, "one", "a", "front").await;
     let factory = InformerFactory::builder(client.clone())
         .namespaces(["one"])
@@ -159,7 +159,7 @@ async fn shared(client: Client, config: ReflectorConfig) {
 #[test]
 fn a_shared_informer_that_streams_its_list_has_what_the_server_has() {
     on_both("shared informer, streaming list", async |host, client| {
-        shared(client, ReflectorConfig::default()).await;
+        shared(client, ReflectorOptions::default()).await;
         if let Some(server) = host.server() {
             let asked = server.journal().records();
             let streams = asked
@@ -176,11 +176,7 @@ fn a_shared_informer_that_lists_pages_has_what_the_server_has() {
         for number in 0..25 {
             make(&client, "one", &format!("page-{number}"), "x").await;
         }
-        let config = ReflectorConfig {
-            streaming_list: StreamingList::Never,
-            page_size: Some(4),
-            ..ReflectorConfig::default()
-        };
+        let config = ReflectorOptions::new().with_streaming_list(StreamingList::Never).with_page_size(4);
         shared(client, config).await;
     });
 }
@@ -247,7 +243,7 @@ fn an_informer_waits_for_its_definition_and_outlives_it() {
             Scope::Namespaced,
         );
         let factory = InformerFactory::new(client.clone());
-        let informer = factory.dynamic(widgets);
+        let informer = factory.select::<DynamicObject>(widgets).build();
         let heard = Heard::default();
         let _registration = informer.add_handler(heard.handlers()).unwrap();
         factory.start().unwrap();
@@ -297,9 +293,9 @@ fn selectors_decide_what_is_heard() {
         let factory = InformerFactory::builder(client.clone())
             .namespaces(["one"])
             .build();
-        let front = factory.select::<ConfigMap>().labels("tier=front").build();
+        let front = factory.select(Target::<ConfigMap>::new()).labels("tier=front").build();
         let one = factory
-            .select::<ConfigMap>()
+            .select(Target::<ConfigMap>::new())
             .fields("metadata.name=b")
             .build();
         let (heard, named) = (Heard::default(), Heard::default());
@@ -332,7 +328,7 @@ fn metadata_alone_is_cached_if_asked() {
         let factory = InformerFactory::builder(client.clone())
             .namespaces(["one"])
             .build();
-        let informer = factory.select::<ConfigMap>().metadata_only().build();
+        let informer = factory.select(Target::<ConfigMap>::new()).metadata_only().build();
         let heard = Heard::default();
         let _registration = informer.add_handler(heard.handlers()).unwrap();
         factory.start().unwrap();

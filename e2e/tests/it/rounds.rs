@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinform::source::{ClientOptions, client_for};
-use kinform::{InformerFactory, ReflectorConfig};
+use kinform::{InformerFactory, ReflectorOptions};
 use kinform_e2e::{Oracle, missing};
-use kinform_testkit::rounds::{Act, Expires, Pace, Plan, Reach, Round, Trouble};
-use kinform_testkit::stage::{Loss, StageError};
-use kinform_testkit::witness::Witness;
+use kinform_testkit::checks::rounds::{Act, Expires, Pace, FaultPlan, Reach, Round, Trouble};
+use kinform_testkit::Loss;
+use kinform_testkit::checks::stage::StageError;
+use kinform_testkit::checks::event_checker::EventChecker;
 
 /// The round in which the server restarts, counted from 0.
 const RESTART: u64 = 9;
@@ -26,18 +27,12 @@ fn restart() -> Act {
 }
 
 /// Limits under which a round lasts seconds, not minutes.
-fn impatient() -> ReflectorConfig {
+fn impatient() -> ReflectorOptions {
     let second = Duration::from_secs(1);
-    ReflectorConfig {
-        silence_limit: second * 2,
-        progress_limit: second * 2,
-        list_deadline: second * 5,
-        initial_events_limit: second * 5,
-        ..ReflectorConfig::default()
-    }
+    ReflectorOptions::new().with_silence_limit(second * 2).with_progress_limit(second * 2).with_list_deadline(second * 5).with_initial_events_limit(second * 5)
 }
 
-async fn round(oracle: Oracle, plan: &Plan) -> Result<(Oracle, String), StageError> {
+async fn round(oracle: Oracle, plan: &FaultPlan) -> Result<(Oracle, String), StageError> {
     let began = Instant::now();
     let client = client_for(oracle.config()?, &ClientOptions::default())?;
     let mut round = Round::begin(oracle, plan.seed, Pace::Live(Duration::from_secs(5))).await?;
@@ -46,8 +41,8 @@ async fn round(oracle: Oracle, plan: &Plan) -> Result<(Oracle, String), StageErr
         .build();
     let informer = factory.informer::<ConfigMap>();
     let (early, late) = (
-        Witness::new("the handler"),
-        Witness::new("the late handler"),
+        EventChecker::new("the handler"),
+        EventChecker::new("the late handler"),
     );
     let _early = informer.add_handler(early.handlers())?;
     factory.start()?;
@@ -85,7 +80,7 @@ fn twenty_rounds_on_a_real_server_converge() {
     runtime.block_on(async {
         let mut oracle = Oracle::start().await.unwrap();
         for number in 0..20 {
-            let mut plan = Plan::new(2000 + number, Reach::Network);
+            let mut plan = FaultPlan::new(2000 + number, Reach::Network);
             if number == RESTART {
                 plan.acts.push(restart());
             }

@@ -17,7 +17,7 @@ use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
 use kinform::source::{Body, ListerWatcher, ResourceInfo, SourceError};
-use kinform::{Informer, InformerFactory, ReflectorConfig, StreamingList};
+use kinform::{Informer, InformerFactory, ReflectorOptions, StreamingList};
 use kinform_api::{GroupVersionResource, ListOptions, Scope, WatchOptions};
 use kinform_core::Encoding;
 use tokio::sync::{Mutex, mpsc};
@@ -86,14 +86,11 @@ fn planted(
         let watch = Arc::clone(&watch);
         Arc::new(Planted { info, pods, watch })
     });
-    let reflector = ReflectorConfig {
-        streaming_list: StreamingList::Never,
-        ..ReflectorConfig::default()
-    };
+    let reflector = ReflectorOptions::new().with_streaming_list(StreamingList::Never);
     let factory = factory.reflector(reflector).build();
     let resource = GroupVersionResource::new("", "v1", "pods");
     let info = ResourceInfo::new(resource, "Pod", Scope::Namespaced);
-    let pods = factory.select_resource(info).build();
+    let pods = factory.select(info).build();
     (factory, pods)
 }
 

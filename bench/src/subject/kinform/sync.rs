@@ -7,8 +7,8 @@
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
 use kinform::source::{ClientOptions, ResourceInfo, Wire, client_for};
-use kinform::{
-    FirstList, InformerFactory, Projection, ReflectorConfig, ReportEvent, StreamingList,
+use kinform::{Target, 
+    FirstList, InformerFactory, Projection, ReflectorOptions, ReportEvent, StreamingList,
 };
 use kinform_api::{FieldPath, GroupVersionResource, Scope};
 use kube::core::{DynamicObject, PartialObjectMeta};
@@ -20,16 +20,15 @@ use crate::subject::{Failed, SETTLING, Task};
 /// A factory that asks as the scenario wants it.
 pub(super) fn factory(task: &Task) -> Result<InformerFactory, Failed> {
     let client = client_for(task.server()?, &ClientOptions::default())?;
-    let mut reflector = ReflectorConfig::default();
-    match task.work {
-        Work::SyncStream => {}
-        Work::SyncJsonPaged => {
-            reflector.streaming_list = StreamingList::Never;
-            reflector.first_list = FirstList::MostRecent;
-            reflector.page_size = Some(500);
-        }
-        _ => reflector.streaming_list = StreamingList::Never,
-    }
+    let reflector = ReflectorOptions::new();
+    let reflector = match task.work {
+        Work::SyncStream => reflector,
+        Work::SyncJsonPaged => reflector
+            .with_streaming_list(StreamingList::Never)
+            .with_first_list(FirstList::MostRecent)
+            .with_page_size(500),
+        _ => reflector.with_streaming_list(StreamingList::Never),
+    };
     let wire = match task.work {
         Work::SyncProtobuf
         | Work::SyncProtobufOneThread
@@ -57,7 +56,7 @@ pub(super) async fn cold(task: &Task) -> Result<Vec<Reading>, Failed> {
     let live = task.live_bytes();
     let before = task.moment();
     let factory = factory(task)?;
-    let pods = factory.select::<Pod>().keep_compressed().build();
+    let pods = factory.select(Target::<Pod>::new()).keep_compressed().build();
     factory.start()?;
     pods.synced().await?;
     let usage = before.until_now();
@@ -83,7 +82,7 @@ pub(super) async fn typed(task: &Task) -> Result<Vec<Reading>, Failed> {
     let live = task.live_bytes();
     let before = task.moment();
     let factory = factory(task)?;
-    let select = factory.select::<Pod>();
+    let select = factory.select(Target::<Pod>::new());
     let pods = match task.work {
         Work::SyncJsonTyped => select.keep_decoded().build(),
         _ => select.build(),
@@ -124,7 +123,7 @@ pub(super) async fn several(task: &Task) -> Result<Vec<Reading>, Failed> {
             resource: collection.plural.into(),
         };
         let info = ResourceInfo::new(resource, collection.kind, Scope::Namespaced);
-        let select = factory.select_resource::<DynamicObject>(info);
+        let select = factory.select::<DynamicObject>(info);
         informers.push(match (task.work, collection.plural) {
             (Work::SmallOperator, "pods") => select.projection(little()?).build(),
             _ => select.build(),

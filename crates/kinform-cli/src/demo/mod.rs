@@ -70,7 +70,7 @@ pub(crate) async fn run(args: DemoArgs) -> Result<Ending, Failure> {
     let controller = pipeline.stop_controller().await;
     let differences = pipeline.settle(&stage, SETTLE).await?;
     controller?;
-    pipeline.complete(&mut summary);
+    summary.complete(&pipeline);
     summary.rss_bytes = process::usage().rss_bytes;
     print(&args, &summary)?;
     pipeline.shut_down().await;

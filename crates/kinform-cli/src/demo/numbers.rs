@@ -182,6 +182,21 @@ impl Sampler {
     }
 }
 
+impl Summary {
+    /// Adds what is only known at the end.
+    pub(crate) fn complete(&mut self, pipeline: &Pipeline) {
+        self.pods = pipeline.types[1].1.stats().objects;
+        self.objects = pipeline.objects();
+        self.handler_events = pipeline.notifications();
+        self.reconciles = pipeline.controller_stats().reconciles();
+        self.relists = pipeline
+            .stats()
+            .iter()
+            .map(|(_, stats)| stats.relists)
+            .sum();
+    }
+}
+
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(

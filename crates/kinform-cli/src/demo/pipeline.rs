@@ -24,7 +24,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::churn::{SendClock, WRITTEN};
 use super::compare::{Difference, Picture, State, differences, served};
-use super::numbers::Summary;
 use super::stage::Stage;
 use crate::exit::Failure;
 
@@ -146,13 +145,9 @@ impl Pipeline {
         }
     }
 
-    /// Puts what is only known at the end into the summary.
-    pub(crate) fn complete(&self, summary: &mut Summary) {
-        summary.pods = self.types[1].1.stats().objects;
-        summary.objects = self.objects();
-        summary.handler_events = self.heard.notifications.load(Ordering::Relaxed);
-        summary.reconciles = self.controller_stats().reconciles();
-        summary.relists = self.stats().iter().map(|(_, stats)| stats.relists).sum();
+    /// Notifications that handlers heard.
+    pub(crate) fn notifications(&self) -> u64 {
+        self.heard.notifications.load(Ordering::Relaxed)
     }
 
     /// The controller's numbers.
@@ -182,9 +177,9 @@ fn handlers(title: &str, clock: SendClock, heard: &Arc<Heard>) -> Handlers<Dynam
     let (added, updated, deleted) = (Arc::clone(heard), Arc::clone(heard), Arc::clone(heard));
     Handlers::new()
         .named(format!("demo-{title}"))
-        .on_add(move |object, initial| {
+        .on_add(move |object| {
             added.notifications.fetch_add(1, Ordering::Relaxed);
-            if !initial {
+            if !object.is_initial() {
                 added.took(clock, object);
             }
         })

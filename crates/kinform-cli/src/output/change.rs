@@ -66,7 +66,7 @@ impl Printer {
         change: &Notification<DynamicObject>,
     ) -> Result<(), Failure> {
         let (event, object, old) = match change {
-            Notification::Added { object, .. } => (Event::Add, object, None),
+            Notification::Added(added) => (Event::Add, added.object(), None),
             Notification::Updated { old, new } => (Event::Update, new, Some(old)),
             Notification::Deleted(deleted) => (Event::Delete, deleted.object(), None),
             // A resync is no change; nobody asked for one here.
@@ -81,7 +81,7 @@ impl Printer {
                 line.resource_version = Some(object.resource_version().to_owned());
                 line.old_resource_version = old.map(|old| old.resource_version().to_owned());
                 match change {
-                    Notification::Added { initial, .. } => line.initial = Some(*initial),
+                    Notification::Added(added) => line.initial = Some(added.is_initial()),
                     Notification::Deleted(deleted) => {
                         line.final_state_unknown = Some(deleted.is_final_state_unknown());
                     }

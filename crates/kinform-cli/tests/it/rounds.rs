@@ -10,11 +10,12 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use kinform_testkit::control::Network;
-use kinform_testkit::proxy::Proxy;
-use kinform_testkit::rounds::{Pace, Plan, Reach, Round};
-use kinform_testkit::stage::{Loss, Stage, StageError};
-use kinform_testkit::witness::Witness;
+use kinform_testkit::Loss;
+use kinform_testkit::Network;
+use kinform_testkit::Proxy;
+use kinform_testkit::checks::event_checker::EventChecker;
+use kinform_testkit::checks::rounds::{FaultPlan, Pace, Reach, Round};
+use kinform_testkit::checks::stage::{Stage, StageError};
 use kube_client::config::{KubeConfigOptions, Kubeconfig};
 use kube_client::{Client, Config};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
@@ -96,7 +97,7 @@ impl Stage for Served {
     }
 }
 
-async fn round(plan: &Plan) -> Result<(), StageError> {
+async fn round(plan: &FaultPlan) -> Result<(), StageError> {
     let directory = tempfile::tempdir()?;
     let served = Served::start(directory.path()).await?;
     let pace = Pace::Live(Duration::from_secs(3));
@@ -114,7 +115,7 @@ async fn round(plan: &Plan) -> Result<(), StageError> {
     .stdout(Stdio::piped())
     .stderr(Stdio::piped())
     .spawn()?;
-    let witness = Witness::new("kinform watch");
+    let witness = EventChecker::new("kinform watch");
     let (hearing, output) = (witness.clone(), watch.stdout.take().ok_or("no stdout")?);
     let reader = tokio::spawn(async move {
         let mut lines = BufReader::new(output).lines();
@@ -152,7 +153,7 @@ fn rounds(seeds: Range<u64>) {
             .enable_all()
             .build()
             .unwrap();
-        let plan = Plan::new(seed, Reach::Network);
+        let plan = FaultPlan::new(seed, Reach::Network);
         if let Err(why) = runtime.block_on(round(&plan)) {
             writeln!(failures, "\n{plan}\n{why}\nreplay with KINFORM_SEED={seed}").unwrap();
         }

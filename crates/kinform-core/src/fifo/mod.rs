@@ -33,7 +33,8 @@ use crate::object::Object;
 
 /// BOUND: deltas of one object that wait together; beyond, updates replace older states.
 const MAX_DELTAS_A_KEY: usize = 64;
-/// BOUND: bytes of objects that wait, if nothing else is said.
+/// BOUND: deltas that wait, and bytes of their objects, if nothing else is said.
+const MAX_DELTAS: usize = 4096;
 const MAX_BYTES: usize = 64 << 20;
 
 /// In which order deltas come out.
@@ -44,6 +45,24 @@ pub enum FifoPolicy {
     InOrder,
     /// Those of one object together, at the place of the first.
     Coalescing,
+}
+
+/// How much may wait in a queue of deltas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FifoLimits {
+    /// Deltas, in a coalescing queue objects; at least one. 4,096 by default.
+    pub deltas: usize,
+    /// Bytes of their objects; one larger than that still passes. 64 MiB by default.
+    pub bytes: usize,
+}
+
+impl Default for FifoLimits {
+    fn default() -> Self {
+        Self {
+            deltas: MAX_DELTAS,
+            bytes: MAX_BYTES,
+        }
+    }
 }
 
 /// A bounded queue of deltas.

@@ -35,8 +35,8 @@ const MAX_VALUES: usize = 1024;
 // BOUND: bytes of one value, which is copied out of its object.
 const MAX_VALUE_BYTES: usize = 8 * 1024;
 
-/// A function that names the values of an object.
-pub type IndexFunction = dyn Fn(&Object) -> Result<Vec<String>, IndexError> + Send + Sync;
+/// A function that names the values of an object: any bytes.
+pub type IndexFunction = dyn Fn(&Object) -> Result<Vec<Vec<u8>>, IndexError> + Send + Sync;
 
 /// A named way to find objects by something that they say.
 ///
@@ -146,15 +146,15 @@ impl Index {
     ///
     /// # Errors
     /// The function failed or panicked, or there are too many values, or too long ones.
-    pub fn extract<'a>(&self, object: &'a Object) -> Result<Vec<Cow<'a, str>>, IndexError> {
-        let mut values: Vec<Cow<'a, str>> = match &self.extract {
-            Extract::Namespace => vec![object.key_ref().namespace.into()],
-            Extract::Path(path) => object.at(path),
-            Extract::Label(key) => object.label(key).into_iter().collect(),
+    pub fn extract<'a>(&self, object: &'a Object) -> Result<Vec<Cow<'a, [u8]>>, IndexError> {
+        let mut values: Vec<Cow<'a, [u8]>> = match &self.extract {
+            Extract::Namespace => vec![object.key_ref().namespace.as_bytes().into()],
+            Extract::Path(path) => object.at(path).into_iter().map(bytes_of).collect(),
+            Extract::Label(key) => object.label(key).into_iter().map(bytes_of).collect(),
             Extract::Owner => object
                 .owner_references()
                 .into_iter()
-                .map(|owner| owner.uid.into())
+                .map(|owner| Cow::Owned(owner.uid.into_bytes()))
                 .collect(),
             Extract::Function(function) => call(&**function, object)?,
         };
@@ -177,7 +177,17 @@ impl Index {
     }
 }
 
-fn call<'a>(function: &IndexFunction, object: &'a Object) -> Result<Vec<Cow<'a, str>>, IndexError> {
+fn bytes_of(text: Cow<'_, str>) -> Cow<'_, [u8]> {
+    match text {
+        Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
+        Cow::Owned(text) => Cow::Owned(text.into_bytes()),
+    }
+}
+
+fn call<'a>(
+    function: &IndexFunction,
+    object: &'a Object,
+) -> Result<Vec<Cow<'a, [u8]>>, IndexError> {
     // Nothing of ours is half written when the function unwinds: it gets a shared object only.
     match catch_unwind(AssertUnwindSafe(|| function(object))) {
         Ok(Ok(values)) => Ok(values.into_iter().map(Cow::Owned).collect()),
@@ -201,7 +211,7 @@ pub(crate) struct IndexData {
 
 #[derive(Debug, Clone)]
 struct Value {
-    name: Arc<str>,
+    name: Arc<[u8]>,
     members: SlotSet,
 }
 
@@ -237,7 +247,7 @@ impl IndexData {
     }
 
     /// The members of a value.
-    pub(crate) fn members(&self, seed: Seed, value: &str) -> Option<&SlotSet> {
+    pub(crate) fn members(&self, seed: Seed, value: &[u8]) -> Option<&SlotSet> {
         let id = self.id_of(seed, value)?;
         Some(&self.values.get(id as usize)?.members)
     }
@@ -249,14 +259,14 @@ impl IndexData {
 
     /// The values from the one with the least id at or after `next`, with the number of their
     /// members.
-    pub(crate) fn values(&self) -> impl Iterator<Item = (&Arc<str>, usize)> {
+    pub(crate) fn values(&self) -> impl Iterator<Item = (&Arc<[u8]>, usize)> {
         self.values
             .iter()
             .map(|(_, value)| (&value.name, value.members.len()))
     }
 
     /// Puts a slot under exactly these values (sorted, each once).
-    pub(crate) fn put(&mut self, seed: Seed, slot: u32, new: &[Cow<'_, str>]) {
+    pub(crate) fn put(&mut self, seed: Seed, slot: u32, new: &[Cow<'_, [u8]>]) {
         if self.is_namespace() {
             for value in new {
                 self.join(seed, slot, value);
@@ -285,7 +295,7 @@ impl IndexData {
     /// Takes a slot out. `was` is the object that it held.
     pub(crate) fn remove(&mut self, seed: Seed, slot: u32, was: &Object) {
         if self.is_namespace() {
-            if let Some(id) = self.id_of(seed, was.key_ref().namespace) {
+            if let Some(id) = self.id_of(seed, was.key_ref().namespace.as_bytes()) {
                 self.leave(seed, slot, id);
             }
             return;
@@ -297,17 +307,17 @@ impl IndexData {
         }
     }
 
-    fn id_of(&self, seed: Seed, value: &str) -> Option<u32> {
+    fn id_of(&self, seed: Seed, value: &[u8]) -> Option<u32> {
         self.by_name.find(seed.hash(value), |id| self.is(id, value))
     }
 
-    fn is(&self, id: u32, value: &str) -> bool {
+    fn is(&self, id: u32, value: &[u8]) -> bool {
         self.values
             .get(id as usize)
             .is_some_and(|known| *known.name == *value)
     }
 
-    fn join(&mut self, seed: Seed, slot: u32, value: &str) -> u32 {
+    fn join(&mut self, seed: Seed, slot: u32, value: &[u8]) -> u32 {
         if let Some(id) = self.id_of(seed, value) {
             if let Some(known) = self.values.slot(id as usize) {
                 known.members.insert(slot);

@@ -119,9 +119,9 @@ impl Root {
 
     /// The objects under a value of an index.
     #[must_use]
-    pub fn by(&self, index: IndexId, value: &str) -> View {
+    pub fn by(&self, index: IndexId, value: impl AsRef<[u8]>) -> View {
         let data = self.0.indexes.get(index.0);
-        let members = data.and_then(|data| data.members(self.0.seed, value));
+        let members = data.and_then(|data| data.members(self.0.seed, value.as_ref()));
         View::of(self.clone(), members.cloned().unwrap_or_default())
     }
 
@@ -132,13 +132,17 @@ impl Root {
     /// # Complexity
     /// One value costs nothing; several are merged, O(members).
     #[must_use]
-    pub fn by_any<'a>(&self, index: IndexId, values: impl IntoIterator<Item = &'a str>) -> View {
+    pub fn by_any<V: AsRef<[u8]>>(
+        &self,
+        index: IndexId,
+        values: impl IntoIterator<Item = V>,
+    ) -> View {
         let members = self.0.indexes.get(index.0).map(|data| {
             let seed = self.0.seed;
             SlotSet::union(
                 values
                     .into_iter()
-                    .filter_map(|value| data.members(seed, value)),
+                    .filter_map(|value| data.members(seed, value.as_ref())),
             )
         });
         View::of(self.clone(), members.unwrap_or_default())
@@ -167,7 +171,7 @@ impl Root {
     /// The values of an index that have objects, with the number of objects; not sorted.
     ///
     /// Upstream: `ListIndexFuncValues`.
-    pub fn index_values(&self, index: IndexId) -> impl Iterator<Item = (&Arc<str>, usize)> {
+    pub fn index_values(&self, index: IndexId) -> impl Iterator<Item = (&Arc<[u8]>, usize)> {
         self.0
             .indexes
             .get(index.0)

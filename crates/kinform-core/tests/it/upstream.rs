@@ -436,17 +436,18 @@ fn a_value_of_an_index_is_there_as_long_as_an_object_has_it() {
             let index = root.index("label:app").unwrap();
             let values = root
                 .index_values(index)
-                .map(|(value, n)| format!("{value}:{n}"));
+                .map(|(value, n)| format!("{}:{n}", String::from_utf8_lossy(value)));
             let mut values: Vec<_> = values.collect();
             values.sort_unstable();
             assert_eq!(values.join(" "), expected, "{script}");
             for value in root.index_values(index).map(|(value, _)| value) {
                 let found = root.by(index, value);
-                assert!(
-                    found
-                        .iter()
-                        .all(|o| o.label("app").as_deref() == Some(&**value))
-                );
+                assert!(found.iter().all(|o| {
+                    o.label("app")
+                        .map(|app| app.into_owned().into_bytes())
+                        .as_deref()
+                        == Some(&**value)
+                }));
             }
         }
     }

@@ -69,12 +69,22 @@ pub use self::operator::Operator;
 pub use self::starting::Starting;
 use crate::control::Network;
 use crate::link::Link;
-use crate::stage::Loss;
 
 /// How long a question waits for its answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How often it is asked.
 const ASK_EACH: Duration = Duration::from_millis(10);
+
+/// What a restart costs a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// Nothing: objects and history are as before.
+    Nothing,
+    /// Its history: what clients have seen last is too old to go on from.
+    History,
+    /// Everything: it is empty and counts its versions from the beginning.
+    Everything,
+}
 
 /// What a test's server or operator fails with: one line for the test's output.
 #[derive(Debug, thiserror::Error)]

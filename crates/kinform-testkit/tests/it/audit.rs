@@ -6,16 +6,17 @@ use std::time::Duration;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinform::env::Env;
-use kinform::{FifoPolicy, InformerFactory, ReflectorConfig, ReportEvent};
-use kinform_testkit::rounds::{Pace, Plan, Reach, Round, Trouble};
-use kinform_testkit::stage::{Embedded, Loss, StageError};
-use kinform_testkit::witness::Witness;
+use kinform::{FifoPolicy, InformerFactory, ReflectorOptions, ReportEvent};
+use kinform_testkit::Loss;
+use kinform_testkit::checks::event_checker::EventChecker;
+use kinform_testkit::checks::rounds::{FaultPlan, Pace, Reach, Round, Trouble};
+use kinform_testkit::checks::stage::{Embedded, StageError};
 
 /// How often a cache was what the server had, and how it was not.
 type Compared = Arc<Mutex<(usize, Vec<String>)>>;
 
 async fn round(seed: u64, policy: FifoPolicy, compared: Compared) -> Result<(), StageError> {
-    let mut plan = Plan::new(seed, Reach::Everything);
+    let mut plan = FaultPlan::new(seed, Reach::Everything);
     // A server that begins anew uses versions again: there the cache does differ, until it notices.
     plan.acts
         .retain(|act| !matches!(act.trouble, Trouble::Restart(Loss::Everything)));
@@ -25,13 +26,10 @@ async fn round(seed: u64, policy: FifoPolicy, compared: Compared) -> Result<(), 
     let factory = InformerFactory::builder(client)
         .fifo(policy)
         .env(Env::seeded(seed))
-        .reflector(ReflectorConfig {
-            audit_period: Some(Duration::from_secs(10)),
-            ..ReflectorConfig::default()
-        })
+        .reflector(ReflectorOptions::new().with_audit_period(Duration::from_secs(10)))
         .build();
     let informer = factory.informer::<ConfigMap>();
-    let witness = Witness::new("the handler");
+    let witness = EventChecker::new("the handler");
     let _registration = informer.add_handler(witness.handlers())?;
     let mut reports = informer.reports();
     tokio::spawn(async move {

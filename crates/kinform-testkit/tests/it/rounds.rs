@@ -10,12 +10,12 @@ use futures::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinform::env::Env;
 use kinform::{
-    FifoPolicy, Informer, InformerFactory, InformerStats, Notification, ReflectorConfig,
+    FifoPolicy, Informer, InformerFactory, InformerStats, Notification, ReflectorOptions,
 };
 use kinform_core::backoff::BackoffPolicy;
-use kinform_testkit::rounds::{Pace, Plan, Reach, Round};
-use kinform_testkit::stage::{Embedded, StageError};
-use kinform_testkit::witness::Witness;
+use kinform_testkit::checks::event_checker::EventChecker;
+use kinform_testkit::checks::rounds::{FaultPlan, Pace, Reach, Round};
+use kinform_testkit::checks::stage::{Embedded, StageError};
 
 /// A cache under paused time has this long to converge: longer than silence, backoff, the deadline of
 /// a list and the limit of a streaming one together.
@@ -65,7 +65,7 @@ fn rounds(seeds: Range<u64>, round: impl Fn(u64) -> Result<InformerStats, String
 }
 
 /// A stream as a witness: a task of the test reads it.
-fn listen(informer: &Informer<ConfigMap>, witness: &Witness) -> tokio::task::JoinHandle<()> {
+fn listen(informer: &Informer<ConfigMap>, witness: &EventChecker) -> tokio::task::JoinHandle<()> {
     let (mut changes, witness) = (informer.changes().unwrap(), witness.clone());
     tokio::spawn(async move {
         while let Some(notification) = changes.next().await {
@@ -75,7 +75,7 @@ fn listen(informer: &Informer<ConfigMap>, witness: &Witness) -> tokio::task::Joi
 }
 
 async fn in_process(seed: u64, policy: FifoPolicy) -> Result<InformerStats, StageError> {
-    let plan = Plan::new(seed, Reach::Everything);
+    let plan = FaultPlan::new(seed, Reach::Everything);
     let stage = Embedded::in_process(seed);
     let client = stage.client()?;
     let mut round = Round::begin(stage, seed, Pace::Paused).await?;
@@ -84,11 +84,11 @@ async fn in_process(seed: u64, policy: FifoPolicy) -> Result<InformerStats, Stag
         .env(Env::seeded(seed))
         .build();
     let informer = factory.informer::<ConfigMap>();
-    let quick = Witness::new("the quick handler");
-    let slow = Witness::new("the slow handler");
-    let late = Witness::new("the late handler");
-    let removed = Witness::new("the removed handler");
-    let stream = Witness::new("the stream");
+    let quick = EventChecker::new("the quick handler");
+    let slow = EventChecker::new("the slow handler");
+    let late = EventChecker::new("the late handler");
+    let removed = EventChecker::new("the removed handler");
+    let stream = EventChecker::new("the stream");
     let _quick = informer.add_handler(quick.handlers())?;
     let _slow =
         informer.add_handler(slow.slow_handlers(Duration::from_millis(200 + seed % 700)))?;
@@ -100,19 +100,18 @@ async fn in_process(seed: u64, policy: FifoPolicy) -> Result<InformerStats, Stag
     round.perform(first).await?;
     let _late = informer.add_handler(late.handlers())?;
     registration.remove().await;
-    removed.dismiss();
+    removed.stop();
     round.perform(second).await?;
     let all = [&quick, &slow, &late, &stream];
     round.settle(&all, LIMIT).await?;
     for witness in all {
         witness.synced(Duration::ZERO).await?;
     }
-    removed.is_content()?;
+    removed.check()?;
     let truth = round.writer.truth().await?;
-    let cache = Witness::new("the cache");
+    let cache = EventChecker::new("the cache");
     for object in &informer.list() {
-        let (object, initial) = (object.to_obj(), false);
-        cache.hear(&Notification::Added { object, initial });
+        cache.hear(&Notification::Added(object.to_obj().into()));
     }
     cache.converged(&truth, Duration::ZERO).await?;
     let stats = informer.stats();
@@ -131,7 +130,7 @@ fn paused(seed: u64, policy: FifoPolicy) -> Result<InformerStats, String> {
         .build()
         .unwrap();
     let result = runtime.block_on(in_process(seed, policy));
-    result.map_err(|why| format!("{}\n{why}", Plan::new(seed, Reach::Everything)))
+    result.map_err(|why| format!("{}\n{why}", FaultPlan::new(seed, Reach::Everything)))
 }
 
 #[test]
@@ -145,24 +144,22 @@ fn a_hundred_rounds_in_process_converge_coalescing() {
 }
 
 /// Limits under which a round over sockets lasts seconds, not minutes.
-fn impatient() -> ReflectorConfig {
+fn impatient() -> ReflectorOptions {
     let second = Duration::from_secs(1);
-    ReflectorConfig {
-        silence_limit: second,
-        progress_limit: second,
-        list_deadline: second * 2,
-        initial_events_limit: second * 2,
-        backoff: BackoffPolicy {
+    ReflectorOptions::new()
+        .with_silence_limit(second)
+        .with_progress_limit(second)
+        .with_list_deadline(second * 2)
+        .with_initial_events_limit(second * 2)
+        .with_backoff(BackoffPolicy {
             first: second / 50,
             cap: second / 5,
             ..BackoffPolicy::default()
-        },
-        ..ReflectorConfig::default()
-    }
+        })
 }
 
 async fn over_sockets(seed: u64) -> Result<InformerStats, StageError> {
-    let plan = Plan::new(seed, Reach::Sockets);
+    let plan = FaultPlan::new(seed, Reach::Sockets);
     let stage = Embedded::over_sockets(Duration::from_millis(200)).await?;
     let client = stage.client()?;
     let pace = Pace::Live(Duration::from_secs(3));
@@ -172,8 +169,8 @@ async fn over_sockets(seed: u64) -> Result<InformerStats, StageError> {
         .build();
     let informer = factory.informer::<ConfigMap>();
     let (quick, late) = (
-        Witness::new("the handler"),
-        Witness::new("the late handler"),
+        EventChecker::new("the handler"),
+        EventChecker::new("the late handler"),
     );
     let _quick = informer.add_handler(quick.handlers())?;
     factory.start()?;
@@ -197,6 +194,6 @@ fn twenty_rounds_over_sockets_converge() {
             .build()
             .unwrap();
         let result = runtime.block_on(over_sockets(seed));
-        result.map_err(|why| format!("{}\n{why}", Plan::new(seed, Reach::Sockets)))
+        result.map_err(|why| format!("{}\n{why}", FaultPlan::new(seed, Reach::Sockets)))
     });
 }

@@ -14,6 +14,7 @@
 //! `controller-runtime:pkg/handler`.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use futures::future::BoxFuture;
 use kinform_api::{ObjectKey, Scope};
@@ -30,8 +31,12 @@ pub(super) trait Feed<K>: Send + Sync + 'static {
     fn resource(&self) -> &ResourceInfo;
     /// The object as it is stored now.
     fn get(&self, key: &ObjectKey) -> Option<Obj<K>>;
-    /// Tells all that is stored, then what changes.
-    fn listen(&self, hear: Hear<K>) -> Result<Box<dyn Listening>, Error>;
+    /// Tells all that is stored, then what changes, and all again each period, if one is given.
+    fn listen(
+        &self,
+        hear: Hear<K>,
+        resync_period: Option<Duration>,
+    ) -> Result<Box<dyn Listening>, Error>;
     /// Waits for the first list.
     fn synced(&self) -> BoxFuture<'static, Result<(), Error>>;
     /// Waits until nothing will be told any more.
@@ -66,7 +71,11 @@ pub(super) enum Heard<'a, K> {
 /// A feed with the function that makes keys of its objects; its type is gone.
 pub(super) trait Trigger: Send + Sync {
     fn resource(&self) -> &ResourceInfo;
-    fn listen(&self, queue: &WorkQueue<ObjectKey>) -> Result<Box<dyn Listening>, Error>;
+    fn listen(
+        &self,
+        queue: &WorkQueue<ObjectKey>,
+        resync_period: Option<Duration>,
+    ) -> Result<Box<dyn Listening>, Error>;
     fn synced(&self) -> BoxFuture<'static, Result<(), Error>>;
     fn stopped(&self) -> BoxFuture<'static, ()>;
 }
@@ -88,9 +97,13 @@ impl<K: 'static> Trigger for Primary<K> {
         self.0.resource()
     }
 
-    fn listen(&self, queue: &WorkQueue<ObjectKey>) -> Result<Box<dyn Listening>, Error> {
+    fn listen(
+        &self,
+        queue: &WorkQueue<ObjectKey>,
+        resync_period: Option<Duration>,
+    ) -> Result<Box<dyn Listening>, Error> {
         let batch = Batch::of(queue);
-        self.0.listen(Arc::new(move |heard| match heard {
+        let hear: Hear<K> = Arc::new(move |heard| match heard {
             Heard::Added {
                 object,
                 initial: true,
@@ -100,7 +113,8 @@ impl<K: 'static> Trigger for Primary<K> {
             | Heard::Updated { new: object, .. }
             | Heard::Deleted(object) => batch.add(object.key(), Priority::Normal),
             Heard::BatchEnd => batch.end(),
-        }))
+        });
+        self.0.listen(hear, resync_period)
     }
 
     fn synced(&self) -> BoxFuture<'static, Result<(), Error>> {
@@ -117,9 +131,13 @@ impl<T: 'static> Trigger for Mapped<T> {
         self.feed.resource()
     }
 
-    fn listen(&self, queue: &WorkQueue<ObjectKey>) -> Result<Box<dyn Listening>, Error> {
+    fn listen(
+        &self,
+        queue: &WorkQueue<ObjectKey>,
+        _: Option<Duration>,
+    ) -> Result<Box<dyn Listening>, Error> {
         let (batch, keys_of) = (Batch::of(queue), Arc::clone(&self.keys_of));
-        self.feed.listen(Arc::new(move |heard| {
+        let hear: Hear<T> = Arc::new(move |heard| {
             let add = |object: &Obj<T>, priority| {
                 for key in keys_of(object) {
                     batch.add(key, priority);
@@ -142,7 +160,9 @@ impl<T: 'static> Trigger for Mapped<T> {
                 Heard::Resynced(_) => {}
                 Heard::BatchEnd => batch.end(),
             }
-        }))
+        });
+        // client-go: a resync of what is not reconciled itself says nothing new.
+        self.feed.listen(hear, Some(Duration::ZERO))
     }
 
     fn synced(&self) -> BoxFuture<'static, Result<(), Error>> {

@@ -7,6 +7,7 @@
 //! Upstream counterpart: `controller-runtime:pkg/builder` (`For`, `Owns`, `Watches`).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -60,11 +61,22 @@ impl<K: Send + Sync + 'static> Feed<K> for Informer<K> {
         self.get(key)
     }
 
-    fn listen(&self, hear: Hear<K>) -> Result<Box<dyn Listening>, Error> {
+    fn listen(
+        &self,
+        hear: Hear<K>,
+        resync_period: Option<Duration>,
+    ) -> Result<Box<dyn Listening>, Error> {
         let [added, updated, deleted, resynced, ended] = [(); 5].map(|()| Arc::clone(&hear));
-        let handlers = Handlers::new()
+        let mut handlers = Handlers::new();
+        if let Some(period) = resync_period {
+            handlers = handlers.resync_period(period);
+        }
+        let handlers = handlers
             .named("controller")
-            .on_add(move |object, initial| added(Heard::Added { object, initial }))
+            .on_add(move |object| {
+                let initial = object.is_initial();
+                added(Heard::Added { object, initial });
+            })
             .on_update(move |old, new| updated(Heard::Updated { old, new }))
             .on_delete(move |object| deleted(Heard::Deleted(object)))
             .on_resync(move |object| resynced(Heard::Resynced(object)))

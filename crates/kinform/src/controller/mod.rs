@@ -62,6 +62,7 @@ pub struct Controller<K, C = ()> {
     workers: usize,
     timeout: Option<Duration>,
     grace: Duration,
+    resync_period: Option<Duration>,
     stop: CancellationToken,
     signals: bool,
 }
@@ -81,6 +82,7 @@ impl<K: Send + Sync + 'static> Controller<K> {
             workers: 1,
             timeout: None,
             grace: GRACE,
+            resync_period: None,
             stop: CancellationToken::new(),
             signals: false,
         }
@@ -101,6 +103,7 @@ impl<K: Send + Sync + 'static> Controller<K> {
             workers: self.workers,
             timeout: self.timeout,
             grace: self.grace,
+            resync_period: self.resync_period,
             stop: self.stop,
             signals: self.signals,
         }
@@ -149,8 +152,16 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
 
     /// How long running reconciles may take to end after the controller was asked to stop. Units
     /// and default: 25 s.
-    pub fn shutdown_within(mut self, grace: Duration) -> Self {
+    pub fn grace_period(mut self, grace: Duration) -> Self {
         self.grace = grace;
+        self
+    }
+
+    /// How often every object is reconciled again although nothing changed, behind everything else. A period is at
+    /// least one second; zero is never. Default: the informer's.
+    #[doc(alias = "SyncPeriod")]
+    pub fn resync_period(mut self, period: Duration) -> Self {
+        self.resync_period = Some(period);
         self
     }
 
@@ -271,7 +282,9 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
             listening: Vec::new(),
         };
         for trigger in &self.triggers {
-            intake.listening.push(trigger.listen(&self.queue)?);
+            intake
+                .listening
+                .push(trigger.listen(&self.queue, self.resync_period)?);
         }
         let resource = self.primary.resource().to_string();
         let _stopping_on_drop = stopping.clone().drop_guard();

@@ -68,7 +68,7 @@ impl<K: Send + Sync + 'static> Feed<K> for Script<K> {
         self.objects.lock().unwrap().get(key).cloned()
     }
 
-    fn listen(&self, hear: Hear<K>) -> Result<Box<dyn Listening>, Error> {
+    fn listen(&self, hear: Hear<K>, _: Option<Duration>) -> Result<Box<dyn Listening>, Error> {
         for object in self.objects.lock().unwrap().values() {
             hear(Heard::Added {
                 object,
@@ -107,10 +107,7 @@ impl<K: Send + Sync + 'static> Script<K> {
         };
         let info = ResourceInfo::new(gvr, kind, Scope::Namespaced);
         let factory = InformerFactory::with_sources(|info, _| Arc::new(Silent(info))).build();
-        let informer = factory
-            .select_resource::<K>(info.clone())
-            .keep_decoded()
-            .build();
+        let informer = factory.select::<K>(info.clone()).keep_decoded().build();
         Arc::new(Self {
             info,
             lens: Arc::clone(informer.lens()),
@@ -254,7 +251,7 @@ async fn objects_are_reconciled_when_they_are_there_and_when_they_change() {
 async fn keys_of_a_batch_are_added_at_its_end_or_when_they_are_many() {
     let (maps, queue) = (maps(), WorkQueue::default());
     let feed = Arc::clone(&maps) as Arc<dyn Feed<ConfigMap>>;
-    let _listening = Primary(feed).listen(&queue).unwrap();
+    let _listening = Primary(feed).listen(&queue, None).unwrap();
     let hear = Arc::clone(&maps.hears.lock().unwrap()[0]);
     let tell = |number: usize| {
         let object = &maps.object(&map(&format!("x{number}"), 1));
@@ -487,7 +484,7 @@ async fn a_shutdown_that_meets_its_deadline_names_the_keys() {
     maps.put(&map("x", 1));
     let controller = controller(&maps)
         .shutdown_on(token.clone())
-        .shutdown_within(2_000 * MS);
+        .grace_period(2_000 * MS);
     let running = tokio::spawn(controller.run(|_, _| async {
         std::future::pending::<()>().await;
         Ok::<_, Error>(Action::await_change())

@@ -16,19 +16,31 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
+use futures::stream::{self, BoxStream, SelectAll, StreamExt};
 use kinform_api::{KeyRef, Scope};
 use kinform_core::store::index::Index as CoreIndex;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::handle::{in_runtime, stopped};
-use super::{Core, Tasks, lock};
+use super::definition::Definition;
+use super::{Core, Tasks};
+use crate::env::in_runtime;
 use crate::error::{Error, ErrorKind};
-use crate::index::Definition;
-use crate::registry::Recipe;
+use crate::report::{Report, Reports};
+use crate::reporter::{Reporters, stream_of};
 use crate::source::ResourceInfo;
+use crate::sync::lock;
+
+/// Makes the watches of one informer, also those of namespaces that come later.
+pub(crate) trait Recipe: Send + Sync {
+    /// The watch of this namespace, counted as held once more; `None` if the factory is gone.
+    fn core(&self, namespace: Option<&str>) -> Option<Arc<Core>>;
+    /// Takes back a watch that the informer needs no longer: it stops if no other holds it.
+    fn give_back(&self, core: &Core);
+}
 
 /// The cores of one informer; cheap to clone, clones see the same changes.
 #[derive(Clone, Debug)]
@@ -45,16 +57,28 @@ pub(crate) struct Member {
     pub(crate) left: CancellationToken,
 }
 
+/// What an informer begins with.
+pub(crate) struct CoresParts<'a> {
+    /// Makes watches of namespaces that come later; absent for a view of one watch.
+    pub(crate) recipe: Option<Arc<dyn Recipe>>,
+    pub(crate) cores: Vec<(Option<String>, Arc<Core>)>,
+    pub(crate) tasks: &'a Tasks,
+    /// How often handlers are resynced that do not say so themselves.
+    pub(crate) resync_period: Option<Duration>,
+}
+
 pub(crate) struct Group {
     info: ResourceInfo,
     // Absent for a view of one watch.
-    recipe: Option<Recipe>,
+    recipe: Option<Arc<dyn Recipe>>,
     tasks: Tasks,
     members: ArcSwap<Vec<Member>>,
     changed: watch::Sender<u64>,
     edit: Mutex<Edit>,
     stop: CancellationToken,
     listeners: AtomicU64,
+    reporters: Reporters,
+    resync_period: Option<Duration>,
 }
 
 /// What changes of the members need to know. No code of a user's runs under its lock.
@@ -67,17 +91,21 @@ struct Edit {
 
 impl Cores {
     /// A group of these watches, which count it among those that hold them.
-    pub(crate) fn new(
-        recipe: Option<Recipe>,
-        cores: Vec<(Option<String>, Arc<Core>)>,
-        tasks: &Tasks,
-    ) -> Self {
+    pub(crate) fn new(parts: CoresParts<'_>) -> Self {
+        let CoresParts {
+            recipe,
+            cores,
+            tasks,
+            resync_period,
+        } = parts;
         debug_assert!(!cores.is_empty(), "an informer begins with something");
         let info = cores[0].1.info.clone();
         let mut edit = Edit::default();
         let members = cores.into_iter();
         let members = members.map(|(namespace, core)| edit.member(namespace, core));
-        let members = members.collect();
+        let members: Vec<Member> = members.collect();
+        let reporters = Reporters::default();
+        follow(&reporters, &members);
         Self(Arc::new(Group {
             info,
             recipe,
@@ -87,6 +115,8 @@ impl Cores {
             stop: tasks.stop.child_token(),
             tasks: tasks.clone(),
             listeners: AtomicU64::new(0),
+            reporters,
+            resync_period: resync_period.filter(|period| !period.is_zero()),
         }))
     }
 
@@ -105,12 +135,24 @@ impl Cores {
         self.0.changed.subscribe()
     }
 
-    pub(crate) fn downgrade(&self) -> Weak<Group> {
-        Arc::downgrade(&self.0)
+    /// The reporters of the watches, now and later; they keep none of them alive.
+    pub(crate) fn reporters(&self) -> &Reporters {
+        &self.0.reporters
     }
 
-    pub(crate) fn from_weak(group: &Weak<Group>) -> Option<Self> {
-        group.upgrade().map(Self)
+    /// The reports of all watches from now on, while namespaces come and go.
+    pub(crate) fn reports(&self) -> Reports {
+        let mut following = Following {
+            group: Arc::downgrade(&self.0),
+            changed: Some(self.changed()),
+            streams: SelectAll::new(),
+            seen: 0,
+        };
+        following.join(self);
+        Reports::of(stream::unfold(following, |mut following| async move {
+            let report = following.next().await?;
+            Some((report, following))
+        }))
     }
 
     /// The watch that could have an object of this key.
@@ -118,6 +160,11 @@ impl Cores {
         let members = self.members();
         let found = members.iter().find(|member| member.core.may_hold(key));
         found.map(|member| Arc::clone(&member.core))
+    }
+
+    /// How often handlers are resynced that do not say so themselves.
+    pub(crate) fn resync_period(&self) -> Option<Duration> {
+        self.0.resync_period
     }
 
     /// Who owns the tasks of its listeners.
@@ -144,8 +191,8 @@ impl Cores {
     pub(crate) fn running(&self) -> Result<(), Error> {
         let members = self.members();
         match members.iter().find(|member| member.core.is_stopped()) {
-            Some(member) => Err(stopped(&member.core.info)),
-            None if self.0.stop.is_cancelled() => Err(stopped(self.info())),
+            Some(member) => Err(Error::stopped(&member.core.info)),
+            None if self.0.stop.is_cancelled() => Err(Error::stopped(self.info())),
             None => Ok(()),
         }
     }
@@ -163,6 +210,14 @@ impl Cores {
                 .find(|known| known.index.name() == name)
                 .map(|known| known.index.clone())
         })
+    }
+
+    /// The name of the index of a label, if there is one.
+    pub(crate) fn label_index(&self, key: &str) -> Option<String> {
+        let members = self.members();
+        members
+            .iter()
+            .find_map(|member| member.core.label_index(key))
     }
 
     pub(crate) fn add_index(&self, definition: &Definition) -> Result<(), Error> {
@@ -190,7 +245,7 @@ impl Cores {
         }
         let core = recipe
             .core(Some(namespace))
-            .ok_or_else(|| stopped(self.info()))?;
+            .ok_or_else(|| Error::stopped(self.info()))?;
         let added = self.admit(namespace, &core);
         if !matches!(added, Ok(true)) {
             recipe.give_back(&core);
@@ -252,7 +307,7 @@ impl Cores {
         namespaces.any(|watched| watched == Some(namespace))
     }
 
-    fn may_change(&self, namespace: &str) -> Result<&Recipe, Error> {
+    fn may_change(&self, namespace: &str) -> Result<&Arc<dyn Recipe>, Error> {
         let invalid = |why: &str| Err(Error::new(ErrorKind::Invalid, why));
         let watches_all = self
             .members()
@@ -270,8 +325,52 @@ impl Cores {
     }
 
     fn publish(&self, members: Vec<Member>) {
+        follow(&self.0.reporters, &members);
         self.0.members.store(Arc::new(members));
         self.0.changed.send_modify(|version| *version += 1);
+    }
+}
+
+fn follow(reporters: &Reporters, members: &[Member]) {
+    let all = members.iter();
+    reporters.replace(all.map(|member| (member.namespace.as_deref(), &member.core.reporter)));
+}
+
+/// The reports of all watches of an informer, while namespaces come and go.
+struct Following {
+    // Weak: a subscriber keeps no cache alive.
+    group: Weak<Group>,
+    changed: Option<watch::Receiver<u64>>,
+    streams: SelectAll<BoxStream<'static, Report>>,
+    // Members up to this one have a stream.
+    seen: u64,
+}
+
+impl Following {
+    async fn next(&mut self) -> Option<Report> {
+        loop {
+            let Some(changed) = &mut self.changed else {
+                return self.streams.next().await;
+            };
+            tokio::select! {
+                biased;
+                is_open = changed.changed() => match self.group.upgrade().map(Cores) {
+                    Some(cores) if is_open.is_ok() => self.join(&cores),
+                    _ => self.changed = None,
+                },
+                Some(report) = self.streams.next() => return Some(report),
+            }
+        }
+    }
+
+    fn join(&mut self, cores: &Cores) {
+        let members = cores.members();
+        for member in members.iter().filter(|member| member.id > self.seen) {
+            let reports = stream_of(member.core.reporter.subscribe());
+            let left = member.left.clone().cancelled_owned();
+            self.streams.push(reports.take_until(left).boxed());
+        }
+        self.seen = members.iter().map(|m| m.id).fold(self.seen, u64::max);
     }
 }
 

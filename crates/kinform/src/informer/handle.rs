@@ -1,7 +1,8 @@
 //! What users hold of an informer.
 //!
 //! ```text
-//! factory.informer::<Pod>() → Informer<Pod> → store, lister, indexes, handlers, changes, state
+//! factory.informer::<Pod>() → Informer<Pod> → state, reports, numbers, namespaces (here)
+//!                                           → store, lister, indexes, handlers, changes (their files)
 //! ```
 //!
 //! A handle is cheap to clone and keeps nothing running: the factory does. `K` is only a lens: the
@@ -9,32 +10,23 @@
 //!
 //! Upstream counterpart: `client-go:tools/cache/shared_informer.go` (`SharedIndexInformer`).
 
-use std::any::Any;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::select_all;
-use kinform_api::ObjectKey;
 use kinform_core::object::Object;
-use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
 use super::group::{Cores, Member};
-use super::listener::{Registration, listen};
-use crate::changes::Changes;
 use crate::env::Env;
 use crate::error::{Error, ErrorKind};
-use crate::handler::Handlers;
-use crate::index::Index;
-use crate::lister::Lister;
 use crate::metrics::InformerStats;
-use crate::object::{Lens, Obj};
+use crate::object::Lens;
 use crate::report::Reports;
 use crate::source::ResourceInfo;
 use crate::state::InformerState;
-use crate::store::{IndexReader, Listing, Snapshot, Store};
 
 /// A shared cache of one resource, kept up to date by a watch, and the stream of its changes.
 #[doc(alias = "SharedIndexInformer")]
@@ -54,8 +46,13 @@ impl<K> Informer<K> {
         }
     }
 
-    pub(super) fn cores(&self) -> &Cores {
+    pub(crate) fn cores(&self) -> &Cores {
         &self.cores
+    }
+
+    /// How its objects are decoded.
+    pub(crate) fn lens(&self) -> &Arc<Lens> {
+        &self.lens
     }
 
     pub(crate) fn env(&self) -> Env {
@@ -115,31 +112,6 @@ impl<K> Informer<K> {
     /// The same informer through another lens.
     pub fn cast<T>(&self) -> Informer<T> {
         Informer::new(self.cores.clone(), Arc::clone(&self.lens))
-    }
-
-    /// The cache, to be read at any time.
-    pub fn store(&self) -> Store<K> {
-        Store::new(self.cores.clone(), &self.lens)
-    }
-
-    /// The cache as client-go's listers are read.
-    pub fn lister(&self) -> Lister<K> {
-        Lister::new(self.store(), self.resource().resource.group_resource())
-    }
-
-    /// The cache as it is now.
-    pub fn snapshot(&self) -> Snapshot<K> {
-        self.store().snapshot()
-    }
-
-    /// The object of this key.
-    pub fn get(&self, key: &ObjectKey) -> Option<Obj<K>> {
-        self.store().get(key)
-    }
-
-    /// All objects.
-    pub fn list(&self) -> Listing<K> {
-        self.store().list()
     }
 
     /// How it is doing; of several namespaces, the one that does worst.
@@ -208,7 +180,7 @@ impl<K> Informer<K> {
         if self.has_synced() {
             return Ok(());
         }
-        Err(stopped(self.resource()))
+        Err(Error::stopped(self.resource()))
     }
 
     /// The same, but no longer than `limit`.
@@ -241,7 +213,7 @@ impl<K> Informer<K> {
     /// What happens to it, from now on; to a namespace that comes later, from when the stream is
     /// polled after that.
     pub fn reports(&self) -> Reports {
-        Reports::following(&self.cores)
+        self.cores.reports()
     }
 
     /// Its numbers, over the namespaces watched now.
@@ -254,7 +226,7 @@ impl<K> Informer<K> {
             stats.heap_bytes += root.heap_size() as u64;
             stats.quarantined_now += root.quarantined().len() as u64;
             stats.managed_fields_bytes += core.managed_fields_bytes();
-            core.telemetry.add_to(&mut stats);
+            core.reporter.telemetry.add_to(&mut stats);
         }
         // A listener of several cores is known to each: it counts once.
         for Member { core, .. } in members.iter() {
@@ -279,59 +251,6 @@ impl<K> Informer<K> {
     }
 }
 
-impl<K: 'static> Informer<K> {
-    /// Changes as a stream: first everything stored, then every change, with no gap and no repeat.
-    /// Dropping it ends it.
-    ///
-    /// # Errors
-    /// The informer is stopped.
-    pub fn changes(&self) -> Result<Changes<K>, Error> {
-        self.cores.running()?;
-        Ok(Changes::new(&self.cores, &self.lens))
-    }
-
-    /// Adds handlers, at any time: they hear everything stored as initial adds, then every change.
-    ///
-    /// # Errors
-    /// The informer is stopped, or no tokio runtime runs here.
-    #[doc(alias = "AddEventHandler")]
-    pub fn add_handler(&self, handlers: Handlers<K>) -> Result<Registration, Error> {
-        self.cores.running()?;
-        in_runtime()?;
-        Ok(listen(
-            &self.cores,
-            handlers.into_parts(Arc::clone(&self.lens)),
-        ))
-    }
-}
-
-impl<K: DeserializeOwned + Any + Send + Sync> Informer<K> {
-    /// Adds an index, at any time; the same path, label or owner index again is the one that is
-    /// there. While it is built beside a running informer, reads look at each object.
-    ///
-    /// # Errors
-    /// The name is taken by another definition, or the path is none that this type has.
-    #[doc(alias = "AddIndexers")]
-    pub fn add_index(&self, index: Index<K>) -> Result<IndexReader<K>, Error> {
-        self.cores.running()?;
-        let definition = index.define(self.resource(), &self.lens)?;
-        self.cores.add_index(&definition)?;
-        Ok(IndexReader::new(self.store(), definition.index.name()))
-    }
-}
-
-/// Fails outside a tokio runtime.
-pub(crate) fn in_runtime() -> Result<(), Error> {
-    match tokio::runtime::Handle::try_current() {
-        Ok(_) => Ok(()),
-        Err(error) => Err(Error::new(
-            ErrorKind::Invalid,
-            "this needs a tokio runtime: call it inside async code",
-        )
-        .with_cause(error)),
-    }
-}
-
 /// Waits until one of these changes; for ever, if there are none.
 async fn any_changes(mut states: Vec<watch::Receiver<InformerState>>) {
     if states.is_empty() {
@@ -339,13 +258,6 @@ async fn any_changes(mut states: Vec<watch::Receiver<InformerState>>) {
     }
     let changes = states.iter_mut().map(|state| Box::pin(state.changed()));
     drop(select_all(changes).await);
-}
-
-pub(super) fn stopped(info: &ResourceInfo) -> Error {
-    Error::new(
-        ErrorKind::Stopped,
-        format!("the informer of {info} is stopped"),
-    )
 }
 
 impl InformerState {
@@ -361,14 +273,6 @@ impl InformerState {
             Self::Forbidden(_) => 6,
             Self::Stopped => 7,
         }
-    }
-}
-
-#[cfg(test)]
-impl<K> Informer<K> {
-    /// The lens of its objects, for tests that make some.
-    pub(crate) fn lens(&self) -> &Arc<Lens> {
-        &self.lens
     }
 }
 

@@ -12,210 +12,84 @@
 //! Upstream counterpart: `client-go:tools/cache/shared_informer.go` (`processorListener`).
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
-use std::thread::{self, ThreadId};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
+use super::registration::{ListenerState, Registration};
+use super::{Core, Cores, Piece, Subscription};
+use crate::report::ReportEvent;
+use crate::sync::lock;
 use futures::FutureExt;
+use futures::future::BoxFuture;
 use kinform_core::delta::Change;
 use kinform_core::informer::delivery::Changes;
+use kinform_core::informer::resync::MINIMUM_PERIOD;
 use kinform_core::mutant;
-use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
-
-use super::{Core, Cores, Piece, Subscription, lock};
-use crate::handler::{Parts, RunOn, Sink, Told};
-use crate::report::{Report, ReportEvent};
 
 /// BOUND: changes told, but for the rest of a batch, before other tasks have their turn.
 const AT_ONCE: usize = 256;
 
-/// Handlers that were added to an informer. Dropping it changes nothing; they are removed by
-/// [`remove`](Self::remove).
+/// Where handlers run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum RunOn {
+    /// On a task of the runtime.
+    #[default]
+    Task,
+    /// On a thread that may block.
+    Thread,
+}
+
+/// Handlers without their type: what the informer keeps.
+pub(crate) struct ListenerParts {
+    pub(crate) name: Option<String>,
+    pub(crate) resync: Option<Duration>,
+    pub(crate) run_on: RunOn,
+    pub(crate) sink: Sink,
+}
+
+/// What is told to a sink.
 #[derive(Debug)]
-#[doc(alias = "ResourceEventHandlerRegistration")]
-pub struct Registration {
-    shared: Arc<Shared>,
+pub(crate) enum Told<'a> {
+    Change(&'a Change),
+    Synced,
+    /// To sinks that are not async: more may be told only later.
+    BatchEnd,
 }
 
-/// What the task, the registration and the informer know together.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    name: String,
-    synced: watch::Sender<bool>,
-    lag: AtomicU64,
-    heard: AtomicU64,
-    panics: AtomicU64,
-    times_behind: AtomicU64,
-    remove: CancellationToken,
-    drain: CancellationToken,
-    ended: CancellationToken,
-    inside: Mutex<Inside>,
-}
-
-/// Where the callbacks run: who waits for their end in there would wait for itself.
-#[derive(Debug, Default)]
-struct Inside {
-    task: Option<tokio::task::Id>,
-    thread: Option<ThreadId>,
-}
-
-impl Shared {
-    pub(crate) fn new(name: String) -> Arc<Self> {
-        Arc::new(Self {
-            name,
-            synced: watch::Sender::new(false),
-            lag: AtomicU64::new(0),
-            heard: AtomicU64::new(0),
-            panics: AtomicU64::new(0),
-            times_behind: AtomicU64::new(0),
-            remove: CancellationToken::new(),
-            drain: CancellationToken::new(),
-            ended: CancellationToken::new(),
-            inside: Mutex::default(),
-        })
-    }
-
-    pub(crate) fn lag(&self) -> u64 {
-        self.lag.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn times_behind(&self) -> u64 {
-        self.times_behind.load(Ordering::Relaxed)
-    }
-
-    /// Copies what the subscription says.
-    pub(crate) fn measure(&self, subscription: &Subscription) {
-        self.lag.store(subscription.waiting(), Ordering::Relaxed);
-        let behind = subscription.times_behind();
-        self.times_behind.fetch_max(behind, Ordering::Relaxed);
-    }
-
-    /// Until the guard is dropped, callbacks run on this thread.
-    fn enter(&self) -> impl Drop + use<'_> {
-        struct Guard<'a>(&'a Shared);
-        impl Drop for Guard<'_> {
-            fn drop(&mut self) {
-                lock(&self.0.inside).thread = None;
-            }
-        }
-        lock(&self.inside).thread = Some(thread::current().id());
-        Guard(self)
-    }
-
-    /// Waits for the end of the task, but for the callback that asks.
-    async fn ended(&self) {
-        let is_own = {
-            let inside = lock(&self.inside);
-            let here = tokio::task::try_id();
-            (here.is_some() && here == inside.task) || inside.thread == Some(thread::current().id())
-        };
-        if !is_own {
-            self.ended.cancelled().await;
-        }
-    }
-}
-
-impl Registration {
-    /// The name given to the handlers, or one that was made up.
-    pub fn name(&self) -> &str {
-        &self.shared.name
-    }
-
-    /// Whether everything that was stored at the beginning has been heard.
-    pub fn has_synced(&self) -> bool {
-        *self.shared.synced.borrow()
-    }
-
-    /// Waits until everything that was stored at the beginning has been heard, or the handlers are
-    /// gone; whether it was heard.
-    ///
-    /// Cancel safety: nothing is lost.
-    pub async fn synced(&self) -> bool {
-        let mut synced = self.shared.synced.subscribe();
-        tokio::select! {
-            biased;
-            reached = synced.wait_for(|synced| *synced) => reached.is_ok(),
-            () = self.shared.ended.cancelled() => self.has_synced(),
-        }
-    }
-
-    /// How many batches wait to be heard.
-    pub fn lag(&self) -> u64 {
-        self.shared.lag()
-    }
-
-    /// How many changes were told.
-    pub fn heard(&self) -> u64 {
-        self.shared.heard.load(Ordering::Relaxed)
-    }
-
-    /// How many of them ended in a panic.
-    pub fn panics(&self) -> u64 {
-        self.shared.panics.load(Ordering::Relaxed)
-    }
-
-    /// How often these handlers fell behind what is kept for them, and were told the difference.
-    pub fn times_behind(&self) -> u64 {
-        self.shared.times_behind()
-    }
-
-    /// Removes the handlers; returns when the change under way, if any, was heard. What waits is
-    /// not told. Awaited inside one of these handlers it returns at once, and that call is the last;
-    /// inside a task that such a handler started and waits for, it waits for ever.
-    ///
-    /// Cancel safety: once polled, they are removed even if the wait is dropped.
-    #[doc(alias = "ShutDownEventHandler")]
-    pub async fn remove(self) {
-        self.cancel();
-        self.shared.ended().await;
-    }
-
-    /// Removes the handlers without waiting: the change under way may still be heard, nothing after
-    /// it. Later calls, also after the informer ended, change nothing.
-    #[doc(alias = "RemoveEventHandler")]
-    pub fn cancel(&self) {
-        self.shared.remove.cancel();
-    }
-
-    /// Removes the handlers when they have heard everything published so far. Awaited inside one of
-    /// these handlers it returns at once, and they go on until then.
-    ///
-    /// Cancel safety: once polled, they are removed even if the wait is dropped.
-    pub async fn drain(self) {
-        self.shared.drain.cancel();
-        self.shared.ended().await;
-    }
-
-    /// Whether the handlers are gone: removed, or heard everything of an informer that ended.
-    pub fn is_ended(&self) -> bool {
-        self.shared.ended.is_cancelled()
-    }
+/// Where changes end up.
+pub(crate) enum Sink {
+    Sync(Box<dyn FnMut(Told<'_>) + Send>),
+    Async(Box<dyn FnMut(Told<'_>) -> BoxFuture<'static, ()> + Send>),
 }
 
 struct Listener {
     subscription: Subscription,
-    shared: Arc<Shared>,
+    state: Arc<ListenerState>,
     sink: Option<Sink>,
     run_on: RunOn,
 }
 
 /// Adds handlers to an informer. Must be called inside a runtime.
-pub(super) fn listen(cores: &Cores, parts: Parts) -> Registration {
+pub(crate) fn listen(cores: &Cores, parts: ListenerParts) -> Registration {
     let number = cores.count_listener();
+    // client-go: a period below one second is raised to it.
+    let resync = parts.resync.or_else(|| cores.resync_period());
+    let resync = resync.filter(|period| !period.is_zero());
+    let resync = resync.map(|period| period.max(MINIMUM_PERIOD));
     let name = parts.name.unwrap_or_else(|| format!("handler-{number}"));
-    let shared = Shared::new(name);
+    let state = ListenerState::new(name);
     let listener = Listener {
         // Here, not in the task: what is published from now on is heard as such.
-        subscription: Subscription::new(cores, Arc::clone(&shared), parts.resync),
-        shared: Arc::clone(&shared),
+        subscription: Subscription::new(cores, Arc::clone(&state), resync),
+        state: Arc::clone(&state),
         sink: Some(parts.sink),
         run_on: parts.run_on,
     };
     let tasks = cores.tasks();
     let abort = tasks.abort.clone();
     tasks.tracker.spawn(async move {
-        let ended = listener.shared.ended.clone().drop_guard();
+        let ended = listener.state.ended.clone().drop_guard();
         tokio::select! {
             biased;
             () = abort.cancelled() => {}
@@ -223,18 +97,18 @@ pub(super) fn listen(cores: &Cores, parts: Parts) -> Registration {
         }
         drop(ended);
     });
-    Registration { shared }
+    Registration::new(state)
 }
 
 impl Listener {
     async fn run(mut self) {
-        lock(&self.shared.inside).task = tokio::task::try_id();
+        lock(&self.state.inside).task = tokio::task::try_id();
         let mut told = 0;
         loop {
             // Before looking for more: what is published from here on wakes us.
             let is_over = self.subscription.look();
-            let draining = is_over || self.shared.drain.is_cancelled();
-            if self.shared.remove.is_cancelled() {
+            let draining = is_over || self.state.drain.is_cancelled();
+            if self.state.remove.is_cancelled() {
                 if mutant!("B32") {
                     std::future::pending::<()>().await;
                 }
@@ -247,25 +121,27 @@ impl Listener {
                 }
                 Some(Piece::Synced) => {
                     self.tell_synced().await;
-                    self.shared.synced.send_replace(true);
+                    self.state.synced.send_replace(true);
                 }
                 None if draining => break,
                 None => self.wait().await,
             }
-            self.shared.measure(&self.subscription);
+            let waiting = self.subscription.waiting();
+            self.state
+                .measure(waiting, self.subscription.times_behind());
             if told >= AT_ONCE {
                 told = 0;
                 tokio::task::yield_now().await;
             }
         }
-        self.shared.lag.store(0, Ordering::Relaxed);
+        self.state.lag.store(0, Ordering::Relaxed);
     }
 
     async fn wait(&mut self) {
         tokio::select! {
             biased;
-            () = self.shared.remove.cancelled() => {}
-            () = self.shared.drain.cancelled() => {}
+            () = self.state.remove.cancelled() => {}
+            () = self.state.drain.cancelled() => {}
             () = self.subscription.wait() => {}
         }
     }
@@ -273,9 +149,9 @@ impl Listener {
     async fn tell(&mut self, core: Arc<Core>, changes: Changes) {
         match self.sink.take() {
             Some(Sink::Sync(mut sink)) => {
-                let shared = Arc::clone(&self.shared);
+                let state = Arc::clone(&self.state);
                 let told = move || {
-                    tell_each(&mut sink, &changes, &shared, &core);
+                    tell_each(&mut sink, &changes, &state, &core);
                     sink
                 };
                 let sink = match self.run_on {
@@ -283,14 +159,14 @@ impl Listener {
                     RunOn::Thread => match tokio::task::spawn_blocking(told).await {
                         Ok(sink) => sink,
                         // Only the end of the runtime cancels it.
-                        Err(_) => return self.shared.remove.cancel(),
+                        Err(_) => return self.state.remove.cancel(),
                     },
                 };
                 self.sink = Some(Sink::Sync(sink));
             }
             Some(Sink::Async(mut sink)) => {
                 for change in &*changes {
-                    if self.shared.remove.is_cancelled() {
+                    if self.state.remove.is_cancelled() {
                         break;
                     }
                     let told = catch_unwind(AssertUnwindSafe(|| sink(Told::Change(change))));
@@ -298,7 +174,7 @@ impl Listener {
                         Ok(future) => AssertUnwindSafe(future).catch_unwind().await.is_ok(),
                         Err(_) => false,
                     };
-                    count(&self.shared, &core, Some(change), heard);
+                    count(&self.state, &core, Some(change), heard);
                 }
                 self.sink = Some(Sink::Async(sink));
             }
@@ -309,7 +185,7 @@ impl Listener {
     async fn tell_synced(&mut self) {
         let heard = match &mut self.sink {
             Some(Sink::Sync(sink)) => {
-                let _inside = self.shared.enter();
+                let _inside = self.state.enter();
                 catch_unwind(AssertUnwindSafe(|| sink(Told::Synced))).is_ok()
             }
             Some(Sink::Async(sink)) => {
@@ -321,7 +197,7 @@ impl Listener {
             None => true,
         };
         if !heard {
-            panicked(&self.shared, self.subscription.any_core(), None);
+            panicked(&self.state, self.subscription.any_core(), None);
         }
     }
 }
@@ -329,12 +205,12 @@ impl Listener {
 fn tell_each(
     sink: &mut Box<dyn FnMut(Told<'_>) + Send>,
     changes: &Changes,
-    shared: &Arc<Shared>,
+    state: &Arc<ListenerState>,
     core: &Core,
 ) {
-    let _inside = shared.enter();
+    let _inside = state.enter();
     for change in &**changes {
-        if shared.remove.is_cancelled() {
+        if state.remove.is_cancelled() {
             break;
         }
         let locked = mutant!("B27").then(|| lock(&core.listeners));
@@ -343,30 +219,30 @@ fn tell_each(
         if mutant!("B35") && !heard {
             panic!("a handler's panic goes on");
         }
-        count(shared, core, Some(change), heard);
+        count(state, core, Some(change), heard);
     }
     if catch_unwind(AssertUnwindSafe(|| sink(Told::BatchEnd))).is_err() {
-        panicked(shared, Some(core), None);
+        panicked(state, Some(core), None);
     }
 }
 
-fn count(shared: &Shared, core: &Core, change: Option<&Change>, heard: bool) {
-    shared.heard.fetch_add(1, Ordering::Relaxed);
-    core.telemetry.notified(1);
+fn count(state: &ListenerState, core: &Core, change: Option<&Change>, heard: bool) {
+    state.heard.fetch_add(1, Ordering::Relaxed);
+    core.reporter.telemetry.notified(1);
     if !heard {
-        panicked(shared, Some(core), change);
+        panicked(state, Some(core), change);
     }
 }
 
-fn panicked(shared: &Shared, core: Option<&Core>, change: Option<&Change>) {
-    shared.panics.fetch_add(1, Ordering::Relaxed);
+fn panicked(state: &ListenerState, core: Option<&Core>, change: Option<&Change>) {
+    state.panics.fetch_add(1, Ordering::Relaxed);
     let key = change.map(|change| change.object().key());
-    tracing::error!(handler = %shared.name, key = ?key, "a handler panicked");
+    tracing::error!(handler = %state.name, key = ?key, "a handler panicked");
     // An informer whose namespaces were all removed has nobody who reports.
     let Some(core) = core else { return };
-    core.telemetry.handler_panicked();
-    core.report(Report::now(ReportEvent::HandlerPanicked {
-        handler: shared.name.clone(),
+    core.reporter.telemetry.handler_panicked();
+    core.reporter.report(ReportEvent::HandlerPanicked {
+        handler: state.name.clone(),
         key,
-    }));
+    });
 }

@@ -11,8 +11,11 @@
 //! | `audit` | compares the cache with the server now and then, on request |
 //! | `connection` | one request at a time, and what its bytes mean |
 //! | `ingest` | projection and transform, before anything is stored |
-//! | `listener` | the task of one handler, and its registration |
+//! | `listener` | the task of one handler |
+//! | `registration` | its handle, and what both share |
+//! | `definition` | the indexes that were asked for |
 //! | `handle` | [`Informer`], what users hold |
+//! | `reflector` | [`Reflector`]: the same loop for a store of the user's own |
 //! | `stream_support` | what the next informer need not learn again |
 //! | `group` | the watches of one informer, while namespaces come and go |
 //! | `subscription` | the positions of one listener in all of them |
@@ -27,24 +30,27 @@
 
 mod audit;
 mod connection;
+mod definition;
 mod group;
 mod handle;
 mod ingest;
 mod listener;
 mod own_writes;
 mod pipeline;
+mod reflector;
+mod registration;
 mod status;
 mod stream_support;
 mod subscription;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use kinform_api::KeyRef;
 use kinform_core::delta::HandlerId;
-use kinform_core::fifo::FifoPolicy;
+use kinform_core::fifo::{FifoLimits, FifoPolicy};
 use kinform_core::informer::delivery::Delivery;
 use kinform_core::informer::ring::RingLimits;
 #[cfg(feature = "compressed")]
@@ -55,39 +61,49 @@ use kinform_core::reflector::config::ReflectorConfig;
 use kinform_core::store::directory::Seed;
 use kinform_core::store::edit::BuiltIndex;
 use kinform_core::store::index::Index as CoreIndex;
+use kinform_core::store::order::Order;
 use kinform_core::store::root::Root;
-use tokio::sync::{broadcast, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub(crate) use self::group::{Cores, Group, Member};
+pub(crate) use self::definition::{Definition, Origin};
+pub(crate) use self::group::{Cores, CoresParts, Member, Recipe};
 pub use self::handle::Informer;
-pub(crate) use self::handle::in_runtime;
 pub(crate) use self::ingest::Ingest;
 pub use self::ingest::Transform;
-pub use self::listener::Registration;
-pub(crate) use self::listener::Shared as ListenerShared;
+pub(crate) use self::listener::{ListenerParts, RunOn, Sink, Told, listen};
 pub use self::own_writes::OwnWrites;
 pub(crate) use self::own_writes::Write;
 use self::pipeline::Pipeline;
+pub use self::reflector::{Reflector, ReflectorStore, StoreError};
+pub(crate) use self::registration::ListenerState;
+pub use self::registration::Registration;
 use self::stream_support::StreamSupport;
 pub(crate) use self::subscription::{Piece, Subscription};
 use crate::env::Env;
 use crate::error::{Error, ErrorKind};
-use crate::index::{Definition, Origin};
-use crate::metrics::Telemetry;
-use crate::registry::Storage;
-use crate::report::{REPORTS_KEPT, Report};
+use crate::reporter::Reporter;
 use crate::source::{ListerWatcher, ResourceInfo};
 use crate::state::InformerState;
+use crate::sync::lock;
+
+/// How a store keeps its objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Storage {
+    /// As they came.
+    Plain,
+    /// Compressed with what they have in common.
+    #[cfg(feature = "compressed")]
+    Compressed,
+}
 
 /// How informers of a factory behave.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) reflector: ReflectorConfig,
     pub(crate) fifo: FifoPolicy,
-    // BOUND: deltas queued between reading and applying.
-    pub(crate) fifo_capacity: usize,
+    pub(crate) fifo_limits: FifoLimits,
     pub(crate) ring: RingLimits,
     pub(crate) stream_support: StreamSupport,
 }
@@ -97,7 +113,7 @@ impl Default for Options {
         Self {
             reflector: ReflectorConfig::default(),
             fifo: FifoPolicy::InOrder,
-            fifo_capacity: 4096,
+            fifo_limits: FifoLimits::default(),
             ring: RingLimits::default(),
             stream_support: StreamSupport::default(),
         }
@@ -141,9 +157,10 @@ pub(crate) struct Core {
     commands: mpsc::UnboundedSender<Command>,
     state: watch::Sender<InformerState>,
     progress: watch::Sender<Progress>,
-    reports: broadcast::Sender<Report>,
-    pub(crate) telemetry: Telemetry,
-    listeners: Mutex<Vec<Weak<ListenerShared>>>,
+    pub(crate) reporter: Arc<Reporter>,
+    listeners: Mutex<Vec<Weak<ListenerState>>>,
+    // BOUND: one; it keeps the root alive that was last read in order.
+    order: Mutex<Option<Arc<Order>>>,
     cursors: AtomicUsize,
     // Informers that watch this, of those that somebody holds.
     holders: AtomicUsize,
@@ -221,9 +238,9 @@ impl Core {
             commands,
             state: watch::Sender::new(InformerState::Pending),
             progress: watch::Sender::new(Progress::default()),
-            reports: broadcast::Sender::new(REPORTS_KEPT),
-            telemetry: Telemetry::default(),
+            reporter: Reporter::new(),
             listeners: Mutex::default(),
+            order: Mutex::default(),
             cursors: AtomicUsize::new(0),
             holders: AtomicUsize::new(0),
             stops_when_unused: AtomicBool::new(false),
@@ -267,6 +284,40 @@ impl Core {
     /// The newest object of a key.
     pub(crate) fn get(&self, key: KeyRef<'_>) -> Option<Object> {
         self.reader.get(key)
+    }
+
+    /// The objects of a root of this store in the order of their keys.
+    ///
+    /// # Complexity
+    /// O(1) if the root is the one that was last asked for, else of what changed since.
+    pub(crate) fn order(&self, root: &Root) -> Arc<Order> {
+        let known = lock(&self.order).clone();
+        if let Some(known) = &known
+            && known.root().ptr_eq(root)
+        {
+            return Arc::clone(known);
+        }
+        // Outside of the lock: a second reader may do the same.
+        let order = match known {
+            Some(known) => {
+                let mut order = Arc::unwrap_or_clone(known);
+                order.follow(root);
+                order
+            }
+            None => Order::build(root.clone()),
+        };
+        let order = Arc::new(order);
+        *lock(&self.order) = Some(Arc::clone(&order));
+        order
+    }
+
+    /// The name of the index of a label, if there is one.
+    pub(crate) fn label_index(&self, key: &str) -> Option<String> {
+        let definitions = lock(&self.definitions);
+        let mut definitions = definitions.iter();
+        let found =
+            definitions.find(|known| matches!(&known.origin, Origin::Label(of) if of == key));
+        found.map(|known| known.index.name().to_owned())
     }
 
     /// A new position in the stream.
@@ -314,14 +365,6 @@ impl Core {
         let _ = self.commands.send(Command::Relist);
     }
 
-    pub(crate) fn reports(&self) -> broadcast::Receiver<Report> {
-        self.reports.subscribe()
-    }
-
-    pub(crate) fn report(&self, report: Report) {
-        let _ = self.reports.send(report);
-    }
-
     /// The definition of an index that was asked for, built or not.
     pub(crate) fn definition(&self, name: &str) -> Option<CoreIndex> {
         let definitions = lock(&self.definitions);
@@ -334,7 +377,7 @@ impl Core {
         let name = definition.index.name();
         let conflict = |why: &str| {
             Error::new(
-                ErrorKind::Conflict,
+                ErrorKind::NameTaken,
                 format!("the index name {name:?} is taken {why}"),
             )
         };
@@ -367,20 +410,20 @@ impl Core {
                 .writer
                 .install(built)
                 .map(drop)
-                .map_err(|conflict| Error::new(ErrorKind::Conflict, conflict.to_string()));
+                .map_err(|conflict| Error::new(ErrorKind::NameTaken, conflict.to_string()));
         }
         // Until it is built, readers look at each object.
         let _ = self.commands.send(Command::Index(index));
         Ok(())
     }
 
-    pub(crate) fn add_listener(&self, listener: &Arc<ListenerShared>) {
+    pub(crate) fn add_listener(&self, listener: &Arc<ListenerState>) {
         let mut listeners = lock(&self.listeners);
         listeners.retain(|known| known.strong_count() > 0);
         listeners.push(Arc::downgrade(listener));
     }
 
-    pub(crate) fn remove_listener(&self, listener: &Arc<ListenerShared>) {
+    pub(crate) fn remove_listener(&self, listener: &Arc<ListenerState>) {
         lock(&self.listeners).retain(|known| !std::ptr::eq(known.as_ptr(), Arc::as_ptr(listener)));
     }
 
@@ -429,9 +472,4 @@ impl fmt::Debug for Core {
             .field("info", &self.info)
             .finish_non_exhaustive()
     }
-}
-
-/// Locks what cannot be left half done: no code that panics runs under these locks.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

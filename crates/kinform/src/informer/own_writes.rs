@@ -25,9 +25,9 @@ use kinform_api::{KeyRef, ObjectKey, ResourceVersion};
 use kinform_core::store::root::Root;
 use tokio::sync::watch;
 
-use super::handle::stopped;
-use super::{Core, Informer, Progress, lock};
+use super::{Core, Informer, Progress};
 use crate::error::{Error, ErrorKind};
+use crate::sync::lock;
 
 impl<K> Informer<K> {
     /// Waits until the cache has reached `version`: all that the server said up to it is stored. With
@@ -81,7 +81,7 @@ async fn when(
             return Ok(());
         }
         if let Some(ended) = ended {
-            return Err(stopped(&cores[ended].info));
+            return Err(Error::stopped(&cores[ended].info));
         }
         tokio::select! {
             biased;

@@ -36,7 +36,7 @@ use super::audit::{Audited, Auditor};
 use super::connection::{Connection, Observed, failure};
 use super::status::Status;
 use super::{Command, Core};
-use crate::report::{Report, ReportEvent, translate};
+use crate::report::{ReportEvent, translate};
 
 /// BOUND: deltas applied and published at once; larger batches make publishing cheaper, smaller
 /// ones let others run.
@@ -76,7 +76,8 @@ impl Pipeline {
         let source = core.audit_source.clone();
         let auditor = Auditor::new(source, config.audit_period, config.list_deadline);
         let reflector = Reflector::new(config, core.env.seed());
-        let fifo = DeltaFifo::new(core.options.fifo, core.options.fifo_capacity);
+        let limits = core.options.fifo_limits;
+        let fifo = DeltaFifo::new(core.options.fifo, limits.deltas).with_max_bytes(limits.bytes);
         Self {
             core,
             writer,
@@ -136,7 +137,7 @@ impl Pipeline {
     /// Does what the machines want after something was told to them.
     async fn settle(&mut self, connection: &mut Connection) {
         self.take_steps();
-        let (telemetry, now) = (&self.core.telemetry, self.core.env.now());
+        let (telemetry, now) = (&self.core.reporter.telemetry, self.core.env.now());
         if std::mem::take(&mut self.close) {
             telemetry.requests(|clock| clock.closed(now));
             *connection = Connection::Idle;
@@ -173,7 +174,10 @@ impl Pipeline {
     fn on_observed(&mut self, observed: Observed, connection: &mut Connection) {
         if matches!(observed, Observed::End | Observed::Broke(_)) {
             let now = self.core.env.now();
-            self.core.telemetry.requests(|clock| clock.closed(now));
+            self.core
+                .reporter
+                .telemetry
+                .requests(|clock| clock.closed(now));
         }
         match observed {
             Observed::Opened(Ok(())) => self.tell(Input::Accepted),
@@ -192,7 +196,7 @@ impl Pipeline {
                 }
             }
             Observed::Chunk(chunk) => {
-                self.core.telemetry.wire_bytes(chunk.len());
+                self.core.reporter.telemetry.wire_bytes(chunk.len());
                 let now = self.core.env.now();
                 self.reflector.handle(Input::Bytes, now);
                 if let Some(mut reader) = connection.take_reader() {
@@ -264,6 +268,7 @@ impl Pipeline {
         }
         let stats = (*self.reflector.stats(), self.writer.counts());
         self.core
+            .reporter
             .telemetry
             .machines(stats.0, stats.1, self.fifo.len());
     }
@@ -308,6 +313,7 @@ impl Pipeline {
         if let ReflectorEvent::Listed { relist, .. } = event {
             let now = self.core.env.now();
             self.core
+                .reporter
                 .telemetry
                 .requests(|clock| clock.listed(*relist, now));
         }
@@ -398,8 +404,7 @@ impl Pipeline {
     }
 
     fn report(&self, event: ReportEvent) {
-        // Nobody listening is normal.
-        let _ = self.core.reports.send(Report::now(event));
+        self.core.reporter.report(event);
     }
 
     fn tell_state(&mut self) {

@@ -17,7 +17,7 @@ use kinform_api::GroupVersionResource;
 use kinform_core::reflector::config::{ReflectorConfig, StreamingList};
 use kinform_core::time::Instant;
 
-use super::lock;
+use crate::sync::lock;
 
 /// What a factory's informers have learnt; clones share it.
 #[derive(Clone, Debug, Default)]

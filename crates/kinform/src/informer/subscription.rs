@@ -20,12 +20,12 @@ use kinform_core::informer::delivery::{Changes, Next};
 use kinform_core::mutant;
 use tokio::sync::watch;
 
-use super::listener::Shared;
+use super::registration::ListenerState;
 use super::{Command, Core, Cores, Cursor};
 
 pub(crate) struct Subscription {
     cores: Cores,
-    shared: Arc<Shared>,
+    state: Arc<ListenerState>,
     resync: Option<Duration>,
     cursors: Vec<NamespaceCursor>,
     // Members up to this one have, or had, a cursor.
@@ -51,10 +51,10 @@ pub(crate) enum Piece {
 
 impl Subscription {
     /// A cursor in each watch of the informer, now and later.
-    pub(crate) fn new(cores: &Cores, shared: Arc<Shared>, resync: Option<Duration>) -> Self {
+    pub(crate) fn new(cores: &Cores, state: Arc<ListenerState>, resync: Option<Duration>) -> Self {
         let mut subscription = Self {
             cores: cores.clone(),
-            shared,
+            state,
             resync,
             cursors: Vec::new(),
             seen: 0,
@@ -99,7 +99,7 @@ impl Subscription {
                 Next::Synced => {}
                 Next::Idle => {
                     let left = self.cursors.remove(at);
-                    left.cursor.core.remove_listener(&self.shared);
+                    left.cursor.core.remove_listener(&self.state);
                 }
             }
         }
@@ -195,7 +195,7 @@ impl Subscription {
         }
         for member in members.iter().filter(|member| member.id > self.seen) {
             let cursor = member.core.cursor();
-            member.core.add_listener(&self.shared);
+            member.core.add_listener(&self.state);
             if let Some(period) = self.resync {
                 let command = Command::Resync(cursor.delivery.id(), period);
                 // A loop that is gone resyncs nobody.

@@ -18,7 +18,7 @@ use flate2::write::MultiGzDecoder;
 use futures::Stream;
 use futures::stream::{self, BoxStream, StreamExt};
 
-use super::error::{SourceError, SourceErrorKind};
+use crate::error::{SourceError, SourceErrorKind};
 
 /// BOUND: input is inflated in pieces of this size; deflate grows at most 1,032 times, so one step
 /// writes about 1 MiB at most. What is built from the output has limits of its own.

@@ -28,10 +28,10 @@ use kube_client::Client;
 use kube_client::client::Body as ReplyBody;
 
 use super::driver::Driven;
-use super::error::{SourceError, SourceErrorKind};
 use super::gunzip::gunzip;
 use super::refusal::{content_type, from_client, from_reply, not_kubernetes};
 use super::{Body, ListerWatcher, ResourceInfo};
+use crate::error::{SourceError, SourceErrorKind};
 
 /// What of each object is asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -15,7 +15,6 @@
 mod client;
 mod credentials;
 mod driver;
-mod error;
 mod gunzip;
 mod http;
 mod refusal;
@@ -29,8 +28,8 @@ use kinform_api::{GroupVersionResource, ListOptions, Scope, TypeMeta, WatchOptio
 use kinform_core::Encoding;
 
 pub use self::client::{ClientOptions, client_for, default_client};
-pub use self::error::{SourceError, SourceErrorKind};
 pub use self::http::{Compression, HttpSource, Representation, Wire, fetch};
+pub use crate::error::{SourceError, SourceErrorKind};
 
 /// Opens lists and watches of one resource.
 ///
@@ -44,6 +43,20 @@ pub trait ListerWatcher: Send + Sync + 'static {
 
     /// What is listed and watched, for messages, metrics and identity.
     fn resource(&self) -> &ResourceInfo;
+}
+
+impl<L: ListerWatcher + ?Sized> ListerWatcher for std::sync::Arc<L> {
+    fn list<'a>(&'a self, options: &'a ListOptions) -> BoxFuture<'a, Result<Body, SourceError>> {
+        (**self).list(options)
+    }
+
+    fn watch<'a>(&'a self, options: &'a WatchOptions) -> BoxFuture<'a, Result<Body, SourceError>> {
+        (**self).watch(options)
+    }
+
+    fn resource(&self) -> &ResourceInfo {
+        (**self).resource()
+    }
 }
 
 /// A successful reply that is still arriving.

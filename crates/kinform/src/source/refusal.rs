@@ -21,7 +21,7 @@ use kinform_api::Status;
 use kinform_core::wire::protobuf;
 use kube_client::client::Body as ReplyBody;
 
-use super::error::{SourceError, SourceErrorKind, one_line};
+use crate::error::{SourceError, SourceErrorKind, one_line};
 
 /// BOUND: of a failure's body this much is read; a Status is a few hundred bytes.
 const MAX_FAILURE_BYTES: usize = 256 * 1024;

@@ -19,12 +19,10 @@ use kinform::env::Env;
 use kinform::source::{ResourceInfo, SourceError, SourceErrorKind};
 use kinform::workqueue::WorkQueue;
 use kinform::{
-    Error, Handlers, Index, Informer, InformerFactory, Notification, Registration, ReportEvent,
-    Transform,
+    Error, GroupVersionResource, Handlers, Index, Informer, InformerFactory, Limiter, Notification,
+    Registration, ReportEvent, Scope, Target, Transform, Verdict,
 };
-use kinform_api::{GroupVersionResource, Scope};
-use kinform_core::queue::{Limiter, Verdict};
-use kinform_testkit::scripted::{Sending, scripted};
+use kinform_testkit::{Sending, scripted};
 use serde_json::json;
 
 use crate::fixture::{Heard, factory, first_list, names, pod, pods, settle};
@@ -49,7 +47,10 @@ async fn b9_what_a_transform_failed_on_is_told_and_heals_with_its_next_version()
         assert!(!is_failing, "this panic is part of the test");
         pod
     });
-    let informer = factory.select::<Pod>().transform(transform).build();
+    let informer = factory
+        .select(Target::<Pod>::new())
+        .transform(transform)
+        .build();
     let mut reports = informer.reports();
     factory.start().unwrap();
     let watch = first_list(&mut script, &[], 5).await;
@@ -83,7 +84,7 @@ async fn b25_a_burst_larger_than_every_queue_passes() {
     let informer = factory.informer::<Pod>();
     let added = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&added);
-    let handlers = Handlers::new().on_add(move |_, _| _ = count.fetch_add(1, Ordering::Relaxed));
+    let handlers = Handlers::new().on_add(move |_| _ = count.fetch_add(1, Ordering::Relaxed));
     let registration = informer.add_handler(handlers).unwrap();
     factory.start().unwrap();
     let watch = first_list(&mut script, &[], 5).await;
@@ -136,7 +137,7 @@ async fn b27_handlers_may_add_and_remove_handlers() {
     let (inner, plain) = (Heard::default(), Heard::default());
     let mine: Arc<Mutex<Vec<Registration>>> = Arc::default();
     let (this, held, told) = (informer.clone(), Arc::clone(&mine), inner.clone());
-    let handlers = Handlers::new().on_add(move |pod, _| {
+    let handlers = Handlers::new().on_add(move |pod| {
         let added = this.add_handler(told.handlers()).unwrap();
         let mut held = held.lock().unwrap();
         held.push(added);
@@ -147,7 +148,9 @@ async fn b27_handlers_may_add_and_remove_handlers() {
             let _ = held.remove(at).remove().now_or_never();
         }
     });
-    let outer = informer.add_handler(handlers.resync_each(SECOND)).unwrap();
+    let outer = informer
+        .add_handler(handlers.resync_period(SECOND))
+        .unwrap();
     informer.add_handler(plain.handlers()).unwrap();
     mine.lock().unwrap().push(outer);
     factory.start().unwrap();
@@ -179,7 +182,7 @@ async fn b32_handlers_and_streams_leave_nothing_behind() {
     settle().await;
     let tasks = factory.task_count();
     for _ in 0..2_000 {
-        let handlers = Heard::default().handlers().resync_each(SECOND);
+        let handlers = Heard::default().handlers().resync_period(SECOND);
         let registration = informer.add_handler(handlers).unwrap();
         soon(registration.synced()).await;
         soon(registration.remove()).await;
@@ -203,17 +206,15 @@ async fn b35_a_panic_in_any_callback_touches_its_own_item_only() {
         true
     };
     let fragile = [
-        Handlers::new().on_add(move |pod, _| _ = fail(pod)),
+        Handlers::new().on_add(move |pod| _ = fail(pod)),
         Handlers::new().on_update(move |_, pod| _ = fail(pod)),
         Handlers::new().on_delete(move |pod| _ = fail(pod)),
-        Handlers::new().filtered(fail).on_add(|_, _| ()),
+        Handlers::new().filtered(fail).on_add(|_| ()),
         Handlers::new().on_synced(|| panic!("this panic is part of the test")),
         Handlers::new().on_event_async(move |told: Notification<Pod>| async move {
             told.object().map(fail);
         }),
-        Handlers::new()
-            .blocking()
-            .on_add(move |pod, _| _ = fail(pod)),
+        Handlers::new().blocking().on_add(move |pod| _ = fail(pod)),
     ];
     let fragile: Vec<_> = fragile
         .into_iter()
@@ -295,8 +296,8 @@ async fn d1_a_stream_that_was_woken_for_nothing_is_woken_again() {
 /// A factory for pods and config maps, each with a script of its own.
 struct Two {
     factory: InformerFactory,
-    pods: kinform_testkit::scripted::Script,
-    maps: kinform_testkit::scripted::Script,
+    pods: kinform_testkit::Script,
+    maps: kinform_testkit::Script,
 }
 
 impl Two {
@@ -361,7 +362,7 @@ async fn d3_a_watch_that_fails_for_ever_delays_no_other() {
     factory.shutdown().await;
 }
 
-async fn many(script: &mut kinform_testkit::scripted::Script, count: u64) -> Sending {
+async fn many(script: &mut kinform_testkit::Script, count: u64) -> Sending {
     let pods: Vec<_> = (0..count)
         .map(|name| pod(&format!("p{name}"), name + 1, "n1"))
         .collect();

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use k8s_openapi::api::core::v1::Pod;
-use kinform::{Handlers, Index, Obj};
+use kinform::{Handlers, Index, Obj, Target};
 use serde_json::Value;
 
 use crate::fixture::{Heard, factory, first_list, pod, settle};
@@ -23,7 +23,10 @@ fn sent(version: u64) -> Vec<Value> {
 #[tokio::test(start_paused = true)]
 async fn what_is_kept_compressed_reads_as_it_was_sent() {
     let (factory, mut script) = factory();
-    let pods = factory.select::<Pod>().keep_compressed().build();
+    let pods = factory
+        .select(Target::<Pod>::new())
+        .keep_compressed()
+        .build();
     pods.add_index(Index::path("spec.nodeName")).unwrap();
     let heard = Heard::default();
     let _heard = pods.add_handler(heard.handlers());
@@ -93,7 +96,13 @@ async fn what_is_kept_compressed_reads_as_it_was_sent() {
 async fn compressed_and_plain_are_two_watches() {
     let (factory, _script) = factory();
     let _plain = factory.informer::<Pod>();
-    let _compressed = factory.select::<Pod>().keep_compressed().build();
-    let _same = factory.select::<Pod>().keep_compressed().build();
+    let _compressed = factory
+        .select(Target::<Pod>::new())
+        .keep_compressed()
+        .build();
+    let _same = factory
+        .select(Target::<Pod>::new())
+        .keep_compressed()
+        .build();
     assert_eq!(factory.informers().len(), 2);
 }

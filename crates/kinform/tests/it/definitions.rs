@@ -14,10 +14,9 @@ use http_body::Frame;
 use http_body_util::StreamBody;
 use kinform::env::Env;
 use kinform::source::ResourceInfo;
-use kinform::{Handlers, Informer, InformerFactory, InformerState};
-use kinform_api::{GroupVersionResource, Scope};
+use kinform::{GroupVersionResource, Handlers, Informer, InformerFactory, InformerState, Scope};
 use kinform_apiserver::Server;
-use kinform_testkit::link::Link;
+use kinform_testkit::Link;
 use kube_client::Client;
 use kube_client::client::Body as RequestBody;
 use kube_core::dynamic::DynamicObject;
@@ -85,21 +84,23 @@ fn replaying(answers: &Answers) -> Client {
 
 fn widgets(client: Client) -> (InformerFactory, Informer<DynamicObject>) {
     let factory = InformerFactory::builder(client).env(Env::seeded(7)).build();
-    let widgets = factory.dynamic(ResourceInfo {
-        namespace: Some("shop".to_owned()),
-        ..ResourceInfo::new(
-            GroupVersionResource::new("stable.example.com", "v1", "widgets"),
-            "Widget",
-            Scope::Namespaced,
-        )
-    });
+    let widgets = factory
+        .select::<DynamicObject>(ResourceInfo {
+            namespace: Some("shop".to_owned()),
+            ..ResourceInfo::new(
+                GroupVersionResource::new("stable.example.com", "v1", "widgets"),
+                "Widget",
+                Scope::Namespaced,
+            )
+        })
+        .build();
     (factory, widgets)
 }
 
 fn tell(heard: &Heard) -> Handlers<DynamicObject> {
     let [add, update, delete, synced] = [(); 4].map(|()| heard.clone());
     Handlers::new()
-        .on_add(move |object, _| add.line(format!("add {}", object.name())))
+        .on_add(move |object| add.line(format!("add {}", object.name())))
         .on_update(move |_, object| update.line(format!("update {}", object.name())))
         .on_delete(move |object| {
             assert!(!object.is_final_state_unknown(), "each was told as deleted");

@@ -4,9 +4,9 @@ use std::fmt::Debug;
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use kinform::{Informer, InformerFactory, Notification};
+use kinform::{Informer, InformerFactory, Notification, Target};
 use kinform_apiserver::{Record, Server};
-use kinform_testkit::link::Link;
+use kinform_testkit::Link;
 use kube_client::{Api, Client};
 use kube_core::dynamic::DynamicObject;
 use kube_core::metadata::PartialObjectMeta;
@@ -18,7 +18,7 @@ use crate::fixture::{Heard, factory, first_list, names, pod, pods, settle};
 async fn a_dynamic_informer_begins_with_one_request_and_falls_back_if_it_is_refused() {
     // client-go: TestWatchListSemanticsSimple, TestUnSupportWatchListSemantics
     let (one, mut script) = factory();
-    let dynamic = one.dynamic(pods());
+    let dynamic = one.select::<DynamicObject>(pods()).build();
     one.start().unwrap();
     let _watch = first_list(&mut script, &[pod("a", 1, "n1")], 5).await;
     dynamic.synced().await.unwrap();
@@ -26,7 +26,7 @@ async fn a_dynamic_informer_begins_with_one_request_and_falls_back_if_it_is_refu
     one.shutdown().await;
 
     let (two, mut script) = factory();
-    let dynamic = two.dynamic(pods());
+    let dynamic = two.select::<DynamicObject>(pods()).build();
     two.start().unwrap();
     let (_, ask) = script.next_watch().await;
     ask.refuse_status(422, "Invalid", "sendInitialEvents is forbidden");
@@ -88,7 +88,7 @@ async fn check_lister<K>(of: impl FnOnce(&InformerFactory) -> Informer<K>) {
 #[tokio::test(start_paused = true)]
 async fn listers_of_every_form_read_namespaces_selectors_and_what_is_missing() {
     check_lister(|factory| factory.informer::<Pod>()).await;
-    check_lister(|factory| factory.dynamic(pods())).await;
+    check_lister(|factory| factory.select::<DynamicObject>(pods()).build()).await;
     check_lister(|factory| factory.informer::<Pod>().cast::<PartialObjectMeta<Pod>>()).await;
 }
 
@@ -107,11 +107,8 @@ fn line<K: Debug>(told: &Notification<K>) -> String {
         format!("{} {:?}", object.name(), object.at(&path))
     };
     match told {
-        Notification::Added {
-            object,
-            initial: true,
-        } => format!("initial {}", data(object)),
-        Notification::Added { object, .. } => format!("add {}", data(object)),
+        Notification::Added(added) if added.is_initial() => format!("initial {}", data(added)),
+        Notification::Added(added) => format!("add {}", data(added)),
         Notification::Updated { new, .. } => format!("update {}", data(new)),
         Notification::Deleted(object) => format!("delete {}", data(object)),
         other => format!("{other:?}"),
@@ -203,10 +200,7 @@ async fn an_informer_of_an_api_uses_its_client_and_its_namespace() {
     let factory = InformerFactory::new(client);
     let api: Api<ConfigMap> = Api::namespaced(another, "default");
     let mine = factory.informer::<ConfigMap>();
-    let (theirs, same) = (
-        factory.select_api(&api).build(),
-        factory.select_api(&api).build(),
-    );
+    let (theirs, same) = (factory.select(&api).build(), factory.select(&api).build());
     assert_eq!(factory.informers().len(), 3, "clients cannot be compared");
     factory.start().unwrap();
     for (informer, name) in [(&mine, "mine"), (&theirs, "theirs"), (&same, "theirs")] {
@@ -242,8 +236,11 @@ async fn streaming_lists_that_stall_here_are_still_tried_on_another_server() {
     assert_eq!(first_request(&server), ("watch", true));
     server.journal().clear();
     // The same server: what was learnt is used. Another: nothing is known of it.
-    let here = factory.select::<ConfigMap>().labels("a=b").build();
-    let there = factory.select_api(&Api::<ConfigMap>::all(another)).build();
+    let here = factory
+        .select(Target::<ConfigMap>::new())
+        .labels("a=b")
+        .build();
+    let there = factory.select(&Api::<ConfigMap>::all(another)).build();
     factory.start().unwrap();
     here.synced().await.unwrap();
     there.synced().await.unwrap();

@@ -6,9 +6,8 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 use kinform::env::Env;
 use kinform::source::ResourceInfo;
-use kinform::{Handlers, Informer, InformerFactory, Obj};
-use kinform_api::{GroupVersionResource, Scope};
-use kinform_testkit::scripted::{Script, Sending, scripted};
+use kinform::{GroupVersionResource, Handlers, Informer, InformerFactory, Obj, Scope};
+use kinform_testkit::{Script, Sending, scripted};
 use serde_json::{Value, json};
 
 pub(crate) fn pods() -> ResourceInfo {
@@ -76,8 +75,8 @@ impl Heard {
     pub(crate) fn handlers(&self) -> Handlers<Pod> {
         let (add, update, delete, sync) = (self.clone(), self.clone(), self.clone(), self.clone());
         Handlers::new()
-            .on_add(move |pod, initial| {
-                let word = if initial { "initial" } else { "add" };
+            .on_add(move |pod| {
+                let word = if pod.is_initial() { "initial" } else { "add" };
                 add.line(format!("{word} {}", name(pod)));
             })
             .on_update(move |old, new| update.line(format!("update {} {}", name(old), name(new))))

@@ -7,8 +7,10 @@ use std::time::Duration;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
 use kinform::env::Env;
-use kinform::{FifoPolicy, Handlers, InformerFactory, InformerState, Notification, Transform};
-use kinform_testkit::scripted::scripted;
+use kinform::{
+    FifoPolicy, Handlers, InformerFactory, InformerState, Notification, Target, Transform,
+};
+use kinform_testkit::scripted;
 
 use crate::fixture::{Heard, factory, first_list, names, pod, pods, settle};
 
@@ -19,7 +21,7 @@ async fn blocking_handlers_run_off_the_runtime() {
     let runtime_thread = std::thread::current().id();
     let elsewhere = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&elsewhere);
-    let handlers = Handlers::new().on_add(move |_, _| {
+    let handlers = Handlers::new().on_add(move |_| {
         let here = std::thread::current().id() != runtime_thread;
         count.fetch_add(usize::from(here), Ordering::Relaxed);
     });
@@ -177,7 +179,11 @@ async fn a_typed_transform_changes_what_is_stored_but_no_identity() {
         pod.metadata.resource_version = None;
         pod
     });
-    let select = || factory.select::<Pod>().transform(transform.clone());
+    let select = || {
+        factory
+            .select(Target::<Pod>::new())
+            .transform(transform.clone())
+    };
     let informer = select().build();
     let same = select().build();
     factory.start().unwrap();
@@ -198,7 +204,12 @@ async fn a_typed_transform_changes_what_is_stored_but_no_identity() {
 #[tokio::test(start_paused = true)]
 async fn an_informer_can_end_when_nobody_listens() {
     let (factory, mut script) = factory();
-    let select = || factory.select::<Pod>().stop_when_unused().build();
+    let select = || {
+        factory
+            .select(Target::<Pod>::new())
+            .stop_when_unused()
+            .build()
+    };
     let informer = select();
     let registration = informer.add_handler(Heard::default().handlers()).unwrap();
     let mut changes = informer.changes().unwrap();

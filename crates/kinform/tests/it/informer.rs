@@ -1,5 +1,6 @@
 //! One informer against a script: sync, handlers, restarts, refusals, the end.
 
+use kube_core::DynamicObject;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -117,7 +118,7 @@ async fn a_panic_costs_one_notification() {
     let heard = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&heard);
     let registration = pods
-        .add_handler(Handlers::new().named("fragile").on_add(move |pod, _| {
+        .add_handler(Handlers::new().named("fragile").on_add(move |pod| {
             count.fetch_add(1, Ordering::Relaxed);
             assert_ne!(pod.name(), "b", "this panic is part of the test");
         }))
@@ -142,7 +143,7 @@ async fn resync_tells_everything_again_without_a_list() {
     let (factory, mut script) = factory();
     let pods = factory.informer::<Pod>();
     let (heard, quiet) = (Heard::default(), Heard::default());
-    pods.add_handler(heard.handlers().resync_each(Duration::from_secs(20)))
+    pods.add_handler(heard.handlers().resync_period(Duration::from_secs(20)))
         .unwrap();
     pods.add_handler(quiet.handlers()).unwrap();
     factory.start().unwrap();
@@ -245,13 +246,13 @@ async fn forbidden_is_a_state_that_heals() {
     loop {
         let ask = script.next().await;
         match ask.request() {
-            kinform_testkit::scripted::Request::Watch(_) => {
+            kinform_testkit::Request::Watch(_) => {
                 let watch = ask.stream();
                 watch.initial_events_end("Pod", "5");
                 pods.synced().await.unwrap();
                 break factory.shutdown().await;
             }
-            kinform_testkit::scripted::Request::List(_) => {
+            kinform_testkit::Request::List(_) => {
                 ask.refuse_status(403, "Forbidden", "not yet");
             }
         }
@@ -296,13 +297,13 @@ async fn indexes_are_kept_and_can_come_late() {
     assert_eq!(by_image.get("i").typed().count(), 2);
     let values = by_node.values();
     assert_eq!(values.len(), 1);
-    assert_eq!(values["n1"], 2);
+    assert_eq!(values[&b"n1"[..]], 2);
     // The same again is the same; another of that name is not.
     assert!(pods.add_index(Index::path("spec.nodeName")).is_ok());
     let conflict = pods
         .add_index(Index::label("app").named("spec.nodeName"))
         .unwrap_err();
-    assert!(conflict.is_conflict(), "{conflict}");
+    assert!(conflict.is_name_taken(), "{conflict}");
     let invalid = pods.add_index(Index::path("spec.nodeNam")).unwrap_err();
     assert!(invalid.is_invalid(), "{invalid}");
     factory.shutdown().await;
@@ -316,9 +317,7 @@ async fn a_stream_replays_then_follows_then_ends() {
     let watch = first_list(&mut script, &[pod("a", 1, "n1")], 5).await;
     let mut changes = pods.changes().unwrap();
     let first = changes.next().await.unwrap();
-    assert!(
-        matches!(&first, Notification::Added { object, initial: true } if object.name() == "a")
-    );
+    assert!(matches!(&first, Notification::Added(pod) if pod.is_initial() && pod.name() == "a"));
     assert!(matches!(
         changes.next().await.unwrap(),
         Notification::Synced
@@ -334,7 +333,9 @@ async fn a_stream_replays_then_follows_then_ends() {
 async fn the_same_asked_for_twice_is_one_watch() {
     let (factory, mut script) = factory();
     let pods = factory.informer::<Pod>();
-    let again = factory.dynamic(crate::fixture::pods());
+    let again = factory
+        .select::<DynamicObject>(crate::fixture::pods())
+        .build();
     factory.start().unwrap();
     let _watch = first_list(&mut script, &[pod("a", 1, "n1")], 5).await;
     pods.synced().await.unwrap();

@@ -9,8 +9,8 @@ use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret, Service};
 use kinform::env::Env;
 use kinform::source::{SourceError, SourceErrorKind};
-use kinform::{Handlers, InformerFactory, InformerState, ReportEvent, Transform};
-use kinform_testkit::scripted::{Request, Script, scripted};
+use kinform::{Handlers, InformerFactory, InformerState, ReportEvent, Target, Transform};
+use kinform_testkit::{Request, Script, scripted};
 
 use crate::fixture::{Heard, factory, first_list, names, pod, settle};
 
@@ -260,13 +260,13 @@ async fn another_selector_is_another_watch_and_the_same_is_the_same() {
     let (factory, mut script_of) = factory_of_many();
     let web = || {
         factory
-            .select::<Pod>()
+            .select(Target::<Pod>::new())
             .namespaces(["shop"])
             .labels("app=web")
     };
     let (one, same) = (web().build(), web().build());
     let other = factory
-        .select::<Pod>()
+        .select(Target::<Pod>::new())
         .namespaces(["shop"])
         .fields("spec.nodeName=n1")
         .build();
@@ -307,7 +307,7 @@ async fn each_handler_is_resynced_at_its_own_period() {
     let add = |heard: &Heard, period: Option<Duration>| {
         let handlers = heard.handlers();
         let handlers = match period {
-            Some(period) => handlers.resync_each(period),
+            Some(period) => handlers.resync_period(period),
             None => handlers,
         };
         pods.add_handler(handlers).unwrap()
@@ -359,13 +359,16 @@ async fn a_transform_runs_once_an_object_and_cannot_hide_a_change() {
         pod.metadata.labels = Some([("changed".to_owned(), "yes".to_owned())].into());
         pod
     });
-    let pods = factory.select::<Pod>().transform(transform).build();
+    let pods = factory
+        .select(Target::<Pod>::new())
+        .transform(transform)
+        .build();
     let (plain, resynced, labels) = (Heard::default(), Heard::default(), Heard::default());
     pods.add_handler(plain.handlers()).unwrap();
-    pods.add_handler(resynced.handlers().resync_each(SECOND))
+    pods.add_handler(resynced.handlers().resync_period(SECOND))
         .unwrap();
     let told = labels.clone();
-    let label = move |pod: &kinform::Obj<Pod>, _| {
+    let label = move |pod: &kinform::Added<Pod>| {
         told.line(pod.label("changed").unwrap_or_default().into_owned());
     };
     pods.add_handler(Handlers::new().on_add(label)).unwrap();
@@ -421,7 +424,12 @@ async fn a_silent_stream_is_reopened_at_its_version_without_a_list() {
 #[tokio::test(start_paused = true)]
 async fn a_watch_ends_with_the_last_of_those_that_hold_it() {
     let (factory, mut script_of) = factory_of_many();
-    let select = || factory.select::<Pod>().stop_when_unused().build();
+    let select = || {
+        factory
+            .select(Target::<Pod>::new())
+            .stop_when_unused()
+            .build()
+    };
     let holders = [select(), select(), select()];
     let mut held: Vec<_> = holders.iter().map(|pods| pods.changes().unwrap()).collect();
     let registration = holders[0].add_handler(Handlers::new()).unwrap();
@@ -459,7 +467,7 @@ async fn a_list_that_was_asked_for_finds_what_a_watch_lost() {
     let pods = factory.informer::<Pod>();
     let (heard, resynced) = (Heard::default(), Heard::default());
     pods.add_handler(heard.handlers()).unwrap();
-    pods.add_handler(resynced.handlers().resync_each(100 * SECOND))
+    pods.add_handler(resynced.handlers().resync_period(100 * SECOND))
         .unwrap();
     factory.start().unwrap();
     let sent = [pod("a", 1, "n1"), pod("b", 2, "n1"), pod("c", 3, "n1")];

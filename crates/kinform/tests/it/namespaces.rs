@@ -7,8 +7,8 @@ use std::time::Duration;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
 use kinform::env::Env;
-use kinform::{Changes, Index, InformerFactory, InformerState, Notification, ReportEvent};
-use kinform_testkit::scripted::{Script, Sending, scripted};
+use kinform::{Changes, Index, InformerFactory, InformerState, Notification, ReportEvent, Target};
+use kinform_testkit::{Script, Sending, scripted};
 use serde_json::Value;
 
 use crate::fixture::{Heard, first_list, pod, settle};
@@ -56,7 +56,7 @@ fn pod_of(namespace: &str, name: &str, version: u64) -> Value {
 
 async fn hear(changes: &mut Changes<Pod>, count: usize) -> Vec<String> {
     let heard = changes.take(count).map(|notification| match notification {
-        Notification::Added { object, initial } => format!("{} {initial}", object.key()),
+        Notification::Added(added) => format!("{} {}", added.key(), added.is_initial()),
         other => format!("{other:?}"),
     });
     heard.collect().await
@@ -102,7 +102,7 @@ async fn a_namespace_that_comes_is_covered_by_everything_made_before() {
     );
     assert_eq!(store.len(), 3);
     assert_eq!(by_node.get("n1").len(), 3);
-    assert_eq!(by_node.values()["n1"], 3);
+    assert_eq!(by_node.values()[&b"n1"[..]], 3);
     assert_eq!(pods.snapshot().versions().count(), 2);
     assert_eq!(pods.stats().objects, 3);
     assert_eq!(hear(&mut changes, 2).await, ["b/y true", "b/z true"]);
@@ -252,11 +252,14 @@ async fn namespaces_change_before_the_start_and_not_where_that_makes_no_sense() 
     let _b = scripts.list("b", &["y"]).await;
     pods.synced().await.unwrap();
     // Another index under the same name in a watch that somebody else has.
-    let other = factory.select::<Pod>().namespaces(["c"]).build();
+    let other = factory
+        .select(Target::<Pod>::new())
+        .namespaces(["c"])
+        .build();
     other.add_index(Index::label("app").named("by")).unwrap();
     pods.add_index(Index::path("spec.nodeName").named("by"))
         .unwrap();
-    assert!(pods.add_namespace("c").unwrap_err().is_conflict());
+    assert!(pods.add_namespace("c").unwrap_err().is_name_taken());
     assert_eq!(pods.namespaces(), ["b"]);
     let all = Scripts::default().factory(&[]).informer::<Pod>();
     assert!(

@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use k8s_openapi::api::core::v1::Pod;
-use kinform::{Index, Informer, InformerFactory, Overlay, OwnWrites};
-use kinform_api::ObjectKey;
-use kinform_testkit::scripted::{Script, Sending};
+use kinform::{Index, Informer, InformerFactory, ObjectKey, Overlay, OwnWrites};
+use kinform_testkit::{Script, Sending};
 use serde_json::Value;
 
 use crate::fixture::{Heard, factory, first_list, pod, settle};

@@ -6,9 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
-use kinform::{Handlers, Index, Obj, ObjRef, Transform};
-use kinform_api::ObjectKey;
-use kinform_api::selector::LabelSelector;
+use kinform::{Handlers, Index, LabelSelector, Obj, ObjRef, ObjectKey, Target, Transform};
 use serde_json::Value;
 
 use crate::fixture::{factory, first_list, pod, settle};
@@ -115,7 +113,10 @@ async fn a_snapshot_is_read_in_pages_in_the_order_of_keys() {
 async fn a_borrowed_handle_tells_what_a_held_one_does() {
     let (factory, mut script) = factory();
     let plain = factory.informer::<Pod>();
-    let compressed = factory.select::<Pod>().keep_compressed().build();
+    let compressed = factory
+        .select(Target::<Pod>::new())
+        .keep_compressed()
+        .build();
     factory.start().unwrap();
     let sent: Vec<Value> = (0..300).map(|n| of_team(n, ["a", "b"][n % 2])).collect();
     for _ in 0..2 {
@@ -194,11 +195,14 @@ async fn a_transform_runs_once_for_each_state_that_comes_and_never_for_a_resync(
         );
         pod
     });
-    let pods = factory.select::<Pod>().transform(transform).build();
+    let pods = factory
+        .select(Target::<Pod>::new())
+        .transform(transform)
+        .build();
     let (told, resynced) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (tell, resync) = (Arc::clone(&told), Arc::clone(&resynced));
     let handlers = Handlers::new()
-        .on_add(|pod, _| assert_eq!(pod.label("seen").as_deref(), Some("once")))
+        .on_add(|pod| assert_eq!(pod.label("seen").as_deref(), Some("once")))
         .on_update(move |old, new| {
             let both = [old, new].map(|pod| pod.label("seen").is_some());
             assert_eq!(both, [true, true]);
@@ -209,7 +213,7 @@ async fn a_transform_runs_once_for_each_state_that_comes_and_never_for_a_resync(
             }
         })
         .on_delete(move |pod| assert!(pod.label("seen").is_some()))
-        .resync_each(Duration::from_secs(5));
+        .resync_period(Duration::from_secs(5));
     let registration = pods.add_handler(handlers).unwrap();
     factory.start().unwrap();
     let watch = first_list(&mut script, &[pod("a", 1, "n1"), pod("b", 2, "n1")], 5).await;
@@ -246,7 +250,7 @@ async fn what_is_decoded_is_kept_as_far_as_the_informer_was_told() {
     let (factory, mut script) = factory();
     let none = factory.informer::<Pod>();
     let some = factory
-        .select::<Pod>()
+        .select(Target::<Pod>::new())
         .keep_decoded_within(16 << 10)
         .build();
     factory.start().unwrap();

@@ -1,5 +1,6 @@
 //! Reflectors inside of informers: what they are told, what they remember, how they end.
 
+use kube_core::DynamicObject;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -8,10 +9,11 @@ use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
 use kinform::env::Env;
 use kinform::source::ResourceInfo;
-use kinform::{Informer, InformerFactory, InformerState, ReportEvent, Transform};
-use kinform_core::backoff::BackoffPolicy;
-use kinform_core::reflector::config::{ReflectorConfig, StreamingList};
-use kinform_testkit::scripted::{Request, Script, scripted};
+use kinform::{
+    BackoffPolicy, Informer, InformerFactory, InformerState, ReflectorOptions, ReportEvent,
+    StreamingList, Target, Transform,
+};
+use kinform_testkit::{Request, Script, scripted};
 use serde_json::json;
 
 use crate::fixture::{Heard, factory, first_list, names, pod, settle};
@@ -22,7 +24,7 @@ const SECOND: Duration = Duration::from_secs(1);
 type Scripts = Arc<Mutex<Vec<(ResourceInfo, Script)>>>;
 
 /// A factory whose sources are scripts, one for each watch.
-fn scripted_factory(config: ReflectorConfig) -> (InformerFactory, Scripts) {
+fn scripted_factory(config: ReflectorOptions) -> (InformerFactory, Scripts) {
     let scripts = Scripts::default();
     let made = Arc::clone(&scripts);
     let factory = InformerFactory::with_sources(move |info, _| {
@@ -39,7 +41,10 @@ fn newest(scripts: &Scripts) -> (ResourceInfo, Script) {
 }
 
 fn in_namespace(factory: &InformerFactory, namespace: &str) -> Informer<Pod> {
-    let informer = factory.select::<Pod>().namespaces([namespace]).build();
+    let informer = factory
+        .select(Target::<Pod>::new())
+        .namespaces([namespace])
+        .build();
     factory.start().unwrap();
     informer
 }
@@ -53,7 +58,7 @@ fn status(code: u16, reason: &str) -> serde_json::Value {
 
 #[tokio::test(start_paused = true)]
 async fn a_streaming_list_that_stalled_is_remembered_for_the_next_informer() {
-    let (factory, scripts) = scripted_factory(ReflectorConfig::default());
+    let (factory, scripts) = scripted_factory(ReflectorOptions::default());
     let _first = in_namespace(&factory, "a");
     let (_, mut script) = newest(&scripts);
     let (options, stalled) = script.next_watch().await;
@@ -73,18 +78,21 @@ async fn a_streaming_list_that_stalled_is_remembered_for_the_next_informer() {
 
 #[tokio::test(start_paused = true)]
 async fn an_informer_may_have_reflector_options_of_its_own() {
-    let (factory, scripts) = scripted_factory(ReflectorConfig::default());
-    let own = ReflectorConfig {
-        streaming_list: StreamingList::Never,
-        page_size: Some(7),
-        backoff: BackoffPolicy {
+    let (factory, scripts) = scripted_factory(ReflectorOptions::default());
+    let own = ReflectorOptions::new()
+        .with_streaming_list(StreamingList::Never)
+        .with_page_size(7)
+        .with_backoff(BackoffPolicy {
             first: Duration::from_millis(10),
             jitter_factor: 0.0,
             ..BackoffPolicy::default()
-        },
-        ..ReflectorConfig::default()
+        });
+    let build = || {
+        factory
+            .select(Target::<Pod>::new())
+            .reflector(own.clone())
+            .build()
     };
-    let build = || factory.select::<Pod>().reflector(own.clone()).build();
     let (first, again) = (build(), build());
     let (_, mut script) = newest(&scripts);
     assert!(
@@ -111,13 +119,9 @@ async fn an_informer_may_have_reflector_options_of_its_own() {
 
 #[tokio::test(start_paused = true)]
 async fn every_source_is_asked_with_the_selectors_of_its_informer() {
-    let foreign = Some("of=another".to_owned());
-    let (factory, scripts) = scripted_factory(ReflectorConfig {
-        label_selector: foreign,
-        ..ReflectorConfig::default()
-    });
+    let (factory, scripts) = scripted_factory(ReflectorOptions::new());
     let pods = factory
-        .select::<Pod>()
+        .select(Target::<Pod>::new())
         .labels("app=web")
         .fields("spec.nodeName=n1");
     let _pods = pods.build();
@@ -166,7 +170,7 @@ async fn an_object_that_the_server_cannot_read_is_gone_after_the_list() {
 #[tokio::test(start_paused = true)]
 async fn every_wait_ends_at_once_when_the_informer_is_stopped() {
     // client-go waits up to a minute in a streaming list that was answered with 429
-    type Until = fn(kinform_testkit::scripted::Ask);
+    type Until = fn(kinform_testkit::Ask);
     let cases: [(&str, Until); 4] = [
         ("not answered", |ask| std::mem::forget(ask)),
         ("refused", |ask| {
@@ -177,10 +181,8 @@ async fn every_wait_ends_at_once_when_the_informer_is_stopped() {
     ];
     for (case, answer) in cases {
         for streaming_list in [StreamingList::Preferred, StreamingList::Never] {
-            let (factory, scripts) = scripted_factory(ReflectorConfig {
-                streaming_list,
-                ..ReflectorConfig::default()
-            });
+            let (factory, scripts) =
+                scripted_factory(ReflectorOptions::new().with_streaming_list(streaming_list));
             let pods = in_namespace(&factory, "a");
             let (_, mut script) = newest(&scripts);
             answer(script.next().await);
@@ -216,14 +218,17 @@ async fn unknown_credentials_are_a_state_and_are_tried_slowly() {
 #[tokio::test(start_paused = true)]
 async fn a_transform_runs_once_for_each_object_of_a_streaming_list() {
     // client-go: TestReflectorRespectStoreTransformer (five calls there for what are three here)
-    let (factory, scripts) = scripted_factory(ReflectorConfig::default());
+    let (factory, scripts) = scripted_factory(ReflectorOptions::default());
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&calls);
     let count = Transform::typed(move |pod: Pod| {
         counted.fetch_add(1, Ordering::Relaxed);
         pod
     });
-    let pods = factory.select::<Pod>().transform(count).build();
+    let pods = factory
+        .select(Target::<Pod>::new())
+        .transform(count)
+        .build();
     factory.start().unwrap();
     let (_, mut script) = newest(&scripts);
     let watch = first_list(&mut script, &[pod("a", 1, "n1"), pod("b", 2, "n1")], 5).await;
@@ -297,10 +302,8 @@ async fn a_list_of_another_kind_is_refused() {
         list("PodList", "v2", json!([])),
         json!({ "kind": "Table", "apiVersion": "meta.k8s.io/v1", "rows": [] }),
     ];
-    let (factory, scripts) = scripted_factory(ReflectorConfig {
-        streaming_list: StreamingList::Never,
-        ..ReflectorConfig::default()
-    });
+    let (factory, scripts) =
+        scripted_factory(ReflectorOptions::new().with_streaming_list(StreamingList::Never));
     let pods = in_namespace(&factory, "default");
     let (_, mut script) = newest(&scripts);
     let mut reports = pods.reports();
@@ -324,10 +327,8 @@ async fn a_list_of_another_kind_is_refused() {
 #[tokio::test(start_paused = true)]
 async fn a_cache_that_lost_an_event_is_found_and_healed() {
     // client-go: TestReflectorDataConsistencyDetector; kubernetes#123072: a server lost a delete
-    let (factory, scripts) = scripted_factory(ReflectorConfig {
-        audit_period: Some(60 * SECOND),
-        ..ReflectorConfig::default()
-    });
+    let (factory, scripts) =
+        scripted_factory(ReflectorOptions::new().with_audit_period(60 * SECOND));
     let pods = in_namespace(&factory, "default");
     let (mut audit, mut script) = (newest(&scripts).1, newest(&scripts).1);
     let mut reports = pods.reports();
@@ -397,13 +398,16 @@ async fn a_cache_that_lost_an_event_is_found_and_healed() {
 #[tokio::test(start_paused = true)]
 async fn b11_an_object_whose_transform_fails_is_told_and_heals() {
     // kubernetes#130898: an event whose transform failed was lost for good
-    let (factory, scripts) = scripted_factory(ReflectorConfig::default());
+    let (factory, scripts) = scripted_factory(ReflectorOptions::default());
     let fussy = Transform::typed(|pod: Pod| {
         let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
         assert_ne!(node, Some("bad"), "this panic is part of the test");
         pod
     });
-    let pods = factory.select::<Pod>().transform(fussy).build();
+    let pods = factory
+        .select(Target::<Pod>::new())
+        .transform(fussy)
+        .build();
     let mut reports = pods.reports();
     factory.start().unwrap();
     let (_, mut script) = newest(&scripts);
@@ -445,7 +449,7 @@ async fn b11_an_object_whose_transform_fails_is_told_and_heals() {
 #[tokio::test(start_paused = true)]
 async fn b21_an_informer_that_fails_for_ever_delays_no_other() {
     // stackabletech/trino-operator#936: one backoff for all watches of a controller
-    let (factory, scripts) = scripted_factory(ReflectorConfig::default());
+    let (factory, scripts) = scripted_factory(ReflectorOptions::default());
     let _broken = in_namespace(&factory, "broken");
     let (_, mut broken) = newest(&scripts);
     tokio::spawn(async move {
@@ -477,7 +481,9 @@ async fn d2_whoever_shares_an_informer_hears_everything() {
     // kube: `for_shared_stream` after `.reflect` compiles, and hears nothing
     let (factory, mut script) = factory();
     let pods = factory.informer::<Pod>();
-    let shared = factory.dynamic(crate::fixture::pods());
+    let shared = factory
+        .select::<DynamicObject>(crate::fixture::pods())
+        .build();
     let heard = Heard::default();
     pods.clone().add_handler(heard.handlers()).unwrap();
     factory.start().unwrap();

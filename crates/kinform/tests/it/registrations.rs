@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
-use kinform::{Handlers, Index, Notification, Registration, Transform};
+use kinform::{Handlers, Index, Notification, Registration, Target, Transform};
 use tokio::time::Instant;
 
 use crate::fixture::{Heard, factory, first_list, names, pod, settle};
@@ -174,7 +174,7 @@ async fn a_removal_inside_a_blocking_callback_returns_too() {
     let (slot, calls) = (Arc::clone(&own), Arc::new(AtomicUsize::new(0)));
     let count = Arc::clone(&calls);
     let runtime = tokio::runtime::Handle::current();
-    let handlers = Handlers::new().blocking().on_add(move |_, _| {
+    let handlers = Handlers::new().blocking().on_add(move |_| {
         count.fetch_add(1, Ordering::SeqCst);
         if let Some(own) = slot.lock().unwrap().take() {
             runtime.block_on(own.remove());
@@ -199,7 +199,7 @@ fn checking(wrong: &Arc<AtomicUsize>) -> Handlers<Pod> {
         wrong.fetch_add(usize::from(!holds), Ordering::Relaxed);
     };
     Handlers::new()
-        .on_add(move |pod, _| {
+        .on_add(move |pod| {
             let before = adds
                 .0
                 .lock()
@@ -298,10 +298,12 @@ fn fragile(kind: &str, heard: &Heard) -> Handlers<Pod> {
             bad(pod);
             true
         }),
-        "add" => handlers.on_add(move |pod, _| bad(pod)),
+        "add" => handlers.on_add(move |pod| bad(pod)),
         "update" => handlers.on_update(move |pod, _| bad(pod)),
         "delete" => handlers.on_delete(move |pod| bad(pod)),
-        "resync" => handlers.on_resync(move |pod| bad(pod)).resync_each(SECOND),
+        "resync" => handlers
+            .on_resync(move |pod| bad(pod))
+            .resync_period(SECOND),
         "synced" => handlers.on_synced(|| panic!("part of the test")),
         "call" => Handlers::new().on_event_async(move |told: Notification<Pod>| {
             told.object().map(bad);
@@ -353,7 +355,10 @@ async fn a_panic_in_an_index_or_a_transform_touches_that_object_only() {
         );
         pod
     });
-    let pods = factory.select::<Pod>().transform(transform).build();
+    let pods = factory
+        .select(Target::<Pod>::new())
+        .transform(transform)
+        .build();
     let by = pods
         .add_index(Index::by("name", |pod: &Pod| {
             let name = pod.metadata.name.clone().unwrap();

@@ -5,11 +5,12 @@ use std::time::Duration;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kinform::source::{ClientOptions, Compression, Wire, client_for};
-use kinform::{Handlers, Informer, InformerFactory, InformerState, Notification, ReportEvent};
-use kinform_core::Encoding;
-use kinform_testkit::server::TestServer;
-use kube_core::ObjectMeta;
+use kinform::{
+    Encoding, Handlers, Informer, InformerFactory, InformerState, Notification, ReportEvent,
+};
+use kinform_testkit::TestServer;
 use kube_core::metadata::PartialObjectMeta;
+use kube_core::{DynamicObject, ObjectMeta};
 
 const SOON: Duration = Duration::from_secs(10);
 
@@ -47,7 +48,7 @@ async fn a_typed_cache_follows_a_real_server() {
     let mut heard = Vec::new();
     while heard.len() < 4 {
         heard.push(match changes.next().await.unwrap() {
-            Notification::Added { object, initial } => format!("add {} {initial}", object.name()),
+            Notification::Added(added) => format!("add {} {}", added.name(), added.is_initial()),
             Notification::Deleted(object) => format!("delete {}", object.name()),
             Notification::Synced => "synced".to_owned(),
             other => format!("{other:?}"),
@@ -81,7 +82,7 @@ async fn a_cut_and_expired_history_lose_nothing() {
         api.cut_watches();
         api.server().catch_up();
         loop {
-            if let Notification::Added { object, .. } = changes.next().await.unwrap() {
+            if let Notification::Added(object) = changes.next().await.unwrap() {
                 assert_eq!(object.name(), format!("m{at}"));
                 break;
             }
@@ -192,7 +193,7 @@ async fn both_encodings_give_the_same_cache() {
         let (mut has_z, mut has_m0) = (false, true);
         while !has_z || has_m0 {
             match changes.next().await.unwrap() {
-                Notification::Added { object, .. } => has_z |= object.name() == "z",
+                Notification::Added(object) => has_z |= object.name() == "z",
                 Notification::Deleted(object) => has_m0 &= object.name() != "m0",
                 Notification::Synced => {
                     has_m0 &= maps.lister().namespace("default").get("m0").is_ok()
@@ -236,11 +237,13 @@ async fn a_large_list_can_come_compressed() {
 async fn a_kind_that_is_not_there_yet_is_waited_for() {
     let api = TestServer::start().await.unwrap();
     let factory = InformerFactory::new(api.client());
-    let foos = factory.dynamic(kinform::source::ResourceInfo::new(
-        kinform_api::GroupVersionResource::new("samplecontroller.k8s.io", "v1alpha1", "foos"),
-        "Foo",
-        kinform_api::Scope::Namespaced,
-    ));
+    let foos = factory
+        .select::<DynamicObject>(kinform::source::ResourceInfo::new(
+            kinform_api::GroupVersionResource::new("samplecontroller.k8s.io", "v1alpha1", "foos"),
+            "Foo",
+            kinform_api::Scope::Namespaced,
+        ))
+        .build();
     factory.start().unwrap();
     let state = foos.state_when(|state| state.trouble().is_some()).await;
     assert!(matches!(state, InformerState::NoSuchKind(_)), "{state}");

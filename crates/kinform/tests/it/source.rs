@@ -1,5 +1,6 @@
 //! The HTTP source against a client whose server is a function, and against real sockets.
 
+use kinform::{Encoding, GroupVersionResource, ListOptions, Scope, WatchOptions};
 use std::convert::Infallible;
 use std::io::Write;
 use std::sync::{Arc, Mutex};
@@ -14,8 +15,6 @@ use kinform::source::{
     Body, ClientOptions, Compression, HttpSource, ListerWatcher, Representation, ResourceInfo,
     SourceError, SourceErrorKind, Wire, client_for, fetch,
 };
-use kinform_api::{GroupVersionResource, ListOptions, Scope, WatchOptions};
-use kinform_core::Encoding;
 use kube_client::client::Body as RequestBody;
 use kube_client::{Client, Config};
 

@@ -8,7 +8,7 @@
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Event;
 use kinform::InformerFactory;
-use kinform_testkit::server::{Operator, TestServer};
+use kinform_testkit::{Operator, TestServer};
 use kube::Api;
 use sample_controller::{Foo, FooSpec, MESSAGE_SYNCED, REASON_EXISTS, deployment_for};
 

@@ -42,7 +42,7 @@ const CRATES: [(&str, &[&str]); 9] = [
             "sample-controller",
         ],
     ),
-    ("sample-controller", &["kinform", "kinform-api"]),
+    ("sample-controller", &["kinform"]),
     ("xtask", &["kinform-schema"]),
 ];
 

@@ -1,7 +1,7 @@
 //! One round of trouble: from a seed to a sequence of faults, and through them to peace.
 //!
 //! ```text
-//! seed → Plan { acts } → Round::perform: trouble begins, writes, history expires, it ends
+//! seed → FaultPlan { acts } → Round::perform: trouble begins, writes, history expires, it ends
 //!                      → Round::settle: peace, the truth, every witness agrees; again after more writes
 //! ```
 //!
@@ -18,10 +18,11 @@ use kinform_apiserver::{Fault, FaultRule, Server};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use crate::proxy::ProxyMode;
-use crate::stage::{HISTORY, Loss, Stage, StageError};
-use crate::witness::Witness;
-use crate::writer::Writer;
+use crate::checks::event_checker::EventChecker;
+use crate::checks::stage::{HISTORY, Stage, StageError};
+use crate::checks::writer::Writer;
+use crate::control::ProxyMode;
+use crate::server::Loss;
 
 /// What goes wrong.
 #[derive(Clone, Debug)]
@@ -91,14 +92,14 @@ pub enum Reach {
 
 /// What a round does, a function of its seed.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct FaultPlan {
     /// The seed of everything.
     pub seed: u64,
     /// One after the other.
     pub acts: Vec<Act>,
 }
 
-impl Plan {
+impl FaultPlan {
     /// The plan of a seed.
     pub fn new(seed: u64, reach: Reach) -> Self {
         let mut random = SmallRng::seed_from_u64(seed);
@@ -325,7 +326,7 @@ impl<S: Stage> Round<S> {
     /// Cancel safety: nothing is lost.
     pub async fn settle(
         &mut self,
-        witnesses: &[&Witness],
+        witnesses: &[&EventChecker],
         limit: Duration,
     ) -> Result<(), StageError> {
         self.trouble_ends();
@@ -374,7 +375,7 @@ fn server_begins(server: &Server, trouble: &Trouble) {
     }
 }
 
-impl fmt::Display for Plan {
+impl fmt::Display for FaultPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "seed {}", self.seed)?;
         for act in &self.acts {

@@ -18,20 +18,10 @@ use kube_client::config::{AuthInfo, Config};
 use crate::control::Network;
 use crate::link::Link;
 use crate::proxy::Proxy;
+use crate::server::Loss;
 
 /// BOUND: events that servers on a stage remember, so that outages outlast them.
 pub const HISTORY: usize = 200;
-
-/// What a restart costs a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Loss {
-    /// Nothing: objects and history are as before.
-    Nothing,
-    /// Its history: what clients have seen last is too old to go on from.
-    History,
-    /// Everything: it is empty and counts its versions from the beginning.
-    Everything,
-}
 
 /// What went wrong with a stage; the round says nothing about informers then.
 pub type StageError = Box<dyn std::error::Error + Send + Sync>;

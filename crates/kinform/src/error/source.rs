@@ -125,6 +125,11 @@ impl SourceError {
         self.0.http_code == Some(404)
     }
 
+    /// 409: another writer was faster, or an object of that name exists.
+    pub fn is_conflict(&self) -> bool {
+        self.0.http_code == Some(409)
+    }
+
     /// History that was asked for is gone (410, or a Status saying so).
     pub fn is_expired(&self) -> bool {
         let described = self.status().is_some_and(|s| s.is_expired() || s.is_gone());
@@ -136,7 +141,7 @@ impl SourceError {
 const MAX_MESSAGE_CHARS: usize = 1024;
 
 /// `text` without line breaks and control characters, shortened.
-pub(super) fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     let mut line: String = text
         .chars()
         .map(|c| if c.is_control() { ' ' } else { c })

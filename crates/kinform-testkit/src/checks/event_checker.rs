@@ -1,7 +1,7 @@
 //! One who hears everything and draws the picture: a handler, a stream, or the lines of the CLI.
 //!
 //! ```text
-//! Handlers | Changes | lines → Witness { Picture, first contradiction } → converged(truth) within a bound
+//! Handlers | Changes | lines → EventChecker { EventModel, first contradiction } → converged(truth) within a bound
 //! ```
 //!
 //! Everything that is heard is remembered for a while, so that a contradiction is told with what led
@@ -15,14 +15,14 @@ use std::time::Duration;
 use kinform::{Handlers, Notification};
 use tokio::sync::watch;
 
-use crate::picture::{Line, Picture, Told, Truth};
+use crate::checks::event_model::{EventModel, Line, Told, Truth};
 
 /// BOUND: notifications that are told with a contradiction.
 const REMEMBERED: usize = 40;
 
-/// Draws a picture of what it hears. Clones are the same witness.
+/// Draws a picture of what it hears. Clones are the same checker.
 #[derive(Clone, Debug)]
-pub struct Witness {
+pub struct EventChecker {
     name: Arc<str>,
     inner: Arc<Mutex<Inner>>,
     heard: Arc<watch::Sender<u64>>,
@@ -30,7 +30,7 @@ pub struct Witness {
 
 #[derive(Debug, Default)]
 struct Inner {
-    picture: Picture,
+    picture: EventModel,
     past: VecDeque<String>,
     trouble: Option<String>,
     dismissed: bool,
@@ -39,9 +39,9 @@ struct Inner {
 /// What a witness has against the server or its informer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Objection(String);
+pub struct Violation(String);
 
-impl Witness {
+impl EventChecker {
     /// A witness that has heard nothing. The name is for failures.
     pub fn new(name: &str) -> Self {
         Self {
@@ -58,10 +58,7 @@ impl Witness {
         let resync = self.clone();
         Handlers::new()
             .named(&*self.name)
-            .on_add(move |object, initial| {
-                let object = object.clone();
-                add.hear(&Notification::Added { object, initial });
-            })
+            .on_add(move |added| add.hear(&Notification::Added(added.clone())))
             .on_update(move |old, new| {
                 let (old, new) = (old.clone(), new.clone());
                 update.hear(&Notification::Updated { old, new });
@@ -113,10 +110,10 @@ impl Witness {
     }
 
     fn hear_synced(&self) {
-        self.update("synced".to_owned(), Picture::synced);
+        self.update("synced".to_owned(), EventModel::synced);
     }
 
-    fn update(&self, what: String, change: impl FnOnce(&mut Picture) -> Result<(), String>) {
+    fn update(&self, what: String, change: impl FnOnce(&mut EventModel) -> Result<(), String>) {
         let mut inner = self.lock();
         if inner.trouble.is_some() {
             return;
@@ -135,7 +132,7 @@ impl Witness {
     }
 
     /// From now on, it must hear nothing.
-    pub fn dismiss(&self) {
+    pub fn stop(&self) {
         self.lock().dismissed = true;
     }
 
@@ -143,7 +140,7 @@ impl Witness {
     ///
     /// # Errors
     /// The first contradiction, with what was heard before it.
-    pub fn is_content(&self) -> Result<(), Objection> {
+    pub fn check(&self) -> Result<(), Violation> {
         let inner = self.lock();
         match &inner.trouble {
             None => Ok(()),
@@ -167,8 +164,8 @@ impl Witness {
     /// It was not, or something contradicted.
     ///
     /// Cancel safety: nothing is lost.
-    pub async fn synced(&self, limit: Duration) -> Result<(), Objection> {
-        let check = |picture: &Picture| match picture.has_synced() {
+    pub async fn synced(&self, limit: Duration) -> Result<(), Violation> {
+        let check = |picture: &EventModel| match picture.has_synced() {
             true => Ok(()),
             false => Err("it never heard that the beginning is complete".to_owned()),
         };
@@ -181,22 +178,23 @@ impl Witness {
     /// It was not, or something contradicted.
     ///
     /// Cancel safety: nothing is lost.
-    pub async fn converged(&self, truth: &Truth, limit: Duration) -> Result<(), Objection> {
-        let check = |picture: &Picture| picture.compare(truth).map_err(|error| error.to_string());
+    pub async fn converged(&self, truth: &Truth, limit: Duration) -> Result<(), Violation> {
+        let check =
+            |picture: &EventModel| picture.compare(truth).map_err(|error| error.to_string());
         self.reaches(check, limit).await
     }
 
     async fn reaches(
         &self,
-        check: impl Fn(&Picture) -> Result<(), String>,
+        check: impl Fn(&EventModel) -> Result<(), String>,
         limit: Duration,
-    ) -> Result<(), Objection> {
+    ) -> Result<(), Violation> {
         let mut heard = self.heard.subscribe();
         let deadline = tokio::time::Instant::now() + limit;
         loop {
             heard.borrow_and_update();
-            self.is_content()?;
-            let Err(objection) = self.check(&check, limit) else {
+            self.check()?;
+            let Err(objection) = self.holds(&check, limit) else {
                 return Ok(());
             };
             if tokio::time::timeout_at(deadline, heard.changed())
@@ -208,20 +206,20 @@ impl Witness {
         }
     }
 
-    fn check(
+    fn holds(
         &self,
-        check: impl Fn(&Picture) -> Result<(), String>,
+        check: impl Fn(&EventModel) -> Result<(), String>,
         limit: Duration,
-    ) -> Result<(), Objection> {
+    ) -> Result<(), Violation> {
         let inner = self.lock();
         check(&inner.picture)
             .map_err(|why| self.objection(&inner, &format!("not within {limit:?}: {why}")))
     }
 
-    fn objection(&self, inner: &Inner, why: &dyn Display) -> Objection {
+    fn objection(&self, inner: &Inner, why: &dyn Display) -> Violation {
         let past: Vec<&str> = inner.past.iter().map(String::as_str).collect();
         let told = inner.picture.told();
-        Objection(format!(
+        Violation(format!(
             "{}, after {told} notifications: {why}\nheard last:\n  {}",
             self.name,
             past.join("\n  ")

@@ -1,7 +1,7 @@
 //! The picture that notifications draw, and every way in which one can contradict another.
 //!
 //! ```text
-//! Notification | line of `kinform watch -o json` → Told → Picture ──┬─▶ Contradiction
+//! Notification | line of `kinform watch -o json` → Told → EventModel ──┬─▶ Contradiction
 //!                                        the server's list → Truth ─┴─▶ Difference
 //! ```
 //!
@@ -88,7 +88,7 @@ pub struct Truth(BTreeMap<String, Shown>);
 
 /// What was told so far, put together.
 #[derive(Clone, Debug, Default)]
-pub struct Picture {
+pub struct EventModel {
     objects: BTreeMap<String, Shown>,
     synced: bool,
     told: u64,
@@ -121,7 +121,7 @@ impl Truth {
     }
 }
 
-impl Picture {
+impl EventModel {
     /// Draws one notification in.
     ///
     /// # Errors
@@ -260,7 +260,10 @@ impl Told {
     /// What a handler or a stream heard; nothing for `Synced`.
     pub fn of<K>(notification: &Notification<K>) -> Option<Self> {
         let (happened, old) = match notification {
-            Notification::Added { initial, .. } => (Happened::Add { initial: *initial }, None),
+            Notification::Added(added) => {
+                let initial = added.is_initial();
+                (Happened::Add { initial }, None)
+            }
             Notification::Updated { old, .. } => (Happened::Update, Some(old)),
             Notification::Deleted(deleted) => {
                 let final_state_unknown = deleted.is_final_state_unknown();
@@ -403,7 +406,7 @@ mod tests {
     }
 
     fn check(texts: &[&str], expected: Option<&str>) {
-        let mut picture = Picture::default();
+        let mut picture = EventModel::default();
         let mut end = None;
         for text in texts {
             assert!(end.is_none(), "{texts:?}: {end:?}");
@@ -466,7 +469,7 @@ mod tests {
 
     #[test]
     fn the_beginning_ends_once() {
-        let mut picture = Picture::default();
+        let mut picture = EventModel::default();
         picture.synced().unwrap();
         assert!(picture.synced().is_err());
         assert!(picture.draw(&told("init a u 1")).is_err());
@@ -485,7 +488,7 @@ mod tests {
             item("c", "w", "3"),
         ];
         let truth = Truth::of_list(&serde_json::json!({ "items": items })).unwrap();
-        let mut picture = Picture::default();
+        let mut picture = EventModel::default();
         for text in ["add n/a u 1", "add n/b x 2", "add n/d y 1"] {
             picture.draw(&told(text)).unwrap();
         }

@@ -20,7 +20,7 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use serde_json::{Value, json};
 
-use crate::picture::Truth;
+use crate::checks::event_model::Truth;
 
 /// What is written: config maps, in these namespaces.
 const NAMESPACES: [&str; 3] = ["apple", "birch", "cedar"];

@@ -11,23 +11,26 @@
 //!
 //! Upstream counterpart: `client-go:tools/cache/store.go` (`Store`, `Indexer`).
 
-use std::any::Any;
+mod listing;
+mod select;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
-use std::slice;
 use std::sync::Arc;
 
+use kinform_api::selector::LabelSelector;
 use kinform_api::{KeyRef, ObjectKey};
 use kinform_core::object::Object;
 use kinform_core::store::index::{Index as CoreIndex, NAMESPACE};
 use kinform_core::store::root::Root;
-use kinform_core::store::view::{self, View};
-use serde::de::DeserializeOwned;
 
+use self::listing::Part;
+pub use self::listing::{Handles, Listing, Objects};
 use crate::error::{Error, ErrorKind};
-use crate::informer::{Cores, Member};
-use crate::object::{Lens, Obj, ObjRef};
+use crate::index_key::IndexKey;
+use crate::informer::{Cores, Informer, Member};
+use crate::object::{Lens, Obj};
 
 /// A cache that follows its informer; cheap to clone.
 #[doc(alias = "Indexer")]
@@ -48,37 +51,26 @@ pub struct Snapshot<K> {
     of: PhantomData<fn() -> K>,
 }
 
-/// Some objects of a cache at one moment.
-pub struct Listing<K> {
-    parts: Vec<Part>,
-    lens: Arc<Lens>,
-    of: PhantomData<fn() -> K>,
-}
+impl<K> Informer<K> {
+    /// The cache, to be read at any time.
+    pub fn store(&self) -> Store<K> {
+        Store::new(self.cores().clone(), self.lens())
+    }
 
-/// The objects of a [`Listing`], one borrowed handle after the other.
-pub struct Handles<'a, K> {
-    objects: Objects<'a>,
-    lens: &'a Arc<Lens>,
-    of: PhantomData<fn() -> K>,
-}
+    /// The cache as it is now.
+    pub fn snapshot(&self) -> Snapshot<K> {
+        self.store().snapshot()
+    }
 
-/// What is listed of one root.
-#[derive(Clone)]
-enum Part {
-    View(View),
-    /// Found by looking at each object: the index is not built yet.
-    Found(Vec<Object>),
-}
+    /// The object of this key.
+    pub fn get(&self, key: &ObjectKey) -> Option<Obj<K>> {
+        self.store().get(key)
+    }
 
-/// The objects of a [`Listing`] without a type, borrowed.
-pub struct Objects<'a> {
-    part: PartIter<'a>,
-    rest: slice::Iter<'a, Part>,
-}
-
-enum PartIter<'a> {
-    View(view::Iter<'a>),
-    Found(slice::Iter<'a, Object>),
+    /// All objects.
+    pub fn list(&self) -> Listing<K> {
+        self.store().list()
+    }
 }
 
 impl<K> Store<K> {
@@ -130,8 +122,28 @@ impl<K> Store<K> {
     /// # Errors
     /// There is no index of that name.
     #[doc(alias = "ByIndex")]
-    pub fn by_index(&self, name: &str, value: &str) -> Result<Listing<K>, Error> {
+    pub fn by_index(&self, name: &str, value: impl AsRef<[u8]>) -> Result<Listing<K>, Error> {
         self.snapshot().by_index(name, value)
+    }
+
+    /// The objects whose labels `selector` selects; see [`Snapshot::matching`].
+    pub fn matching(&self, selector: &LabelSelector) -> Vec<Obj<K>> {
+        self.snapshot().matching(selector)
+    }
+
+    /// Up to `limit` objects in the order of their keys; see [`Snapshot::page`].
+    pub fn page(&self, after: Option<&ObjectKey>, limit: usize) -> Vec<Obj<K>> {
+        self.snapshot().page(after, limit)
+    }
+
+    /// Up to `limit` objects of a namespace whose names begin with a prefix; see [`Snapshot::page_with_prefix`].
+    pub fn page_with_prefix(
+        &self,
+        prefix: KeyRef<'_>,
+        after: Option<&ObjectKey>,
+        limit: usize,
+    ) -> Vec<Obj<K>> {
+        self.snapshot().page_with_prefix(prefix, after, limit)
     }
 
     /// How many objects are stored.
@@ -168,7 +180,8 @@ impl<K> Snapshot<K> {
     ///
     /// # Errors
     /// There is no index of that name.
-    pub fn by_index(&self, name: &str, value: &str) -> Result<Listing<K>, Error> {
+    pub fn by_index(&self, name: &str, value: impl AsRef<[u8]>) -> Result<Listing<K>, Error> {
+        let value = value.as_ref();
         let index = self.definition(name)?;
         Ok(self.listing(|root| match root.index(name) {
             Ok(id) => Part::View(root.by(id, value)),
@@ -181,11 +194,12 @@ impl<K> Snapshot<K> {
     /// # Errors
     /// There is no index of that name.
     #[doc(alias = "ListIndexFuncValues")]
-    pub fn index_values(&self, name: &str) -> Result<BTreeMap<Arc<str>, usize>, Error> {
+    pub fn index_values(&self, name: &str) -> Result<BTreeMap<IndexKey, usize>, Error> {
         let index = self.definition(name)?;
         let mut values = BTreeMap::new();
-        let mut count =
-            |value: Arc<str>, objects: usize| *values.entry(value).or_default() += objects;
+        let mut count = |value: Arc<[u8]>, objects: usize| {
+            *values.entry(IndexKey::new(value)).or_default() += objects;
+        };
         for root in &*self.roots {
             match root.index(name) {
                 Ok(id) => root
@@ -195,7 +209,9 @@ impl<K> Snapshot<K> {
                     for object in &root.list() {
                         let object = object.thawed();
                         let values = index.extract(&object).unwrap_or_default();
-                        values.into_iter().for_each(|value| count(value.into(), 1));
+                        values
+                            .into_iter()
+                            .for_each(|value| count((&*value).into(), 1));
                     }
                 }
             }
@@ -257,151 +273,13 @@ impl<K> Snapshot<K> {
     }
 }
 
-fn look_for(root: &Root, index: &CoreIndex, value: &str) -> Vec<Object> {
+fn look_for(root: &Root, index: &CoreIndex, value: &[u8]) -> Vec<Object> {
     let has_value = |object: &&Object| {
         let object = object.thawed();
         let values = index.extract(&object).unwrap_or_default();
-        values.iter().any(|has| *has == value)
+        values.iter().any(|has| **has == *value)
     };
     root.list().iter().filter(has_value).cloned().collect()
-}
-
-impl Part {
-    fn len(&self) -> usize {
-        match self {
-            Self::View(view) => view.len(),
-            Self::Found(objects) => objects.len(),
-        }
-    }
-
-    fn iter(&self) -> PartIter<'_> {
-        match self {
-            Self::View(view) => PartIter::View(view.iter()),
-            Self::Found(objects) => PartIter::Found(objects.iter()),
-        }
-    }
-}
-
-impl<'a> Iterator for Objects<'a> {
-    type Item = &'a Object;
-
-    #[inline]
-    fn next(&mut self) -> Option<&'a Object> {
-        loop {
-            let next = match &mut self.part {
-                PartIter::View(view) => view.next(),
-                PartIter::Found(objects) => objects.next(),
-            };
-            if next.is_some() {
-                return next;
-            }
-            self.part = self.rest.next()?.iter();
-        }
-    }
-}
-
-impl<'a, K> Iterator for Handles<'a, K> {
-    type Item = ObjRef<'a, K>;
-
-    #[inline]
-    fn next(&mut self) -> Option<ObjRef<'a, K>> {
-        let object = self.objects.next()?;
-        Some(ObjRef::new(object, self.lens))
-    }
-}
-
-impl<K> Listing<K> {
-    /// How many objects it lists.
-    pub fn len(&self) -> usize {
-        self.parts.iter().map(Part::len).sum()
-    }
-
-    /// Whether it lists none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The objects, in no order that means anything, borrowed: no reference is counted. [`Listing::to_objs`] is for
-    /// keeping them.
-    pub fn iter(&self) -> Handles<'_, K> {
-        Handles {
-            objects: self.objects(),
-            lens: &self.lens,
-            of: PhantomData,
-        }
-    }
-
-    /// Handles that hold the objects, in the same order.
-    pub fn to_objs(&self) -> Vec<Obj<K>> {
-        self.held(self.objects())
-    }
-
-    /// The same objects without a type, borrowed: no reference is counted. Of a compressed store, read more than
-    /// keys and versions from [`Object::thawed`]: what is inflated in place stays as long as the object is stored.
-    pub fn objects(&self) -> Objects<'_> {
-        Objects {
-            part: PartIter::Found([].iter()),
-            rest: self.parts.iter(),
-        }
-    }
-
-    /// Up to `limit` objects in the order of their keys, from the first one after `after` on.
-    ///
-    /// Pages of one [`Snapshot`]'s listing fit together: each object is in one of them.
-    ///
-    /// # Complexity
-    /// O(objects) a page: the store is not sorted.
-    pub fn page(&self, after: Option<&ObjectKey>, limit: usize) -> Vec<Obj<K>> {
-        let by_key = |a: &&Object, b: &&Object| a.key_ref().cmp(&b.key_ref());
-        let is_after =
-            |object: &&Object| after.is_none_or(|after| object.key_ref() > after.key_ref());
-        let mut page: Vec<&Object> = self.objects().filter(is_after).collect();
-        if page.len() > limit {
-            page.select_nth_unstable_by(limit, by_key);
-            page.truncate(limit);
-        }
-        page.sort_unstable_by(by_key);
-        self.held(page)
-    }
-
-    /// Handles of those that `keep` wants; the others are not counted. It reads from [`Object::thawed`].
-    pub(crate) fn matching(&self, mut keep: impl FnMut(&Object) -> bool) -> Vec<Obj<K>> {
-        self.held(self.objects().filter(|object| keep(object)))
-    }
-
-    fn held<'a>(&self, objects: impl IntoIterator<Item = &'a Object>) -> Vec<Obj<K>> {
-        let held = |object: &Object| Obj::new(object.clone(), &self.lens);
-        objects.into_iter().map(held).collect()
-    }
-
-    /// The keys, in order.
-    pub fn keys(&self) -> Vec<ObjectKey> {
-        let mut keys: Vec<_> = self.objects().map(Object::key).collect();
-        keys.sort_unstable();
-        keys
-    }
-}
-
-impl<K: DeserializeOwned + Any + Send + Sync> Listing<K> {
-    /// The objects decoded; what does not decode is left out, counted and reported.
-    pub fn typed(&self) -> impl Iterator<Item = Arc<K>> {
-        self.iter().filter_map(|object| match object.typed() {
-            Ok(typed) => Some(typed),
-            Err(error) => {
-                self.lens.undecodable(&error);
-                None
-            }
-        })
-    }
-}
-
-impl<'a, K> IntoIterator for &'a Listing<K> {
-    type Item = ObjRef<'a, K>;
-    type IntoIter = Handles<'a, K>;
-
-    fn into_iter(self) -> Handles<'a, K> {
-        self.iter()
-    }
 }
 
 /// Reads one index.
@@ -424,7 +302,7 @@ impl<K> IndexReader<K> {
     }
 
     /// The objects under `value`.
-    pub fn get(&self, value: &str) -> Listing<K> {
+    pub fn get(&self, value: impl AsRef<[u8]>) -> Listing<K> {
         let snapshot = self.store.snapshot();
         // A definition never goes away: there is no other error.
         let listing = snapshot.by_index(&self.name, value);
@@ -432,7 +310,7 @@ impl<K> IndexReader<K> {
     }
 
     /// The values that have objects, with their number, in order.
-    pub fn values(&self) -> BTreeMap<Arc<str>, usize> {
+    pub fn values(&self) -> BTreeMap<IndexKey, usize> {
         let snapshot = self.store.snapshot();
         snapshot.index_values(&self.name).unwrap_or_default()
     }
@@ -450,16 +328,6 @@ impl<K> Clone for Snapshot<K> {
             roots: Arc::clone(&self.roots),
             members: Arc::clone(&self.members),
             cores: self.cores.clone(),
-            lens: Arc::clone(&self.lens),
-            of: PhantomData,
-        }
-    }
-}
-
-impl<K> Clone for Listing<K> {
-    fn clone(&self) -> Self {
-        Self {
-            parts: self.parts.clone(),
             lens: Arc::clone(&self.lens),
             of: PhantomData,
         }
@@ -488,24 +356,6 @@ impl<K> fmt::Debug for Snapshot<K> {
         f.debug_struct("Snapshot")
             .field("roots", &self.roots)
             .finish_non_exhaustive()
-    }
-}
-
-impl<K> fmt::Debug for Listing<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.iter()).finish()
-    }
-}
-
-impl fmt::Debug for Objects<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Objects").finish_non_exhaustive()
-    }
-}
-
-impl<K> fmt::Debug for Handles<'_, K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Handles").finish_non_exhaustive()
     }
 }
 

@@ -8,13 +8,16 @@
 //!
 //! Upstream counterpart: `apimachinery:pkg/api/errors`.
 
+mod source;
+
 use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
 use kinform_core::object::typed::DecodeError;
 
-use crate::source::SourceError;
+pub(crate) use self::source::one_line;
+pub use self::source::{SourceError, SourceErrorKind};
 
 /// What an operation of this crate fails with.
 pub struct Error(Box<Inner>);
@@ -30,7 +33,7 @@ struct Inner {
 pub(crate) enum ErrorKind {
     Config,
     Invalid,
-    Conflict,
+    NameTaken,
     NotFound,
     Stopped,
     TimedOut,
@@ -52,6 +55,14 @@ impl Error {
         self
     }
 
+    /// An operation on something that was stopped.
+    pub(crate) fn stopped(what: impl fmt::Display) -> Self {
+        Self::new(
+            ErrorKind::Stopped,
+            format!("the informer of {what} is stopped"),
+        )
+    }
+
     fn source_error(&self) -> Option<&SourceError> {
         self.0.cause.as_deref()?.downcast_ref()
     }
@@ -63,8 +74,13 @@ impl Error {
     }
 
     /// The name is taken by something else (an index of another definition).
+    pub fn is_name_taken(&self) -> bool {
+        self.0.kind == ErrorKind::NameTaken
+    }
+
+    /// 409: another writer was faster, or an object of that name exists.
     pub fn is_conflict(&self) -> bool {
-        self.0.kind == ErrorKind::Conflict
+        self.source_error().is_some_and(SourceError::is_conflict)
     }
 
     /// The server knows us and refuses.

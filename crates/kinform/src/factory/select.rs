@@ -1,7 +1,7 @@
 //! What an informer is to watch, said before it is asked for.
 //!
 //! ```text
-//! factory.select::<Pod>() → InformerBuilder (namespaces, selectors, form, transform) → Informer<Pod>
+//! factory.select(target) → InformerBuilder (namespaces, selectors, form, transform) → Informer<Pod>
 //! ```
 //!
 //! Everything said here but how values are kept is part of what makes two informers the same: two
@@ -13,28 +13,34 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::time::Duration;
 
 use kinform_api::Scope;
 use kinform_core::object::budget::TypedBudget;
 use kinform_core::object::projection::Projection;
-use kinform_core::reflector::config::ReflectorConfig;
 
-use crate::factory::InformerFactory;
-use crate::informer::{Cores, Informer, Transform};
+use crate::informer::{Cores, CoresParts, Informer, Recipe, Storage, Transform};
 use crate::object::{Keeps, Lens};
-use crate::registry::{Identity, Patience, Recipe, Storage, Via};
+use crate::reflector_options::ReflectorOptions;
+use crate::registry::{Identity, Patience, Registry, RegistryRecipe, Via};
 use crate::source::{Representation, ResourceInfo};
+
+/// What is selected before anything is narrowed.
+pub(super) struct Selection {
+    pub(super) registry: Arc<Registry>,
+    pub(super) info: ResourceInfo,
+    pub(super) namespaces: Vec<String>,
+    pub(super) representation: Representation,
+    pub(super) projection: Projection,
+    pub(super) resync_period: Option<Duration>,
+    pub(super) via: Option<Via>,
+}
 
 /// Narrows and trims an informer before it is asked for.
 #[must_use]
 pub struct InformerBuilder<K> {
-    factory: InformerFactory,
-    info: ResourceInfo,
-    namespaces: Vec<String>,
-    representation: Representation,
-    projection: Projection,
+    selection: Selection,
     transform: Option<Transform>,
-    via: Option<Via>,
     patience: Patience,
     storage: Storage,
     keeps: Keeps,
@@ -43,20 +49,10 @@ pub struct InformerBuilder<K> {
 }
 
 impl<K> InformerBuilder<K> {
-    pub(crate) fn new(
-        factory: InformerFactory,
-        info: ResourceInfo,
-        namespaces: Vec<String>,
-        projection: Projection,
-    ) -> Self {
+    pub(super) fn new(selection: Selection) -> Self {
         Self {
-            factory,
-            info,
-            namespaces,
-            representation: Representation::Full,
-            projection,
+            selection,
             transform: None,
-            via: None,
             patience: Patience(None),
             storage: Storage::Plain,
             keeps: Keeps::Nothing,
@@ -65,42 +61,37 @@ impl<K> InformerBuilder<K> {
         }
     }
 
-    pub(crate) fn via(mut self, via: Via) -> Self {
-        self.via = Some(via);
-        self
-    }
-
     /// Only objects whose labels match.
     pub fn labels(mut self, selector: impl Into<String>) -> Self {
-        self.info.label_selector = Some(selector.into());
+        self.selection.info.label_selector = Some(selector.into());
         self
     }
 
     /// Only objects whose fields match; which fields is up to the server.
     pub fn fields(mut self, selector: impl Into<String>) -> Self {
-        self.info.field_selector = Some(selector.into());
+        self.selection.info.field_selector = Some(selector.into());
         self
     }
 
     /// Only these namespaces, instead of the factory's; ignored for resources of the cluster.
     pub fn namespaces<N: Into<String>>(mut self, namespaces: impl IntoIterator<Item = N>) -> Self {
-        if self.info.scope == Scope::Namespaced {
-            self.namespaces = namespaces.into_iter().map(N::into).collect();
-            self.namespaces.sort_unstable();
-            self.namespaces.dedup();
+        if self.selection.info.scope == Scope::Namespaced {
+            self.selection.namespaces = namespaces.into_iter().map(N::into).collect();
+            self.selection.namespaces.sort_unstable();
+            self.selection.namespaces.dedup();
         }
         self
     }
 
     /// Asks for metadata only, which is a watch of its own.
     pub fn metadata_only(mut self) -> Self {
-        self.representation = Representation::Metadata;
+        self.selection.representation = Representation::Metadata;
         self
     }
 
     /// What is kept of each object.
     pub fn projection(mut self, projection: Projection) -> Self {
-        self.projection = projection;
+        self.selection.projection = projection;
         self
     }
 
@@ -112,10 +103,20 @@ impl<K> InformerBuilder<K> {
     }
 
     /// What its reflectors ask for and how patient they are, instead of the factory's: lists,
-    /// pages, timeouts, backoff, the window for internal errors. Selectors in it are ignored.
+    /// pages, timeouts, backoff, the window for internal errors.
     /// An informer with such options of its own is a watch of its own.
-    pub fn reflector(mut self, config: ReflectorConfig) -> Self {
-        self.patience = Patience(Some(config));
+    pub fn reflector(mut self, options: ReflectorOptions) -> Self {
+        self.patience = Patience(Some(options.into_config()));
+        self
+    }
+
+    /// How often each handler of this informer is told every stored object again, unless the handler says otherwise.
+    /// A period is at least one second; zero is never.
+    ///
+    /// Default: the factory's. Upstream: the second argument of `NewSharedIndexInformer`.
+    #[doc(alias = "defaultEventHandlerResyncPeriod")]
+    pub fn resync_period(mut self, period: Duration) -> Self {
+        self.selection.resync_period = Some(period);
         self
     }
 
@@ -161,19 +162,21 @@ impl<K> InformerBuilder<K> {
 
     /// The informer: a new one, or one that runs already for somebody who asked for the same.
     pub fn build(self) -> Informer<K> {
-        let namespaces: Vec<Option<String>> = match self.namespaces.as_slice() {
+        let selection = self.selection;
+        let namespaces: Vec<Option<String>> = match selection.namespaces.as_slice() {
             [] => vec![None],
             named => named.iter().cloned().map(Some).collect(),
         };
-        let registry = self.factory.registry();
-        let recipe = Recipe {
-            registry: Arc::downgrade(registry),
+        let type_meta = selection.info.type_meta();
+        let registry = selection.registry;
+        let recipe = RegistryRecipe {
+            registry: Arc::downgrade(&registry),
             identity: Identity {
-                info: self.info,
-                representation: self.representation,
-                projection: self.projection,
+                info: selection.info,
+                representation: selection.representation,
+                projection: selection.projection,
                 transform: self.transform,
-                via: self.via,
+                via: selection.via,
                 patience: self.patience,
                 storage: self.storage,
             },
@@ -181,11 +184,15 @@ impl<K> InformerBuilder<K> {
         };
         let cores = namespaces.into_iter().map(|namespace| {
             let core = recipe.core(namespace.as_deref());
-            (namespace, core.expect("the factory is held here"))
+            (namespace, core.expect("the registry is held here"))
         });
-        let cores = cores.collect();
-        let cores = Cores::new(Some(recipe), cores, &registry.tasks);
-        let lens = Lens::of(&cores, self.keeps);
+        let cores = Cores::new(CoresParts {
+            cores: cores.collect(),
+            recipe: Some(Arc::new(recipe)),
+            tasks: &registry.tasks,
+            resync_period: selection.resync_period,
+        });
+        let lens = Lens::new(type_meta, self.keeps, cores.reporters().clone());
         Informer::new(cores, lens)
     }
 }
@@ -193,8 +200,8 @@ impl<K> InformerBuilder<K> {
 impl<K> fmt::Debug for InformerBuilder<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("InformerBuilder")
-            .field("info", &self.info)
-            .field("namespaces", &self.namespaces)
+            .field("info", &self.selection.info)
+            .field("namespaces", &self.selection.namespaces)
             .finish_non_exhaustive()
     }
 }

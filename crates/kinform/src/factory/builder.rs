@@ -1,0 +1,167 @@
+//! Configures a factory before it makes informers.
+//!
+//! ```text
+//! client, or sources of one's own → FactoryBuilder (namespaces, projection, bounds, periods) → InformerFactory
+//! ```
+//!
+//! Upstream counterpart: `client-go:informers/factory.go` (`SharedInformerOption`).
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use kinform_core::fifo::{FifoLimits, FifoPolicy};
+use kinform_core::informer::ring::RingLimits;
+use kinform_core::object::projection::Projection;
+use kube_client::Client;
+
+use super::{InformerFactory, Inner};
+use crate::env::Env;
+use crate::informer::{Options, Tasks};
+use crate::reflector_options::ReflectorOptions;
+use crate::registry::{Registry, Sources};
+use crate::source::{Compression, HttpSource, ListerWatcher, Representation, ResourceInfo, Wire};
+
+enum Origin {
+    Client(Client),
+    Sources(Box<Sources>),
+}
+
+/// Configures a factory.
+#[must_use]
+pub struct FactoryBuilder {
+    origin: Origin,
+    namespaces: Vec<String>,
+    projection: Projection,
+    compression: Compression,
+    wire: Wire,
+    resync_period: Option<Duration>,
+    env: Env,
+    options: Options,
+}
+
+impl FactoryBuilder {
+    pub(super) fn of_client(client: Client) -> Self {
+        Self::new(Origin::Client(client))
+    }
+
+    pub(super) fn of_sources(
+        make: impl Fn(ResourceInfo, Representation) -> Arc<dyn ListerWatcher> + Send + Sync + 'static,
+    ) -> Self {
+        Self::new(Origin::Sources(Box::new(make)))
+    }
+
+    fn new(origin: Origin) -> Self {
+        Self {
+            origin,
+            namespaces: Vec::new(),
+            projection: Projection::default(),
+            compression: Compression::default(),
+            wire: Wire::default(),
+            resync_period: None,
+            env: Env::system(),
+            options: Options::default(),
+        }
+    }
+
+    /// Only these namespaces; each gets a watch of its own. All of them if none is named.
+    pub fn namespaces<N: Into<String>>(mut self, namespaces: impl IntoIterator<Item = N>) -> Self {
+        self.namespaces = namespaces.into_iter().map(N::into).collect();
+        self.namespaces.sort_unstable();
+        self.namespaces.dedup();
+        self
+    }
+
+    /// What is kept of every object, unless an informer says otherwise.
+    pub fn projection(mut self, projection: Projection) -> Self {
+        self.projection = projection;
+        self
+    }
+
+    /// Whether replies may come compressed; not for sources of one's own.
+    pub fn compression(mut self, compression: Compression) -> Self {
+        self.compression = compression;
+        self
+    }
+
+    /// In which encodings replies may come; not for sources of one's own.
+    pub fn wire(mut self, wire: Wire) -> Self {
+        self.wire = wire;
+        self
+    }
+
+    /// What the reflectors ask for and how patient they are, unless an informer says otherwise.
+    pub fn reflector(mut self, options: ReflectorOptions) -> Self {
+        self.options.reflector = options.into_config();
+        self
+    }
+
+    /// How often each handler is told every stored object again, unless an informer or the handler says otherwise.
+    /// A period is at least one second; zero is never.
+    ///
+    /// Default: never. Upstream: the second argument of `NewSharedInformerFactory`.
+    #[doc(alias = "defaultResync")]
+    pub fn resync_period(mut self, period: Duration) -> Self {
+        self.resync_period = Some(period);
+        self
+    }
+
+    /// In what order deltas are applied.
+    pub fn fifo(mut self, policy: FifoPolicy) -> Self {
+        self.options.fifo = policy;
+        self
+    }
+
+    /// How much may wait between reading and applying; an informer that reads more waits.
+    pub fn fifo_limits(mut self, limits: FifoLimits) -> Self {
+        self.options.fifo_limits = limits;
+        self
+    }
+
+    /// How many changes are kept for handlers that are late; a handler that falls further behind hears the difference.
+    pub fn ring_limits(mut self, limits: RingLimits) -> Self {
+        self.options.ring = limits;
+        self
+    }
+
+    /// Other clocks and randomness, for tests.
+    pub fn env(mut self, env: Env) -> Self {
+        self.env = env;
+        self
+    }
+
+    /// The factory.
+    pub fn build(self) -> InformerFactory {
+        let (compression, wire) = (self.compression, self.wire);
+        let sources: Box<Sources> = match self.origin {
+            Origin::Sources(sources) => sources,
+            Origin::Client(client) => Box::new(move |info, representation| {
+                let source = HttpSource::new(client.clone(), info);
+                let source = source.with_representation(representation);
+                Arc::new(source.with_compression(compression).with_wire(wire))
+            }),
+        };
+        InformerFactory(Arc::new(Inner {
+            registry: Arc::new(Registry {
+                sources,
+                env: self.env,
+                options: self.options,
+                tasks: Tasks::default(),
+                cores: Mutex::default(),
+            }),
+            namespaces: self.namespaces,
+            projection: self.projection,
+            compression,
+            wire,
+            resync_period: self.resync_period,
+        }))
+    }
+}
+
+impl fmt::Debug for FactoryBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FactoryBuilder")
+            .field("namespaces", &self.namespaces)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,25 @@
+//! Definitions of indexes as a watch keeps them.
+//!
+//! ```text
+//! Index<K> → Definition (index of the store + origin) → same origin again? the index that is there
+//! ```
+//!
+//! Upstream counterpart: `client-go:tools/cache/thread_safe_store.go` (`AddIndexers`).
+
+use kinform_core::store::index::Index;
+
+/// An index as the store knows it, and what it was made from: the same twice is no conflict.
+#[derive(Clone, Debug)]
+pub(crate) struct Definition {
+    pub(crate) index: Index,
+    pub(crate) origin: Origin,
+}
+
+/// INVARIANT: two definitions of the same origin have the same values for every object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Path(String),
+    Label(String),
+    Owner,
+    Function,
+}

@@ -1,0 +1,443 @@
+//! A reflector alone: keeps a store of the user's own as a server has it.
+//!
+//! ```text
+//! ListerWatcher → bytes → reflector machine → add, update, delete, replace, resync → ReflectorStore
+//! ```
+//!
+//! For programs that keep objects their own way: in a database, a channel, a map of what they need. Indexes,
+//! handlers and sharing are an [`Informer`](super::Informer)'s. One future does it all: it spawns nothing, and
+//! dropping it ends the watch.
+//! INVARIANT: the store is called in the server's order, and a list that broke off is never shown to it.
+//! BOUND: one list, until it is whole.
+//!
+//! Upstream counterpart: `client-go:tools/cache/reflector.go` (`NewReflector`, `ReflectorStore`).
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use bytes::Bytes;
+use kinform_core::backoff::Backoff;
+use kinform_core::delta::{Delta, Quarantine};
+use kinform_core::object::Object;
+use kinform_core::object::projection::Projection;
+use kinform_core::reflector::input::{Ending, Input};
+use kinform_core::reflector::{Reflector as Machine, Request, Step};
+use kinform_core::store::directory::Seed;
+use kinform_core::store::root::Root;
+use kinform_core::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
+
+use super::connection::{Connection, Observed, failure};
+use super::ingest::Ingest;
+use crate::env::Env;
+use crate::object::{Keeps, Lens, Obj};
+use crate::reflector_options::ReflectorOptions;
+use crate::report::{ReportEvent, Reports, translate};
+use crate::reporter::{Reporter, Reporters, stream_of};
+use crate::source::{ListerWatcher, Representation, ResourceInfo};
+
+/// An error of a store.
+pub type StoreError = Box<dyn StdError + Send + Sync>;
+
+/// A store that a [`Reflector`] keeps as the server has it.
+///
+/// The methods run in the reflector's future, one after the other: nothing is read meanwhile, and a method that
+/// blocks blocks its thread. An error is reported, and everything is listed again, later after each failure, so that
+/// [`replace`](Self::replace) brings the store back to what the server has.
+#[doc(alias = "Store")]
+pub trait ReflectorStore<K>: Send {
+    /// Stores an object that the server says is new.
+    ///
+    /// # Errors
+    /// The store cannot take it.
+    fn add(&mut self, object: Obj<K>) -> Result<(), StoreError>;
+
+    /// Stores a new state of an object.
+    ///
+    /// # Errors
+    /// The store cannot take it.
+    fn update(&mut self, object: Obj<K>) -> Result<(), StoreError>;
+
+    /// Removes an object; this is its state at deletion.
+    ///
+    /// # Errors
+    /// The store cannot do it.
+    fn delete(&mut self, object: Obj<K>) -> Result<(), StoreError>;
+
+    /// Replaces everything by a whole list at this version: an object that is not in it is gone.
+    ///
+    /// # Errors
+    /// The store cannot take it.
+    fn replace(&mut self, objects: Vec<Obj<K>>, resource_version: &str) -> Result<(), StoreError>;
+
+    /// Goes through everything once more; called each period if the reflector has one.
+    ///
+    /// # Errors
+    /// The store cannot do it.
+    fn resync(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// Notes that nothing changed up to this version.
+    ///
+    /// # Errors
+    /// The store cannot do it.
+    fn bookmark(&mut self, resource_version: &str) -> Result<(), StoreError> {
+        let _ = resource_version;
+        Ok(())
+    }
+
+    /// Notes an object that cannot be read. A list with such an object is replaced without it.
+    fn unreadable(&mut self, quarantine: &Quarantine) {
+        let _ = quarantine;
+    }
+}
+
+/// Lists and watches one resource into a store of the user's own.
+///
+/// ```no_run
+/// # use std::collections::BTreeMap;
+/// # use k8s_openapi::api::core::v1::Pod;
+/// # use kinform::source::HttpSource;
+/// use kinform::{Obj, ObjectKey, Reflector, ReflectorStore, ResourceInfo, StoreError};
+///
+/// #[derive(Default)]
+/// struct Versions(BTreeMap<ObjectKey, String>);
+///
+/// impl ReflectorStore<Pod> for Versions {
+///     fn add(&mut self, pod: Obj<Pod>) -> Result<(), StoreError> {
+///         self.0.insert(pod.key(), pod.resource_version().to_owned());
+///         Ok(())
+///     }
+///     fn update(&mut self, pod: Obj<Pod>) -> Result<(), StoreError> {
+///         self.add(pod)
+///     }
+///     fn delete(&mut self, pod: Obj<Pod>) -> Result<(), StoreError> {
+///         self.0.remove(&pod.key());
+///         Ok(())
+///     }
+///     fn replace(&mut self, pods: Vec<Obj<Pod>>, _: &str) -> Result<(), StoreError> {
+///         self.0.clear();
+///         pods.into_iter().try_for_each(|pod| self.add(pod))
+///     }
+/// }
+///
+/// # async fn example(source: HttpSource, stop: kinform::CancellationToken) {
+/// let versions = Reflector::new(source, Versions::default())
+///     .shutdown_on(stop)
+///     .run()
+///     .await; // the store again
+/// # }
+/// ```
+#[must_use = "a reflector does nothing before `run`"]
+pub struct Reflector<K, S> {
+    source: Arc<dyn ListerWatcher>,
+    store: S,
+    options: ReflectorOptions,
+    projection: Projection,
+    representation: Representation,
+    resync_period: Option<Duration>,
+    env: Env,
+    stop: CancellationToken,
+    reporter: Arc<Reporter>,
+    of: PhantomData<fn() -> K>,
+}
+
+impl<K, S: ReflectorStore<K>> Reflector<K, S> {
+    /// A reflector that keeps `store` as `source` says.
+    #[doc(alias = "NewReflector")]
+    pub fn new(source: impl ListerWatcher, store: S) -> Self {
+        Self {
+            source: Arc::new(source),
+            store,
+            options: ReflectorOptions::default(),
+            projection: Projection::default(),
+            representation: Representation::Full,
+            resync_period: None,
+            env: Env::system(),
+            stop: CancellationToken::new(),
+            reporter: Reporter::new(),
+            of: PhantomData,
+        }
+    }
+
+    /// What it asks for and how patient it is.
+    pub fn options(mut self, options: ReflectorOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// What is kept of each object.
+    pub fn projection(mut self, projection: Projection) -> Self {
+        self.projection = projection;
+        self
+    }
+
+    /// Says that the source gives metadata only.
+    pub fn metadata_only(mut self) -> Self {
+        self.representation = Representation::Metadata;
+        self
+    }
+
+    /// How often [`ReflectorStore::resync`] is called; zero is never. Default: never.
+    pub fn resync_period(mut self, period: Duration) -> Self {
+        self.resync_period = Some(period).filter(|period| !period.is_zero());
+        self
+    }
+
+    /// Other clocks and randomness, for tests.
+    pub fn env(mut self, env: Env) -> Self {
+        self.env = env;
+        self
+    }
+
+    /// Ends when `token` is cancelled.
+    pub fn shutdown_on(mut self, token: CancellationToken) -> Self {
+        self.stop = token;
+        self
+    }
+
+    /// What happens to it, from now on.
+    pub fn reports(&self) -> Reports {
+        Reports::of(stream_of(self.reporter.subscribe()))
+    }
+
+    /// Lists and watches until it is asked to stop; returns the store.
+    ///
+    /// # Cancel safety
+    /// Dropping it ends the watch; the store is dropped between two calls of its methods.
+    pub async fn run(self) -> S {
+        let info = self.source.resource().clone();
+        let span = tracing::info_span!("reflector", resource = %info);
+        let stop = self.stop.clone();
+        let mut running = Running::new(self, &info);
+        let running = async move {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => {}
+                () = running.follow() => {}
+            }
+            running.store
+        };
+        running.instrument(span).await
+    }
+}
+
+impl<K, S> fmt::Debug for Reflector<K, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reflector")
+            .field("resource", self.source.resource())
+            .finish_non_exhaustive()
+    }
+}
+
+struct Running<K, S> {
+    source: Arc<dyn ListerWatcher>,
+    store: S,
+    machine: Machine,
+    ingest: Ingest,
+    lens: Arc<Lens>,
+    env: Env,
+    reporter: Arc<Reporter>,
+    /// What the list that runs has named so far.
+    list: Vec<Obj<K>>,
+    close: bool,
+    request: Option<Request>,
+    resync_period: Option<Duration>,
+    resync_at: Option<Instant>,
+    backoff: Backoff,
+    /// When everything is listed again because the store failed.
+    relist_at: Option<Instant>,
+}
+
+impl<K, S: ReflectorStore<K>> Running<K, S> {
+    fn new(reflector: Reflector<K, S>, info: &ResourceInfo) -> Self {
+        let mut config = reflector.options.into_config();
+        config.label_selector.clone_from(&info.label_selector);
+        config.field_selector.clone_from(&info.field_selector);
+        let (env, type_meta) = (reflector.env, info.type_meta());
+        let reporters = Reporters::default();
+        reporters.replace([(None, &reflector.reporter)].into_iter());
+        Self {
+            backoff: Backoff::new(config.backoff),
+            machine: Machine::new(config, env.seed()),
+            ingest: Ingest {
+                managed_fields_bytes: AtomicU64::new(0),
+                projection: reflector.projection,
+                transform: None,
+                wire_type: reflector.representation.type_of(&type_meta),
+                type_meta: type_meta.clone(),
+            },
+            lens: Lens::new(type_meta, Keeps::Nothing, reporters),
+            source: reflector.source,
+            store: reflector.store,
+            reporter: reflector.reporter,
+            list: Vec::new(),
+            close: false,
+            request: None,
+            resync_at: reflector.resync_period.map(|period| env.now() + period),
+            resync_period: reflector.resync_period,
+            relist_at: None,
+            env,
+        }
+    }
+
+    /// Never ends.
+    async fn follow(&mut self) {
+        let mut connection = Connection::default();
+        let mut alarm = self.env.alarm();
+        self.machine.start(self.env.now());
+        loop {
+            self.take_steps();
+            if std::mem::take(&mut self.close) {
+                connection = Connection::Idle;
+            }
+            if let Some(request) = self.request.take() {
+                tracing::debug!(?request, "request");
+                connection.open(&self.source, request);
+            }
+            let wakes = [self.machine.next_wake(), self.resync_at, self.relist_at];
+            let wake = wakes.into_iter().flatten().min();
+            tokio::select! {
+                biased;
+                () = alarm.until(wake.unwrap_or(Instant::FAR_FUTURE)) => self.on_time(),
+                observed = connection.next() => {
+                    self.on_observed(observed, &mut connection);
+                    // A source that always has bytes never makes this task wait.
+                    tokio::task::yield_now().await;
+                }
+            }
+        }
+    }
+
+    fn on_time(&mut self) {
+        let now = self.env.now();
+        self.machine.handle(Input::Timer, now);
+        if self.relist_at.is_some_and(|at| at <= now) {
+            self.relist_at = None;
+            self.machine.handle(Input::Relist, now);
+        }
+        if self.resync_at.is_some_and(|at| at <= now) {
+            self.resync_at = self.resync_period.map(|period| now + period);
+            let resynced = self.store.resync();
+            self.check(resynced);
+        }
+    }
+
+    fn on_observed(&mut self, observed: Observed, connection: &mut Connection) {
+        match observed {
+            Observed::Opened(Ok(())) => self.tell(Input::Accepted),
+            Observed::Opened(Err(error)) => self.tell(Input::Failed(failure(&error))),
+            Observed::Broke(error) => {
+                *connection = Connection::Idle;
+                let message = error.to_string();
+                self.tell(Input::Ended(Ending::Cut { message }));
+            }
+            Observed::End => {
+                let reader = connection.take_reader();
+                *connection = Connection::Idle;
+                if let Some(reader) = reader {
+                    self.tell(reader.finish(&self.ingest));
+                }
+            }
+            Observed::Chunk(chunk) => self.read(&chunk, connection),
+        }
+    }
+
+    fn read(&mut self, chunk: &Bytes, connection: &mut Connection) {
+        self.tell(Input::Bytes);
+        let Some(mut reader) = connection.take_reader() else {
+            return;
+        };
+        let mut inputs = Vec::new();
+        reader.feed(chunk, &self.ingest, &Root::empty(Seed(0)), |input| {
+            inputs.push(input);
+        });
+        connection.put_reader(reader);
+        for input in inputs {
+            // The rest of a chunk is void once the request is closed.
+            if self.close {
+                return;
+            }
+            self.tell(input);
+            self.take_steps();
+        }
+    }
+
+    fn tell(&mut self, input: Input) {
+        self.machine.handle(input, self.env.now());
+    }
+
+    fn take_steps(&mut self) {
+        while let Some(step) = self.machine.poll() {
+            match step {
+                Step::Delta(delta) => self.apply(delta),
+                Step::Report(event) => {
+                    if let Some(event) = translate(&event) {
+                        tracing::debug!(?event, "reflector");
+                        self.reporter.report(event);
+                    }
+                }
+                Step::CloseRequest => {
+                    self.close = true;
+                    self.request = None;
+                }
+                Step::Request(request) => self.request = Some(request),
+            }
+        }
+    }
+
+    fn apply(&mut self, delta: Delta) {
+        let done = match delta {
+            Delta::Added(object) => self.store.add(self.obj(object)),
+            Delta::Updated(object) => self.store.update(self.obj(object)),
+            Delta::Deleted(object) => self.store.delete(self.obj(object)),
+            Delta::Bookmark { version } => self.store.bookmark(&version),
+            Delta::Replaced(object) => {
+                let object = self.obj(object);
+                self.list.push(object);
+                return;
+            }
+            Delta::ListBegin | Delta::ListAbort => return self.list.clear(),
+            Delta::ListEnd { version } => {
+                let replaced = self.store.replace(std::mem::take(&mut self.list), &version);
+                if replaced.is_ok() {
+                    self.backoff.healthy(self.env.now());
+                }
+                replaced
+            }
+            Delta::Quarantined(quarantine) => {
+                tracing::warn!(%quarantine, "object quarantined");
+                self.store.unreadable(&quarantine);
+                return self.reporter.report(ReportEvent::Quarantined(quarantine));
+            }
+            Delta::WentBack | Delta::Sync { .. } => return,
+        };
+        self.check(done);
+    }
+
+    /// Lists everything again after the store failed, later each time.
+    fn check(&mut self, done: Result<(), StoreError>) {
+        let Err(error) = done else { return };
+        let now = self.env.now();
+        let relist_in = match self.relist_at {
+            Some(at) => at.since(now),
+            None => self.backoff.failed(now, self.env.jitter()),
+        };
+        self.relist_at = Some(now + relist_in);
+        tracing::warn!(%error, ?relist_in, "the store failed");
+        self.reporter.report(ReportEvent::StoreFailed {
+            reason: error.to_string(),
+            relist_in,
+        });
+    }
+
+    fn obj(&self, object: Object) -> Obj<K> {
+        Obj::new(object, &self.lens)
+    }
+}

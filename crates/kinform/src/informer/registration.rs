@@ -1,0 +1,183 @@
+//! The handle of handlers that were added, and the state that it shares with their task.
+//!
+//! ```text
+//! Registration ─remove, drain─▶ ListenerState ◀─synced, lag, heard, panics─ Listener (the task)
+//! ```
+//!
+//! Upstream counterpart: `client-go:tools/cache/shared_informer.go`
+//! (`ResourceEventHandlerRegistration`).
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, ThreadId};
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::sync::lock;
+
+/// Handlers that were added to an informer. Dropping it changes nothing; they are removed by
+/// [`remove`](Self::remove).
+#[derive(Debug)]
+#[doc(alias = "ResourceEventHandlerRegistration")]
+pub struct Registration {
+    state: Arc<ListenerState>,
+}
+
+/// What the task, the registration and the informer know together.
+#[derive(Debug)]
+pub(crate) struct ListenerState {
+    pub(super) name: String,
+    pub(super) synced: watch::Sender<bool>,
+    pub(super) lag: AtomicU64,
+    pub(super) heard: AtomicU64,
+    pub(super) panics: AtomicU64,
+    times_behind: AtomicU64,
+    pub(super) remove: CancellationToken,
+    pub(super) drain: CancellationToken,
+    pub(super) ended: CancellationToken,
+    pub(super) inside: Mutex<Inside>,
+}
+
+/// Where the callbacks run: who waits for their end in there would wait for itself.
+#[derive(Debug, Default)]
+pub(super) struct Inside {
+    pub(super) task: Option<tokio::task::Id>,
+    thread: Option<ThreadId>,
+}
+
+impl ListenerState {
+    pub(crate) fn new(name: String) -> Arc<Self> {
+        Arc::new(Self {
+            name,
+            synced: watch::Sender::new(false),
+            lag: AtomicU64::new(0),
+            heard: AtomicU64::new(0),
+            panics: AtomicU64::new(0),
+            times_behind: AtomicU64::new(0),
+            remove: CancellationToken::new(),
+            drain: CancellationToken::new(),
+            ended: CancellationToken::new(),
+            inside: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn lag(&self) -> u64 {
+        self.lag.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn times_behind(&self) -> u64 {
+        self.times_behind.load(Ordering::Relaxed)
+    }
+
+    /// Notes how many batches wait, and how often the listener fell behind.
+    pub(crate) fn measure(&self, waiting: u64, times_behind: u64) {
+        self.lag.store(waiting, Ordering::Relaxed);
+        self.times_behind.fetch_max(times_behind, Ordering::Relaxed);
+    }
+
+    /// Until the guard is dropped, callbacks run on this thread.
+    pub(super) fn enter(&self) -> impl Drop + use<'_> {
+        struct Guard<'a>(&'a ListenerState);
+        impl Drop for Guard<'_> {
+            fn drop(&mut self) {
+                lock(&self.0.inside).thread = None;
+            }
+        }
+        lock(&self.inside).thread = Some(thread::current().id());
+        Guard(self)
+    }
+
+    /// Waits for the end of the task, but for the callback that asks.
+    async fn ended(&self) {
+        let is_own = {
+            let inside = lock(&self.inside);
+            let here = tokio::task::try_id();
+            (here.is_some() && here == inside.task) || inside.thread == Some(thread::current().id())
+        };
+        if !is_own {
+            self.ended.cancelled().await;
+        }
+    }
+}
+
+impl Registration {
+    pub(super) fn new(state: Arc<ListenerState>) -> Self {
+        Self { state }
+    }
+
+    /// The name given to the handlers, or one that was made up.
+    pub fn name(&self) -> &str {
+        &self.state.name
+    }
+
+    /// Whether everything that was stored at the beginning has been heard.
+    pub fn has_synced(&self) -> bool {
+        *self.state.synced.borrow()
+    }
+
+    /// Waits until everything that was stored at the beginning has been heard, or the handlers are
+    /// gone; whether it was heard.
+    ///
+    /// Cancel safety: nothing is lost.
+    pub async fn synced(&self) -> bool {
+        let mut synced = self.state.synced.subscribe();
+        tokio::select! {
+            biased;
+            reached = synced.wait_for(|synced| *synced) => reached.is_ok(),
+            () = self.state.ended.cancelled() => self.has_synced(),
+        }
+    }
+
+    /// How many batches wait to be heard.
+    pub fn lag(&self) -> u64 {
+        self.state.lag()
+    }
+
+    /// How many changes were told.
+    pub fn heard(&self) -> u64 {
+        self.state.heard.load(Ordering::Relaxed)
+    }
+
+    /// How many of them ended in a panic.
+    pub fn panics(&self) -> u64 {
+        self.state.panics.load(Ordering::Relaxed)
+    }
+
+    /// How often these handlers fell behind what is kept for them, and were told the difference.
+    pub fn times_behind(&self) -> u64 {
+        self.state.times_behind()
+    }
+
+    /// Removes the handlers; returns when the change under way, if any, was heard. What waits is
+    /// not told. Awaited inside one of these handlers it returns at once, and that call is the last;
+    /// inside a task that such a handler started and waits for, it waits for ever.
+    ///
+    /// Cancel safety: once polled, they are removed even if the wait is dropped.
+    #[doc(alias = "ShutDownEventHandler")]
+    pub async fn remove(self) {
+        self.cancel();
+        self.state.ended().await;
+    }
+
+    /// Removes the handlers without waiting: the change under way may still be heard, nothing after
+    /// it. Later calls, also after the informer ended, change nothing.
+    #[doc(alias = "RemoveEventHandler")]
+    pub fn cancel(&self) {
+        self.state.remove.cancel();
+    }
+
+    /// Removes the handlers when they have heard everything published so far. Awaited inside one of
+    /// these handlers it returns at once, and they go on until then.
+    ///
+    /// Cancel safety: once polled, they are removed even if the wait is dropped.
+    pub async fn drain(self) {
+        self.state.drain.cancel();
+        self.state.ended().await;
+    }
+
+    /// Whether the handlers are gone: removed, or heard everything of an informer that ended.
+    pub fn is_ended(&self) -> bool {
+        self.state.ended.is_cancelled()
+    }
+}

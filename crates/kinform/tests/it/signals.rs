@@ -1,0 +1,71 @@
+//! Signals end a controller: the first in order, a second one at once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use kinform::{Action, Controller, Ctx, Error};
+use tokio::sync::mpsc;
+
+use crate::fixture::{factory, first_list, pod};
+
+const SOON: Duration = Duration::from_secs(20);
+
+/// What a reconcile does until it may end.
+enum Told {
+    Began,
+    MayEnd,
+}
+
+fn signal(name: &str) {
+    let kill = format!("kill -{name} {}", std::process::id());
+    let sent = std::process::Command::new("sh")
+        .args(["-c", &kill])
+        .status();
+    assert!(sent.unwrap().success());
+}
+
+/// Runs a controller until a reconcile is under way, sends the signals, and returns how it ended.
+async fn ended_by(signals: &[&str], ends_when_asked: bool) -> Result<(), Error> {
+    let (factory, mut script) = factory();
+    let informer = factory.informer::<Pod>();
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let controller = Controller::of(&informer)
+        .context(tell)
+        .grace_period(Duration::from_secs(3600))
+        .shutdown_on_signal();
+    factory.start().unwrap();
+    let running = tokio::spawn(controller.run(
+        move |_pod: Arc<Pod>, cx: Ctx<mpsc::UnboundedSender<Told>>| async move {
+            cx.send(Told::Began).unwrap();
+            cx.stopping().cancelled().await;
+            cx.send(Told::MayEnd).unwrap();
+            if !ends_when_asked {
+                std::future::pending::<()>().await;
+            }
+            Ok::<_, Error>(Action::await_change())
+        },
+    ));
+    let _watch = first_list(&mut script, &[pod("a", 1, "n1")], 5).await;
+    // The handlers of the process are there before the first reconcile.
+    assert!(matches!(told.recv().await, Some(Told::Began)));
+    for name in signals {
+        signal(name);
+        if let Ok(heard) = tokio::time::timeout(SOON, told.recv()).await {
+            assert!(matches!(heard, Some(Told::MayEnd) | None));
+        }
+    }
+    let ended = tokio::time::timeout(SOON, running).await;
+    factory.shutdown().await;
+    ended.expect("it ends").unwrap()
+}
+
+// One test: a signal is for the whole process.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_signal_ends_a_controller_in_order_and_a_second_one_at_once() {
+    assert!(ended_by(&["TERM"], true).await.is_ok());
+    assert!(ended_by(&["INT"], true).await.is_ok());
+    let error = ended_by(&["TERM", "TERM"], false).await.unwrap_err();
+    assert!(error.is_stopped(), "{error}");
+}
