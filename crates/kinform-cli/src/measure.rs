@@ -14,7 +14,9 @@ use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
 use kinform::source::Wire;
-use kinform::{Informer, InformerFactory, ReflectorOptions, ReportEvent, Reports, StreamingList};
+use kinform::{
+    Informer, InformerFactory, ReflectorOptions, ReportEvent, Reports, Storage, StreamingList,
+};
 use kinform_core::{Encoding, FieldWeight, FieldWeights, Projection};
 use kube_core::DynamicObject;
 use serde::{Deserialize, Serialize};
@@ -198,7 +200,7 @@ async fn measure(args: &MeasureArgs, kind: &str) -> Result<Measurement, Failure>
         .build();
     let select = factory.select(connection.info(&entry, &args.select, None));
     let informer = match args.compressed {
-        true => select.keep_compressed().build(),
+        true => select.storage(Storage::Compressed).build(),
         false => select.build(),
     };
     let mut reports = informer.reports();

@@ -185,12 +185,14 @@ pub use tokio_util::sync::CancellationToken;
 pub use crate::changes::Changes;
 pub use crate::controller::{Action, Controller, ControllerMetrics, ControllerStats, Ctx};
 pub use crate::error::{Error, SourceError, SourceErrorKind};
-pub use crate::factory::{FactoryBuilder, InformerBuilder, InformerFactory, Target};
+pub use crate::factory::{
+    DecodedValues, FactoryBuilder, InformerBuilder, InformerFactory, Lifetime, Target,
+};
 pub use crate::handler::{Added, Deleted, Handlers, Notification};
 pub use crate::index::Index;
 pub use crate::index_key::IndexKey;
 pub use crate::informer::{
-    Informer, OwnWrites, Reflector, ReflectorStore, Registration, StoreError, Transform,
+    Informer, OwnWrites, Reflector, ReflectorStore, Registration, Storage, StoreError, Transform,
 };
 pub use crate::lister::{Lister, NamespaceLister};
 pub use crate::metrics::InformerStats;

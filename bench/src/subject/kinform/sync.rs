@@ -7,7 +7,7 @@
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
 use kinform::source::{ClientOptions, ResourceInfo, Wire, client_for};
-use kinform::{Target, 
+use kinform::{DecodedValues, Storage, Target, 
     FirstList, InformerFactory, Projection, ReflectorOptions, ReportEvent, StreamingList,
 };
 use kinform_api::{FieldPath, GroupVersionResource, Scope};
@@ -56,7 +56,7 @@ pub(super) async fn cold(task: &Task) -> Result<Vec<Reading>, Failed> {
     let live = task.live_bytes();
     let before = task.moment();
     let factory = factory(task)?;
-    let pods = factory.select(Target::<Pod>::new()).keep_compressed().build();
+    let pods = factory.select(Target::<Pod>::new()).storage(Storage::Compressed).build();
     factory.start()?;
     pods.synced().await?;
     let usage = before.until_now();
@@ -84,7 +84,7 @@ pub(super) async fn typed(task: &Task) -> Result<Vec<Reading>, Failed> {
     let factory = factory(task)?;
     let select = factory.select(Target::<Pod>::new());
     let pods = match task.work {
-        Work::SyncJsonTyped => select.keep_decoded().build(),
+        Work::SyncJsonTyped => select.decoded_values(DecodedValues::All).build(),
         _ => select.build(),
     };
     factory.start()?;

@@ -54,7 +54,7 @@ impl Served {
         let mut told = BufReader::new(server.stderr.take().ok_or("no stderr")?).lines();
         while !direct.exists() {
             // The file appears whole when the server answers; each line is a chance to look.
-            let line = told.next_line().await?;
+            let line = tokio::time::timeout(Duration::from_secs(60), told.next_line()).await??;
             if line.is_none() {
                 return Err("kinform serve ended".into());
             }

@@ -247,7 +247,12 @@ async fn serving(folder: &Path, flags: &[&str]) -> (Child, Value) {
         .unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     loop {
-        let line = lines.next_line().await.unwrap().expect("it serves");
+        let line =
+            tokio::time::timeout(std::time::Duration::from_secs(60), lines.next_line()).await;
+        let line = line
+            .expect("it serves within a minute")
+            .unwrap()
+            .expect("it serves");
         if line.contains("serving on") {
             break;
         }

@@ -125,7 +125,8 @@ async fn a_cache_is_behind_what_was_just_written_unless_asked_otherwise() {
         let before = Instant::now();
         let mut changes = maps.changes().unwrap();
         while maps.list().is_empty() {
-            futures::StreamExt::next(&mut changes).await.unwrap();
+            let next = futures::StreamExt::next(&mut changes);
+            tokio::time::timeout(2 * hour, next).await.unwrap().unwrap();
         }
         let late = before.elapsed();
         assert_eq!(late > Duration::from_secs(1), behind, "{late:?}");

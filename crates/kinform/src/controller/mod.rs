@@ -210,7 +210,8 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
     /// Reconciles objects until the controller is asked to stop, or one of its informers is stopped.
     ///
     /// `reconcile` gets the object as the cache has it when the worker starts. It is
-    /// decoded each time, unless the informer keeps what is decoded (`keep_decoded`).
+    /// decoded each time, unless the informer keeps decoded values
+    /// ([`DecodedValues`](crate::DecodedValues)).
     /// An object that does not decode is reported, counted and left alone until it changes.
     ///
     /// # Errors

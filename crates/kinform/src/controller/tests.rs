@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 use super::feed::{Hear, Heard};
 use super::*;
-use crate::factory::InformerFactory;
+use crate::factory::{DecodedValues, InformerFactory};
 use crate::object::Lens;
 use crate::source::{Body, ListerWatcher, ResourceInfo, SourceError};
 
@@ -107,7 +107,10 @@ impl<K: Send + Sync + 'static> Script<K> {
         };
         let info = ResourceInfo::new(gvr, kind, Scope::Namespaced);
         let factory = InformerFactory::with_sources(|info, _| Arc::new(Silent(info))).build();
-        let informer = factory.select::<K>(info.clone()).keep_decoded().build();
+        let informer = factory
+            .select::<K>(info.clone())
+            .decoded_values(DecodedValues::All)
+            .build();
         Arc::new(Self {
             info,
             lens: Arc::clone(informer.lens()),

@@ -28,8 +28,8 @@ use kube_core::dynamic::DynamicObject;
 use serde::de::DeserializeOwned;
 
 pub use self::builder::FactoryBuilder;
-pub use self::select::InformerBuilder;
 use self::select::Selection;
+pub use self::select::{DecodedValues, InformerBuilder, Lifetime};
 pub use self::target::Target;
 use crate::env::in_runtime;
 use crate::error::{Error, ErrorKind};

@@ -48,6 +48,31 @@ pub struct InformerBuilder<K> {
     of: PhantomData<fn() -> K>,
 }
 
+/// What an informer keeps of the values that a handle decodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DecodedValues {
+    /// Nothing: each `typed()` decodes.
+    #[default]
+    None,
+    /// Those that are read again, up to so many bytes; the one that was not read for longest makes room. The weight
+    /// of a value is estimated from the bytes of its object.
+    Within(usize),
+    /// All, beside the bytes, as long as the object is stored.
+    All,
+}
+
+/// How long a watch runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Lifetime {
+    /// As long as the factory, or until it is stopped.
+    #[default]
+    OfFactory,
+    /// Until its last handler or stream is given back; asking for it again after that makes a new one.
+    WhileUsed,
+}
+
 impl<K> InformerBuilder<K> {
     pub(super) fn new(selection: Selection) -> Self {
         Self {
@@ -120,43 +145,27 @@ impl<K> InformerBuilder<K> {
         self
     }
 
-    /// Keeps the objects compressed: for large caches of which little is read.
+    /// How the cache keeps its objects; an informer that keeps them otherwise is a watch of its own.
     ///
-    /// What objects of the kind have in common is learnt from the first 256 of them (64 of large ones), or at the
-    /// end of a smaller list of at least 32; until then they are kept as they came. Keys and versions are read as
-    /// before; whatever else a handle reads, it inflates first, for itself: some microseconds an object. Changes that
-    /// are told one by one come as the server said them, the state before them compressed; first lists, resyncs and
-    /// what a handler hears that fell behind come compressed. Indexes cost nothing more, but for those that are added later.
-    /// An informer that keeps its objects compressed is a watch of its own.
-    ///
-    /// Needs the feature `compressed`.
-    ///
-    /// Default: objects are kept as the server encoded them. Upstream counterpart: none.
-    #[cfg(feature = "compressed")]
-    pub fn keep_compressed(mut self) -> Self {
-        self.storage = Storage::Compressed;
+    /// Default: as the server encoded them. Upstream counterpart: none.
+    pub fn storage(mut self, storage: Storage) -> Self {
+        self.storage = storage;
         self
     }
 
-    /// Keeps what this handle decodes beside the bytes, as long as the object is stored.
-    pub fn keep_decoded(mut self) -> Self {
-        self.keeps = Keeps::All;
+    /// What this handle keeps of the values that it decodes. Default: nothing.
+    pub fn decoded_values(mut self, keeps: DecodedValues) -> Self {
+        self.keeps = match keeps {
+            DecodedValues::All => Keeps::All,
+            DecodedValues::Within(bytes) => Keeps::Within(TypedBudget::new(bytes)),
+            DecodedValues::None => Keeps::Nothing,
+        };
         self
     }
 
-    /// Keeps of what this handle decodes what is read again, up to `bytes`; what was not read for longest makes
-    /// room. What a value weighs is estimated from the bytes of its object.
-    ///
-    /// Units and default: bytes; without this nothing is kept.
-    pub fn keep_decoded_within(mut self, bytes: usize) -> Self {
-        self.keeps = Keeps::Within(TypedBudget::new(bytes));
-        self
-    }
-
-    /// Its watch ends when its last handler or stream is given back; asking for it again after that
-    /// makes a new one. Counts for everybody who shares it.
-    pub fn stop_when_unused(mut self) -> Self {
-        self.stops_when_unused = true;
+    /// How long its watch runs; counts for everybody who shares it. Default: as long as the factory.
+    pub fn lifetime(mut self, lifetime: Lifetime) -> Self {
+        self.stops_when_unused = lifetime == Lifetime::WhileUsed;
         self
     }
 

@@ -88,12 +88,22 @@ use crate::source::{ListerWatcher, ResourceInfo};
 use crate::state::InformerState;
 use crate::sync::lock;
 
-/// How a store keeps its objects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Storage {
-    /// As they came.
+/// How a cache keeps its objects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Storage {
+    /// As the server encoded them.
+    #[default]
     Plain,
-    /// Compressed with what they have in common.
+    /// Compressed with what they have in common: for large caches of which little is read.
+    ///
+    /// The common part is learnt from the first 256 objects (64 of large ones), or at the end of a smaller list of at
+    /// least 32; until then they are kept as they came. Keys and versions are read as before; a handle inflates its
+    /// object before anything else is read, for itself: some microseconds an object. A change that is told one by one
+    /// comes as the server said it, with the state before it compressed; first lists, resyncs and the difference that
+    /// a late handler hears come compressed. Indexes cost nothing more, but for those that are added later.
+    ///
+    /// Needs the feature `compressed`.
     #[cfg(feature = "compressed")]
     Compressed,
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use k8s_openapi::api::core::v1::Pod;
-use kinform::{Handlers, Index, Obj, Target};
+use kinform::{Handlers, Index, Obj, Storage, Target};
 use serde_json::Value;
 
 use crate::fixture::{Heard, factory, first_list, pod, settle};
@@ -25,7 +25,7 @@ async fn what_is_kept_compressed_reads_as_it_was_sent() {
     let (factory, mut script) = factory();
     let pods = factory
         .select(Target::<Pod>::new())
-        .keep_compressed()
+        .storage(Storage::Compressed)
         .build();
     pods.add_index(Index::path("spec.nodeName")).unwrap();
     let heard = Heard::default();
@@ -98,11 +98,11 @@ async fn compressed_and_plain_are_two_watches() {
     let _plain = factory.informer::<Pod>();
     let _compressed = factory
         .select(Target::<Pod>::new())
-        .keep_compressed()
+        .storage(Storage::Compressed)
         .build();
     let _same = factory
         .select(Target::<Pod>::new())
-        .keep_compressed()
+        .storage(Storage::Compressed)
         .build();
     assert_eq!(factory.informers().len(), 2);
 }

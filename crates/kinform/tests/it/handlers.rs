@@ -8,7 +8,7 @@ use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
 use kinform::env::Env;
 use kinform::{
-    FifoPolicy, Handlers, InformerFactory, InformerState, Notification, Target, Transform,
+    FifoPolicy, Handlers, InformerFactory, InformerState, Lifetime, Notification, Target, Transform,
 };
 use kinform_testkit::scripted;
 
@@ -127,6 +127,7 @@ async fn a_first_list_that_is_there_at_once_lets_others_have_their_turn() {
     let mut turns = 0;
     while !informer.has_synced() {
         turns += 1;
+        assert!(turns < 100 * CHUNKS, "it never syncs");
         tokio::task::yield_now().await;
     }
     // One in eight batches at the least.
@@ -207,7 +208,7 @@ async fn an_informer_can_end_when_nobody_listens() {
     let select = || {
         factory
             .select(Target::<Pod>::new())
-            .stop_when_unused()
+            .lifetime(Lifetime::WhileUsed)
             .build()
     };
     let informer = select();

@@ -9,7 +9,7 @@ use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret, Service};
 use kinform::env::Env;
 use kinform::source::{SourceError, SourceErrorKind};
-use kinform::{Handlers, InformerFactory, InformerState, ReportEvent, Target, Transform};
+use kinform::{Handlers, InformerFactory, InformerState, Lifetime, ReportEvent, Target, Transform};
 use kinform_testkit::{Request, Script, scripted};
 
 use crate::fixture::{Heard, factory, first_list, names, pod, settle};
@@ -427,7 +427,7 @@ async fn a_watch_ends_with_the_last_of_those_that_hold_it() {
     let select = || {
         factory
             .select(Target::<Pod>::new())
-            .stop_when_unused()
+            .lifetime(Lifetime::WhileUsed)
             .build()
     };
     let holders = [select(), select(), select()];

@@ -22,6 +22,7 @@ mod selection;
 mod server;
 mod signals;
 mod source;
+mod spans;
 mod standalone;
 mod waking;
 mod workqueue;

@@ -6,7 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
-use kinform::{Handlers, Index, LabelSelector, Obj, ObjRef, ObjectKey, Target, Transform};
+use kinform::{
+    DecodedValues, Handlers, Index, LabelSelector, Obj, ObjRef, ObjectKey, Storage, Target,
+    Transform,
+};
 use serde_json::Value;
 
 use crate::fixture::{factory, first_list, pod, settle};
@@ -115,7 +118,7 @@ async fn a_borrowed_handle_tells_what_a_held_one_does() {
     let plain = factory.informer::<Pod>();
     let compressed = factory
         .select(Target::<Pod>::new())
-        .keep_compressed()
+        .storage(Storage::Compressed)
         .build();
     factory.start().unwrap();
     let sent: Vec<Value> = (0..300).map(|n| of_team(n, ["a", "b"][n % 2])).collect();
@@ -251,7 +254,7 @@ async fn what_is_decoded_is_kept_as_far_as_the_informer_was_told() {
     let none = factory.informer::<Pod>();
     let some = factory
         .select(Target::<Pod>::new())
-        .keep_decoded_within(16 << 10)
+        .decoded_values(DecodedValues::Within(16 << 10))
         .build();
     factory.start().unwrap();
     let sent: Vec<Value> = (0..40)

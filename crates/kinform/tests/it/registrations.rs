@@ -27,6 +27,15 @@ fn slow(heard: &Heard) -> Handlers<Pod> {
     })
 }
 
+/// Lets others run until that is so.
+async fn until(mut is_so: impl FnMut() -> bool) {
+    let limit = std::time::Instant::now() + Duration::from_secs(20);
+    while !is_so() {
+        assert!(std::time::Instant::now() < limit, "it never comes");
+        tokio::task::yield_now().await;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_removal_waits_for_the_callback_under_way_and_drops_what_waits() {
     // client-go: TestRemoveEventHandler_SynchronousShutdown, TestShutDownEventHandler_Lifecycles
@@ -184,9 +193,7 @@ async fn a_removal_inside_a_blocking_callback_returns_too() {
     factory.start().unwrap();
     let sent = [pod("a", 1, "n1"), pod("b", 2, "n1")];
     let _watch = first_list(&mut script, &sent, 5).await;
-    while pods.stats().handlers > 0 {
-        tokio::task::yield_now().await;
-    }
+    until(|| pods.stats().handlers == 0).await;
     assert_eq!(calls.load(Ordering::SeqCst), 1);
     factory.shutdown().await;
 }
@@ -272,9 +279,7 @@ async fn a_hundred_tasks_add_and_remove_handlers_under_load() {
         }
     }
     // What was applied before the handler looked is heard as one: its count says nothing.
-    while pods.snapshot().versions().next() != Some("305") {
-        tokio::task::yield_now().await;
-    }
+    until(|| pods.snapshot().versions().next() == Some("305")).await;
     is_over.store(true, Ordering::Relaxed);
     for abuser in abusers {
         abuser.await.unwrap();

@@ -1,18 +1,28 @@
 //! Informers against the embedded server, over real sockets.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kinform::source::{ClientOptions, Compression, Wire, client_for};
 use kinform::{
-    Encoding, Handlers, Informer, InformerFactory, InformerState, Notification, ReportEvent,
+    Encoding, GroupVersionResource, Handlers, Informer, InformerFactory, InformerState,
+    Notification, ReflectorOptions, ReportEvent, ResourceInfo, Scope, StreamingList,
 };
 use kinform_testkit::TestServer;
+use kube_client::Client;
+use kube_client::client::Body;
 use kube_core::metadata::PartialObjectMeta;
 use kube_core::{DynamicObject, ObjectMeta};
 
 const SOON: Duration = Duration::from_secs(10);
+
+/// Fails in place of a test that waits for ever.
+async fn soon<T>(future: impl Future<Output = T>) -> T {
+    let awaited = tokio::time::timeout(SOON, future).await;
+    awaited.expect("it comes within ten seconds")
+}
 
 fn config_map(namespace: &str, name: &str, value: &str) -> ConfigMap {
     ConfigMap {
@@ -47,7 +57,7 @@ async fn a_typed_cache_follows_a_real_server() {
     assert_eq!(a.typed().unwrap().data.as_ref().unwrap()["key"], "1");
     let mut heard = Vec::new();
     while heard.len() < 4 {
-        heard.push(match changes.next().await.unwrap() {
+        heard.push(match soon(changes.next()).await.unwrap() {
             Notification::Added(added) => format!("add {} {}", added.name(), added.is_initial()),
             Notification::Deleted(object) => format!("delete {}", object.name()),
             Notification::Synced => "synced".to_owned(),
@@ -82,7 +92,7 @@ async fn a_cut_and_expired_history_lose_nothing() {
         api.cut_watches();
         api.server().catch_up();
         loop {
-            if let Notification::Added(object) = changes.next().await.unwrap() {
+            if let Notification::Added(object) = soon(changes.next()).await.unwrap() {
                 assert_eq!(object.name(), format!("m{at}"));
                 break;
             }
@@ -121,7 +131,7 @@ async fn several_namespaces_are_one_cache_and_relist_apart() {
     maps.relist();
     let mut relisted = 0;
     while relisted < 2 {
-        if let ReportEvent::Listed { .. } = reports.next().await.unwrap().event {
+        if let ReportEvent::Listed { .. } = soon(reports.next()).await.unwrap().event {
             relisted += 1;
         }
     }
@@ -192,7 +202,7 @@ async fn both_encodings_give_the_same_cache() {
         let mut changes = maps.changes().unwrap();
         let (mut has_z, mut has_m0) = (false, true);
         while !has_z || has_m0 {
-            match changes.next().await.unwrap() {
+            match soon(changes.next()).await.unwrap() {
                 Notification::Added(object) => has_z |= object.name() == "z",
                 Notification::Deleted(object) => has_m0 &= object.name() != "m0",
                 Notification::Synced => {
@@ -213,6 +223,23 @@ async fn both_encodings_give_the_same_cache() {
     api.stop().await;
 }
 
+/// A client that notes how each reply was encoded.
+fn noting_encodings(client: Client) -> (Client, Arc<Mutex<Vec<String>>>) {
+    let encodings: Arc<Mutex<Vec<String>>> = Arc::default();
+    let noted = Arc::clone(&encodings);
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        let (client, noted) = (client.clone(), Arc::clone(&noted));
+        async move {
+            let reply = client.send(request).await?;
+            let encoding = reply.headers().get("content-encoding");
+            let encoding = encoding.map_or("plain", |value| value.to_str().unwrap());
+            noted.lock().unwrap().push(encoding.to_owned());
+            Ok::<_, kube_client::Error>(reply)
+        }
+    });
+    (Client::new(service, "default"), encodings)
+}
+
 #[tokio::test]
 async fn a_large_list_can_come_compressed() {
     let api = TestServer::start().await.unwrap();
@@ -222,14 +249,20 @@ async fn a_large_list_can_come_compressed() {
             .await
             .unwrap();
     }
-    let factory = InformerFactory::builder(api.client())
-        .compression(Compression::Gzip)
-        .build();
-    let maps = factory.informer::<ConfigMap>();
-    factory.start().unwrap();
-    factory.synced_within(SOON).await.unwrap();
-    assert_eq!(maps.list().typed().count(), 40);
-    factory.shutdown().await;
+    for (compression, expected) in [(Compression::Gzip, true), (Compression::Identity, false)] {
+        let (client, encodings) = noting_encodings(api.client());
+        let factory = InformerFactory::builder(client)
+            .compression(compression)
+            .reflector(ReflectorOptions::new().with_streaming_list(StreamingList::Never))
+            .build();
+        let maps = factory.informer::<ConfigMap>();
+        factory.start().unwrap();
+        factory.synced_within(SOON).await.unwrap();
+        assert_eq!(maps.list().typed().count(), 40);
+        let encodings = encodings.lock().unwrap().clone();
+        assert_eq!(encodings[0] == "gzip", expected, "{encodings:?}");
+        factory.shutdown().await;
+    }
     api.stop().await;
 }
 
@@ -238,10 +271,10 @@ async fn a_kind_that_is_not_there_yet_is_waited_for() {
     let api = TestServer::start().await.unwrap();
     let factory = InformerFactory::new(api.client());
     let foos = factory
-        .select::<DynamicObject>(kinform::source::ResourceInfo::new(
-            kinform_api::GroupVersionResource::new("samplecontroller.k8s.io", "v1alpha1", "foos"),
+        .select::<DynamicObject>(ResourceInfo::new(
+            GroupVersionResource::new("samplecontroller.k8s.io", "v1alpha1", "foos"),
             "Foo",
-            kinform_api::Scope::Namespaced,
+            Scope::Namespaced,
         ))
         .build();
     factory.start().unwrap();

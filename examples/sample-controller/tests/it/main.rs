@@ -83,7 +83,9 @@ async fn a_deployment_of_somebody_else_is_refused_with_an_event() {
     api.create(&theirs).await.unwrap();
     api.create(&foo("web", 2)).await.unwrap();
     let events: Api<Event> = Api::namespaced(api.client(), "default");
+    let limit = tokio::time::Instant::now() + std::time::Duration::from_secs(60);
     let told = loop {
+        assert!(tokio::time::Instant::now() < limit, "no event came");
         let list = events
             .list(&kube::api::ListParams::default())
             .await
