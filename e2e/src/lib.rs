@@ -23,9 +23,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use futures::future::BoxFuture;
+use kinform_testkit::Loss;
 use kinform_testkit::Network;
 use kinform_testkit::Proxy;
-use kinform_testkit::Loss;
 use kinform_testkit::checks::stage::{Stage, StageError};
 use kube_client::config::{KubeConfigOptions, Kubeconfig};
 use kube_client::{Client, Config};

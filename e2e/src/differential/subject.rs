@@ -79,11 +79,13 @@ impl Subject {
             .reflector(reflector)
             .build();
         let config_maps = GroupVersionResource::new("", "v1", "configmaps");
-        let informer = factory.select::<DynamicObject>(ResourceInfo::new(
-            config_maps,
-            "ConfigMap",
-            Scope::Namespaced,
-        )).build();
+        let informer = factory
+            .select::<DynamicObject>(ResourceInfo::new(
+                config_maps,
+                "ConfigMap",
+                Scope::Namespaced,
+            ))
+            .build();
         Ok(Self::Kinform {
             factory,
             informer,

@@ -8,8 +8,9 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use kinform::controller::{Action, Controller};
 use kinform::source::ResourceInfo;
-use kinform::{Target, 
-    Handlers, Index, Informer, InformerFactory, InformerState, Obj, ReflectorOptions, StreamingList,
+use kinform::{
+    Handlers, Index, Informer, InformerFactory, InformerState, ReflectorOptions, StreamingList,
+    Target,
 };
 use kinform_api::{GroupVersionResource, ObjectKey, Scope};
 use kinform_e2e::servers::{Host, Servers};
@@ -176,7 +177,9 @@ fn a_shared_informer_that_lists_pages_has_what_the_server_has() {
         for number in 0..25 {
             make(&client, "one", &format!("page-{number}"), "x").await;
         }
-        let config = ReflectorOptions::new().with_streaming_list(StreamingList::Never).with_page_size(4);
+        let config = ReflectorOptions::new()
+            .with_streaming_list(StreamingList::Never)
+            .with_page_size(4);
         shared(client, config).await;
     });
 }
@@ -293,7 +296,10 @@ fn selectors_decide_what_is_heard() {
         let factory = InformerFactory::builder(client.clone())
             .namespaces(["one"])
             .build();
-        let front = factory.select(Target::<ConfigMap>::new()).labels("tier=front").build();
+        let front = factory
+            .select(Target::<ConfigMap>::new())
+            .labels("tier=front")
+            .build();
         let one = factory
             .select(Target::<ConfigMap>::new())
             .fields("metadata.name=b")
@@ -328,7 +334,10 @@ fn metadata_alone_is_cached_if_asked() {
         let factory = InformerFactory::builder(client.clone())
             .namespaces(["one"])
             .build();
-        let informer = factory.select(Target::<ConfigMap>::new()).metadata_only().build();
+        let informer = factory
+            .select(Target::<ConfigMap>::new())
+            .metadata_only()
+            .build();
         let heard = Heard::default();
         let _registration = informer.add_handler(heard.handlers()).unwrap();
         factory.start().unwrap();

@@ -7,10 +7,10 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kinform::source::{ClientOptions, client_for};
 use kinform::{InformerFactory, ReflectorOptions};
 use kinform_e2e::{Oracle, missing};
-use kinform_testkit::checks::rounds::{Act, Expires, Pace, FaultPlan, Reach, Round, Trouble};
 use kinform_testkit::Loss;
-use kinform_testkit::checks::stage::StageError;
 use kinform_testkit::checks::event_checker::EventChecker;
+use kinform_testkit::checks::rounds::{Act, Expires, FaultPlan, Pace, Reach, Round, Trouble};
+use kinform_testkit::checks::stage::StageError;
 
 /// The round in which the server restarts, counted from 0.
 const RESTART: u64 = 9;
@@ -29,7 +29,11 @@ fn restart() -> Act {
 /// Limits under which a round lasts seconds, not minutes.
 fn impatient() -> ReflectorOptions {
     let second = Duration::from_secs(1);
-    ReflectorOptions::new().with_silence_limit(second * 2).with_progress_limit(second * 2).with_list_deadline(second * 5).with_initial_events_limit(second * 5)
+    ReflectorOptions::new()
+        .with_silence_limit(second * 2)
+        .with_progress_limit(second * 2)
+        .with_list_deadline(second * 5)
+        .with_initial_events_limit(second * 5)
 }
 
 async fn round(oracle: Oracle, plan: &FaultPlan) -> Result<(Oracle, String), StageError> {

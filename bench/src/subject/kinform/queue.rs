@@ -4,10 +4,9 @@
 //! producer ─add, or add_all─▶ WorkQueue ─settle_and_get─▶ workers        a million delayed adds
 //! ```
 //!
-//! Keys are added one after the other to a queue that keeps no times, as the peers' are to one without metrics. Told beside
-//! it: what it costs where times are kept, as those of controllers are, here and there, and where the keys of a batch are
-//! added in one turn, as a controller's handlers do. Workers take and give back as those of a controller do: the last
-//! key goes back when the next is taken.
+//! Keys are added one after the other, as the peers' are. Told as well: the cost where the keys of a batch are added in
+//! one turn, as a controller's handlers do. Workers take and give back as those of a controller do: the last key goes
+//! back when the next is taken.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -55,23 +54,11 @@ enum Adding {
 
 /// Cycles of a producer and so many workers.
 pub(super) async fn shared(task: &Task, workers: usize) -> Result<Vec<Reading>, Failed> {
-    let [plain, timed, batches] = [
-        (
-            WorkQueue::new(Limiter::default()),
-            Adding::OneByOne,
-        ),
-        (WorkQueue::new(Limiter::default()), Adding::OneByOne),
-        (WorkQueue::new(Limiter::default()), Adding::Batches),
-    ]
-    .map(|(queue, adding)| cycles(task, queue, workers, adding));
-    let mut readings = plain.await?;
-    for (metric, way) in [
-        ("cpu_ns_per_cycle_with_times", timed.await?),
-        ("cpu_ns_per_cycle_in_batches", batches.await?),
-    ] {
-        let cpu = way.into_iter().find(|reading| reading.metric == CYCLE);
-        readings.extend(cpu.map(|cpu| Reading::new(metric, "ns", cpu.value)));
-    }
+    let queue = || WorkQueue::new(Limiter::default());
+    let mut readings = cycles(task, queue(), workers, Adding::OneByOne).await?;
+    let batches = cycles(task, queue(), workers, Adding::Batches).await?;
+    let cpu = batches.into_iter().find(|reading| reading.metric == CYCLE);
+    readings.extend(cpu.map(|cpu| Reading::new("cpu_ns_per_cycle_in_batches", "ns", cpu.value)));
     Ok(readings)
 }
 

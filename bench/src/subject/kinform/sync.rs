@@ -7,8 +7,9 @@
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
 use kinform::source::{ClientOptions, ResourceInfo, Wire, client_for};
-use kinform::{DecodedValues, Storage, Target, 
-    FirstList, InformerFactory, Projection, ReflectorOptions, ReportEvent, StreamingList,
+use kinform::{
+    DecodedValues, FirstList, InformerFactory, Projection, ReflectorOptions, ReportEvent, Storage,
+    StreamingList, Target,
 };
 use kinform_api::{FieldPath, GroupVersionResource, Scope};
 use kube::core::{DynamicObject, PartialObjectMeta};
@@ -56,7 +57,10 @@ pub(super) async fn cold(task: &Task) -> Result<Vec<Reading>, Failed> {
     let live = task.live_bytes();
     let before = task.moment();
     let factory = factory(task)?;
-    let pods = factory.select(Target::<Pod>::new()).storage(Storage::Compressed).build();
+    let pods = factory
+        .select(Target::<Pod>::new())
+        .storage(Storage::Compressed)
+        .build();
     factory.start()?;
     pods.synced().await?;
     let usage = before.until_now();

@@ -8,7 +8,8 @@ use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
 use kinform::env::Env;
 use kinform::{
-    FifoPolicy, Handlers, InformerFactory, InformerState, Lifetime, Notification, Target, Transform,
+    FifoLimits, FifoPolicy, Handlers, InformerFactory, InformerState, Lifetime, Notification,
+    RingLimits, Target, Transform,
 };
 use kinform_testkit::scripted;
 
@@ -259,4 +260,43 @@ async fn the_classic_queue_serves_the_same_informers() {
         ["initial a@1", "synced", "add b@6", "delete a@7"]
     );
     factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_bounds_of_ring_and_fifo_are_the_factorys() {
+    let tight = RingLimits {
+        batches: 1,
+        changes: 1,
+        ..RingLimits::default()
+    };
+    for (ring, falls_behind) in [(RingLimits::default(), false), (tight, true)] {
+        let (source, mut script) = scripted(pods());
+        let factory = InformerFactory::with_sources(move |_, _| Arc::clone(&source) as _)
+            .env(Env::seeded(7))
+            .ring_limits(ring)
+            .fifo_limits(FifoLimits {
+                deltas: 1,
+                bytes: 1,
+            })
+            .build();
+        let pods = factory.informer::<Pod>();
+        let (open, gate) = tokio::sync::watch::channel(false);
+        let handlers = Handlers::new().on_event_async(move |_| {
+            let mut gate = gate.clone();
+            async move { drop(gate.wait_for(|is_open| *is_open).await) }
+        });
+        let registration = pods.add_handler(handlers).unwrap();
+        factory.start().unwrap();
+        let watch = first_list(&mut script, &[pod("a", 1, "n1"), pod("b", 2, "n1")], 5).await;
+        settle().await;
+        for version in 6..12 {
+            watch.event("MODIFIED", &pod("a", version, "n1"));
+            settle().await;
+        }
+        assert_eq!(names(&pods).len(), 2, "a small queue loses nothing");
+        open.send_replace(true);
+        settle().await;
+        assert_eq!(registration.times_behind() > 0, falls_behind, "{ring:?}");
+        factory.shutdown().await;
+    }
 }

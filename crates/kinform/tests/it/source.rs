@@ -496,3 +496,16 @@ async fn credentials_that_are_refused_are_read_again() {
     list().await.unwrap();
     std::fs::remove_file(&token).unwrap();
 }
+
+#[test]
+fn a_conflict_of_writers_is_no_taken_name() {
+    for (code, is_conflict) in [(409, true), (404, false)] {
+        let refused = SourceError::from_status(code, kinform::Status::failure(code, "", "no"));
+        assert_eq!(refused.is_conflict(), is_conflict);
+        let error = kinform::Error::from(refused);
+        assert_eq!(
+            (error.is_conflict(), error.is_name_taken()),
+            (is_conflict, false)
+        );
+    }
+}
