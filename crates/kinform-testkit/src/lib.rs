@@ -1,4 +1,4 @@
-//! What tests of informers and controllers need: for users, and for us.
+//! Tools for tests of informers and controllers.
 //!
 //! ```text
 //! ScriptedSource ──▶ informer or controller under test ◀── TestServer (with Link or Proxy before it)

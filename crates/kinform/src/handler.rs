@@ -1,4 +1,4 @@
-//! What users hand over to hear changes: closures, or an async function.
+//! Handlers of changes: closures, or an async function.
 //!
 //! ```text
 //! Change (from the ring) → filter → on_add | on_update | on_delete | on_synced
@@ -24,7 +24,7 @@ use crate::error::Error;
 use crate::informer::{Informer, ListenerParts, Registration, RunOn, Sink, Told, listen};
 use crate::object::{Lens, Obj};
 
-/// What one handler hears, owned: for async handlers and streams.
+/// A notification that is owned: for async handlers and streams.
 ///
 /// # Order guarantees
 /// For one key: `(Added Updated* Deleted)*`, with `Sync` only in between. `old` is what this handler
@@ -36,7 +36,7 @@ pub enum Notification<K> {
     Added(Added<K>),
     /// The object changed.
     Updated {
-        /// What was heard last.
+        /// The state that was heard last.
         old: Obj<K>,
         /// The state now.
         new: Obj<K>,
@@ -120,7 +120,7 @@ impl<K> Deleted<K> {
         self.object
     }
 
-    /// Whether the deletion itself was not seen: a list told it, or the handler fell behind.
+    /// Returns whether the deletion itself was not seen: a list implied it, or the handler fell behind.
     pub fn is_final_state_unknown(&self) -> bool {
         self.final_state_unknown
     }

@@ -1,4 +1,4 @@
-//! What a reflector asks for, and how patient it is, said by the user.
+//! Options of reflectors: requests, deadlines and retries.
 //!
 //! ```text
 //! ReflectorOptions (setters) → ReflectorConfig of the machine, with the informer's selectors
@@ -11,7 +11,7 @@ use std::time::Duration;
 use kinform_core::backoff::BackoffPolicy;
 use kinform_core::reflector::config::{FirstList, ReflectorConfig, StreamingList};
 
-/// What reflectors ask for, and how patient they are; the defaults are right for most.
+/// Options of a reflector: its requests, deadlines and retries. The defaults are right for most.
 ///
 /// ```
 /// use std::time::Duration;

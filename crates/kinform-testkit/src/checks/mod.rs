@@ -1,4 +1,4 @@
-//! What our own tests check informers with: no promise to users.
+//! The checkers of kinform's own tests: no promise to users.
 //!
 //! ```text
 //! Stage { server, Link | Proxy } ─▶ informer under test → what its handlers heard → EventChecker, EventModel

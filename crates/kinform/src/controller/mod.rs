@@ -46,7 +46,7 @@ use crate::error::{Error, ErrorKind};
 use crate::object::Obj;
 use crate::workqueue::WorkQueue;
 
-/// How long running reconciles may take to end, if nothing else is said: a little less than the 30 s
+/// The default grace period of running reconciles: a little less than the 30 s
 /// that Kubernetes gives a pod.
 const GRACE: Duration = Duration::from_secs(25);
 
@@ -129,14 +129,14 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
         self
     }
 
-    /// How many keys are worked on at once. Units and default: 1; 0 is taken as 1.
+    /// Sets the number of workers. Units and default: 1; 0 is taken as 1.
     #[doc(alias = "MaxConcurrentReconciles")]
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = workers.max(1);
         self
     }
 
-    /// How long failed keys wait. Units and default: upstream's, see [`Limiter::default`]. To be said
+    /// Sets the delays of failed keys. Units and default: upstream's, see [`Limiter::default`]. To be set
     /// before [`Controller::queue`] and [`Controller::metrics`] are asked for.
     pub fn limiter(mut self, limiter: Limiter) -> Self {
         self.queue = WorkQueue::new(limiter);
@@ -150,14 +150,14 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
         self
     }
 
-    /// How long running reconciles may take to end after the controller was asked to stop. Units
+    /// Sets the time that running reconciles have to end after the controller was asked to stop. Units
     /// and default: 25 s.
     pub fn grace_period(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self
     }
 
-    /// How often every object is reconciled again although nothing changed, behind everything else. A period is at
+    /// Reconciles every object again each period although nothing changed, behind everything else. A period is at
     /// least one second; zero is never. Default: the informer's.
     #[doc(alias = "SyncPeriod")]
     pub fn resync_period(mut self, period: Duration) -> Self {
@@ -370,7 +370,7 @@ where
     })
 }
 
-/// Where keys come from. Closed when it is dropped.
+/// The source of keys. Closed when it is dropped.
 struct Intake {
     queue: WorkQueue<ObjectKey>,
     listening: Vec<Box<dyn Listening>>,

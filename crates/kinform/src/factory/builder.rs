@@ -72,13 +72,13 @@ impl FactoryBuilder {
         self
     }
 
-    /// What is kept of every object, unless an informer says otherwise.
+    /// Sets the part of every object that is kept, unless an informer has its own.
     pub fn projection(mut self, projection: Projection) -> Self {
         self.projection = projection;
         self
     }
 
-    /// Whether replies may come compressed; not for sources of one's own.
+    /// Lets replies come compressed; not for sources of one's own.
     pub fn compression(mut self, compression: Compression) -> Self {
         self.compression = compression;
         self
@@ -90,13 +90,14 @@ impl FactoryBuilder {
         self
     }
 
-    /// What the reflectors ask for and how patient they are, unless an informer says otherwise.
+    /// Sets the options of the reflectors, unless an informer has its own.
     pub fn reflector(mut self, options: ReflectorOptions) -> Self {
         self.options.reflector = options.into_config();
         self
     }
 
-    /// How often each handler is told every stored object again, unless an informer or the handler says otherwise.
+    /// Sets the period after which each handler hears every stored object again, unless an informer or the handler has
+    /// its own.
     /// A period is at least one second; zero is never.
     ///
     /// Default: never. Upstream: the second argument of `NewSharedInformerFactory`.
@@ -112,13 +113,13 @@ impl FactoryBuilder {
         self
     }
 
-    /// How much may wait between reading and applying; an informer that reads more waits.
+    /// Bounds the deltas that wait between reading and applying; at the bound, reading waits.
     pub fn fifo_limits(mut self, limits: FifoLimits) -> Self {
         self.options.fifo_limits = limits;
         self
     }
 
-    /// How many changes are kept for handlers that are late; a handler that falls further behind hears the difference.
+    /// Bounds the changes that are kept for late handlers; a handler that falls further behind hears the difference.
     pub fn ring_limits(mut self, limits: RingLimits) -> Self {
         self.options.ring = limits;
         self

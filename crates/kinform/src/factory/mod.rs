@@ -198,7 +198,7 @@ impl InformerFactory {
         self.0.registry.tasks.tracker.wait().await;
     }
 
-    /// How many tasks run for it.
+    /// Returns the number of tasks that run for it.
     pub fn task_count(&self) -> usize {
         self.0.registry.tasks.tracker.len()
     }

@@ -1,4 +1,4 @@
-//! What an informer is to watch, said before it is asked for.
+//! The choice of an informer before it is built.
 //!
 //! ```text
 //! factory.select(target) → InformerBuilder (namespaces, selectors, form, transform) → Informer<Pod>
@@ -25,7 +25,7 @@ use crate::reflector_options::ReflectorOptions;
 use crate::registry::{Identity, Patience, Registry, RegistryRecipe, Via};
 use crate::source::{Representation, ResourceInfo};
 
-/// What is selected before anything is narrowed.
+/// The selection before it is narrowed.
 pub(super) struct Selection {
     pub(super) registry: Arc<Registry>,
     pub(super) info: ResourceInfo,
@@ -48,7 +48,7 @@ pub struct InformerBuilder<K> {
     of: PhantomData<fn() -> K>,
 }
 
-/// What an informer keeps of the values that a handle decodes.
+/// Decoded values that an informer keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DecodedValues {
@@ -62,7 +62,7 @@ pub enum DecodedValues {
     All,
 }
 
-/// How long a watch runs.
+/// The lifetime of a watch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Lifetime {
@@ -114,7 +114,7 @@ impl<K> InformerBuilder<K> {
         self
     }
 
-    /// What is kept of each object.
+    /// Sets the part of each object that is kept.
     pub fn projection(mut self, projection: Projection) -> Self {
         self.selection.projection = projection;
         self
@@ -127,15 +127,15 @@ impl<K> InformerBuilder<K> {
         self
     }
 
-    /// What its reflectors ask for and how patient they are, instead of the factory's: lists,
-    /// pages, timeouts, backoff, the window for internal errors.
+    /// Sets the options of its reflectors, instead of the factory's: lists, pages, timeouts, backoff,
+    /// the window for internal errors.
     /// An informer with such options of its own is a watch of its own.
     pub fn reflector(mut self, options: ReflectorOptions) -> Self {
         self.patience = Patience(Some(options.into_config()));
         self
     }
 
-    /// How often each handler of this informer is told every stored object again, unless the handler says otherwise.
+    /// Sets the period after which each of its handlers hears every stored object again, unless the handler has its own.
     /// A period is at least one second; zero is never.
     ///
     /// Default: the factory's. Upstream: the second argument of `NewSharedIndexInformer`.
@@ -145,7 +145,7 @@ impl<K> InformerBuilder<K> {
         self
     }
 
-    /// How the cache keeps its objects; an informer that keeps them otherwise is a watch of its own.
+    /// Sets the form in which the cache keeps its objects; another form is another watch.
     ///
     /// Default: as the server encoded them. Upstream counterpart: none.
     pub fn storage(mut self, storage: Storage) -> Self {
@@ -153,7 +153,7 @@ impl<K> InformerBuilder<K> {
         self
     }
 
-    /// What this handle keeps of the values that it decodes. Default: nothing.
+    /// Sets the decoded values that this handle keeps. Default: none.
     pub fn decoded_values(mut self, keeps: DecodedValues) -> Self {
         self.keeps = match keeps {
             DecodedValues::All => Keeps::All,
@@ -163,7 +163,7 @@ impl<K> InformerBuilder<K> {
         self
     }
 
-    /// How long its watch runs; counts for everybody who shares it. Default: as long as the factory.
+    /// Sets the lifetime of its watch, for every informer that shares it. Default: as long as the factory.
     pub fn lifetime(mut self, lifetime: Lifetime) -> Self {
         self.stops_when_unused = lifetime == Lifetime::WhileUsed;
         self

@@ -1,4 +1,4 @@
-//! Anything that an informer can be asked for.
+//! The targets of informers: types, named and discovered resources, `kube::Api`s.
 //!
 //! ```text
 //! type, ResourceInfo, ApiResource, Api<K> → Target<K> → InformerFactory::select → InformerBuilder<K>
@@ -17,7 +17,7 @@ use kube_core::dynamic::{ApiResource, DynamicObject};
 
 use crate::source::{Representation, ResourceInfo};
 
-/// What an informer watches, and as what type its objects are read.
+/// The target of an informer: a resource, and the type that its objects are read as.
 ///
 /// ```no_run
 /// # use k8s_openapi::api::core::v1::{ConfigMap, Pod};

@@ -57,13 +57,13 @@ pub(crate) struct Member {
     pub(crate) left: CancellationToken,
 }
 
-/// What an informer begins with.
+/// The parts of a group of watches.
 pub(crate) struct CoresParts<'a> {
     /// Makes watches of namespaces that come later; absent for a view of one watch.
     pub(crate) recipe: Option<Arc<dyn Recipe>>,
     pub(crate) cores: Vec<(Option<String>, Arc<Core>)>,
     pub(crate) tasks: &'a Tasks,
-    /// How often handlers are resynced that do not say so themselves.
+    /// The resync period of handlers without one of their own.
     pub(crate) resync_period: Option<Duration>,
 }
 
@@ -81,7 +81,7 @@ pub(crate) struct Group {
     resync_period: Option<Duration>,
 }
 
-/// What changes of the members need to know. No code of a user's runs under its lock.
+/// The state that changes of the members need. No code of a user's runs under its lock.
 #[derive(Default)]
 struct Edit {
     next_id: u64,
@@ -120,7 +120,7 @@ impl Cores {
         }))
     }
 
-    /// What is watched; of several namespaces, the first that it began with.
+    /// The watched resource; of several namespaces, the first that it began with.
     pub(crate) fn info(&self) -> &ResourceInfo {
         &self.0.info
     }
@@ -162,17 +162,17 @@ impl Cores {
         found.map(|member| Arc::clone(&member.core))
     }
 
-    /// How often handlers are resynced that do not say so themselves.
+    /// The resync period of handlers without one of their own.
     pub(crate) fn resync_period(&self) -> Option<Duration> {
         self.0.resync_period
     }
 
-    /// Who owns the tasks of its listeners.
+    /// The owner of the tasks of its listeners.
     pub(crate) fn tasks(&self) -> &Tasks {
         &self.0.tasks
     }
 
-    /// Which listener this is, counted from one: for names.
+    /// The number of a new listener, counted from one: for names.
     pub(crate) fn count_listener(&self) -> u64 {
         self.0.listeners.fetch_add(1, Ordering::Relaxed) + 1
     }

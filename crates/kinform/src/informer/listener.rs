@@ -30,7 +30,7 @@ use kinform_core::mutant;
 /// BOUND: changes told, but for the rest of a batch, before other tasks have their turn.
 const AT_ONCE: usize = 256;
 
-/// Where handlers run.
+/// The place where handlers run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum RunOn {
     /// On a task of the runtime.
@@ -48,7 +48,7 @@ pub(crate) struct ListenerParts {
     pub(crate) sink: Sink,
 }
 
-/// What is told to a sink.
+/// One call of a sink.
 #[derive(Debug)]
 pub(crate) enum Told<'a> {
     Change(&'a Change),
@@ -57,7 +57,7 @@ pub(crate) enum Told<'a> {
     BatchEnd,
 }
 
-/// Where changes end up.
+/// The receiver of changes.
 pub(crate) enum Sink {
     Sync(Box<dyn FnMut(Told<'_>) + Send>),
     Async(Box<dyn FnMut(Told<'_>) -> BoxFuture<'static, ()> + Send>),

@@ -166,13 +166,13 @@ impl<K, S: ReflectorStore<K>> Reflector<K, S> {
         }
     }
 
-    /// What it asks for and how patient it is.
+    /// Sets the options of its requests, deadlines and retries.
     pub fn options(mut self, options: ReflectorOptions) -> Self {
         self.options = options;
         self
     }
 
-    /// What is kept of each object.
+    /// Sets the part of each object that is kept.
     pub fn projection(mut self, projection: Projection) -> Self {
         self.projection = projection;
         self
@@ -184,7 +184,7 @@ impl<K, S: ReflectorStore<K>> Reflector<K, S> {
         self
     }
 
-    /// How often [`ReflectorStore::resync`] is called; zero is never. Default: never.
+    /// Sets the period of [`ReflectorStore::resync`]; zero is never. Default: never.
     pub fn resync_period(mut self, period: Duration) -> Self {
         self.resync_period = Some(period).filter(|period| !period.is_zero());
         self
@@ -202,7 +202,7 @@ impl<K, S: ReflectorStore<K>> Reflector<K, S> {
         self
     }
 
-    /// What happens to it, from now on.
+    /// Returns its reports, from now on.
     pub fn reports(&self) -> Reports {
         Reports::of(stream_of(self.reporter.subscribe()))
     }
@@ -244,14 +244,14 @@ struct Running<K, S> {
     lens: Arc<Lens>,
     env: Env,
     reporter: Arc<Reporter>,
-    /// What the list that runs has named so far.
+    /// The items of the running list so far.
     list: Vec<Obj<K>>,
     close: bool,
     request: Option<Request>,
     resync_period: Option<Duration>,
     resync_at: Option<Instant>,
     backoff: Backoff,
-    /// When everything is listed again because the store failed.
+    /// The time of the next list after the store failed.
     relist_at: Option<Instant>,
 }
 

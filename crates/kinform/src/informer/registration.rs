@@ -24,7 +24,7 @@ pub struct Registration {
     state: Arc<ListenerState>,
 }
 
-/// What the task, the registration and the informer know together.
+/// The state that the task, the registration and the informer share.
 #[derive(Debug)]
 pub(crate) struct ListenerState {
     pub(super) name: String,
@@ -39,7 +39,7 @@ pub(crate) struct ListenerState {
     pub(super) inside: Mutex<Inside>,
 }
 
-/// Where the callbacks run: who waits for their end in there would wait for itself.
+/// The task or thread of the callbacks: a callback that waits for the end would wait for itself.
 #[derive(Debug, Default)]
 pub(super) struct Inside {
     pub(super) task: Option<tokio::task::Id>,
@@ -111,7 +111,7 @@ impl Registration {
         &self.state.name
     }
 
-    /// Whether everything that was stored at the beginning has been heard.
+    /// Returns whether everything that was stored at the beginning has been heard.
     pub fn has_synced(&self) -> bool {
         *self.state.synced.borrow()
     }
@@ -129,22 +129,22 @@ impl Registration {
         }
     }
 
-    /// How many batches wait to be heard.
+    /// Returns the number of batches that wait to be heard.
     pub fn lag(&self) -> u64 {
         self.state.lag()
     }
 
-    /// How many changes were told.
+    /// Returns the number of changes that were delivered.
     pub fn heard(&self) -> u64 {
         self.state.heard.load(Ordering::Relaxed)
     }
 
-    /// How many of them ended in a panic.
+    /// Returns the number of them that ended in a panic.
     pub fn panics(&self) -> u64 {
         self.state.panics.load(Ordering::Relaxed)
     }
 
-    /// How often these handlers fell behind what is kept for them, and were told the difference.
+    /// Returns how often these handlers fell behind the kept changes, and heard the difference.
     pub fn times_behind(&self) -> u64 {
         self.state.times_behind()
     }
@@ -176,7 +176,7 @@ impl Registration {
         self.state.ended().await;
     }
 
-    /// Whether the handlers are gone: removed, or heard everything of an informer that ended.
+    /// Returns whether the handlers are gone: removed, or done with an informer that ended.
     pub fn is_ended(&self) -> bool {
         self.state.ended.is_cancelled()
     }

@@ -35,7 +35,7 @@ pub struct Handles<'a, K> {
     of: PhantomData<fn() -> K>,
 }
 
-/// What is listed of one root.
+/// The listed objects of one root.
 #[derive(Clone)]
 pub(super) enum Part {
     View(View),
@@ -99,12 +99,12 @@ impl<'a, K> Iterator for Handles<'a, K> {
 }
 
 impl<K> Listing<K> {
-    /// How many objects it lists.
+    /// Returns the number of objects.
     pub fn len(&self) -> usize {
         self.parts.iter().map(Part::len).sum()
     }
 
-    /// Whether it lists none.
+    /// Returns whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -135,10 +135,10 @@ impl<K> Listing<K> {
 
     /// Up to `limit` objects in the order of their keys, from the first one after `after` on.
     ///
-    /// Pages of one [`Snapshot`]'s listing fit together: each object is in one of them.
+    /// Pages of one [`Snapshot`](crate::Snapshot)'s listing fit together: each object is in one of them.
     ///
     /// # Complexity
-    /// O(objects listed) a page: for pages of a whole cache, see [`Snapshot::page`].
+    /// O(objects listed) a page: for pages of a whole cache, see [`Snapshot::page`](crate::Snapshot::page).
     pub fn page(&self, after: Option<&ObjectKey>, limit: usize) -> Vec<Obj<K>> {
         let by_key = |a: &&Object, b: &&Object| a.key_ref().cmp(&b.key_ref());
         let is_after =

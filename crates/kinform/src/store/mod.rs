@@ -146,13 +146,13 @@ impl<K> Store<K> {
         self.snapshot().page_with_prefix(prefix, after, limit)
     }
 
-    /// How many objects are stored.
+    /// Returns the number of stored objects.
     pub fn len(&self) -> usize {
         let members = self.cores.members();
         members.iter().map(|member| member.core.root().len()).sum()
     }
 
-    /// Whether nothing is stored.
+    /// Returns whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -219,12 +219,12 @@ impl<K> Snapshot<K> {
         Ok(values)
     }
 
-    /// How many objects there are.
+    /// Returns the number of objects.
     pub fn len(&self) -> usize {
         self.roots.iter().map(Root::len).sum()
     }
 
-    /// Whether there are none.
+    /// Returns whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -234,12 +234,12 @@ impl<K> Snapshot<K> {
         self.roots.iter().map(|root| &**root.version())
     }
 
-    /// Whether the first list of every part is in it.
+    /// Returns whether the first list of every part is in it.
     pub fn has_synced(&self) -> bool {
         self.roots.iter().all(Root::has_synced)
     }
 
-    /// What the part that would hold an object of this key is at.
+    /// The root that would hold an object of this key.
     pub(crate) fn root_of(&self, key: KeyRef<'_>) -> Option<&Root> {
         let mut parts = self.members.iter().zip(&*self.roots);
         parts
