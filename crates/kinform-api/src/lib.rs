@@ -68,3 +68,8 @@ pub mod selector {
     pub use crate::field_selector::{FieldOperator, FieldSelector, FieldTerm};
     pub use crate::label_selector::{LabelOperator, LabelSelector, Requirement};
 }
+
+/// The examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeExamples;

@@ -34,3 +34,8 @@ pub use wire::protobuf::list::ProtobufSplitter;
 pub use wire::protobuf::watch::ProtobufFramer;
 pub use wire::unreadable::Unreadable;
 pub use wire::watch::{Bookmark, Frame, FrameKind, WatchFramer};
+
+/// The examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeExamples;

@@ -30,3 +30,8 @@ pub use path::{PathAnswer, PathSegment, knows_path};
 pub use resource::{GroupVersion, Resource, Subresource, group_versions, resource, resources};
 pub use topology::Topology;
 pub use types::{Type, builtin, kinds, named_type, numbered_type};
+
+/// The examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeExamples;

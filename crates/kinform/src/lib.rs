@@ -205,3 +205,13 @@ pub use crate::source::ResourceInfo;
 pub use crate::state::{InformerState, Trouble};
 pub use crate::store::{Handles, IndexReader, Listing, Objects, Snapshot, Store};
 pub use crate::workqueue::WorkQueue;
+
+/// The examples of the READMEs.
+#[cfg(doctest)]
+mod readme {
+    #[doc = include_str!("../README.md")]
+    struct Crate;
+
+    #[doc = include_str!("../../../README.md")]
+    struct Repository;
+}
