@@ -1,7 +1,7 @@
 //! Puts an object together: head and bytes into one allocation.
 //!
 //! ```text
-//! bytes → wire::head | wire::protobuf::head → (projection →) identity + layout → assemble → Object
+//! bytes → wire::json::head | wire::protobuf::head → (projection →) identity + layout → assemble → Object
 //! ```
 //!
 //! The identity (key, uid, version) is taken from the wire once and never changes, whatever a
@@ -23,10 +23,10 @@ use super::projection::Projection;
 use super::typed::TypedSlot;
 
 use super::{Flags, Head, Object, Span};
-use crate::wire::cursor;
 use crate::wire::encoding::Encoding;
-use crate::wire::head::{self, Layout, ManagedFields};
 use crate::wire::item::Item;
+use crate::wire::json::cursor;
+use crate::wire::json::head::{self, Layout, ManagedFields};
 use crate::wire::protobuf::check::{self, Order};
 use crate::wire::protobuf::fields::put_varint;
 use crate::wire::protobuf::{head as message, order};

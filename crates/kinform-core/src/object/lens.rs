@@ -15,8 +15,8 @@ use kinform_api::{FieldPath, PathSegment};
 
 use super::owner::OwnerReference;
 use super::{Object, Span, message, owner};
-use crate::wire::cursor;
 use crate::wire::encoding::Encoding;
+use crate::wire::json::cursor;
 use crate::wire::protobuf::value::texts;
 
 impl Object {

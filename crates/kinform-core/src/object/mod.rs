@@ -8,7 +8,7 @@
 //! the first two back. Cloning counts one reference. Lenses read the bytes in place: labels,
 //! annotations, owners and paths in `lens`, types in `typed`; what is kept in `projection`.
 //!
-//! INVARIANT: the bytes are one JSON object that `wire::json` checked, or one message that
+//! INVARIANT: the bytes are one JSON object that `wire::json::validate` checked, or one message that
 //! `wire::protobuf::check` did, so no lens meets broken bytes. Behind them lie copies of those strings of the head that are escaped or that a
 //! projection or transform took from the bytes.
 //! Upstream: `runtime.Object` in `client-go:tools/cache` (decoded), `meta.Accessor`.

@@ -9,7 +9,7 @@
 //!
 //! Upstream: `apimachinery:pkg/apis/meta/v1` (`OwnerReference`, `GetControllerOf`).
 
-use crate::wire::cursor;
+use crate::wire::json::cursor;
 use crate::wire::protobuf::fields::{self, Fields};
 use crate::wire::protobuf::value::utf8;
 

@@ -15,8 +15,8 @@ use kinform_api::{FieldPath, PathSegment};
 use kinform_schema::Type;
 
 use super::prune;
-use crate::wire::cursor;
-use crate::wire::head::{Cuts, Cutter, ManagedFields};
+use crate::wire::json::cursor;
+use crate::wire::json::head::{Cuts, Cutter, ManagedFields};
 use crate::wire::strip;
 
 /// What is kept of each object. The default drops `metadata.managedFields` only.

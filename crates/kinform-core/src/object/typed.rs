@@ -18,10 +18,11 @@ use kinform_api::{ObjectKey, TypeMeta};
 use serde::de::DeserializeOwned;
 
 use super::Object;
-use crate::wire::path::path_to;
+use crate::wire::json::path::path_to;
+use crate::wire::json::reader;
+use crate::wire::protobuf;
 use crate::wire::unreadable::OneLine;
 use crate::wire::whole::Mismatch;
-use crate::wire::{protobuf, reader};
 
 /// Whether a decoded value is remembered beside its bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

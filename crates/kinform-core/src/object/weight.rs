@@ -17,7 +17,7 @@ use kinform_api::{FieldPath, PathSegment};
 use kinform_schema::{Container, FieldType, Type};
 
 use super::Object;
-use crate::wire::cursor;
+use crate::wire::json::cursor;
 use crate::wire::protobuf::fields::Fields;
 use crate::wire::protobuf::value::{pair, utf8};
 

@@ -17,13 +17,13 @@ use std::fmt;
 use kinform_api::Status;
 use kinform_schema::Type;
 
-use super::broken::Broken;
-use super::cursor;
-use super::head::{self, Layout, Reading};
+use super::json::broken::Broken;
+use super::json::cursor;
+use super::json::head::{self, Layout, Reading};
+use super::json::seen::Seen;
 use super::known::{self, Lookup, Stored};
 use super::protobuf::alike::Alike;
 use super::protobuf::{envelope, head as message};
-use super::seen::Seen;
 use super::unreadable::Unreadable;
 use super::watch::{Bookmark, bookmark};
 

@@ -21,13 +21,13 @@ use std::ops::Range;
 use kinform_api::KeyRef;
 use kinform_schema::Type;
 
-use super::cursor;
-use super::head::{Cuts, Cutter, Layout, ManagedFields};
-use super::json::{self, Checked};
+use super::json::cursor;
+use super::json::head::{Cuts, Cutter, Layout, ManagedFields};
+use super::json::seen::Seen;
+use super::json::validate::{self, Checked};
 use super::protobuf::fields::{Fields, put_varint};
 use super::protobuf::head::{self as message, MANAGED_FIELDS};
 use super::scan::{Stops, common};
-use super::seen::Seen;
 
 /// What is stored under a key, as far as bytes can tell whether an item is just that.
 ///
@@ -124,7 +124,7 @@ fn json_is(
         if !rest[cut.end..].starts_with(left) {
             return None;
         }
-        json::utf8(&rest[cut.clone()]).ok()?;
+        validate::utf8(&rest[cut.clone()]).ok()?;
         end = start.metadata + cut.end + left.len();
         managed_bytes = cut.len();
     }
@@ -181,8 +181,8 @@ impl Start {
                 b"apiVersion" => &mut api_version,
                 _ => return None,
             };
-            let end = json::value(stops, value, 1).ok()?;
-            json::utf8(&bytes[value..end]).ok()?;
+            let end = validate::value(stops, value, 1).ok()?;
+            validate::utf8(&bytes[value..end]).ok()?;
             *place = (bytes[value] == b'"').then_some(value + 1..end - 1);
             members.at = end;
         }

@@ -13,15 +13,15 @@
 //! Upstream: none; `client-go:tools/pager` decodes whole pages. Complexity: linear.
 
 use super::DEFAULT_MAX_ITEM_BYTES;
-use super::broken::Broken;
-use super::envelope::{Envelope, MAX_ENVELOPE_BYTES, Pushed};
 use super::error::WireError;
 use super::item::{Guess, Item};
-use super::json::space;
+use super::json::broken::Broken;
+use super::json::envelope::{Envelope, MAX_ENVELOPE_BYTES, Pushed};
+use super::json::piece::{Piece, Read};
+use super::json::seen::Seen;
+use super::json::validate::space;
 use super::known::Lookup;
-use super::piece::{Piece, Read};
 use super::scan::first_of;
-use super::seen::Seen;
 use super::unreadable::Unreadable;
 
 /// Something of a list, borrowed until the next one.

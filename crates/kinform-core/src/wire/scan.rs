@@ -6,7 +6,7 @@
 //! ```
 //!
 //! `Nesting` only counts brackets outside strings; it does not check that they match. What it
-//! cuts out is checked by `wire::json` before anything else reads it. No unsafe code: `wide`
+//! cuts out is checked by `wire::json::validate` before anything else reads it. No unsafe code: `wide`
 //! gives SSE2, NEON or plain loops behind one safe type.
 //!
 //! Upstream: none; client-go decodes every byte (`encoding/json`, `json.Decoder`).

@@ -13,10 +13,10 @@ use std::ops::Range;
 
 use kinform_api::{KeyRef, ObjectKey};
 
-use super::cursor;
-use super::head::Layout;
-use super::json::{Fault, space};
-use super::path::path_to;
+use super::json::cursor;
+use super::json::head::Layout;
+use super::json::path::path_to;
+use super::json::validate::{Fault, space};
 
 const MAX_NAME_BYTES: usize = 253;
 

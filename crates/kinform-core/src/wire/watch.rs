@@ -17,14 +17,14 @@ use std::ops::Range;
 use kinform_api::{INITIAL_EVENTS_END, Status, WatchEventKind};
 
 use super::DEFAULT_MAX_ITEM_BYTES;
-use super::broken::Broken;
-use super::cursor::{self, text_is};
 use super::error::WireError;
 use super::item::{Guess, Item};
-use super::json::{self, Checked, Fault, What, space};
-use super::piece::{Piece, Read};
+use super::json::broken::Broken;
+use super::json::cursor::{self, text_is};
+use super::json::piece::{Piece, Read};
+use super::json::seen::Seen;
+use super::json::validate::{self, Checked, Fault, What, space};
 use super::scan::Stops;
-use super::seen::Seen;
 use super::unreadable::Unreadable;
 
 /// BOUND: what a frame adds to its object.
@@ -259,7 +259,7 @@ fn keys(bytes: &[u8]) -> Result<Keys, Fault> {
                 at: bytes.len(),
                 what: What::End,
             })?,
-            _ => json::value(stops, value, 1)?,
+            _ => validate::value(stops, value, 1)?,
         };
         match &bytes[key] {
             key if text_is(key, "type") => keys.event = Some(value..end),
@@ -307,7 +307,7 @@ fn too_large(start: &[u8]) -> Frame<'static> {
 /// # Errors
 /// Broken JSON, or no version.
 pub fn bookmark(object: &[u8]) -> Result<Bookmark, Unreadable> {
-    json::document(object).map_err(|fault| Unreadable::broken(object, fault))?;
+    validate::document(object).map_err(|fault| Unreadable::broken(object, fault))?;
     let member = |at: usize, name: &str| {
         cursor::members(object, at)
             .filter(|member| member.is(object, name))
@@ -335,7 +335,7 @@ pub fn bookmark(object: &[u8]) -> Result<Bookmark, Unreadable> {
 /// # Errors
 /// Broken JSON, or the JSON of something else.
 pub fn status(object: &[u8]) -> Result<Status, Unreadable> {
-    json::document(object).map_err(|fault| Unreadable::broken(object, fault))?;
+    validate::document(object).map_err(|fault| Unreadable::broken(object, fault))?;
     serde_json::from_slice(object).map_err(|_| Unreadable::salvage(&[], "is not a Status"))
 }
 

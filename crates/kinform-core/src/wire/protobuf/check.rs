@@ -25,8 +25,8 @@ use super::head::{MANAGED_FIELDS, METADATA};
 use super::outline::{Kind, Outline};
 use super::plan::{Form, Plans, Stands, Step, UNKNOWN, plans};
 use super::{MAX_DEPTH, schema_props};
-use crate::wire::head::ManagedFields;
-use crate::wire::path::{INNER_LEVELS, LEFT_OUT, OUTER_LEVELS, USUAL_BYTES, push_key};
+use crate::wire::json::head::ManagedFields;
+use crate::wire::json::path::{INNER_LEVELS, LEFT_OUT, OUTER_LEVELS, USUAL_BYTES, push_key};
 use crate::wire::scan::is_ascii;
 
 /// No field has this number.
@@ -456,7 +456,9 @@ fn any_time(value: &[u8]) -> Checked {
 fn json(value: &[u8]) -> Checked {
     every(value, |field, value| match (field, value) {
         (1, Wire::Bytes(b"")) => Ok(()),
-        (1, Wire::Bytes(raw)) => crate::wire::json::document(raw).or_else(|_| fault(JSON)),
+        (1, Wire::Bytes(raw)) => {
+            crate::wire::json::validate::document(raw).or_else(|_| fault(JSON))
+        }
         (1, _) => fault(WIRE_TYPE),
         _ => Ok(()),
     })

@@ -14,7 +14,7 @@ use kinform_schema::Type;
 use super::fields::Fields;
 use super::members::Nulls;
 use super::{check, order, reader, type_of};
-use crate::wire::head::ManagedFields;
+use crate::wire::json::head::ManagedFields;
 
 /// What every body and every object of a watch begins with.
 pub(crate) const MAGIC: &[u8; 4] = b"k8s\0";

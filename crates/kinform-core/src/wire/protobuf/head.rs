@@ -21,7 +21,7 @@ use super::alike::Alike;
 use super::check::{self, Fault, Order};
 use super::fields::{Fields, varint, varint_len};
 use super::value;
-use crate::wire::head::{Layout, ManagedFields};
+use crate::wire::json::head::{Layout, ManagedFields};
 use crate::wire::unreadable::{Unreadable, named};
 use crate::wire::watch::{Bookmark, missing};
 

@@ -22,8 +22,8 @@ use super::{head, type_of};
 use crate::wire::DEFAULT_MAX_ITEM_BYTES;
 use crate::wire::error::WireError;
 use crate::wire::item::Item;
+use crate::wire::json::piece;
 use crate::wire::list::{ListMeta, ListPart};
-use crate::wire::piece;
 
 /// The number of the items in every list; its metadata have 1.
 const ITEMS: u32 = 2;

@@ -35,7 +35,7 @@ use kinform_schema::Type;
 
 /// Deepest nesting of messages that is read, as of arrays and objects in JSON. A message of that depth may be deeper as JSON,
 /// where its lists and maps are levels, too: what is shown of it, other readers may refuse.
-pub(crate) const MAX_DEPTH: u32 = super::json::MAX_DEPTH;
+pub(crate) const MAX_DEPTH: u32 = super::json::validate::MAX_DEPTH;
 
 const META: &str = "k8s.io/apimachinery/pkg/apis/meta/v1";
 const EXTENSIONS: &str = "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1";

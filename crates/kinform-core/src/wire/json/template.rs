@@ -18,35 +18,35 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use super::json::{scalar, space, string};
-use super::scan::{Stops, common};
+use super::validate::{scalar, space, string};
+use crate::wire::scan::{Stops, common};
 
 /// BOUND: bytes of a template.
-pub(super) const MOST_BYTES: usize = 32 << 10;
+pub(in crate::wire) const MOST_BYTES: usize = 32 << 10;
 /// BOUND: brackets of a template.
-pub(super) const MOST_BRACKETS: usize = 2 << 10;
+pub(in crate::wire) const MOST_BRACKETS: usize = 2 << 10;
 /// BOUND: leaves of a template. Where one has as many, what is not known to be a leaf must be the same.
 const MOST_LEAVES: usize = 4 << 10;
 
 /// A value that was checked. The default is like nothing.
 #[derive(Debug, Default)]
-pub(super) struct Template {
-    pub(super) text: Vec<u8>,
-    pub(super) brackets: Vec<Bracket>,
+pub(in crate::wire) struct Template {
+    pub(in crate::wire) text: Vec<u8>,
+    pub(in crate::wire) brackets: Vec<Bracket>,
     leaves: Vec<Leaf>,
 }
 
 /// A value in brackets, unless it is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Bracket {
-    pub(super) start: u32,
-    pub(super) end: u32,
+pub(in crate::wire) struct Bracket {
+    pub(in crate::wire) start: u32,
+    pub(in crate::wire) end: u32,
     /// The first one that begins behind it.
-    pub(super) next: u32,
+    pub(in crate::wire) next: u32,
 }
 
 impl Bracket {
-    pub(super) fn length(self) -> usize {
+    pub(in crate::wire) fn length(self) -> usize {
         (self.end - self.start) as usize
     }
 }
@@ -69,7 +69,7 @@ enum Form {
 
 /// How far a value is like a template: how many of its bytes were only compared, and where it goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Like {
+pub(in crate::wire) enum Like {
     /// It differs in leaves only, and ends before this position.
     All { end: usize, compared: usize },
     /// It is sound up to the end of a value in it.
@@ -86,7 +86,7 @@ pub(super) enum Like {
 
 impl Template {
     /// Takes a value that is sound; one that is too large is like nothing.
-    pub(super) fn learn(&mut self, text: &[u8]) {
+    pub(in crate::wire) fn learn(&mut self, text: &[u8]) {
         self.text.clear();
         self.brackets.clear();
         self.leaves.clear();
@@ -147,14 +147,19 @@ impl Template {
     }
 
     /// The same of all of it.
-    pub(super) fn follow_all(&self, stops: &mut Stops<'_>, at: usize) -> Like {
+    pub(in crate::wire) fn follow_all(&self, stops: &mut Stops<'_>, at: usize) -> Like {
         let all = self.brackets.first();
         let nothing = Like::Nothing { read: 0 };
         all.map_or(nothing, |all| self.follow(stops, at, *all))
     }
 
     /// Goes on at `at` beside a value in brackets.
-    pub(super) fn follow(&self, stops: &mut Stops<'_>, mut at: usize, brackets: Bracket) -> Like {
+    pub(in crate::wire) fn follow(
+        &self,
+        stops: &mut Stops<'_>,
+        mut at: usize,
+        brackets: Bracket,
+    ) -> Like {
         let (bytes, start) = (stops.bytes(), at);
         let (mut beside, end) = (brackets.start as usize, brackets.end as usize);
         let (mut compared, mut leaves) = (0, None);
@@ -225,8 +230,8 @@ fn put(leaves: &mut Vec<Leaf>, span: Range<usize>, form: Form) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::brackets::Walk;
-    use crate::wire::json;
+    use crate::wire::json::brackets::Walk;
+    use crate::wire::json::validate;
     use proptest::prelude::*;
 
     /// Whatever is followed, to its end or as far as it is alike, ends where the validator says.
@@ -237,17 +242,17 @@ mod tests {
             &mut Stops::new(text.as_bytes()),
             Stops::new(text.as_bytes()),
         );
-        let walked = json::value_beside(stops, 0, 1, &mut Walk::beside(&learnt));
+        let walked = validate::value_beside(stops, 0, 1, &mut Walk::beside(&learnt));
         assert_eq!(
             walked,
-            json::value(&mut { alone }, 0, 1),
+            validate::value(&mut { alone }, 0, 1),
             "{template} {text}"
         );
         let stops = &mut Stops::new(text.as_bytes());
         let Like::All { end, compared } = learnt.follow_all(stops, 0) else {
             return None;
         };
-        let alone = json::value(&mut Stops::new(text.as_bytes()), 0, 1);
+        let alone = validate::value(&mut Stops::new(text.as_bytes()), 0, 1);
         assert_eq!(alone, Ok(end), "{template} {text}");
         assert!(compared <= end);
         Some(compared)
@@ -310,7 +315,7 @@ mod tests {
                 let more = [&one[..at], byte, &one[at..]].concat();
                 for text in [&changed, &more] {
                     follow(one, text);
-                    if json::value(&mut Stops::new(text.as_bytes()), 0, 1) == Ok(text.len()) {
+                    if validate::value(&mut Stops::new(text.as_bytes()), 0, 1) == Ok(text.len()) {
                         follow(text, one);
                     }
                 }
@@ -349,7 +354,7 @@ mod tests {
             one in pieces(), other in pieces(),
         ) {
             let (one, other) = (format!("[{one}1]"), format!("[{other}1]"));
-            if json::document(one.as_bytes()).is_ok() {
+            if validate::document(one.as_bytes()).is_ok() {
                 follow(&one, &other);
                 prop_assert_eq!(follow(&one, &one), Some(one.len()));
             }

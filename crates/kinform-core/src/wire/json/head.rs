@@ -18,9 +18,9 @@ use smallvec::SmallVec;
 
 use super::broken::Broken;
 use super::cursor;
-use super::json::{self, Checked, Fault, What, space};
-use super::scan::Stops;
 use super::seen::Seen;
+use super::validate::{self, Checked, Fault, What, space};
+use crate::wire::scan::Stops;
 
 /// Pieces of the input that are not kept, in order, not overlapping.
 pub(crate) type Cuts = SmallVec<[Range<usize>; 3]>;
@@ -84,7 +84,7 @@ impl Layout {
     }
 
     /// Of what is not copied.
-    pub(super) fn forget_cuts(&mut self) {
+    pub(in crate::wire) fn forget_cuts(&mut self) {
         (self.type_cuts, self.managed_cuts) = Default::default();
     }
 
@@ -120,16 +120,16 @@ impl From<Fault> for HeadFault {
 
 /// What was read of an object: all of it, or up to its fault.
 #[derive(Debug, Default)]
-pub(super) struct Reading {
-    pub(super) layout: Layout,
+pub(in crate::wire) struct Reading {
+    pub(in crate::wire) layout: Layout,
     /// Where the brace is that opens it.
-    pub(super) start: usize,
+    pub(in crate::wire) start: usize,
     /// Behind its last member that was read whole, or behind the brace.
-    pub(super) done: usize,
+    pub(in crate::wire) done: usize,
     /// The member that is being read.
-    pub(super) open: Option<OpenMember>,
+    pub(in crate::wire) open: Option<OpenMember>,
     /// Whether its metadata were read whole.
-    pub(super) has_metadata: bool,
+    pub(in crate::wire) has_metadata: bool,
     /// Where the last of its members begin; which of them is the next to give way, their number says.
     begins: [usize; MOST_BEGINS],
     members: usize,
@@ -139,11 +139,11 @@ pub(super) struct Reading {
 
 /// A member whose value is being read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct OpenMember {
+pub(in crate::wire) struct OpenMember {
     /// Where its key begins, with the quote.
-    pub(super) key: usize,
-    pub(super) value: usize,
-    pub(super) is_metadata: bool,
+    pub(in crate::wire) key: usize,
+    pub(in crate::wire) value: usize,
+    pub(in crate::wire) is_metadata: bool,
 }
 
 /// BOUND: so many members are found at once for a fault that is found at the end; objects have no more.
@@ -151,7 +151,7 @@ const MOST_BEGINS: usize = 8;
 
 impl Reading {
     /// Where the last member begins that begins at or before `at`; the object, if that is not known.
-    pub(super) fn member_before(&self, at: usize) -> usize {
+    pub(in crate::wire) fn member_before(&self, at: usize) -> usize {
         let known = &self.begins[..self.members.min(MOST_BEGINS)];
         let before = known.iter().filter(|&&begin| begin <= at);
         before.max().map_or(self.start + 1, |&begin| begin)
@@ -179,7 +179,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Layout, Box<Broken>> {
 fn whole(bytes: &[u8], reading: &mut Reading) -> Result<(), HeadFault> {
     let start = space(bytes, 0);
     if !matches!(bytes.get(start), Some(b'{' | b'[')) {
-        json::document(bytes)?;
+        validate::document(bytes)?;
     }
     object(bytes, start, &mut Seen::default(), reading)?;
     match space(bytes, reading.layout.body.end) {
@@ -193,7 +193,7 @@ fn whole(bytes: &[u8], reading: &mut Reading) -> Result<(), HeadFault> {
 }
 
 /// The object that `bytes` begin with, if it is whole and sound: saves a search for its end.
-pub(super) fn read_first(
+pub(in crate::wire) fn read_first(
     bytes: &[u8],
     seen: &mut Seen,
     reading: &mut Reading,
@@ -204,7 +204,7 @@ pub(super) fn read_first(
 
 /// What is right as JSON is text, too, and has the fields that it must have.
 fn sound(bytes: &[u8], reading: &Reading) -> Result<(), HeadFault> {
-    json::utf8(&bytes[reading.layout.body.clone()]).map_err(|fault| {
+    validate::utf8(&bytes[reading.layout.body.clone()]).map_err(|fault| {
         let at = reading.layout.body.start + fault.at;
         Fault { at, ..fault }
     })?;
@@ -287,7 +287,7 @@ fn metadata(
     };
     reading.has_metadata = false;
     if bytes.get(at) != Some(&b'{') {
-        let end = json::value(stops, at, 1)?;
+        let end = validate::value(stops, at, 1)?;
         if &bytes[at..end] != b"null" {
             reading.wrong_field(at, "metadata", NOT_AN_OBJECT);
         }
@@ -306,7 +306,7 @@ fn metadata(
         let cut = raw == b"managedFields";
         let end = match cut {
             true => seen.managed_fields(stops, value)?,
-            false => json::value(stops, value, 2)?,
+            false => validate::value(stops, value, 2)?,
         };
         cutter.member(cut, key.start - 1..end, &mut reading.layout.managed_cuts);
         if !cut {

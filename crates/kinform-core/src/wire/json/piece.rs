@@ -8,7 +8,7 @@
 //! BOUND: at most `limit` bytes are held; of a larger value only the first ones, where its name
 //! can be expected. Upstream: `apimachinery:pkg/util/framer` (`jsonFrameReader`).
 
-use super::scan::Nesting;
+use crate::wire::scan::Nesting;
 
 /// How much of a value that is too large is kept to find its name.
 const SALVAGE_BYTES: usize = 64 << 10;
@@ -17,7 +17,7 @@ const SALVAGE_BYTES: usize = 64 << 10;
 const KEPT_CAPACITY: usize = 1 << 20;
 
 #[derive(Debug)]
-pub(super) struct Piece {
+pub(in crate::wire) struct Piece {
     limit: usize,
     nesting: Nesting,
     held: Vec<u8>,
@@ -26,14 +26,14 @@ pub(super) struct Piece {
 
 /// What a chunk had of the value.
 #[derive(Debug, PartialEq)]
-pub(super) enum Read<'a> {
+pub(in crate::wire) enum Read<'a> {
     More,
     Whole(&'a [u8]),
     TooLarge(&'a [u8]),
 }
 
 impl Piece {
-    pub(super) fn new(limit: usize) -> Self {
+    pub(in crate::wire) fn new(limit: usize) -> Self {
         Self {
             limit,
             nesting: Nesting::default(),
@@ -43,17 +43,17 @@ impl Piece {
     }
 
     /// Whether no byte of the value was read yet.
-    pub(super) fn is_fresh(&self) -> bool {
+    pub(in crate::wire) fn is_fresh(&self) -> bool {
         self.length == 0
     }
 
     /// The longest value that is handed on whole.
-    pub(super) fn limit(&self) -> usize {
+    pub(in crate::wire) fn limit(&self) -> usize {
         self.limit
     }
 
     /// A new value begins: the next byte is its opening bracket.
-    pub(super) fn begin(&mut self) {
+    pub(in crate::wire) fn begin(&mut self) {
         self.nesting = Nesting::default();
         self.length = 0;
         self.held.clear();
@@ -61,7 +61,7 @@ impl Piece {
     }
 
     /// Reads on; returns how many bytes of the chunk belong to the value.
-    pub(super) fn read<'a>(&'a mut self, chunk: &'a [u8]) -> (usize, Read<'a>) {
+    pub(in crate::wire) fn read<'a>(&'a mut self, chunk: &'a [u8]) -> (usize, Read<'a>) {
         let Some(end) = self.nesting.advance(chunk) else {
             self.hold(chunk);
             return (chunk.len(), Read::More);
@@ -98,7 +98,7 @@ impl Piece {
 }
 
 /// Holds more bytes, which are no more than `most` then, nor is the memory for them.
-pub(super) fn hold(held: &mut Vec<u8>, bytes: &[u8], most: usize) {
+pub(in crate::wire) fn hold(held: &mut Vec<u8>, bytes: &[u8], most: usize) {
     let is_full = held.capacity() - held.len() < bytes.len();
     if is_full && 2 * held.capacity() > most {
         held.reserve_exact(most.saturating_sub(held.len()));

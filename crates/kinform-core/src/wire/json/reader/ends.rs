@@ -13,11 +13,11 @@
 //! Upstream: none. Complexity: one look at each byte, none at those of lists.
 
 use super::super::lengths::Lengths;
-use super::super::scan::{BLOCK, filled, stops};
+use crate::wire::scan::{BLOCK, filled, stops};
 
 /// What was seen last.
 #[derive(Debug)]
-pub(super) struct Ends {
+pub(in crate::wire) struct Ends {
     from: usize,
     mask: u64,
 }
@@ -35,7 +35,7 @@ impl Default for Ends {
 impl Ends {
     /// Position of the first quote or backslash at or after `at`; the length if there is none.
     #[inline(always)]
-    pub(super) fn find(&mut self, bytes: &[u8], lengths: &Lengths, at: usize) -> usize {
+    pub(in crate::wire) fn find(&mut self, bytes: &[u8], lengths: &Lengths, at: usize) -> usize {
         let seen = at.wrapping_sub(self.from);
         if seen < BLOCK {
             let mask = self.mask >> seen;

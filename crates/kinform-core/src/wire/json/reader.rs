@@ -25,10 +25,10 @@ use serde::{Deserializer, forward_to_deserialize_any};
 
 use self::ends::Ends;
 use super::cursor::unescape;
-use super::json::{self, Fault};
 use super::lengths::Lengths;
-use super::scan::Stops;
-use super::whole::{Mismatch, Whole};
+use super::validate::{self, Fault};
+use crate::wire::scan::Stops;
+use crate::wire::whole::{Mismatch, Whole};
 
 /// The object in these bytes, which have passed the check, as a value of a type.
 ///
@@ -37,7 +37,7 @@ use super::whole::{Mismatch, Whole};
 pub(crate) fn read<K: DeserializeOwned>(bytes: &[u8], meta: &TypeMeta) -> Result<K, Mismatch> {
     let mut reader = Reader {
         text: std::str::from_utf8(bytes).map_err(|_| Mismatch)?,
-        at: json::space(bytes, 0),
+        at: validate::space(bytes, 0),
         ends: Ends::default(),
         lengths: Lengths::default(),
     };
@@ -141,30 +141,30 @@ impl<'a> Reader<'a> {
             None => Cow::Owned(self.escaped()?),
         };
         let bytes = self.text.as_bytes();
-        self.at = json::space(bytes, self.at);
+        self.at = validate::space(bytes, self.at);
         if self.peek() != Some(b':') {
             return Err(Mismatch);
         }
-        self.at = json::space(bytes, self.at + 1);
+        self.at = validate::space(bytes, self.at + 1);
         Ok(Some(key))
     }
 
     fn skip(&mut self) -> Result<(), Mismatch> {
-        self.at = json::value(&mut Stops::new(self.text.as_bytes()), self.at, 0)?;
+        self.at = validate::value(&mut Stops::new(self.text.as_bytes()), self.at, 0)?;
         Ok(())
     }
 
     /// Over white space, the comma between two, and white space; whether anything follows.
     fn next_in(&mut self, close: u8, is_first: bool) -> Result<bool, Mismatch> {
         let bytes = self.text.as_bytes();
-        self.at = json::space(bytes, self.at);
+        self.at = validate::space(bytes, self.at);
         match self.peek() {
             Some(byte) if byte == close => {
                 self.at += 1;
                 Ok(false)
             }
             Some(b',') if !is_first => {
-                self.at = json::space(bytes, self.at + 1);
+                self.at = validate::space(bytes, self.at + 1);
                 Ok(true)
             }
             Some(_) if is_first => Ok(true),

@@ -10,14 +10,14 @@
 //! where it skips and Go does everywhere, and read as U+FFFD. Duplicate keys are accepted: the
 //! last one counts, as in Go.
 //!
-//! INVARIANT: whatever passed here can be walked by `wire::cursor` without meeting an error.
+//! INVARIANT: whatever passed here can be walked by `json::cursor` without meeting an error.
 //! Upstream: `sigs.k8s.io/json` (a fork of encoding/json's `scanner.go`).
 //! Complexity: linear, one look at each byte; the stack is one `u128`.
 
 use std::ops::Range;
 
 use super::brackets::{Alone, Beside, Known};
-use super::scan::Stops;
+use crate::wire::scan::Stops;
 
 /// Deepest nesting of arrays and objects that is read; serde_json's recursion limit.
 pub const MAX_DEPTH: u32 = 128;
@@ -185,7 +185,7 @@ pub(crate) fn value(stops: &mut Stops<'_>, at: usize, depth: u32) -> Result<usiz
 }
 
 /// The same beside what may be known.
-pub(super) fn value_beside(
+pub(in crate::wire) fn value_beside(
     stops: &mut Stops<'_>,
     mut at: usize,
     mut depth: u32,
@@ -315,7 +315,7 @@ fn close_or_comma(bytes: &[u8], at: usize) -> Result<usize> {
 
 /// Checks the number or the word at `at`; returns the position after it.
 #[inline(always)]
-pub(super) fn scalar(bytes: &[u8], at: usize) -> Result<usize> {
+pub(in crate::wire) fn scalar(bytes: &[u8], at: usize) -> Result<usize> {
     match short_scalar(bytes, at) {
         Some(end) => Ok(end),
         None => any_scalar(bytes, at),

@@ -13,10 +13,10 @@
 
 use super::cursor::{self, members_from, text_is};
 use super::head::{HeadFault, OpenMember, Reading};
-use super::json::{Fault, What};
 use super::path::{Place, push_raw_key};
-use super::scan::Nesting;
-use super::unreadable::{Told, Unreadable, reason};
+use super::validate::{Fault, What};
+use crate::wire::scan::Nesting;
+use crate::wire::unreadable::{Told, Unreadable, reason};
 
 /// Why bytes are no object, with what was read of them.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub(crate) struct Broken {
 
 impl Broken {
     #[cold]
-    pub(super) fn new(fault: HeadFault, mut reading: Reading) -> Self {
+    pub(in crate::wire) fn new(fault: HeadFault, mut reading: Reading) -> Self {
         // It is not copied; of hostile metadata they may be many.
         reading.layout.forget_cuts();
         Self {
@@ -41,7 +41,7 @@ impl Broken {
 
     /// Behind the object by its brackets, if it ends in `bytes`, which it begins: where a search from its first one would
     /// find it.
-    pub(super) fn find_end(&mut self, bytes: &[u8]) -> Option<usize> {
+    pub(in crate::wire) fn find_end(&mut self, bytes: &[u8]) -> Option<usize> {
         match self.fault {
             HeadFault::Broken(fault) if fault.what == What::End => None,
             _ if self.is_whole() => Some(self.reading.layout.body.end),
@@ -166,9 +166,9 @@ impl OpenMember {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::head;
-    use crate::wire::path::path_to;
-    use crate::wire::seen::Seen;
+    use crate::wire::json::head;
+    use crate::wire::json::path::path_to;
+    use crate::wire::json::seen::Seen;
     use kinform_api::ObjectKey;
     use proptest::prelude::*;
 

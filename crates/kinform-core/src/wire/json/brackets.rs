@@ -12,15 +12,15 @@
 
 use smallvec::SmallVec;
 
-use super::scan::Stops;
 use super::template::{Bracket, Like, Template};
+use crate::wire::scan::Stops;
 
 /// BOUND: so many times as many bytes as a template has are read in vain, what is in it once a level; replicas are not
 /// that deep. What is read at last may be as long as the item.
 const TIMES_IN_VAIN: usize = 8;
 
 /// What walks beside a value that is checked, and may know what is in some brackets.
-pub(super) trait Beside {
+pub(in crate::wire) trait Beside {
     /// A bracket opens at `at`, and not for nothing: what is known of what is in it.
     fn open(&mut self, stops: &mut Stops<'_>, at: usize) -> Known;
 
@@ -30,7 +30,7 @@ pub(super) trait Beside {
 
 /// What is known of a value in brackets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Known {
+pub(in crate::wire) enum Known {
     Nothing,
     /// It is sound, and ends before this position.
     All(usize),
@@ -46,7 +46,7 @@ pub(super) enum Known {
 }
 
 /// Nothing is known.
-pub(super) struct Alone;
+pub(in crate::wire) struct Alone;
 
 impl Beside for Alone {
     #[inline(always)]
@@ -59,20 +59,20 @@ impl Beside for Alone {
 }
 
 /// The place in a template that is beside the place that is checked.
-pub(super) struct Walk<'a> {
+pub(in crate::wire) struct Walk<'a> {
     template: &'a Template,
     /// What the next value in brackets meets, if that is less than `limit`.
     next: u32,
     limit: u32,
     /// Where the walk goes on behind each value that is open.
     outer: SmallVec<[(u32, u32); 16]>,
-    pub(super) compared: usize,
+    pub(in crate::wire) compared: usize,
     /// How many bytes may still be read that are read again.
     left_in_vain: usize,
 }
 
 impl<'a> Walk<'a> {
-    pub(super) fn beside(template: &'a Template) -> Self {
+    pub(in crate::wire) fn beside(template: &'a Template) -> Self {
         Self {
             template,
             next: 0,
@@ -162,7 +162,7 @@ impl Beside for Walk<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::json;
+    use crate::wire::json::validate;
 
     #[test]
     fn what_differs_at_its_end_is_not_compared_at_each_level() {
@@ -174,7 +174,7 @@ mod tests {
         template.learn(deep("1").as_bytes());
         let other = deep("[]");
         let mut walk = Walk::beside(&template);
-        let end = json::value_beside(&mut Stops::new(other.as_bytes()), 0, 1, &mut walk);
+        let end = validate::value_beside(&mut Stops::new(other.as_bytes()), 0, 1, &mut walk);
         assert_eq!(end, Ok(other.len()));
         assert!(walk.left_in_vain < 9_000, "{}", walk.left_in_vain);
     }
@@ -189,7 +189,7 @@ mod tests {
         template.learn(deep(r#""",0"#).as_bytes());
         let other = deep(&format!(r#""{}","""#, "x".repeat(90_000)));
         let mut walk = Walk::beside(&template);
-        let end = json::value_beside(&mut Stops::new(other.as_bytes()), 0, 1, &mut walk);
+        let end = validate::value_beside(&mut Stops::new(other.as_bytes()), 0, 1, &mut walk);
         assert_eq!(end, Ok(other.len()));
         assert_eq!(walk.left_in_vain, 0);
     }

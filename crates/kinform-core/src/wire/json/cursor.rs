@@ -12,8 +12,8 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::json::space;
-use super::scan::{Nesting, quote, string_stop};
+use super::validate::space;
+use crate::wire::scan::{Nesting, quote, string_stop};
 
 /// The longest that is written of one character of ASCII: `\u0061`.
 pub(crate) const LONGEST_CHAR: usize = 6;
@@ -174,7 +174,7 @@ impl Iterator for Elements<'_> {
 }
 
 /// Position of the next key or element: over white space and one comma.
-pub(super) fn next_in(bytes: &[u8], at: usize) -> Option<usize> {
+pub(in crate::wire) fn next_in(bytes: &[u8], at: usize) -> Option<usize> {
     let mut at = space(bytes, at);
     if bytes.get(at) == Some(&b',') {
         at = space(bytes, at + 1);

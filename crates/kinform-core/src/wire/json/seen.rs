@@ -12,10 +12,10 @@
 //! BOUND: four members and managedFields. Upstream: none.
 
 use super::brackets::Walk;
-use super::json::{self, Fault};
-use super::scan::Stops;
-use super::serving::{Serving, Turn};
 use super::template::{Like, Template};
+use super::validate::{self, Fault};
+use crate::wire::scan::Stops;
+use crate::wire::serving::{Serving, Turn};
 
 /// BOUND: members of an item that are remembered; those of a kind are fewer.
 const MOST_MEMBERS: usize = 4;
@@ -50,14 +50,14 @@ impl Seen {
 
     /// Checks the managedFields at `at`, which are compared with those before; returns the position after them. All that
     /// are asked for have as many levels around them.
-    pub(super) fn managed_fields(
+    pub(in crate::wire) fn managed_fields(
         &mut self,
         stops: &mut Stops<'_>,
         at: usize,
     ) -> Result<usize, Fault> {
         let bytes = stops.bytes();
         if self.most == 0 {
-            return json::value(stops, at, MANAGED_DEPTH);
+            return validate::value(stops, at, MANAGED_DEPTH);
         }
         let Remembered { template, serving } = &mut self.managed;
         let turn = serving.turn();
@@ -68,7 +68,7 @@ impl Seen {
         let (end, compared) = match like {
             Like::All { end, compared } => (end, compared),
             Like::Begin { .. } | Like::Nothing { .. } => {
-                (json::value(stops, at, MANAGED_DEPTH)?, 0)
+                (validate::value(stops, at, MANAGED_DEPTH)?, 0)
             }
         };
         let learns = match turn {
@@ -82,7 +82,7 @@ impl Seen {
     }
 
     /// Checks the value at `at` of an item's member, the item's `number`th; returns the position after it.
-    pub(super) fn member(
+    pub(in crate::wire) fn member(
         &mut self,
         stops: &mut Stops<'_>,
         at: usize,
@@ -91,7 +91,7 @@ impl Seen {
         let bytes = stops.bytes();
         let is_bracketed = matches!(bytes.get(at), Some(b'{' | b'['));
         if !is_bracketed || number >= self.most {
-            return json::value(stops, at, DEPTH);
+            return validate::value(stops, at, DEPTH);
         }
         if self.members.len() <= number {
             self.members.resize_with(number + 1, Default::default);
@@ -100,10 +100,13 @@ impl Seen {
         let (end, learns) = match serving.turn() {
             Turn::Compare => {
                 let mut walk = Walk::beside(template);
-                let end = json::value_beside(stops, at, DEPTH, &mut walk)?;
+                let end = validate::value_beside(stops, at, DEPTH, &mut walk)?;
                 (end, serving.served(walk.compared, end - at))
             }
-            turn => (json::value(stops, at, DEPTH)?, turn == Turn::AloneAndLearn),
+            turn => (
+                validate::value(stops, at, DEPTH)?,
+                turn == Turn::AloneAndLearn,
+            ),
         };
         if learns {
             template.learn(&bytes[at..end]);
@@ -125,14 +128,14 @@ mod tests {
         let mut best = 0;
         for text in texts {
             let bytes = text.as_bytes();
-            let alone = json::value(&mut Stops::new(bytes), 0, DEPTH);
+            let alone = validate::value(&mut Stops::new(bytes), 0, DEPTH);
             let found = seen.member(&mut Stops::new(bytes), 0, 0);
             assert_eq!(found, alone, "{text}");
             if let Some(Remembered { template, serving }) = seen.members.first() {
                 best = best.max(serving.best);
                 for bracket in &template.brackets {
                     let known = &template.text[bracket.start as usize..bracket.end as usize];
-                    let end = json::value(&mut Stops::new(known), 0, DEPTH);
+                    let end = validate::value(&mut Stops::new(known), 0, DEPTH);
                     assert_eq!(end, Ok(known.len()), "{text}");
                 }
             }
@@ -230,7 +233,7 @@ mod tests {
         for text in texts {
             let bytes = text.as_bytes();
             let found = seen.managed_fields(&mut Stops::new(bytes), 0);
-            let alone = json::value(&mut Stops::new(bytes), 0, MANAGED_DEPTH);
+            let alone = validate::value(&mut Stops::new(bytes), 0, MANAGED_DEPTH);
             assert_eq!(found, alone, "{text}");
         }
         seen.managed.serving.best

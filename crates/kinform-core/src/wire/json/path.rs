@@ -11,22 +11,22 @@
 //! Complexity: one look at what stands before the offset, however deep it is.
 
 use super::cursor::{LONGEST_CHAR, members_from, next_in, unescape, value_end};
-use super::json::{MAX_DEPTH, space};
-use super::scan::{BLOCK, Nesting, filled};
+use super::validate::{MAX_DEPTH, space};
+use crate::wire::scan::{BLOCK, Nesting, filled};
 
 /// BOUND: a key in a message has at most so many characters.
 const MOST_CHARS: usize = 128;
 /// BOUND: of a path so many levels are shown, the outer ones and the inner ones: more tell nobody anything.
-pub(super) const OUTER_LEVELS: usize = 24;
-pub(super) const INNER_LEVELS: usize = 8;
+pub(in crate::wire) const OUTER_LEVELS: usize = 24;
+pub(in crate::wire) const INNER_LEVELS: usize = 8;
 /// Most paths are shorter.
-pub(super) const USUAL_BYTES: usize = 128;
+pub(in crate::wire) const USUAL_BYTES: usize = 128;
 /// Stands for the levels that are not shown.
-pub(super) const LEFT_OUT: &str = "…";
+pub(in crate::wire) const LEFT_OUT: &str = "…";
 
 /// A place in a text: what is open there.
 #[derive(Debug, Default)]
-pub(super) struct Place {
+pub(in crate::wire) struct Place {
     offset: usize,
     open: Vec<Open>,
     is_in_string: bool,
@@ -50,7 +50,12 @@ pub(crate) fn path_to(bytes: &[u8], offset: usize) -> String {
 impl Place {
     /// The place `offset` in the object that opens at `bracket`, of which a member begins at `from`, or with the next
     /// comma.
-    pub(super) fn within(bytes: &[u8], bracket: usize, from: usize, offset: usize) -> Self {
+    pub(in crate::wire) fn within(
+        bytes: &[u8],
+        bracket: usize,
+        from: usize,
+        offset: usize,
+    ) -> Self {
         let mut open = Vec::with_capacity(MAX_DEPTH as usize);
         open.push(Open {
             bracket,
@@ -65,7 +70,7 @@ impl Place {
     }
 
     /// The same in a member's value that is not in brackets.
-    pub(super) fn shallow(bracket: usize, offset: usize, is_in_string: bool) -> Self {
+    pub(in crate::wire) fn shallow(bracket: usize, offset: usize, is_in_string: bool) -> Self {
         let mut place = Self::within(&[], bracket, offset, offset);
         place.is_in_string = is_in_string;
         place
@@ -120,7 +125,7 @@ impl Place {
     }
 
     /// Behind the bracket that closes the last of the open ones but `left`; nothing if there is none.
-    pub(super) fn end(&self, bytes: &[u8], left: usize) -> Option<usize> {
+    pub(in crate::wire) fn end(&self, bytes: &[u8], left: usize) -> Option<usize> {
         let depth = self.open.len().checked_sub(left)?;
         let before = bytes.get(..self.offset)?;
         // Whether the next byte is escaped depends on all of the backslashes before it.
@@ -131,7 +136,7 @@ impl Place {
     }
 
     /// Its path.
-    pub(super) fn path(&self, bytes: &[u8]) -> String {
+    pub(in crate::wire) fn path(&self, bytes: &[u8]) -> String {
         let mut path = String::with_capacity(USUAL_BYTES);
         let levels = self.open.len();
         let inner = levels.saturating_sub(INNER_LEVELS).max(OUTER_LEVELS);
@@ -200,7 +205,7 @@ fn push_index(path: &mut String, index: usize) {
 }
 
 /// A key as it is written.
-pub(super) fn push_raw_key(path: &mut String, key: &[u8]) {
+pub(in crate::wire) fn push_raw_key(path: &mut String, key: &[u8]) {
     // BOUND: so much of it is shown, if all of it is escaped as pairs.
     let most = 2 * LONGEST_CHAR * (MOST_CHARS + 1);
     push_key(path, &unescape(&key[..key.len().min(most)]));
@@ -227,7 +232,7 @@ pub(crate) fn push_key(path: &mut String, key: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::cursor::{elements, open_members};
+    use crate::wire::json::cursor::{elements, open_members};
     use proptest::prelude::*;
 
     /// The same, each level looked at anew.
@@ -273,7 +278,7 @@ mod tests {
         ) {
             let text = pieces.concat();
             let bytes = text.as_bytes();
-            if let Err(fault) = crate::wire::json::document(bytes) {
+            if let Err(fault) = crate::wire::json::validate::document(bytes) {
                 prop_assert_eq!(path_to(bytes, fault.at), path_by_levels(bytes, fault.at), "{} at {}", text, fault.at);
             }
         }

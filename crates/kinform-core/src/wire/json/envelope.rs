@@ -14,20 +14,20 @@ use kinform_api::Status;
 use serde_json::Value;
 
 use super::cursor;
-use super::error::WireError;
-use super::json;
-use super::list::ListMeta;
-use super::scan::{Nesting, first_of};
+use super::validate;
+use crate::wire::error::WireError;
+use crate::wire::list::ListMeta;
+use crate::wire::scan::{Nesting, first_of};
 
 /// BOUND: the envelope of a list is a few hundred bytes, most of them the continue token.
-pub(super) const MAX_ENVELOPE_BYTES: usize = 1 << 20;
+pub(in crate::wire) const MAX_ENVELOPE_BYTES: usize = 1 << 20;
 
 /// `items` with each of its letters escaped.
 const LONGEST_ITEMS: usize = 5 * 6;
 
 /// The list without its items, as it comes: a JSON document of its own.
 #[derive(Debug, Default)]
-pub(super) struct Envelope {
+pub(in crate::wire) struct Envelope {
     bytes: Vec<u8>,
     /// Whether the bracket of the list itself was read.
     is_open: bool,
@@ -43,7 +43,7 @@ pub(super) struct Envelope {
 }
 
 /// What a byte of the envelope led to.
-pub(super) enum Pushed {
+pub(in crate::wire) enum Pushed {
     More,
     Items,
     ItemsAgain,
@@ -51,18 +51,18 @@ pub(super) enum Pushed {
 }
 
 impl Envelope {
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::wire) fn len(&self) -> usize {
         self.bytes.len()
     }
 
     /// The array of items has ended.
-    pub(super) fn close_items(&mut self) {
+    pub(in crate::wire) fn close_items(&mut self) {
         self.bytes.push(b']');
     }
 
     /// Takes what is surely the inside of a string, or of a value in brackets, up to the bound; says how many bytes that
     /// are.
-    pub(super) fn push_inside(&mut self, bytes: &[u8]) -> usize {
+    pub(in crate::wire) fn push_inside(&mut self, bytes: &[u8]) -> usize {
         let room = MAX_ENVELOPE_BYTES.saturating_sub(self.bytes.len());
         let bytes = &bytes[..bytes.len().min(room)];
         let length = match &mut self.inside {
@@ -80,7 +80,7 @@ impl Envelope {
         length
     }
 
-    pub(super) fn push(&mut self, byte: u8) -> Pushed {
+    pub(in crate::wire) fn push(&mut self, byte: u8) -> Pushed {
         self.bytes.push(byte);
         if self.in_string {
             match byte {
@@ -124,7 +124,7 @@ impl Envelope {
         cursor::text_is(&self.bytes[self.key..self.key + length], "items")
     }
 
-    pub(super) fn too_large(&self) -> WireError {
+    pub(in crate::wire) fn too_large(&self) -> WireError {
         let bytes = &self.bytes;
         let mut kinds = cursor::open_members(bytes, 0)
             .filter(|(key, _)| cursor::text_is(&bytes[key.clone()], "kind"));
@@ -134,8 +134,8 @@ impl Envelope {
         }
     }
 
-    pub(super) fn read(&self) -> Result<ListMeta, WireError> {
-        json::document(&self.bytes).map_err(|fault| WireError::NotJson {
+    pub(in crate::wire) fn read(&self) -> Result<ListMeta, WireError> {
+        validate::document(&self.bytes).map_err(|fault| WireError::NotJson {
             at: fault.at as u64,
             reason: fault.what.text(),
         })?;

@@ -15,8 +15,8 @@
 
 use smallvec::SmallVec;
 
-use super::json::{self, Fault, MAX_DEPTH};
-use super::scan::{BLOCK, Nesting, filled};
+use super::validate::{self, Fault, MAX_DEPTH};
+use crate::wire::scan::{BLOCK, Nesting, filled};
 
 /// BOUND: lists remembered at a time.
 const MOST: usize = 1 << 10;
@@ -65,7 +65,7 @@ impl Lengths {
     /// The text ends before the list does.
     #[inline(never)]
     pub(crate) fn of(&mut self, bytes: &[u8], open: usize) -> Result<usize, Fault> {
-        let inside = json::space(bytes, open + 1);
+        let inside = validate::space(bytes, open + 1);
         if bytes.get(inside) == Some(&b']') {
             return Ok(0);
         }
@@ -121,7 +121,7 @@ impl Lengths {
                 let place = at + bit as usize;
                 if bytes.get(place).is_some_and(|bracket| bracket & 2 == 2) {
                     if depth >= MAX_DEPTH {
-                        return Err(json::too_deep(at));
+                        return Err(validate::too_deep(at));
                     }
                     depth += 1;
                     around = around << 1 | u128::from(is_list);
@@ -147,14 +147,14 @@ impl Lengths {
             }
             at += BLOCK;
         }
-        Err(json::ends(bytes.len()))
+        Err(validate::ends(bytes.len()))
     }
 
     /// Whether a list that has an element begins with the bracket at `open`, and there is place for it.
     #[inline(always)]
     fn is_counted(&self, bytes: &[u8], open: usize) -> bool {
         bytes[open] == b'['
-            && bytes.get(json::space(bytes, open + 1)) != Some(&b']')
+            && bytes.get(validate::space(bytes, open + 1)) != Some(&b']')
             && self.known.len() < MOST
     }
 

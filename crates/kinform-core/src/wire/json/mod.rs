@@ -1,0 +1,26 @@
+//! JSON: an object's bytes are validated once, its head is found on the way, and checked bytes are walked without a tree.
+//!
+//! ```text
+//! bytes of an object → validate → head → Layout
+//!                        └ checked bytes → cursor → texts, paths │ reader → serde
+//! ```
+//!
+//! `validate` checks every byte of an object once, `seen` skips what is equal
+//! in an item before (`template`, `brackets`), `cursor` walks checked bytes, `head` finds key, version and the other
+//! spans of an object's metadata, `broken` names a malformed object and its `path`, `piece` holds the item that chunks
+//! cut in two, `envelope` is the rest of a list, `reader` makes a type of an object (`lengths` counts its lists first).
+//!
+//! Upstream: `apimachinery:pkg/runtime/serializer/json`.
+
+mod brackets;
+pub(crate) mod broken;
+pub(crate) mod cursor;
+pub(in crate::wire) mod envelope;
+pub(crate) mod head;
+mod lengths;
+pub(crate) mod path;
+pub(in crate::wire) mod piece;
+pub(crate) mod reader;
+pub(in crate::wire) mod seen;
+mod template;
+pub mod validate;
