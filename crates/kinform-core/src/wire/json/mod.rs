@@ -5,14 +5,13 @@
 //!                        └ checked bytes → cursor → texts, paths │ reader → serde
 //! ```
 //!
-//! `validate` checks every byte of an object once, `seen` skips what is equal
-//! in an item before (`template`, `brackets`), `cursor` walks checked bytes, `head` finds key, version and the other
-//! spans of an object's metadata, `broken` names a malformed object and its `path`, `piece` holds the item that chunks
-//! cut in two, `envelope` is the rest of a list, `reader` makes a type of an object (`lengths` counts its lists first).
+//! `validate` checks every byte of an object once. It may be given a `shortcut`: `seen` has one for each item of a list,
+//! a `walk` of the item before (`template`). `cursor` walks checked bytes, `head` finds key, version and the other spans
+//! of an object's metadata, `broken` names a malformed object and its `path`, `piece` holds the item that chunks cut in
+//! two, `envelope` is the rest of a list, `reader` makes a type of an object (`lengths` counts its lists first).
 //!
 //! Upstream: `apimachinery:pkg/runtime/serializer/json`.
 
-mod brackets;
 pub(crate) mod broken;
 pub(crate) mod cursor;
 pub(in crate::wire) mod envelope;
@@ -22,5 +21,7 @@ pub(crate) mod path;
 pub(in crate::wire) mod piece;
 pub(crate) mod reader;
 pub(in crate::wire) mod seen;
+mod shortcut;
 mod template;
 pub mod validate;
+mod walk;

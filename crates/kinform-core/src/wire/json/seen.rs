@@ -11,9 +11,9 @@
 //!
 //! BOUND: four members and managedFields. Upstream: none.
 
-use super::brackets::Walk;
 use super::template::{Like, Template};
 use super::validate::{self, Fault};
+use super::walk::Walk;
 use crate::wire::scan::Stops;
 use crate::wire::serving::{Serving, Turn};
 
@@ -100,7 +100,7 @@ impl Seen {
         let (end, learns) = match serving.turn() {
             Turn::Compare => {
                 let mut walk = Walk::beside(template);
-                let end = validate::value_beside(stops, at, DEPTH, &mut walk)?;
+                let end = validate::value_with(stops, at, DEPTH, &mut walk)?;
                 (end, serving.served(walk.compared, end - at))
             }
             turn => (

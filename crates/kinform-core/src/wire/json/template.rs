@@ -230,8 +230,8 @@ fn put(leaves: &mut Vec<Leaf>, span: Range<usize>, form: Form) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::json::brackets::Walk;
     use crate::wire::json::validate;
+    use crate::wire::json::walk::Walk;
     use proptest::prelude::*;
 
     /// Whatever is followed, to its end or as far as it is alike, ends where the validator says.
@@ -242,7 +242,7 @@ mod tests {
             &mut Stops::new(text.as_bytes()),
             Stops::new(text.as_bytes()),
         );
-        let walked = validate::value_beside(stops, 0, 1, &mut Walk::beside(&learnt));
+        let walked = validate::value_with(stops, 0, 1, &mut Walk::beside(&learnt));
         assert_eq!(
             walked,
             validate::value(&mut { alone }, 0, 1),

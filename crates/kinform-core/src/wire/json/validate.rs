@@ -16,7 +16,7 @@
 
 use std::ops::Range;
 
-use super::brackets::{Alone, Beside, Known};
+use super::shortcut::{NoShortcut, Shortcut, Sound};
 use crate::wire::scan::Stops;
 
 /// Deepest nesting of arrays and objects that is read; serde_json's recursion limit.
@@ -181,15 +181,15 @@ pub(crate) fn key(stops: &mut Stops<'_>, at: usize) -> Result<(Range<usize>, boo
 /// Checks the value that begins at `at` (no white space before it), with `depth` levels open
 /// around it; returns the position after it.
 pub(crate) fn value(stops: &mut Stops<'_>, at: usize, depth: u32) -> Result<usize> {
-    value_beside(stops, at, depth, &mut Alone)
+    value_with(stops, at, depth, &mut NoShortcut)
 }
 
-/// The same beside what may be known.
-pub(in crate::wire) fn value_beside(
+/// The same with a shortcut, which may know of values in it that they are sound.
+pub(in crate::wire) fn value_with(
     stops: &mut Stops<'_>,
     mut at: usize,
     mut depth: u32,
-    beside: &mut impl Beside,
+    shortcut: &mut impl Shortcut,
 ) -> Result<usize> {
     let bytes = stops.bytes();
     // One bit a level, the innermost lowest: 1 is an object, 0 an array.
@@ -208,9 +208,9 @@ pub(in crate::wire) fn value_beside(
                 if bytes.get(inside) == Some(&(open + 2)) {
                     at = inside + 1;
                 } else {
-                    match beside.open(stops, at) {
-                        Known::All(end) => at = end,
-                        Known::Begin {
+                    match shortcut.open(stops, at) {
+                        Sound::All(end) => at = end,
+                        Sound::Begin {
                             at: end,
                             levels,
                             objects: inner,
@@ -219,7 +219,7 @@ pub(in crate::wire) fn value_beside(
                             depth += levels;
                             objects = objects.unbounded_shl(levels) | inner;
                         }
-                        Known::Nothing => {
+                        Sound::Nothing => {
                             depth += 1;
                             objects = objects << 1 | u128::from(open == b'{');
                             if open == b'[' {
@@ -259,7 +259,7 @@ pub(in crate::wire) fn value_beside(
                     depth -= 1;
                     objects >>= 1;
                     at += 1;
-                    beside.close();
+                    shortcut.close();
                     if depth == outside {
                         return Ok(at);
                     }

@@ -1,9 +1,9 @@
-//! A value walked beside one that was checked: what is the same, or differs in leaves only, is stepped over.
+//! A validated value as a shortcut for one of the same shape: equal bytes are compared, differing leaves validated.
 //!
 //! ```text
-//! a bracket opens ─▶ Walk::open ─▶ where it closes, by the template
-//!                               ├─ how far it is like the template, with so many brackets open
-//!                               └─ nothing: what is in it is checked
+//! a bracket opens ─▶ Walk::open ─▶ All: where it closes, by the template
+//!                               ├─ Begin: how far it is like the template, and which brackets are open there
+//!                               └─ Nothing: its members are validated
 //! ```
 //!
 //! What is in a value that is checked meets what is in its counterpart; the k-th value in brackets meets the k-th.
@@ -12,51 +12,13 @@
 
 use smallvec::SmallVec;
 
+use super::shortcut::{Shortcut, Sound};
 use super::template::{Bracket, Like, Template};
 use crate::wire::scan::Stops;
 
 /// BOUND: so many times as many bytes as a template has are read in vain, what is in it once a level; replicas are not
 /// that deep. What is read at last may be as long as the item.
 const TIMES_IN_VAIN: usize = 8;
-
-/// What walks beside a value that is checked, and may know what is in some brackets.
-pub(in crate::wire) trait Beside {
-    /// A bracket opens at `at`, and not for nothing: what is known of what is in it.
-    fn open(&mut self, stops: &mut Stops<'_>, at: usize) -> Known;
-
-    /// A bracket closed that was not known.
-    fn close(&mut self);
-}
-
-/// What is known of a value in brackets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::wire) enum Known {
-    Nothing,
-    /// It is sound, and ends before this position.
-    All(usize),
-    /// It is sound up to the end of a value in it.
-    Begin {
-        /// The position after that value.
-        at: usize,
-        /// How many brackets are open there.
-        levels: u32,
-        /// One bit each, the innermost lowest: 1 is an object.
-        objects: u128,
-    },
-}
-
-/// Nothing is known.
-pub(in crate::wire) struct Alone;
-
-impl Beside for Alone {
-    #[inline(always)]
-    fn open(&mut self, _: &mut Stops<'_>, _: usize) -> Known {
-        Known::Nothing
-    }
-
-    #[inline(always)]
-    fn close(&mut self) {}
-}
 
 /// The place in a template that is beside the place that is checked.
 pub(in crate::wire) struct Walk<'a> {
@@ -111,22 +73,22 @@ impl Walk<'_> {
     }
 }
 
-impl Beside for Walk<'_> {
+impl Shortcut for Walk<'_> {
     #[inline(always)]
-    fn open(&mut self, stops: &mut Stops<'_>, at: usize) -> Known {
+    fn open(&mut self, stops: &mut Stops<'_>, at: usize) -> Sound {
         let met = self.template.brackets.get(self.next as usize);
         let is_worth_it =
             |met: &&Bracket| self.next < self.limit && self.left_in_vain >= met.length();
         let Some(met) = met.filter(is_worth_it) else {
             self.outer.push((self.next, self.limit));
             self.limit = self.next;
-            return Known::Nothing;
+            return Sound::Nothing;
         };
         match self.template.follow(stops, at, *met) {
             Like::All { end, compared } => {
                 self.next = met.next;
                 self.compared += compared;
-                Known::All(end)
+                Sound::All(end)
             }
             Like::Begin {
                 at,
@@ -135,7 +97,7 @@ impl Beside for Walk<'_> {
             } => {
                 self.compared += compared;
                 let (levels, objects) = self.enter(beside);
-                Known::Begin {
+                Sound::Begin {
                     at,
                     levels,
                     objects,
@@ -146,7 +108,7 @@ impl Beside for Walk<'_> {
                 let in_vain = read.max(met.length());
                 self.left_in_vain = self.left_in_vain.saturating_sub(in_vain);
                 self.descend(*met);
-                Known::Nothing
+                Sound::Nothing
             }
         }
     }
@@ -174,7 +136,7 @@ mod tests {
         template.learn(deep("1").as_bytes());
         let other = deep("[]");
         let mut walk = Walk::beside(&template);
-        let end = validate::value_beside(&mut Stops::new(other.as_bytes()), 0, 1, &mut walk);
+        let end = validate::value_with(&mut Stops::new(other.as_bytes()), 0, 1, &mut walk);
         assert_eq!(end, Ok(other.len()));
         assert!(walk.left_in_vain < 9_000, "{}", walk.left_in_vain);
     }
@@ -189,7 +151,7 @@ mod tests {
         template.learn(deep(r#""",0"#).as_bytes());
         let other = deep(&format!(r#""{}","""#, "x".repeat(90_000)));
         let mut walk = Walk::beside(&template);
-        let end = validate::value_beside(&mut Stops::new(other.as_bytes()), 0, 1, &mut walk);
+        let end = validate::value_with(&mut Stops::new(other.as_bytes()), 0, 1, &mut walk);
         assert_eq!(end, Ok(other.len()));
         assert_eq!(walk.left_in_vain, 0);
     }
