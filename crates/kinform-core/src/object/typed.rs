@@ -21,8 +21,8 @@ use super::Object;
 use crate::wire::json::path::path_to;
 use crate::wire::json::reader;
 use crate::wire::protobuf;
+use crate::wire::type_meta::Mismatch;
 use crate::wire::unreadable::OneLine;
-use crate::wire::whole::Mismatch;
 
 /// Whether a decoded value is remembered beside its bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

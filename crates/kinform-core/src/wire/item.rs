@@ -20,7 +20,7 @@ use kinform_schema::Type;
 use super::json::broken::Broken;
 use super::json::cursor;
 use super::json::head::{self, Layout, Reading};
-use super::json::seen::Seen;
+use super::json::previous::PreviousItem;
 use super::known::{self, Lookup, Stored};
 use super::protobuf::alike::Alike;
 use super::protobuf::{envelope, head as message};
@@ -150,10 +150,10 @@ impl<'a> Item<'a> {
         bytes: &'a [u8],
         limit: usize,
         stored: Option<Lookup<'s>>,
-        seen: &mut Seen,
+        previous: &mut PreviousItem,
     ) -> Option<Self> {
         let window = &bytes[..bytes.len().min(limit)];
-        let (layout, object) = known::json(window, stored?, seen)?;
+        let (layout, object) = known::json(window, stored?, previous)?;
         let end = layout.body.end;
         Some(Self {
             layout: Some(layout),
@@ -168,7 +168,7 @@ impl<'a> Item<'a> {
             return self;
         }
         let found = match self.form {
-            Form::Json => known::json(self.bytes, stored, &mut Seen::default())
+            Form::Json => known::json(self.bytes, stored, &mut PreviousItem::default())
                 .filter(|(layout, _)| layout.body.end == self.bytes.len()),
             Form::Protobuf { of: Some(of), .. } => known::protobuf(of, self.bytes, stored),
             Form::Protobuf { of: None, .. } => None,
@@ -193,12 +193,12 @@ impl<'a> Item<'a> {
     pub(super) fn first(
         bytes: &'a [u8],
         limit: usize,
-        seen: &mut Seen,
+        previous: &mut PreviousItem,
         broken: &'a mut Option<Box<Broken>>,
     ) -> Option<Self> {
         let window = &bytes[..bytes.len().min(limit)];
         let mut reading = Reading::default();
-        let (end, layout, broken) = match head::read_first(window, seen, &mut reading) {
+        let (end, layout, broken) = match head::read_first(window, previous, &mut reading) {
             Ok(()) => (reading.layout.body.end, Some(reading.layout), None),
             Err(fault) => {
                 let broken = broken.insert(Box::new(Broken::new(fault, reading)));
@@ -333,7 +333,7 @@ mod tests {
         let check = |body: &str, expected: [&str; 2]| {
             let items = [Item::cut(body.as_bytes()).checked().unwrap()];
             let broken = &mut None;
-            let first = Item::first(body.as_bytes(), 1_000, &mut Seen::default(), broken);
+            let first = Item::first(body.as_bytes(), 1_000, &mut PreviousItem::default(), broken);
             for item in items.iter().chain(&first) {
                 assert_eq!([&*item.kind(), &*item.api_version()], expected, "{body}");
             }

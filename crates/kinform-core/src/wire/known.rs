@@ -23,7 +23,7 @@ use kinform_schema::Type;
 
 use super::json::cursor;
 use super::json::head::{Cuts, Cutter, Layout, ManagedFields};
-use super::json::seen::Seen;
+use super::json::previous::PreviousItem;
 use super::json::validate::{self, Checked};
 use super::protobuf::fields::{Fields, put_varint};
 use super::protobuf::head::{self as message, MANAGED_FIELDS};
@@ -71,18 +71,18 @@ const MANAGED: &[u8] = b",\"managedFields\":[";
 pub(super) fn json<'s>(
     bytes: &[u8],
     stored: Lookup<'s>,
-    seen: &mut Seen,
+    previous: &mut PreviousItem,
 ) -> Option<(Layout, &'s dyn Stored)> {
     let start = Start::of(bytes)?;
     if let Some(object) = stored.next()
-        && let Some(layout) = json_is(bytes, &start, object, None, seen)
+        && let Some(layout) = json_is(bytes, &start, object, None, previous)
     {
         stored.advance();
         return Some((layout, object));
     }
-    let (key, checked) = key(bytes, start.inside, seen)?;
+    let (key, checked) = key(bytes, start.inside, previous)?;
     let object = stored.get(key)?;
-    let layout = json_is(bytes, &start, object, checked, seen)?;
+    let layout = json_is(bytes, &start, object, checked, previous)?;
     Some((layout, object))
 }
 
@@ -93,7 +93,7 @@ fn json_is(
     start: &Start,
     object: &dyn Stored,
     checked: Option<Range<usize>>,
-    seen: &mut Seen,
+    previous: &mut PreviousItem,
 ) -> Option<Layout> {
     if object.is_projected() || !object.is_of(None) {
         return None;
@@ -110,7 +110,7 @@ fn json_is(
         return None;
     } else {
         let checked = checked.map(|array| array.start - start.metadata..array.end - start.metadata);
-        let cut = managed_fields(rest, same, checked, seen)?;
+        let cut = managed_fields(rest, same, checked, previous)?;
         // Only those of the object itself were cut out.
         // No farther than the cut, however large the object is.
         let before_cut = &kept[..=cut.start];
@@ -194,7 +194,7 @@ impl Start {
 fn key<'a>(
     bytes: &'a [u8],
     at: usize,
-    seen: &mut Seen,
+    previous: &mut PreviousItem,
 ) -> Option<(KeyRef<'a>, Option<Range<usize>>)> {
     let (mut name, mut namespace, mut checked) = (None, "", None);
     let mut members = cursor::open_members(bytes, at);
@@ -207,7 +207,9 @@ fn key<'a>(
             b"name" => name = Some(text()?),
             b"namespace" => namespace = text()?,
             b"managedFields" => {
-                let end = seen.managed_fields(&mut Stops::new(bytes), value).ok()?;
+                let end = previous
+                    .managed_fields(&mut Stops::new(bytes), value)
+                    .ok()?;
                 members.skip_to(end);
                 checked = Some(value..end);
             }
@@ -229,7 +231,7 @@ fn managed_fields(
     bytes: &[u8],
     at: usize,
     checked: Option<Range<usize>>,
-    seen: &mut Seen,
+    previous: &mut PreviousItem,
 ) -> Option<Range<usize>> {
     // What comes behind it in the stored object begins with a comma, too, and a quote.
     let start = (at.saturating_sub(MANAGED.len())..=at)
@@ -238,7 +240,9 @@ fn managed_fields(
     let value = start + MANAGED.len() - 1;
     let end = match checked.filter(|checked| checked.start == value) {
         Some(checked) => checked.end,
-        None => seen.managed_fields(&mut Stops::new(bytes), value).ok()?,
+        None => previous
+            .managed_fields(&mut Stops::new(bytes), value)
+            .ok()?,
     };
     Some(start..end)
 }

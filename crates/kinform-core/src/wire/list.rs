@@ -18,7 +18,7 @@ use super::item::{Guess, Item};
 use super::json::broken::Broken;
 use super::json::envelope::{Envelope, MAX_ENVELOPE_BYTES, Pushed};
 use super::json::piece::{Piece, Read};
-use super::json::seen::Seen;
+use super::json::previous::PreviousItem;
 use super::json::validate::space;
 use super::known::Lookup;
 use super::scan::first_of;
@@ -59,7 +59,7 @@ pub struct ListSplitter {
     envelope: Envelope,
     piece: Piece,
     guess: Guess,
-    seen: Seen,
+    previous: PreviousItem,
     /// What was wrong with the last item that was read and is none.
     broken: Option<Box<Broken>>,
     consumed: u64,
@@ -105,7 +105,7 @@ impl ListSplitter {
             envelope: Envelope::default(),
             piece: Piece::new(max_item_bytes),
             guess: Guess::default(),
-            seen: Seen::new(),
+            previous: PreviousItem::new(),
             broken: None,
             consumed: 0,
             failed: None,
@@ -258,10 +258,17 @@ impl ListSplitter {
     ) -> usize {
         if self.piece.is_fresh()
             && self.guess.may_hold(chunk.len())
-            && let Some(item) = Item::first_known(chunk, self.piece.limit(), stored, &mut self.seen)
-                .or_else(|| {
-                    Item::first(chunk, self.piece.limit(), &mut self.seen, &mut self.broken)
-                })
+            && let Some(item) =
+                Item::first_known(chunk, self.piece.limit(), stored, &mut self.previous).or_else(
+                    || {
+                        Item::first(
+                            chunk,
+                            self.piece.limit(),
+                            &mut self.previous,
+                            &mut self.broken,
+                        )
+                    },
+                )
         {
             let length = item.bytes().len();
             self.guess.was(length);

@@ -6,8 +6,10 @@
 //! ```
 //!
 //! `json` and `protobuf` read the two encodings, in rooms of the same names; `encoding` has the readers that fit a body.
-//! `item` is what is cut out, `scan` finds ends (safe SIMD), `known` tells what is stored already, `strip` copies what is
-//! kept, `whole` is what every object begins with. Server data is hostile: no recursion, no panic, every buffer bounded.
+//! `item` is what is cut out, `scan` finds ends (safe SIMD), `known` finds what is stored already, `strip` copies what is
+//! kept, `type_meta` puts `apiVersion` and `kind` in front. Server data is hostile: no recursion, no panic, every buffer
+//! bounded.
+//!
 //! Upstream: `apimachinery:pkg/runtime/serializer/json`, `apimachinery:pkg/util/framer`.
 
 pub mod encoding;
@@ -20,9 +22,9 @@ pub mod protobuf;
 pub(crate) mod scan;
 mod serving;
 pub(crate) mod strip;
+pub(crate) mod type_meta;
 pub mod unreadable;
 pub mod watch;
-pub(crate) mod whole;
 
 /// Largest item of a list or frame of a watch, unless set otherwise.
 ///

@@ -22,7 +22,7 @@ use super::item::{Guess, Item};
 use super::json::broken::Broken;
 use super::json::cursor::{self, text_is};
 use super::json::piece::{Piece, Read};
-use super::json::seen::Seen;
+use super::json::previous::PreviousItem;
 use super::json::validate::{self, Checked, Fault, What, space};
 use super::scan::Stops;
 use super::unreadable::Unreadable;
@@ -193,7 +193,7 @@ fn usual<'a>(
     if !rest.starts_with(b"{") {
         return None;
     }
-    let object = Item::first(rest, limit, &mut Seen::default(), broken)?;
+    let object = Item::first(rest, limit, &mut PreviousItem::default(), broken)?;
     let end = object.bytes().len();
     let length = chunk.len() - rest.len() + end + 1;
     (rest.get(end) == Some(&b'}')).then_some((

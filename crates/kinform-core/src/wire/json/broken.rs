@@ -168,7 +168,7 @@ mod tests {
     use super::*;
     use crate::wire::json::head;
     use crate::wire::json::path::path_to;
-    use crate::wire::json::seen::Seen;
+    use crate::wire::json::previous::PreviousItem;
     use kinform_api::ObjectKey;
     use proptest::prelude::*;
 
@@ -253,7 +253,7 @@ mod tests {
     /// Ends and paths are those that a look at all of it finds.
     fn check(bytes: &[u8]) -> Result<(), TestCaseError> {
         let mut reading = Reading::default();
-        let Err(fault) = head::read_first(bytes, &mut Seen::new(), &mut reading) else {
+        let Err(fault) = head::read_first(bytes, &mut PreviousItem::new(), &mut reading) else {
             return Ok(());
         };
         let end = Nesting::default().advance(bytes);

@@ -18,7 +18,7 @@ use smallvec::SmallVec;
 
 use super::broken::Broken;
 use super::cursor;
-use super::seen::Seen;
+use super::previous::PreviousItem;
 use super::validate::{self, Checked, Fault, What, space};
 use crate::wire::scan::Stops;
 
@@ -181,7 +181,7 @@ fn whole(bytes: &[u8], reading: &mut Reading) -> Result<(), HeadFault> {
     if !matches!(bytes.get(start), Some(b'{' | b'[')) {
         validate::document(bytes)?;
     }
-    object(bytes, start, &mut Seen::default(), reading)?;
+    object(bytes, start, &mut PreviousItem::default(), reading)?;
     match space(bytes, reading.layout.body.end) {
         end if end == bytes.len() => sound(bytes, reading),
         at => Err(Fault {
@@ -195,10 +195,10 @@ fn whole(bytes: &[u8], reading: &mut Reading) -> Result<(), HeadFault> {
 /// The object that `bytes` begin with, if it is whole and sound: saves a search for its end.
 pub(in crate::wire) fn read_first(
     bytes: &[u8],
-    seen: &mut Seen,
+    previous: &mut PreviousItem,
     reading: &mut Reading,
 ) -> Result<(), HeadFault> {
-    object(bytes, 0, seen, reading)?;
+    object(bytes, 0, previous, reading)?;
     sound(bytes, reading)
 }
 
@@ -215,7 +215,7 @@ fn sound(bytes: &[u8], reading: &Reading) -> Result<(), HeadFault> {
 fn object(
     bytes: &[u8],
     start: usize,
-    seen: &mut Seen,
+    previous: &mut PreviousItem,
     reading: &mut Reading,
 ) -> Result<(), HeadFault> {
     // Whatever else is wrong with an array, this is.
@@ -249,10 +249,10 @@ fn object(
             is_metadata,
         });
         let end = match is_metadata {
-            true => metadata(stops, value, reading, seen)?,
+            true => metadata(stops, value, reading, previous)?,
             false => {
                 number += 1;
-                seen.member(stops, value, number - 1)?
+                previous.member(stops, value, number - 1)?
             }
         };
         let is_kind = raw == b"kind";
@@ -277,7 +277,7 @@ fn metadata(
     stops: &mut Stops<'_>,
     at: usize,
     reading: &mut Reading,
-    seen: &mut Seen,
+    previous: &mut PreviousItem,
 ) -> Result<usize, HeadFault> {
     let bytes = stops.bytes();
     let managed_cuts = std::mem::take(&mut reading.layout.managed_cuts);
@@ -305,7 +305,7 @@ fn metadata(
         }
         let cut = raw == b"managedFields";
         let end = match cut {
-            true => seen.managed_fields(stops, value)?,
+            true => previous.managed_fields(stops, value)?,
             false => validate::value(stops, value, 2)?,
         };
         cutter.member(cut, key.start - 1..end, &mut reading.layout.managed_cuts);

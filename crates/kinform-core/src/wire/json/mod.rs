@@ -5,8 +5,8 @@
 //!                        └ checked bytes → cursor → texts, paths │ reader → serde
 //! ```
 //!
-//! `validate` checks every byte of an object once. It may be given a `shortcut`: `seen` has one for each item of a list,
-//! a `walk` of the item before (`template`). `cursor` walks checked bytes, `head` finds key, version and the other spans
+//! `validate` checks every byte of an object once. It may be given a `shortcut`: for an item of a list `previous` has
+//! one, a `walk` of the item before (`template`). `cursor` walks checked bytes, `head` finds key, version and the other spans
 //! of an object's metadata, `broken` names a malformed object and its `path`, `piece` holds the item that chunks cut in
 //! two, `envelope` is the rest of a list, `reader` makes a type of an object (`lengths` counts its lists first).
 //!
@@ -19,8 +19,8 @@ pub(crate) mod head;
 mod lengths;
 pub(crate) mod path;
 pub(in crate::wire) mod piece;
+pub(in crate::wire) mod previous;
 pub(crate) mod reader;
-pub(in crate::wire) mod seen;
 mod shortcut;
 mod template;
 pub mod validate;

@@ -28,7 +28,7 @@ use super::cursor::unescape;
 use super::lengths::Lengths;
 use super::validate::{self, Fault};
 use crate::wire::scan::Stops;
-use crate::wire::whole::{Mismatch, Whole};
+use crate::wire::type_meta::{Mismatch, WithTypeMeta};
 
 /// The object in these bytes, which have passed the check, as a value of a type.
 ///
@@ -45,7 +45,7 @@ pub(crate) fn read<K: DeserializeOwned>(bytes: &[u8], meta: &TypeMeta) -> Result
         return Err(Mismatch);
     }
     let members = reader.map();
-    K::deserialize(Whole { meta, members })
+    K::deserialize(WithTypeMeta { meta, members })
 }
 
 /// Walks over the text. Where it stands is always at a value, or behind one.

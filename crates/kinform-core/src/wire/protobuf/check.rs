@@ -19,7 +19,7 @@ use std::borrow::Cow;
 
 use kinform_schema::{Container, Field as Spec, FieldType, Type, numbered_type};
 
-use super::beside::{Counterpart, Met, Template};
+use super::counterpart::{Counterpart, Met, Template};
 use super::fields::{BYTES, FIXED64, Field, Fields, Split, VARINT, Wire, varint};
 use super::head::{MANAGED_FIELDS, METADATA};
 use super::outline::{Kind, Outline};

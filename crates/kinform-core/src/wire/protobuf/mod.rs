@@ -6,7 +6,7 @@
 //! ```
 //!
 //! `fields` reads tags and lengths, `envelope` what stands around a message, `check` every byte of an object once, by a
-//! `plan`, or compares it with an item that is `alike`, by its `outline` or walked `beside` it; `order` puts right what
+//! `plan`, or compares it with an item that is `alike`, by its `outline` or walked as its `counterpart`; `order` puts right what
 //! no Kubernetes writer makes, `head` finds its key and version, `value` and `members` show a message as the JSON that
 //! a server would have sent, by the same plan, `reader` and `text` make types and text of that. Nothing is generated:
 //! names, numbers and forms are `kinform-schema`'s.
@@ -14,8 +14,8 @@
 //! Upstream: `apimachinery:pkg/runtime/serializer/protobuf`, the generated `Unmarshal` functions.
 
 pub(crate) mod alike;
-mod beside;
 pub(crate) mod check;
+mod counterpart;
 pub(crate) mod envelope;
 pub(crate) mod fields;
 pub(crate) mod head;

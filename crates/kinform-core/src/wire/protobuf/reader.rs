@@ -22,7 +22,7 @@ use super::plan::Plan;
 use super::text::{self, TimeText};
 use super::texts::Texts;
 use super::value::{self, Elements, Entries, Node};
-use crate::wire::whole::{Mismatch, Whole};
+use crate::wire::type_meta::{Mismatch, WithTypeMeta};
 
 /// A whole object, which has passed the check, as a value of a type.
 ///
@@ -36,7 +36,7 @@ pub(crate) fn read<K: DeserializeOwned>(
 ) -> Result<K, Mismatch> {
     let texts = &Texts::of(bytes);
     let members = ObjectAccess::new(Plan::of(of), bytes, nulls, texts);
-    K::deserialize(Whole { meta, members })
+    K::deserialize(WithTypeMeta { meta, members })
 }
 
 /// The same without `apiVersion` and `kind`.

@@ -1,11 +1,11 @@
-//! A whole object as a type: what it is comes first, then its members.
+//! `apiVersion` and `kind` as the first members of an object that is read as a type.
 //!
 //! ```text
-//! TypeMeta + members of an object → Whole (serde::Deserializer) → K
+//! TypeMeta + members of an object → WithTypeMeta (serde::Deserializer) → K
 //! ```
 //!
-//! Objects do not keep `apiVersion` and `kind`, which are those of their collection; types want them. The
-//! members are told by whoever reads their encoding.
+//! Objects do not keep the two, which are those of their collection; types want them. The other members come from the
+//! reader of their encoding.
 //!
 //! Upstream: `runtime.TypeMeta`, inline in each kind.
 
@@ -21,21 +21,21 @@ use serde::{Deserializer, forward_to_deserialize_any};
 pub(crate) struct Mismatch;
 
 /// An object that begins with its type.
-pub(super) struct Whole<'s, M> {
+pub(super) struct WithTypeMeta<'s, M> {
     pub(super) meta: &'s TypeMeta,
     pub(super) members: M,
 }
 
-impl<'de, M: MapAccess<'de, Error = Mismatch>> Deserializer<'de> for Whole<'_, M> {
+impl<'de, M: MapAccess<'de, Error = Mismatch>> Deserializer<'de> for WithTypeMeta<'_, M> {
     type Error = Mismatch;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mismatch> {
-        visitor.visit_map(Told {
-            before: [
+        visitor.visit_map(Chain {
+            first: [
                 ("apiVersion", &*self.meta.api_version),
                 ("kind", &*self.meta.kind),
             ],
-            told: 0,
+            given: 0,
             members: self.members,
         })
     }
@@ -58,14 +58,14 @@ impl<'de, M: MapAccess<'de, Error = Mismatch>> Deserializer<'de> for Whole<'_, M
     }
 }
 
-/// What an object is, and then its members.
-struct Told<'s, M> {
-    before: [(&'static str, &'s str); 2],
-    told: usize,
+/// The two members, and then those of the object.
+struct Chain<'s, M> {
+    first: [(&'static str, &'s str); 2],
+    given: usize,
     members: M,
 }
 
-impl<'de, M: MapAccess<'de, Error = Mismatch>> MapAccess<'de> for Told<'_, M> {
+impl<'de, M: MapAccess<'de, Error = Mismatch>> MapAccess<'de> for Chain<'_, M> {
     type Error = Mismatch;
 
     #[inline]
@@ -73,8 +73,8 @@ impl<'de, M: MapAccess<'de, Error = Mismatch>> MapAccess<'de> for Told<'_, M> {
         &mut self,
         seed: S,
     ) -> Result<Option<S::Value>, Mismatch> {
-        self.told += 1;
-        match self.before.get(self.told - 1) {
+        self.given += 1;
+        match self.first.get(self.given - 1) {
             Some((name, _)) => seed
                 .deserialize(BorrowedStrDeserializer::new(name))
                 .map(Some),
@@ -84,7 +84,7 @@ impl<'de, M: MapAccess<'de, Error = Mismatch>> MapAccess<'de> for Told<'_, M> {
 
     #[inline]
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Mismatch> {
-        match self.before.get(self.told - 1) {
+        match self.first.get(self.given - 1) {
             Some((_, value)) => seed.deserialize(Text(value)),
             None => self.members.next_value_seed(seed),
         }
@@ -170,7 +170,7 @@ mod tests {
                 kind: "Pod".to_owned(),
             };
             let members = MapDeserializer::new(std::iter::empty::<(&str, &str)>());
-            K::deserialize(Whole {
+            K::deserialize(WithTypeMeta {
                 meta: &meta,
                 members,
             })

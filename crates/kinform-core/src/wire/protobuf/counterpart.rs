@@ -1,4 +1,4 @@
-//! The same place in a message that is alike: walked beside the message that is checked.
+//! A cursor in a validated message, kept at the place of the message under check.
 //!
 //! ```text
 //! number and bytes of a field ─▶ Template::meet ─▶ Same, byte for byte │ Other: the counterpart, to go on with inside of it

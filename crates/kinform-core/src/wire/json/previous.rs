@@ -1,8 +1,8 @@
-//! What items of one list have in common: compared with an item before, not checked.
+//! The previous item of a list: members that equal its members are compared with them, and not validated.
 //!
 //! ```text
-//! managedFields, a member ─▶ the same of an item before (Template) ─▶ Seen ─▶ its end │ Fault, as of each alone
-//!                                     └─ another takes its place, when it no longer serves (Serving)
+//! managedFields, a member ─▶ the same of the item before (Template) ─▶ its end │ Fault, as validated alone
+//!                                └─ the item takes its place, when it no longer serves (Serving)
 //! ```
 //!
 //! Objects of a list are alike: replicas have the same fields, and differ in names and times. Lists come in the order of
@@ -26,7 +26,7 @@ const MANAGED_DEPTH: u32 = 2;
 
 /// The values of items before. The default remembers nothing.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct PreviousItem {
     managed: Remembered,
     members: Vec<Remembered>,
     most: usize,
@@ -39,7 +39,7 @@ struct Remembered {
     serving: Serving,
 }
 
-impl Seen {
+impl PreviousItem {
     /// For items that are alike.
     pub(crate) fn new() -> Self {
         Self {
@@ -124,14 +124,14 @@ mod tests {
 
     /// Each value ends where it would alone, or is broken there; how many bytes were compared at most.
     fn check<'a>(texts: impl IntoIterator<Item = &'a str>) -> usize {
-        let mut seen = Seen::new();
+        let mut previous = PreviousItem::new();
         let mut best = 0;
         for text in texts {
             let bytes = text.as_bytes();
             let alone = validate::value(&mut Stops::new(bytes), 0, DEPTH);
-            let found = seen.member(&mut Stops::new(bytes), 0, 0);
+            let found = previous.member(&mut Stops::new(bytes), 0, 0);
             assert_eq!(found, alone, "{text}");
-            if let Some(Remembered { template, serving }) = seen.members.first() {
+            if let Some(Remembered { template, serving }) = previous.members.first() {
                 best = best.max(serving.best);
                 for bracket in &template.brackets {
                     let known = &template.text[bracket.start as usize..bracket.end as usize];
@@ -190,20 +190,20 @@ mod tests {
 
     #[test]
     fn of_a_list_few_members_are_remembered_and_none_that_is_large() {
-        let mut seen = Seen::new();
+        let mut previous = PreviousItem::new();
         let large = format!("[\"{}\"]", "x".repeat(MOST_BYTES));
         let many = format!("[{}1]", "[1],".repeat(MOST_BRACKETS));
         for (number, text) in [&*large, &many, ONE, ONE, ONE, ONE].into_iter().enumerate() {
             let stops = &mut Stops::new(text.as_bytes());
-            assert_eq!(seen.member(stops, 0, number), Ok(text.len()));
+            assert_eq!(previous.member(stops, 0, number), Ok(text.len()));
         }
-        let remembered = seen.members.iter();
+        let remembered = previous.members.iter();
         let remembered: Vec<_> = remembered
             .map(|remembered| remembered.template.brackets.len())
             .collect();
         assert_eq!(remembered, [0, 0, 9, 9]);
         assert_eq!(
-            Seen::default().member(&mut Stops::new(b"[[1]]"), 0, 0),
+            PreviousItem::default().member(&mut Stops::new(b"[[1]]"), 0, 0),
             Ok(5)
         );
     }
@@ -229,14 +229,14 @@ mod tests {
 
     /// Managed fields end where the validator says; how many bytes were compared, of the last of them.
     fn check_managed<'a>(texts: impl IntoIterator<Item = &'a str>) -> usize {
-        let mut seen = Seen::new();
+        let mut previous = PreviousItem::new();
         for text in texts {
             let bytes = text.as_bytes();
-            let found = seen.managed_fields(&mut Stops::new(bytes), 0);
+            let found = previous.managed_fields(&mut Stops::new(bytes), 0);
             let alone = validate::value(&mut Stops::new(bytes), 0, MANAGED_DEPTH);
             assert_eq!(found, alone, "{text}");
         }
-        seen.managed.serving.best
+        previous.managed.serving.best
     }
 
     /// A piece that fills a block: `#` stands for as many letters as are missing.
