@@ -12,7 +12,8 @@ use std::fmt::Write as _;
 use std::time::Instant;
 
 use kinform_core::wire::item::Item;
-use kinform_core::wire::list::{ListPart, ListSplitter};
+use kinform_core::wire::json::list::ListSplitter;
+use kinform_core::wire::list::ListPart;
 use kinform_core::{Object, Projection};
 
 const CHUNK: usize = 64 << 10;

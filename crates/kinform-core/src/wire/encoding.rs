@@ -10,11 +10,13 @@
 //! Upstream: `apimachinery:pkg/runtime/serializer` (`SerializerInfo`, `StreamSerializerInfo`).
 
 use super::error::WireError;
+use super::json::list::ListSplitter;
+use super::json::watch::WatchFramer;
 use super::known::Lookup;
-use super::list::{ListMeta, ListPart, ListSplitter};
+use super::list::{ListMeta, ListPart};
 use super::protobuf::list::ProtobufSplitter;
 use super::protobuf::watch::ProtobufFramer;
-use super::watch::{Frame, WatchFramer};
+use super::watch::Frame;
 
 /// How the bytes of a body or an object are encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

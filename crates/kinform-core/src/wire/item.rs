@@ -21,11 +21,12 @@ use super::json::broken::Broken;
 use super::json::cursor;
 use super::json::head::{self, Layout, Reading};
 use super::json::previous::PreviousItem;
+use super::json::watch::bookmark;
 use super::known::{self, Lookup, Stored};
 use super::protobuf::alike::Alike;
 use super::protobuf::{envelope, head as message};
 use super::unreadable::Unreadable;
-use super::watch::{Bookmark, bookmark};
+use super::watch::Bookmark;
 
 /// The bytes of one object, borrowed from the body until the next one is read.
 pub struct Item<'a> {

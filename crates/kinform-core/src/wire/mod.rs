@@ -1,8 +1,7 @@
 //! Bytes into borrowed items: nothing here builds an object or keeps one.
 //!
 //! ```text
-//! body chunks → list (items of a list) ──┐
-//! body chunks → watch (frames of a watch) ┴→ bytes of one object → head → object
+//! body chunks → encoding → json | protobuf → list, watch (items, frames) → bytes of one object, its head → object
 //! ```
 //!
 //! `json` and `protobuf` read the two encodings, in rooms of the same names; `encoding` has the readers that fit a body.

@@ -1,7 +1,8 @@
 //! JSON: an object's bytes are validated once, its head is found on the way, and checked bytes are walked without a tree.
 //!
 //! ```text
-//! bytes of an object → validate → head → Layout
+//! body chunks → list (items of a list) ──┐
+//! body chunks → watch (frames of a watch) ┴→ bytes of an object → validate → head → Layout
 //!                        └ checked bytes → cursor → texts, paths │ reader → serde
 //! ```
 //!
@@ -17,6 +18,7 @@ pub(crate) mod cursor;
 pub(in crate::wire) mod envelope;
 pub(crate) mod head;
 mod lengths;
+pub mod list;
 pub(crate) mod path;
 pub(in crate::wire) mod piece;
 pub(in crate::wire) mod previous;
@@ -25,3 +27,4 @@ mod shortcut;
 mod template;
 pub mod validate;
 mod walk;
+pub mod watch;

@@ -1,0 +1,460 @@
+//! Splits the body of a watch into its frames, chunk by chunk.
+//!
+//! ```text
+//! chunks → WatchFramer::feed → Frame {kind, object bytes} ... → object | bookmark | status
+//! ```
+//!
+//! Frames are cut out by their brackets, so newlines between them are neither needed nor in the
+//! way. The frame's own keys are checked here, its object when one is made of it. A frame that is
+//! no event is handed on as such: the stream goes on behind it.
+//!
+//! INVARIANT: what comes out depends on the bytes only, never on where the chunks were cut.
+//! BOUND: one frame is held, never more.
+//! Upstream: `client-go:rest/watch/decoder.go`, `apimachinery:pkg/watch/streamwatcher.go`.
+
+use std::ops::Range;
+
+use kinform_api::{INITIAL_EVENTS_END, Status, WatchEventKind};
+
+use super::broken::Broken;
+use super::cursor::{self, text_is};
+use super::piece::{Piece, Read};
+use super::previous::PreviousItem;
+use super::validate::{self, Checked, Fault, What, space};
+use crate::wire::DEFAULT_MAX_ITEM_BYTES;
+use crate::wire::error::WireError;
+use crate::wire::item::{Guess, Item};
+use crate::wire::scan::Stops;
+use crate::wire::unreadable::Unreadable;
+use crate::wire::watch::{Bookmark, FRAME_BYTES, Frame, FrameKind, malformed, missing};
+
+/// Splits one watch body; resumable at any byte.
+#[derive(Debug)]
+pub struct WatchFramer {
+    piece: Piece,
+    guess: Guess,
+    /// What is wrong with the object of the last frame.
+    broken: Option<Box<Broken>>,
+    in_frame: bool,
+    consumed: u64,
+    failed: Option<WireError>,
+}
+
+impl Default for WatchFramer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl WatchFramer {
+    /// A framer before the first byte of a body, for objects up to [`DEFAULT_MAX_ITEM_BYTES`].
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with_max_item_bytes(DEFAULT_MAX_ITEM_BYTES)
+    }
+
+    /// A framer that sets larger objects apart.
+    #[must_use]
+    pub fn with_max_item_bytes(max_item_bytes: usize) -> Self {
+        let piece = Piece::new(max_item_bytes.saturating_add(FRAME_BYTES));
+        Self {
+            piece,
+            guess: Guess::default(),
+            broken: None,
+            in_frame: false,
+            consumed: 0,
+            failed: None,
+        }
+    }
+
+    /// Reads the next bytes of the body and hands on the frames that they complete, in order.
+    ///
+    /// # Errors
+    /// Something else than frames; so is every later call then.
+    pub fn feed(
+        &mut self,
+        chunk: &[u8],
+        frame: &mut impl FnMut(Frame<'_>),
+    ) -> Result<(), WireError> {
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
+        let mut at = 0;
+        while at < chunk.len() {
+            if !self.in_frame {
+                at = space(chunk, at);
+                match chunk.get(at) {
+                    None => break,
+                    Some(b'{') => {}
+                    Some(_) => {
+                        let at = self.consumed + at as u64;
+                        let error = WireError::NotJson {
+                            at,
+                            reason: "expected a watch event",
+                        };
+                        self.failed = Some(error.clone());
+                        return Err(error);
+                    }
+                }
+                self.in_frame = true;
+                self.piece.begin();
+            }
+            at += match self.frame(&chunk[at..], frame) {
+                Some(read) => read,
+                None => break,
+            };
+            self.in_frame = false;
+        }
+        self.consumed += chunk.len() as u64;
+        Ok(())
+    }
+
+    /// Reads on in a frame; returns how many bytes belong to it, if it is complete.
+    fn frame(&mut self, chunk: &[u8], frame: &mut impl FnMut(Frame<'_>)) -> Option<usize> {
+        if self.piece.is_fresh() && self.guess.may_hold(chunk.len()) {
+            let limit = self.piece.limit() - FRAME_BYTES;
+            if let Some((whole, length)) = usual(chunk, limit, &mut self.broken) {
+                self.guess.was(length);
+                frame(whole);
+                return Some(length);
+            }
+        }
+        let (read, piece) = self.piece.read(chunk);
+        match piece {
+            Read::More => return None,
+            Read::Whole(bytes) => {
+                self.guess.was(bytes.len());
+                frame(parse(bytes));
+            }
+            Read::TooLarge(start) => frame(too_large(start)),
+        }
+        Some(read)
+    }
+
+    /// The body has ended.
+    ///
+    /// # Errors
+    /// It ended in the middle of a frame, or failed before.
+    pub fn finish(self) -> Result<(), WireError> {
+        match self.failed {
+            Some(error) => Err(error),
+            None if self.in_frame => Err(WireError::Truncated),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The frame that `chunk` begins with, if it is one as API servers write them, and its length.
+fn usual<'a>(
+    chunk: &'a [u8],
+    limit: usize,
+    broken: &'a mut Option<Box<Broken>>,
+) -> Option<(Frame<'a>, usize)> {
+    use WatchEventKind::{Added, Deleted, Modified};
+    let rest = chunk.strip_prefix(b"{\"type\":\"")?;
+    let (kind, rest) = [Added, Modified, Deleted]
+        .into_iter()
+        .find_map(|kind| Some((kind, rest.strip_prefix(kind.as_str().as_bytes())?)))?;
+    let rest = rest.strip_prefix(b"\",\"object\":")?;
+    // What is no object is told by the frame's own keys.
+    if !rest.starts_with(b"{") {
+        return None;
+    }
+    let object = Item::first(rest, limit, &mut PreviousItem::default(), broken)?;
+    let end = object.bytes().len();
+    let length = chunk.len() - rest.len() + end + 1;
+    (rest.get(end) == Some(&b'}')).then_some((
+        Frame {
+            kind: FrameKind::Known(kind),
+            object,
+        },
+        length,
+    ))
+}
+
+/// The spans of a frame's own keys. As in Go the last of two equal keys counts.
+#[derive(Default)]
+struct Keys {
+    kind: Option<Range<usize>>,
+    event: Option<Range<usize>>,
+    object: Option<Range<usize>>,
+}
+
+fn parse(bytes: &[u8]) -> Frame<'_> {
+    let keys = match keys(bytes) {
+        Ok(keys) => keys,
+        Err(fault) => return malformed(Unreadable::broken(bytes, fault)),
+    };
+    let text = |span: &Option<Range<usize>>| {
+        span.clone()
+            .and_then(|span| cursor::string_in(bytes, span))
+            .map(cursor::unescape)
+    };
+    let object = keys
+        .object
+        .filter(|span| bytes.get(span.start) == Some(&b'{'));
+    let Some(event) = text(&keys.event) else {
+        return match text(&keys.kind).as_deref() {
+            Some("Status") => Frame {
+                kind: FrameKind::Status,
+                object: Item::cut(bytes),
+            },
+            _ => malformed(missing("type")),
+        };
+    };
+    let Some(object) = object else {
+        return malformed(missing("object"));
+    };
+    let kind = event.parse().map_or_else(
+        |_| FrameKind::Unknown(event.chars().filter(|c| !c.is_control()).take(64).collect()),
+        FrameKind::Known,
+    );
+    Frame {
+        kind,
+        object: Item::cut(&bytes[object]),
+    }
+}
+
+fn keys(bytes: &[u8]) -> Result<Keys, Fault> {
+    let mut keys = Keys::default();
+    let stops = &mut Stops::new(bytes);
+    let mut members = Checked::after(0);
+    while let Some((key, value)) = members.next(stops)? {
+        // The object is checked later, in one pass with its head.
+        let end = match bytes.get(value) {
+            Some(b'{') => cursor::value_end(bytes, value).ok_or(Fault {
+                at: bytes.len(),
+                what: What::End,
+            })?,
+            _ => validate::value(stops, value, 1)?,
+        };
+        match &bytes[key] {
+            key if text_is(key, "type") => keys.event = Some(value..end),
+            key if text_is(key, "object") => keys.object = Some(value..end),
+            key if text_is(key, "kind") => keys.kind = Some(value..end),
+            _ => {}
+        }
+        members.at = end;
+    }
+    if members.at == bytes.len() {
+        Ok(keys)
+    } else {
+        Err(Fault {
+            at: members.at,
+            what: What::Trailing,
+        })
+    }
+}
+
+fn too_large(start: &[u8]) -> Frame<'static> {
+    let object = cursor::open_members(start, 0)
+        .find(|(key, _)| text_is(&start[key.clone()], "object"))
+        .map_or(start.len(), |(_, value)| value);
+    malformed(Unreadable::salvage(
+        start.get(object..).unwrap_or_default(),
+        "is too large",
+    ))
+}
+
+/// Reads the object of a bookmark.
+///
+/// # Errors
+/// Broken JSON, or no version.
+pub fn bookmark(object: &[u8]) -> Result<Bookmark, Unreadable> {
+    validate::document(object).map_err(|fault| Unreadable::broken(object, fault))?;
+    let member = |at: usize, name: &str| {
+        cursor::members(object, at)
+            .filter(|member| member.is(object, name))
+            .last()
+    };
+    let text = |member: Option<cursor::Member>| {
+        let value = cursor::string_in(object, member?.value)?;
+        Some(cursor::unescape(value).into_owned())
+    };
+    let metadata = member(space(object, 0), "metadata").map_or(object.len(), |m| m.value.start);
+    let resource_version = text(member(metadata, "resourceVersion")).unwrap_or_default();
+    if resource_version.is_empty() {
+        return Err(missing("metadata.resourceVersion"));
+    }
+    let annotations = member(metadata, "annotations").map_or(object.len(), |m| m.value.start);
+    let end = text(member(annotations, INITIAL_EVENTS_END));
+    Ok(Bookmark {
+        resource_version,
+        initial_events_end: end.as_deref() == Some("true"),
+    })
+}
+
+/// Reads a `Status`: the object of an `ERROR` event, or a frame that is one.
+///
+/// # Errors
+/// Broken JSON, or the JSON of something else.
+pub fn status(object: &[u8]) -> Result<Status, Unreadable> {
+    validate::document(object).map_err(|fault| Unreadable::broken(object, fault))?;
+    serde_json::from_slice(object).map_err(|_| Unreadable::salvage(&[], "is not a Status"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    type Outcome = (Vec<(FrameKind, String)>, Result<(), WireError>);
+
+    fn split(chunks: &[&[u8]], max_item_bytes: usize) -> Outcome {
+        let mut framer = WatchFramer::with_max_item_bytes(max_item_bytes);
+        let mut frames = Vec::new();
+        for chunk in chunks {
+            let fed = framer.feed(chunk, &mut |frame| {
+                frames.push((
+                    frame.kind,
+                    String::from_utf8_lossy(frame.object.bytes()).into_owned(),
+                ));
+                // What is wrong with it is what is wrong with its bytes.
+                let alone = Item::cut(frame.object.bytes()).checked().err();
+                assert_eq!(frame.object.checked().err(), alone);
+            });
+            if fed.is_err() {
+                break;
+            }
+        }
+        (frames, framer.finish())
+    }
+
+    fn every_way(body: &[u8], max_item_bytes: usize) -> Outcome {
+        let whole = split(&[body], max_item_bytes);
+        let bytes: Vec<&[u8]> = body.chunks(1).collect();
+        assert_eq!(split(&bytes, max_item_bytes), whole);
+        for cut in 0..=body.len() {
+            let (head, tail) = body.split_at(cut);
+            assert_eq!(split(&[head, tail], max_item_bytes), whole, "cut at {cut}");
+        }
+        whole
+    }
+
+    #[test]
+    fn frames_are_cut_out_whatever_stands_between_them() {
+        use WatchEventKind::{Added, Bookmark, Deleted, Error, Modified};
+        let body = "{\"type\":\"ADDED\",\"object\":{\"a\":\"}\\\"\"}}\n\
+            {\"object\":{\"b\":[{}]},\"type\":\"MODIFIED\"}{\"type\":\"DELETED\",\"object\":{}}\r\n\n \
+            {\n  \"type\" : \"BOOKMARK\",\n  \"object\" : { \"c\" : 1 }\n}\n\
+            {\"x\":[1],\"t\\u0079pe\":\"ERROR\",\"object\":{\"kind\":\"Status\"}}\n";
+        let (frames, end) = every_way(body.as_bytes(), 1000);
+        let expected = [
+            (Added, "{\"a\":\"}\\\"\"}"),
+            (Modified, "{\"b\":[{}]}"),
+            (Deleted, "{}"),
+            (Bookmark, "{ \"c\" : 1 }"),
+            (Error, "{\"kind\":\"Status\"}"),
+        ];
+        assert_eq!(
+            frames,
+            expected.map(|(k, o)| (FrameKind::Known(k), o.to_owned()))
+        );
+        assert_eq!(end, Ok(()));
+        assert_eq!(every_way(b"", 10), (vec![], Ok(())));
+    }
+
+    #[test]
+    fn what_is_no_event_is_handed_on_as_such() {
+        let kind = |body: &str| {
+            let body = format!("{body}\n{{\"type\":\"ADDED\",\"object\":{{}}}}");
+            let (mut frames, end) = every_way(body.as_bytes(), 100);
+            assert_eq!((frames.len(), end), (2, Ok(())), "{body}");
+            frames.swap_remove(0).0
+        };
+        // Brackets that another value's closes.
+        for object in ["7", "\"}", "[{", "7,\"x\":[{\"y\":8}]"] {
+            let body = format!(r#"{{"type":"ADDED","object":{object}}}}}"#);
+            let _ = every_way(body.as_bytes(), 100);
+        }
+        assert_eq!(
+            kind(r#"{"type":"MOVED","object":{}}"#),
+            FrameKind::Unknown("MOVED".to_owned())
+        );
+        assert_eq!(kind(r#"{"kind":"Status","code":410}"#), FrameKind::Status);
+        for (body, path, reason) in [
+            ("{}", "type", "is missing"),
+            (r#"{"type":7,"object":{}}"#, "type", "is missing"),
+            (r#"{"type":"ADDED"}"#, "object", "is missing"),
+            (r#"{"type":"ADDED","object":null}"#, "object", "is missing"),
+            (
+                r#"{"type":"ADDED" "object":{}}"#,
+                "object",
+                "expected a comma or a closing bracket at byte 16",
+            ),
+        ] {
+            let FrameKind::Malformed(found) = kind(body) else {
+                panic!("{body}")
+            };
+            assert_eq!((&*found.path, &*found.reason), (path, reason), "{body}");
+        }
+        let large = format!(
+            r#"{{"type":"ADDED","object":{{"metadata":{{"namespace":"n","name":"a"}},"x":"{}"}}}}"#,
+            "y".repeat(1200)
+        );
+        let FrameKind::Malformed(found) = kind(&large) else {
+            panic!("{large}")
+        };
+        assert_eq!(found.to_string(), "n/a cannot be read: is too large");
+    }
+
+    #[test]
+    fn a_stream_that_breaks_off_or_is_no_stream_says_so() {
+        assert_eq!(
+            every_way(b"{\"type\":\"ADDED\",", 100).1,
+            Err(WireError::Truncated)
+        );
+        let error = every_way(b"{\"kind\":\"Status\"} <html>", 100)
+            .1
+            .unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "not a JSON reply: expected a watch event at byte 18"
+        );
+    }
+
+    #[test]
+    fn bookmarks_and_statuses_are_read() {
+        let end = br#"{"kind":"Pod","metadata":{"resourceVersion":"12","annotations":{"k8s.io/initial-events-end":"true"}},"spec":{"containers":null}}"#;
+        assert_eq!(
+            bookmark(end),
+            Ok(Bookmark {
+                resource_version: "12".to_owned(),
+                initial_events_end: true
+            })
+        );
+        let plain =
+            bookmark(br#"{"metadata":{"annotations":null,"resourceVersion":"12"}}"#).unwrap();
+        assert!(!plain.initial_events_end);
+        assert_eq!(
+            bookmark(b"{\"metadata\":null}").unwrap_err().path,
+            "metadata.resourceVersion"
+        );
+        assert!(bookmark(b"{\"metadata\":}").is_err() && bookmark(b"7").is_err());
+        let gone = status(br#"{"kind":"Status","reason":"Expired","code":410}"#).unwrap();
+        assert!(gone.is_expired());
+        assert!(status(b"[").is_err() && status(b"7").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn broken_streams_split_the_same_way_however_they_are_cut(
+            body in proptest::collection::vec(
+                proptest::sample::select(&b"{}[]\",:\\n1 "[..]), 0..60),
+            prefix in proptest::sample::select(vec![
+                "",
+                "{\"type\":\"ADDED\",\"object\":{",
+                "{\"type\":\"ADDED\",\"object\":",
+                "{\"type\":\"ADDED\",\"object\":{\"a\":[{\"b\":",
+                "{\"type\":",
+            ]),
+            suffix in proptest::sample::select(vec!["", "}}", "}]}}", "]}\n{\"type\":\"ADDED\",\"object\":{}}"]),
+        ) {
+            let mut bytes = prefix.as_bytes().to_vec();
+            bytes.extend(body);
+            bytes.extend(suffix.as_bytes());
+            let _ = every_way(&bytes, 8);
+            let _ = every_way(&bytes, 1_000);
+        }
+    }
+}
