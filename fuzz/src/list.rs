@@ -1,11 +1,11 @@
 //! The splitter of lists.
 //!
 //! ```text
-//! body ──▶ ListSplitter, however it is cut ──▶ items, what is no object, the list's own words
+//! body ──▶ ListReader, however it is cut ──▶ items, what is no object, the list's own words
 //!     └──▶ serde_json ──▶ the elements of `items`: the same
 //! ```
 
-use kinform_core::{Encoding, ListMeta, ListPart, ListSplitter, WireError};
+use kinform_core::{Encoding, ListMeta, ListPart, ListReader, WireError};
 
 use crate::heap::Mark;
 use crate::json::{Members, elements, is_deep, is_valid};
@@ -66,7 +66,7 @@ fn read_however_cut(body: &[u8], limit: usize) -> Reading {
 }
 
 fn read(chunks: &[&[u8]], limit: usize) -> Reading {
-    let mut splitter = ListSplitter::with_max_item_bytes(limit);
+    let mut splitter = ListReader::with_max_item_bytes(Encoding::Json, limit);
     let mut parts = Vec::new();
     for chunk in chunks {
         let fed = splitter.feed(chunk, &mut |part| {
@@ -91,7 +91,7 @@ fn read(chunks: &[&[u8]], limit: usize) -> Reading {
 
 fn keeps_little(body: &[u8]) {
     let mark = Mark::new(body.len());
-    let mut splitter = ListSplitter::new();
+    let mut splitter = ListReader::new(Encoding::Json);
     for chunk in body.chunks(64) {
         let fed = splitter.feed(chunk, &mut |_| mark.check());
         mark.check();

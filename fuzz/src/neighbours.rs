@@ -9,7 +9,7 @@
 //! [`Mutator`](crate::mutator::Mutator), and half of them fall on what holds values together: with those, an error in
 //! what is empty was not found in 90 seconds, with these at the 23rd input.
 
-use kinform_core::{ListPart, Object, Projection, ProtobufSplitter};
+use kinform_core::{Encoding, ListPart, ListReader, Object, Projection};
 use kinform_schema::Type;
 
 use crate::list;
@@ -34,7 +34,7 @@ pub fn of_json(bytes: &[u8]) {
 pub fn of_message(of: &'static Type, bytes: &[u8]) {
     let edited = edited(bytes, LENGTHS);
     let body = list_of(of, among(bytes, &edited));
-    let mut splitter = ProtobufSplitter::new();
+    let mut splitter = ListReader::new(Encoding::Protobuf);
     let mut items = 0;
     let fed = splitter.feed(&body, &mut |part| {
         let ListPart::Item(item) = part else {

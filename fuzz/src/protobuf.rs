@@ -1,7 +1,7 @@
 //! The readers of protobuf: lists, watches, and messages of some types.
 //!
 //! ```text
-//! bytes ──▶ ProtobufSplitter, ProtobufFramer, however they are cut ──▶ the same
+//! bytes ──▶ ListReader, WatchReader, however they are cut ──▶ the same
 //!     └──▶ Object::from_protobuf, by the table ──▶ its JSON ──▶ the same object
 //! ```
 //!
@@ -12,8 +12,8 @@ use std::sync::LazyLock;
 
 use kinform_api::FieldPath;
 use kinform_core::{
-    Encoding, FrameKind, Item, ListMeta, ListPart, Object, Projection, ProtobufFramer,
-    ProtobufSplitter, Unreadable, WireError,
+    Encoding, FrameKind, Item, ListMeta, ListPart, ListReader, Object, Projection, Unreadable,
+    WatchReader, WireError,
 };
 use kinform_schema::{Type, builtin, kinds};
 
@@ -127,7 +127,7 @@ type Watched = (Vec<(FrameKind, Vec<u8>)>, Result<(), WireError>);
 
 fn list(body: &[u8], shape: &mut Shape) {
     let mark = Mark::new(body.len());
-    let mut splitter = ProtobufSplitter::new();
+    let mut splitter = ListReader::new(Encoding::Protobuf);
     for chunk in body.chunks(64) {
         let fed = splitter.feed(chunk, &mut |_| mark.check());
         mark.check();
@@ -151,7 +151,7 @@ fn list(body: &[u8], shape: &mut Shape) {
 }
 
 fn split(chunks: &[&[u8]], limit: usize) -> Listed {
-    let mut splitter = ProtobufSplitter::with_max_item_bytes(limit);
+    let mut splitter = ListReader::with_max_item_bytes(Encoding::Protobuf, limit);
     let mut parts = Vec::new();
     for chunk in chunks {
         let fed = splitter.feed(chunk, &mut |part| {
@@ -192,7 +192,7 @@ pub fn told(object: Result<Object, Unreadable>) -> String {
 
 fn watch(body: &[u8], shape: &mut Shape) {
     let mark = Mark::new(body.len());
-    let mut framer = ProtobufFramer::new();
+    let mut framer = WatchReader::new(Encoding::Protobuf);
     for chunk in body.chunks(64) {
         let fed = framer.feed(chunk, &mut |_| mark.check());
         mark.check();
@@ -216,7 +216,7 @@ fn watch(body: &[u8], shape: &mut Shape) {
 }
 
 fn frames(chunks: &[&[u8]], limit: usize) -> Watched {
-    let mut framer = ProtobufFramer::with_max_item_bytes(limit);
+    let mut framer = WatchReader::with_max_item_bytes(Encoding::Protobuf, limit);
     let mut frames = Vec::new();
     for chunk in chunks {
         let fed = framer.feed(chunk, &mut |frame| {

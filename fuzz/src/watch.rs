@@ -1,11 +1,11 @@
 //! The framer of watches.
 //!
 //! ```text
-//! body ──▶ WatchFramer, however it is cut ──▶ events, what is none
+//! body ──▶ WatchReader, however it is cut ──▶ events, what is none
 //!     └──▶ serde_json, one value after the other ──▶ the same events
 //! ```
 
-use kinform_core::{FrameKind, WatchFramer, WireError};
+use kinform_core::{Encoding, FrameKind, WatchReader, WireError};
 use serde_json::value::RawValue;
 
 use crate::heap::Mark;
@@ -44,7 +44,7 @@ pub fn run(body: &[u8]) -> Shape {
 }
 
 fn read(chunks: &[&[u8]], limit: usize) -> Reading {
-    let mut framer = WatchFramer::with_max_item_bytes(limit);
+    let mut framer = WatchReader::with_max_item_bytes(Encoding::Json, limit);
     let mut frames = Vec::new();
     for chunk in chunks {
         let fed = framer.feed(chunk, &mut |frame| {
@@ -67,7 +67,7 @@ fn read(chunks: &[&[u8]], limit: usize) -> Reading {
 
 fn keeps_little(body: &[u8]) {
     let mark = Mark::new(body.len());
-    let mut framer = WatchFramer::new();
+    let mut framer = WatchReader::new(Encoding::Json);
     for chunk in body.chunks(64) {
         let fed = framer.feed(chunk, &mut |_| mark.check());
         mark.check();

@@ -12,9 +12,8 @@ use std::fmt::Write as _;
 use std::time::Instant;
 
 use kinform_core::wire::item::Item;
-use kinform_core::wire::json::list::ListSplitter;
 use kinform_core::wire::list::ListPart;
-use kinform_core::{Object, Projection};
+use kinform_core::{Encoding, ListReader, Object, Projection};
 
 const CHUNK: usize = 64 << 10;
 
@@ -79,7 +78,7 @@ fn keep(body: &[u8], projection: &Projection, pods: usize) -> Vec<Object> {
 }
 
 fn split(body: &[u8], mut item: impl FnMut(&Item<'_>)) {
-    let mut splitter = ListSplitter::new();
+    let mut splitter = ListReader::new(Encoding::Json);
     for chunk in body.chunks(CHUNK) {
         let fed = splitter.feed(chunk, &mut |part| {
             if let ListPart::Item(found) = part {

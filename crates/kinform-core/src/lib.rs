@@ -29,11 +29,7 @@ pub use object::weight::{FieldWeight, FieldWeights};
 pub use wire::encoding::{Encoding, ListReader, WatchReader};
 pub use wire::error::WireError;
 pub use wire::item::Item;
-pub use wire::json::list::ListSplitter;
-pub use wire::json::watch::WatchFramer;
 pub use wire::list::{ListMeta, ListPart};
-pub use wire::protobuf::list::ProtobufSplitter;
-pub use wire::protobuf::watch::ProtobufFramer;
 pub use wire::unreadable::Unreadable;
 pub use wire::watch::{Bookmark, Frame, FrameKind};
 

@@ -26,7 +26,7 @@ fn an_object_does_not_keep_the_body_that_it_came_in() {
     // client-go: TestReflectorListExtract
     let item = r#"{"metadata":{"name":"a","uid":"u"},"data":{"k":"v"}}"#;
     let body = format!(r#"{{"items":[{}{item}]}}"#, format!("{item},").repeat(999));
-    let mut splitter = crate::wire::json::list::ListSplitter::new();
+    let mut splitter = crate::wire::encoding::ListReader::new(Encoding::Json);
     let mut kept = None;
     let fed = splitter.feed(body.as_bytes(), &mut |part| {
         if let crate::wire::list::ListPart::Item(item) = part {

@@ -10,13 +10,11 @@
 //! Upstream: `apimachinery:pkg/runtime/serializer` (`SerializerInfo`, `StreamSerializerInfo`).
 
 use super::error::WireError;
-use super::json::list::ListSplitter;
-use super::json::watch::WatchFramer;
+use super::feeder::Feeder;
 use super::known::Lookup;
 use super::list::{ListMeta, ListPart};
-use super::protobuf::list::ProtobufSplitter;
-use super::protobuf::watch::ProtobufFramer;
 use super::watch::Frame;
+use super::{DEFAULT_MAX_ITEM_BYTES, json, protobuf};
 
 /// How the bytes of a body or an object are encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -34,8 +32,8 @@ pub struct ListReader(ListBy);
 
 #[derive(Debug)]
 enum ListBy {
-    Json(ListSplitter),
-    Protobuf(ProtobufSplitter),
+    Json(Feeder<json::list::ListSplitter>),
+    Protobuf(Feeder<protobuf::list::ListSplitter>),
 }
 
 /// Splits a watch into its frames; resumable at any byte.
@@ -44,32 +42,42 @@ pub struct WatchReader(WatchBy);
 
 #[derive(Debug)]
 enum WatchBy {
-    Json(WatchFramer),
-    Protobuf(ProtobufFramer),
+    Json(Feeder<json::watch::WatchFramer>),
+    Protobuf(Feeder<protobuf::watch::WatchFramer>),
 }
 
 impl ListReader {
-    /// A reader before the first byte of a body in `encoding`.
+    /// A reader before the first byte of a body in `encoding`, for items up to [`DEFAULT_MAX_ITEM_BYTES`].
     #[must_use]
     pub fn new(encoding: Encoding) -> Self {
+        Self::with_max_item_bytes(encoding, DEFAULT_MAX_ITEM_BYTES)
+    }
+
+    /// A reader that passes over larger items, which it hands on as unreadable.
+    #[must_use]
+    pub fn with_max_item_bytes(encoding: Encoding, max_item_bytes: usize) -> Self {
         Self(match encoding {
-            Encoding::Json => ListBy::Json(ListSplitter::new()),
-            Encoding::Protobuf => ListBy::Protobuf(ProtobufSplitter::new()),
+            Encoding::Json => {
+                ListBy::Json(Feeder::new(json::list::ListSplitter::new(max_item_bytes)))
+            }
+            Encoding::Protobuf => ListBy::Protobuf(Feeder::new(protobuf::list::ListSplitter::new(
+                max_item_bytes,
+            ))),
         })
     }
 
     /// Reads the next bytes of the body and hands on what they complete, in order.
     ///
     /// # Errors
-    /// The body is no list; so is every later call then.
+    /// The body is not a list; every later call fails with the same error.
     pub fn feed(
         &mut self,
         chunk: &[u8],
         part: &mut impl FnMut(ListPart<'_>),
     ) -> Result<(), WireError> {
         match &mut self.0 {
-            ListBy::Json(splitter) => splitter.feed(chunk, part),
-            ListBy::Protobuf(splitter) => splitter.feed(chunk, part),
+            ListBy::Json(splitter) => splitter.feed(chunk, None, part),
+            ListBy::Protobuf(splitter) => splitter.feed(chunk, None, part),
         }
     }
 
@@ -88,13 +96,8 @@ impl ListReader {
         part: &mut impl FnMut(ListPart<'_>),
     ) -> Result<(), WireError> {
         match &mut self.0 {
-            ListBy::Json(splitter) => splitter.feed_beside(chunk, Some(stored), part),
-            ListBy::Protobuf(splitter) => splitter.feed(chunk, &mut |found| {
-                part(match found {
-                    ListPart::Item(item) => ListPart::Item(item.beside(stored)),
-                    unreadable => unreadable,
-                });
-            }),
+            ListBy::Json(splitter) => splitter.feed(chunk, Some(stored), part),
+            ListBy::Protobuf(splitter) => splitter.feed(chunk, Some(stored), part),
         }
     }
 
@@ -111,27 +114,37 @@ impl ListReader {
 }
 
 impl WatchReader {
-    /// A reader before the first byte of a body in `encoding`.
+    /// A reader before the first byte of a body in `encoding`, for objects up to [`DEFAULT_MAX_ITEM_BYTES`].
     #[must_use]
     pub fn new(encoding: Encoding) -> Self {
+        Self::with_max_item_bytes(encoding, DEFAULT_MAX_ITEM_BYTES)
+    }
+
+    /// A reader that passes over larger objects, whose frames it hands on as malformed.
+    #[must_use]
+    pub fn with_max_item_bytes(encoding: Encoding, max_item_bytes: usize) -> Self {
         Self(match encoding {
-            Encoding::Json => WatchBy::Json(WatchFramer::new()),
-            Encoding::Protobuf => WatchBy::Protobuf(ProtobufFramer::new()),
+            Encoding::Json => {
+                WatchBy::Json(Feeder::new(json::watch::WatchFramer::new(max_item_bytes)))
+            }
+            Encoding::Protobuf => WatchBy::Protobuf(Feeder::new(
+                protobuf::watch::WatchFramer::new(max_item_bytes),
+            )),
         })
     }
 
     /// Reads the next bytes of the body and hands on the frames that they complete, in order.
     ///
     /// # Errors
-    /// Something else than frames; so is every later call then.
+    /// The body has something else than frames; every later call fails with the same error.
     pub fn feed(
         &mut self,
         chunk: &[u8],
         frame: &mut impl FnMut(Frame<'_>),
     ) -> Result<(), WireError> {
         match &mut self.0 {
-            WatchBy::Json(framer) => framer.feed(chunk, frame),
-            WatchBy::Protobuf(framer) => framer.feed(chunk, frame),
+            WatchBy::Json(framer) => framer.feed(chunk, None, frame),
+            WatchBy::Protobuf(framer) => framer.feed(chunk, None, frame),
         }
     }
 

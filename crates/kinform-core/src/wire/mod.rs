@@ -4,7 +4,8 @@
 //! body chunks → encoding → json | protobuf → list, watch (items, frames) → bytes of one object, its head → object
 //! ```
 //!
-//! `json` and `protobuf` read the two encodings, in rooms of the same names; `encoding` has the readers that fit a body.
+//! `json` and `protobuf` read the two encodings, in rooms of the same names; `encoding` has the readers that fit a body,
+//! each a `feeder` of one of them.
 //! `item` is what is cut out, `scan` finds ends (safe SIMD), `known` finds what is stored already, `strip` copies what is
 //! kept, `type_meta` puts `apiVersion` and `kind` in front. Server data is hostile: no recursion, no panic, every buffer
 //! bounded.
@@ -13,6 +14,7 @@
 
 pub mod encoding;
 pub mod error;
+mod feeder;
 pub mod item;
 pub mod json;
 pub mod known;

@@ -10,8 +10,8 @@ use kinform_api::{Status, TypeMeta, WatchEventKind};
 use kinform_core::wire::item::Item;
 use kinform_core::wire::json::watch::bookmark;
 use kinform_core::{
-    FrameKind, ListMeta, ListPart, ListSplitter, Object, OwnerReference, Projection, WatchFramer,
-    WireError,
+    Encoding, FrameKind, ListMeta, ListPart, ListReader, Object, OwnerReference, Projection,
+    WatchReader, WireError,
 };
 use serde_json::{Map, Value};
 
@@ -159,7 +159,7 @@ fn split_list(
     chunks: &mut dyn Iterator<Item = &[u8]>,
     mut item: impl FnMut(Item<'_>),
 ) -> Result<ListMeta, WireError> {
-    let mut splitter = ListSplitter::new();
+    let mut splitter = ListReader::new(Encoding::Json);
     for chunk in chunks {
         splitter.feed(chunk, &mut |part| match part {
             ListPart::Item(found) => item(found),
@@ -173,7 +173,7 @@ fn split_watch(
     chunks: &mut dyn Iterator<Item = &[u8]>,
     mut frame: impl FnMut(FrameKind, Item<'_>),
 ) -> Result<(), WireError> {
-    let mut framer = WatchFramer::new();
+    let mut framer = WatchReader::new(Encoding::Json);
     for chunk in chunks {
         framer.feed(chunk, &mut |event| frame(event.kind, event.object))?;
     }

@@ -3,7 +3,7 @@
 
 use kinform_api::TypeMeta;
 use kinform_core::wire::item::Item;
-use kinform_core::{ListPart, ListSplitter, Object, Projection, TypedCache, WatchFramer};
+use kinform_core::{Encoding, ListPart, ListReader, Object, Projection, TypedCache, WatchReader};
 use proptest::prelude::*;
 use serde::de::IgnoredAny;
 use serde_json::Value;
@@ -173,7 +173,7 @@ proptest! {
     fn mutated_bodies_never_panic(bytes in mutated(), cut in any::<prop::sample::Index>()) {
         let frames = [b"{\"type\":\"ADDED\",\"object\":".as_slice(), &bytes, b"}\n"].concat();
         let list = [b"{\"items\":[".as_slice(), &bytes, b"]}"].concat();
-        let (mut framer, mut splitter) = (WatchFramer::new(), ListSplitter::new());
+        let (mut framer, mut splitter) = (WatchReader::new(Encoding::Json), ListReader::new(Encoding::Json));
         for body in [&frames, &list] {
             let (head, tail) = body.split_at(cut.index(body.len()));
             for chunk in [head, tail] {

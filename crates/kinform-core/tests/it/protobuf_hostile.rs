@@ -4,8 +4,8 @@
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kinform_api::{FieldPath, TypeMeta};
 use kinform_core::{
-    FrameKind, ListMeta, ListPart, Object, Projection, ProtobufFramer, ProtobufSplitter,
-    TypedCache, Unreadable, WireError,
+    Encoding, FrameKind, ListMeta, ListPart, ListReader, Object, Projection, TypedCache,
+    Unreadable, WatchReader, WireError,
 };
 use kinform_schema::builtin;
 use proptest::prelude::*;
@@ -35,7 +35,7 @@ fn frame(message: &[u8]) -> Vec<u8> {
 type Outcome = (Vec<String>, Result<ListMeta, WireError>);
 
 fn split(chunks: &[&[u8]], max_item_bytes: usize) -> Outcome {
-    let mut splitter = ProtobufSplitter::with_max_item_bytes(max_item_bytes);
+    let mut splitter = ListReader::with_max_item_bytes(Encoding::Protobuf, max_item_bytes);
     let mut parts = Vec::new();
     for chunk in chunks {
         let fed = splitter.feed(chunk, &mut |part| {
@@ -67,7 +67,7 @@ fn every_way(body: &[u8], max_item_bytes: usize) -> Outcome {
 }
 
 fn frames(chunks: &[&[u8]], max_item_bytes: usize) -> (Vec<String>, Result<(), WireError>) {
-    let mut framer = ProtobufFramer::with_max_item_bytes(max_item_bytes);
+    let mut framer = WatchReader::with_max_item_bytes(Encoding::Protobuf, max_item_bytes);
     let mut found = Vec::new();
     for chunk in chunks {
         let fed = framer.feed(chunk, &mut |frame| {
@@ -168,7 +168,7 @@ fn managed_fields_are_read_only_where_they_are_kept() {
     let error = Object::from_protobuf(of, &item, &kept).unwrap_err();
     assert_eq!(error.to_string(), expected);
     let mut found = Vec::new();
-    let fed = ProtobufSplitter::new().feed(&list(&[item]), &mut |part| {
+    let fed = ListReader::new(Encoding::Protobuf).feed(&list(&[item]), &mut |part| {
         if let ListPart::Item(item) = part {
             let item = item.checked().unwrap();
             found.push(Object::from_item(&item, &kept).unwrap_err().to_string());
@@ -455,7 +455,7 @@ fn an_object_that_breaks_off_is_never_a_smaller_one_that_panics() {
         .find(|r| r.file == "list/pages-pb/page-0.pb")
         .unwrap();
     let mut item = Vec::new();
-    let fed = ProtobufSplitter::new().feed(&pods.bytes, &mut |part| {
+    let fed = ListReader::new(Encoding::Protobuf).feed(&pods.bytes, &mut |part| {
         if let ListPart::Item(found) = part {
             item = found.bytes().to_vec();
         }
@@ -536,7 +536,7 @@ fn items() -> Vec<Vec<u8>> {
         .find(|r| r.file == "list/pages-pb/page-0.pb")
         .unwrap();
     let mut items = Vec::new();
-    let fed = ProtobufSplitter::new().feed(&pods.bytes, &mut |part| {
+    let fed = ListReader::new(Encoding::Protobuf).feed(&pods.bytes, &mut |part| {
         if let ListPart::Item(found) = part {
             items.push(found.bytes().to_vec());
         }

@@ -1,7 +1,7 @@
 //! Protobuf in an order that no Kubernetes writer makes, or with other lengths around what is not kept: the
 //! object is the same, byte by byte.
 
-use kinform_core::{ListPart, Object, Projection, ProtobufSplitter};
+use kinform_core::{Encoding, ListPart, ListReader, Object, Projection};
 use kinform_schema::{Container, FieldType, Type, builtin};
 
 use crate::messages::field;
@@ -80,7 +80,7 @@ fn the_order_of_fields_does_not_matter() {
             _ => continue,
         };
         let of = builtin("", "v1", kind).unwrap();
-        let mut splitter = ProtobufSplitter::new();
+        let mut splitter = ListReader::new(Encoding::Protobuf);
         let fed = splitter.feed(&recorded.bytes, &mut |part| {
             let ListPart::Item(item) = part else {
                 panic!("{part:?}")

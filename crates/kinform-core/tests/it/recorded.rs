@@ -13,7 +13,7 @@ use kinform_core::reflector::report::{ProblemKind, ReflectorEvent};
 use kinform_core::reflector::{Reflector, Request, Step};
 use kinform_core::time::Instant;
 use kinform_core::wire::json::watch::bookmark;
-use kinform_core::{Frame, FrameKind, Object, Projection, WatchFramer};
+use kinform_core::{Encoding, Frame, FrameKind, Object, Projection, WatchReader};
 
 use crate::golden::exchanges;
 
@@ -139,7 +139,10 @@ fn recorded_watches_are_followed_to_their_end() {
         if is_table || (from_nowhere && !is_streaming_list) {
             continue;
         }
-        let (mut machine, mut framer) = (asking(is_streaming_list, version), WatchFramer::new());
+        let (mut machine, mut framer) = (
+            asking(is_streaming_list, version),
+            WatchReader::new(Encoding::Json),
+        );
         let mut steps = Vec::new();
         framer
             .feed(exchange.body.as_bytes(), &mut |frame| {

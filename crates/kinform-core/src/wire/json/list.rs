@@ -1,7 +1,7 @@
 //! Splits the body of a list into its items, chunk by chunk.
 //!
 //! ```text
-//! chunks → ListSplitter::feed → Item(bytes) | Unreadable ...;  finish → ListMeta | WireError
+//! chunks → ListSplitter → Item(bytes) | Unreadable ...;  at the end ListMeta | WireError
 //! ```
 //!
 //! What stands around the items (the envelope) is small, may stand before and after them, and is
@@ -17,8 +17,8 @@ use super::envelope::{Envelope, MAX_ENVELOPE_BYTES, Pushed};
 use super::piece::{Piece, Read};
 use super::previous::PreviousItem;
 use super::validate::space;
-use crate::wire::DEFAULT_MAX_ITEM_BYTES;
 use crate::wire::error::WireError;
+use crate::wire::feeder::Step;
 use crate::wire::item::{Guess, Item};
 use crate::wire::known::Lookup;
 use crate::wire::list::{ListMeta, ListPart};
@@ -27,7 +27,7 @@ use crate::wire::unreadable::Unreadable;
 
 /// Splits one list body; resumable at any byte.
 #[derive(Debug)]
-pub struct ListSplitter {
+pub(in crate::wire) struct ListSplitter {
     state: State,
     envelope: Envelope,
     piece: Piece,
@@ -35,8 +35,6 @@ pub struct ListSplitter {
     previous: PreviousItem,
     /// What was wrong with the last item that was read and is none.
     broken: Option<Box<Broken>>,
-    consumed: u64,
-    failed: Option<WireError>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,22 +55,9 @@ enum State {
     End,
 }
 
-impl Default for ListSplitter {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl ListSplitter {
-    /// A splitter before the first byte of a body, for items up to [`DEFAULT_MAX_ITEM_BYTES`].
-    #[must_use]
-    pub fn new() -> Self {
-        Self::with_max_item_bytes(DEFAULT_MAX_ITEM_BYTES)
-    }
-
-    /// A splitter that sets larger items apart.
-    #[must_use]
-    pub fn with_max_item_bytes(max_item_bytes: usize) -> Self {
+    /// A splitter before the first byte of a body, which passes over items larger than this.
+    pub(in crate::wire) fn new(max_item_bytes: usize) -> Self {
         Self {
             state: State::Start,
             envelope: Envelope::default(),
@@ -80,56 +65,38 @@ impl ListSplitter {
             guess: Guess::default(),
             previous: PreviousItem::new(),
             broken: None,
-            consumed: 0,
-            failed: None,
         }
     }
+}
 
-    /// Reads the next bytes of the body and hands on what they complete, in order.
-    ///
-    /// # Errors
-    /// The body is no list; so is every later call then.
-    pub fn feed(
+impl Step for ListSplitter {
+    type Part<'a> = ListPart<'a>;
+    type End = ListMeta;
+
+    fn step(
         &mut self,
         chunk: &[u8],
-        part: &mut impl FnMut(ListPart<'_>),
-    ) -> Result<(), WireError> {
-        self.feed_beside(chunk, None, part)
-    }
-
-    /// The same; what is stored just so is not read again.
-    pub(in crate::wire) fn feed_beside(
-        &mut self,
-        chunk: &[u8],
+        at: u64,
         stored: Option<Lookup<'_>>,
         part: &mut impl FnMut(ListPart<'_>),
-    ) -> Result<(), WireError> {
-        if let Some(error) = &self.failed {
-            return Err(error.clone());
-        }
-        let result = self.read(chunk, stored, part);
-        self.consumed += chunk.len() as u64;
-        if let Err(error) = &result {
-            self.failed = Some(error.clone());
-        }
-        result
+    ) -> Result<usize, WireError> {
+        self.read(chunk, at, stored, part)?;
+        Ok(chunk.len())
     }
 
-    /// The body has ended: what it said about itself.
-    ///
-    /// # Errors
-    /// The body ended in the middle, is no list, is a `Status` or a `Table`.
-    pub fn finish(self) -> Result<ListMeta, WireError> {
-        match (self.failed, self.state) {
-            (Some(error), _) => Err(error),
-            (None, State::End) => self.envelope.read(),
-            (None, _) => Err(WireError::Truncated),
+    fn end(self) -> Result<ListMeta, WireError> {
+        match self.state {
+            State::End => self.envelope.read(),
+            _ => Err(WireError::Truncated),
         }
     }
+}
 
+impl ListSplitter {
     fn read(
         &mut self,
         chunk: &[u8],
+        begin: u64,
         stored: Option<Lookup<'_>>,
         part: &mut impl FnMut(ListPart<'_>),
     ) -> Result<(), WireError> {
@@ -140,7 +107,7 @@ impl ListSplitter {
                 continue;
             }
             if self.state == State::Envelope {
-                at += self.envelope_bytes(&chunk[at..], self.consumed + at as u64)?;
+                at += self.envelope_bytes(&chunk[at..], begin + at as u64)?;
                 continue;
             }
             if let State::Scalar {
@@ -190,7 +157,7 @@ impl ListSplitter {
                     Ok(state) => state,
                     Err(reason) => {
                         return Err(WireError::NotJson {
-                            at: self.consumed + at as u64,
+                            at: begin + at as u64,
                             reason,
                         });
                     }
@@ -314,15 +281,16 @@ fn run_end(chunk: &[u8], at: usize, in_string: bool) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::feeder::Feeder;
     use proptest::prelude::*;
 
     type Outcome = (Vec<String>, Result<ListMeta, WireError>);
 
     fn split(chunks: &[&[u8]], max_item_bytes: usize) -> Outcome {
-        let mut splitter = ListSplitter::with_max_item_bytes(max_item_bytes);
+        let mut splitter = Feeder::new(ListSplitter::new(max_item_bytes));
         let mut parts = Vec::new();
         for chunk in chunks {
-            let fed = splitter.feed(chunk, &mut |part| {
+            let fed = splitter.feed(chunk, None, &mut |part| {
                 parts.push(match part {
                     ListPart::Item(item) => {
                         let bytes = item.bytes();
@@ -490,13 +458,13 @@ mod tests {
     #[test]
     fn an_endless_envelope_is_refused() {
         for (start, table) in [(r#"{"kind":"Table","rows":["#, true), (r#"{"x":["#, false)] {
-            let mut splitter = ListSplitter::new();
-            splitter.feed(start.as_bytes(), &mut |_| {}).unwrap();
+            let mut splitter = Feeder::new(ListSplitter::new(1000));
+            splitter.feed(start.as_bytes(), None, &mut |_| {}).unwrap();
             let error = (0..200_000)
-                .find_map(|_| splitter.feed(b"{\"a\":1},", &mut |_| {}).err())
+                .find_map(|_| splitter.feed(b"{\"a\":1},", None, &mut |_| {}).err())
                 .unwrap();
             assert_eq!(matches!(error, WireError::Table), table);
-            assert!(splitter.envelope.len() <= MAX_ENVELOPE_BYTES);
+            assert!(splitter.step.envelope.len() <= MAX_ENVELOPE_BYTES);
         }
     }
 

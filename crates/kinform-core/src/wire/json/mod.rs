@@ -18,7 +18,7 @@ pub(crate) mod cursor;
 pub(in crate::wire) mod envelope;
 pub(crate) mod head;
 mod lengths;
-pub mod list;
+pub(in crate::wire) mod list;
 pub(crate) mod path;
 pub(in crate::wire) mod piece;
 pub(in crate::wire) mod previous;

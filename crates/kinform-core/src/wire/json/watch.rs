@@ -1,7 +1,7 @@
 //! Splits the body of a watch into its frames, chunk by chunk.
 //!
 //! ```text
-//! chunks → WatchFramer::feed → Frame {kind, object bytes} ... → object | bookmark | status
+//! chunks → WatchFramer → Frame {kind, object bytes} ... → object | bookmark | status
 //! ```
 //!
 //! Frames are cut out by their brackets, so newlines between them are neither needed nor in the
@@ -21,92 +21,33 @@ use super::cursor::{self, text_is};
 use super::piece::{Piece, Read};
 use super::previous::PreviousItem;
 use super::validate::{self, Checked, Fault, What, space};
-use crate::wire::DEFAULT_MAX_ITEM_BYTES;
 use crate::wire::error::WireError;
+use crate::wire::feeder::Step;
 use crate::wire::item::{Guess, Item};
+use crate::wire::known::Lookup;
 use crate::wire::scan::Stops;
 use crate::wire::unreadable::Unreadable;
 use crate::wire::watch::{Bookmark, FRAME_BYTES, Frame, FrameKind, malformed, missing};
 
 /// Splits one watch body; resumable at any byte.
 #[derive(Debug)]
-pub struct WatchFramer {
+pub(in crate::wire) struct WatchFramer {
     piece: Piece,
     guess: Guess,
     /// What is wrong with the object of the last frame.
     broken: Option<Box<Broken>>,
     in_frame: bool,
-    consumed: u64,
-    failed: Option<WireError>,
-}
-
-impl Default for WatchFramer {
-    fn default() -> Self {
-        Self::new()
-    }
 }
 
 impl WatchFramer {
-    /// A framer before the first byte of a body, for objects up to [`DEFAULT_MAX_ITEM_BYTES`].
-    #[must_use]
-    pub fn new() -> Self {
-        Self::with_max_item_bytes(DEFAULT_MAX_ITEM_BYTES)
-    }
-
-    /// A framer that sets larger objects apart.
-    #[must_use]
-    pub fn with_max_item_bytes(max_item_bytes: usize) -> Self {
-        let piece = Piece::new(max_item_bytes.saturating_add(FRAME_BYTES));
+    /// A framer before the first byte of a body, which passes over objects larger than this.
+    pub(in crate::wire) fn new(max_item_bytes: usize) -> Self {
         Self {
-            piece,
+            piece: Piece::new(max_item_bytes.saturating_add(FRAME_BYTES)),
             guess: Guess::default(),
             broken: None,
             in_frame: false,
-            consumed: 0,
-            failed: None,
         }
-    }
-
-    /// Reads the next bytes of the body and hands on the frames that they complete, in order.
-    ///
-    /// # Errors
-    /// Something else than frames; so is every later call then.
-    pub fn feed(
-        &mut self,
-        chunk: &[u8],
-        frame: &mut impl FnMut(Frame<'_>),
-    ) -> Result<(), WireError> {
-        if let Some(error) = &self.failed {
-            return Err(error.clone());
-        }
-        let mut at = 0;
-        while at < chunk.len() {
-            if !self.in_frame {
-                at = space(chunk, at);
-                match chunk.get(at) {
-                    None => break,
-                    Some(b'{') => {}
-                    Some(_) => {
-                        let at = self.consumed + at as u64;
-                        let error = WireError::NotJson {
-                            at,
-                            reason: "expected a watch event",
-                        };
-                        self.failed = Some(error.clone());
-                        return Err(error);
-                    }
-                }
-                self.in_frame = true;
-                self.piece.begin();
-            }
-            at += match self.frame(&chunk[at..], frame) {
-                Some(read) => read,
-                None => break,
-            };
-            self.in_frame = false;
-        }
-        self.consumed += chunk.len() as u64;
-        Ok(())
     }
 
     /// Reads on in a frame; returns how many bytes belong to it, if it is complete.
@@ -130,16 +71,46 @@ impl WatchFramer {
         }
         Some(read)
     }
+}
 
-    /// The body has ended.
-    ///
-    /// # Errors
-    /// It ended in the middle of a frame, or failed before.
-    pub fn finish(self) -> Result<(), WireError> {
-        match self.failed {
-            Some(error) => Err(error),
-            None if self.in_frame => Err(WireError::Truncated),
-            None => Ok(()),
+impl Step for WatchFramer {
+    type Part<'a> = Frame<'a>;
+    type End = ();
+
+    fn step(
+        &mut self,
+        chunk: &[u8],
+        at: u64,
+        _: Option<Lookup<'_>>,
+        frame: &mut impl FnMut(Frame<'_>),
+    ) -> Result<usize, WireError> {
+        let mut begin = 0;
+        if !self.in_frame {
+            begin = space(chunk, 0);
+            match chunk.get(begin) {
+                None => return Ok(begin),
+                Some(b'{') => {}
+                Some(_) => {
+                    return Err(WireError::NotJson {
+                        at: at + begin as u64,
+                        reason: "expected a watch event",
+                    });
+                }
+            }
+            self.in_frame = true;
+            self.piece.begin();
+        }
+        let Some(read) = self.frame(&chunk[begin..], frame) else {
+            return Ok(chunk.len());
+        };
+        self.in_frame = false;
+        Ok(begin + read)
+    }
+
+    fn end(self) -> Result<(), WireError> {
+        match self.in_frame {
+            true => Err(WireError::Truncated),
+            false => Ok(()),
         }
     }
 }
@@ -296,15 +267,16 @@ pub fn status(object: &[u8]) -> Result<Status, Unreadable> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::feeder::Feeder;
     use proptest::prelude::*;
 
     type Outcome = (Vec<(FrameKind, String)>, Result<(), WireError>);
 
     fn split(chunks: &[&[u8]], max_item_bytes: usize) -> Outcome {
-        let mut framer = WatchFramer::with_max_item_bytes(max_item_bytes);
+        let mut framer = Feeder::new(WatchFramer::new(max_item_bytes));
         let mut frames = Vec::new();
         for chunk in chunks {
-            let fed = framer.feed(chunk, &mut |frame| {
+            let fed = framer.feed(chunk, None, &mut |frame| {
                 frames.push((
                     frame.kind,
                     String::from_utf8_lossy(frame.object.bytes()).into_owned(),

@@ -1,7 +1,7 @@
 //! Splits the body of a list in protobuf into its items, chunk by chunk.
 //!
 //! ```text
-//! k8s\0 Unknown {type, raw = list {ListMeta, item ...}} → ProtobufSplitter::feed → Item ...;  finish → ListMeta | WireError
+//! k8s\0 Unknown {type, raw = list {ListMeta, item ...}} → ListSplitter → Item ...;  at the end ListMeta | WireError
 //! ```
 //!
 //! Lengths say where an item ends, so that a byte of it is looked at only when an object is made of it.
@@ -19,10 +19,11 @@ use super::alike::Alike;
 use super::envelope::{self, MAGIC, RAW, TYPE_META};
 use super::fields::{Fields, MAX_NUMBER, Varint};
 use super::{head, type_of};
-use crate::wire::DEFAULT_MAX_ITEM_BYTES;
 use crate::wire::error::WireError;
+use crate::wire::feeder::Step;
 use crate::wire::item::Item;
 use crate::wire::json::piece;
+use crate::wire::known::Lookup;
 use crate::wire::list::{ListMeta, ListPart};
 
 /// The number of the items in every list; its metadata have 1.
@@ -36,7 +37,7 @@ const KEPT_CAPACITY: usize = 1 << 20;
 
 /// Splits one list body in protobuf; resumable at any byte.
 #[derive(Debug)]
-pub struct ProtobufSplitter {
+pub(in crate::wire) struct ListSplitter {
     max_item_bytes: usize,
     state: State,
     tag: u64,
@@ -47,10 +48,10 @@ pub struct ProtobufSplitter {
     alike: RefCell<Alike>,
     meta: ListMeta,
     has_list: bool,
-    consumed: u64,
+    /// Where the bytes are that are read.
+    at: u64,
     /// Where the value began that is read.
     began: u64,
-    failed: Option<WireError>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -86,68 +87,27 @@ enum Body {
     Other,
 }
 
-impl Default for ProtobufSplitter {
-    fn default() -> Self {
-        Self::new()
-    }
-}
+impl Step for ListSplitter {
+    type Part<'a> = ListPart<'a>;
+    type End = ListMeta;
 
-impl ProtobufSplitter {
-    /// A splitter before the first byte of a body, for items up to [`DEFAULT_MAX_ITEM_BYTES`].
-    #[must_use]
-    pub fn new() -> Self {
-        Self::with_max_item_bytes(DEFAULT_MAX_ITEM_BYTES)
-    }
-
-    /// A splitter that sets larger items apart.
-    #[must_use]
-    pub fn with_max_item_bytes(max_item_bytes: usize) -> Self {
-        Self {
-            max_item_bytes,
-            state: State::Magic(0),
-            tag: 0,
-            inside: None,
-            held: Vec::new(),
-            body: Body::Untold,
-            alike: RefCell::default(),
-            meta: ListMeta::default(),
-            has_list: false,
-            consumed: 0,
-            began: 0,
-            failed: None,
-        }
-    }
-
-    /// Reads the next bytes of the body and hands on what they complete, in order.
-    ///
-    /// # Errors
-    /// The body is no list; so is every later call then.
-    pub fn feed(
+    fn step(
         &mut self,
         chunk: &[u8],
+        at: u64,
+        stored: Option<Lookup<'_>>,
         part: &mut impl FnMut(ListPart<'_>),
-    ) -> Result<(), WireError> {
-        let mut at = 0;
-        while at < chunk.len() && self.failed.is_none() {
-            match self.step(&chunk[at..], part) {
-                Ok(read) => {
-                    at += read;
-                    self.consumed += read as u64;
-                }
-                Err(error) => self.failed = Some(error),
-            }
-        }
-        self.failed.clone().map_or(Ok(()), Err)
+    ) -> Result<usize, WireError> {
+        self.at = at;
+        self.read(chunk, &mut |found| {
+            part(match (found, stored) {
+                (ListPart::Item(item), Some(stored)) => ListPart::Item(item.beside(stored)),
+                (found, _) => found,
+            });
+        })
     }
 
-    /// The body has ended: what it said about itself.
-    ///
-    /// # Errors
-    /// The body ended in the middle, is no list, is a `Status` or a `Table`.
-    pub fn finish(self) -> Result<ListMeta, WireError> {
-        if let Some(error) = self.failed {
-            return Err(error);
-        }
+    fn end(self) -> Result<ListMeta, WireError> {
         let is_between = matches!(self.state, State::Tag(tag) if tag.is_empty());
         if !is_between || self.inside.is_some() {
             return Err(WireError::Truncated);
@@ -161,9 +121,28 @@ impl ProtobufSplitter {
             }),
         }
     }
+}
+
+impl ListSplitter {
+    /// A splitter before the first byte of a body, which passes over items larger than this.
+    pub(in crate::wire) fn new(max_item_bytes: usize) -> Self {
+        Self {
+            max_item_bytes,
+            state: State::Magic(0),
+            tag: 0,
+            inside: None,
+            held: Vec::new(),
+            body: Body::Untold,
+            alike: RefCell::default(),
+            meta: ListMeta::default(),
+            has_list: false,
+            at: 0,
+            began: 0,
+        }
+    }
 
     /// Reads some bytes of the chunk, at least one; returns how many.
-    fn step(
+    fn read(
         &mut self,
         chunk: &[u8],
         part: &mut impl FnMut(ListPart<'_>),
@@ -268,7 +247,7 @@ impl ProtobufSplitter {
             return Ok(());
         }
         let number = (self.tag >> 3) as u32;
-        self.began = self.consumed + 1;
+        self.began = self.at + 1;
         let Some(left) = self.inside else {
             return self.on_envelope(number, length);
         };
@@ -405,7 +384,7 @@ impl ProtobufSplitter {
     fn broken(&self, reason: &'static str) -> WireError {
         let at = match self.state {
             State::Hold(..) | State::Skip(_) => self.began,
-            _ => self.consumed,
+            _ => self.at,
         };
         WireError::NotProtobuf { at, reason }
     }

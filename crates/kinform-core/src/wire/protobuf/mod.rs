@@ -19,7 +19,7 @@ mod counterpart;
 pub(crate) mod envelope;
 pub(crate) mod fields;
 pub(crate) mod head;
-pub mod list;
+pub(in crate::wire) mod list;
 pub(crate) mod members;
 pub(crate) mod order;
 mod outline;
@@ -28,7 +28,7 @@ pub(crate) mod reader;
 pub(crate) mod text;
 pub(crate) mod texts;
 pub(crate) mod value;
-pub mod watch;
+pub(in crate::wire) mod watch;
 
 use kinform_api::Status;
 use kinform_schema::Type;

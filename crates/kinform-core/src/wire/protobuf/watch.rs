@@ -1,7 +1,7 @@
 //! Splits the body of a watch in protobuf into its frames, chunk by chunk.
 //!
 //! ```text
-//! length (4 bytes) + WatchEvent {type, object {raw = k8s\0 Unknown}} → ProtobufFramer::feed → Frame {kind, object}
+//! length (4 bytes) + WatchEvent {type, object {raw = k8s\0 Unknown}} → WatchFramer → Frame {kind, object}
 //! ```
 //!
 //! A frame that is no event, or too large, is handed on as such: the stream goes on behind it. Bytes
@@ -15,9 +15,10 @@ use super::envelope::{self, Envelope};
 use super::fields::Fields;
 use super::list::SALVAGE_BYTES;
 use super::{head, type_of};
-use crate::wire::DEFAULT_MAX_ITEM_BYTES;
 use crate::wire::error::WireError;
+use crate::wire::feeder::Step;
 use crate::wire::item::Item;
+use crate::wire::known::Lookup;
 use crate::wire::unreadable::Unreadable;
 use crate::wire::watch::{FRAME_BYTES, Frame, FrameKind, malformed, missing};
 
@@ -26,7 +27,7 @@ const KEPT_CAPACITY: usize = 1 << 20;
 
 /// Splits one watch body in protobuf; resumable at any byte.
 #[derive(Debug)]
-pub struct ProtobufFramer {
+pub(in crate::wire) struct WatchFramer {
     limit: usize,
     /// The bytes of a length, and how many of them there are.
     length: ([u8; 4], usize),
@@ -34,68 +35,39 @@ pub struct ProtobufFramer {
     left: Option<usize>,
     is_large: bool,
     held: Vec<u8>,
-    consumed: u64,
-    failed: Option<WireError>,
 }
 
-impl Default for ProtobufFramer {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl ProtobufFramer {
-    /// A framer before the first byte of a body, for objects up to [`DEFAULT_MAX_ITEM_BYTES`].
-    #[must_use]
-    pub fn new() -> Self {
-        Self::with_max_item_bytes(DEFAULT_MAX_ITEM_BYTES)
-    }
-
-    /// A framer that sets larger objects apart.
-    #[must_use]
-    pub fn with_max_item_bytes(max_item_bytes: usize) -> Self {
+impl WatchFramer {
+    /// A framer before the first byte of a body, which passes over objects larger than this.
+    pub(in crate::wire) fn new(max_item_bytes: usize) -> Self {
         Self {
             limit: max_item_bytes.saturating_add(FRAME_BYTES),
             length: ([0; 4], 0),
             left: None,
             is_large: false,
             held: Vec::new(),
-            consumed: 0,
-            failed: None,
+        }
+    }
+}
+
+impl Step for WatchFramer {
+    type Part<'a> = Frame<'a>;
+    type End = ();
+
+    fn end(self) -> Result<(), WireError> {
+        match self.left.is_some() || self.length.1 > 0 {
+            true => Err(WireError::Truncated),
+            false => Ok(()),
         }
     }
 
-    /// Reads the next bytes of the body and hands on the frames that they complete, in order.
-    ///
-    /// # Errors
-    /// Something else than frames; so is every later call then.
-    pub fn feed(
+    fn step(
         &mut self,
         chunk: &[u8],
+        at: u64,
+        _: Option<Lookup<'_>>,
         frame: &mut impl FnMut(Frame<'_>),
-    ) -> Result<(), WireError> {
-        let mut at = 0;
-        while at < chunk.len() && self.failed.is_none() {
-            let read = self.step(&chunk[at..], frame);
-            at += read;
-            self.consumed += read as u64;
-        }
-        self.failed.clone().map_or(Ok(()), Err)
-    }
-
-    /// The body has ended.
-    ///
-    /// # Errors
-    /// It ended in the middle of a frame, or failed before.
-    pub fn finish(self) -> Result<(), WireError> {
-        match self.failed {
-            Some(error) => Err(error),
-            None if self.left.is_some() || self.length.1 > 0 => Err(WireError::Truncated),
-            None => Ok(()),
-        }
-    }
-
-    fn step(&mut self, chunk: &[u8], frame: &mut impl FnMut(Frame<'_>)) -> usize {
+    ) -> Result<usize, WireError> {
         let Some(left) = self.left else {
             let (bytes, read) = &mut self.length;
             bytes[*read] = chunk[0];
@@ -110,23 +82,22 @@ impl ProtobufFramer {
                     frame(malformed(missing("type")));
                 }
             }
-            return 1;
+            return Ok(1);
         };
         let read = left.min(chunk.len());
         let bytes = &chunk[..read];
         if self.held.is_empty() {
             // An event begins with its type or its object.
             if !matches!(bytes[0], 0x0a | 0x12) {
-                self.failed = Some(WireError::NotProtobuf {
-                    at: self.consumed,
+                return Err(WireError::NotProtobuf {
+                    at,
                     reason: "expected a watch event",
                 });
-                return read;
             }
             if read == left && !self.is_large {
                 self.left = None;
                 frame(parse(bytes));
-                return read;
+                return Ok(read);
             }
         }
         let room = match self.is_large {
@@ -144,7 +115,7 @@ impl ProtobufFramer {
             self.held.clear();
             self.held.shrink_to(KEPT_CAPACITY);
         }
-        read
+        Ok(read)
     }
 }
 
