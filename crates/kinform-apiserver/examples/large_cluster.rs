@@ -1,4 +1,5 @@
-//! What a large cluster costs the server: seeds it, lists it once in process, and says so.
+//! Measures the server with a large cluster: seeds it, lists it once in process and prints the
+//! cost.
 //!
 //! `cargo run --release -p kinform-apiserver --example large_cluster -- 100000`
 

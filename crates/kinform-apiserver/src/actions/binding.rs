@@ -1,4 +1,4 @@
-//! Binding: a pod gets its node.
+//! Binding: assigns a pod to a node.
 //!
 //! ```text
 //! Binding { target } + pod ──▶ spec.nodeName, condition PodScheduled, 201 | 409 if it has one
@@ -18,7 +18,7 @@ use crate::resource::{Found, ResourceInfo};
 use crate::storage::{Draft, Expect, Stored};
 use crate::write::update::other_uid;
 
-/// BOUND: how often it is tried again because somebody else was faster.
+/// BOUND: attempts of a binding that loses races against other writers.
 const TRIES: usize = 64;
 
 /// Binds a pod.
@@ -85,7 +85,7 @@ fn check(binding: &Value) -> Result<(), Box<Status>> {
     }
 }
 
-/// The pod with its node.
+/// Returns the pod with its node.
 fn bound(
     pods: &ResourceInfo,
     stored: &Stored,
@@ -139,7 +139,7 @@ fn bound(
     Ok(pod)
 }
 
-/// A pod says where in the world it is, if its node does.
+/// Copies the topology labels of the node to the pod.
 ///
 /// Upstream: `kubernetes/kubernetes:plugin/pkg/admission/podtopologylabels`.
 fn add_topology(act: &Act<'_>, pod: &mut Value) {
@@ -158,7 +158,7 @@ fn add_topology(act: &Act<'_>, pod: &mut Value) {
     }
 }
 
-/// Puts a condition in the place of the one of its type.
+/// Replaces the condition of the same type, or adds the condition.
 fn set_condition(object: &mut Value, condition: Value) {
     let conditions = &mut object["status"]["conditions"];
     if !conditions.is_array() {

@@ -4,8 +4,8 @@
 //! Eviction + pod + budgets ──▶ budget counted down, pod deleted, 201 | 429 with the budget's reason
 //! ```
 //!
-//! Nobody here counts healthy pods: what a budget allows is what its status says, as whoever plays the
-//! disruption controller wrote it.
+//! This server does not count healthy pods: the status of a budget decides, as the client in the
+//! role of the disruption controller wrote it.
 //!
 //! Upstream: `kubernetes/kubernetes:pkg/registry/core/pod/storage/eviction.go`.
 
@@ -26,9 +26,9 @@ use crate::storage::{Draft, Expect, Stored};
 use crate::write::options::{DeleteOptions, WriteOptions};
 use crate::write::{self, Context, Fresh};
 
-/// BOUND: how often it is tried again because somebody else was faster.
+/// BOUND: attempts of an eviction that loses races against other writers.
 const TRIES: usize = 64;
-/// Who counts a budget down.
+/// Field manager of the updates that count a budget down.
 const MANAGER: &str = "apiserver";
 /// BOUND: evicted pods that a budget remembers.
 const DISRUPTED: usize = 2000;
@@ -83,7 +83,7 @@ pub(super) fn evict(act: &Act<'_>) -> Result<Response<Body>, Box<Status>> {
     Err(Box::new(Status::modified(&resource, act.name())))
 }
 
-/// Whether a pod does not count: it has ended, has not begun, or is going.
+/// Returns whether budgets ignore the pod: it has ended, has not begun, or is being deleted.
 fn is_beyond_budgets(pod: &Value) -> bool {
     text(pod, &["status", "phase"]) == "Pending" || has_ended_or_goes(pod)
 }
@@ -94,9 +94,9 @@ fn has_ended_or_goes(pod: &Value) -> bool {
 }
 
 enum Permission {
-    /// No budget is about this pod.
+    /// No budget covers this pod.
     Free,
-    /// It is not ready, and enough others are.
+    /// The pod is not ready, and enough others are.
     Unready,
     /// This budget has to be counted down.
     Counted(Budget),
@@ -161,7 +161,7 @@ fn is_ready(pod: &Value) -> bool {
         .any(|of| text(of, &["type"]) == "Ready" && text(of, &["status"]) == "True")
 }
 
-/// Stores the budget as it is after this eviction; not if it has changed meanwhile.
+/// Stores the budget as it is after this eviction, unless it has changed meanwhile.
 fn count_down(act: &Act<'_>, budget: &Budget, pod: &str) -> Result<bool, Box<Status>> {
     let mut next = counted(budget, pod, act.state.clock.now())?;
     let options = WriteOptions {

@@ -1,11 +1,11 @@
-//! Parts of objects that are actions: binding, eviction, logs, tokens; and reviews, which are nothing else.
+//! Action subresources (binding, eviction, log, token) and reviews.
 //!
 //! ```text
 //! POST pods/x/eviction, GET pods/x/log, .. ──▶ what it does to the store, its own reply | Status
 //! ```
 //!
-//! Parts that are views of their object (`status`, `scale`, `approval`) are written by `write/`. What
-//! needs a node or another server behind this one is refused here.
+//! Subresources that are views of their object (`status`, `scale`, `approval`) are written by
+//! `write/`. Requests that need a node, or another server behind this one, are refused here.
 //!
 //! Upstream: `kubernetes/kubernetes:pkg/registry/core/pod/{storage,rest}`,
 //! `pkg/registry/core/serviceaccount/storage/token.go`.
@@ -34,7 +34,7 @@ use crate::storage::Stored;
 use crate::write::request::WriteRequest;
 use crate::write::{self, Context, Fresh, WriteOptions};
 
-/// Answers a request for an action; nothing if it is not one.
+/// Answers a request for an action; returns `None` for other requests.
 pub(crate) fn answer(
     state: &Arc<State>,
     target: &Target,
@@ -85,7 +85,7 @@ enum Action {
     Token,
 }
 
-/// Whether an object that is only shown says whose its fields are.
+/// Presence of managed fields in an object that is only echoed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Owners {
     Told,
@@ -100,7 +100,7 @@ struct Act<'a> {
 }
 
 impl Act<'_> {
-    /// The name of the object that it is about.
+    /// Name of the object that the request is about.
     fn name(&self) -> &str {
         self.target.name.as_deref().unwrap_or_default()
     }
@@ -110,7 +110,7 @@ impl Act<'_> {
         Ok(write::by(self.request, options))
     }
 
-    /// The object that it is about.
+    /// Object that the request is about.
     fn object(&self) -> Result<Arc<Stored>, Box<Status>> {
         let key = self.target.key().unwrap_or_default();
         let resource = &self.target.resource;
@@ -120,12 +120,12 @@ impl Act<'_> {
             .ok_or_else(|| Box::new(Status::not_found(&resource.group_resource(), self.name())))
     }
 
-    /// Reads the body as an object of another kind than the resource's.
+    /// Parses the body as an object of another kind than the resource's.
     fn body(&self, kind: [&str; 3]) -> Result<Value, Box<Status>> {
         self.body_owned(kind, Owners::Untold)
     }
 
-    /// The same; its metadata say whose it is, if that is told.
+    /// Like `body`; the caller chooses whether the object has managed fields.
     fn body_owned(
         &self,
         [group, version, kind]: [&str; 3],
@@ -153,7 +153,7 @@ impl Act<'_> {
         let content_type = content_type.and_then(|value| value.to_str().ok());
         let mut body = write::decode_body(&context, (content_type, &self.request.body))?;
         if kind == service_account_token::KIND[2] && body["spec"]["expirationSeconds"].is_null() {
-            // A default belongs to who sent the object.
+            // The field manager that sent the object owns a default, too.
             body["spec"]["expirationSeconds"] = Value::from(service_account_token::HOUR);
         }
         if owners == Owners::Told {
@@ -162,7 +162,7 @@ impl Act<'_> {
         Ok(body)
     }
 
-    /// The reply that is an object.
+    /// Reply that contains an object.
     fn shown(
         &self,
         [group, version, kind]: [&str; 3],
@@ -177,7 +177,7 @@ impl Act<'_> {
         Ok(reply::value(StatusCode::CREATED, form.encoding, &object))
     }
 
-    /// The reply that only says that it is done.
+    /// Reply that only confirms the action.
     fn done(&self) -> Response<Body> {
         let status = Status {
             status: "Success".to_owned(),
@@ -191,7 +191,7 @@ impl Act<'_> {
     }
 
     fn review(&self) -> Result<Response<Body>, Box<Status>> {
-        // Nobody gets an answer that cannot be shown.
+        // A client that accepts no form of the reply is refused.
         negotiate::answer_form(self.request.headers)?;
         let resource = &self.target.resource;
         let kind = [&*resource.group, &*resource.version, &*resource.kind];

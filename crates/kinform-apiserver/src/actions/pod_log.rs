@@ -4,8 +4,9 @@
 //! append(namespace, pod, container, text) ──▶ lines with times ──since, tail, limit──▶ text/plain, maybe followed
 //! ```
 //!
-//! Followers own a place in the lines and no queue: one who is slower than the lines that are kept skips
-//! what is gone. A follower ends with its pod, with the container's last line, and with the server.
+//! A follower keeps a position in the lines and has no queue: a follower that falls behind the kept
+//! lines skips the discarded ones. It ends with its pod, with the container's last line, and with
+//! the server.
 //!
 //! Upstream: `kubernetes/kubernetes:pkg/registry/core/pod/rest/log.go`, `pkg/apis/core/validation`
 //! (`ValidatePodLogOptions`), `pkg/kubelet/kuberuntime/logs`.
@@ -31,7 +32,7 @@ use crate::state::pod_logs::Key;
 use crate::state::pod_logs::Run;
 use crate::storage::Shelf;
 
-/// How a log is read.
+/// Options of a request for a log.
 #[derive(Debug, Default)]
 struct LogOptions {
     container: String,
@@ -140,7 +141,7 @@ pub(super) fn read(act: &Act<'_>) -> Result<Response<Body>, Box<Status>> {
     Ok(reply::streamed("text/plain", Body::stream(chunks)))
 }
 
-/// What is said where no log was registered.
+/// Reply for a pod without a registered log.
 fn nothing(
     pod: &Value,
     name: &str,
@@ -162,7 +163,7 @@ fn nothing(
     Ok(reply)
 }
 
-/// The container whose log is meant.
+/// Name of the container whose log is requested.
 fn container(pod: &Value, name: &str, asked: &str) -> Result<String, Box<Status>> {
     let names = |list: &str| {
         let list = at(pod, &["spec", list]).and_then(Value::as_array);
@@ -216,7 +217,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// The next bytes; nothing at the end.
+    /// Returns the next bytes; `None` at the end.
     async fn chunk(&mut self) -> Option<Bytes> {
         loop {
             if self.left == 0 {
@@ -246,7 +247,7 @@ impl Reader {
         }
     }
 
-    /// Whether the pod is still the same one.
+    /// Returns whether the pod still exists with the same uid.
     fn is_there(&self) -> bool {
         let (shelf, key, uid) = &self.pod;
         let pod = self.state.store.get(*shelf, key);

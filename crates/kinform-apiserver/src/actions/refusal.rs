@@ -1,11 +1,11 @@
-//! Parts that need a node, or a server behind this one: exec, attach, portforward, proxy.
+//! Subresources that need a node, or a server behind this one: exec, attach, portforward, proxy.
 //!
 //! ```text
 //! POST pods/x/exec ──▶ 400 without a node, 404 without a pod, 501 else
 //! ```
 //!
-//! Where a real server refuses by itself, these are its words; where it would pass the request on,
-//! nobody is there to take it, and that is said.
+//! Refusals of a real server are worded as there. Requests that a real server would pass on are
+//! refused as unsupported.
 //!
 //! Upstream: `kubernetes/kubernetes:pkg/registry/core/{pod,service,node}`.
 
@@ -15,7 +15,7 @@ use crate::http::route::Target;
 use crate::object::text;
 use crate::state::State;
 
-/// Why this part cannot be had.
+/// Refusal of a request for this subresource.
 pub(super) fn of(state: &State, target: &Target) -> Box<Status> {
     let resource = &target.resource;
     let name = target.name.as_deref().unwrap_or_default();
@@ -43,7 +43,7 @@ pub(super) fn of(state: &State, target: &Target) -> Box<Status> {
     )))
 }
 
-/// 501: this server does not do that.
+/// 501: this server does not support the request.
 fn unsupported(what: &str) -> Status {
     let message = format!("not supported by this server: {what}");
     Status::failure(501, "NotImplemented", message)

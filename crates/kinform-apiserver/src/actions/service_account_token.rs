@@ -19,10 +19,10 @@ use crate::object::{at, metadata, text};
 use crate::storage::Stored;
 
 pub(super) const KIND: [&str; 3] = ["authentication.k8s.io", "v1", "TokenRequest"];
-/// How long a token is good if nobody says.
+/// Default lifetime of a token.
 pub(super) const HOUR: i64 = 3600;
 
-/// Makes a token.
+/// Issues a token.
 pub(super) fn make(act: &Act<'_>) -> Result<Response<Body>, Box<Status>> {
     let mut request = act.body_owned(KIND, Owners::Told)?;
     let mut owners = metadata::of(&mut request).remove("managedFields");
@@ -104,7 +104,7 @@ fn check_time(seconds: i64) -> Result<(), Box<Status>> {
     Err(Box::new(Status::invalid(&kind, "", &[error])))
 }
 
-/// The object that the token is to end with.
+/// Object to which the token is bound.
 fn bound(act: &Act<'_>, account: &Stored, wanted: &Value) -> Result<Bound, Box<Status>> {
     let (version, kind) = (text(wanted, &["apiVersion"]), text(wanted, &["kind"]));
     let (name, uid) = (text(wanted, &["name"]), text(wanted, &["uid"]));

@@ -4,9 +4,9 @@
 //! METHOD /__kinform/WORD?parameters ──administrator?──▶ act ──▶ JSON
 //! ```
 //!
-//! They do what the handle of a server does in its own process. They exist where they were asked for, take
-//! the administrator's token and nothing less, stand in no journal, and meet no fault, so that a fault can
-//! always be taken back.
+//! They do what the handle of a server does in its own process. They exist only if the server was
+//! built with them, and require the administrator's token. Their requests are not in the journal
+//! and meet no fault, so that a fault can always be removed.
 //!
 //! * `rule.rs`: rules of faults as text.
 
@@ -27,7 +27,7 @@ use crate::state::State;
 
 const PREFIX: &str = "/__kinform";
 
-/// What can be done, and how.
+/// Paths of the administration API and the methods of each.
 const WORDS: [(&str, &[Method]); 12] = [
     ("", &[Method::GET]),
     ("faults", &[Method::GET, Method::POST, Method::DELETE]),
@@ -43,7 +43,7 @@ const WORDS: [(&str, &[Method]); 12] = [
     ("silence", &[Method::POST]),
 ];
 
-/// The word of a path that is one of these.
+/// Name of an administration path; `None` for other paths.
 pub(crate) fn word(path: &str) -> Option<&str> {
     match path.strip_prefix(PREFIX)? {
         "" => Some(""),
@@ -119,7 +119,7 @@ fn summary(state: &State) -> Value {
     })
 }
 
-/// Injects all rules of a text, one a line, or none.
+/// Injects all rules of a text, one a line; if one of them is invalid, injects no rule at all.
 fn inject(state: &State, text: &[u8]) -> Result<(), Status> {
     let text = std::str::from_utf8(text)
         .map_err(|_| Status::bad_request("rules are text, one a line".to_owned()))?;

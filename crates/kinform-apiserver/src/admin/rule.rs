@@ -27,7 +27,7 @@ use kinform_api::{Status, StatusDetails, reason};
 use crate::fault::{Fault, FaultRule};
 use crate::object::duration::duration;
 
-/// A rule that is none, and why.
+/// Invalid rule, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a fault rule: {0}")]
 pub struct InvalidRule(String);
@@ -38,7 +38,7 @@ const TEXT: (&str, &str) = (
 );
 const PAGE: (&str, &str) = ("text/html", "<html><body>Bad gateway</body></html>\n");
 
-/// What the words of a rule say, before they are put together.
+/// Parsed words of a rule, before they are combined.
 #[derive(Default)]
 struct Words<'a> {
     fault: Option<(&'a str, &'a str)>,
@@ -178,8 +178,8 @@ fn code(key: &str, value: &str) -> Result<u16, InvalidRule> {
 }
 
 impl fmt::Display for FaultRule {
-    /// The rule as it can be said again, with what is left of `nth` and `times`. Texts that a caller in
-    /// the process gave to a foreign reply are not told.
+    /// Writes the rule in the form that parses, with the rest of `nth` and `times`. Texts of a
+    /// foreign reply that a caller in the process supplied are left out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(verb) = &self.verb {
             write!(f, "verb={verb},")?;

@@ -1,17 +1,17 @@
-//! Conditions of rules that stand in data files.
+//! Conditions of rules in data files.
 //!
 //! ```text
 //! "spec.type=NodePort and !spec.ports" -> [Condition]      Condition + value -> does it hold?
 //! ```
 //!
-//! `MEMBER` is there, `!MEMBER` is not, `MEMBER=A|B` is one of these texts, `MEMBER!=A|B` is none of
-//! them; members are joined by dots.
+//! `MEMBER` is present, `!MEMBER` is absent, `MEMBER=A|B` is one of these texts, `MEMBER!=A|B` is
+//! neither of them. Dots join the members of a path.
 
 use serde_json::Value;
 
 use crate::object::metadata::is_unset;
 
-/// What a rule asks of a value before it holds.
+/// Condition on a value under which a rule applies.
 #[derive(Debug)]
 pub(super) struct Condition {
     path: Vec<String>,
@@ -27,7 +27,7 @@ enum Wanted {
 }
 
 impl Condition {
-    /// Reads conditions that are joined by ` and `.
+    /// Parses conditions that are joined by ` and `.
     pub(super) fn read_all(text: &str) -> Vec<Self> {
         let parts = text.split(" and ").map(str::trim);
         parts

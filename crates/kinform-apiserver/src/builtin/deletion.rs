@@ -1,4 +1,4 @@
-//! Deletion of built-in kinds: what may not go, what waits, and for how long.
+//! Deletion of built-in kinds: protected objects, finalizers and grace periods.
 //!
 //! ```text
 //! resource + object -> refused | grace period in seconds | held until finalizers or content are gone
@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::object::{at, metadata, text};
 use crate::resource::{Propagation, ResourceInfo};
 
-/// The warning for the delete of a job that leaves its pods behind without saying so.
+/// The warning for the delete of a job that leaves its pods behind implicitly.
 const ORPHANED_PODS: &str = "child pods are preserved by default when jobs are deleted; set \
      propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this \
      warning";
@@ -49,7 +49,7 @@ pub(crate) fn grace_period(resource: &ResourceInfo, asked: Option<i64>, object: 
     }
 }
 
-/// Sets the members that say how an object terminates: its grace period, or the phase of a namespace.
+/// Sets the members of a terminating object: its grace period, or the phase of a namespace.
 pub(crate) fn mark(resource: &ResourceInfo, object: &mut Value, grace_period: i64) {
     if resource.is_core("namespaces") {
         object["status"]["phase"] = Value::from("Terminating");
@@ -74,8 +74,8 @@ pub(crate) fn answers_marked(resource: &ResourceInfo) -> bool {
     resource.is_core("pods")
 }
 
-/// The warning for a client that deletes an object whose dependents stay by default, without saying
-/// what becomes of them.
+/// The warning for a client that deletes an object whose dependents stay by default, without a
+/// propagation policy.
 pub(crate) fn warning(
     resource: &ResourceInfo,
     propagation: Option<Propagation>,

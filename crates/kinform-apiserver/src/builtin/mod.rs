@@ -4,7 +4,7 @@
 //! ResourceInfo + Part + object (+ as it was) -> object with defaults | [FieldError] | merged object
 //! ```
 //!
-//! Nothing here knows a request or the storage.
+//! These modules know neither requests nor the storage.
 //!
 //! * `defaults/`: default values; `strategy.rs`: status, generation and what an update keeps;
 //! * `validation/`: the checks of each kind; `names.rs`: names and generated ones;

@@ -1,4 +1,4 @@
-//! Which names objects may have, and names that the server makes.
+//! Rules for names of objects, and generated names.
 //!
 //! ```text
 //! name + rule -> texts of what is wrong          generateName + 5 letters -> name
@@ -35,7 +35,7 @@ pub(crate) fn generate(base: &str, suffix: &str) -> String {
     format!("{}{suffix}", &base[..end])
 }
 
-/// What is wrong with a name; with a prefix of one, a last dash is fine.
+/// Errors of a name. A prefix of a generated name may end with a dash.
 pub(crate) fn errors(rule: NameRule, name: &str, is_prefix: bool) -> Vec<String> {
     let masked = match name.strip_suffix('-') {
         Some(rest) if is_prefix && !rest.is_empty() => format!("{rest}a"),

@@ -1,15 +1,14 @@
-//! The addresses and node ports of services: given to those that need them, kept by those that have
-//! them.
+//! The addresses and node ports of services: allocated on demand, and kept.
 //!
 //! ```text
 //! services stored -> Taken        service + Taken -> the service with clusterIP, ipFamilies, nodePort
 //! ```
 //!
-//! Nobody routes to these addresses: clients read them back. One network of addresses and one range of
-//! ports serve all namespaces; what is taken is refused to those who ask for it. Only two writes at one
-//! moment may be given the same: nothing follows from it here.
+//! No traffic is routed to these addresses: clients only read them back. One network of addresses
+//! and one range of ports serve all namespaces; a request for a taken one is refused. Two
+//! simultaneous writes may be assigned the same one, which has no consequences here.
 //!
-//! Complexity: a service is written in time linear in the services; nothing else pays.
+//! Complexity: the write of a service is linear in the services; other writes cost nothing.
 //!
 //! Upstream: `kubernetes/kubernetes:pkg/registry/core/service/storage/alloc.go`.
 
@@ -30,17 +29,17 @@ const NETWORK_TEXT: &str = "10.96.0.0/12";
 /// The node ports that are given.
 const PORTS: std::ops::Range<i64> = 30_000..32_768;
 
-/// What services have.
+/// Addresses and ports that services hold.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Taken {
     addresses: HashSet<String>,
     ports: HashSet<i64>,
-    /// Where to begin to look for free ones.
+    /// Offset at which the search for a free address begins.
     start: u32,
 }
 
 impl Taken {
-    /// The addresses and ports of services; free ones are looked for from `start` on.
+    /// The addresses and ports of services; the search for free ones begins at `start`.
     pub(crate) fn of(services: impl Iterator<Item = Value>, start: u32) -> Self {
         let mut taken = Self {
             start,
@@ -61,14 +60,14 @@ fn node_ports(service: &Value) -> impl Iterator<Item = i64> {
     ports.into_iter().flatten().filter_map(port)
 }
 
-/// Gives a new service what it needs.
+/// Allocates the addresses and ports of a new service.
 pub(crate) fn assign(resource: &ResourceInfo, taken: &Taken, service: &mut Value) {
     if resource.is_core("services") {
         give(taken, service);
     }
 }
 
-/// Keeps what a service has where an update does not say it, and gives what it needs now.
+/// Keeps the addresses and ports that an update omits, and allocates those that it needs now.
 pub(crate) fn keep(resource: &ResourceInfo, taken: &Taken, new: &mut Value, old: &Value) {
     if !resource.is_core("services") {
         return;
@@ -82,7 +81,7 @@ pub(crate) fn keep(resource: &ResourceInfo, taken: &Taken, new: &mut Value, old:
         let (Some(spec), kept) = (new["spec"].as_object_mut(), at(old, &["spec", name])) else {
             continue;
         };
-        // An empty policy is said, and refused.
+        // An empty policy counts as set, and is refused.
         let is_unset = |value: &Value| match name {
             "ipFamilyPolicy" => value.is_null(),
             _ => metadata::is_unset(value),
@@ -97,7 +96,7 @@ pub(crate) fn keep(resource: &ResourceInfo, taken: &Taken, new: &mut Value, old:
     }
     let is_moved = at(new, &["spec", "clusterIP"]) != at(old, &["spec", "clusterIP"]);
     if is_moved && at(new, &["spec", "clusterIPs"]) == at(old, &["spec", "clusterIPs"]) {
-        // Older clients write the first alone.
+        // Older clients write only the first address.
         if let Some(spec) = new["spec"].as_object_mut()
             && spec.contains_key("clusterIPs")
         {
@@ -110,7 +109,7 @@ pub(crate) fn keep(resource: &ResourceInfo, taken: &Taken, new: &mut Value, old:
     give(taken, new);
 }
 
-/// Members that another type of service had use for go with it, unless the update says them anew.
+/// Drops members that belong to the former type of a service, unless the update sets them anew.
 ///
 /// Upstream: `dropTypeDependentFields`.
 fn drop_unneeded(new: &mut Value, old: &Value, after: &str) {
@@ -192,7 +191,7 @@ fn give(taken: &Taken, service: &mut Value) {
         .get("selector")
         .is_some_and(|selector| !selector.is_null());
     let (families, policy) = match address.as_str() {
-        // Somebody else brings the addresses, of any family.
+        // Other components provide the endpoints, of any family.
         "None" if !is_selecting => (json!(["IPv4", "IPv6"]), "RequireDualStack"),
         address if address.contains(':') => (json!(["IPv6"]), "SingleStack"),
         _ => (json!(["IPv4"]), "SingleStack"),
@@ -263,14 +262,14 @@ pub(crate) struct Asked<'a> {
     pub(crate) range: Range,
 }
 
-/// Whether node ports outside of the range are refused: a dry run does not ask for the range.
+/// Check of node ports against the range: a dry run does not check it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Range {
     Checked,
     Unchecked,
 }
 
-/// What is wrong with the address, or else with the ports that a new service asks for.
+/// Errors of the address that a new service asks for; if it has none, errors of the ports.
 pub(crate) fn errors(
     resource: &ResourceInfo,
     asked: Asked<'_>,
@@ -299,7 +298,7 @@ pub(crate) fn errors(
     vec![FieldError::invalid("spec.clusterIPs", shown(), detail)]
 }
 
-/// What is wrong with the ports that a service asks for which it did not have.
+/// Errors of the ports that an update of a service adds.
 pub(crate) fn change_errors(
     resource: &ResourceInfo,
     asked: Asked<'_>,
@@ -312,7 +311,8 @@ pub(crate) fn change_errors(
     port_errors(asked, new, &node_ports(old).collect())
 }
 
-/// The first port that a service may not have, as upstream finds it: a dry run does not ask for the range.
+/// The first port that a service may not have, as upstream finds it: a dry run does not check the
+/// range.
 fn port_errors(asked: Asked<'_>, service: &Value, own: &HashSet<i64>) -> Vec<FieldError> {
     let ports = at(service, &["spec", "ports"]).and_then(Value::as_array);
     let wrong = |(place, port): (usize, &Value)| {

@@ -1,10 +1,11 @@
-//! What a type's strategy does to an object: its status, its generation, its own checks.
+//! The strategy of a type, applied to an object: status, generation and the type's own checks.
 //!
 //! ```text
 //! prepare_create(new)      prepare_update(part, new, old) -> the object as it would be stored
 //! ```
 //!
-//! The differences between types are the table in `resource/rules.rs`; this is the one code for all.
+//! The differences between types are in the table of `resource/rules.rs`; this code is shared by
+//! all.
 //!
 //! Upstream: `PrepareForCreate`, `PrepareForUpdate`, `Validate*` of the strategies in
 //! `kubernetes/kubernetes:pkg/registry` and `apiextensions-apiserver:pkg/registry/customresource`.
@@ -109,7 +110,7 @@ pub(crate) fn count_generation(resource: &ResourceInfo, part: Part, new: &mut Va
     }
 }
 
-/// What is wrong with an object, its metadata apart.
+/// Errors of an object, except those of its metadata.
 pub(crate) fn errors(resource: &ResourceInfo, object: &Value) -> Vec<FieldError> {
     let mut errors = match &resource.shape {
         Shape::Builtin(of) if !resource.is_definition() => validation::errors(of, object),
@@ -142,7 +143,7 @@ pub(crate) fn errors(resource: &ResourceInfo, object: &Value) -> Vec<FieldError>
     errors
 }
 
-/// What is wrong with a new object, beside what is wrong with any.
+/// Errors that only a new object can have.
 pub(crate) fn new_errors(resource: &ResourceInfo, object: &Value) -> Vec<FieldError> {
     match &resource.shape {
         Shape::Builtin(of) => validation::new_errors(of, object),
@@ -150,7 +151,7 @@ pub(crate) fn new_errors(resource: &ResourceInfo, object: &Value) -> Vec<FieldEr
     }
 }
 
-/// What is wrong with a change of the object itself, not of one of its parts.
+/// Errors of an update of the object itself, not of a subresource.
 pub(crate) fn main_change_errors(
     resource: &ResourceInfo,
     new: &Value,
@@ -162,7 +163,7 @@ pub(crate) fn main_change_errors(
     }
 }
 
-/// What is wrong with a change, metadata apart.
+/// Errors of an update, except those of its metadata.
 pub(crate) fn change_errors(resource: &ResourceInfo, new: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for path in resource.rules.immutable {
@@ -217,7 +218,7 @@ fn put_back(path: &str, new: &mut Value, old: &Value) {
     }
 }
 
-/// Who owns what is written by every request.
+/// Sets the managed fields of an object, on every write.
 fn put_owners(object: &mut Value, owners: Option<Value>) {
     let metadata = metadata::of(object);
     match owners {
@@ -247,7 +248,8 @@ fn has_grown(resource: &ResourceInfo, new: &Value, old: &Value) -> bool {
     }
 }
 
-/// Whether anything outside of the metadata, and of a status that is a part of its own, differs.
+/// Returns whether the objects differ outside of the metadata, and outside of the status if that is
+/// a subresource.
 fn content_differs(resource: &ResourceInfo, new: &Value, old: &Value) -> bool {
     let empty = Map::new();
     let skips = |name: &str| name == "metadata" || (name == "status" && resource.has_status());

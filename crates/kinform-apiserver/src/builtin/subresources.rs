@@ -60,7 +60,7 @@ pub(super) fn prepare(part: Part, new: &mut Value, old: &Value, now: Timestamp) 
     }
 }
 
-/// What is wrong with a change of a part.
+/// Errors of an update of a subresource.
 pub(crate) fn errors(
     resource: &ResourceInfo,
     part: Part,

@@ -1,11 +1,11 @@
-//! What follows from a commit: the part of upstream's controllers that clients cannot do without.
+//! Consequences of a commit: the part of upstream's controllers that clients depend on.
 //!
 //! ```text
 //! Written ──effects──▶ definitions, pods, namespaces ──garbage──▶ dependents
 //! ```
 //!
-//! Everything is done before the reply goes out, in the order in which upstream's controllers would
-//! write it, so watches see the same events.
+//! All of this is done before the reply is sent, in the order in which upstream's controllers would
+//! write, so that watches see the same events.
 //!
 //! Upstream: `kubernetes/kubernetes:pkg/controller/namespace`, `apiextensions-apiserver:pkg/controller`.
 

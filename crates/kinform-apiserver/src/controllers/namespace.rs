@@ -55,12 +55,12 @@ pub(crate) fn namespace(state: &State, name: &str) -> Option<Arc<Stored>> {
     state.store.get(state.store.shelf("namespaces"), name)
 }
 
-/// What a namespace still has.
+/// Objects that a namespace still contains.
 #[derive(Debug, Default)]
 pub(crate) struct Remains {
-    /// How many objects of each resource, as `configmaps.`.
+    /// Number of objects of each resource, as `configmaps.`.
     objects: BTreeMap<String, usize>,
-    /// How many objects each finalizer holds.
+    /// Number of objects that each finalizer holds.
     finalizers: BTreeMap<String, usize>,
 }
 

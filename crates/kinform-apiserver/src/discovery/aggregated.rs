@@ -23,7 +23,7 @@ use crate::resource::{ResourceInfo, Subresource};
 
 const MEDIA_TYPE: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// Whether a client wants this form of a page, at least as much as the plain one.
+/// Returns whether a client prefers this form of a page to the plain one, or accepts both equally.
 pub(super) fn is_asked(path: &str, headers: &HeaderMap) -> bool {
     let clauses = headers.get_all(ACCEPT).iter();
     let clauses = clauses.flat_map(|value| value.to_str().unwrap_or_default().split(','));
@@ -80,7 +80,7 @@ fn document(entries: &Entries, is_core: bool) -> Value {
             groups.push(group);
         }
     }
-    // Custom groups have one priority, and are told by name.
+    // Custom groups share one priority and are ordered by name.
     let is_custom = |group: &str| {
         let mut of = entries.iter().filter(|entry| entry.group == group);
         of.all(|entry| entry.is_custom())

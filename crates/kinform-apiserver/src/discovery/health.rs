@@ -1,11 +1,11 @@
-//! Whether the server is well: all checks at once, told in words, or one alone.
+//! Health of the server: all checks in one report, or a single check.
 //!
 //! ```text
 //! /healthz /livez /readyz [/check] [?verbose, exclude=check] ──▶ ok | 500
 //! ```
 //!
-//! The checks are those of upstream that have something to look at here, under upstream's names. A server
-//! that lives in memory has little that can fail: it is not ready while it stops, that is all.
+//! The checks are those of upstream's that apply to this server, under upstream's names. A server
+//! that lives in memory has few ways to fail: the only failing check is readiness, while it stops.
 //!
 //! Upstream: `apiserver:pkg/server/healthz`.
 

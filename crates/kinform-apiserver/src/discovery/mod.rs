@@ -1,4 +1,4 @@
-//! What the server says about itself: versions, groups, resources, health.
+//! Pages about the server itself: versions, groups, resources, health.
 //!
 //! ```text
 //! GET path + registry ──▶ page | aggregated.rs | health.rs | 404
@@ -66,7 +66,7 @@ pub(crate) fn handle(state: &State, head: &Parts, query: &Query) -> Result<Respo
     }
 }
 
-/// Whether a path names a built-in group, if in a version that is not served.
+/// Returns whether a path names a built-in group, including versions that are not served.
 fn is_of_known_group(path: &str) -> bool {
     let mut parts = path.split('/');
     let group = match (parts.next(), parts.next()) {
@@ -78,7 +78,7 @@ fn is_of_known_group(path: &str) -> bool {
     parts.next().is_some() && known.iter().any(|of| of.group == group)
 }
 
-/// Where the client reaches the server, as `host:port`.
+/// Address at which the client reaches the server, as `host:port`.
 fn address(head: &Parts) -> &str {
     let host = head.headers.get(HOST).and_then(|host| host.to_str().ok());
     let authority = || head.uri.authority().map(Authority::as_str);

@@ -30,7 +30,7 @@ pub(crate) struct Binary {
     api_version: String,
     kind: String,
     list_kind: String,
-    /// Whether a bookmark says that there are no replicas.
+    /// Set if a bookmark contains a count of zero replicas.
     says_no_replicas: bool,
 }
 

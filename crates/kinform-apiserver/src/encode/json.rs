@@ -26,7 +26,7 @@ pub(crate) struct Json {
     /// `{"kind":"Pod","apiVersion":"v1",`
     head: Box<[u8]>,
     list_head: Box<[u8]>,
-    /// What stands in a bookmark beside its metadata: upstream's are empty structs, which write their
+    /// Members of a bookmark besides its metadata: upstream's are empty structs, which write the
     /// members that have no `omitempty`.
     bookmark_rest: Box<[u8]>,
     items_are_bare: bool,

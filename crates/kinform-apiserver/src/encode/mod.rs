@@ -45,14 +45,14 @@ pub(crate) enum Encoder {
     Protobuf(Box<Binary>),
 }
 
-/// Which bookmark.
+/// Kind of a bookmark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bookmark {
     Periodic,
     InitialEventsEnd,
 }
 
-/// What a list says about itself.
+/// Metadata of a list.
 #[derive(Clone, Debug)]
 pub(crate) struct ListMeta {
     pub(crate) revision: u64,
@@ -60,12 +60,12 @@ pub(crate) struct ListMeta {
     pub(crate) remaining: Option<usize>,
 }
 
-/// What happened to an object that a watch tells of.
+/// An object and its change, as a watch reports it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Told<'a> {
     pub(crate) kind: WatchEventKind,
     pub(crate) object: &'a Stored,
-    /// Is told instead of the object's own.
+    /// Replaces the object's own version.
     pub(crate) revision: Option<u64>,
 }
 
@@ -135,7 +135,7 @@ impl Encoder {
         }
     }
 
-    /// What stands between two objects of a list.
+    /// Writes the separator of two objects of a list.
     pub(crate) fn separate(&self, out: &mut BytesMut) {
         match self {
             Self::Json(_) | Self::Table(_) => out.put_u8(b','),
@@ -144,7 +144,7 @@ impl Encoder {
         }
     }
 
-    /// Whether the length of a list's items must be known before they are written.
+    /// Returns whether the length of a list's items must be known before they are written.
     pub(crate) fn tells_length_first(&self) -> bool {
         match self {
             Self::Protobuf(_) => true,
@@ -207,8 +207,8 @@ pub(crate) fn error_frame(out: &mut BytesMut, status: &Status, encoding: Encodin
     }
 }
 
-/// Whether an empty object of this kind says that it has no replicas: upstream's own structs of these
-/// hold a number, of which their versions have a pointer.
+/// Returns whether an empty object of this kind contains a count of zero replicas: upstream's
+/// internal structs hold a number where their versions have a pointer.
 fn says_no_replicas(resource: &ResourceInfo) -> bool {
     let scaled = ["deployments", "replicasets", "statefulsets"];
     resource.group == "apps" && scaled.contains(&resource.plural.as_str())

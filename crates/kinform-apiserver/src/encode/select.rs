@@ -1,4 +1,4 @@
-//! Which objects of a resource a request means: by place, labels and fields.
+//! Selection of a resource's objects for a request: by namespace, name, labels and fields.
 //!
 //! ```text
 //! Target + selectors ──▶ Selection ──range──▶ keys to walk ──matches──▶ objects
@@ -18,7 +18,7 @@ use crate::http::route::Target;
 use crate::resource::ResourceInfo;
 use crate::storage::{Place, Snapshot, Stored};
 
-/// What a request means.
+/// Objects that a request selects.
 #[derive(Clone, Debug)]
 pub(crate) struct Selection {
     range: Range,
@@ -90,12 +90,12 @@ impl Selection {
         })
     }
 
-    /// Whether everything in the range is meant.
+    /// Returns whether every object in the range is selected.
     pub(crate) fn is_unfiltered(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty()
     }
 
-    /// Where the range begins and ends in a snapshot.
+    /// Bounds of the range in a snapshot.
     pub(crate) fn bounds(&self, snapshot: &Snapshot) -> (Place, Place) {
         let (from, to) = match &self.range {
             Range::All => (snapshot.seek(""), None),
@@ -120,7 +120,7 @@ impl Selection {
         }
     }
 
-    /// Whether an object is meant.
+    /// Returns whether an object is selected.
     pub(crate) fn matches(&self, object: &Stored) -> bool {
         let in_range = match &self.range {
             Range::All => true,
@@ -169,7 +169,7 @@ fn unknown_field(resource: &ResourceInfo, name: &str) -> String {
     }
 }
 
-/// What the selectors of a request mean.
+/// Selection for the selectors of a request.
 ///
 /// # Errors
 /// A selector that does not parse, or a field that the resource does not know.

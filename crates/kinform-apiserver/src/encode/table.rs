@@ -41,9 +41,9 @@ pub(crate) struct Table {
     look: TableLook,
     api_version: String,
     kind: String,
-    /// What a row shows of its object.
+    /// Object that a row includes.
     shown: Option<Json>,
-    /// Whether a watch has described the columns.
+    /// Set once the columns of a watch have been sent.
     is_described: bool,
     clock: Clock,
     now: Timestamp,

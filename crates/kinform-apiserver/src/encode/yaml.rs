@@ -1,11 +1,12 @@
-//! YAML of objects and lists: what the JSON is, in the other notation.
+//! YAML of objects and lists: the JSON in the other notation.
 //!
 //! ```text
 //! Stored ──the encoder of the same look──▶ JSON ──▶ document, or an item of a list
 //! ```
 //!
-//! Members are written by name, so what stands behind a list's items is told after them. People read
-//! YAML, clients do not: it is not made to be fast. There are no watches in YAML.
+//! Members are written in order of their names, so the members that sort after a list's items are
+//! written after them. YAML is for people, so this encoder is not optimized. There are no watches
+//! in YAML.
 //!
 //! Upstream: `apimachinery:pkg/runtime/serializer/json` (its YAML mode).
 
@@ -20,7 +21,7 @@ use crate::storage::Stored;
 #[derive(Clone, Debug)]
 pub(crate) struct Yaml {
     json: Encoder,
-    /// What a list says behind its items.
+    /// Members of a list that are written after its items.
     rest: Map<String, Value>,
     is_empty: bool,
 }
@@ -88,7 +89,7 @@ impl Yaml {
     }
 }
 
-/// What another encoder wrote.
+/// Value of a text that another encoder wrote.
 fn value(json: &[u8]) -> Value {
     let value = serde_json::from_slice(json);
     debug_assert!(value.is_ok());

@@ -14,7 +14,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use kinform_api::Status;
 use serde::{Deserialize, Serialize};
 
-/// Where a list goes on.
+/// Position at which a list continues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Token {
     /// The revision of the whole list; none for a list that goes on at the latest one.

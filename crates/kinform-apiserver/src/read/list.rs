@@ -37,7 +37,7 @@ use crate::http::route::Target;
 use crate::state::State;
 use crate::storage::{OutOfReach, Place, Snapshot, Stored, View};
 
-/// How much is written before it is handed on.
+/// Bytes of a chunk before it is sent.
 const CHUNK: usize = 64 << 10;
 /// Fewer objects than this are not worth a thread.
 const SHARE: usize = 256;
@@ -187,7 +187,7 @@ fn resume(
     })
 }
 
-/// Where a page ends, and its last object. A page goes on until it is full of objects that match.
+/// End of a page, and its last object. A page continues until it is full of objects that match.
 fn cut(
     snapshot: &Snapshot,
     selection: &Selection,
@@ -258,8 +258,8 @@ impl Chunks {
     /// The same in an encoding that tells the length of the items before them.
     fn measured(mut self) -> impl Iterator<Item = Bytes> + Send + 'static {
         self.prepare();
-        // BOUND: what the objects of this list take when they are encoded. Their length is told first,
-        // and encoding them twice would cost more than keeping them until they are sent.
+        // BOUND: the encoded objects of this list. Their length precedes them, and encoding them
+        // twice would cost more than keeping them until they are sent.
         let (mut items, mut chunk, mut length) = (Vec::new(), BytesMut::new(), 0);
         let mut at = self.at;
         while at < self.to {

@@ -26,7 +26,7 @@ use crate::http::reply;
 use crate::http::route::Target;
 use crate::state::State;
 
-/// How long a version from the future is waited for.
+/// Timeout of waiting for a version that is not yet reached.
 const FUTURE_WAIT: Duration = Duration::from_secs(3);
 
 /// Answers GET.

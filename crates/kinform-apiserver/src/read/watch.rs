@@ -46,7 +46,7 @@ const WATCH_EXPIRED: &str = "The resourceVersion for the provided watch is too o
 const CHUNK: usize = 64 << 10;
 /// BOUND: events that a watch takes from the log at once.
 const BATCH: usize = 256;
-/// How long before its timeout a watch tells its version once more.
+/// Time between the last bookmark of a watch and its timeout.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 
 /// Answers a watch.
@@ -90,7 +90,7 @@ struct Watcher {
     bookmarks: bool,
     timers: Timers,
     wake: tokio::sync::watch::Receiver<u64>,
-    /// How often watches were told to end when this one began.
+    /// Counts of requests to end watches, as of this watch's start.
     ends: Ends,
 }
 

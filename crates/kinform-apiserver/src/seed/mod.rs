@@ -19,10 +19,10 @@ use crate::resource::{Found, Registry, ResourceInfo};
 use crate::storage::{Draft, Expect, Store};
 use dice::Dice;
 
-/// How large a cluster to make.
+/// Size of a generated cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seed {
-    /// What makes two clusters different.
+    /// Seed of the random numbers: two clusters with different seeds differ.
     pub seed: u64,
     /// Nodes.
     pub nodes: usize,

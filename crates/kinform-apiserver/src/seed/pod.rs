@@ -11,7 +11,7 @@ use super::{App, ZONES};
 use crate::storage::{Draft, SelectableField};
 
 const TEXT: &str = include_str!("pod.json");
-/// What fills environment variables.
+/// Source of the values of environment variables.
 const FILLING: &str = "postgres://ledger.bank.svc.cluster.local:5432/accounts?sslmode=require&pool=32 \
     --cache-size=256Mi --flush-interval=5s --peers=cart.shop.svc,lobby.game.svc --trace=0.01 --zone-aware";
 /// The letters of generated names.
@@ -25,7 +25,7 @@ pub(super) struct Template {
     shape: Draft,
 }
 
-/// Which pod, and where it runs.
+/// Number of a pod, and the place where it runs.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub(super) number: usize,

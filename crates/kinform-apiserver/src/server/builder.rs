@@ -1,4 +1,4 @@
-//! How a server is made.
+//! Builder of a server.
 //!
 //! ```text
 //! Server::builder().plain().history(200).start().await ──▶ Server

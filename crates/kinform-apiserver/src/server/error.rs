@@ -39,7 +39,7 @@ impl Error {
         Self(Reason::Tls(error))
     }
 
-    /// Whether another program listens on the address.
+    /// Returns whether another program listens on the address.
     #[must_use]
     pub fn is_address_in_use(&self) -> bool {
         matches!(&self.0, Reason::Listen { source, .. }

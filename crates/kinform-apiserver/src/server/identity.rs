@@ -1,10 +1,10 @@
-//! Who the server is: its token, its certificate, and the kubeconfig that trusts both.
+//! Identity of the server: its token, its certificate, and the kubeconfig that trusts both.
 //!
 //! ```text
 //! made at start ──▶ token, authority, certificate ──▶ TLS handshakes, kubeconfig (0600, whole at once)
 //! ```
 //!
-//! Everything is made anew for each server and kept over its restarts. Nothing of it is logged.
+//! All of it is generated anew for each server and kept over its restarts. It is never logged.
 
 use std::io::Write;
 use std::net::IpAddr;

@@ -37,7 +37,7 @@ const CONNECTIONS: usize = 4096;
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// BOUND: bytes of a body over its limit that are read and dropped.
 const DRAINED: usize = 16 << 20;
-/// How long to wait after an accept that failed.
+/// Pause after an accept that failed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 
 /// Accepts connections until the server stops.

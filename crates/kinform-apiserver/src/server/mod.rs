@@ -43,7 +43,7 @@ pub use error::Error;
 pub use identity::ClientCertificate;
 use identity::Identity;
 
-/// How long open replies may take to end when the server stops.
+/// Time that open replies have to end when the server stops.
 pub(crate) const GRACE: Duration = Duration::from_secs(2);
 
 /// A running server.
@@ -55,7 +55,7 @@ pub struct Server {
     tasks: TaskTracker,
 }
 
-/// What a server leaves behind: objects, history, definitions and credentials.
+/// State that a stopped server leaves behind: objects, history, definitions and credentials.
 #[derive(Debug)]
 pub struct Stopped {
     store: Arc<Store>,
@@ -90,13 +90,13 @@ impl Server {
         Builder::default()
     }
 
-    /// What is behind it, for tests of its parts.
+    /// Internal state, for tests of the modules.
     #[cfg(test)]
     pub(crate) fn state(&self) -> &Arc<State> {
         &self.state
     }
 
-    /// Where it listens; none in process.
+    /// Address on which the server listens; `None` in process.
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
         self.address
@@ -173,7 +173,7 @@ impl Server {
         }
     }
 
-    /// What containers have said, for requests that read logs.
+    /// Logs of containers, for requests that read them.
     #[must_use]
     pub fn pod_logs(&self) -> &PodLogs {
         &self.state.logs
@@ -185,7 +185,7 @@ impl Server {
         &self.state.faults
     }
 
-    /// What was asked.
+    /// Journal of the requests received.
     #[must_use]
     pub fn journal(&self) -> &Journal {
         &self.state.journal

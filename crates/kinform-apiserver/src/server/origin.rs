@@ -1,12 +1,13 @@
-//! Whom a request was meant for, and which page sent it.
+//! Check of a request's host, and of the web page that sent it.
 //!
 //! ```text
 //! Host, Origin + the server's names ──▶ go on | 403
 //! ```
 //!
-//! A web page can make a browser send requests to loopback: under the page's own name, if that name's
-//! address changes (DNS rebinding), or from the page to ours. So a request has to name this server, by
-//! an address or by a name of its certificate, and a page that sends one has to come from here.
+//! A web page can make a browser send requests to loopback: under the page's own name, if that
+//! name's address changes (DNS rebinding), or from the page to this server. So a request has to
+//! name this server, by an address or by a name of its certificate. A page that sends a request has
+//! to come from this server, too.
 //!
 //! Upstream: none; an API server relies on credentials alone.
 
@@ -57,7 +58,7 @@ fn origin_host(origin: &str) -> Option<&str> {
     origin.split_once("://").map(|(_, host)| host)
 }
 
-/// Whether a host, maybe with a port, is an address or a name of ours.
+/// Returns whether a host, with or without a port, is an address or a name of this server.
 fn is_ours(host: &str, names: &[String]) -> bool {
     let name = match host.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or_default(),

@@ -39,7 +39,7 @@ const STREAM_WINDOW: u32 = 256 << 10;
 const CONNECTION_WINDOW: u32 = 1 << 20;
 /// BOUND: bytes that wait for a client to read them, for one stream.
 const SEND_BUFFER: usize = 128 << 10;
-/// How often a silent connection of HTTP/2 is asked whether it lives, and how long it may think.
+/// Interval of pings on a silent HTTP/2 connection, and the time that a client has to reply.
 const PING: Duration = Duration::from_secs(30);
 const PONG: Duration = Duration::from_secs(15);
 

@@ -1,11 +1,11 @@
-//! Who a client's certificate says it is: the common name, and the organizations as groups.
+//! User named by a client's certificate: the common name, and the organizations as groups.
 //!
 //! ```text
 //! DER of a certificate ──▶ its subject ──▶ User
 //! ```
 //!
-//! TLS has checked the certificate before; this only walks to the subject. It reads what it knows and
-//! gives nothing for anything else.
+//! TLS has verified the certificate before; this parser only walks to the subject. It returns
+//! `None` for an encoding that it does not know.
 //!
 //! Upstream: `apiserver:pkg/authentication/request/x509`.
 

@@ -30,7 +30,8 @@ pub(crate) struct Document {
 }
 
 impl Documents {
-    /// What is kept, or made now. Nobody waits for who makes it: at worst two make the same.
+    /// Returns the cached document, or makes it. Requests never wait for each other: at worst two
+    /// of them make the same document.
     pub(crate) fn document(
         &self,
         name: &str,

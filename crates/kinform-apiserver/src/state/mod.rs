@@ -30,7 +30,7 @@ use crate::journal::Journal;
 use crate::resource::Registry;
 use crate::storage::{Shelf, Store, View};
 
-/// How long a watch lasts if its client does not say; up to twice as long, at random.
+/// Default duration of a watch; a random factor of up to two lengthens it.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(1800);
 /// The longest timeout that a watch may ask for.
 const LONGEST_WATCH: u64 = 7 * 24 * 3600;
@@ -40,7 +40,7 @@ const LONGEST_WATCH: u64 = 7 * 24 * 3600;
 pub(crate) struct Limits {
     /// Events that a live watch may be behind before it is cut.
     pub(crate) watch_backlog: usize,
-    /// How often watches that allow bookmarks get one.
+    /// Interval of bookmarks, for watches that allow them.
     pub(crate) bookmark_period: Option<Duration>,
     /// Watches at a time, over all clients.
     pub(crate) watches: usize,
@@ -74,19 +74,19 @@ pub(crate) struct State {
     pub(crate) clock: Clock,
     /// Names under which it is reached, besides those of every server.
     pub(crate) names: Vec<String>,
-    /// What is left of the bound on watches.
+    /// Permits left for further watches.
     pub(crate) watches: Arc<Semaphore>,
-    /// What nothing here acts on is stored all the same.
+    /// Stores objects all the same that this server never acts on.
     pub(crate) keeps_inert: bool,
     pub(crate) limits: Limits,
     pub(crate) openapi: Documents,
     pub(crate) stopping: CancellationToken,
-    /// Whether it can be hurt over a socket.
+    /// Enables fault injection over a socket.
     pub(crate) has_admin_path: bool,
 }
 
 impl State {
-    /// What reads that may be stale see: the store, or a replica that was told to lag.
+    /// View for reads that may be stale: the store, or a replica with an injected lag.
     pub(crate) fn replica_view(&self, shelf: Shelf) -> View {
         let lagging = self
             .faults
@@ -105,7 +105,7 @@ impl State {
         self.limits.bookmark_period
     }
 
-    /// How long a watch lasts.
+    /// Duration of a watch.
     pub(crate) fn watch_timeout(&self, asked_seconds: u64) -> Duration {
         match asked_seconds {
             0 => WATCH_TIMEOUT.mul_f64(1.0 + rand::random::<f64>()),

@@ -1,11 +1,11 @@
-//! Who refers to whom, as the log of the store tells it.
+//! Graph of owner references, derived from the log of the store.
 //!
 //! ```text
 //! events since the cursor ──▶ owner's uid ──▶ { dependents }, and what has to be looked at
 //! ```
 //!
-//! Only references are kept, no objects: what an object is now, the store knows. When the log has
-//! forgotten events, the graph is made anew from what is stored.
+//! The graph keeps references and no objects: the store has each object's current state. When the
+//! log has discarded events that the graph needs, the graph is rebuilt from the stored objects.
 //!
 //! Upstream: `kubernetes/kubernetes:pkg/controller/garbagecollector/graph_builder.go`.
 
@@ -16,7 +16,7 @@ use serde::Deserialize;
 use crate::object::metadata::{FOREGROUND, ORPHAN};
 use crate::storage::{Event, Shelf, Since, Store, Stored};
 
-/// Where an object is stored.
+/// Location of a stored object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Node {
     /// By its shelf and key.
@@ -36,7 +36,7 @@ pub(crate) struct Owner {
     pub(crate) block_owner_deletion: Option<bool>,
 }
 
-/// What of an object's metadata matters here.
+/// Metadata of an object that garbage collection uses.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct Ties {
@@ -67,7 +67,7 @@ impl Ties {
         self.deletion_timestamp.is_some()
     }
 
-    /// Whether it waits for the collector.
+    /// Returns whether the object waits for the collector.
     fn waits(&self) -> bool {
         self.is_terminating() && (self.has_finalizer(FOREGROUND) || self.has_finalizer(ORPHAN))
     }

@@ -114,7 +114,7 @@ impl PodLogs {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where a reader begins: the number of its first line. Nothing if there is no such log.
+    /// Number of the first line that a reader gets. `None` if there is no such log.
     pub(crate) fn begin(
         &self,
         key: &Key,

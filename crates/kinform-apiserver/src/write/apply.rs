@@ -136,7 +136,7 @@ pub(crate) fn propose(
     Ok(Proposal { object, warnings })
 }
 
-/// What a strict reader says of a key that is given twice.
+/// Message of a strict parser for a duplicate key.
 fn twice(key: &str) -> String {
     format!("error converting YAML to JSON: yaml: unmarshal errors:\n  {key}")
 }

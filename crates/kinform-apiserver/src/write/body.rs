@@ -70,7 +70,7 @@ pub(crate) fn decode(
         .map_err(|refusal| refusal.into_status(cx.resource))
 }
 
-/// Reads a YAML body. A key that is given twice is told like a field that does not exist.
+/// Parses a YAML body. A duplicate key is reported like an unknown field.
 fn decode_yaml(cx: &Context<'_>, part: Part, bytes: &[u8]) -> Result<Decoded, Box<Status>> {
     let kind = &cx.resource.kind;
     let parsed = yaml::parse(bytes).map_err(|error| {
@@ -173,11 +173,10 @@ impl Refusal {
     }
 }
 
-/// Reads a value as an object of its kind. What else is wrong with it, as members that are doubled, is
-/// told with the members that are unknown.
+/// Parses a value as an object of its kind. Earlier findings, such as duplicate members, are
+/// reported together with unknown members.
 ///
 /// # Errors
-/// Another kind or version, a member of another type; with strict validation what is unknown.
 pub(crate) fn read_value(
     cx: &Context<'_>,
     part: Part,
@@ -370,7 +369,7 @@ pub(crate) fn bad_request(message: String) -> Box<Status> {
     Box::new(Status::bad_request(message))
 }
 
-/// What is wrong with the JSON, without any of it.
+/// Message for malformed JSON, without a quote of it.
 pub(super) fn json_error(error: &serde_json::Error) -> String {
     if error.is_eof() {
         return "unexpected end of JSON input".to_owned();
@@ -378,7 +377,7 @@ pub(super) fn json_error(error: &serde_json::Error) -> String {
     error.to_string()
 }
 
-/// Whether name and namespace of a body are those of the URL; sets the namespace.
+/// Checks that name and namespace of a body are those of the URL; sets the namespace.
 pub(crate) fn match_url(
     cx: &Context<'_>,
     name: Option<&str>,

@@ -29,7 +29,7 @@ pub(crate) struct Written {
     /// The object as it was stored or removed, or as it is stored where nothing changed; `None` if there
     /// is none.
     pub(crate) object: Option<Arc<Stored>>,
-    /// Whether the write made the object.
+    /// Set if the write created the object.
     pub(crate) is_new: bool,
     pub(crate) reply: Response<Body>,
 }

@@ -11,7 +11,7 @@ use crate::object::part::Part;
 use crate::resource::{ResourceInfo, Shape};
 use crate::schema::rules::Said;
 
-/// What definitions and their schemas say about an object.
+/// Errors of an object against its definition and schema.
 pub(crate) fn content(
     resource: &ResourceInfo,
     part: Part,

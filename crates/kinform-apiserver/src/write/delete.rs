@@ -22,7 +22,7 @@ use crate::definition::served;
 use crate::object::{at, metadata, text};
 use crate::resource::{Generation, Propagation};
 
-/// What a delete makes of the stored state.
+/// Applies a delete to the stored state.
 ///
 /// # Errors
 /// 404 if there is nothing to delete, 409 for another uid or version, 403 for what must stay.
@@ -68,7 +68,7 @@ pub(crate) fn delete(
     Ok(Outcome::new(200, action, answer))
 }
 
-/// What a delete answers when the object is gone at once.
+/// Reply to a delete that removed the object immediately.
 fn deleted(cx: &Context<'_>, name: &str, current: &Value) -> Status {
     Status::success(StatusDetails {
         name: name.to_owned(),

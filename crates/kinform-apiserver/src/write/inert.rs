@@ -1,12 +1,12 @@
-//! What would be stored and then not be acted on is refused.
+//! Refuses objects that this server would store but never act on.
 //!
 //! ```text
 //! webhook configuration, admission policy, aggregated API, webhook conversion -> 501
 //! ```
 //!
-//! A test against a server that keeps an admission webhook and never calls it shows nothing, or worse.
-//! What does nothing by itself may be stored: a configuration without webhooks, an API service that is
-//! the server's own.
+//! A test against a server that stores an admission webhook and never calls it proves nothing, or
+//! misleads. Objects without an effect of their own may be stored: a configuration without
+//! webhooks, or an API service that is the server's own.
 //!
 //! Upstream: none; there, all of these act.
 

@@ -65,7 +65,7 @@ pub(crate) use self::body::decode_body;
 pub(crate) use self::handle::by;
 pub(crate) use self::options::{DeleteOptions, WriteOptions};
 
-/// Where and with what a request is handled.
+/// Context in which a request is handled.
 #[derive(Debug)]
 pub(crate) struct Context<'a> {
     pub(crate) resource: &'a ResourceInfo,
@@ -118,7 +118,7 @@ impl Context<'_> {
     }
 }
 
-/// What chance gives to a new object.
+/// Generated values of a new object.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fresh {
     pub(crate) uid: String,
@@ -127,7 +127,7 @@ pub(crate) struct Fresh {
     pub(crate) taken: Taken,
 }
 
-/// What is known of the namespace that an object is created in.
+/// State of the namespace in which an object is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NamespaceState {
     /// It exists; also for objects of the cluster.
@@ -150,7 +150,7 @@ pub(crate) fn namespace_state(store: &Store, name: Option<&str>) -> NamespaceSta
     }
 }
 
-/// What to do, and what to answer.
+/// Action to take, and the reply.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Outcome {
     /// The HTTP code.
@@ -161,7 +161,7 @@ pub(crate) struct Outcome {
     pub(crate) warnings: Vec<String>,
 }
 
-/// What to do to the storage.
+/// Change of the storage.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Action {
     /// Nothing: a dry run, or nothing would change.
@@ -170,11 +170,11 @@ pub(crate) enum Action {
     Create(Value),
     /// Store this over the state that was given.
     Replace(Value),
-    /// Remove the object. Watches are told this last state under the deletion's version.
+    /// Removes the object. Watches report this last state under the version of the deletion.
     Remove,
 }
 
-/// What to answer.
+/// Content of the reply.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Answer {
     /// The object as it is stored after the action.

@@ -76,7 +76,7 @@ pub(super) fn prepare_update(new: &mut Value, old: &Value) {
     }
 }
 
-/// What is wrong with an object's metadata.
+/// Errors of an object's metadata.
 pub(super) fn errors(cx: &Context<'_>, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let prefix = text(object, &["metadata", "generateName"]);

@@ -1,10 +1,10 @@
-//! How to write: what the query and the body of a delete say.
+//! Options of writes: from the query, and from the body of a delete.
 //!
 //! ```text
 //! query -> WriteOptions        query or body -> DeleteOptions
 //! ```
 //!
-//! Of a name that the query has more than once the first counts, but for `dryRun`, which is a list.
+//! If the query repeats a name, the first value counts, except for `dryRun`, which is a list.
 //!
 //! Upstream: `kubernetes/apimachinery:pkg/apis/meta/v1/validation/validation.go`.
 
@@ -20,19 +20,20 @@ use crate::ownership::MAX_MANAGER;
 use crate::protobuf;
 use crate::resource::Propagation;
 
-/// What a create, update or patch may be told by its query.
+/// Options in the query of a create, an update or a patch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WriteOptions {
     /// Everything is done but storing.
     pub(crate) dry_run: bool,
     pub(crate) field_validation: FieldValidation,
-    /// Who writes. The query's `fieldManager`, until the request's head is looked at.
+    /// Field manager of the write: the query's `fieldManager`, until the request's head has been
+    /// read.
     pub(crate) manager: String,
     /// An apply takes what others own.
     pub(crate) force: bool,
 }
 
-/// What happens about fields that a type does not have.
+/// Treatment of unknown fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum FieldValidation {
     /// They are dropped silently.
@@ -116,7 +117,7 @@ fn manager_error(manager: &str) -> Option<FieldError> {
     Some(FieldError::invalid("fieldManager", manager, detail))
 }
 
-/// What a delete may be told.
+/// Options of a delete.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DeleteOptions {
     pub(crate) dry_run: bool,
@@ -186,7 +187,7 @@ impl DeleteOptions {
     }
 }
 
-/// What becomes of dependents: said in one of two ways.
+/// Treatment of dependents, which a request can state in one of two ways.
 fn propagation(given: &Value, errors: &mut Vec<FieldError>) -> Option<Propagation> {
     let orphan = given.get("orphanDependents").and_then(Value::as_bool);
     let policy = given.get("propagationPolicy").and_then(Value::as_str);

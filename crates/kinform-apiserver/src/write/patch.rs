@@ -97,7 +97,7 @@ impl Patch {
         }
     }
 
-    /// Who says what is wrong with the result.
+    /// Component whose wording errors of the result follow.
     fn voice(&self) -> Voice {
         match self {
             Self::Strategic(..) => Voice::Converter,
@@ -105,7 +105,7 @@ impl Patch {
         }
     }
 
-    /// What is doubled in it, in words.
+    /// Duplicate members of the patch, as messages.
     fn doubled(&self) -> Vec<String> {
         match self {
             Self::Merge(_, doubled) | Self::Strategic(_, doubled) => {
@@ -143,7 +143,7 @@ impl Patch {
 /// The type of Go's that a patch of members is read into.
 const MEMBERS: &str = "map[string]interface {}";
 
-/// What Go says of a value of another type.
+/// Go's message for a value of another type.
 fn unfit(value: &Value, wanted: &str) -> String {
     let found = match value {
         Value::Null => "null",
@@ -275,7 +275,7 @@ fn step(
     json_patch::patch(value, operation).map_err(|_| refused())
 }
 
-/// Whether the object that a path leads into has no such member.
+/// Returns whether the object that a path leads into lacks the path's last member.
 fn lacks(value: &Value, path: &Pointer) -> bool {
     let member = path.split_back().and_then(|(parent, last)| {
         let members = parent.resolve(value).ok()?.as_object()?;

@@ -1,10 +1,10 @@
-//! What becomes of a write when somebody else is faster, step by step.
+//! Writes that lose a race, step by step.
 //!
 //! ```text
 //! what was looked at ──somebody else writes──▶ what is done with it
 //! ```
 //!
-//! Each step is called with what another one has changed meanwhile: no threads, no luck.
+//! The test calls each step with what another writer has changed meanwhile: no threads, no luck.
 //!
 //! Upstream: `kubernetes/apiserver:pkg/registry/generic/registry/store_test.go`,
 //! `kubernetes/kubernetes:pkg/controller/namespace/deletion`.

@@ -1,10 +1,10 @@
-//! Who asks for a certificate, as the request for it says.
+//! Requester of a certificate, recorded in the signing request.
 //!
 //! ```text
 //! signing request + user -> spec.{username, uid, groups, extra}: never what the body says
 //! ```
 //!
-//! Whoever approves and signs goes by these. They are known where a request comes in, and nowhere below.
+//! Approvers and signers rely on these fields. Only the handler of the request knows the user.
 //!
 //! Upstream: `kubernetes/kubernetes:pkg/registry/certificates/certificates/strategy.go` (`PrepareForCreate`).
 

@@ -152,7 +152,7 @@ async fn bookmarks_can_stay_away() {
     assert_eq!(watch.within(Duration::from_secs(200)).await, ["END"]);
 }
 
-/// How late each of a watch's events comes on a server of this lag, in microseconds.
+/// Delay of each of a watch's events from a server with this lag, in microseconds.
 async fn lags(lag: Option<WatchLag>) -> Vec<u128> {
     let builder = Server::builder();
     let server = lag.into_iter().fold(builder, |b, lag| b.watch_lag(lag));

@@ -1,4 +1,4 @@
-//! What happens to those whose owner goes.
+//! Dependents of an owner that is deleted.
 //!
 //! Upstream: `kubernetes/kubernetes:test/integration/garbagecollector`, `test/e2e/apimachinery/garbage_collector.go`.
 

@@ -111,7 +111,7 @@ async fn a_long_log_keeps_its_newest_lines() {
     assert!(log.lines().last().unwrap().starts_with("99 "));
 }
 
-/// What this server would not act on, and what needs somebody behind it.
+/// Objects that this server would not act on, and requests that need another component.
 #[tokio::test(start_paused = true)]
 async fn what_is_beyond_this_server_is_refused_and_never_stored() {
     let (server, service) = server().await;

@@ -1,4 +1,4 @@
-//! What is refused, and in which words: those of a real API server 1.37, asked the same.
+//! Refusals in the words of a real API server 1.37 that got the same requests.
 
 use bytes::Bytes;
 use http::{Method, Request};

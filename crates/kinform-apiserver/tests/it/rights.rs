@@ -1,5 +1,5 @@
-//! Who may do what, beyond what was recorded: roles that gather others, escalation, and what a server
-//! without roles says.
+//! Authorization beyond what was recorded: aggregated roles, escalation, and replies of a server
+//! without roles.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -1,4 +1,4 @@
-//! What a watch begins with, for each version and option.
+//! First events of a watch, for each version and option.
 //!
 //! The rows of apiserver's RunWatchSemantics (pkg/storage/testing/watcher_tests.go).
 
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::support::*;
 
-/// What comes before the events that are made after the watch began.
+/// Events that precede those made after the watch began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum First {
     Nothing,
@@ -16,7 +16,7 @@ enum First {
     State,
     /// The state in key order, and the end of it.
     StateAndEnd,
-    /// What happened since the version asked for.
+    /// Events since the version asked for.
     History,
 }
 

@@ -1,4 +1,4 @@
-//! What clients are warned of, in a `Warning` header.
+//! Warnings to clients, in a `Warning` header.
 
 use bytes::Bytes;
 use http::Request;

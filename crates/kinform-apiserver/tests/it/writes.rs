@@ -1,4 +1,4 @@
-//! What writes promise beyond what was recorded: nothing is lost, nothing is left behind.
+//! Promises of writes beyond what was recorded: no write is lost and no state is left behind.
 
 use http::Method;
 use kinform_apiserver::Service;

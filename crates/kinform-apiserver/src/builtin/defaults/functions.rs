@@ -1,11 +1,11 @@
-//! Defaults that are computed, by the names that `rules.txt` calls them by.
+//! Computed defaults, under their names in `rules.txt`.
 //!
 //! ```text
 //! :pull_policy -> fn(&mut container)          :job_selector -> fn(&mut job, now and uid)
 //! ```
 //!
-//! Each takes the value of its type and leaves what somebody has set. None panics on a value of
-//! another shape.
+//! Each function takes a value of its type and keeps members that are set. No function panics on a
+//! value of another shape.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -103,7 +103,8 @@ fn pull_policy(value: &mut Value) {
     put(value, member, json!(policy));
 }
 
-/// The tag of an image's name: the latest, if there is neither tag nor digest; nothing in what is no name.
+/// Tag of an image's name: `latest`, if there is neither tag nor digest; `None` for an invalid
+/// name.
 ///
 /// Upstream: `distribution/reference`.
 fn image_tag(image: &str) -> Option<&str> {
@@ -232,8 +233,8 @@ fn quality_of_service(pod: &mut Value) {
     pod["status"]["qosClass"] = Value::from(class(pod));
 }
 
-/// The class of a pod: guaranteed if all limits are set and requests equal them, best effort if nothing
-/// is. Amounts of zero are none.
+/// QoS class of a pod: guaranteed if all limits are set and requests equal them, best effort if
+/// neither is set. Zero amounts count as unset.
 pub(crate) fn class(pod: &Value) -> &'static str {
     let (mut asks, mut is_guaranteed) = (false, true);
     for list in ["containers", "initContainers"] {
@@ -338,7 +339,7 @@ fn load_balancer_modes(service: &mut Value) {
     }
 }
 
-/// Text given in the clear goes where the bytes are.
+/// Moves plain text to the encoded data.
 fn string_data(secret: &mut Value) {
     let Some(secret) = secret.as_object_mut() else {
         return;
@@ -358,7 +359,7 @@ fn string_data(secret: &mut Value) {
     }
 }
 
-/// The older member of a claim that says where its data comes from knows claims and snapshots only.
+/// Returns whether the older data source member supports this source: claims and snapshots only.
 fn is_old_source(source: &Value) -> bool {
     matches!(
         (text(source, &["apiGroup"]), text(source, &["kind"])),
@@ -366,7 +367,7 @@ fn is_old_source(source: &Value) -> bool {
     )
 }
 
-/// The two members of a claim that say where its data comes from say the same.
+/// Copies the data source of a claim between its older and its newer member.
 fn data_source(spec: &mut Value) {
     let member = |name| spec.get(name).filter(|source| !source.is_null()).cloned();
     match (member("dataSource"), member("dataSourceRef")) {
@@ -380,7 +381,7 @@ fn data_source(spec: &mut Value) {
     }
 }
 
-/// Of a new claim, what the older member does not know is dropped.
+/// Drops a data source of a new claim that the older member does not support.
 fn drop_source(claim: &mut Value) {
     let is_unknown = at(claim, &["spec", "dataSource"]).is_some_and(|it| !is_old_source(it));
     if is_unknown && let Some(spec) = claim["spec"].as_object_mut() {
@@ -510,7 +511,8 @@ fn template_generation(set: &mut Value) {
     annotations(set)[TEMPLATE_GENERATION] = Value::from("1");
 }
 
-/// As the conversion of a daemon set says it before it is counted: whoever writes owns it.
+/// Sets the template generation as the conversion of a daemon set does before it is counted: the
+/// writer owns it.
 fn template_uncounted(set: &mut Value) {
     put(annotations(set), TEMPLATE_GENERATION, Value::from("0"));
 }
@@ -525,7 +527,7 @@ fn annotations(object: &mut Value) -> &mut Value {
     annotations
 }
 
-/// Claims in a template say what they are.
+/// Sets kind and version of claims in a template.
 fn claim_kinds(set: &mut Value) {
     if let Some(spec) = set.get_mut("spec") {
         for claim in items(spec, "volumeClaimTemplates").filter(|claim| claim.is_object()) {
@@ -546,7 +548,7 @@ fn pod_networks(node: &mut Value) {
     }
 }
 
-/// Nobody is scheduled to a new node before it says that it is ready.
+/// Taints a new node: pods are scheduled to it once it reports that it is ready.
 fn not_ready(node: &mut Value) {
     let taint = json!({"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"});
     let spec = &mut node["spec"];
@@ -576,7 +578,7 @@ pub(super) fn count_template(new: &mut Value, old: &Value) {
     annotations(new)[TEMPLATE_GENERATION] = Value::from(count.to_string());
 }
 
-/// A pod's priority stays where an update does not say it.
+/// Keeps a pod's priority if an update omits it.
 pub(super) fn keep_priority(new: &mut Value, old: &Value) {
     if let Some(priority) = at(old, &["spec", "priority"])
         && let Some(spec) = new.get_mut("spec").and_then(Value::as_object_mut)

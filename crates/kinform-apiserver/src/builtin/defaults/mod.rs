@@ -1,13 +1,13 @@
-//! The defaults of built-in types, and the state that new objects begin in.
+//! Defaults of built-in types, and the initial state of new objects.
 //!
 //! ```text
 //! rules.txt -> Rules, once       Type + value -> the value with what is absent set
 //! ```
 //!
-//! A rule belongs to a type and holds wherever the type stands: a container's in pods, in templates
-//! and in templates of templates. Rules that set a value are data; the few that compute one are named
-//! in the data and stand in `functions.rs`. What is set is never changed, so defaults on what has them
-//! change nothing.
+//! A rule belongs to a type and holds wherever the type occurs: a container's in pods, in templates
+//! and in templates of templates. Rules that set a value are data; rules that compute one are named
+//! in the data and stand in `functions.rs`. Defaults never change a member that is set, so applying
+//! them twice changes nothing.
 //!
 //! BOUND: values are as deep as the parser allowed (128), and so is this recursion.
 //!
@@ -27,7 +27,7 @@ use self::rule::{Action, Rule};
 use self::table::table;
 use crate::object::metadata::is_unset as is_absent;
 
-/// What a function is told beside the value.
+/// Input of a function, apart from the value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Now<'a> {
     pub(crate) at: jiff::Timestamp,
@@ -67,7 +67,7 @@ pub(crate) fn apply(of: &'static Type, value: &mut Value) {
     }
 }
 
-/// What admission adds to a pod, new or changed.
+/// Applies the defaults of admission to a pod that is created or updated.
 pub(super) fn admit_pod(pod: &mut Value) {
     functions::default_tolerations(pod);
 }
@@ -79,7 +79,7 @@ pub(super) fn begin(of: &'static Type, value: &mut Value, now: Now<'_>) {
     }
 }
 
-/// Keeps what a type counts by itself.
+/// Keeps the counters that a type maintains itself.
 pub(super) fn keep(of: &Type, new: &mut Value, old: &Value) {
     match of.name() {
         "DaemonSet" => functions::count_template(new, old),

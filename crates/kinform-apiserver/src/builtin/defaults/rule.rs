@@ -12,12 +12,13 @@ pub(super) struct Rule {
     pub(super) conditions: Vec<Condition>,
 }
 
-/// What a rule does.
+/// Effect of a rule.
 #[derive(Debug)]
 pub(super) enum Action {
     /// Sets the member at a path.
     Put(Vec<String>, Value),
-    /// Sets the member at a path unless it is there at all: an empty text behind a pointer is said.
+    /// Sets the member at a path unless it is present at all: an empty text behind a pointer counts
+    /// as set.
     PutUnlessThere(Vec<String>, Value),
     /// Sets the member at a path, also where there is a zero.
     PutOverZero(Vec<String>, Value),

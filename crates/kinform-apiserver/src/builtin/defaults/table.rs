@@ -4,8 +4,8 @@
 //! "@ core/v1 Probe" .. "timeoutSeconds = 1" -> Table { type -> [Rule] }
 //! ```
 //!
-//! The grammar stands at the head of the data. A line that does not follow it is a fault of ours and
-//! stops the first use; a test reads it.
+//! The grammar stands at the head of the data. An invalid line is a defect of this crate and panics
+//! at the first use; a test reads the whole table.
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -25,7 +25,7 @@ pub(super) struct Table {
     rules: HashMap<Key, Vec<Rule>>,
     /// Those of new objects.
     new: HashMap<Key, Vec<Rule>>,
-    /// Whether a type, or one of its parts, has rules. Filled as types are asked for.
+    /// Cache: whether a type, or one of its parts, has rules. Filled on demand.
     leads: Mutex<HashMap<Key, bool>>,
 }
 
@@ -38,13 +38,13 @@ impl Table {
         self.new.get(&key(of)).map_or(&[], Vec::as_slice)
     }
 
-    /// How many types have rules.
+    /// Number of types with rules.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.rules.len()
     }
 
-    /// Whether there is a rule for this type or below it.
+    /// Returns whether this type, or a type below it, has a rule.
     pub(super) fn leads_to_rules(&self, of: &'static Type) -> bool {
         let mut known = self.leads.lock().unwrap_or_else(PoisonError::into_inner);
         self.look_below(of, &mut known)
@@ -54,7 +54,7 @@ impl Table {
         if let Some(known) = known.get(&key(of)) {
             return *known;
         }
-        // A type that contains itself has what its other parts have.
+        // A type that contains itself has the rules of its other parts.
         known.insert(key(of), false);
         let mut parts = of
             .fields()
@@ -92,7 +92,7 @@ fn read(text: &'static str) -> Table {
             } else {
                 &mut table.rules
             };
-            // A type that does not exist has rules that nobody asks for; a test names it.
+            // A type that does not exist has rules without effect; a test reports it.
             let key = find_type(of).unwrap_or(("", of));
             let of = kinform_schema::named_type(key.0, key.1);
             current = Some((of, rules.entry(key).or_default()));
@@ -142,7 +142,7 @@ fn rule(line: &str) -> Option<Rule> {
     })
 }
 
-/// Whether the member at a path is a text behind a pointer.
+/// Returns whether the member at a path is a pointer to a string.
 fn is_pointer(of: Option<&Type>, path: &[String]) -> bool {
     let (Some(of), [parents @ .., last]) = (of, path) else {
         return false;

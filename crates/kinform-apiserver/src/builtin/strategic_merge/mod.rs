@@ -48,7 +48,7 @@ pub(crate) fn merge(
     merge_map(Place::Struct(of), original, patch)
 }
 
-/// Where a map stands: what its members are.
+/// Schema of the place of a map: the type of its members.
 #[derive(Clone, Copy)]
 enum Place<'a> {
     Struct(&'a Type),
@@ -187,7 +187,7 @@ fn merge_ordered_lists(
     Ok(())
 }
 
-/// Whether the items of a patch stand in the order that it tells.
+/// Checks that the items of a patch stand in the order that the patch declares.
 fn check_order(key: Option<&str>, items: &[Value], order: &[Value]) -> Result<()> {
     if items.is_empty() || order.is_empty() {
         return Ok(());
@@ -357,7 +357,7 @@ fn delete_from_list(original: &mut Map<String, Value>, name: &str, value: &Value
     Ok(())
 }
 
-/// What tells an item from others: its merge key's value, or itself.
+/// Identity of an item within its list: the value of its merge key, or the item itself.
 fn identity(key: Option<&str>, item: &Value) -> Result<String> {
     match key {
         None => Ok(item.to_string()),
@@ -370,7 +370,7 @@ fn identity(key: Option<&str>, item: &Value) -> Result<String> {
     }
 }
 
-/// Whether all items are objects, or none is.
+/// Returns whether the items are objects. Items of different types are an error.
 fn is_list_of_objects<'a>(items: impl Iterator<Item = &'a Value>) -> Result<bool> {
     let mut first: Option<&Value> = None;
     for item in items {
@@ -424,7 +424,7 @@ fn bad(text: &str) -> Box<Status> {
     bad_request(text.to_owned())
 }
 
-/// What upstream gives no code of its own.
+/// Error to which upstream assigns no code.
 fn other(text: String) -> Box<Status> {
     Box::new(Status::failure(500, "", text))
 }

@@ -1,11 +1,11 @@
-//! What is wrong with a request for a certificate.
+//! Validation of certificate signing requests.
 //!
 //! ```text
 //! :signing_request -> PEM of a request that can be read, usages, the signer's name, how long it holds
 //! ```
 //!
-//! Of the request itself, the frame is read and no more: a signature is not verified here, and what a
-//! parser of certificates would say of its inside is not told.
+//! Only the frame of the request itself is parsed. Its signature is not verified, and malformed
+//! content inside the frame is not reported.
 //!
 //! BOUND: one pass over the request, whose size is that of a body at most.
 //!

@@ -125,7 +125,8 @@ fn toleration_change(site: &Site<'_>, new: &Value, old: &Value, errors: &mut Err
     }
 }
 
-/// What a job does may not change, but for what its scheduler may set while it is suspended.
+/// The template of a job is immutable, except for what its scheduler may set while the job is
+/// suspended.
 fn job_change(site: &Site<'_>, errors: &mut Errors) {
     let (Some(new), Some(old)) = (site.value, site.old()) else {
         return;
@@ -262,7 +263,7 @@ fn claim_change(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-/// Where a volume comes from does not change.
+/// The source of a volume is immutable.
 fn source_change(site: &Site<'_>, errors: &mut Errors) {
     const REST: [&str; 8] = [
         "capacity",

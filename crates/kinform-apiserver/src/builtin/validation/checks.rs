@@ -238,7 +238,7 @@ pub(super) fn label_selector(path: &str, selector: &Value, errors: &mut Errors) 
     }
 }
 
-/// What is wrong with `key operator values`.
+/// Errors of a requirement: `key operator values`.
 pub(super) fn requirement_errors(
     path: &str,
     requirement: &Value,
@@ -384,7 +384,7 @@ fn config_keys(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-/// Items that are told apart by a member.
+/// Items have distinct values of a member.
 fn unique(site: &Site<'_>, errors: &mut Errors) {
     let Some(key) = site.words().first().copied() else {
         return;
@@ -450,7 +450,7 @@ fn constant(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-/// What may not stand there.
+/// The member must not be set.
 fn refused(site: &Site<'_>, errors: &mut Errors) {
     if site.value.is_some_and(|value| !is_unset(value)) {
         errors.push(FieldError::invalid(

@@ -112,7 +112,8 @@ fn docker_config(data: Option<&Value>, key: &str, errors: &mut Errors) {
     }
 }
 
-/// Whether these bytes are a JSON object; if not, what Go says, without any of it but one letter.
+/// Checks that these bytes are a JSON object. The error is Go's message, which quotes at most one
+/// character of the input.
 fn json_object(bytes: &[u8]) -> Result<(), String> {
     let mut values = serde_json::Deserializer::from_slice(bytes).into_iter::<Value>();
     match values.next() {

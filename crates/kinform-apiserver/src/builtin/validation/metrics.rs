@@ -1,4 +1,4 @@
-//! What autoscalers measure, and what they aim at.
+//! Validation of the metrics and targets of autoscalers.
 //!
 //! ```text
 //! :metric . -> its kind and the source of it; the target: a kind, and an amount of that kind

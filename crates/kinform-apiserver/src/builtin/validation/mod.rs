@@ -1,17 +1,17 @@
-//! What is wrong with objects of built-in kinds, in a real server's words and order.
+//! Validation of built-in kinds, with a real server's messages in its order.
 //!
 //! ```text
 //! rules.txt -> rules of types, once      Type + value (+ old value) -> [FieldError]
 //! ```
 //!
-//! A rule belongs to a type and holds wherever the type stands; `in` leads from a type to its parts, so
-//! that errors come in upstream's order. Most rules are a word of the vocabulary and its arguments
-//! (`checks.rs`); what takes more is a function named in the data (`pods.rs`, `services.rs`, ..).
-//! Rules of `@update` see the stored object, too.
+//! A rule belongs to a type and holds wherever the type occurs; `in` leads from a type to its
+//! parts, so that errors come in upstream's order. Most rules are a word of the vocabulary and its
+//! arguments (`checks.rs`). More complex rules are functions that the data names (`pods.rs`,
+//! `services.rs`, ..). Rules of `@update` see the stored object, too.
 //!
 //! BOUND: values are as deep as the parser allowed (128), and so is this recursion.
 //!
-//! Complexity: linear in the value; nothing is allocated where nothing is wrong.
+//! Complexity: linear in the value; a valid value causes no allocation.
 //!
 //! Upstream: `kubernetes/kubernetes:pkg/apis/*/validation`.
 
@@ -36,7 +36,7 @@ use serde_json::Value;
 use self::rule::Rule;
 use self::table::table;
 
-/// What is wrong with an object.
+/// Errors of an object.
 pub(super) fn errors(of: &'static Type, object: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let root = Scope::root(of, object, None);
@@ -44,7 +44,7 @@ pub(super) fn errors(of: &'static Type, object: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// What is wrong with an object that is new, beside the rest.
+/// Errors that only a new object can have.
 pub(super) fn new_errors(of: &'static Type, object: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let root = Scope::root(of, object, None);
@@ -52,7 +52,7 @@ pub(super) fn new_errors(of: &'static Type, object: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// What is wrong with a change of an object.
+/// Errors of an update of an object.
 pub(super) fn change_errors(of: &'static Type, new: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let root = Scope::root(of, new, Some(old));
@@ -71,7 +71,7 @@ fn part(of: &'static Type, members: &[String]) -> Option<(&'static Type, Contain
     found
 }
 
-/// Whether a path of members exists.
+/// Returns whether a path of members exists.
 #[cfg(test)]
 fn has_member(of: &'static Type, members: &[String]) -> bool {
     let [parents @ .., last] = members else {
@@ -228,7 +228,7 @@ impl<'a> Site<'a> {
             }
             path.push_str(name);
         }
-        // What is told under another name is told without its place.
+        // An error reported under another name carries no index.
         if let Some(at) = self.item.filter(|_| self.rule.told == self.rule.member) {
             path.push_str(&format!("[{at}]"));
         }

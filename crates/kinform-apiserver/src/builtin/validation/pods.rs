@@ -145,7 +145,7 @@ fn mode(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-/// What runs, is asked or is waited for: one of several ways.
+/// The handler of a probe or of a lifecycle hook: exactly one of several.
 fn handler(site: &Site<'_>, errors: &mut Errors) {
     let Some(value) = site.value else { return };
     let ways = ["exec", "httpGet", "tcpSocket", "grpc", "sleep"];

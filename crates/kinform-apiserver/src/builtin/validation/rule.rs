@@ -14,9 +14,9 @@ pub(crate) struct Rule {
     /// Nothing leads to the rules of the member's own type.
     pub(super) check: Option<Check>,
     pub(super) member: Vec<String>,
-    /// Under which path it is told.
+    /// Path under which errors are reported.
     pub(super) told: Vec<String>,
-    /// Whether it is about each item of the member.
+    /// Set if the rule applies to each item of the member.
     pub(super) each: bool,
     pub(super) arguments: Vec<String>,
     pub(super) detail: String,

@@ -19,7 +19,7 @@ type Errors = Vec<FieldError>;
 
 /// BOUND: upstream's, for names of drivers.
 const MAX_DRIVER: usize = 63;
-/// What a compiler says of an expression that is not there.
+/// Message of the CEL compiler for an empty expression.
 const NO_EXPRESSION: &str = "compilation failed: ERROR: <input>:1:0: Syntax error: mismatched input '<EOF>' \
      expecting {'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, \
      BYTES, IDENTIFIER}";
@@ -71,7 +71,7 @@ fn dns_1035(site: &Site<'_>, errors: &mut Errors) {
     checks::form(site, errors, words::dns_1035_label(site.text()));
 }
 
-/// A text of so many bytes; the text is not told.
+/// Limits the bytes of a string; the error does not quote the string.
 fn at_most(site: &Site<'_>, errors: &mut Errors) {
     let most = site.words().first().and_then(|word| word.parse().ok());
     if let Some(most) = most.filter(|most: &usize| site.text().len() > *most) {
@@ -242,7 +242,7 @@ fn data_source(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-/// Which nodes reach a volume is said once.
+/// The node affinity of a volume is immutable once set.
 fn affinity_change(site: &Site<'_>, errors: &mut Errors) {
     if site.old().is_some() && site.value != site.old() {
         let detail = "field is immutable, except for updating from beta label to GA";

@@ -128,7 +128,7 @@ fn named(name: &str) -> Option<Check> {
         .or_else(|| certificates::named(name))
 }
 
-/// What in the data is no rule, or is about a member that its type does not have.
+/// Invalid rules in the data, and rules about a member that their type does not have.
 #[cfg(test)]
 pub(super) fn faults() -> Vec<String> {
     let table = table();

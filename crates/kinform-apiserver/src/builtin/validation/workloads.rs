@@ -39,7 +39,7 @@ pub(super) fn named(name: &str) -> Option<Check> {
     })
 }
 
-/// Whether a label selector selects these labels.
+/// Returns whether a label selector selects these labels.
 pub(super) fn selects(selector: &Value, labels: Option<&Value>) -> bool {
     let label = |key: &str| {
         labels

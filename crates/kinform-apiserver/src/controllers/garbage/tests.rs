@@ -1,4 +1,4 @@
-//! What was judged is what was read: what was written since counts.
+//! The collector judges an object as it was read; a write since then makes it look again.
 //!
 //! ```text
 //! object as it was read ──somebody writes it──▶ judge ──▶ what it is now stays, and is looked at again

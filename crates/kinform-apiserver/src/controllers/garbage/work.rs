@@ -1,4 +1,4 @@
-//! What becomes of one object.
+//! The fate of one object in a garbage collection.
 //!
 //! ```text
 //! object + owners + dependents ──▶ stays | loses references | is deleted | its dependents first | they are let go
@@ -24,7 +24,7 @@ use crate::state::owner_graph::{Graph, Node, Owner, Ties};
 use crate::storage::Stored;
 use crate::write::DeleteOptions;
 
-/// What an owner is to its dependent.
+/// Relation of an owner to its dependent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
     /// It is there, or nobody can say.
@@ -219,8 +219,8 @@ fn unblock(state: &Arc<State>, (resource, object): (&Arc<ResourceInfo>, &Stored)
     }
 }
 
-/// What a reference leads to from a namespace: a resource, and its object if there is one. Nothing if
-/// that kind is not served, or cannot be owned from there.
+/// Resolves a reference from a namespace: the resource, and its object if there is one. `None` if
+/// the kind is not served, or if its objects cannot be owners from that namespace.
 fn find(
     state: &Arc<State>,
     owner: &Owner,

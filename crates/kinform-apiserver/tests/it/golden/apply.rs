@@ -16,7 +16,7 @@ use super::comparison::{Comparison, Objects};
 use super::recorded::{exchanges, reply, request, send};
 use super::rows::Rows;
 
-/// How often the stories are told again.
+/// Maximum number of attempts to run all stories.
 const TRIES: usize = 5;
 
 /// Tells all stories to a new server; says how it went, and whether a second ended during the story in

@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use super::protobuf;
 use super::recorded::{Exchange, OFFSET, Reply, read_token};
 
-/// What is compared.
+/// Mode of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Objects {
     /// Objects that were loaded: nothing may differ, and versions are the recorded ones plus the offset.
@@ -205,7 +205,7 @@ impl Comparison {
             "token" if recorded == "REDACTED" => !ours.is_empty(),
             "continue" => same_token(recorded, ours),
             "message" => self.same_words(recorded, ours),
-            // Ages are told in cells: how old an object is, when a table is made of it.
+            // Cells contain ages: the age of an object at the time its table is made.
             _ if path.contains(".cells[") && is_age(recorded) => is_age(ours),
             _ if path.contains(".cells[") && count_and_age(recorded).is_some() => {
                 let counts = [recorded, ours].map(|cell| count_and_age(cell).unzip().0);
@@ -277,7 +277,8 @@ fn is_number(word: &str) -> bool {
     !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Whether two words of messages are the same but for versions and uids, which are a server's own.
+/// Returns whether two words of messages are equal except for versions and uids, which differ
+/// between servers.
 fn same_word(recorded: &str, ours: &str) -> bool {
     let is_id = |word: &str| {
         let word = word.trim_matches(|c: char| !c.is_ascii_alphanumeric());

@@ -9,7 +9,7 @@ use super::comparison::{Comparison, Objects};
 use super::recorded::{self, exchanges, reply, send};
 use super::rows::Rows;
 
-/// Where the recorded server was reached.
+/// Address of the recorded server.
 const ADDRESS: &str = "192.0.2.1:26443";
 
 /// A server with the definitions that the recorded one had.

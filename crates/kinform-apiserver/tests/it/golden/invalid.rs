@@ -41,10 +41,10 @@ const DIFFERENT_CODES: [(&str, &str); 5] = [
     ),
 ];
 
-/// Of a hundred messages so many have to be the recorded ones.
+/// Minimum percentage of messages that equal the recorded ones.
 const SAME_MESSAGES: usize = 90;
 
-/// What a server chose, as recorded and as ours, in requests' text.
+/// Values that a server generated, as recorded and as ours, in requests' text.
 #[derive(Default)]
 struct Chosen {
     words: Vec<(String, String)>,

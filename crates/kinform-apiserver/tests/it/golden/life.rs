@@ -54,7 +54,7 @@ fn as_sent(exchange: &Exchange, line: &Value, tokens: &[(String, String)]) -> Ex
     exchange
 }
 
-/// Who owns what, but for when.
+/// Managed fields, without their times.
 fn owners(body: &Value) -> Value {
     let mut entries = body["metadata"]["managedFields"].clone();
     for entry in entries.as_array_mut().into_iter().flatten() {
@@ -63,7 +63,7 @@ fn owners(body: &Value) -> Value {
     entries
 }
 
-/// What a write says about an object of any kind: whether it is there, its generation and its owners.
+/// Facts that a write establishes about an object of any kind: its presence, generation and owners.
 fn facts(code: u16, body: &str) -> Value {
     let body: Value = serde_json::from_str(body).unwrap_or_default();
     json!([

@@ -28,7 +28,7 @@ mod writes;
 
 use recorded::Exchange;
 
-/// What differs on purpose, and why.
+/// Intended differences, and the reason of each.
 const DIFFERENCES: &[(&str, &str)] = &[
     (
         "error/400-json.json",
@@ -208,7 +208,7 @@ fn status(recorded: u16, ours: u16) -> Option<String> {
     (recorded != ours).then(|| format!("status: {recorded} / {ours}"))
 }
 
-/// What kubectl asks for when it prints.
+/// Returns whether the exchange asks for a table, as kubectl does to print.
 fn is_table(exchange: &Exchange) -> bool {
     exchange.accept == "application/json;as=Table;v=v1;g=meta.k8s.io"
 }

@@ -59,7 +59,7 @@ async fn document(service: &Service, path: &str) -> Value {
     serde_json::from_slice(&reply.into_body().collect().await.unwrap()).unwrap()
 }
 
-/// What a list that says nothing means: it is merged by the patch strategy's key, or as one.
+/// Meaning of a list without extensions: it is merged by the patch strategy's key, or is atomic.
 fn meant(name: &str, schema: &Map<String, Value>) -> Option<Value> {
     let key = &schema.get("x-kubernetes-patch-merge-key");
     let is_silent = schema.get("x-kubernetes-list-type").is_none();
@@ -76,7 +76,7 @@ fn meant(name: &str, schema: &Map<String, Value>) -> Option<Value> {
     }
 }
 
-/// What stands in `recorded` and differs in `ours`.
+/// Collects values of `recorded` that differ in `ours`.
 fn differences(recorded: &Value, ours: &Value, path: &str, found: &mut Vec<String>) {
     match (recorded, ours) {
         // What a map means that says nothing.
@@ -134,7 +134,7 @@ fn definitions(recorded: &Value, ours: &Value, found: &mut Vec<String>) -> usize
     compared
 }
 
-/// What clients look for in an operation.
+/// Facts of an operation that clients look for.
 fn facts(item: &Value, method: &str) -> Value {
     let call = &item[method];
     let names = |of: &Value| {

@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 
 const META: &str = "k8s.io/apimachinery/pkg/apis/meta/v1";
 
-/// What stands at a number.
+/// Value of a field number.
 #[derive(Clone, Copy, Debug)]
 enum Wire<'a> {
     Number(u64),

@@ -33,7 +33,7 @@ async fn objects_are_those_of_a_real_server() {
     replay(&server, "get").await.finish();
 }
 
-/// Who asked, where it was not the administrator.
+/// Credential of the request, unless it is the administrator's.
 fn credential(file: &str) -> Option<&'static str> {
     match file {
         // A credential that is no token is none.

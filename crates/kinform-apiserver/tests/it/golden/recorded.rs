@@ -40,7 +40,7 @@ pub(crate) struct Exchange {
 }
 
 impl Exchange {
-    /// What is sent, where it is JSON, with the uids, versions and times of ours in their places.
+    /// Replaces the recorded uids, versions and times in a JSON request by ours.
     pub(crate) fn in_ours(mut self, learned: &HashMap<String, String>) -> Self {
         let request = self.request.as_deref().unwrap_or_default();
         if let Ok(mut body) = serde_json::from_slice(request) {
@@ -58,7 +58,7 @@ impl Exchange {
     }
 }
 
-/// What our server answered.
+/// Reply of our server.
 #[derive(Clone, Debug)]
 pub(crate) struct Reply {
     pub(crate) code: u16,
@@ -153,7 +153,7 @@ fn unzipped(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// What the recorded server was.
+/// Builder with the recorded server's settings.
 pub(crate) fn builder() -> Builder {
     Server::builder().rbac().without_garbage_collection()
 }

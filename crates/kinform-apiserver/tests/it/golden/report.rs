@@ -19,7 +19,7 @@ const END: &str = "<!-- end -->";
 /// Tests run side by side.
 static PAGE: Mutex<()> = Mutex::new(());
 
-/// What a folder holds: those of the first recording, then stories that were recorded later.
+/// Content of each folder: folders of the first recording, then stories that were recorded later.
 const FOLDERS: [(&str, &str); 16] = [
     (
         "list",
@@ -50,7 +50,7 @@ const FOLDERS: [(&str, &str); 16] = [
     ("table", "tables of objects in many states"),
     ("bookmark", "bookmarks of watches of every built-in kind"),
 ];
-/// So many of them are of the first recording.
+/// Number of folders of the first recording.
 const FIRST: usize = 11;
 
 #[derive(Clone, Copy, Debug, Default)]

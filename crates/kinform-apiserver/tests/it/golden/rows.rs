@@ -1,11 +1,11 @@
-//! The outcome of all exchanges of a folder, and what has to hold of it.
+//! Outcome of all exchanges of a folder, and the conditions on it.
 //!
 //! ```text
 //! exchange + what differs -> row          finish: every recorded exchange once, every listed one differs
 //! ```
 //!
-//! A listed exchange that matches fails, and so does one that is no longer recorded: the list cannot
-//! outlive its reasons. What came out is told to the page.
+//! A listed exchange that matches fails, and so does one that is no longer recorded: no entry of
+//! the list outlives its reason. The report page shows the outcome.
 
 use super::DIFFERENCES;
 use super::recorded::{Exchange, exchanges};
@@ -58,7 +58,7 @@ impl Rows {
         }
     }
 
-    /// Whether nothing differs but what is listed.
+    /// Returns whether the differences are exactly the listed ones.
     pub(crate) fn are_as_listed(&self) -> bool {
         self.wrong.is_empty()
     }

@@ -1,4 +1,4 @@
-//! Watches of every kind while one story is told, frame by frame.
+//! Watches of every kind during one story, frame by frame.
 //!
 //! ```text
 //! all recorded watches, opened at once ── story ──▶ their frames, JSON or protobuf
@@ -13,7 +13,7 @@ use super::protobuf;
 use super::recorded::{Exchange, exchanges, reach, reply, request, send, server};
 use super::rows::Rows;
 
-/// What the recorder did while the watches were open.
+/// Repeats the recorder's requests while the watches are open.
 pub(crate) async fn story(service: &Service) {
     const MERGE: &str = "application/merge-patch+json";
     let maps = "/api/v1/namespaces/shop/configmaps";
@@ -81,8 +81,9 @@ fn frames(bytes: &[u8]) -> Vec<Value> {
     }
 }
 
-/// Compares streams frame by frame. When the periodic bookmarks come, how often near the end, and which
-/// version they tell depends on a server's ticks and on what else it writes: there are some or none.
+/// Compares streams frame by frame. Periodic bookmarks depend on a server's ticks and on its other
+/// writes, in their times, in their number near the end and in their versions. So the comparison
+/// accepts any number of them.
 pub(crate) fn compare(recorded: &[u8], ours: &[u8]) -> Vec<String> {
     compare_as(
         &mut Comparison::new(Objects::WrittenInOrder),

@@ -9,7 +9,7 @@ use super::recorded::{Exchange, exchanges, request, send};
 use super::rows::Rows;
 use super::status;
 
-/// What a table says, without the objects in it.
+/// Content of a table, without the objects in it.
 fn shown(table: &str) -> Value {
     let mut table: Value = serde_json::from_str(table).unwrap();
     for row in table["rows"].as_array_mut().unwrap() {

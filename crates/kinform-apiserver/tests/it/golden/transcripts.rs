@@ -1,12 +1,12 @@
-//! What kubectl and a program on client-go said to a real server, command by command, and what it
-//! answered: said to ours in the same order, in the state in which the recorder was.
+//! Requests that kubectl and a program on client-go sent to a real server, and its replies. The
+//! test sends them to our server in the same order, from the recorder's initial state.
 //!
 //! ```text
 //! lists ── story, writes, a definition ──▶ kubectl ──▶ client-go
 //! ```
 //!
-//! Some replies were not kept, most for their size (OpenAPI documents, a table, streams): of them, code
-//! and media type are compared.
+//! Some replies were not kept, mostly for their size (OpenAPI documents, a table, streams): only
+//! their code and media type are compared.
 
 use kinform_apiserver::{Server, Service};
 use serde_json::Value;

@@ -10,7 +10,7 @@ use super::recorded::{Exchange, exchanges, reach, reply, request, send, server};
 use super::rows::Rows;
 use super::streams::{self, story};
 
-/// What the recorder did before a row without recording it.
+/// Repeats the recorder's unrecorded requests before a row.
 async fn prepare(service: &Service, file: &str) {
     let maps = "/api/v1/namespaces/shop/configmaps";
     let step = match file {
