@@ -1,4 +1,4 @@
-//! Parts that are views of their object: what each may write, and what it may not.
+//! Subresources that are views of their object: the fields that each may write.
 //!
 //! ```text
 //! ephemeralcontainers, resize, approval + stored state -> the object with that part changed | 422
@@ -18,7 +18,8 @@ use crate::object::part::Part;
 use crate::object::{at, metadata, text};
 use crate::resource::ResourceInfo;
 
-/// Makes of what was sent the whole object: everything but the part is as it was.
+/// Completes the request's object from the stored one: only the subresource is taken from the
+/// request.
 pub(super) fn prepare(part: Part, new: &mut Value, old: &Value, now: Timestamp) {
     let sent = std::mem::replace(new, old.clone());
     match part {
@@ -101,7 +102,7 @@ fn container_errors(new: &Value, old: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// A decision is made by `approval` alone, and stays.
+/// Only `approval` makes a decision, and a decision is final.
 fn decision_errors(part: Part, new: &Value, old: &Value) -> Vec<FieldError> {
     let has = |of: &Value, wanted: &str| {
         let conditions = at(of, &["status", "conditions"]).and_then(Value::as_array);

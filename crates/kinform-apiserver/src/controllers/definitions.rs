@@ -1,4 +1,4 @@
-//! The life of custom resource definitions: settled, served, and taken away with their objects.
+//! The life of custom resource definitions: settled, served, and removed with their objects.
 //!
 //! ```text
 //! definition ──conditions, one step at a time──▶ resources served
@@ -24,10 +24,10 @@ use std::sync::Arc;
 
 const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
 
-/// The field manager of what this server writes by itself.
+/// The field manager of the server's own writes.
 const MANAGER: &str = "kube-apiserver";
 
-/// Brings every definition to rest, and serves what they define.
+/// Settles every definition, and serves the resources that they define.
 pub(crate) fn settle_definitions(state: &Arc<State>) {
     let changing = state.registry.change();
     let store = &state.store;
@@ -48,7 +48,8 @@ pub(crate) fn settle_definitions(state: &Arc<State>) {
                 break;
             };
             put(state, shelf, next, &current);
-            // They are read anew only if one of them was written, here or by somebody who was faster.
+            // The definitions are read again only if one of them was written, here or by a
+            // concurrent request.
             others = all();
         }
         if let Some(settled) = store.get(shelf, &name) {
@@ -66,7 +67,7 @@ pub(crate) fn settle_definitions(state: &Arc<State>) {
     }
 }
 
-/// Says that the objects of a definition go, takes them away, and then the definition.
+/// Marks a definition as terminating, deletes its objects, and then the definition.
 fn end(state: &Arc<State>, shelf: Shelf, name: &str) {
     let Some(mut current) = state.store.get(shelf, name) else {
         return;
@@ -113,7 +114,7 @@ fn end(state: &Arc<State>, shelf: Shelf, name: &str) {
     }
 }
 
-/// After an object of a definition went: the definition may have waited for it.
+/// Finishes the deletion of a definition that waited for the removed object.
 pub(super) fn release_definition(state: &Arc<State>, resource: &ResourceInfo) {
     let shelf = state.store.shelf(DEFINITIONS);
     let name = format!("{}.{}", resource.plural, resource.group);

@@ -5,8 +5,7 @@
 //! pod deleted gracefully -> gone                          last custom object gone -> definition gone
 //! ```
 //!
-//! The garbage collector, which comes after them, writes through here.
-//! There is no kubelet: a pod that got a grace period is marked, and then removed in the same request.
+//! The garbage collector runs after these effects and writes through this module.
 //!
 //! Upstream: `kubernetes/kubernetes:pkg/controller/namespace`, `apiextensions-apiserver:pkg/controller`.
 
@@ -29,7 +28,7 @@ use kinform_api::Status;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// Does what follows from a change of an object, but for the garbage collector's part.
+/// Applies the effects of a change of an object, except those of the garbage collector.
 pub(crate) fn follow(state: &Arc<State>, resource: &ResourceInfo, object: Option<&Stored>) {
     let Some(object) = object else { return };
     if resource.is_core("pods") {
@@ -50,7 +49,7 @@ pub(crate) fn follow(state: &Arc<State>, resource: &ResourceInfo, object: Option
     }
 }
 
-/// Deletes an object as a client would, without the garbage collector's part.
+/// Deletes an object as a client would, without running the garbage collector.
 ///
 /// # Errors
 /// 404, 409 and 403 as a client gets them.
@@ -79,8 +78,8 @@ pub(crate) fn delete(
     Ok(())
 }
 
-/// Changes an object that is stored, until nobody is faster; one that nothing holds any more goes. Gives
-/// whether anything was done.
+/// Changes a stored object, retrying lost races; an object that is being deleted and no longer held
+/// is removed. Returns whether anything was written.
 pub(crate) fn change(
     state: &Arc<State>,
     resource: &ResourceInfo,
@@ -110,7 +109,7 @@ pub(crate) fn change(
     false
 }
 
-/// A pod that is being deleted is gone as soon as nothing else holds it.
+/// Removes a pod that is being deleted as soon as only its grace period holds it.
 fn finish_pod(state: &Arc<State>, resource: &ResourceInfo, pod: &Stored) {
     let Some(current) = state.store.get(resource.shelf, pod.key()) else {
         return;

@@ -24,7 +24,7 @@ use crate::write::commit::Written;
 use crate::write::namespace_state;
 use crate::write::options::DeleteOptions;
 
-/// Does everything that follows from a write. Called by the router before the reply goes out.
+/// Applies all consequences of a write. The router calls it before it sends the reply.
 pub(crate) fn written(state: &Arc<State>, written: &Written) {
     let object = written.object.as_deref();
     if let (true, Some(object)) = (written.is_new, object) {
@@ -33,14 +33,14 @@ pub(crate) fn written(state: &Arc<State>, written: &Written) {
     changed(state, &written.resource, object);
 }
 
-/// Does everything that follows from a change of an object of a resource.
+/// Applies all consequences of a change of an object.
 pub(crate) fn changed(state: &Arc<State>, resource: &ResourceInfo, object: Option<&Stored>) {
     effects::follow(state, resource, object);
     garbage::run(state);
 }
 
-/// Takes a new object away again whose namespace or definition went while it was made: the deletion of
-/// those did not see it.
+/// Removes a new object whose namespace or definition was deleted concurrently: that deletion did
+/// not see it.
 fn keep_in_place(state: &State, resource: &ResourceInfo, object: &Stored) {
     let is_served = || {
         let entries = state.registry.entries();

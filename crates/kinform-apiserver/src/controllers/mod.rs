@@ -1,11 +1,11 @@
-//! Controllers that clients of a test server cannot do without: they carry out what follows from a write.
+//! Controllers on which clients of a test server depend: they apply the consequences of a write.
 //!
 //! ```text
 //! Written ──follow──▶ definitions settled, pods finished, namespaces drained ──garbage──▶ dependents gone
 //! ```
 //!
-//! The router calls them after each write and before its reply goes out, so that watches see the events
-//! in the order in which upstream's controllers would write them.
+//! The router calls them after each write, before it sends the reply. So watches see the events in
+//! the order in which upstream's controllers would write them.
 //!
 //! * `follow.rs`: the entry of the router; `effects.rs`: what follows from a write of each kind;
 //! * `definitions.rs`: definitions that are settled and taken away; `namespace.rs`: namespaces that empty

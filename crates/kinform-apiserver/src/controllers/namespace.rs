@@ -1,11 +1,11 @@
-//! The life of namespaces: the first ones, and how one empties itself and goes.
+//! The life of namespaces: the initial ones, and the deletion of one with its content.
 //!
 //! ```text
 //! deleted -> content deleted -> conditions (what remains, and why) -> finalized -> gone
 //! ```
 //!
-//! A namespace is looked at whenever something in it was written. What remains is held by finalizers; its
-//! conditions say which, and how much of what.
+//! A namespace is looked at whenever an object in it was written. Finalizers hold the objects that
+//! remain; the namespace's conditions report the finalizers and the number of objects.
 //!
 //! Upstream: `kubernetes/kubernetes:pkg/controller/namespace/deletion`.
 
@@ -21,13 +21,13 @@ use crate::resource::{Found, Registry, ResourceInfo};
 use crate::state::State;
 use crate::storage::{Draft, Expect, Shelf, Store, Stored};
 
-/// The namespaces that every cluster begins with.
+/// The initial namespaces of every cluster.
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 const FINALIZER: &str = "kubernetes";
-/// BOUND: how often a namespace is looked at again because somebody else was faster.
+/// BOUND: attempts on a namespace that lose races against other writers.
 const TRIES: usize = 64;
 
-/// Makes the namespaces that every cluster begins with.
+/// Creates the initial namespaces of every cluster.
 pub(crate) fn found_namespaces(store: &Store, registry: &Registry, now: Timestamp) {
     let Found::Resource(namespaces) = registry.find("", "v1", "namespaces") else {
         return;
@@ -44,13 +44,13 @@ pub(crate) fn found_namespaces(store: &Store, registry: &Registry, now: Timestam
             "status": {"phase": "Active"},
         });
         if let Some(draft) = Draft::new(&namespaces.fields, object) {
-            // One that is there already stays as it is.
+            // An existing namespace is left as it is.
             drop(store.put(namespaces.shelf, draft, Expect::Absent));
         }
     }
 }
 
-/// A namespace's object.
+/// Object of a namespace.
 pub(crate) fn namespace(state: &State, name: &str) -> Option<Arc<Stored>> {
     state.store.get(state.store.shelf("namespaces"), name)
 }
@@ -64,7 +64,7 @@ pub(crate) struct Remains {
     finalizers: BTreeMap<String, usize>,
 }
 
-/// Empties a namespace that is being deleted, and takes it away when it is empty.
+/// Empties a namespace that is being deleted, and removes it once it is empty.
 pub(super) fn drain_namespace(state: &Arc<State>, name: &str) {
     let Some(object) = namespace(state, name) else {
         return;
@@ -78,7 +78,7 @@ pub(super) fn drain_namespace(state: &Arc<State>, name: &str) {
     let uid = object.uid().to_owned();
     for _ in 0..TRIES {
         let remains = delete_content(state, name);
-        // Somebody else may have written it, or taken it away, while its content went.
+        // Another request may have written or removed it while its content was deleted.
         let Some(object) = namespace(state, name).filter(|object| object.uid() == uid) else {
             return;
         };
@@ -88,7 +88,8 @@ pub(super) fn drain_namespace(state: &Arc<State>, name: &str) {
     }
 }
 
-/// Says what remains of a namespace, and takes it away if that is nothing. Nothing if somebody was faster.
+/// Reports the remaining content of a namespace, or removes an empty one. Returns `None` if another
+/// writer was faster.
 pub(crate) fn conclude(
     state: &State,
     namespaces: &ResourceInfo,
@@ -117,7 +118,7 @@ pub(crate) fn conclude(
     put(state, namespaces, next, object)
 }
 
-/// Stores a namespace; nothing if somebody was faster.
+/// Stores a namespace; returns `None` if another writer was faster.
 fn put(
     state: &State,
     namespaces: &ResourceInfo,
@@ -138,7 +139,7 @@ fn finalizers(namespace: &Value) -> impl Iterator<Item = &str> {
     list.into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// Deletes everything in a namespace; says what is still there.
+/// Deletes everything in a namespace; returns the remaining content.
 fn delete_content(state: &Arc<State>, name: &str) -> Remains {
     let mut seen: HashSet<Shelf> = HashSet::new();
     let mut remains = Remains::default();
@@ -169,7 +170,7 @@ fn delete_content(state: &Arc<State>, name: &str) -> Remains {
 /// One condition of a namespace: type, status, reason and message.
 type Condition = (&'static str, (&'static str, &'static str, String));
 
-/// The conditions that say what remains of a namespace.
+/// The conditions that report the remaining content of a namespace.
 fn conditions_of(remains: &Remains) -> [Condition; 5] {
     let told = |counts: &BTreeMap<String, usize>, word: &str| {
         let one =
@@ -232,7 +233,7 @@ fn conditions_of(remains: &Remains) -> [Condition; 5] {
     ]
 }
 
-/// Says in the conditions what remains.
+/// Sets the conditions that report the remaining content.
 fn set_conditions(namespace: &mut Value, remains: &Remains, now: Timestamp) {
     let wanted = conditions_of(remains);
     let old = namespace["status"]["conditions"].as_array();

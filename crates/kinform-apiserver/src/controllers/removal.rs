@@ -14,8 +14,8 @@ use crate::write::delete::delete;
 use crate::write::options::{DeleteOptions, WriteOptions};
 use crate::write::{Context, Fresh};
 
-/// Deletes this very object without a grace period, as far as its finalizers allow. What becomes of the
-/// dependents of one that is being deleted already was said then.
+/// Deletes this very object without a grace period, as far as its finalizers allow. An object that
+/// is already being deleted keeps its propagation policy.
 pub(super) fn at_once(state: &State, resource: &ResourceInfo, object: &Stored) {
     let write = WriteOptions::default();
     let is_said = metadata::is_terminating(&object.value());

@@ -1,11 +1,12 @@
-//! Objects as another server had them: stored with their uids, times and states, not created anew.
+//! Restores objects of another server, with their uids, times and states.
 //!
 //! ```text
 //! object of a dump ──its type──▶ Draft ──▶ store, under a revision of this server
 //! ```
 //!
-//! What a client could not write, a dump may say: uid, creation, status, owners by uid, deletions under
-//! way. Only the version is this server's. The fields are those of the kind; nothing is defaulted.
+//! A dump may contain fields that a client could not write: uid, creation, status, owners by uid,
+//! pending deletions. Only the version is this server's. The fields are those of the kind; no
+//! defaults are applied.
 //!
 //! Upstream: none; `etcdctl snapshot restore` is the nearest.
 
@@ -24,10 +25,10 @@ use crate::write::body::{bad_request, decode_value};
 use crate::write::options::WriteOptions;
 use crate::write::{Context, Fresh};
 
-/// Stores an object that says its version and kind over whatever is there.
+/// Stores an object with `apiVersion` and `kind`, over an existing one of its name.
 ///
 /// # Errors
-/// 404 for a kind that is not served, 400 for an object that is none of its kind or has no name.
+/// 404 for a kind that is not served, 400 for an object that is malformed or has no name.
 pub(crate) fn restore(state: &Arc<State>, object: Value) -> Result<(), Box<Status>> {
     let (version, kind) = (
         text(&object, &["apiVersion"]).to_owned(),
@@ -61,7 +62,7 @@ pub(crate) fn restore(state: &Arc<State>, object: Value) -> Result<(), Box<Statu
     let draft = Draft::new(&resource.fields, resource.to_stored(object))
         .ok_or_else(|| bad_request("the object has no name".to_owned()))?;
     let stored = state.store.put(resource.shelf, draft, Expect::Any);
-    // An owner that the dump does not hold is not missed.
+    // An owner that the dump lacks does not cause a deletion.
     garbage::adopt(state);
     follow::changed(
         state,

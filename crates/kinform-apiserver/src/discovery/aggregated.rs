@@ -4,8 +4,9 @@
 //! GET /api, /apis + Accept ──▶ is_asked? ──▶ APIGroupDiscoveryList, ETag | 304
 //! ```
 //!
-//! Clients find out from the media type that comes back whether they got it, so it names the form. The
-//! `v2beta1` form is not served, as upstream no longer serves it: its clients ask for the plain pages, too.
+//! The reply's media type names the form, because clients learn from it whether the server supports
+//! the form. The `v2beta1` form is not served, as upstream no longer serves it: its clients ask for
+//! the plain pages, too.
 //!
 //! Upstream: `apiserver:pkg/endpoints/discovery/aggregated`, KEP-3352.
 
@@ -45,7 +46,7 @@ pub(super) fn is_asked(path: &str, headers: &HeaderMap) -> bool {
     matches!(path, "api" | "apis") && aggregated > 0 && aggregated >= plain
 }
 
-/// The document for `/api` or `/apis`, or that the client has it already.
+/// The document for `/api` or `/apis`, or 304 if the client has it already.
 pub(super) fn reply(path: &str, entries: &Entries, headers: &HeaderMap) -> Response<Body> {
     let body = format!("{}\n", document(entries, path == "api"));
     let tag = format!(

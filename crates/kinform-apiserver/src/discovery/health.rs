@@ -21,7 +21,7 @@ const ENDPOINTS: [&str; 3] = ["healthz", "livez", "readyz"];
 
 struct Check {
     name: &'static str,
-    /// Only `readyz` asks it.
+    /// Only `readyz` includes the check.
     is_of_readiness: bool,
     passes: fn(&State) -> bool,
 }
@@ -54,7 +54,7 @@ const CHECKS: [Check; 5] = [
     },
 ];
 
-/// The storage is there, and has the objects that every server begins with.
+/// Checks that the storage has the initial objects of every server.
 fn stores(state: &State) -> bool {
     state.store.revision() > 0
 }
@@ -72,7 +72,7 @@ pub(super) fn paths() -> impl Iterator<Item = String> {
     })
 }
 
-/// Answers a path of health; none if it is another.
+/// Answers a health path; returns `None` for other paths.
 pub(super) fn answer(state: &State, path: &str, query: &Query) -> Option<Response<Body>> {
     let (endpoint, check) = match path.split_once('/') {
         Some((endpoint, check)) => (endpoint, Some(check)),

@@ -32,7 +32,7 @@ mod health;
 
 type Entries = [Arc<ResourceInfo>];
 
-/// Answers paths that are no resources.
+/// Answers paths outside of the resources.
 pub(crate) fn handle(state: &State, head: &Parts, query: &Query) -> Result<Response<Body>, Status> {
     let path = head.uri.path().trim_matches('/');
     if let Some(health) = health::answer(state, path, query) {
@@ -85,7 +85,7 @@ fn address(head: &Parts) -> &str {
     host.or_else(authority).unwrap_or("localhost")
 }
 
-/// The page of a path, if there is one. `address` is where the server is reached.
+/// Page of a path, or `None`. `address` is the address at which the client reaches the server.
 fn page(path: &str, entries: &Entries, address: &str) -> Option<Value> {
     let segments: Vec<&str> = path
         .split('/')
@@ -136,7 +136,7 @@ fn paths(entries: &Entries) -> Value {
     json!({"paths": paths})
 }
 
-/// Says which release it behaves like, and that it is not that.
+/// Release that the server behaves like, marked as not being a real one.
 fn version() -> Value {
     json!({
         "major": "1",

@@ -4,9 +4,10 @@
 //! Stored ──▶ JSON value ──the table──▶ message ──▶ body, item of a list, frame of a watch
 //! ```
 //!
-//! Objects are stored as JSON; the table makes a message of one when it is read in protobuf for the first
-//! time, which then stays with it, for lists and watches alike. Metadata alone is encoded each time.
-//! A list tells its length before its items, so all of them are encoded before the first is sent.
+//! Objects are stored as JSON. The first read of an object in protobuf converts it by the table;
+//! the message is then cached with the object, for lists and watches alike. Metadata alone is
+//! encoded each time. A list's length precedes its items, so all of them are encoded before the
+//! first is sent.
 //!
 //! Upstream: `apimachinery:pkg/runtime/serializer/protobuf`.
 
@@ -24,7 +25,7 @@ use crate::storage::Stored;
 /// Writes objects of one resource.
 #[derive(Clone, Debug)]
 pub(crate) struct Binary {
-    /// None only for whole custom resources, which nobody is promised in protobuf.
+    /// `None` only for whole custom resources, which are never offered in protobuf.
     of: Option<&'static Type>,
     look: Look,
     api_version: String,
@@ -48,7 +49,7 @@ impl Binary {
                 list_kind: resource.list_kind.clone(),
                 says_no_replicas: says_no_replicas(resource),
             },
-            // No table is negotiated to be protobuf.
+            // A table is never negotiated as protobuf.
             Look::Metadata | Look::Table(_) => Self {
                 of: protobuf::message_of("meta.k8s.io/v1", "PartialObjectMetadata"),
                 look,

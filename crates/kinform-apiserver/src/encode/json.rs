@@ -4,9 +4,10 @@
 //! Stored + Look ──▶ {"kind":..,"apiVersion":..,  + stored bytes  ──▶ item, frame, reply
 //! ```
 //!
-//! Objects are encoded once, when they are stored; here only what stands around them is written. Items
-//! of built-in lists have no `kind` and `apiVersion`, those of custom ones have, watch events always
-//! have: as upstream's. Built-in objects name the kind first, custom ones the version (sorted members).
+//! Objects are encoded once, when they are stored; this encoder only writes the frame around them.
+//! Items of built-in lists have no `kind` and `apiVersion`, those of custom ones have, watch events
+//! always have: as upstream's. Built-in objects name the kind first, custom ones the version
+//! (sorted members).
 //!
 //! Upstream: `apiserver:pkg/endpoints/handlers/response.go`.
 
@@ -155,7 +156,7 @@ impl Json {
     }
 }
 
-/// The members of an object that nobody has set, its metadata apart, with a comma before each.
+/// The members of an empty object, its metadata apart, with a comma before each.
 fn empty_members(resource: &ResourceInfo) -> Box<[u8]> {
     let Shape::Builtin(of) = &resource.shape else {
         return Box::default();

@@ -4,8 +4,8 @@
 //! Stored + Form ──▶ Encoder: Json | Table | Yaml | Protobuf ──▶ object, item, frame, bookmark, failure
 //! ```
 //!
-//! Readers and writers say what to write, an encoder how: this is the only place where a reply's bytes
-//! depend on the form that was negotiated.
+//! Readers and writers choose the content, an encoder the bytes: no other module depends on the
+//! negotiated form.
 //!
 //! Upstream: `apiserver:pkg/endpoints/handlers/response.go`.
 
@@ -116,7 +116,7 @@ impl Encoder {
         }
     }
 
-    /// Makes what is kept with an object for its readers in this encoding, if anything is.
+    /// Fills the object's cache for readers of this encoding, if it has one.
     pub(crate) fn prepare(&self, object: &Stored) {
         match self {
             Self::Protobuf(binary) => binary.prepare(object),
@@ -153,7 +153,7 @@ impl Encoder {
         }
     }
 
-    /// Everything of a list before its items, whose length counts if it must be told first.
+    /// Everything of a list before its items; `length` is used only if it must be written first.
     pub(crate) fn begin_list(&mut self, out: &mut BytesMut, meta: &ListMeta, length: usize) {
         match self {
             Self::Json(json) => json.begin_list(out, meta),
@@ -181,7 +181,7 @@ impl Encoder {
             Self::Json(json) => json.event(out, told),
             Self::Table(table) => table.event(out, told),
             Self::Renamed(renamed) => renamed.event(out, told),
-            // No watch is negotiated to be YAML.
+            // A watch is never negotiated as YAML.
             Self::Yaml(_) => {}
             Self::Protobuf(binary) => binary.event(out, told),
         }

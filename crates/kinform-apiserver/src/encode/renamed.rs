@@ -1,10 +1,10 @@
-//! Objects that are shown under other names than they are stored under: events of `events.k8s.io`.
+//! Objects that are served under other names than they are stored under: events of `events.k8s.io`.
 //!
 //! ```text
 //! Stored ──names of the view──▶ Stored ──▶ the encoder of the form that was asked for
 //! ```
 //!
-//! Each object is read and written again for each reader: events are few and small.
+//! Each object is converted again for each reader: events are few and small.
 //!
 //! Upstream: `apimachinery:pkg/runtime/serializer/versioning` (converts on the way out).
 
@@ -16,7 +16,7 @@ use super::{Encoder, Told};
 use crate::resource::ResourceInfo;
 use crate::storage::Stored;
 
-/// Writes objects of one resource as it calls them.
+/// Writes objects of one resource under the resource's own names.
 #[derive(Clone, Debug)]
 pub(crate) struct Renamed {
     resource: Arc<ResourceInfo>,

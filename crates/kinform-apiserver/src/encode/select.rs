@@ -112,7 +112,7 @@ impl Selection {
         )
     }
 
-    /// The part of storage keys that tokens leave out: they name keys below the range asked for.
+    /// The prefix of storage keys that tokens leave out: they name keys below the requested range.
     pub(crate) fn prefix(&self) -> &str {
         match &self.range {
             Range::Namespace(prefix) => prefix,
@@ -155,7 +155,8 @@ fn field(resource: &ResourceInfo, name: &str) -> Result<Field, Status> {
         .ok_or_else(|| Status::bad_request(unknown_field(resource, name)))
 }
 
-/// Types without fields of their own, and a few others, have another word for it.
+/// Error for an unknown field; types without fields of their own, and a few others, word it
+/// differently.
 fn unknown_field(resource: &ResourceInfo, name: &str) -> String {
     let (group, plural) = (resource.group.as_str(), resource.plural.as_str());
     match (group, plural) {

@@ -1,12 +1,12 @@
-//! Tables of objects: cells, and as much of each object as was asked for.
+//! Tables of objects: cells, and the requested part of each object.
 //!
 //! ```text
 //! Stored ──columns──▶ cells ──▶ row ──▶ table of one, row of a list, frame of a watch
 //! ```
 //!
 //! The columns are described in lists, and in the first frame of a watch. A bookmark is a row of an
-//! object that has nothing but a version. Ages are counted from when the reply was begun; in a watch,
-//! from when a frame is written.
+//! object that has only a version. Ages are relative to the start of the reply; in a watch, to the
+//! time a frame is written.
 //!
 //! Upstream: `apiserver:pkg/endpoints/handlers/response.go` (`asTable`), `pkg/registry/rest/table.go`.
 

@@ -1,11 +1,11 @@
-//! Continue tokens: where the next page begins, and at which revision.
+//! Continue tokens: the start of the next page, and its revision.
 //!
 //! ```text
 //! (revision, last key) ──▶ base64url {"v":"meta.k8s.io/v1","rv":N,"start":"/ns/name\u0000"} ──▶ (revision, start)
 //! ```
 //!
-//! The same bytes as upstream's, which clients pass back without reading them. What comes back is not
-//! trusted: a start that is not a clean relative key is refused.
+//! The bytes are upstream's. Clients pass tokens back unchanged, but a token is not trusted: a
+//! start that is not a clean relative key is refused.
 //!
 //! Upstream: `apiserver:pkg/storage/continue.go`.
 
@@ -17,9 +17,9 @@ use serde::{Deserialize, Serialize};
 /// Position at which a list continues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Token {
-    /// The revision of the whole list; none for a list that goes on at the latest one.
+    /// Revision of the whole list; `None` for a list that continues at the latest one.
     pub(crate) revision: Option<u64>,
-    /// The first key that may come, relative to the range asked for.
+    /// First possible key, relative to the requested range.
     pub(crate) start: String,
 }
 
@@ -34,7 +34,7 @@ struct Wire<'a> {
 }
 
 impl Token {
-    /// A token for what comes after the object `last`, a key relative to the range asked for.
+    /// Token of the page after the object `last`, a key relative to the requested range.
     pub(crate) fn after(last: &str, revision: Option<u64>) -> Self {
         Self {
             revision,
@@ -54,10 +54,10 @@ impl Token {
         URL_SAFE_NO_PAD.encode(serde_json::to_vec(&wire).unwrap_or_default())
     }
 
-    /// Reads a token.
+    /// Decodes a token.
     ///
     /// # Errors
-    /// 400 for anything that we would not have written.
+    /// 400 for a token that this server would not have issued.
     pub(crate) fn decode(text: &str) -> Result<Self, Status> {
         let invalid = |why: &str| {
             Status::bad_request(format!(
@@ -102,7 +102,7 @@ impl Token {
     }
 }
 
-/// A byte as Go shows it in an error: in quotes, escaped if it cannot be printed.
+/// A byte as Go quotes it in an error: escaped if it is not printable.
 fn quoted(byte: u8) -> String {
     match byte {
         b'\'' => r"'\''".to_owned(),

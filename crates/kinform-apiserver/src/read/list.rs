@@ -1,4 +1,4 @@
-//! Lists: a snapshot at the version asked for, in pages if asked, written as it is sent.
+//! Lists: a snapshot at the requested version, in pages if requested, encoded while it is sent.
 //!
 //! ```text
 //! options ──which version?──▶ View ──range, selectors, limit──▶ chunks of 64 KiB ──▶ reply
@@ -14,8 +14,9 @@
 //! | N          | Exact        | honoured | exactly N                                       |
 //! | a token    | none         | honoured | exactly the token's, after its key              |
 //!
-//! A version from the future is waited for, then 504; one from before the history is 410. Nothing here
-//! holds a list's bytes: a chunk is made when the one before it was taken.
+//! A list of a future version waits for it, then fails with 504; a version older than the history
+//! is 410. A list's bytes are never held as a whole: each chunk is made when the one before it was
+//! taken.
 //!
 //! Upstream: `apiserver:pkg/storage/cacher/delegator.go`, `apiserver:pkg/storage/etcd3/store.go`.
 
@@ -39,7 +40,7 @@ use crate::storage::{OutOfReach, Place, Snapshot, Stored, View};
 
 /// Bytes of a chunk before it is sent.
 const CHUNK: usize = 64 << 10;
-/// Fewer objects than this are not worth a thread.
+/// Minimum number of objects that is worth a thread.
 const SHARE: usize = 256;
 
 const LIST_EXPIRED: &str = "The resourceVersion for the provided list is too old.";
@@ -95,7 +96,7 @@ pub(crate) async fn list(
     Ok(reply::chunked(form.encoding, chunks, gzip))
 }
 
-/// The state that a request means, and the part of it.
+/// A requested state, and the part of it to send.
 struct Page {
     view: View,
     start: Option<String>,
@@ -110,7 +111,7 @@ async fn choose(
     let (store, shelf) = (&state.store, target.resource.shelf);
     let limit = Some(options.limit).filter(|limit| *limit > 0);
     if !options.continue_token.is_empty() {
-        // Caches, which version 0 asks, know no pages.
+        // Caches, which answer version 0, ignore limits.
         let limit = limit.filter(|_| options.version != "0");
         return resume(state, target, options, limit);
     }
@@ -233,8 +234,8 @@ enum Progress {
 }
 
 impl Chunks {
-    /// Encodes what nobody has read in this encoding yet on all cores: what each object becomes stays with
-    /// it. Whatever is small is left to the one who asks.
+    /// Encodes, on all cores, the objects without a cached message in this encoding. Small lists
+    /// are left to the requesting task.
     fn prepare(&self) {
         let places = std::iter::successors(Some(self.at), |at| Some(self.snapshot.next(*at)));
         let objects = places
@@ -255,7 +256,7 @@ impl Chunks {
         });
     }
 
-    /// The same in an encoding that tells the length of the items before them.
+    /// Like the plain iterator, for an encoding that writes the length of the items before them.
     fn measured(mut self) -> impl Iterator<Item = Bytes> + Send + 'static {
         self.prepare();
         // BOUND: the encoded objects of this list. Their length precedes them, and encoding them

@@ -105,10 +105,10 @@ pub(crate) fn not_found(target: &Target) -> Status {
     Status::not_found(&target.resource.group_resource(), name)
 }
 
-/// Waits until what is asked of is there.
+/// Waits until the requested revision is reached.
 ///
 /// # Errors
-/// 504 when it did not come in time.
+/// 504 on timeout.
 async fn wait_for_revision(state: &Arc<State>, asked: u64) -> Result<(), Status> {
     if state.replica_revision() >= asked {
         return Ok(());

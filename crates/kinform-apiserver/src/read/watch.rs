@@ -5,10 +5,10 @@
 //!                                                timers: bookmarks, timeout        ends: cut, lost, stop
 //! ```
 //!
-//! A watch owns a cursor and no queue: it asks the store for the next events whenever its reader has
-//! taken what it wrote before. One that the log has left behind ends cleanly, as upstream's slow
-//! watchers do, and its client resumes. A clean end is the only end of a watch; a failure is one ERROR
-//! event and then the end. Frames that are ready together leave together.
+//! A watch owns a cursor and no queue: it asks the store for the next events whenever its reader
+//! has taken its earlier frames. A watch that has fallen out of the log ends cleanly, as upstream's
+//! slow watchers do, and its client resumes. A watch always ends cleanly; a failure is one ERROR
+//! event before the end. Frames that are ready together are sent together.
 //!
 //! | version | initial events | first come                                | then              |
 //! |---------|----------------|-------------------------------------------|-------------------|
@@ -42,9 +42,9 @@ use crate::storage::{Ends, Event, Place, PollLimits, Shelf, Snapshot};
 
 const WATCH_EXPIRED: &str = "The resourceVersion for the provided watch is too old.";
 
-/// BOUND: bytes that a watch writes before it hands them on.
+/// BOUND: bytes that a watch writes before it sends them.
 const CHUNK: usize = 64 << 10;
-/// BOUND: events that a watch takes from the log at once.
+/// BOUND: events that a watch takes from the log in one batch.
 const BATCH: usize = 256;
 /// Time between the last bookmark of a watch and its timeout.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
@@ -57,7 +57,8 @@ pub(crate) async fn watch(
     form: Form,
 ) -> Result<Response<Body>, Status> {
     let selection = Selection::new(target, options.labels.clone(), &options.fields)?;
-    // What upstream's versioner says is no API status: it comes out as a 500 without a reason.
+    // Upstream's versioner returns an error that is not an API status: it becomes a 500 without a
+    // reason.
     let version =
         list_options::version(&options.version).map_err(|why| Status::failure(500, "", why))?;
     let mut watcher = Watcher::new(state, target, selection, &options, form);
@@ -65,7 +66,7 @@ pub(crate) async fn watch(
         .start(version, options.initial_events == Some(true))
         .await
     {
-        // Accepted already: what goes wrong from here on is an event.
+        // The watch is accepted already: later failures are events.
         watcher.fail(&status);
     }
     let frames = stream::unfold(watcher, |mut watcher| async move {
@@ -81,11 +82,11 @@ struct Watcher {
     shelf: Shelf,
     selection: Selection,
     encoder: Encoder,
-    /// Everything up to here was sent or is not for this watch.
+    /// Every event up to here was sent or does not match.
     cursor: u64,
     initial: Option<Initial>,
     phase: Phase,
-    /// Frames that were not handed on yet.
+    /// Frames that are not yet sent.
     out: BytesMut,
     bookmarks: bool,
     timers: Timers,
@@ -103,11 +104,11 @@ struct Initial {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Sends what is there: initial events, or history.
+    /// Sends initial events or history.
     CatchingUp,
-    /// Has once sent everything; from now on it may not fall far behind.
+    /// Has caught up once; from now on it may not fall far behind.
     Live,
-    /// Sends what is left, then ends.
+    /// Sends the remaining frames, then ends.
     Ending,
     Ended,
 }
@@ -190,9 +191,9 @@ impl Watcher {
         self.phase = Phase::Ending;
     }
 
-    /// The next bytes of the stream; none at its end.
+    /// Returns the next bytes of the stream; `None` at its end.
     ///
-    /// Cancel safety: nothing is taken from the log before it is written to `out`, which stays.
+    /// Cancel safety: events leave the log only together with being written to `out`, which stays.
     async fn next(&mut self) -> Option<Result<Bytes, CutOff>> {
         loop {
             if self.phase == Phase::Ended || self.state.stopping.is_cancelled() {
@@ -210,7 +211,7 @@ impl Watcher {
         }
     }
 
-    /// Writes what is ready.
+    /// Writes the frames that are ready.
     fn fill(&mut self) {
         if self.phase == Phase::Ending {
             return;
@@ -278,8 +279,8 @@ impl Watcher {
         }
     }
 
-    /// Writes what a change means to this watch: an object that stops to match is deleted, one that
-    /// begins to is added.
+    /// Writes the event that a change is for this watch: an object that stops to match is deleted,
+    /// one that begins to match is added.
     fn write(&mut self, event: &Event) {
         let before = event
             .previous
@@ -323,7 +324,7 @@ impl Watcher {
         // Events that came since the last look go first.
         self.fill();
         let reached = self.state.replica_revision();
-        // A watch from the future has nothing to tell before that version is reached.
+        // A watch from the future is silent until that version is reached.
         if self.phase == Phase::Live
             && self.cursor <= reached
             && self.state.faults.sends_bookmarks()

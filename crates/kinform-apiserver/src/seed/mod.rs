@@ -1,4 +1,4 @@
-//! A cluster made from a number: namespaces, nodes, deployments and their pods, the same for the same seed.
+//! A generated cluster: namespaces, nodes, deployments and their pods, the same for the same seed.
 //!
 //! ```text
 //! Seed { seed, nodes, deployments, pods } ──▶ store, an object a revision
@@ -42,7 +42,7 @@ const APPS: [&str; 12] = [
 const TIERS: [&str; 3] = ["web", "cache", "db"];
 const ZONES: usize = 3;
 
-/// A deployment, as its pods need to know it.
+/// The facts about a deployment that its pods need.
 pub(crate) struct App {
     pub(crate) name: String,
     pub(crate) namespace: &'static str,
@@ -90,7 +90,7 @@ fn plant_pods(store: &Store, pods: &ResourceInfo, apps: &[App], seed: Seed) {
             number,
             node: number % seed.nodes.max(1),
         };
-        // A dice of its own makes a pod the same on whatever thread.
+        // A dice for each pod makes the pod independent of the thread.
         let mut dice = Dice::new(seed.seed ^ (number as u64 + 3) << 16);
         template.fill(app, at, &mut dice)
     };
@@ -112,7 +112,7 @@ fn plant_pods(store: &Store, pods: &ResourceInfo, apps: &[App], seed: Seed) {
             batches.into_iter().map(join).collect()
         });
         for draft in made.into_iter().flatten() {
-            // What is there already wins.
+            // An existing object is kept.
             let _ = store.put(pods.shelf, draft, Expect::Absent);
         }
     }

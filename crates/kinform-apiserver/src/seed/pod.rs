@@ -17,11 +17,12 @@ const FILLING: &str = "postgres://ledger.bank.svc.cluster.local:5432/accounts?ss
 /// The letters of generated names.
 const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// The template, taken apart.
+/// The parsed template.
 pub(super) struct Template {
     /// Text and the slot after it; the last one has no slot.
     pieces: Vec<(&'static str, &'static str)>,
-    /// The template itself: where things stand in it, they stand in pods, but for what slots hold.
+    /// The template as an object: its members are at the same places in pods, except for the
+    /// content of slots.
     shape: Draft,
 }
 
@@ -33,7 +34,7 @@ pub(super) struct Place {
 }
 
 impl Template {
-    /// Nothing if the template were no object.
+    /// Returns `None` if the template is not an object.
     pub(super) fn new(fields: &[SelectableField]) -> Option<Self> {
         let shape = Draft::from_encoded(fields, Box::default(), TEXT.trim_end().into())?;
         let mut pieces = Vec::new();

@@ -82,7 +82,7 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Listens there; a free port on loopback if not said.
+    /// Sets the address to listen on; default: a free port on loopback.
     pub fn listen(mut self, address: SocketAddr) -> Self {
         self.listen = address;
         self
@@ -100,106 +100,109 @@ impl Builder {
         self
     }
 
-    /// Keeps that many events over all resources (100,000 if not said).
+    /// Sets the number of events kept over all resources; default: 100,000.
     pub fn history(mut self, events: usize) -> Self {
         self.history.events = events;
         self
     }
 
-    /// Keeps at most that many bytes of superseded versions (256 MiB if not said).
+    /// Sets the maximum of bytes of superseded versions; default: 256 MiB.
     pub fn history_bytes(mut self, bytes: usize) -> Self {
         self.history.bytes = bytes;
         self
     }
 
-    /// Tells watches that allow bookmarks their version that often (60 s if not said).
+    /// Sets the period of bookmarks for watches that allow them; default: 60 s.
     pub fn bookmark_period(mut self, period: Duration) -> Self {
         self.limits.bookmark_period = Some(period);
         self
     }
 
-    /// No periodic bookmarks, as for resources without a watch cache.
+    /// Disables periodic bookmarks, as for resources without a watch cache.
     pub fn without_bookmarks(mut self) -> Self {
         self.limits.bookmark_period = None;
         self
     }
 
-    /// Cuts live watches that are more than that many events behind (10,000 if not said).
+    /// Sets the number of events that a live watch may be behind before it is cut; default: 10,000.
     pub fn watch_backlog(mut self, events: usize) -> Self {
         self.limits.watch_backlog = events.max(1);
         self
     }
 
-    /// Watches are a little late, so that reads through caches may be stale as on a real cluster.
+    /// Delays watches a little, so that reads through caches may be stale as on a real cluster.
     pub fn watch_lag(mut self, lag: WatchLag) -> Self {
         self.lag = Some(lag);
         self
     }
 
-    /// Also serves `/__kinform/`, where the holder of the token can hurt the server and read its journal.
+    /// Also serves `/__kinform/`, where the holder of the token can inject faults and read the
+    /// journal.
     pub fn admin_path(mut self) -> Self {
         self.has_admin_path = true;
         self
     }
 
-    /// Tells this function of each request when it has ended. It is called where the request was served,
-    /// and should not take long.
+    /// Calls this function with the record of each request when it has ended. The call is made on
+    /// the thread that served the request, so it should return quickly.
     pub fn on_record(mut self, listener: impl Fn(&Record) + Send + Sync + 'static) -> Self {
         self.listener = Some(Box::new(listener));
         self
     }
 
-    /// Goes on with what another server left, its token and its certificate. The limits of the history
-    /// are then those of that server.
+    /// Continues with the state of another server, its token and its certificate. The limits of the
+    /// history are then those of that server.
     pub fn state(mut self, state: Stopped) -> Self {
         self.state = Some(state);
         self
     }
 
-    /// Decides rights by the roles and bindings that are stored, beginning with those that every cluster
-    /// has (`cluster-admin`, `admin`, `edit`, `view`). Without this, whoever is known may do everything.
+    /// Enables authorization by the stored roles and bindings, beginning with those that every
+    /// cluster has (`cluster-admin`, `admin`, `edit`, `view`). Without this, every authenticated
+    /// user may do everything.
     pub fn rbac(mut self) -> Self {
         self.rights = Rights::Rbac;
         self
     }
 
-    /// Leaves dependents of what is deleted, and finalizers for a garbage collector, as they are: as an
-    /// API server without its controllers does.
+    /// Disables garbage collection: dependents of deleted objects, and finalizers for a collector,
+    /// stay as they do for an API server without its controllers.
     pub fn without_garbage_collection(mut self) -> Self {
         self.collects_garbage = false;
         self
     }
 
-    /// Stores admission webhooks and policies, aggregated API services and conversion webhooks, although
-    /// nothing here acts on them. Without this, they are refused (501).
+    /// Stores admission webhooks and policies, aggregated API services and conversion webhooks,
+    /// although this server never acts on them. Without this, they are refused (501).
     pub fn keep_inert_objects(mut self) -> Self {
         self.keeps_inert = true;
         self
     }
 
-    /// Is reached under one more name, which its certificate has, too. Requests that name any other host
-    /// than this server's addresses and names are refused: they were meant for somebody else.
+    /// Adds a name under which the server is reached; its certificate contains the name, too.
+    /// Requests for any host other than this server's addresses and names are refused.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.names.push(name.into());
         self
     }
 
-    /// Serves that many watches at a time (100,000 if not said); one more is 429.
+    /// Sets the number of simultaneous watches; default: 100,000. Further ones are refused with
+    /// 429.
     pub fn watches(mut self, most: usize) -> Self {
         self.limits.watches = most.min(Semaphore::MAX_PERMITS);
         self
     }
 
-    /// Lets somebody in by a bearer token.
+    /// Accepts a user by a bearer token.
     pub fn user(mut self, token: impl Into<String>, user: User) -> Self {
         self.tokens.add(token.into(), user);
         self
     }
 
-    /// Lets everybody in whom a token file names: lines of `token,user,uid,"group1,group2"`.
+    /// Accepts the users of a token file: lines of `token,user,uid,"group1,group2"`.
     ///
     /// # Errors
-    /// A line cannot be read.
+    /// A line does not parse.
     pub fn token_file(mut self, text: &str) -> Result<Self, TokenFileError> {
         self.tokens.add_file(text)?;
         Ok(self)

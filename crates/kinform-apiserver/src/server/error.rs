@@ -1,8 +1,8 @@
-//! Why a server does not start.
+//! Error of a server that does not start.
 
 use std::net::SocketAddr;
 
-/// Why a server does not start.
+/// Error of a server that does not start.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct Error(Reason);

@@ -134,7 +134,7 @@ impl Tls {
     }
 }
 
-/// Takes clients' certificates of this authority, and clients without one.
+/// Accepts clients' certificates of this authority, and clients without one.
 fn clients(
     authority: &rcgen::Certificate,
     provider: Arc<CryptoProvider>,
@@ -163,7 +163,7 @@ impl std::fmt::Debug for ClientCertificate {
 }
 
 impl Tls {
-    /// A certificate by which a client is a user.
+    /// Issues a certificate that authenticates a client as a user.
     pub(crate) fn client_certificate(
         &self,
         user: &str,
@@ -191,7 +191,7 @@ impl Tls {
     }
 }
 
-/// Writes a file that only its owner reads, and that appears whole.
+/// Writes a file atomically, readable only by its owner.
 pub(crate) fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.tmp", std::process::id()));

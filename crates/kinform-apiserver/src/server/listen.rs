@@ -35,7 +35,7 @@ use crate::state::State;
 /// BOUND: connections at a time; more wait in the kernel's queue.
 const CONNECTIONS: usize = 4096;
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// BOUND: bytes of a body over its limit that are read and dropped.
+/// BOUND: bytes of an oversized body that are read and dropped.
 const DRAINED: usize = 16 << 20;
 /// Pause after an accept that failed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
@@ -80,7 +80,7 @@ pub(super) async fn accept(
     }
 }
 
-/// Lets the peer see a reset instead of an orderly end.
+/// Makes the peer see a reset instead of an orderly end.
 fn reset(stream: &TcpStream) {
     let _ = stream.set_zero_linger();
 }
@@ -146,7 +146,7 @@ async fn read(mut body: Incoming, limit: usize) -> Result<Bytes, Status> {
     Ok(kept.freeze())
 }
 
-/// A body that is there already.
+/// Checks a body that is complete already against the limit.
 pub(super) fn ready(body: Bytes, limit: usize) -> Result<Bytes, Status> {
     if body.len() > limit {
         Err(Status::request_entity_too_large(limit))

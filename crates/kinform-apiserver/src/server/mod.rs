@@ -1,11 +1,11 @@
-//! The handle on a running server: where it is, what it holds, and how to hurt it.
+//! The handle on a running server: its address, its content, and fault injection.
 //!
 //! ```text
 //! Builder ──start──▶ Server { url, token, kubeconfig, service, faults, journal } ──stop──▶ Stopped ──▶ Builder
 //! ```
 //!
-//! The server lives as long as its handle: dropping it ends every watch and closes the port. Stopping
-//! waits for that, and gives back what was stored, for the next server.
+//! The server lives as long as its handle: dropping it ends every watch and closes the port.
+//! Stopping waits for that, and returns the stored state, for the next server.
 
 mod builder;
 mod error;
@@ -85,7 +85,7 @@ impl Stopped {
 }
 
 impl Server {
-    /// Begins a server: HTTPS on a free port of loopback, unless told otherwise.
+    /// Returns a builder; its default is HTTPS on a free port of loopback.
     pub fn builder() -> Builder {
         Builder::default()
     }
@@ -116,13 +116,13 @@ impl Server {
         )
     }
 
-    /// The bearer token that it takes.
+    /// Bearer token of the administrator.
     #[must_use]
     pub fn token(&self) -> &str {
         &self.identity.token
     }
 
-    /// The certificate of the authority that signed its own, as PEM; none for plain HTTP.
+    /// Certificate of the authority that signed the server's own, as PEM; `None` for plain HTTP.
     #[must_use]
     pub fn authority(&self) -> Option<&str> {
         self.identity.tls.as_ref().map(|tls| &*tls.authority_pem)
@@ -134,7 +134,8 @@ impl Server {
         self.identity.kubeconfig(&self.url())
     }
 
-    /// A certificate by which a client of HTTPS is a user, and a member of a group; none for plain HTTP.
+    /// Issues a certificate that authenticates an HTTPS client as a user in a group; `None` for
+    /// plain HTTP.
     ///
     /// # Errors
     /// No certificate could be made.
@@ -147,7 +148,7 @@ impl Server {
         self.identity.tls.as_ref().map(made).transpose()
     }
 
-    /// Writes the kubeconfig: mode 0600, whole at once.
+    /// Writes the kubeconfig atomically, with mode 0600.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -155,7 +156,7 @@ impl Server {
         identity::write_private(path, &self.kubeconfig())
     }
 
-    /// The way in without sockets, as its administrator.
+    /// Access without sockets, as the administrator.
     #[must_use]
     pub fn service(&self) -> Service {
         Service {
@@ -164,7 +165,7 @@ impl Server {
         }
     }
 
-    /// The way in without sockets, as somebody else.
+    /// Access without sockets, as another user.
     #[must_use]
     pub fn service_as(&self, user: User) -> Service {
         Service {
@@ -216,17 +217,17 @@ impl Server {
             .collect()
     }
 
-    /// Adds a cluster made from a number. What is there already stays.
+    /// Adds a generated cluster. Existing objects are kept.
     pub fn seed(&self, seed: Seed) {
         seed::plant(&self.state.store, &self.state.registry, seed);
         garbage::adopt(&self.state);
     }
 
-    /// Stores an object of a dump as it is, with its uid, times and status, under a new version. Whatever
-    /// has its name is replaced.
+    /// Stores an object of a dump unchanged, with its uid, times and status, under a new version.
+    /// An existing object of its name is replaced.
     ///
     /// # Errors
-    /// 404 for a kind that is not served, 400 for an object that is none of its kind or has no name.
+    /// 404 for a kind that is not served, 400 for an object that is malformed or has no name.
     pub fn restore(&self, object: serde_json::Value) -> Result<(), Box<kinform_api::Status>> {
         restore::restore(&self.state, object)
     }
@@ -241,12 +242,12 @@ impl Server {
         self.state.store.compact(u64::MAX)
     }
 
-    /// Ends every open watch cleanly, without a word, as upstream's servers often do.
+    /// Ends every open watch cleanly, without an event, as upstream's servers often do.
     pub fn cut_watches(&self) {
         self.state.store.end_all_watches();
     }
 
-    /// From now on, reads that may be stale and watches see the state of this moment only.
+    /// Freezes stale reads and watches at the current state.
     pub fn lag(&self) {
         self.state
             .faults
@@ -289,8 +290,8 @@ pub struct Service {
 }
 
 impl Service {
-    /// Answers a request; the body of the reply is made while it is read. A request that shows a bearer
-    /// token comes from whoever has that token.
+    /// Answers a request; the body of the reply is made while it is read. A bearer token in the
+    /// request authenticates its holder.
     ///
     /// # Cancel safety
     /// A write that was not answered may have been done, as over a network.

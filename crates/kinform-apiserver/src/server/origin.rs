@@ -24,10 +24,10 @@ pub(super) const NAMES: [&str; 5] = [
     "kubernetes.default.svc.cluster.local",
 ];
 
-/// Refuses requests that were meant for somebody else, or that somebody else's page sent.
+/// Refuses requests for another host, or from a web page of another origin.
 ///
 /// # Errors
-/// 403 that says which of both.
+/// 403 that names the reason.
 pub(super) fn check(head: &Parts, names: &[String]) -> Result<(), Status> {
     let text = |name| head.headers.get(name).map(|value| value.to_str());
     let authority = head.uri.authority().map(http::uri::Authority::as_str);

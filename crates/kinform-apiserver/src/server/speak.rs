@@ -4,10 +4,11 @@
 //! first bytes ──▶ HTTP/1.1 | HTTP/2 ──request──▶ Api ──reply──▶ stream | connection
 //! ```
 //!
-//! Over TLS clients choose by ALPN, in clear by prior knowledge. A body that is cut off breaks an HTTP/1.1
-//! connection and resets one stream of HTTP/2; one that stalls holds its own stream only. Stopping says
-//! GOAWAY (or ends keep-alive), waits for replies to end, then cuts. Bounds: the time before the first
-//! request, the size of heads, streams at a time, windows, and what is buffered for a slow reader.
+//! Over TLS clients choose by ALPN, in clear by prior knowledge. A body that is cut off breaks an
+//! HTTP/1.1 connection and resets one stream of HTTP/2; a stalled body holds its own stream only.
+//! To stop, a connection sends GOAWAY (or ends keep-alive), waits for replies to end, then cuts.
+//! Bounds: the time before the first request, the size of heads, streams at a time, windows, and
+//! the buffer for a slow reader.
 //!
 //! Upstream: `apiserver:pkg/server/secure_serving.go`. A real server speaks HTTP/2 over TLS only.
 
@@ -34,7 +35,8 @@ const HEAD: u32 = 64 << 10;
 const HEAD_TIME: Duration = Duration::from_secs(120);
 /// BOUND: requests at a time on one connection of HTTP/2, watches among them. Upstream's number.
 const STREAMS: u32 = 1000;
-/// BOUND: bytes that a client may send ahead of us, for one request and for all of a connection.
+/// BOUND: bytes that a client may send before they are read, for one request and for all of a
+/// connection.
 const STREAM_WINDOW: u32 = 256 << 10;
 const CONNECTION_WINDOW: u32 = 1 << 20;
 /// BOUND: bytes that wait for a client to read them, for one stream.
@@ -75,12 +77,12 @@ pub(super) async fn serve(
         () = silence(&has_asked) => return tracing::debug!("a client asked nothing"),
     };
     if let Err(error) = done {
-        // Clients leave watches without a word; that is how they end them.
+        // Clients end watches by closing the connection.
         tracing::trace!(%error, "connection ended");
     }
 }
 
-/// Ends when a connection was given its time and has not asked anything.
+/// Ends when the time for a first request is over and no request has come.
 async fn silence(has_asked: &AtomicBool) {
     tokio::time::sleep(HEAD_TIME).await;
     if has_asked.load(Ordering::Relaxed) {

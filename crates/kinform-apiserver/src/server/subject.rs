@@ -18,7 +18,7 @@ const VERSION: u8 = 0xa0;
 const COMMON_NAME: [u8; 3] = [0x55, 0x04, 0x03];
 const ORGANIZATION: [u8; 3] = [0x55, 0x04, 0x0a];
 
-/// The user of a certificate; nobody if it names none.
+/// User of a certificate; `None` if it names none.
 pub(super) fn user(certificate: &[u8]) -> Option<User> {
     let (_, whole, _) = element(certificate)?;
     let (_, mut signed, _) = element(whole)?;
@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(got.name(), "jane");
         assert_eq!(got.groups(), ["devs", "system:authenticated"]);
         for end in 0..made.der().len() {
-            // Whatever is cut off, nobody is found or the same one.
+            // A truncated certificate never names another user.
             assert!(user(&made.der()[..end]).is_none(), "{end}");
         }
         assert!(user(&[0x30; 64]).is_none());

@@ -1,4 +1,4 @@
-//! OpenAPI documents, kept as long as the resources that they describe stay the same.
+//! OpenAPI documents, cached as long as the resources that they describe stay the same.
 //!
 //! ```text
 //! name, resources, how to make it ──▶ the document that is kept, or one made now
@@ -20,7 +20,7 @@ pub(crate) struct Documents {
     kept: Mutex<HashMap<String, Arc<Document>>>,
 }
 
-/// A document, and what it was made from.
+/// A document, and the resources that it was made from.
 #[derive(Debug)]
 pub(crate) struct Document {
     pub(crate) of: Vec<Arc<ResourceInfo>>,
@@ -59,7 +59,7 @@ impl Documents {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets what is no longer served.
+    /// Drops documents of groups that are no longer served.
     pub(crate) fn retain(&self, names: &BTreeMap<String, Vec<Arc<ResourceInfo>>>) {
         let is_served = |name: &str| name.is_empty() || names.contains_key(name);
         self.lock().retain(|name, _| is_served(name));

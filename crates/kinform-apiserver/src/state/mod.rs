@@ -1,10 +1,10 @@
-//! The data of a running server, without its sockets and without what serves a request.
+//! The data of a running server, without its sockets and its request handlers.
 //!
 //! ```text
 //! router, verbs, controllers ──▶ State { store, registry, access, faults, journal, .. }
 //! ```
 //!
-//! Rooms above share one `State`; nothing here answers a request.
+//! The modules above share one `State`; this module answers no request.
 //!
 //! * `owner_graph.rs`: the objects that refer to each owner; `pod_logs.rs`: lines that tests register for
 //!   containers; `documents.rs`: OpenAPI documents that were made.
@@ -52,7 +52,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             watch_backlog: 10_000,
-            // BOUND: a watch that is idle is about 2 KB.
+            // BOUND: an idle watch is about 2 KB.
             watches: 100_000,
             bookmark_period: Some(Duration::from_secs(60)),
             body: budget::BODY,
@@ -69,7 +69,7 @@ pub(crate) struct State {
     pub(crate) journal: Arc<Journal>,
     pub(crate) access: Access,
     pub(crate) logs: PodLogs,
-    /// The references of everything that is stored; `None` if the server does not collect garbage.
+    /// The references of all stored objects; `None` if the server does not collect garbage.
     pub(crate) owners: Option<Mutex<Graph>>,
     pub(crate) clock: Clock,
     /// Names under which it is reached, besides those of every server.

@@ -21,7 +21,7 @@ use crate::storage::{Event, Shelf, Since, Store, Stored};
 pub(crate) enum Node {
     /// By its shelf and key.
     Object(Shelf, Box<str>),
-    /// The owner that a reference means, seen from a namespace.
+    /// The owner to which a reference points, seen from a namespace.
     Owner(Box<Owner>, Option<Box<str>>),
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Ties {
 }
 
 impl Ties {
-    /// Reads an object. Most have no ties, and are only skimmed.
+    /// Parses the ties of an object. Most objects have none, and are only skimmed.
     pub(crate) fn of(object: &Stored) -> Self {
         if !object.has_ties() {
             return Self::default();
@@ -73,16 +73,16 @@ impl Ties {
     }
 }
 
-/// The references of everything that is stored.
+/// The references of all stored objects.
 #[derive(Debug, Default)]
 pub(crate) struct Graph {
-    /// Everything up to this revision is in.
+    /// The last revision that is included.
     seen: u64,
     dependents: HashMap<Box<str>, BTreeSet<(Shelf, Box<str>)>>,
 }
 
 impl Graph {
-    /// Takes what was written since the last time in, and says what has to be looked at.
+    /// Adds the writes since the last call, and queues the objects to look at.
     pub(crate) fn follow(&mut self, store: &Store, queue: &mut VecDeque<Node>) {
         match store.since(self.seen) {
             Since::Events(events, upto) => {
@@ -108,7 +108,7 @@ impl Graph {
         }
     }
 
-    /// Those who refer to a uid, in the order of where they are stored.
+    /// The dependents of a uid, in storage order.
     pub(crate) fn dependents(&self, uid: &str) -> impl Iterator<Item = &(Shelf, Box<str>)> {
         self.dependents.get(uid).into_iter().flatten()
     }
@@ -133,7 +133,7 @@ impl Graph {
                     self.dependents.remove(owner.uid.as_str());
                 }
             }
-            // It may have waited for this one.
+            // The owner may have waited for this object.
             queue.push_back(Node::Owner(Box::new(owner.clone()), namespace.clone()));
         }
         for owner in after.owners() {

@@ -4,8 +4,8 @@
 //! append(namespace, pod, container, text) ──▶ lines with times ──begin, next──▶ chunks from a place
 //! ```
 //!
-//! Readers own a place in the lines and no queue: a reader that is slower than the lines that are kept
-//! skips the lines that are gone. How a log is asked for is in `actions/pod_log.rs`.
+//! Readers keep a position in the lines and have no queue: a reader that falls behind the kept
+//! lines skips the discarded ones. `actions/pod_log.rs` parses requests for logs.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -24,7 +24,8 @@ const CHUNK: usize = 64 << 10;
 
 /// The logs of all containers.
 ///
-/// What is registered for a container stays when its pod goes: a pod of the same name has it again.
+/// The lines of a container stay when its pod is deleted: a new pod of the same name has them
+/// again.
 #[derive(Debug)]
 pub struct PodLogs {
     containers: Mutex<HashMap<Key, Log>>,
@@ -65,8 +66,8 @@ impl PodLogs {
         }
     }
 
-    /// Adds lines to the log of a container; each gets the time of this moment. A last line without its
-    /// end gets one.
+    /// Adds lines to the log of a container, with the current time. An unterminated last line is
+    /// terminated.
     pub fn append(&self, namespace: &str, pod: &str, container: &str, text: &str) {
         self.add(Key::new([namespace, pod, container], Run::Current), text);
     }
@@ -76,7 +77,7 @@ impl PodLogs {
         self.add(Key::new([namespace, pod, container], Run::Previous), text);
     }
 
-    /// The container says no more: whoever follows its log comes to an end.
+    /// Marks the log of a container as complete: its followers end.
     pub fn finish(&self, namespace: &str, pod: &str, container: &str) {
         let key = Key::new([namespace, pod, container], Run::Current);
         if let Some(log) = self.lock().get_mut(&key) {
@@ -130,7 +131,7 @@ impl PodLogs {
         Some(log.first + recent.max(tail) as u64)
     }
 
-    /// The next chunk from a place, and whether more may come.
+    /// Returns the next chunk from a place, and whether more may come.
     pub(crate) fn next(&self, key: &Key, place: &mut u64, with_times: bool) -> (BytesMut, bool) {
         let mut out = BytesMut::new();
         let logs = self.lock();

@@ -1,11 +1,11 @@
-//! Server-side apply: a configuration becomes a part of an object that its manager owns.
+//! Server-side apply: its manager owns the fields of the applied configuration.
 //!
 //! ```text
 //! YAML or JSON -> configuration          configuration + stored state -> as an update, or a create 201
 //! ```
 //!
-//! What is merged and who owns it is decided in `ownership/`; here is what surrounds it: the request's
-//! body, objects that do not exist yet, and the checks that any update gets.
+//! `ownership/` decides on the merge and the owners. This module has the rest: the request's body,
+//! objects that do not exist yet, and the checks of any update.
 //!
 //! Upstream: `kubernetes/apiserver:pkg/endpoints/handlers/patch.go` (`applyPatcher`).
 
@@ -29,15 +29,15 @@ pub(crate) const MEDIA_TYPE: &str = "application/apply-patch+yaml";
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Configuration {
     value: Value,
-    /// A key that is given twice, in words.
+    /// Message about a duplicate key.
     duplicate: Option<String>,
 }
 
 impl Configuration {
-    /// Reads a request's body.
+    /// Parses a request's body.
     ///
     /// # Errors
-    /// 400 for what is no map.
+    /// 400 for a body that is not a map.
     pub(crate) fn read(bytes: &[u8]) -> Result<Self, Box<Status>> {
         let refused = |what: String| bad_request(format!("error decoding patch: {what}"));
         let parsed = yaml::parse(bytes)
@@ -65,11 +65,12 @@ impl Configuration {
     }
 }
 
-/// Proposes what applying makes of the stored state; without one, it creates.
+/// Proposes the result of applying the configuration to the stored state; without one, creates the
+/// object.
 ///
 /// # Errors
-/// 409 for what other managers own, 404 for a part of an object that does not exist, 400, 422 and 500
-/// for what is wrong with the configuration.
+/// 409 for fields that other managers own, 404 for a subresource of an object that does not exist,
+/// 400, 422 and 500 for an invalid configuration.
 pub(crate) fn propose(
     cx: &Context<'_>,
     name: &str,
@@ -123,7 +124,7 @@ pub(crate) fn propose(
         .map_err(|refusal| not_converted(cx, part, &place, refusal))?;
     warnings.extend(more);
     if current.is_none() {
-        // As upstream's, a new object may say a version here: it means nothing.
+        // As upstream, a version in a new object is ignored here.
         metadata::of(&mut object).remove("resourceVersion");
     }
     match_url(cx, Some(name), &mut object)?;
@@ -141,7 +142,7 @@ fn twice(key: &str) -> String {
     format!("error converting YAML to JSON: yaml: unmarshal errors:\n  {key}")
 }
 
-/// A result that is no object of its kind.
+/// Error for a result that is not an object of its kind.
 fn not_converted(cx: &Context<'_>, part: Part, place: &str, refusal: Refusal) -> Box<Status> {
     let what = match refusal {
         Refusal::Status(status) => return status,

@@ -1,4 +1,4 @@
-//! One request that writes, under way: what each of its tries needs, and its commit.
+//! A write request under way: the context of each attempt, and the commit.
 //!
 //! ```text
 //! state + target + part + form + user -> context of a try, stored state -> Outcome -> commit -> Written
@@ -40,7 +40,7 @@ pub(super) struct Write<'a> {
 }
 
 impl Write<'_> {
-    /// The context of one try.
+    /// The context of one attempt.
     pub(super) fn context<'a>(&'a self, options: &'a WriteOptions, fresh: Fresh) -> Context<'a> {
         Context {
             resource: &self.target.resource,
@@ -80,15 +80,16 @@ impl Write<'_> {
         self.state.store.get(self.target.resource.shelf, &key)
     }
 
-    /// The warning for a client that deletes an object whose dependents stay by default, without saying
-    /// what becomes of them. Upstream sends it with a refusal, too.
+    /// The warning for a client that deletes an object whose dependents stay by default, without a
+    /// propagation policy. Upstream sends it with a refusal, too.
     ///
     /// Upstream: `WarningsOnDelete` of `pkg/registry/batch/job`.
     pub(super) fn warning_of_orphans(&self, options: &DeleteOptions) -> Option<&'static str> {
         deletion::warning(&self.target.resource, options.propagation)
     }
 
-    /// Carries out an outcome; `None` if the stored state is not the one that it was made for.
+    /// Commits an outcome; returns `None` if the stored state has changed since the outcome was
+    /// made.
     pub(super) fn commit(&self, outcome: Outcome, current: Option<Arc<Stored>>) -> Option<Written> {
         let (store, resource) = (&self.state.store, &self.target.resource);
         let shelf = resource.shelf;
@@ -129,7 +130,7 @@ impl Write<'_> {
         })
     }
 
-    /// A value that is not stored as it is shown.
+    /// Reply with a value that differs from the stored one.
     fn shown(&self, code: StatusCode, mut value: Value) -> Response<Body> {
         let resource = &self.target.resource;
         if value.get("kind").is_some() {

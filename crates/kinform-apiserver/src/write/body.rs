@@ -1,11 +1,11 @@
-//! A request's bytes to an object of the resource's kind.
+//! Decoding of a request's body to an object of the resource's kind.
 //!
 //! ```text
 //! content type + bytes -> Decoded { object without apiVersion and kind, warnings } | 400, 415
 //! ```
 //!
-//! Built-ins go through the table (`object/typed.rs`), custom resources through their schema. Unknown fields
-//! are dropped, and said or refused as the request asks.
+//! Built-ins go through the table (`object/typed.rs`), custom resources through their schema.
+//! Unknown fields are dropped; the request chooses whether they are ignored, reported or refused.
 //!
 //! Upstream: `kubernetes/apiserver:pkg/endpoints/handlers/create.go`,
 //! `kubernetes/apimachinery:pkg/runtime/serializer/json`.
@@ -28,17 +28,17 @@ use crate::protobuf;
 use crate::resource::{ResourceInfo, Shape};
 use crate::schema::validate::embedded::without_key;
 
-/// A body that was read.
+/// A decoded body.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Decoded {
     pub(crate) object: Value,
     pub(crate) warnings: Vec<String>,
 }
 
-/// Reads the body of a create or an update.
+/// Decodes the body of a create or an update.
 ///
 /// # Errors
-/// 415 for another encoding, 400 for what is not an object of this kind.
+/// 415 for another encoding, 400 for a body that is not an object of this kind.
 pub(crate) fn decode(
     cx: &Context<'_>,
     part: Part,
@@ -97,10 +97,10 @@ fn decode_yaml(cx: &Context<'_>, part: Part, bytes: &[u8]) -> Result<Decoded, Bo
     .map_err(|refusal| refusal.into_status(cx.resource))
 }
 
-/// Reads a body as an object of the context's kind, whatever it is for.
+/// Decodes a body as an object of the context's kind, for any purpose.
 ///
 /// # Errors
-/// 415 for another encoding, 400 for what is not an object of this kind.
+/// 415 for another encoding, 400 for a body that is not an object of this kind.
 pub(crate) fn decode_body(
     cx: &Context<'_>,
     body: (Option<&str>, &[u8]),
@@ -108,7 +108,7 @@ pub(crate) fn decode_body(
     decode(cx, Part::Main, body).map(|decoded| decoded.object)
 }
 
-/// The JSON that a protobuf body stands for. A body that does not say its kind is of the resource's.
+/// Converts a protobuf body to JSON. A body without a kind has the resource's.
 fn from_protobuf(resource: &ResourceInfo, part: Part, bytes: &[u8]) -> Result<Value, Box<Status>> {
     let wanted = &resource.kind;
     let mut envelope = protobuf::open(bytes).map_err(|error| {
@@ -134,15 +134,15 @@ fn from_protobuf(resource: &ResourceInfo, part: Part, bytes: &[u8]) -> Result<Va
     })
 }
 
-/// Reads the body of a patch, which may be any JSON, and what is there twice.
+/// Parses the body of a patch, which may be any JSON; returns its duplicate keys, too.
 ///
 /// # Errors
-/// 400 for what is not JSON.
+/// 400 for malformed JSON.
 pub(crate) fn decode_patch(bytes: &[u8]) -> Result<(Value, Vec<String>), Box<Status>> {
     strict::parse(bytes).map_err(|_| bad_request("invalid JSON patch".to_owned()))
 }
 
-/// Reads a value as an object of the resource's kind, or of its part's.
+/// Parses a value as an object of the resource's kind, or of its subresource's.
 pub(crate) fn decode_value(
     cx: &Context<'_>,
     part: Part,
@@ -152,19 +152,19 @@ pub(crate) fn decode_value(
         .map_err(|refusal| refusal.into_status(cx.resource))
 }
 
-/// Why a value is no object of its kind.
+/// The reason why a value is not an object of its kind.
 #[derive(Clone, Debug)]
 pub(crate) enum Refusal {
-    /// It says another kind or version.
+    /// Its kind or version is another one.
     Status(Box<Status>),
-    /// A member is of another type: what Go says.
+    /// A member is of another type; in Go's words.
     Type(String),
-    /// Members are unknown or doubled, and may not be.
+    /// Members are unknown or duplicate, and strict validation forbids them.
     Strict(String),
 }
 
 impl Refusal {
-    /// The answer to a body that was refused.
+    /// The reply to a refused body.
     pub(crate) fn into_status(self, resource: &ResourceInfo) -> Box<Status> {
         match self {
             Self::Status(status) => status,
@@ -177,6 +177,7 @@ impl Refusal {
 /// reported together with unknown members.
 ///
 /// # Errors
+/// Another kind or version, a member of another type; with strict validation what is unknown.
 pub(crate) fn read_value(
     cx: &Context<'_>,
     part: Part,
@@ -222,7 +223,7 @@ pub(crate) fn read_value(
     };
     let mut object = object.map_err(|error| Refusal::Type(error.0))?;
     if resets_owners && let Some(metadata) = object.get_mut("metadata") {
-        // No list of owners is another thing than an empty one (`fields/`).
+        // An absent list of owners differs from an empty one (`ownership/`).
         metadata["managedFields"] = Value::Array(Vec::new());
     }
     let unknown = unknown.iter().map(|path| format!("unknown field {path:?}"));
@@ -241,7 +242,7 @@ pub(crate) fn read_value(
     Ok(Decoded { object, warnings })
 }
 
-/// Reads a value as a `Scale`.
+/// Parses a value as a `Scale`.
 fn read_scale(value: Value) -> Result<Decoded, Refusal> {
     let (kind, version) = (text(&value, &["kind"]), text(&value, &["apiVersion"]));
     if !matches!(kind, "" | "Scale") {
@@ -258,7 +259,7 @@ fn read_scale(value: Value) -> Result<Decoded, Refusal> {
     })
 }
 
-/// A 415 that names what is accepted.
+/// A 415 that names the accepted types.
 pub(crate) fn unsupported(accepted: &[&str]) -> Box<Status> {
     let message = format!(
         "the body of the request was in an unknown format - accepted media types include: {}",
@@ -296,7 +297,7 @@ fn check_kind(resource: &ResourceInfo, given: &Map<String, Value>) -> Result<(),
         return Ok(());
     }
     if resource.is_custom() && same_version {
-        // Found when the object is checked: the answer is about an object of the other kind.
+        // Validation finds this error: the reply is about an object of the other kind.
         let error = FieldError::invalid("kind", kind, format!("must be {}", resource.kind));
         let of = GroupKind::new(resource.group.as_str(), kind);
         let name = given.get("metadata").map_or("", |of| text(of, &["name"]));
@@ -336,7 +337,7 @@ fn group_name(resource: &ResourceInfo) -> &str {
     }
 }
 
-/// Reads the metadata of a custom resource as that of a built-in.
+/// Parses the metadata of a custom resource as that of a built-in.
 fn metadata(
     given: &mut Map<String, Value>,
     unknown: &mut Vec<String>,
@@ -385,7 +386,7 @@ pub(crate) fn match_url(
 ) -> Result<(), Box<Status>> {
     let said = text(object, &["metadata", "namespace"]);
     let wanted = cx.namespace.unwrap_or_default();
-    // What belongs to the cluster loses whatever namespace it says.
+    // Cluster-scoped objects lose any namespace.
     if !said.is_empty() && !wanted.is_empty() && said != wanted {
         return Err(bad_request(
             "the namespace of the provided object does not match the namespace sent on the request"

@@ -1,11 +1,12 @@
-//! Delete of everything that selectors mean.
+//! Delete of all selected objects.
 //!
 //! ```text
 //! selectors -> objects of this moment -> each deleted as by itself -> the list of what was there
 //! ```
 //!
-//! Not atomic, as upstream's: each object is a revision and an event of its own, and one that somebody
-//! else deleted meanwhile is passed over. The first that is refused ends it; those before are gone.
+//! Not atomic, as upstream's: each object is a revision and an event of its own, and objects that
+//! another request deleted meanwhile are skipped. The first refusal ends the delete; earlier
+//! objects are gone.
 //!
 //! Upstream: `kubernetes/apiserver:pkg/registry/generic/registry/store.go` (`DeleteCollection`).
 
@@ -29,8 +30,8 @@ use crate::storage::View;
 use crate::write::commit::delete_stored;
 use std::sync::Arc;
 
-/// A delete of many objects, carried out one object at a time: what follows from one deletion is done
-/// before the next object is deleted, and watches see it in that order.
+/// A delete of many objects, carried out one object at a time: the consequences of one deletion are
+/// applied before the next object is deleted, and watches see them in that order.
 #[derive(Debug)]
 pub(crate) struct Deletes<'a> {
     write: Write<'a>,
@@ -119,7 +120,7 @@ impl<'a> Deletes<'a> {
         reply
     }
 
-    /// The reply to a delete that was refused on its way.
+    /// The reply to a delete that was refused midway.
     ///
     /// # Errors
     /// The status, where no warning goes with it.

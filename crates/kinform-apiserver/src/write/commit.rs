@@ -4,7 +4,7 @@
 //! stored state -> Outcome -> put | remove, expecting that state -> the object under its new revision
 //! ```
 //!
-//! A commit returns what it wrote. What follows from a write (`controllers/`) is called by the router.
+//! A commit returns the written object. The router calls `controllers/` for its consequences.
 //!
 //! Upstream: `kubernetes/apiserver:pkg/storage/etcd3/store.go` (`GuaranteedUpdate`).
 
@@ -19,25 +19,25 @@ use crate::http::body::Body;
 use crate::resource::ResourceInfo;
 use crate::storage::{Draft, Expect, Store, Stored};
 
-/// BOUND: how often a write is tried again because another one was faster.
+/// BOUND: attempts of a write that loses races against other writers.
 pub(crate) const TRIES: usize = 64;
 
 /// A write that was committed, and its reply.
 #[derive(Debug)]
 pub(crate) struct Written {
     pub(crate) resource: Arc<ResourceInfo>,
-    /// The object as it was stored or removed, or as it is stored where nothing changed; `None` if there
-    /// is none.
+    /// The object as it was stored or removed, or the stored one if the write changed nothing;
+    /// `None` if there is no object.
     pub(crate) object: Option<Arc<Stored>>,
     /// Set if the write created the object.
     pub(crate) is_new: bool,
     pub(crate) reply: Response<Body>,
 }
 
-/// Asks for the deletion of one object until nobody is faster; gives what was stored or removed.
+/// Deletes one object, retrying lost races; returns the stored or removed object.
 ///
 /// # Errors
-/// What refuses the last try, and 409 if somebody was faster every time.
+/// The refusal of the last attempt, and 409 if every attempt lost a race.
 pub(crate) fn delete_stored(
     store: &Store,
     resource: &ResourceInfo,

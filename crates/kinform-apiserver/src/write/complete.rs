@@ -28,7 +28,7 @@ use crate::ownership::managed::keep_times;
 use crate::ownership::scale;
 use crate::resource::{ResourceInfo, Shape};
 
-/// Completes a proposal: over the stored object, or as a new one where there is none.
+/// Completes a proposal: over the stored object, or as a new one.
 ///
 /// # Errors
 /// Everything that a real server refuses: a namespace that is missing or terminating, another version,
@@ -68,7 +68,7 @@ fn insert(
         &object,
         &service_addresses::errors(cx.resource, cx.asked(), &object),
     )?;
-    // A dry run does not get as far as the storage, which refuses this.
+    // A dry run does not reach the storage, which refuses this.
     let has_version = !text(&object, &["metadata", "resourceVersion"]).is_empty();
     if has_version && !cx.options.dry_run {
         let message = "resourceVersion should not be set on objects to be created";
@@ -81,7 +81,7 @@ fn insert(
     Ok(Outcome::new(201, Action::Create(object), Answer::Stored).warned(warnings))
 }
 
-/// Refuses new objects where there is no place for them.
+/// Refuses a new object in a missing or terminating namespace.
 fn admit(cx: &Context<'_>, object: &Value, namespace: NamespaceState) -> Result<(), Box<Status>> {
     if let Shape::Custom(custom) = &cx.resource.shape
         && custom.terminating
@@ -201,7 +201,7 @@ pub(crate) fn is_finished(resource: &ResourceInfo, object: &Value) -> bool {
     metadata::is_terminating(object) && !deletion::is_held(resource, object)
 }
 
-/// A conflict if the version is another one, and a refusal if there has to be one.
+/// A conflict if the version is another one, and a refusal if the type requires a version.
 fn check_version(cx: &Context<'_>, new: &Value, old: &Value) -> Result<(), Box<Status>> {
     let path = ["metadata", "resourceVersion"];
     let (said, stored) = (text(new, &path), text(old, &path));
@@ -215,7 +215,7 @@ fn check_version(cx: &Context<'_>, new: &Value, old: &Value) -> Result<(), Box<S
             ShownValue::raw("0"),
             "must be specified for an update",
         );
-        // By the resource, not by the kind: it is the storage that says so.
+        // Named by the resource, not by the kind: the storage reports it.
         let of = GroupKind::new(&*cx.resource.group, &*cx.resource.plural);
         return Err(Box::new(Status::invalid(&of, name, &[error])));
     }

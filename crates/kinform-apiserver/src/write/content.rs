@@ -1,4 +1,4 @@
-//! The checks of an object's content that its definition, or its schema, asks for.
+//! Validation of content against definitions and schemas.
 //!
 //! ```text
 //! custom object -> its schema    definition -> its checks    built-in -> none: builtin/validation has them

@@ -1,4 +1,4 @@
-//! Create: a new object, as its body proposes it.
+//! Create: the proposal of a new object from its body.
 //!
 //! ```text
 //! body -> name and namespace of the URL, owners of its fields -> Proposal

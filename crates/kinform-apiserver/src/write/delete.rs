@@ -4,9 +4,9 @@
 //! options + stored state -> Remove | Replace(object with deletionTimestamp) | Nothing 200
 //! ```
 //!
-//! An object that something holds (`builtin/deletion.rs`) is only marked; the update that takes its last
-//! finalizer away removes it (`complete.rs`). Dependents are the garbage collector's: as upstream's
-//! server, this leaves finalizers for it.
+//! An object that is held (`builtin/deletion.rs`) is only marked; the update that removes its last
+//! finalizer removes the object (`complete.rs`). The garbage collector handles dependents: as
+//! upstream's server, this module sets finalizers for it.
 //!
 //! Upstream: `kubernetes/apiserver:pkg/registry/rest/delete.go`,
 //! `pkg/registry/generic/registry/store.go` (`Delete`).
@@ -113,7 +113,7 @@ fn check_preconditions(
     Ok(())
 }
 
-/// The object as it looks when its deletion has begun.
+/// The object as it is stored at the start of its deletion.
 fn mark(cx: &Context<'_>, options: &DeleteOptions, current: &Value) -> Value {
     let mut marked = current.clone();
     let before = metadata::is_terminating(current);
@@ -160,7 +160,7 @@ fn shortened(current: &Value, stored: Option<i64>, grace: i64) -> Option<Timesta
         .ok()
 }
 
-/// Leaves word for the garbage collector.
+/// Sets the finalizers for the garbage collector.
 fn put_finalizers(cx: &Context<'_>, options: &DeleteOptions, object: &mut Value) {
     let kept: Vec<Value> = metadata::finalizers(object)
         .filter(|name| {

@@ -1,4 +1,4 @@
-//! From a request to a commit and a reply.
+//! From a write request to a commit and a reply.
 //!
 //! ```text
 //! WriteRequest -> part, options -> (stored state -> Outcome -> commit) until nobody was faster -> reply
@@ -41,14 +41,14 @@ pub(crate) use crate::write::attempt::warned;
 use crate::write::collection::Deletes;
 use crate::write::commit::Written;
 
-/// The code of a write that made its object.
+/// The code of a write that created its object.
 const CREATED: u16 = 201;
-/// BOUND: how often a write is tried again because somebody else was faster.
+/// BOUND: attempts of a write that loses races against other writers.
 const TRIES: usize = 64;
-/// BOUND: how many generated names are tried.
+/// BOUND: generated names that a create tries.
 const NAMES: usize = 8;
 
-/// The end of a request that writes.
+/// The result of a write request.
 #[derive(Debug)]
 pub(crate) enum Handled<'a> {
     /// A reply to a request that wrote nothing.
@@ -59,7 +59,7 @@ pub(crate) enum Handled<'a> {
     Deletes(Deletes<'a>),
 }
 
-/// Answers POST, PUT, PATCH and DELETE, and GET of a part.
+/// Answers POST, PUT, PATCH and DELETE, and GET of a subresource.
 ///
 /// # Errors
 /// The status that refuses the request.
@@ -185,7 +185,7 @@ impl Write<'_> {
         }))
     }
 
-    /// A name that is taken by an object on its way out: worth another try soon.
+    /// Error for a name that a terminating object holds: a retry may succeed soon.
     fn of_one_that_leaves(&self, taken: Status, name: &str) -> Status {
         let namespace = self.target.namespace.as_deref();
         let key = namespace.map_or_else(|| name.to_owned(), |of| format!("{of}/{name}"));
@@ -263,7 +263,7 @@ impl Write<'_> {
         }
     }
 
-    /// Asks with the stored state, and again if it changed before the commit.
+    /// Proposes and commits, again if the stored state changed before the commit.
     fn until_committed(
         &self,
         ask: impl Fn(Option<&Value>) -> Result<Outcome, Box<Status>>,
@@ -288,7 +288,7 @@ impl Write<'_> {
         )))
     }
 
-    /// Refuses an update that creates from who may only update.
+    /// Refuses an update that creates, for users that may only update.
     ///
     /// Upstream: `withAuthorization` of `pkg/endpoints/handlers/create.go`.
     fn may_create(&self) -> Result<(), Box<Status>> {
@@ -313,7 +313,8 @@ impl Write<'_> {
         }
     }
 
-    /// Refuses what this user may not write, and what this server would not act on.
+    /// Refuses writes that this user is not authorized for, and objects that this server would not
+    /// act on.
     fn admit(&self, outcome: &Outcome, old: Option<&Value>) -> Result<(), Box<Status>> {
         let object = match (&outcome.action, &outcome.answer) {
             (Action::Create(object) | Action::Replace(object), _) => object,
@@ -358,7 +359,7 @@ pub(super) fn content_type<'a>(request: &WriteRequest<'a>) -> Option<&'a str> {
         .and_then(|value| value.to_str().ok())
 }
 
-/// Options that say who writes.
+/// Options with the field manager of the request.
 pub(crate) fn by(request: &WriteRequest<'_>, options: WriteOptions) -> WriteOptions {
     let agent = request.headers.get(USER_AGENT);
     let agent = agent.and_then(|agent| agent.to_str().ok());

@@ -19,7 +19,7 @@ use crate::resource::ResourceInfo;
 /// Refuses an object that this server would not act on.
 ///
 /// # Errors
-/// 501 that says what is not there.
+/// 501 that names the missing component.
 pub(super) fn refuse(resource: &ResourceInfo, object: &Value) -> Result<(), Box<Status>> {
     let has = |path: &[&str]| match at(object, path) {
         None | Some(Value::Null) => false,

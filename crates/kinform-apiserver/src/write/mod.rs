@@ -69,11 +69,11 @@ pub(crate) use self::options::{DeleteOptions, WriteOptions};
 #[derive(Debug)]
 pub(crate) struct Context<'a> {
     pub(crate) resource: &'a ResourceInfo,
-    /// The namespace of the URL; nothing for what belongs to the cluster.
+    /// Namespace of the URL; `None` for cluster-scoped objects.
     pub(crate) namespace: Option<&'a str>,
     pub(crate) options: &'a WriteOptions,
     pub(crate) now: Timestamp,
-    /// Chosen before: a uid for a new object, and five letters for a generated name.
+    /// Generated beforehand: a uid for a new object, and five letters for a generated name.
     pub(crate) fresh: Fresh,
 }
 
@@ -87,7 +87,7 @@ impl Context<'_> {
         }
     }
 
-    /// The answer to conflicts of an apply.
+    /// How an apply treats conflicts.
     fn force(&self) -> Force {
         match self.options.force {
             true => Force::Yes,
@@ -95,7 +95,7 @@ impl Context<'_> {
         }
     }
 
-    /// The state of the server that goes into the object.
+    /// The state of the server that enters the object.
     fn fresh(&self) -> strategy::Fresh<'_> {
         strategy::Fresh {
             now: defaults::Now {
@@ -106,7 +106,7 @@ impl Context<'_> {
         }
     }
 
-    /// The state that addresses and ports of a service are checked against.
+    /// The state against which addresses and ports of a service are checked.
     fn asked(&self) -> Asked<'_> {
         Asked {
             taken: &self.fresh.taken,
@@ -123,14 +123,14 @@ impl Context<'_> {
 pub(crate) struct Fresh {
     pub(crate) uid: String,
     pub(crate) suffix: String,
-    /// The addresses that services have; looked at where a service is written.
+    /// The addresses and ports of services; filled only for writes of services.
     pub(crate) taken: Taken,
 }
 
 /// State of the namespace in which an object is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NamespaceState {
-    /// It exists; also for objects of the cluster.
+    /// It exists; also for cluster-scoped objects.
     Active,
     /// It is being deleted.
     Terminating,
@@ -138,7 +138,7 @@ pub(crate) enum NamespaceState {
     Missing,
 }
 
-/// Returns the state of a namespace; of `None`, objects of the cluster, always active.
+/// Returns the state of a namespace; `None`, for cluster-scoped objects, is always active.
 pub(crate) fn namespace_state(store: &Store, name: Option<&str>) -> NamespaceState {
     let Some(name) = name else {
         return NamespaceState::Active;
@@ -164,11 +164,11 @@ pub(crate) struct Outcome {
 /// Change of the storage.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Action {
-    /// Nothing: a dry run, or nothing would change.
+    /// No change: a dry run, or an update without a difference.
     Nothing,
-    /// Store this as a new object; if its name is taken, that is a conflict.
+    /// Stores a new object; a conflict if its name is taken.
     Create(Value),
-    /// Store this over the state that was given.
+    /// Replaces the given state.
     Replace(Value),
     /// Removes the object. Watches report this last state under the version of the deletion.
     Remove,
@@ -179,9 +179,9 @@ pub(crate) enum Action {
 pub(crate) enum Answer {
     /// The object as it is stored after the action.
     Stored,
-    /// The same as a `Scale`, made by [`scale::scale_of`].
+    /// The stored object as a `Scale`, made by [`scale::scale_of`].
     StoredScale,
-    /// This value. Unless it says its own, it is of the resource's `apiVersion` and `kind`.
+    /// This value. Unless it has its own, its `apiVersion` and `kind` are the resource's.
     Object(Value),
     /// This status.
     Status(Box<Status>),
@@ -208,12 +208,12 @@ impl Outcome {
     }
 }
 
-/// Records who owns what of an object that is made here and shown, not stored.
+/// Records the field owners of an object that is shown, not stored.
 pub(crate) fn own_fields(cx: &Context<'_>, object: &mut Value) {
     ownership::created(&cx.writer(), object);
 }
 
-/// Records who owns what of a status that was changed.
+/// Records the field owners of a changed status.
 pub(crate) fn own_status(cx: &Context<'_>, new: &mut Value, old: &Value) {
     ownership::updated(&cx.writer(), Part::Status, new, old);
 }

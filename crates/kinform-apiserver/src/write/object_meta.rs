@@ -1,12 +1,12 @@
-//! The metadata of an object under a request: what the server fills in, keeps and validates.
+//! The metadata of an object under a request: set, kept and validated by the server.
 //!
 //! ```text
 //! new object -> uid, creationTimestamp set, what only a server may say removed -> errors
 //! new + old object -> what is absent is kept
 //! ```
 //!
-//! `managedFields` are made before (`ownership/`) and not looked at here. The checks that need no resource
-//! are in `object/metadata.rs`.
+//! `managedFields` are made before (`ownership/`) and not checked here. The checks that need no
+//! resource are in `object/metadata.rs`.
 //!
 //! Upstream: `kubernetes/apiserver:pkg/registry/rest/{create,update,meta}.go`,
 //! `kubernetes/apimachinery:pkg/api/validation/objectmeta.go`.
@@ -23,7 +23,7 @@ use crate::object::metadata::{
 use crate::object::{at, text};
 use crate::resource::PrefixRule;
 
-/// Fields that an update keeps if it does not say them.
+/// Fields that an update keeps if it omits them.
 const KEPT: [&str; 5] = [
     "uid",
     "creationTimestamp",
@@ -32,7 +32,7 @@ const KEPT: [&str; 5] = [
     "generation",
 ];
 
-/// Sets what the server says about a new object, and makes its name if it asks for one.
+/// Sets the system fields of a new object, and generates its name if requested.
 pub(super) fn prepare_create(cx: &Context<'_>, object: &mut Value) {
     let metadata = of(object);
     for name in [
@@ -55,12 +55,12 @@ pub(super) fn prepare_create(cx: &Context<'_>, object: &mut Value) {
         let name = names::generate(said("generateName"), &cx.fresh.suffix);
         metadata.insert("name".to_owned(), Value::from(name));
     } else if said("name").is_empty() && cx.resource.is_core("limitranges") {
-        // Nobody looks for them by name.
+        // Reviews are never looked up by name.
         metadata.insert("name".to_owned(), Value::from(cx.fresh.uid.as_str()));
     }
 }
 
-/// Keeps what an update did not say.
+/// Keeps the fields that an update omits.
 pub(super) fn prepare_update(new: &mut Value, old: &Value) {
     let metadata = of(new);
     metadata.remove("selfLink");

@@ -23,13 +23,13 @@ use crate::resource::Propagation;
 /// Options in the query of a create, an update or a patch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WriteOptions {
-    /// Everything is done but storing.
+    /// Does everything except storing.
     pub(crate) dry_run: bool,
     pub(crate) field_validation: FieldValidation,
     /// Field manager of the write: the query's `fieldManager`, until the request's head has been
     /// read.
     pub(crate) manager: String,
-    /// An apply takes what others own.
+    /// An apply takes over fields of other managers.
     pub(crate) force: bool,
 }
 
@@ -46,19 +46,19 @@ pub(crate) enum FieldValidation {
 }
 
 impl WriteOptions {
-    /// Reads a query; `kind` names the options in an error, as `CreateOptions`.
+    /// Parses a query; `kind` names the options in an error, as `CreateOptions`.
     ///
     /// # Errors
-    /// 422 for a value that does not exist.
+    /// 422 for an invalid value.
     pub(crate) fn from_query(query: &Query, kind: &str) -> Result<Self, Box<Status>> {
         let (options, errors) = Self::read(query);
         refuse(kind, &errors).map(|()| options)
     }
 
-    /// Reads a patch's query, which says more about an apply than about others.
+    /// Parses a patch's query, with the additional rules for an apply.
     ///
     /// # Errors
-    /// 422 for a value that does not exist, an apply without a manager, and others by force.
+    /// 422 for an invalid value, an apply without a manager, and another patch with force.
     pub(crate) fn for_patch(
         query: &Query,
         content_type: Option<&str>,
@@ -77,7 +77,7 @@ impl WriteOptions {
         refuse("PatchOptions", &errors).map(|()| options)
     }
 
-    /// The options, and what is wrong.
+    /// The options, and their errors.
     fn read(query: &Query) -> (Self, Vec<FieldError>) {
         let manager = query.text("fieldManager");
         let dry_run: Vec<&str> = query.all("dryRun").collect();
@@ -128,10 +128,10 @@ pub(crate) struct DeleteOptions {
 }
 
 impl DeleteOptions {
-    /// Reads a query, or a body if there is one: a body's word counts alone, as upstream's does.
+    /// Parses a query, or a body if there is one: then the query is ignored, as upstream does.
     ///
     /// # Errors
-    /// 400 for a body that is no `DeleteOptions`, 422 for values that do not exist or contradict.
+    /// 400 for a body that is not `DeleteOptions`, 422 for invalid or contradictory values.
     pub(crate) fn read(
         query: &Query,
         (content_type, body): (Option<&str>, &[u8]),
@@ -144,8 +144,8 @@ impl DeleteOptions {
         Self::from_value(&given)
     }
 
-    /// Reads options as they stand in a body. A member of another type is refused: what it was to
-    /// prevent would happen without it.
+    /// Parses options of a body. A member of another type is refused: without it, the delete would
+    /// do what the member was to prevent.
     pub(crate) fn from_value(given: &Value) -> Result<Self, Box<Status>> {
         let kind = text(given, &["kind"]);
         if given.is_object() && !matches!(kind, "" | "DeleteOptions") {
@@ -210,7 +210,7 @@ fn propagation(given: &Value, errors: &mut Vec<FieldError>) -> Option<Propagatio
     }
 }
 
-/// All of what was said is shown, as a list.
+/// The error shows all values, as a list.
 fn dry_run_error(said: &[&str]) -> Option<FieldError> {
     said.iter().find(|value| **value != "All")?;
     let quoted: Vec<String> = said.iter().map(|value| format!("{value:?}")).collect();
@@ -237,7 +237,7 @@ fn body_value(content_type: Option<&str>, body: &[u8]) -> Result<Value, Box<Stat
     }
 }
 
-/// A query in the shape of the body that it stands for.
+/// A query in the shape of the equivalent body.
 fn query_value(query: &Query) -> Result<Value, Box<Status>> {
     let mut given = Map::new();
     let mut say = |name: &str, value: Value| given.insert(name.to_owned(), value);
@@ -272,7 +272,7 @@ mod tests {
         Query::parse(Some(text))
     }
 
-    // apimachinery: pkg/apis/meta/v1/conversion.go; the words are those of a real server
+    // apimachinery: pkg/apis/meta/v1/conversion.go; the messages are those of a real server
     #[test]
     fn a_query_says_how_to_write() {
         let read = |text: &str| WriteOptions::from_query(&query(text), "CreateOptions");
@@ -324,7 +324,7 @@ mod tests {
         assert_eq!(options.resource_version.as_deref(), Some("5"));
     }
 
-    // The words are those of a real server.
+    // The messages are those of a real server.
     #[test]
     fn a_delete_that_is_not_understood_is_refused() {
         let go = "json: cannot unmarshal";

@@ -4,8 +4,9 @@
 //! content type + body -> Patch          Patch + stored state -> the object -> as an update
 //! ```
 //!
-//! A patch that does not say a version applies to whatever is stored. Strategic merge patches are for
-//! built-ins, whose types say how lists are merged (`builtin/strategic_merge/`). Server-side apply is in `apply.rs`.
+//! A patch without a version applies to any stored state. Strategic merge patches are for
+//! built-ins, whose types define how lists are merged (`builtin/strategic_merge/`). Server-side
+//! apply is in `apply.rs`.
 //!
 //! BOUND: 10,000 operations; 3 MiB copied; 100 levels, so that a result can be parsed again (128).
 //!
@@ -48,14 +49,14 @@ pub(crate) enum Patch {
     Strategic(Map<String, Value>, Doubled),
 }
 
-/// Paths of members that a patch gives twice.
+/// Paths of duplicate members of a patch.
 type Doubled = Vec<String>;
 
 impl Patch {
-    /// Reads a request's body.
+    /// Parses a request's body.
     ///
     /// # Errors
-    /// 415 for another kind of patch, 400 for what is not one, 413 for too many operations.
+    /// 415 for another kind of patch, 400 for a malformed one, 413 for too many operations.
     pub(crate) fn read(
         resource: &ResourceInfo,
         content_type: Option<&str>,
@@ -140,7 +141,7 @@ impl Patch {
     }
 }
 
-/// The type of Go's that a patch of members is read into.
+/// The Go type of a patch of members.
 const MEMBERS: &str = "map[string]interface {}";
 
 /// Go's message for a value of another type.
@@ -159,7 +160,7 @@ fn unfit(value: &Value, wanted: &str) -> String {
 /// The operations of a JSON patch.
 ///
 /// # Errors
-/// 400 for what is no list of objects, 422 for an operation that does not exist or lacks something.
+/// 400 for a value that is not a list of objects, 422 for an unknown or incomplete operation.
 fn operations(patch: Value) -> Result<json_patch::Patch, Box<Status>> {
     let refuse = |value: &Value, wanted: &str| {
         let unfit = unfit(value, wanted);
@@ -174,7 +175,7 @@ fn operations(patch: Value) -> Result<json_patch::Patch, Box<Status>> {
     serde_json::from_value(patch).map_err(|_| refused())
 }
 
-/// Proposes what a patch makes of the stored state.
+/// Proposes the result of a patch on the stored state.
 ///
 /// # Errors
 /// 404 without a stored state, 422 for a patch that does not apply, and those of an update.
@@ -218,12 +219,12 @@ pub(crate) fn propose(
     Ok(Proposal { object, warnings })
 }
 
-/// A result that is no object of its kind is invalid, and so is one with unknown fields where they are
+/// Error for a result that is not an object of its kind, or that has unknown fields where they are
 /// forbidden.
 fn not_decoded(refusal: Refusal) -> Box<Status> {
     match refusal {
         Refusal::Type(what) | Refusal::Strict(what) => {
-            // Neither object nor patch are repeated: they may hold a secret.
+            // The error quotes neither object nor patch: they may hold a secret.
             let error = FieldError::invalid("patch", "", what);
             Box::new(Status::invalid(&GroupKind::new("", ""), "", &[error]))
         }
@@ -231,7 +232,8 @@ fn not_decoded(refusal: Refusal) -> Box<Status> {
     }
 }
 
-/// One operation, after its size was looked at: copies can double a value, and moves deepen it.
+/// Applies one operation, after a check of its size: copies can double a value, and moves deepen
+/// it.
 fn step(
     value: &mut Value,
     operation: &PatchOperation,
@@ -253,7 +255,7 @@ fn step(
         return Err(refused());
     }
     let added = match operation {
-        // RFC 6902 refuses these of a member that is not there; upstream's library does not.
+        // RFC 6902 refuses these operations on an absent member; upstream's library does not.
         PatchOperation::Test(test) if test.value.is_null() && lacks(value, &test.path) => {
             return Ok(());
         }
@@ -284,7 +286,7 @@ fn lacks(value: &Value, path: &Pointer) -> bool {
     member == Some(false)
 }
 
-/// The depth of what is copied, paid for by its size.
+/// The depth of a copied value; its size is charged to the budget.
 fn weigh(value: &Value, from: &Pointer, budget: &mut usize) -> Result<usize, Box<Status>> {
     let Ok(source) = from.resolve(value) else {
         return Err(refused());

@@ -1,4 +1,4 @@
-//! The first half of a write: an object as its request proposes it.
+//! The first half of a write: the object that a request proposes.
 //!
 //! ```text
 //! request + stored state -> decode, patch or apply, uid, owners -> Proposal ──complete──▶ Outcome

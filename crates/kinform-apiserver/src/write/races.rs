@@ -62,7 +62,7 @@ fn target(state: &State, path: &str) -> Target {
     }
 }
 
-/// Commits a create that was decided on before. Gives the code, and whether the object is there.
+/// Commits a create that was decided on before. Returns the code, and whether the object exists.
 fn create(state: &Arc<State>, target: &Target) -> (u16, bool) {
     let write = Write {
         state,
@@ -130,7 +130,7 @@ async fn a_namespace_that_is_there_again_is_not_the_one_that_was_emptied() {
     assert!(done.is_none());
     let now = state.store.get(namespaces.shelf, "a").unwrap();
     assert!(now.value()["metadata"]["deletionTimestamp"].is_null());
-    // Of the one that is there, it does what it says.
+    // The existing namespace is concluded.
     let done = conclude(state, &namespaces, now, &Remains::default());
     assert!(done.is_some());
     assert!(state.store.get(namespaces.shelf, "a").is_none());
@@ -150,7 +150,7 @@ async fn a_delete_that_is_refused_when_it_is_tried_again_is_told() {
     let remove = |current: Option<&Value>| {
         assert!(current.is_some());
         tries.set(tries.get() + 1);
-        // Somebody else is faster.
+        // Another writer is faster.
         touch(tries.get());
         let status = Answer::Status(Box::new(Status::success(Default::default())));
         Ok(Outcome::new(200, Action::Remove, status))

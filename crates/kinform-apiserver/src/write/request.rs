@@ -1,4 +1,4 @@
-//! A write as it comes from the router: its head, its user and its body.
+//! A write from the router: its head, its user and its body.
 
 use bytes::Bytes;
 use http::{HeaderMap, Method};

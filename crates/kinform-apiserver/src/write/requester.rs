@@ -14,7 +14,7 @@ use super::{Action, Answer, Outcome};
 use crate::access::User;
 use crate::resource::ResourceInfo;
 
-/// Says who asks, in a new object that does say so.
+/// Sets the requester in a new signing request.
 pub(super) fn put(resource: &ResourceInfo, user: &User, outcome: &mut Outcome) {
     if (resource.group.as_str(), resource.plural.as_str())
         != ("certificates.k8s.io", "certificatesigningrequests")

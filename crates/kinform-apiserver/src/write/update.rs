@@ -1,4 +1,4 @@
-//! Update, of an object or of one of its parts.
+//! Update of an object or of one of its subresources.
 //!
 //! ```text
 //! body + stored state -> uid, owners of its fields -> Proposal
@@ -20,7 +20,8 @@ use crate::object::part::Part;
 use crate::object::{metadata, text};
 use crate::ownership::{self, scale};
 
-/// Proposes what an update makes of the stored state; without one, it creates where the type allows it.
+/// Proposes the result of an update of the stored state; without one, creates the object where the
+/// type allows it.
 ///
 /// # Errors
 /// 404 if there is nothing to update, 409 for another uid, 400 for a name that is not the URL's.
@@ -76,7 +77,7 @@ fn check_uid(cx: &Context<'_>, new: &Value, old: &Value) -> Result<(), Box<Statu
     ))
 }
 
-/// A conflict: another object of the name is meant.
+/// A conflict: the request is about another object of this name.
 pub(crate) fn other_uid(
     resource: &ResourceInfo,
     (key, name): (&str, &str),
@@ -90,7 +91,7 @@ pub(crate) fn other_uid(
         (_, plural) => plural,
     };
     let key = format!("{place}/{key}");
-    // A dry run does not get as far as the storage, which has a prefix.
+    // A dry run does not reach the storage, which has a prefix.
     let prefix = if dry_run { "" } else { "/registry" };
     let why = format!(
         "StorageError: invalid object, Code: 4, Key: {prefix}/{key}, ResourceVersion: 0, \

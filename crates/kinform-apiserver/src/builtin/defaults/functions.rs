@@ -367,7 +367,8 @@ fn is_old_source(source: &Value) -> bool {
     )
 }
 
-/// Copies the data source of a claim between its older and its newer member.
+/// Copies a claim's data source from the member that is set to the one that is not, if both support
+/// it.
 fn data_source(spec: &mut Value) {
     let member = |name| spec.get(name).filter(|source| !source.is_null()).cloned();
     match (member("dataSource"), member("dataSourceRef")) {

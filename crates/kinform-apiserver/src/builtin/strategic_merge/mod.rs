@@ -52,7 +52,7 @@ pub(crate) fn merge(
 #[derive(Clone, Copy)]
 enum Place<'a> {
     Struct(&'a Type),
-    /// A map of any keys.
+    /// A map with arbitrary keys.
     Map,
     /// A value that Go keeps as bytes.
     Raw,
@@ -239,7 +239,7 @@ fn merge_list(field: &Field, original: &mut Vec<Value>, patch: Vec<Value>) -> Re
     Ok(())
 }
 
-/// Obeys the `$patch` of items: what is left of the list, and of the patch.
+/// Applies the `$patch` directives of items; returns the rest of the list and of the patch.
 fn obey_items(
     key: &str,
     mut original: Vec<Value>,
@@ -385,7 +385,7 @@ fn is_list_of_objects<'a>(items: impl Iterator<Item = &'a Value>) -> Result<bool
     }
 }
 
-/// A value that the original does not have: its nulls and directives mean nothing.
+/// Returns a value that the original lacks, without nulls and directives.
 fn cleaned(value: Value) -> Value {
     match value {
         Value::Object(members) => {
@@ -405,7 +405,7 @@ fn cleaned(value: Value) -> Value {
     }
 }
 
-/// An item of a list that the original does not have; one to be deleted is not there.
+/// Returns an item that the original list lacks, cleaned; `None` for an item to delete.
 fn clean_item(item: Value) -> Option<Value> {
     let is_deleted = item
         .get(DIRECTIVE)

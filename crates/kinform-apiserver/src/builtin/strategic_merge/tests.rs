@@ -176,7 +176,7 @@ fn scalars_join_and_leave_a_list_and_keys_are_retained() {
         strategy(json!({"$retainKeys": "type"})),
         json!([400, "invalid patch format of retainKeys"]),
     );
-    // A taint's key is its merge key in no release: the list is replaced.
+    // No release has a taint's key as its merge key: the list is replaced.
     check_kind(
         ("", "v1", "Node"),
         json!({"spec": {"taints": [{"key": "a"}], "podCIDRs": ["1"]}}),

@@ -105,7 +105,7 @@ fn usages(spec: &Value, place: &str, errors: &mut Errors) {
     }
 }
 
-/// A signer is named as a domain and a path within it.
+/// A signer's name is a domain and a path within it.
 fn signer(name: &str, field: &str, errors: &mut Errors) {
     if name.is_empty() {
         return errors.push(FieldError::required(field, ""));
@@ -150,7 +150,7 @@ fn frame(request: &str) -> Result<(), &'static str> {
     }
 }
 
-/// The first block of a text in PEM that is whole: its type and what is in it.
+/// Type and content of the first complete block of a PEM text.
 fn first_block(text: &str) -> Option<(&str, Vec<u8>)> {
     let mut rest = text;
     while let Some(at) = rest.find("-----BEGIN ") {
@@ -179,7 +179,7 @@ fn first_block(text: &str) -> Option<(&str, Vec<u8>)> {
     None
 }
 
-/// A sequence of what is asked, an algorithm and a signature, and nothing more.
+/// A sequence of the request's information, an algorithm and a signature, without trailing data.
 fn certification_request(der: &[u8]) -> Result<(), &'static str> {
     const SEQUENCE: u8 = 0x30;
     const BIT_STRING: u8 = 0x03;
@@ -207,7 +207,7 @@ fn certification_request(der: &[u8]) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// The first element: its tag, what is in it, and what follows.
+/// Splits off the first element: tag, content, and the rest.
 fn element(der: &[u8]) -> Result<(u8, &[u8], &[u8]), &'static str> {
     const CUT: &str = "asn1: syntax error: data truncated";
     let (tag, rest) = der.split_first().ok_or(CUT)?;
@@ -230,7 +230,7 @@ fn element(der: &[u8]) -> Result<(u8, &[u8], &[u8]), &'static str> {
 mod tests {
     use super::*;
 
-    /// A made-up request: three elements, none of which says anything.
+    /// Synthetic request: three empty elements.
     const DER: &[u8] = &[0x30, 6, 0x30, 0, 0x30, 0, 0x03, 0];
 
     fn pem(of: &str, der: &[u8]) -> String {

@@ -1,4 +1,4 @@
-//! Checks of changes: what of an object may be written once only.
+//! Checks of updates: immutable fields.
 //!
 //! ```text
 //! :pod_change spec -> images, deadlines and further tolerations; nothing else
@@ -29,7 +29,7 @@ pub(super) fn named(name: &str) -> Option<Check> {
     })
 }
 
-/// Of a pod's spec little may change.
+/// Few members of a pod's spec may change.
 fn pod_change(site: &Site<'_>, errors: &mut Errors) {
     let (Some(new), Some(old)) = (site.value, site.old()) else {
         return;
@@ -182,7 +182,7 @@ fn job_change(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-/// A template without what says where its pods run: that may change until they do.
+/// A template without the members that place its pods: these may change until the pods are placed.
 fn unplaced(template: Option<&Value>) -> Option<Value> {
     let mut template = template.cloned()?;
     for (part, names) in [
@@ -201,7 +201,7 @@ fn unplaced(template: Option<&Value>) -> Option<Value> {
     Some(template)
 }
 
-/// Of a stateful set's spec only some members may change.
+/// Only some members of a stateful set's spec may change.
 fn set_change(site: &Site<'_>, errors: &mut Errors) {
     let (Some(new), Some(old)) = (site.value, site.old()) else {
         return;
@@ -241,7 +241,7 @@ fn claim_change(site: &Site<'_>, errors: &mut Errors) {
         return;
     };
     let is_bound = text(site.scope.old.unwrap_or(&Value::Null), &["status", "phase"]) == "Bound";
-    // Who binds a claim names its volume, once.
+    // The client that binds a claim names its volume, once.
     let is_open = text(old, &["volumeName"]).is_empty();
     let rest = |spec: &Value| {
         let mut spec = spec.clone();
@@ -289,7 +289,7 @@ fn source_change(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-/// A node's networks are set once.
+/// A node's networks are immutable once set.
 fn network_change(site: &Site<'_>, errors: &mut Errors) {
     if site.old().is_some() && site.value != site.old() {
         let detail = "node updates may not change podCIDR except from \"\" to valid";

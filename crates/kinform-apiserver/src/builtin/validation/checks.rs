@@ -4,7 +4,7 @@
 //! "range port 1 65535" -> check(site with path, value and arguments) -> [FieldError]
 //! ```
 //!
-//! A check without a word about absence says nothing where the member is absent.
+//! A check reports no error for an absent member, unless its name mentions absence.
 
 use kinform_api::{FieldError, ShownValue, names};
 use serde_json::{Map, Value};
@@ -57,7 +57,7 @@ pub(super) fn named(name: &str) -> Option<Check> {
     })
 }
 
-/// Errors of a form, each for itself.
+/// Adds one error for each message about a malformed value.
 pub(super) fn form(site: &Site<'_>, errors: &mut Errors, wrong: Vec<String>) {
     for detail in wrong {
         errors.push(FieldError::invalid(site.path(), site.text(), detail));
@@ -442,7 +442,7 @@ fn immutable(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-/// As immutable; the value is not told.
+/// Like immutable, without the value in the error.
 fn constant(site: &Site<'_>, errors: &mut Errors) {
     if site.value != site.old() {
         let null = ShownValue::raw("null");
@@ -468,7 +468,7 @@ fn some(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-/// As immutable, in other words.
+/// Like immutable, in other words.
 fn unchanged(site: &Site<'_>, errors: &mut Errors) {
     if site.value != site.old() {
         errors.push(FieldError::forbidden(site.path(), site.detail()));

@@ -1,4 +1,4 @@
-//! Checks of other kinds that take more than a word.
+//! Checks of other kinds that need more than a word of the vocabulary.
 //!
 //! ```text
 //! :secret_data -> a secret of this type has its keys
@@ -148,7 +148,8 @@ fn json_object(bytes: &[u8]) -> Result<(), String> {
     }
 }
 
-/// An event is where what it is about is; what belongs to the cluster has its events in few places.
+/// An event stands in the namespace of its object; for cluster-scoped objects, few namespaces are
+/// allowed.
 fn event_namespace(site: &Site<'_>, errors: &mut Errors) {
     let said = site.text();
     let object = site.scope.value;

@@ -75,7 +75,7 @@ fn metric(site: &Site<'_>, errors: &mut Errors) {
     );
 }
 
-/// Upstream: `validateMetricTarget`, and what each source wants of its target.
+/// Upstream: `validateMetricTarget`, and the requirements of each source on its target.
 fn target(path: &str, source: &str, target: &Value, errors: &mut Errors) {
     let kind = text(target, &["type"]);
     let field = format!("{path}.target.type");

@@ -60,7 +60,7 @@ pub(super) fn change_errors(of: &'static Type, new: &Value, old: &Value) -> Vec<
     errors
 }
 
-/// The type that a path of members leads to, and how many there are of it.
+/// The type to which a path of members leads, and its container.
 fn part(of: &'static Type, members: &[String]) -> Option<(&'static Type, Container)> {
     let mut found = None;
     for name in members {
@@ -85,7 +85,7 @@ fn has_member(of: &'static Type, members: &[String]) -> bool {
     of.is_some_and(|of| of.field(last).is_some())
 }
 
-/// A value of a type, where it stands.
+/// A value of a type, and its place.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scope<'a> {
     pub(super) of: &'static Type,
@@ -134,7 +134,7 @@ impl<'a> Scope<'a> {
         path
     }
 
-    /// The value of the nearest scope around this one that is of a type of this name.
+    /// The value of the nearest enclosing scope of the named type.
     pub(super) fn around(&self, name: &str) -> Option<&'a Value> {
         let mut scope = self.above;
         while let Some(inner) = scope {
@@ -196,7 +196,7 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// The member that a rule is about.
+/// The member to which a rule applies.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Site<'a> {
     pub(super) scope: &'a Scope<'a>,
@@ -235,17 +235,17 @@ impl<'a> Site<'a> {
         path
     }
 
-    /// Its text; empty if there is none.
+    /// Its text; empty if the member has no text.
     pub(super) fn text(&self) -> &'a str {
         self.value.and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// Its number; 0 if there is none.
+    /// Its number; 0 if the member has no number.
     pub(super) fn number(&self) -> i64 {
         self.value.and_then(Value::as_i64).unwrap_or(0)
     }
 
-    /// Its items; none if it is no list.
+    /// Its items; empty if the member is not a list.
     pub(super) fn items(&self) -> &'a [Value] {
         self.value
             .and_then(Value::as_array)
@@ -260,12 +260,12 @@ impl<'a> Site<'a> {
         found.filter(|value| !value.is_null())
     }
 
-    /// The arguments that stand in the data.
+    /// The rule's arguments in the data.
     pub(super) fn words(&self) -> Vec<&'static str> {
         self.rule.arguments.iter().map(String::as_str).collect()
     }
 
-    /// The text that stands in the data after the bar.
+    /// The text after the bar in the data.
     pub(super) fn detail(&self) -> &'static str {
         &self.rule.detail
     }

@@ -1,4 +1,4 @@
-//! Checks of pods that take more than a word.
+//! Checks of pods that need more than a word of the vocabulary.
 //!
 //! ```text
 //! :mounts -> a mount names a volume of its pod, and no other mount has its path
@@ -224,7 +224,7 @@ fn port_names(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-/// The fields of a pod that its containers can be told.
+/// The pod fields that the downward API offers to containers.
 const FIELDS: [&str; 11] = [
     "metadata.name",
     "metadata.namespace",
@@ -373,7 +373,7 @@ fn environment_from(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-/// Requests fit into limits, and what cannot be shared is the same in both.
+/// Requests fit into limits; for resources that cannot be shared, both are equal.
 fn resources(site: &Site<'_>, errors: &mut Errors) {
     let Some(resources) = site.value else { return };
     let amount = |name: &str, of: &str| {
@@ -538,7 +538,7 @@ fn sysctls(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-/// Init containers have names of their own.
+/// Names of init containers are unique.
 fn init_names(site: &Site<'_>, errors: &mut Errors) {
     let regular = at(site.scope.value, &["containers"]).and_then(Value::as_array);
     let mut seen: Vec<&str> = regular
@@ -559,7 +559,7 @@ fn init_names(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-/// Only init containers that go on running are probed.
+/// Only restartable init containers have probes.
 fn init_probes(site: &Site<'_>, errors: &mut Errors) {
     for (place, container) in site.items().iter().enumerate() {
         let path = format!("{}[{place}]", site.path());

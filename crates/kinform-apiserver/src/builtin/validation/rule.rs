@@ -5,13 +5,13 @@ use kinform_api::FieldError;
 use super::Site;
 use crate::builtin::condition::Condition;
 
-/// Looks at a member, and adds what is wrong with it.
+/// Checks a member, and adds its errors.
 pub(super) type Check = fn(&Site<'_>, &mut Vec<FieldError>);
 
 /// One rule of a type.
 #[derive(Debug)]
 pub(crate) struct Rule {
-    /// Nothing leads to the rules of the member's own type.
+    /// `None` if the rule only leads to the rules of the member's own type.
     pub(super) check: Option<Check>,
     pub(super) member: Vec<String>,
     /// Path under which errors are reported.

@@ -1,4 +1,4 @@
-//! Checks of single values and of lists of them that only one kind or two have.
+//! Checks of single values, and of lists of them, that only one or two kinds have.
 //!
 //! ```text
 //! :driver_name driver -> a DNS subdomain, whatever its case, of 63 bytes
@@ -80,7 +80,7 @@ fn at_most(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-/// Pods find the claims of a set by the templates' names.
+/// Names of a set's claim templates are unique: pods refer to claims by them.
 fn claim_names(site: &Site<'_>, errors: &mut Errors) {
     for (place, claim) in site.items().iter().enumerate() {
         if text(claim, &["metadata", "name"]).is_empty() {
@@ -118,7 +118,7 @@ fn known_container(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-/// The names of pods and their hosts are made of it.
+/// The name has no dots: names of pods and their hosts derive from it.
 fn no_dots(site: &Site<'_>, errors: &mut Errors) {
     if site.text().contains('.') {
         errors.push(FieldError::invalid(
@@ -129,7 +129,7 @@ fn no_dots(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-/// Keys of labels, each once; told of the driver that has them.
+/// Keys of labels, without duplicates; errors name the driver that has them.
 fn topology_keys(site: &Site<'_>, errors: &mut Errors) {
     let keys: Vec<&str> = site
         .items()
@@ -148,7 +148,7 @@ fn topology_keys(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-/// A hand is dealt out of the queues.
+/// The size of a hand fits the number of queues.
 fn hand_size(site: &Site<'_>, errors: &mut Errors) {
     let queues = site.scope.value["queues"].as_i64().unwrap_or(0);
     if site.number() > queues {
@@ -170,7 +170,7 @@ fn pool_name(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-/// Exit codes come in order, each once; 0 is no failure.
+/// Exit codes are ordered and unique; 0 is not a failure.
 fn exit_codes(site: &Site<'_>, errors: &mut Errors) {
     let is_in = text(site.scope.value, &["operator"]) == "In";
     let codes: Vec<i64> = site
@@ -193,7 +193,7 @@ fn exit_codes(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-/// A port of the host is taken by one container.
+/// Containers do not share a port of the host.
 fn host_ports(site: &Site<'_>, errors: &mut Errors) {
     let mut taken: Vec<String> = Vec::new();
     for (place, container) in site.items().iter().enumerate() {
@@ -231,7 +231,7 @@ fn two_networks(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-/// Without a group, a claim is made from another claim.
+/// A data source without a group is another claim.
 fn data_source(site: &Site<'_>, errors: &mut Errors) {
     let Some(source) = site.value else { return };
     let kind = text(source, &["kind"]);
@@ -253,7 +253,7 @@ fn affinity_change(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-/// Nothing runs these expressions here; one that is not there is refused all the same.
+/// Expressions are never evaluated here; an empty one is refused all the same.
 fn device_expression(site: &Site<'_>, errors: &mut Errors) {
     if site.text().is_empty() {
         errors.push(FieldError::invalid(site.path(), "", NO_EXPRESSION));

@@ -1,4 +1,4 @@
-//! Checks of services, endpoints and what routes to them.
+//! Checks of services, endpoints and routes to them.
 //!
 //! ```text
 //! :service_ports -> a service has ports, with names if there are several
@@ -88,7 +88,7 @@ fn service_ports(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-/// Node ports are for services that nodes serve, and each is there once.
+/// Only services that nodes serve have node ports, and each port occurs once.
 fn node_ports(site: &Site<'_>, errors: &mut Errors) {
     let kind = text(site.scope.value, &["type"]);
     let mut seen: HashSet<(&str, i64)> = HashSet::new();
@@ -173,7 +173,7 @@ fn service_change(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-/// Addresses of endpoints: none that only one machine knows.
+/// Addresses of endpoints; addresses local to a machine are refused.
 fn addresses(site: &Site<'_>, errors: &mut Errors) {
     for (place, address) in site.items().iter().enumerate() {
         let field = format!("{}[{place}].ip", site.path());
@@ -281,7 +281,7 @@ fn slice_addresses(site: &Site<'_>, errors: &mut Errors) {
 
 fn host(site: &Site<'_>, errors: &mut Errors) {
     let host = site.text();
-    // Of a list of hosts none may be empty.
+    // Items of a list of hosts must not be empty.
     if host.is_empty() && !site.rule.each {
         return;
     }

@@ -1,4 +1,4 @@
-//! Checks of single members, each said in words of its own.
+//! Checks of single members, each with a message of its own.
 //!
 //! ```text
 //! :no_backsteps path -> no `..` in it          :role_change roleRef -> it stays
@@ -268,7 +268,7 @@ fn provisioner(site: &Site<'_>, errors: &mut Errors) {
     );
 }
 
-/// A driver of a node does not change, but for how much it can hold.
+/// A driver of a node is immutable, except for its capacity.
 fn driver_change(site: &Site<'_>, errors: &mut Errors) {
     let plain = |driver: &Value| {
         let mut driver = driver.clone();

@@ -4,8 +4,8 @@
 //! "@ core/v1 Probe" .. "min periodSeconds 0" -> Table { type -> [Rule] }
 //! ```
 //!
-//! The grammar stands at the head of the data. A line that does not follow it is a fault of ours; a
-//! test reads them all.
+//! The grammar stands at the head of the data. An invalid line is a defect of this crate; a test
+//! reads all lines.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -30,7 +30,7 @@ pub(super) struct Table {
     new: HashMap<Key, Vec<Rule>>,
     /// Those of changes.
     changes: HashMap<Key, Vec<Rule>>,
-    /// Lines that cannot be read.
+    /// Lines that do not parse.
     faults: Vec<String>,
 }
 

@@ -1,10 +1,11 @@
-//! Texts that have a form, and upstream's words where they do not have it.
+//! Formats of strings, and upstream's messages for malformed ones.
 //!
 //! ```text
 //! text -> [] (fine) | ["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"]
 //! ```
 //!
-//! Names and labels are `kinform_api::names`. Matching is by hand: one pass, no memory.
+//! Names and labels are `kinform_api::names`. The matchers are written by hand: one pass, no
+//! allocation.
 //!
 //! Upstream: `apimachinery:pkg/util/validation/{validation,ip}.go`.
 

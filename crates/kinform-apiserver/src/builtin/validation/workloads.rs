@@ -1,4 +1,4 @@
-//! Checks of what makes pods: templates, selectors, strategies, jobs and schedules.
+//! Checks of workloads: templates, selectors, strategies, jobs and schedules.
 //!
 //! ```text
 //! :matches_template -> the selector selects the pods that the template makes
@@ -104,7 +104,7 @@ fn matches_template(site: &Site<'_>, errors: &mut Errors) {
             ));
         }
         if is_selecting_nothing(selector) || !wrong.is_empty() {
-            // Said of the selector already.
+            // Already reported for the selector.
             return;
         }
     }
@@ -124,7 +124,7 @@ fn shown_selector(selector: &Value) -> ShownValue {
     ShownValue::raw(format!("{{{}}}", members.collect::<Vec<_>>().join(",")))
 }
 
-/// The same for a selector that is a map of labels.
+/// Like `matches_template`, for a selector that is a map of labels.
 fn matches_map(site: &Site<'_>, errors: &mut Errors) {
     let selector = at(site.scope.value, &["selector"]).and_then(Value::as_object);
     let labels = site
@@ -265,7 +265,7 @@ fn completions(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-/// Five fields, each with numbers in their range: `*/5 0-3 * JAN mon,TUE`.
+/// A schedule has five fields, each with numbers in their range: `*/5 0-3 * JAN mon,TUE`.
 ///
 /// Upstream: `robfig/cron`, `ParseStandard`.
 fn schedule(site: &Site<'_>, errors: &mut Errors) {
@@ -381,7 +381,7 @@ fn time_zone(site: &Site<'_>, errors: &mut Errors) {
     let Some(Value::String(zone)) = site.value else {
         return;
     };
-    // Where no time zones are installed, any may be one.
+    // Without an installed time zone database, every name is accepted.
     let is_known = jiff::tz::db().is_definitively_empty() || jiff::tz::TimeZone::get(zone).is_ok();
     if zone.is_empty() {
         errors.push(FieldError::invalid(

@@ -4,17 +4,19 @@
 //! log of the store ──▶ graph (owner's uid ──▶ dependents) ──▶ objects to look at ──▶ deletes, released finalizers
 //! ```
 //!
-//! It runs after each write, before its reply: a client that deleted an owner finds the dependents gone,
-//! and watches hear first of the owner, then of them, as they would from upstream's collector. What was
-//! stored by other ways than requests (a seeded cluster, a restored state) is taken into the graph and not
-//! judged, until its owner or its references change. Its deletes stand in the journal under its name.
+//! It runs after each write, before its reply: a client that deleted an owner finds the dependents
+//! gone. Watches see the deletion of the owner before those of the dependents, as they would from
+//! upstream's collector. Objects that were stored by other ways than requests (a seeded cluster, a
+//! restored state) are added to the graph, and judged only when their owner or their references
+//! change. The journal records its deletes under its name.
 //!
-//! An owner is looked for under the group, kind and name that its reference says, in the namespace of the
-//! dependent; one with another uid is not there. A reference to a kind that is not served keeps its object.
+//! A reference finds its owner by group, kind and name, in the namespace of the dependent; an
+//! object with another uid is not the owner. A reference to a kind that is not served keeps its
+//! object.
 //!
 //! `work.rs` decides about one object; the graph itself is data (`state/owner_graph.rs`).
 //!
-//! Complexity: linear in what was written, and in the dependents of what goes.
+//! Complexity: linear in the writes, and in the dependents of deleted objects.
 //!
 //! Upstream: `kubernetes/kubernetes:pkg/controller/garbagecollector`.
 
@@ -29,17 +31,17 @@ use crate::state::State;
 
 use crate::state::owner_graph::Graph;
 
-/// The name under which its writes stand in the journal.
+/// The name of the collector in the journal.
 const NAME: &str = "garbage-collector";
 
-/// Takes everything that was written until now into the graph, without judging it.
+/// Adds all writes until now to the graph, without judging them.
 pub(crate) fn adopt(state: &State) {
     if let Some(mut graph) = graph(state) {
         graph.follow(&state.store, &mut VecDeque::new());
     }
 }
 
-/// Does everything that follows from the writes since the last run.
+/// Applies the consequences of the writes since the last run.
 pub(crate) fn run(state: &Arc<State>) {
     let Some(mut graph) = graph(state) else {
         return;
@@ -54,10 +56,10 @@ pub(crate) fn run(state: &Arc<State>) {
     }
 }
 
-/// The graph of owners; `None` if this server does not collect garbage: then finalizers for a collector
-/// stay, and dependents stay.
+/// The graph of owners; `None` if this server does not collect garbage: then dependents stay, and
+/// so do finalizers for a collector.
 fn graph(state: &State) -> Option<MutexGuard<'_, Graph>> {
     let graph = state.owners.as_ref()?;
-    // Nothing that runs under this lock leaves the graph half changed: it can be made anew.
+    // A panic under this lock cannot leave the graph invalid: it can be rebuilt.
     Some(graph.lock().unwrap_or_else(PoisonError::into_inner))
 }

@@ -19,7 +19,7 @@ use crate::state::State;
 use crate::state::owner_graph::{Graph, Ties};
 use crate::storage::{Draft, Expect, Stored};
 
-/// A server whose collector is called by the test alone.
+/// A server whose collector runs only when the test calls it.
 fn server() -> (Server, Arc<ResourceInfo>) {
     let server = Server::builder().without_garbage_collection().in_process();
     match server.state().registry.find("", "v1", "configmaps") {
@@ -78,7 +78,7 @@ fn an_object_that_got_rid_of_its_owner_since_is_judged_anew() {
     look_at(state, &graph, &again, &mut queue);
     assert_eq!(owners(state, &maps, "child"), ["there"]);
     assert!(queue.is_empty());
-    // One that still has no other goes.
+    // A dependent that still has no other owner is deleted.
     let read = put(state, &maps, "child", &["gone"]);
     judge(state, &graph, (&maps, &read), &Ties::of(&read), &mut queue);
     assert!(state.store.get(maps.shelf, "a/child").is_none() && queue.is_empty());

@@ -27,16 +27,16 @@ use crate::write::DeleteOptions;
 /// Relation of an owner to its dependent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
-    /// It is there, or nobody can say.
+    /// It exists, or its kind cannot be looked up.
     Solid,
-    /// It is there, and goes when its dependents are gone.
+    /// It exists, and is deleted once its dependents are gone.
     Waiting,
-    /// It is not there.
+    /// It does not exist.
     Absent,
 }
 
-/// Does with an object what has to be done. What follows is heard from the log; what else has to be
-/// looked at is queued.
+/// Does the pending work of one object. Consequences arrive through the log; other objects to look
+/// at are queued.
 pub(super) fn look_at(state: &Arc<State>, graph: &Graph, node: &Node, queue: &mut VecDeque<Node>) {
     let found = match node {
         Node::Object(shelf, key) => state.store.get(*shelf, key).and_then(|object| {
@@ -65,8 +65,8 @@ pub(super) fn look_at(state: &Arc<State>, graph: &Graph, node: &Node, queue: &mu
     }
 }
 
-/// Deletes an object whose owners are gone or wait for it; one that has an owner left only loses the
-/// others.
+/// Deletes an object whose owners are gone or wait for it; an object with an owner left only loses
+/// the other references.
 pub(super) fn judge(
     state: &Arc<State>,
     graph: &Graph,
@@ -79,7 +79,7 @@ pub(super) fn judge(
     let is_solid = of.contains(&Standing::Solid);
     if is_solid {
         if of.iter().any(|standing| *standing != Standing::Solid) {
-            // An owner that was added since was not judged, and stays.
+            // An owner that was added since the object was read was not judged, and is kept.
             let keep = |uid: &str| {
                 let mut pairs = ties.owners().iter().zip(&of);
                 !pairs.any(|(owner, standing)| owner.uid == uid && *standing != Standing::Solid)
@@ -98,7 +98,7 @@ pub(super) fn judge(
             })
         });
         if is_circle {
-            // Each waits for the other: this one no longer holds its owner up.
+            // Both wait for each other: this object no longer blocks its owner.
             unblock(state, (resource, object));
         }
         Propagation::Foreground
@@ -117,7 +117,7 @@ pub(super) fn judge(
     };
     match effects::delete(state, resource, object.key(), &options) {
         Ok(()) => note(state, "delete", resource, object),
-        // What is judged is what was read: it may have another owner by now.
+        // The judgement is about the object as it was read: it may have another owner by now.
         Err(status) if status.code == 409 => {
             queue.push_back(Node::Object(resource.shelf, object.key().into()));
         }
@@ -125,7 +125,7 @@ pub(super) fn judge(
     }
 }
 
-/// Lets an object go whose blocking dependents are gone; else sees to those.
+/// Releases an object whose blocking dependents are gone; otherwise looks at those dependents.
 fn await_dependents(
     state: &Arc<State>,
     graph: &Graph,
@@ -153,7 +153,7 @@ fn await_dependents(
     }
 }
 
-/// Takes the references of all dependents away, then lets the object go.
+/// Removes the references of all dependents, then releases the object.
 fn let_go(state: &Arc<State>, graph: &Graph, (resource, object): (&Arc<ResourceInfo>, &Stored)) {
     for (shelf, key) in graph.dependents(object.uid()) {
         let entries = state.registry.entries();
@@ -165,7 +165,7 @@ fn let_go(state: &Arc<State>, graph: &Graph, (resource, object): (&Arc<ResourceI
     release(state, (resource, object), ORPHAN);
 }
 
-/// Removes a finalizer; the object goes if it was the last.
+/// Removes a finalizer; the object is removed with its last one.
 fn release(state: &Arc<State>, (resource, object): (&Arc<ResourceInfo>, &Stored), finalizer: &str) {
     let done = effects::change(state, resource, object.key(), |next| {
         let metadata = metadata::of(next);
@@ -182,7 +182,7 @@ fn release(state: &Arc<State>, (resource, object): (&Arc<ResourceInfo>, &Stored)
     }
 }
 
-/// Removes the references to other owners than those that are kept.
+/// Removes references to owners other than the kept ones.
 fn keep_owners(
     state: &Arc<State>,
     (resource, object): (&Arc<ResourceInfo>, &Stored),
@@ -203,7 +203,7 @@ fn keep_owners(
     }
 }
 
-/// The object no longer holds any owner up.
+/// Stops the object from blocking the deletion of its owners.
 fn unblock(state: &Arc<State>, (resource, object): (&Arc<ResourceInfo>, &Stored)) {
     let done = effects::change(state, resource, object.key(), |next| {
         let owners = metadata::of(next).get_mut("ownerReferences");
@@ -258,7 +258,7 @@ fn standing(state: &Arc<State>, owner: &Owner, namespace: Option<&str>) -> Stand
     }
 }
 
-/// Leaves word in the journal.
+/// Records a write in the journal.
 fn note(state: &State, verb: &'static str, resource: &ResourceInfo, object: &Stored) {
     let entry = state.journal.begin(Record {
         verb,
