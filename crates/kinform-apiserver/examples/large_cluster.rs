@@ -59,7 +59,7 @@ async fn main() {
     );
 }
 
-/// The memory that this process holds, as the kernel counts it; 0 where it does not say.
+/// The resident memory of this process in bytes; 0 if the kernel does not report it.
 fn resident_bytes() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

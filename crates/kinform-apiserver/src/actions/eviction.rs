@@ -51,7 +51,7 @@ pub(super) fn evict(act: &Act<'_>) -> Result<Response<Body>, Box<Status>> {
         let pod = act.object()?;
         let state = pod.value();
         let mut once = options.clone();
-        // What was decided is about this very state, unless the client named another.
+        // The decision holds for this very state, unless the client named another one.
         let mut judged = || {
             let version = || pod.revision().to_string();
             once.resource_version.get_or_insert_with(version);

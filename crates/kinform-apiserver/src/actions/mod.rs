@@ -153,7 +153,7 @@ impl Act<'_> {
         let content_type = content_type.and_then(|value| value.to_str().ok());
         let mut body = write::decode_body(&context, (content_type, &self.request.body))?;
         if kind == service_account_token::KIND[2] && body["spec"]["expirationSeconds"].is_null() {
-            // The field manager that sent the object owns a default, too.
+            // A default belongs to the field manager that sent the object.
             body["spec"]["expirationSeconds"] = Value::from(service_account_token::HOUR);
         }
         if owners == Owners::Told {

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! `MEMBER` is present, `!MEMBER` is absent, `MEMBER=A|B` is one of these texts, `MEMBER!=A|B` is
-//! neither of them. Dots join the members of a path.
+//! not one of them. Dots join the members of a path.
 
 use serde_json::Value;
 

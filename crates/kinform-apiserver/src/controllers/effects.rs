@@ -109,7 +109,7 @@ pub(crate) fn change(
     false
 }
 
-/// Removes a pod that is being deleted as soon as only its grace period holds it.
+/// Removes a terminating pod that has a grace period, as far as its finalizers allow.
 fn finish_pod(state: &Arc<State>, resource: &ResourceInfo, pod: &Stored) {
     let Some(current) = state.store.get(resource.shelf, pod.key()) else {
         return;

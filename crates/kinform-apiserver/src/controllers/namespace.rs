@@ -88,8 +88,8 @@ pub(super) fn drain_namespace(state: &Arc<State>, name: &str) {
     }
 }
 
-/// Reports the remaining content of a namespace, or removes an empty one. Returns `None` if another
-/// writer was faster.
+/// Stores the conditions for the remaining content; removes the namespace once it is empty and no
+/// finalizer holds it. Returns `None` if another writer was faster.
 pub(crate) fn conclude(
     state: &State,
     namespaces: &ResourceInfo,

@@ -32,8 +32,8 @@ pub(super) fn at_once(state: &State, resource: &ResourceInfo, object: &Stored) {
         now: state.clock.now(),
         fresh: Fresh::default(),
     };
-    // Nothing follows from this: whoever called is what follows. One that may not be deleted, or is
-    // another one by now, stays.
+    // No consequences are applied here: the caller applies them. An object that may not be deleted,
+    // or that has been replaced, stays.
     drop(delete_stored(
         &state.store,
         resource,

@@ -143,8 +143,8 @@ impl Builder {
         self
     }
 
-    /// Calls this function with the record of each request when it has ended. The call is made on
-    /// the thread that served the request, so it should return quickly.
+    /// Calls this function with the record of each request when it has ended. The call is made
+    /// where the request was served, so it should return quickly.
     pub fn on_record(mut self, listener: impl Fn(&Record) + Send + Sync + 'static) -> Self {
         self.listener = Some(Box::new(listener));
         self

@@ -247,7 +247,7 @@ impl Server {
         self.state.store.end_all_watches();
     }
 
-    /// Freezes stale reads and watches at the current state.
+    /// Freezes the state that watches and possibly stale reads see.
     pub fn lag(&self) {
         self.state
             .faults

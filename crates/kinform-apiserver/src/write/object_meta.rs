@@ -55,7 +55,7 @@ pub(super) fn prepare_create(cx: &Context<'_>, object: &mut Value) {
         let name = names::generate(said("generateName"), &cx.fresh.suffix);
         metadata.insert("name".to_owned(), Value::from(name));
     } else if said("name").is_empty() && cx.resource.is_core("limitranges") {
-        // Reviews are never looked up by name.
+        // Limit ranges are not looked up by name.
         metadata.insert("name".to_owned(), Value::from(cx.fresh.uid.as_str()));
     }
 }

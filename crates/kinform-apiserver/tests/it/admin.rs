@@ -1,4 +1,4 @@
-//! The admin path, the listener of the journal, restored objects, and many servers beside each other.
+//! The admin path, the listener of the journal, restored objects, and many servers side by side.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -185,7 +185,7 @@ async fn a_listener_hears_of_each_request_once_it_has_ended() {
         .in_process();
     let service = server.service();
     let watch = Watch::open(&service, &format!("{MAPS}?watch=1")).await;
-    // More than the ring remembers.
+    // More requests than the ring holds.
     for _ in 0..10_001 {
         get(&service, "/healthz").await;
     }

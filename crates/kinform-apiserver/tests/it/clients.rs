@@ -67,7 +67,7 @@ async fn kube_lists_creates_patches_and_deletes() {
     server.stop().await;
 }
 
-/// The next event in words.
+/// The next event as text.
 async fn told(
     events: &mut (impl Stream<Item = watcher::Result<Event<ConfigMap>>> + Unpin),
 ) -> String {

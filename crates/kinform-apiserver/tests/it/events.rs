@@ -1,4 +1,4 @@
-//! Events in both versions: one storage, seen under two sets of names.
+//! Events in both versions: one storage, served under two sets of names.
 
 use http::Method;
 use kinform_apiserver::Service;
@@ -37,7 +37,7 @@ async fn names(service: &Service, path: &str) -> Vec<String> {
         .collect()
 }
 
-// what a real server answered for the same events
+// Replies of a real server for the same events.
 #[tokio::test(start_paused = true)]
 async fn an_event_is_the_same_in_both_versions_but_for_its_names() {
     let (_server, service) = support::server().await;

@@ -174,7 +174,7 @@ async fn watches_are_late_by_what_the_seed_says_and_stay_in_order() {
     assert_eq!(lags(None).await, [0; 6]);
     let most = Duration::from_millis(5);
     let first = lags(Some(WatchLag::up_to(most, 7))).await;
-    // Timers are as fine as a millisecond.
+    // Timers have a resolution of a millisecond.
     assert!(first.iter().all(|lag| *lag <= 6_000), "{first:?}");
     assert!(first.iter().any(|lag| *lag > 0), "{first:?}");
     assert_eq!(lags(Some(WatchLag::up_to(most, 7))).await, first);
@@ -193,7 +193,7 @@ async fn the_lag_can_be_changed_while_watches_are_open() {
     let mut watch = Watch::open(&service, &format!("{ALL}?watch=1")).await;
     let first = create(&service, "a", "x", json!({})).await;
     assert!(watch.within(Duration::from_secs(1)).await.is_empty());
-    // The lag survives the clearing of faults, and its end is for the next piece.
+    // The lag survives the clearing of faults; the next part ends it.
     server.faults().clear();
     let second = update(&service, "a", "x", json!({})).await;
     assert_eq!(watch.tell().await, format!("ADDED a/x {first}"));

@@ -43,7 +43,7 @@ async fn merge(service: &Service, path: &str, body: Value) {
     assert_eq!(service.call(request).await.status(), 200);
 }
 
-/// The names of the maps that are left.
+/// The names of the remaining maps.
 async fn left(service: &Service) -> Vec<String> {
     let (_, list) = get(service, MAPS).await;
     let name = |item: &Value| item["metadata"]["name"].as_str().unwrap().to_owned();
@@ -100,7 +100,7 @@ async fn in_the_foreground_the_owner_goes_after_those_who_block_it() {
         reply["metadata"]["finalizers"],
         json!(["foregroundDeletion"])
     );
-    // The one that does not block it waits for the owner to go.
+    // The dependent that does not block waits for the owner to be removed.
     assert_eq!(left(&service).await, ["free", "held", "owner"]);
     let (_, held) = get(&service, &format!("{MAPS}/held")).await;
     assert!(held["metadata"]["deletionTimestamp"].is_string());
@@ -156,7 +156,7 @@ async fn a_running_pod_goes_as_its_delete_said() {
         let path = format!("{pods}/{name}");
         delete(&service, &path, json!({"propagationPolicy": policy})).await;
         assert_eq!(left(&service).await, want);
-        // In the foreground it goes after those who block it.
+        // A foreground deletion removes the owner after its blocking dependents.
         let there = get(&service, &path).await.0;
         assert_eq!(there, if name == "waited" { 200 } else { 404 }, "{name}");
     }
@@ -185,7 +185,8 @@ async fn owners_that_are_not_there_do_not_count() {
     let mut unknown = owned_by(&there, false);
     unknown["kind"] = json!("Nope");
     map(&service, "unknown-kind", &[unknown]).await;
-    // One of another namespace is not there; what nobody serves cannot be judged.
+    // An owner of another namespace does not exist; an owner of a kind that is not served cannot be
+    // judged.
     assert_eq!(
         left(&service).await,
         ["one-of-two", "there", "unknown-kind"]
@@ -281,7 +282,7 @@ async fn what_was_not_written_by_requests_is_not_judged() {
     namespace(&service, "a").await;
     let pods = |server: &Server| server.objects("pods").len();
     assert_eq!(pods(&server), 50);
-    // Their owners were never there; a new label changes nothing about that.
+    // Their owners never existed; a new label does not change that.
     let pod = server.objects("pods")[0].clone();
     let path = format!(
         "/api/v1/namespaces/{}/pods/{}",

@@ -1,4 +1,4 @@
-//! HTTP/2: many requests on one connection, each with its own fate.
+//! HTTP/2: many requests on one connection, independent of each other.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -86,7 +86,7 @@ impl Client {
     }
 }
 
-/// The next piece of a watch as text; none at its clean end.
+/// The next piece of a watch as text; `None` at its clean end.
 async fn next(body: &mut Incoming) -> Option<hyper::Result<String>> {
     loop {
         let frame = tokio::time::timeout(Duration::from_secs(20), body.frame());

@@ -1,4 +1,4 @@
-//! The server as its clients see it.
+//! The server as its clients use it.
 #![expect(
     clippy::unwrap_used,
     reason = "a test stops where something is missing"

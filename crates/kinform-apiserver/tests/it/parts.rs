@@ -1,4 +1,4 @@
-//! Parts of objects that are actions, beyond what was recorded: logs, tokens that end, refusals.
+//! Action subresources, beyond what was recorded: logs, expired tokens, refusals.
 
 use std::time::Duration;
 
@@ -223,11 +223,11 @@ async fn a_token_ends_with_its_account() {
     )
     .await;
     send(&service, Method::POST, accounts, account).await;
-    // Another account of the same name.
+    // Another account with the same name.
     assert_eq!(ask(token).await, 401);
 }
 
-// kubernetes: TestGetPodQOS; the words are those of a real server
+// kubernetes: TestGetPodQOS; the messages are those of a real server
 #[tokio::test(start_paused = true)]
 async fn amounts_of_nothing_give_a_pod_no_class() {
     let server = Server::builder().in_process();

@@ -223,7 +223,7 @@ async fn refusals_are_worded_as_a_real_server_words_them() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-// The words, and that nothing is deleted, are a real server's.
+// The messages, and that the object stays, are a real server's.
 #[tokio::test(start_paused = true)]
 async fn a_collection_whose_objects_may_not_be_deleted_stays() {
     let (_server, service) = server().await;
@@ -263,7 +263,7 @@ async fn an_object_of_many_unknown_fields_is_answered_in_a_head_of_few_lines() {
     assert!((1..100 - 10).contains(&warnings), "{warnings}");
 }
 
-// kubernetes: pkg/registry/core/service/storage/alloc.go; the words are those of a real server
+// kubernetes: pkg/registry/core/service/storage/alloc.go; the messages are those of a real server
 #[tokio::test(start_paused = true)]
 async fn a_node_port_is_one_services_alone() {
     let (_server, service) = server().await;
@@ -293,7 +293,7 @@ async fn a_node_port_is_one_services_alone() {
         let (code, _) = send(&service, Method::POST, &unstored, object).await;
         assert_eq!(code, wanted, "{number}");
     }
-    // One port of two protocols is one on the nodes, given or asked for.
+    // One port of two protocols is one node port, allocated or requested.
     let dns = |name: &str, protocol: &str| json!({"name": name, "port": 53, "protocol": protocol});
     let (_, given) = make(
         "two",
@@ -306,7 +306,8 @@ async fn a_node_port_is_one_services_alone() {
     let asked = |name: &str, protocol: &str| json!({"name": name, "port": 53, "protocol": protocol, "nodePort": 30779});
     let (code, reply) = make("three", json!([asked("t", "TCP"), asked("u", "UDP")])).await;
     assert_eq!(code, 201, "{reply}");
-    // What a service has it keeps, under another name, too; what others have it does not get.
+    // A service keeps its ports, under another port name, too; it cannot have ports of other
+    // services.
     for (number, wanted) in [(30779, 200), (30777, 422), (30780, 200)] {
         let ports = json!({"spec": {"ports": [port("other", 99, number)]}});
         let request = Request::patch(format!("{services}/three"))

@@ -48,7 +48,7 @@ async fn the_roles_of_every_cluster_are_there_and_gather_others() {
         201
     );
     assert_eq!(post(&jane, maps, map).await.0, 201);
-    // A role of one's own joins the ones that gather it.
+    // A custom role is aggregated, too.
     let foos = "/apis/example.com/v1/namespaces/default/foos";
     let own = json!({"metadata": {"name": "foos", "labels":
         {"rbac.authorization.k8s.io/aggregate-to-view": "true"}},
@@ -99,7 +99,7 @@ async fn nobody_gives_more_than_they_hold_unless_they_may_bind_or_escalate() {
         let (code, reply) = post(&service, bindings, gift).await;
         assert_eq!(code, binds, "{who}: {reply}");
     }
-    // A dry run tells the same.
+    // A dry run has the same reply.
     let writer = server.service_as(User::new("writer"));
     let path = format!("{ROLES}?dryRun=All");
     assert_eq!(post(&writer, &path, role("dry")).await.0, 403);
@@ -134,7 +134,7 @@ async fn where_jane_holds(rules: Value) -> (Server, Service, Service) {
     (server, admin, jane)
 }
 
-// kubernetes: pkg/registry/rbac/clusterrole/policybased; the words are those of a real server
+// kubernetes: pkg/registry/rbac/clusterrole/policybased; the messages are those of a real server
 #[tokio::test(start_paused = true)]
 async fn a_label_on_a_role_or_a_rule_that_gathers_needs_what_the_role_gives() {
     let write = json!({"verbs": ["create", "patch"], "apiGroups": ["rbac.authorization.k8s.io"],
@@ -192,7 +192,7 @@ async fn an_update_that_creates_needs_the_right_to_create() {
     let (code, reply) = send(&jane, Method::PUT, lease, body.clone()).await;
     assert_eq!(code, 403, "{reply}");
     assert_eq!(get(&admin, lease).await.0, 404);
-    // What is there already is theirs to change.
+    // The user may change an existing object.
     assert_eq!(answer(&admin, apply("")).await.0, 201);
     assert_eq!(answer(&jane, apply("")).await.0, 200);
     assert_eq!(send(&admin, Method::PUT, lease, body).await.0, 201);
@@ -268,7 +268,7 @@ async fn a_signing_request_says_who_asks_whatever_its_body_says() {
     let server = Server::builder().in_process();
     let jane = User::new("jane").with_uid("7").with_group("people");
     let service = server.service_as(jane);
-    // A frame with three elements in it, as a request has.
+    // A frame with three elements, as in a request.
     let block =
         "-----BEGIN CERTIFICATE REQUEST-----\nMAYwADAAAwA=\n-----END CERTIFICATE REQUEST-----\n";
     let path = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
@@ -289,7 +289,7 @@ async fn a_signing_request_says_who_asks_whatever_its_body_says() {
     );
     assert_eq!(spec["groups"], json!(["people", "system:authenticated"]));
     assert_eq!(spec["extra"], Value::Null);
-    // One that is made by applying it is a new one, too.
+    // An object created by an apply is new, too.
     let mut applied = asked(block);
     applied["apiVersion"] = json!("certificates.k8s.io/v1");
     applied["kind"] = json!("CertificateSigningRequest");

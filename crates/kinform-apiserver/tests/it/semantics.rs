@@ -14,7 +14,7 @@ enum First {
     Nothing,
     /// The state in key order.
     State,
-    /// The state in key order, and the end of it.
+    /// The state in key order, and its end bookmark.
     StateAndEnd,
     /// Events since the version asked for.
     History,
@@ -121,7 +121,7 @@ async fn a_streaming_list_from_the_future_fails_after_three_seconds() {
         "ResourceVersionTooLarge"
     );
     assert_eq!(watch.tell().await, "END");
-    // A version that is reached meanwhile is served.
+    // A version that is reached in time is served.
     let soon = format!(
         "/api/v1/configmaps?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan\
          &resourceVersion={}&allowWatchBookmarks=true",

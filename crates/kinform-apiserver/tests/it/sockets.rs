@@ -5,7 +5,7 @@ use tokio::net::TcpStream;
 
 use crate::support::send;
 
-/// Sends a request as bytes and reads what comes until `until` is in it.
+/// Sends a request as bytes and reads the reply until it contains `until`.
 async fn exchange(server: &Server, request: &str, until: &str) -> String {
     let mut stream = TcpStream::connect(server.address().unwrap()).await.unwrap();
     stream.write_all(request.as_bytes()).await.unwrap();
@@ -190,7 +190,7 @@ async fn a_head_that_is_too_large_ends_the_connection() {
     let header = format!("X-Long: {}\r\n", "x".repeat(200 << 10));
     let request = format!("GET /version HTTP/1.1\r\nHost: localhost\r\n{header}\r\n");
     let mut stream = TcpStream::connect(server.address().unwrap()).await.unwrap();
-    // It may be gone before all of it is sent.
+    // The server may close the connection before all of it is sent.
     drop(stream.write_all(request.as_bytes()).await);
     let mut reply = Vec::new();
     drop(stream.read_to_end(&mut reply).await);
@@ -236,7 +236,7 @@ async fn a_certificate_says_who_a_client_is() {
         info["groups"],
         serde_json::json!(["devs", "system:authenticated"])
     );
-    // Another server's certificates are nobody's here.
+    // Certificates of another server authenticate no user here.
     let other = Server::builder().start().await.unwrap();
     let stranger = other.client_certificate("jane", None).unwrap().unwrap();
     let config = client(
@@ -269,7 +269,7 @@ async fn a_definition_that_goes_while_a_body_comes_takes_nothing_in() {
     );
     let mut stream = TcpStream::connect(server.address().unwrap()).await.unwrap();
     stream.write_all(head.as_bytes()).await.unwrap();
-    // The server asks for the body once it knows what the request is for.
+    // The server asks for the body once it has read the head.
     let (mut reply, mut buffer) = (String::new(), [0; 4096]);
     while !reply.contains("100 Continue") {
         let read = stream.read(&mut buffer).await.unwrap();

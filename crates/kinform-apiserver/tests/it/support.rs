@@ -36,7 +36,7 @@ pub(crate) async fn send(
     (code, serde_json::from_slice(&body).unwrap_or(Value::Null))
 }
 
-/// Makes sure that a namespace is there.
+/// Creates a namespace unless it exists.
 pub(crate) async fn namespace(service: &Service, name: &str) {
     let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     send(service, Method::POST, "/api/v1/namespaces", body).await;
@@ -52,7 +52,7 @@ pub(crate) async fn create(service: &Service, namespace: &str, name: &str, label
     version(&object)
 }
 
-/// Writes a config map anew and returns its version.
+/// Replaces a config map and returns its version.
 pub(crate) async fn update(service: &Service, namespace: &str, name: &str, labels: Value) -> u64 {
     let body = json!({"apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": name, "labels": labels}, "data": {"k": "w"}});
@@ -102,7 +102,7 @@ impl Watch {
         }
     }
 
-    /// The next event; none at the stream's end.
+    /// The next event; `None` at the stream's end.
     pub(crate) async fn next(&mut self) -> Option<Value> {
         loop {
             if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
@@ -119,14 +119,14 @@ impl Watch {
         }
     }
 
-    /// The next event, shortly told: `ADDED a/x 1003`.
+    /// The next event in short: `ADDED a/x 1003`.
     pub(crate) async fn tell(&mut self) -> String {
         self.next()
             .await
             .map_or_else(|| "END".to_owned(), |event| short(&event))
     }
 
-    /// Everything that comes within a time.
+    /// The events that arrive within a time.
     pub(crate) async fn within(&mut self, time: Duration) -> Vec<String> {
         let mut told = Vec::new();
         let _ = tokio::time::timeout(time, async {

@@ -171,7 +171,7 @@ async fn a_definition_is_served_at_once_and_takes_its_objects_with_it() {
         (code, &going["status"]["conditions"][2]["type"]),
         (200, &json!("Terminating"))
     );
-    // The object holds the definition, which takes no new ones.
+    // The object holds the definition, which accepts no new objects.
     assert_eq!(get(&service, &format!("{FOOS}/x")).await.0, 200);
     assert_eq!(post(&service, FOOS, foo("y", json!({}))).await.0, 403);
     merge(

@@ -1,4 +1,4 @@
-//! YAML bodies and replies: what a client writes by hand, and what it is shown.
+//! YAML bodies and replies, for clients that write YAML by hand.
 
 use bytes::Bytes;
 use http::{Method, Request};

@@ -538,7 +538,7 @@ fn sysctls(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-/// Names of init containers are unique.
+/// Names of init containers are unique among all containers of the pod.
 fn init_names(site: &Site<'_>, errors: &mut Errors) {
     let regular = at(site.scope.value, &["containers"]).and_then(Value::as_array);
     let mut seen: Vec<&str> = regular
@@ -559,7 +559,7 @@ fn init_names(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-/// Only restartable init containers have probes.
+/// Only restartable init containers have probes and lifecycle hooks.
 fn init_probes(site: &Site<'_>, errors: &mut Errors) {
     for (place, container) in site.items().iter().enumerate() {
         let path = format!("{}[{place}]", site.path());

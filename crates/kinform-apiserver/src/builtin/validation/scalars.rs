@@ -80,7 +80,7 @@ fn at_most(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-/// Names of a set's claim templates are unique: pods refer to claims by them.
+/// Every claim template has a name: pods' volumes refer to the claim by it.
 fn claim_names(site: &Site<'_>, errors: &mut Errors) {
     for (place, claim) in site.items().iter().enumerate() {
         if text(claim, &["metadata", "name"]).is_empty() {

@@ -1,4 +1,4 @@
-//! Stories of server-side apply and of field owners, told to a real server and to this one.
+//! Stories of server-side apply and of field owners, run against a real server and this one.
 //!
 //! ```text
 //! testdata/golden/apply.jsonl.gz -> the same requests in the same order -> replies, owners included
@@ -19,8 +19,8 @@ use super::rows::Rows;
 /// Maximum number of attempts to run all stories.
 const TRIES: usize = 5;
 
-/// Tells all stories to a new server; says how it went, and whether a second ended during the story in
-/// which owners are merged by their seconds. It was recorded within one.
+/// Runs all stories on a new server. Returns the outcome, and whether a second ended during the
+/// story in which owners are merged by their seconds: it was recorded within one.
 async fn replay() -> (Rows, bool) {
     let server = Server::builder().without_garbage_collection().in_process();
     let service = server.service();

@@ -1,11 +1,11 @@
-//! Recorded bodies beside ours: JSON and protobuf by their values.
+//! Comparison of recorded bodies with ours: JSON and protobuf by their values.
 //!
 //! ```text
 //! recorded body + our body -> [what differs]          what a server chose by itself -> learned
 //! ```
 //!
-//! What each server chooses, uids, times, addresses, is learned where it stands first and known again where
-//! it is repeated.
+//! Values that each server generates (uids, times, addresses) are learned at their first occurrence
+//! and recognized where they are repeated.
 
 use std::collections::HashMap;
 
@@ -17,10 +17,11 @@ use super::recorded::{Exchange, OFFSET, Reply, read_token};
 /// Mode of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Objects {
-    /// Objects that were loaded: nothing may differ, and versions are the recorded ones plus the offset.
+    /// Loaded objects: no difference is allowed, and versions are the recorded ones plus the
+    /// offset.
     Loaded,
-    /// Objects that were written here, each after the same other writes: versions as above, but what
-    /// each server chooses, uids and times, may differ.
+    /// Objects that were written here, each after the same other writes: versions as above, but
+    /// generated values (uids and times) may differ.
     WrittenInOrder,
     /// Objects that were written here: versions may differ, too.
     Written,
@@ -31,7 +32,7 @@ pub(crate) struct Comparison {
     objects: Objects,
     /// Recorded uids and versions, and ours in their places.
     pub(crate) learned: HashMap<String, String>,
-    /// Of these, what is repeated within other texts: uids, addresses and ports.
+    /// The learned values that other texts repeat: uids, addresses and ports.
     repeated: Vec<(String, String)>,
     found: Vec<String>,
 }
@@ -76,7 +77,7 @@ impl Comparison {
         found
     }
 
-    /// Compares what stands before a body.
+    /// Compares status and headers.
     pub(crate) fn head(&self, exchange: &Exchange, reply: &Reply) -> Vec<String> {
         let mut found = Vec::from_iter(super::status(exchange.status, reply.code));
         let media = reply.all("content-type").join(", ");
@@ -90,7 +91,7 @@ impl Comparison {
         match (recorded, ours) {
             (Value::Object(recorded), Value::Object(ours)) => self.objects(recorded, ours, path),
             (Value::Array(recorded), Value::Array(ours)) => {
-                // Their order tells which second a write fell into.
+                // Their order depends on the second of each write.
                 let (recorded, ours) = match path.ends_with(".managedFields") {
                     true => (by_manager(recorded), by_manager(ours)),
                     false => (recorded.clone(), ours.clone()),
@@ -115,7 +116,7 @@ impl Comparison {
     }
 
     fn objects(&mut self, recorded: &Map<String, Value>, ours: &Map<String, Value>, path: &str) {
-        // Labels beside it may repeat it.
+        // Neighbouring labels may repeat the value.
         if let (Some(Value::String(recorded)), Some(Value::String(ours))) =
             (recorded.get("uid"), ours.get("uid"))
         {
@@ -137,8 +138,8 @@ impl Comparison {
         }
     }
 
-    /// Keeps what a server chose, in the place of what the other chose. Many objects have one time:
-    /// requests that repeat it are about the first.
+    /// Learns our value for a recorded one. Many objects share a time: a request that repeats it
+    /// means the first.
     fn learn(&mut self, recorded: &str, ours: &str) {
         if !self.learned.contains_key(recorded) {
             self.learned.insert(recorded.to_owned(), ours.to_owned());
@@ -148,7 +149,7 @@ impl Comparison {
         }
     }
 
-    /// A recorded text with what our server chose in it.
+    /// A recorded text with our server's values in it.
     pub(crate) fn in_ours(&self, text: &str) -> String {
         let put = |text: String, (recorded, ours): &(String, String)| text.replace(recorded, ours);
         self.repeated.iter().fold(text.to_owned(), put)
@@ -214,7 +215,7 @@ impl Comparison {
             _ if path.contains(".cells[") && self.objects != Objects::Loaded => {
                 self.in_ours(recorded) == ours || is_time(recorded) && is_time(ours)
             }
-            // Generated, and a cell later.
+            // A generated name, which also occurs in a later cell.
             "name" if recorded.starts_with("w-") && ours.starts_with("w-") => {
                 self.learn(recorded, ours);
                 true
@@ -245,7 +246,7 @@ fn is_age(text: &str) -> bool {
     !parts.is_empty() && parts.len() < 3 && parts.iter().all(is_part)
 }
 
-/// `5 (324d ago)`: how often, and how old the last one is by now.
+/// `5 (324d ago)`: a count, and the age of the last occurrence.
 fn count_and_age(text: &str) -> Option<(&str, &str)> {
     let (count, age) = text.strip_suffix(" ago)")?.split_once(" (")?;
     is_age(age).then_some((count, age))
@@ -296,7 +297,7 @@ fn same_word(recorded: &str, ours: &str) -> bool {
     recorded.len() == ours.len() && recorded.iter().zip(&ours).all(same)
 }
 
-/// A text in runs of digits and of everything else.
+/// Splits a text into runs of digits and of other characters.
 fn runs(text: &str) -> Vec<&str> {
     let bytes = text.as_bytes();
     let begins = (0..text.len())

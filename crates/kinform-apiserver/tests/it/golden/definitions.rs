@@ -1,7 +1,7 @@
 //! Definitions with odd schemas and their objects: refused ones, values of every type and format, lists,
 //! combinations, defaults, rules, ratcheting, several versions, names that are taken, deletion.
 //!
-//! A real server tells several errors of one object in any order, so they are compared sorted.
+//! A real server reports several errors of one object in any order, so they are compared sorted.
 
 use kinform_apiserver::Server;
 use serde_json::{Value, json};

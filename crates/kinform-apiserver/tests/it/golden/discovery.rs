@@ -1,4 +1,4 @@
-//! Discovery, the release and health, as a real server tells them.
+//! Discovery, the release and health, compared with a real server's.
 
 use bytes::Bytes;
 use http::Request;

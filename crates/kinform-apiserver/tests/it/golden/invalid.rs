@@ -1,12 +1,12 @@
-//! Writes that a real server completes or refuses, with what it said.
+//! Writes that a real server completes or refuses, compared with its replies.
 //!
 //! ```text
 //! defaults.jsonl.gz -> create each -> the same object      invalid.jsonl.gz -> the same code, reason and words
 //! ```
 //!
-//! The second file is made by a seeded generator (`e2e/invalid/record.py`) out of the first: members
-//! removed, doubled, unknown, of another type, out of bounds. Codes have to be the same but for the rows
-//! listed here; of the messages a share has to be, since some show a real server's own structs.
+//! A seeded generator (`e2e/invalid/record.py`) makes the second file out of the first: members
+//! removed, doubled, unknown, of another type, out of bounds. Codes must be equal except for the
+//! rows listed here. A share of the messages must be equal: some show a real server's own structs.
 
 use std::collections::BTreeMap;
 
@@ -16,11 +16,11 @@ use serde_json::Value;
 use super::comparison::{Comparison, Objects};
 use super::recorded::{Exchange, exchanges, send};
 
-/// Why three of them differ.
+/// Reason why three of the rows differ.
 const AGGREGATED: &str =
     "the rules of an aggregating role are gathered here, as a controller does there";
 
-/// Rows whose code differs, and why.
+/// Rows whose code differs, and the reasons.
 const DIFFERENT_CODES: [(&str, &str); 5] = [
     (
         "invalid/clusterrole.update-0.empty:aggregationRule",
@@ -48,12 +48,12 @@ const SAME_MESSAGES: usize = 90;
 #[derive(Default)]
 struct Chosen {
     words: Vec<(String, String)>,
-    /// When an object was created, there and here. Many were recorded within one second.
+    /// Creation time of an object, there and here. Many were recorded within one second.
     times: BTreeMap<String, (String, String)>,
 }
 
 impl Chosen {
-    /// Learns from the same object on both sides.
+    /// Learns generated values from the same object on both sides.
     fn learn(&mut self, recorded: &Value, ours: &Value) {
         let times = (created(recorded).to_owned(), created(ours).to_owned());
         self.times.insert(named(recorded), times);
@@ -101,7 +101,7 @@ fn created(object: &Value) -> &str {
     time.and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Creates every object of the first file; says how each differs.
+/// Creates every object of the first file; returns the differences of each.
 async fn create_all(service: &Service) -> (Chosen, Vec<String>, usize) {
     let (mut chosen, mut wrong) = (Chosen::default(), Vec::new());
     let rows = exchanges("defaults");
@@ -125,7 +125,7 @@ async fn create_all(service: &Service) -> (Chosen, Vec<String>, usize) {
     (chosen, wrong, rows.len())
 }
 
-/// Takes away what each server chooses by itself, and who owns what, which was not recorded here.
+/// Removes generated values, and the field owners, which were not recorded here.
 fn forget_chosen(object: &mut Value) {
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove("managedFields");
@@ -174,11 +174,12 @@ async fn new_objects_get_the_defaults_of_a_real_server() {
     assert!(rows >= 80, "only {rows} rows");
 }
 
-/// The message without what only one server can say: the diffs and values of its own structs.
+/// The message without the parts that depend on a server's internals: diffs and values of its own
+/// structs.
 fn comparable(message: &str) -> String {
     let message = message.split("\n@@").next().unwrap_or_default();
     if let Some((head, rest)) = message.split_once("patch: Invalid value: \"") {
-        // The whole patch or object stands there; what is wrong with it follows.
+        // The message quotes the whole patch or object, followed by the error.
         let detail = rest.rfind("\": ").map_or(rest, |at| &rest[at + 3..]);
         return format!("{head}patch: {detail}");
     }

@@ -1,4 +1,4 @@
-//! An object of every built-in kind: created, read in every form, patched, and its deletion tried.
+//! An object of every built-in kind: created, read in every form, patched and deleted.
 
 use kinform_apiserver::Server;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use super::is_table;
 use super::recorded::{exchanges, reply, request, send};
 use super::rows::Rows;
 
-/// A table without the rows of objects that a real server makes by itself.
+/// A table without the rows of objects that a real server creates by itself.
 fn known_rows(table: &[u8], names: &[String]) -> Vec<u8> {
     let mut table: Value = serde_json::from_slice(table).unwrap();
     if let Some(rows) = table["rows"].as_array_mut() {
@@ -17,7 +17,7 @@ fn known_rows(table: &[u8], names: &[String]) -> Vec<u8> {
             name.unwrap_or_default().to_owned()
         };
         rows.retain(|row| names.contains(&name(row)));
-        // A real server sorts a few kinds by what they are for.
+        // A real server sorts a few kinds by their purpose.
         rows.sort_by_key(name);
     }
     table.to_string().into_bytes()

@@ -1,8 +1,8 @@
-//! Parts of objects, rights and reviews: one story, told to a real server and to ours.
+//! Subresources, authorization and reviews: one story, run against a real server and ours.
 //!
-//! Rows are sent as whoever sent them there. Objects of kinds are compared by what happened to them
-//! (code, kind, generation, reason): their fields are the other folders' matter. Everything else is
-//! compared value by value.
+//! Rows are sent as the recorded user. Objects of kinds are compared by the outcome (code, kind,
+//! generation, reason): other folders cover their fields. Everything else is compared value by
+//! value.
 
 use kinform_apiserver::{Server, User};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use super::recorded::{Exchange, exchanges, lines, reply};
 use super::rows::Rows;
 use super::status;
 
-/// Whole objects, whose fields are not this story's matter.
+/// Whole objects, whose fields this story does not cover.
 const OBJECTS: [&str; 8] = [
     "Pod",
     "Namespace",
@@ -37,7 +37,7 @@ fn server() -> Server {
         .in_process()
 }
 
-/// A row as whoever sent it sends it, with our tokens in the places of the recorded ones.
+/// A row as its user sends it, with our tokens in the places of the recorded ones.
 fn as_sent(exchange: &Exchange, line: &Value, tokens: &[(String, String)]) -> Exchange {
     let ours = |text: &str| {
         let put = |text: String, (recorded, ours): &(String, String)| text.replace(recorded, ours);

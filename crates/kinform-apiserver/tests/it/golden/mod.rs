@@ -1,12 +1,12 @@
-//! The server against a real one: what was asked and answered there is asked here, with the same
-//! objects stored, and the answers are compared value by value.
+//! The server compared with a real one: the recorded requests are sent here, with the same objects
+//! stored, and the replies are compared value by value.
 //!
 //! ```text
 //! testdata/golden ──exchanges, in an equal state──▶ differences ──▶ rows ──▶ docs/server-differences.md
 //! ```
 //!
-//! Rows that differ on purpose are listed with their reason. A listed row that matches fails the test,
-//! so does one that is no longer recorded: the list cannot outlive its reasons.
+//! Rows that differ on purpose are listed with their reason. A listed row that matches fails the
+//! test, and so does one that is no longer recorded: no entry of the list outlives its reason.
 
 mod apply;
 mod comparison;

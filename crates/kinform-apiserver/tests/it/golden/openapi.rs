@@ -1,8 +1,8 @@
-//! The OpenAPI documents beside those of a real server: what a client looks for in them.
+//! The OpenAPI documents compared with those of a real server: the content that clients look for.
 //!
-//! Prose is not compared, nor are defaults that upstream's comments set, groups of fields of which one is
-//! given, and the paths of connections and of deprecated watches, which are not there. How lists are merged is
-//! said of every list here, and means the same.
+//! Prose is not compared. Nor are defaults that upstream's comments set, groups of fields of which
+//! one is set, and the paths of connections and of deprecated watches, which this server lacks. The
+//! merge strategy of a list is explicit for every list here, with the same meaning.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +24,8 @@ const NOT_COMPARED: [&str; 4] = [
     "x-kubernetes-group-version-kind",
 ];
 
-/// The table has the fields of a type that this one shares with containers, and bytes are one value here.
+/// The table has the fields of a type that this one shares with containers, and bytes are one value
+/// here.
 const KNOWN: [&str; 2] = [
     "io.k8s.api.core.v1.EphemeralContainer.properties.ports.x-kubernetes-list-map-keys",
     "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIServiceSpec.properties.caBundle.x-kubernetes-list-type",
@@ -79,13 +80,13 @@ fn meant(name: &str, schema: &Map<String, Value>) -> Option<Value> {
 /// Collects values of `recorded` that differ in `ours`.
 fn differences(recorded: &Value, ours: &Value, path: &str, found: &mut Vec<String>) {
     match (recorded, ours) {
-        // What a map means that says nothing.
+        // The meaning of a map without extensions.
         (Value::String(recorded), Value::Null) if recorded == "granular" => {}
         _ if KNOWN.contains(&path) => assert_ne!(recorded, ours, "{path} is listed, but matches"),
         (Value::Object(recorded), Value::Object(ours)) => {
             let names: BTreeSet<&String> = recorded.keys().chain(ours.keys()).collect();
             for name in names {
-                // A field may be called as a word of schemas is.
+                // A field may have the name of a schema keyword.
                 let is_word = !path.ends_with(".properties");
                 if is_word && NOT_COMPARED.contains(&name.as_str()) {
                     continue;
@@ -111,7 +112,7 @@ fn differences(recorded: &Value, ours: &Value, path: &str, found: &mut Vec<Strin
     }
 }
 
-/// Compares the definitions of two documents; says how many were compared.
+/// Compares the definitions of two documents; returns their number.
 fn definitions(recorded: &Value, ours: &Value, found: &mut Vec<String>) -> usize {
     let mut compared = 0;
     for (name, schema) in recorded.as_object().unwrap() {
@@ -182,7 +183,7 @@ fn operations(recorded: &Value, ours: &Value, found: &mut Vec<String>) -> usize 
     compared
 }
 
-/// Compares a document; says how it differs.
+/// Compares a document; returns the differences.
 fn document_differences(
     recorded: &Value,
     ours: &Value,
@@ -190,7 +191,7 @@ fn document_differences(
 ) -> Vec<String> {
     let mut found = Vec::new();
     if recorded["swagger"].is_null() && recorded["openapi"].is_null() {
-        // Of the older document, definitions alone were kept.
+        // Only the definitions of the older document were recorded.
         compared.0 += definitions(&recorded["definitions"], &ours["definitions"], &mut found);
         return found;
     }
@@ -230,7 +231,7 @@ async fn the_document_of_everything_names_kinds_of_parts_and_options_of_patches(
     let document = document(&server.service(), "/openapi/v2").await;
     let path = "/apis/apps/v1/namespaces/{namespace}/deployments/{name}";
     let definitions = document["definitions"].as_object().unwrap();
-    // The kind of a part, which is never stored.
+    // The kind of a subresource that is never stored.
     let binding = &definitions["io.k8s.api.core.v1.Binding"];
     assert_eq!(binding["required"], json!(["target"]));
     let nameless: Vec<&String> = definitions

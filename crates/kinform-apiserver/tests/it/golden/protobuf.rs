@@ -1,11 +1,11 @@
-//! Protobuf as values, so that recorded bytes are compared as JSON is: by the table's names alone.
+//! Protobuf as values, so that recorded bytes are compared as JSON is, by the table's names alone.
 //!
 //! ```text
 //! k8s\0 + Unknown { typeMeta, raw } -> { apiVersion, kind, name: value }      frames of a watch -> [event]
 //! ```
 //!
-//! It shares nothing with the server's codec: no zero value is left out, nothing is made flat, and what
-//! has no message of its own in the table (quantities, raw values) is kept by its numbers.
+//! It shares no code with the server's codec: it keeps zero values and flattens no member, and
+//! values without a message in the table (quantities, raw values) are kept by their field numbers.
 
 use std::collections::HashMap;
 
@@ -22,7 +22,7 @@ enum Wire<'a> {
     Bytes(&'a [u8]),
 }
 
-/// A body with its envelope; none if the bytes are not one.
+/// A body with its envelope; `None` if the bytes are not a body.
 pub(crate) fn body(bytes: &[u8]) -> Option<Value> {
     let (mut version, mut kind, mut raw) = (String::new(), String::new(), &[][..]);
     for (number, wire) in fields(bytes.strip_prefix(b"k8s\0")?)? {
@@ -53,7 +53,7 @@ pub(crate) fn body(bytes: &[u8]) -> Option<Value> {
     Some(Value::Object(value))
 }
 
-/// The events of a watch: `type` and `object`; none if the bytes are not frames.
+/// The events of a watch: `type` and `object`; `None` if the bytes are not frames.
 pub(crate) fn frames(mut bytes: &[u8]) -> Option<Vec<Value>> {
     let mut events = Vec::new();
     while let Some((length, rest)) = bytes.split_first_chunk::<4>() {
@@ -77,7 +77,7 @@ pub(crate) fn frames(mut bytes: &[u8]) -> Option<Vec<Value>> {
     bytes.is_empty().then_some(events)
 }
 
-/// A body whose metadata names the uid and the version of ours; none if the bytes are no body.
+/// A body with our uid and version in its metadata; `None` if the bytes are not a body.
 pub(crate) fn in_ours(bytes: &[u8], learned: &HashMap<String, String>) -> Option<Vec<u8>> {
     const RAW: u32 = 2;
     const METADATA: u32 = 1;
@@ -99,7 +99,7 @@ pub(crate) fn in_ours(bytes: &[u8], learned: &HashMap<String, String>) -> Option
     Some(out)
 }
 
-/// A message with other bytes at some of its numbers; it holds nothing but bytes and small numbers.
+/// Rewrites some fields of a message, which contains only bytes and small numbers.
 fn rewritten(bytes: &[u8], change: impl Fn(u32, &[u8]) -> Option<Vec<u8>>) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     for (number, wire) in fields(bytes)? {
@@ -192,7 +192,7 @@ fn time(bytes: &[u8]) -> Option<Value> {
     })
 }
 
-/// A value without a type: JSON, text, a message by its numbers, or else its bytes.
+/// A value without a type: JSON, text, a message by its numbers, or otherwise its bytes.
 fn unknown(wire: Wire<'_>) -> Value {
     let bytes = match wire {
         Wire::Number(number) => return Value::from(number),

@@ -8,7 +8,7 @@ use super::recorded::{Exchange, builder, exchanges, load, reach, reply, request,
 use super::rows::Rows;
 use super::streams;
 
-/// Asks for every exchange of a folder.
+/// Sends every exchange of a folder.
 async fn replay(server: &Server, folder: &'static str) -> Rows {
     let (service, mut rows) = (server.service(), Rows::of(folder));
     for exchange in exchanges(folder) {
@@ -36,7 +36,7 @@ async fn objects_are_those_of_a_real_server() {
 /// Credential of the request, unless it is the administrator's.
 fn credential(file: &str) -> Option<&'static str> {
     match file {
-        // A credential that is no token is none.
+        // A credential that is not a token does not authenticate.
         "error/403-anonymous.json" => Some("Basic bm9ib2R5"),
         "error/401-wrong-token.json" => Some("Bearer wrong"),
         "error/403-list.json"
@@ -77,7 +77,7 @@ async fn errors_are_those_of_a_real_server() {
     let maps = maps["items"].as_array().unwrap().clone();
     let server = builder().user("limited-token", User::new("limited"));
     let server = load(server.in_process(), |plural, items| match plural {
-        // As they were when the errors were recorded.
+        // The maps at the time the errors were recorded.
         "configmaps" => maps.clone(),
         _ => items,
     })

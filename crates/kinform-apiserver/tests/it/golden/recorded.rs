@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::protobuf;
 
-/// Our versions are the recorded ones plus this: a new server has versions of its own already.
+/// Offset of our versions from the recorded ones: a new server has versions of its own already.
 pub(crate) const OFFSET: u64 = 100_000;
 
 /// One recorded exchange.
@@ -34,7 +34,7 @@ pub(crate) struct Exchange {
     pub(crate) status: u16,
     /// The media type of the answer.
     pub(crate) media: String,
-    /// The answer, and as text where it is some.
+    /// The reply's body, and its text if it is one.
     pub(crate) bytes: Vec<u8>,
     pub(crate) body: String,
 }
@@ -80,7 +80,7 @@ impl Reply {
     }
 }
 
-/// The warnings of all answers of a folder.
+/// The warnings of all replies of a folder.
 pub(crate) fn recorded_warnings(folder: &str) -> Vec<Vec<String>> {
     let warnings = |line: &Value| {
         let list = line["responseHeaders"]["Warning"].as_array().cloned();
@@ -97,7 +97,7 @@ pub(crate) fn exchanges(folder: &str) -> Vec<Exchange> {
     lines(folder).iter().map(exchange).collect()
 }
 
-/// The same, as they are written.
+/// Like `exchanges`, as raw lines.
 pub(crate) fn lines(folder: &str) -> Vec<Value> {
     let path = format!(
         "{}/../../testdata/golden/{folder}.jsonl.gz",
@@ -158,12 +158,12 @@ pub(crate) fn builder() -> Builder {
     Server::builder().rbac().without_garbage_collection()
 }
 
-/// A server that holds everything that the recorded lists show, under the same versions.
+/// A server with all objects of the recorded lists, under the same versions.
 pub(crate) async fn server() -> Server {
     load(builder().in_process(), |_, items| items).await
 }
 
-/// Puts into a server what the recorded lists show, but for what is adjusted.
+/// Loads the recorded lists' objects into a server, except for the adjusted ones.
 pub(crate) async fn load(
     server: Server,
     adjust: impl Fn(&str, Vec<Value>) -> Vec<Value>,
@@ -192,7 +192,7 @@ pub(crate) async fn load(
             );
         }
     }
-    // Definitions first: they say where custom objects are kept.
+    // Definitions first: they determine where custom objects are stored.
     objects.sort_by_key(|(version, path, _)| {
         (
             !path.contains(&"customresourcedefinitions".to_owned()),
@@ -210,7 +210,8 @@ pub(crate) async fn load(
     for (path, definition) in definitions {
         let stored = put(&server, &path, definition.clone());
         settle(&server.service(), &definition).await;
-        // What it defines is served now; it comes back when its version is due.
+        // The resources that it defines are served now; the definition is stored again at its own
+        // version.
         server
             .store()
             .remove(stored.0, &stored.1, Expect::Present)
@@ -231,14 +232,14 @@ pub(crate) async fn load(
     server
 }
 
-/// Lets the server's version grow until it is the recorded one.
+/// Raises the server's version to the recorded one.
 pub(crate) fn reach(server: &Server, version: u64) {
     let now = server.store().revision();
     assert!(now <= OFFSET + version, "{now}");
     server.store().advance(OFFSET + version - now);
 }
 
-/// Stores an object; says where.
+/// Stores an object; returns its place.
 pub(crate) fn put(server: &Server, path: &[String], object: Value) -> (Shelf, String) {
     let path: Vec<&str> = path.iter().map(String::as_str).collect();
     let (group, version, plural) = match path[..] {
@@ -258,7 +259,7 @@ pub(crate) fn put(server: &Server, path: &[String], object: Value) -> (Shelf, St
     (resource.shelf, key)
 }
 
-/// Writes a definition over itself, so that the server looks at it.
+/// Writes a definition over itself, so that the server processes it.
 async fn settle(service: &Service, definition: &Value) {
     let name = definition["metadata"]["name"].as_str().unwrap();
     let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}");
@@ -318,13 +319,13 @@ pub(crate) async fn reply(service: &Service, exchange: &Exchange) -> Reply {
     }
 }
 
-/// The same, where only the code and the text matter.
+/// Like `reply`, with only the code and the text.
 pub(crate) async fn send(service: &Service, exchange: &Exchange) -> (u16, String) {
     let reply = reply(service, exchange).await;
     (reply.code, reply.text().to_owned())
 }
 
-/// Versions and tokens of a recorded query, as ours.
+/// A recorded query, with our versions and tokens.
 fn mapped_path(path: &str) -> String {
     let Some((path, query)) = path.split_once('?') else {
         return path.to_owned();
@@ -367,7 +368,7 @@ pub(crate) fn version(object: &Value) -> u64 {
         .unwrap()
 }
 
-/// The ids and versions of a recorded request, as ours: those that earlier replies taught, and those
+/// Replaces the recorded ids and versions in a request by ours: those of earlier replies, and those
 /// of loaded objects.
 pub(crate) fn mapped_body(learned: &HashMap<String, String>, body: &mut Value) {
     match body {
@@ -392,7 +393,7 @@ pub(crate) fn mapped_body(learned: &HashMap<String, String>, body: &mut Value) {
     }
 }
 
-/// Our version for a recorded one. What is too old, any, or from the future stays so.
+/// Our version for a recorded one. A version that is too old, unset or in the future is kept.
 fn mapped_version(version: &str) -> String {
     match version.parse::<u64>() {
         Ok(number) if (10..10_000).contains(&number) => (number + OFFSET).to_string(),

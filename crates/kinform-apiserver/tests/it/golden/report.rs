@@ -1,11 +1,10 @@
-//! The report on recordings: how many exchanges are answered alike, and why each other is not.
+//! The report on recordings: the number of equal exchanges, and the reason for each other one.
 //!
 //! ```text
 //! a folder's figures ──▶ docs/server-differences.md, between its marks: compared, or written
 //! ```
 //!
-//! A page that says something else than the tests find fails them; with `KINFORM_GOLDEN=write` they
-//! write it.
+//! A page that contradicts the tests fails them; with `KINFORM_GOLDEN=write` they write the page.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -66,7 +65,7 @@ fn path() -> String {
     )
 }
 
-/// The figures that a page tells.
+/// The figures on a page.
 fn figures(page: &str) -> BTreeMap<String, Figures> {
     let row = |line: &str| {
         let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
@@ -131,7 +130,7 @@ fn change(update: impl FnOnce(&mut BTreeMap<String, Figures>)) {
     }
 }
 
-/// Tells what was found about a folder.
+/// Reports the figures of a folder.
 pub(super) fn tell(folder: &str, recorded: usize, alike: usize) {
     assert!(
         FOLDERS.iter().any(|(name, _)| *name == folder),

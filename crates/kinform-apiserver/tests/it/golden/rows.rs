@@ -14,13 +14,13 @@ use super::report;
 /// The outcome of a folder.
 pub(crate) struct Rows {
     folder: &'static str,
-    /// The files of all exchanges, as often as they were compared.
+    /// The files of all compared exchanges, with repetitions.
     compared: Vec<String>,
     listed: usize,
     wrong: Vec<String>,
 }
 
-/// Why an exchange differs on purpose, if it does.
+/// Reason for an intended difference of an exchange; `None` if it should be equal.
 pub(super) fn reason(file: &str) -> Option<&'static str> {
     let listed = DIFFERENCES.iter().find(|(listed, _)| *listed == file);
     listed.map(|(_, reason)| *reason)
@@ -36,7 +36,7 @@ impl Rows {
         }
     }
 
-    /// Tells what came of an exchange.
+    /// Records the outcome of an exchange.
     pub(crate) fn row(&mut self, exchange: &Exchange, differences: &[String]) {
         self.compared.push(exchange.file.clone());
         let row = format!("{} {}", exchange.method, exchange.file);

@@ -92,7 +92,7 @@ pub(crate) fn compare(recorded: &[u8], ours: &[u8]) -> Vec<String> {
     )
 }
 
-/// The same of streams that clients hung up: what came until then.
+/// Like `compare`, for streams that clients closed: the frames until then.
 pub(crate) fn compare_begun(
     comparison: &mut Comparison,
     recorded: &[u8],
@@ -104,7 +104,7 @@ pub(crate) fn compare_begun(
     comparison.bodies(recorded.to_string(), Value::from(begun).to_string())
 }
 
-/// The same, with a comparison that has learned something before.
+/// Like `compare`, with a comparison that has learned values before.
 pub(crate) fn compare_as(comparison: &mut Comparison, recorded: &[u8], ours: &[u8]) -> Vec<String> {
     let read = |bytes: &[u8]| {
         frames(bytes)

@@ -1,4 +1,4 @@
-//! Tables: objects in many states, shown as a real server shows them.
+//! Tables: objects in many states, compared with a real server's.
 
 use http::Method;
 use kinform_apiserver::Server;

@@ -17,10 +17,10 @@ use super::rows::Rows;
 use super::streams::{self, story};
 use super::writes::{definition, writes};
 
-/// Replies that were not kept.
+/// Number of replies that were not kept.
 pub(crate) const NOT_KEPT: usize = 11;
 
-/// The versions that a request names, as ours. A JSON patch names one as a value.
+/// An exchange with our versions. A JSON patch has the version as a value.
 fn as_ours(comparison: &Comparison, exchange: &Exchange) -> Exchange {
     let mut exchange = exchange.clone().in_ours(&comparison.learned);
     let request = exchange.request.as_deref().unwrap_or_default();
@@ -35,7 +35,7 @@ fn as_ours(comparison: &Comparison, exchange: &Exchange) -> Exchange {
         }
         exchange.request = Some(Value::from(operations).to_string().into_bytes());
     }
-    // An index of documents tells where each is, with the hash of its server.
+    // An index of documents has the path of each, with a hash of its server.
     if exchange.path.starts_with("/openapi/v3/") {
         exchange.path = comparison.in_ours(&exchange.path);
     }
@@ -60,7 +60,7 @@ async fn replay(service: &Service, folder: &'static str, comparison: &mut Compar
     rows
 }
 
-/// A pod that waits for its kubelet, as it was recorded: here, a pod that is deleted is gone.
+/// Restores a pod that waits for its kubelet, as recorded: here, a deleted pod is gone immediately.
 fn restore_terminating(server: &Server) {
     let recorded = |folder: &str, file: &str| {
         let mut all = exchanges(folder).into_iter();

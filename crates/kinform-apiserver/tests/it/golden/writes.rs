@@ -1,4 +1,4 @@
-//! Writes in the order in which they were recorded, and the life of a definition.
+//! Writes in their recorded order, and the life of a definition.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ async fn prepare(service: &Service, file: &str) {
     assert!(code < 300, "{body}");
 }
 
-/// Tells every write to a server to which the story was told; gives what was learned.
+/// Sends every write to a server on which the story ran; returns the learned values.
 pub(crate) async fn writes(service: &Service, rows: &mut Rows) -> Comparison {
     let mut comparison = Comparison::new(Objects::Written);
     for exchange in exchanges("write") {
@@ -63,7 +63,7 @@ async fn writes_are_those_of_a_real_server() {
     rows.finish();
 }
 
-/// Asks for the whole life of a definition, with the watches that were open meanwhile.
+/// Replays the whole life of a definition, with the watches that were open meanwhile.
 pub(crate) async fn definition(service: &Service, rows: &mut Rows) {
     let all = exchanges("crd");
     let opened = |file: &str| {
@@ -76,7 +76,7 @@ pub(crate) async fn definition(service: &Service, rows: &mut Rows) {
         let (exchange, service) = (opened(file), service.clone());
         tokio::spawn(async move { (reply(&service, &exchange).await, exchange) })
     };
-    // Open before anything else is asked: the clock stands still until they wait.
+    // Opened before any other request: the clock stands still until they wait.
     let mut watches = vec![watch("crd/watch-definitions.jsonl", service)];
     tokio::time::sleep(Duration::from_millis(1)).await;
     let mut comparison = Comparison::new(Objects::Written);
