@@ -1,7 +1,7 @@
 //! Action subresources (binding, eviction, log, token) and reviews.
 //!
 //! ```text
-//! POST pods/x/eviction, GET pods/x/log, .. ──▶ what it does to the store, its own reply | Status
+//! POST pods/x/eviction, GET pods/x/log, .. ──▶ effect on the store, reply | Status
 //! ```
 //!
 //! Subresources that are views of their object (`status`, `scale`, `approval`) are written by

@@ -1,4 +1,4 @@
-//! Rules of faults as text: what a command line and a request say.
+//! Rules of faults as text, for a command line and for requests.
 //!
 //! ```text
 //! verb=watch,resource=pods,nth=2,times=3,status=429,retry-after=1 ◀──▶ FaultRule

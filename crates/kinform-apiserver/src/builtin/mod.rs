@@ -9,7 +9,7 @@
 //! * `defaults/`: default values; `strategy.rs`: status, generation and what an update keeps;
 //! * `validation/`: the checks of each kind; `names.rs`: names and generated ones;
 //! * `strategic_merge/`: the patch that knows types;
-//! * `deletion.rs`: what may not be deleted, what waits and for how long;
+//! * `deletion.rs`: protected objects, finalizers and grace periods;
 //! * `subresources.rs`: ephemeral containers, resize and approval; `service_addresses.rs`: addresses and
 //!   node ports of services;
 //! * `condition.rs`: conditions of the rules that stand in data files.

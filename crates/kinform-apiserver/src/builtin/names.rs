@@ -1,7 +1,7 @@
 //! Rules for names of objects, and generated names.
 //!
 //! ```text
-//! name + rule -> texts of what is wrong          generateName + 5 letters -> name
+//! name + rule -> messages about errors         generateName + 5 letters -> name
 //! ```
 //!
 //! Upstream: `kubernetes/apiserver:pkg/storage/names/generate.go`,

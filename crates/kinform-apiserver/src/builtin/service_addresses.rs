@@ -238,7 +238,7 @@ fn give(taken: &Taken, service: &mut Value) {
 }
 
 fn free_address(taken: &Taken) -> String {
-    // The first ones are for what has a fixed address, as DNS.
+    // The first addresses are for services with a fixed one, such as DNS.
     let candidates = (0..NETWORK_SIZE).map(|step| taken.start.wrapping_add(step) % NETWORK_SIZE);
     let mut addresses = candidates
         .filter(|at| (256..NETWORK_SIZE - 1).contains(at))

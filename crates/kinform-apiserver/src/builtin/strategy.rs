@@ -184,7 +184,7 @@ pub(crate) fn change_errors(resource: &ResourceInfo, new: &Value, old: &Value) -
     errors
 }
 
-/// Sets the status, or what stands there when nobody has set one.
+/// Sets the status, or the initial one if no status is set.
 fn put_status(resource: &ResourceInfo, object: &mut Value, status: Option<&Value>) {
     let Some(object) = object.as_object_mut() else {
         return;
@@ -199,7 +199,7 @@ fn put_status(resource: &ResourceInfo, object: &mut Value, status: Option<&Value
     }
 }
 
-/// Puts the member at a path back to what it was.
+/// Restores the member at a path.
 fn put_back(path: &str, new: &mut Value, old: &Value) {
     let (parents, last) = match path.rsplit_once('.') {
         Some((parents, last)) => (parents.split('.').collect(), last),

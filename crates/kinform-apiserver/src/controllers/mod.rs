@@ -7,7 +7,7 @@
 //! The router calls them after each write, before it sends the reply. So watches see the events in
 //! the order in which upstream's controllers would write them.
 //!
-//! * `follow.rs`: the entry of the router; `effects.rs`: what follows from a write of each kind;
+//! * `follow.rs`: the entry of the router; `effects.rs`: effects of a write by kind;
 //! * `definitions.rs`: definitions that are settled and taken away; `namespace.rs`: namespaces that empty
 //!   themselves; `removal.rs`: how both remove objects;
 //! * `garbage/`: the garbage collector; `restore.rs`: objects as another server had them.

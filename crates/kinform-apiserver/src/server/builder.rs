@@ -224,7 +224,7 @@ impl Builder {
     /// made.
     ///
     /// # Cancel safety
-    /// Nothing is left when dropped.
+    /// No task or socket is left when dropped.
     pub async fn start(self) -> Result<Server, Error> {
         if self.transport == Transport::Plain && !self.listen.ip().is_loopback() {
             return Err(Error::plain_outside_of_loopback(self.listen));

@@ -1,7 +1,7 @@
 //! Identity of the server: its token, its certificate, and the kubeconfig that trusts both.
 //!
 //! ```text
-//! made at start ──▶ token, authority, certificate ──▶ TLS handshakes, kubeconfig (0600, whole at once)
+//! made at start ──▶ token, authority, certificate ──▶ TLS handshakes, kubeconfig (0600, atomic)
 //! ```
 //!
 //! All of it is generated anew for each server and kept over its restarts. It is never logged.

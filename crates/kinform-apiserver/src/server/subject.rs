@@ -58,7 +58,7 @@ pub(super) fn user(certificate: &[u8]) -> Option<User> {
     )
 }
 
-/// The first element: its tag, what is in it, and what comes after it.
+/// Splits off the first element: tag, content, and the rest.
 fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (tag, length) = (*bytes.first()?, *bytes.get(1)?);
     let (start, length) = match length {

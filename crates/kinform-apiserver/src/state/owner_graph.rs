@@ -1,7 +1,7 @@
 //! Graph of owner references, derived from the log of the store.
 //!
 //! ```text
-//! events since the cursor ──▶ owner's uid ──▶ { dependents }, and what has to be looked at
+//! events since the cursor ──▶ owner's uid ──▶ { dependents }, and objects to look at
 //! ```
 //!
 //! The graph keeps references and no objects: the store has each object's current state. When the

@@ -177,7 +177,7 @@ impl Refusal {
 /// reported together with unknown members.
 ///
 /// # Errors
-/// Another kind or version, a member of another type; with strict validation what is unknown.
+/// Another kind or version, a member of another type; with strict validation, unknown members.
 pub(crate) fn read_value(
     cx: &Context<'_>,
     part: Part,

@@ -1,7 +1,7 @@
 //! Delete of all selected objects.
 //!
 //! ```text
-//! selectors -> objects of this moment -> each deleted as by itself -> the list of what was there
+//! selectors -> objects of this moment -> each deleted by itself -> list of the former objects
 //! ```
 //!
 //! Not atomic, as upstream's: each object is a revision and an event of its own, and objects that

@@ -196,7 +196,8 @@ fn finish(cx: &Context<'_>, part: Part, mut new: Value, old: &Value) -> Outcome 
     Outcome::new(200, Action::Replace(new), stored)
 }
 
-/// Returns whether an object is being deleted and no finalizer or grace period holds it.
+/// Returns whether an object is being deleted and no finalizer, grace period or namespace content
+/// holds it.
 pub(crate) fn is_finished(resource: &ResourceInfo, object: &Value) -> bool {
     metadata::is_terminating(object) && !deletion::is_held(resource, object)
 }

@@ -25,7 +25,7 @@ use crate::resource::{Generation, Propagation};
 /// Applies a delete to the stored state.
 ///
 /// # Errors
-/// 404 if there is nothing to delete, 409 for another uid or version, 403 for what must stay.
+/// 404 if the object does not exist, 409 for another uid or version, 403 for a protected object.
 pub(crate) fn delete(
     cx: &Context<'_>,
     name: &str,

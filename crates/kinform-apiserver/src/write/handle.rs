@@ -1,7 +1,7 @@
 //! From a write request to a commit and a reply.
 //!
 //! ```text
-//! WriteRequest -> part, options -> (stored state -> Outcome -> commit) until nobody was faster -> reply
+//! WriteRequest -> part, options -> (stored state -> Outcome -> commit) until a commit wins -> reply
 //! ```
 //!
 //! Upstream: `kubernetes/apiserver:pkg/endpoints/handlers/{create,update,patch,delete}.go`.

@@ -1,4 +1,4 @@
-//! The write pipeline: what a request makes of the stored state, without doing it.
+//! The write pipeline: computes the effect of a request on the stored state.
 //!
 //! ```text
 //! request + stored state ──propose──▶ Proposal ──complete──▶ Outcome { action, answer } | Status ──commit──▶ Written
@@ -18,7 +18,7 @@
 //!   there to an outcome; `delete.rs`: from options to an outcome;
 //! * `object_meta.rs`: metadata that the server sets, keeps and checks; `content.rs`: checks that
 //!   definitions and schemas ask for; `requester.rs`: the user behind a certificate signing request;
-//!   `inert.rs`: objects that nothing here would act on.
+//!   `inert.rs`: objects that this server would never act on.
 //!
 //! Upstream: `kubernetes/apiserver:pkg/endpoints/handlers`, `pkg/registry/rest`,
 //! `pkg/registry/generic/registry/store.go`.
@@ -87,7 +87,7 @@ impl Context<'_> {
         }
     }
 
-    /// How an apply treats conflicts.
+    /// Answer of an apply to conflicts.
     fn force(&self) -> Force {
         match self.options.force {
             true => Force::Yes,

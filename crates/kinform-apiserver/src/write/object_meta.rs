@@ -1,8 +1,8 @@
 //! The metadata of an object under a request: set, kept and validated by the server.
 //!
 //! ```text
-//! new object -> uid, creationTimestamp set, what only a server may say removed -> errors
-//! new + old object -> what is absent is kept
+//! new object -> uid, creationTimestamp set, server-only fields removed -> errors
+//! new + old object -> absent fields are kept
 //! ```
 //!
 //! `managedFields` are made before (`ownership/`) and not checked here. The checks that need no

@@ -1,7 +1,7 @@
 //! Writes that lose a race, step by step.
 //!
 //! ```text
-//! what was looked at ──somebody else writes──▶ what is done with it
+//! state as read ──another request writes──▶ outcome of the write
 //! ```
 //!
 //! The test calls each step with what another writer has changed meanwhile: no threads, no luck.
@@ -130,7 +130,7 @@ async fn a_namespace_that_is_there_again_is_not_the_one_that_was_emptied() {
     assert!(done.is_none());
     let now = state.store.get(namespaces.shelf, "a").unwrap();
     assert!(now.value()["metadata"]["deletionTimestamp"].is_null());
-    // The existing namespace is concluded.
+    // For the current state, `conclude` acts.
     let done = conclude(state, &namespaces, now, &Remains::default());
     assert!(done.is_some());
     assert!(state.store.get(namespaces.shelf, "a").is_none());

@@ -1,7 +1,7 @@
 //! Requester of a certificate, recorded in the signing request.
 //!
 //! ```text
-//! signing request + user -> spec.{username, uid, groups, extra}: never what the body says
+//! signing request + user -> spec.{username, uid, groups, extra}: never from the body
 //! ```
 //!
 //! Approvers and signers rely on these fields. Only the handler of the request knows the user.

@@ -24,7 +24,7 @@ use crate::ownership::{self, scale};
 /// type allows it.
 ///
 /// # Errors
-/// 404 if there is nothing to update, 409 for another uid, 400 for a name that is not the URL's.
+/// 404 if the object does not exist, 409 for another uid, 400 for a name that is not the URL's.
 pub(crate) fn propose(
     cx: &Context<'_>,
     name: &str,

@@ -1,4 +1,4 @@
-//! Action subresources, beyond what was recorded: logs, expired tokens, refusals.
+//! Action subresources, beyond what was recorded: logs, the end of tokens, refusals.
 
 use std::time::Duration;
 

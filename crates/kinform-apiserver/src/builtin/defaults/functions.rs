@@ -448,7 +448,7 @@ fn limit_range(limit: &mut Value) {
     }
 }
 
-/// A controller without a selector selects what its template's labels say; its own are the same.
+/// The labels of a controller's template are the default of its selector and of its own labels.
 fn template_labels(controller: &mut Value) {
     let labels = at(controller, &["spec", "template", "metadata", "labels"]).cloned();
     let Some(labels) = labels.filter(|labels| !is_empty_map(labels)) else {
@@ -475,7 +475,7 @@ fn is_empty_map(value: &Value) -> bool {
     value.as_object().is_none_or(Map::is_empty)
 }
 
-/// A job selects its own pods by its uid, unless somebody selects them by hand.
+/// A job selects its own pods by its uid, unless its selector is manual.
 fn job_selector(job: &mut Value, now: Now<'_>) {
     if at(job, &["spec", "manualSelector"]) == Some(&Value::Bool(true)) {
         return;

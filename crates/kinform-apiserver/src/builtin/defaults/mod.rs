@@ -1,7 +1,7 @@
 //! Defaults of built-in types, and the initial state of new objects.
 //!
 //! ```text
-//! rules.txt -> Rules, once       Type + value -> the value with what is absent set
+//! rules.txt -> Rules, once       Type + value -> the value with its defaults
 //! ```
 //!
 //! A rule belongs to a type and holds wherever the type occurs: a container's in pods, in templates
@@ -35,7 +35,7 @@ pub(crate) struct Now<'a> {
     pub(crate) uid: &'a str,
 }
 
-/// Sets what is absent in a value of a type.
+/// Sets absent members in a value of a type.
 pub(crate) fn apply(of: &'static Type, value: &mut Value) {
     if !table().leads_to_rules(of) || !value.is_object() {
         return;

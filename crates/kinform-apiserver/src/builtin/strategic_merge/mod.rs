@@ -130,7 +130,7 @@ fn merge_map(
     Ok(())
 }
 
-/// Takes `$retainKeys` out of the patch and does what it says.
+/// Takes `$retainKeys` out of the patch and applies it.
 fn retain_keys(original: &mut Map<String, Value>, patch: &mut Map<String, Value>) -> Result<()> {
     let Some(keys) = patch.remove(RETAIN_KEYS) else {
         return Ok(());
@@ -150,7 +150,7 @@ fn retain_keys(original: &mut Map<String, Value>, patch: &mut Map<String, Value>
     Ok(())
 }
 
-/// Takes the lists whose order the patch tells out of it, merges and orders them.
+/// Takes the lists with a declared order out of the patch, merges and orders them.
 fn merge_ordered_lists(
     place: Place<'_>,
     original: &mut Map<String, Value>,
@@ -296,8 +296,8 @@ fn merge_items(
     Ok(original)
 }
 
-/// Orders a merged list: what the patch names in the patch's order, the rest in the server's, each of
-/// those before what followed it there.
+/// Orders a merged list: items of the patch in the patch's order, the others in the server's, each
+/// of these before its former successors.
 fn in_order(
     key: Option<&str>,
     merged: Vec<Value>,

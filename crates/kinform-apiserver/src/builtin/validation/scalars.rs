@@ -129,7 +129,7 @@ fn no_dots(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-/// Keys of labels, without duplicates; errors name the driver that has them.
+/// Keys of labels, without duplicates; errors are reported at the driver that has them.
 fn topology_keys(site: &Site<'_>, errors: &mut Errors) {
     let keys: Vec<&str> = site
         .items()

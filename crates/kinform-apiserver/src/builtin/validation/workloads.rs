@@ -162,7 +162,7 @@ fn job_restarts(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-/// An amount in pods of a number or percentage; nothing for what is neither.
+/// Returns whether a number or percentage of pods is zero or absent; `false` for other values.
 fn is_zero(value: Option<&Value>) -> bool {
     match value {
         Some(Value::String(text)) => words::percent(text) == Some(0),

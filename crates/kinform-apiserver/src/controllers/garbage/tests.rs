@@ -1,7 +1,7 @@
 //! The collector judges an object as it was read; a write since then makes it look again.
 //!
 //! ```text
-//! object as it was read ──somebody writes it──▶ judge ──▶ what it is now stays, and is looked at again
+//! object as read ──another request writes it──▶ judge ──▶ the new state stays, and is judged again
 //! ```
 //!
 //! Upstream: `kubernetes/kubernetes:pkg/controller/garbagecollector/garbagecollector.go`

@@ -1,7 +1,7 @@
 //! The fate of one object in a garbage collection.
 //!
 //! ```text
-//! object + owners + dependents ──▶ stays | loses references | is deleted | its dependents first | they are let go
+//! object + owners + dependents ──▶ stays | loses references | deleted | dependents first | orphans them
 //! ```
 //!
 //! Upstream: `kubernetes/kubernetes:pkg/controller/garbagecollector/garbagecollector.go`

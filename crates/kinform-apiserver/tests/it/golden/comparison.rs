@@ -1,7 +1,7 @@
 //! Comparison of recorded bodies with ours: JSON and protobuf by their values.
 //!
 //! ```text
-//! recorded body + our body -> [what differs]          what a server chose by itself -> learned
+//! recorded body + our body -> [difference]          generated value -> learned
 //! ```
 //!
 //! Values that each server generates (uids, times, addresses) are learned at their first occurrence

@@ -1,7 +1,7 @@
 //! Outcome of all exchanges of a folder, and the conditions on it.
 //!
 //! ```text
-//! exchange + what differs -> row          finish: every recorded exchange once, every listed one differs
+//! exchange + differences -> row          finish: each recorded once, each listed differs
 //! ```
 //!
 //! A listed exchange that matches fails, and so does one that is no longer recorded: no entry of

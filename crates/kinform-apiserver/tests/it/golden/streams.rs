@@ -1,7 +1,7 @@
 //! Watches of every kind during one story, frame by frame.
 //!
 //! ```text
-//! all recorded watches, opened at once ── story ──▶ their frames, JSON or protobuf
+//! all recorded watches, opened together ── story ──▶ their frames, JSON or protobuf
 //! ```
 
 use futures::future::join_all;
@@ -81,9 +81,8 @@ fn frames(bytes: &[u8]) -> Vec<Value> {
     }
 }
 
-/// Compares streams frame by frame. Periodic bookmarks depend on a server's ticks and on its other
-/// writes, in their times, in their number near the end and in their versions. So the comparison
-/// accepts any number of them.
+/// Compares streams frame by frame. The times, versions and number of periodic bookmarks depend on
+/// a server's ticks and on its other writes, so only their presence is compared.
 pub(crate) fn compare(recorded: &[u8], ours: &[u8]) -> Vec<String> {
     compare_as(
         &mut Comparison::new(Objects::WrittenInOrder),
