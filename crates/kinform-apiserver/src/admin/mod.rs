@@ -1,4 +1,5 @@
-//! A server's own paths, for tests that reach it over a socket: faults, history, watches, the journal.
+//! A server's own paths, for tests that reach it over a socket: faults, history, watches, the
+//! journal.
 //!
 //! ```text
 //! METHOD /__kinform/WORD?parameters ──administrator?──▶ act ──▶ JSON

@@ -4,8 +4,8 @@
 //! verb=watch,resource=pods,nth=2,times=3,status=429,retry-after=1 ◀──▶ FaultRule
 //! ```
 //!
-//! Words between commas, each a key with a value or a key alone; one of them is the fault. A message
-//! stands last, since it may have commas.
+//! Words between commas, each a key with a value or a key alone; one of them is the fault. A
+//! message stands last, since it may have commas.
 //!
 //! | word                                  | means                                                         |
 //! |---------------------------------------|---------------------------------------------------------------|

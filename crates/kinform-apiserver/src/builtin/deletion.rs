@@ -59,7 +59,8 @@ pub(crate) fn mark(resource: &ResourceInfo, object: &mut Value, grace_period: i6
     metadata::of(object).insert("deletionGracePeriodSeconds".to_owned(), grace_period);
 }
 
-/// Returns whether a deleted object stays for now: for time, finalizers, or the content of a namespace.
+/// Returns whether a deleted object is still held: by a grace period, finalizers, or the content of
+/// a namespace.
 pub(crate) fn is_held(resource: &ResourceInfo, object: &Value) -> bool {
     let grace = at(object, &["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_i64);
     let namespace = || {

@@ -1,4 +1,5 @@
-//! Built-in kinds: defaults, strategies, validation and strategic merge, as data and pure functions.
+//! Built-in kinds: defaults, strategies, validation and strategic merge, as data and pure
+//! functions.
 //!
 //! ```text
 //! ResourceInfo + Part + object (+ as it was) -> object with defaults | [FieldError] | merged object
@@ -10,8 +11,8 @@
 //! * `validation/`: the checks of each kind; `names.rs`: names and generated ones;
 //! * `strategic_merge/`: the patch that knows types;
 //! * `deletion.rs`: protected objects, finalizers and grace periods;
-//! * `subresources.rs`: ephemeral containers, resize and approval; `service_addresses.rs`: addresses and
-//!   node ports of services;
+//! * `subresources.rs`: ephemeral containers, resize and approval; `service_addresses.rs`:
+//!   addresses and node ports of services;
 //! * `condition.rs`: conditions of the rules that stand in data files.
 //!
 //! Upstream: `kubernetes/kubernetes:pkg/apis`, `pkg/registry`.

@@ -7,7 +7,8 @@
 //!
 //! The garbage collector runs after these effects and writes through this module.
 //!
-//! Upstream: `kubernetes/kubernetes:pkg/controller/namespace`, `apiextensions-apiserver:pkg/controller`.
+//! Upstream: `kubernetes/kubernetes:pkg/controller/namespace`,
+//! `apiextensions-apiserver:pkg/controller`.
 
 use super::definitions::{release_definition, settle_definitions};
 use super::namespace::drain_namespace;

@@ -7,7 +7,8 @@
 //! All of this is done before the reply is sent, in the order in which upstream's controllers would
 //! write, so that watches see the same events.
 //!
-//! Upstream: `kubernetes/kubernetes:pkg/controller/namespace`, `apiextensions-apiserver:pkg/controller`.
+//! Upstream: `kubernetes/kubernetes:pkg/controller/namespace`,
+//! `apiextensions-apiserver:pkg/controller`.
 
 use std::sync::Arc;
 

@@ -8,8 +8,8 @@
 //! the order in which upstream's controllers would write them.
 //!
 //! * `follow.rs`: the entry of the router; `effects.rs`: effects of a write by kind;
-//! * `definitions.rs`: definitions that are settled and taken away; `namespace.rs`: namespaces that empty
-//!   themselves; `removal.rs`: how both remove objects;
+//! * `definitions.rs`: definitions that are settled and taken away; `namespace.rs`: namespaces that
+//!   empty themselves; `removal.rs`: how both remove objects;
 //! * `garbage/`: the garbage collector; `restore.rs`: objects as another server had them.
 //!
 //! Upstream: `kubernetes/kubernetes:pkg/controller`, `apiextensions-apiserver:pkg/controller`.

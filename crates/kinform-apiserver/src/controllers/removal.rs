@@ -1,4 +1,5 @@
-//! Removals that a controller makes: of one object without a grace period, and of the objects below a key.
+//! Removals that a controller makes: of one object without a grace period, and of the objects below
+//! a key.
 //!
 //! ```text
 //! object -> deleted with uid as its precondition, without a grace period, as far as finalizers allow

@@ -4,8 +4,9 @@
 //! Target + selectors ──▶ Selection ──range──▶ keys to walk ──matches──▶ objects
 //! ```
 //!
-//! Namespace and name become a range of keys wherever they are given, also by a field selector, so that a
-//! watch of one object walks one object. Labels and other fields are read from the stored bytes.
+//! Namespace and name become a range of keys wherever they are given, also by a field selector, so
+//! that a watch of one object walks one object. Labels and other fields are read from the stored
+//! bytes.
 //!
 //! Upstream: `apiserver:pkg/storage/selection_predicate.go`.
 

@@ -8,7 +8,8 @@
 //! object that has only a version. Ages are relative to the start of the reply; in a watch, to the
 //! time a frame is written.
 //!
-//! Upstream: `apiserver:pkg/endpoints/handlers/response.go` (`asTable`), `pkg/registry/rest/table.go`.
+//! Upstream: `apiserver:pkg/endpoints/handlers/response.go` (`asTable`),
+//! `pkg/registry/rest/table.go`.
 
 use bytes::{BufMut, BytesMut};
 use jiff::Timestamp;

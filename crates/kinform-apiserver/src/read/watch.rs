@@ -17,7 +17,8 @@
 //! | unset,0 | no             | nothing                                   | events from now   |
 //! | N       | no             | nothing                                   | events after N    |
 //!
-//! Upstream: `apiserver:pkg/storage/cacher/{cacher,cache_watcher}.go`, `apiserver:pkg/endpoints/handlers/watch.go`.
+//! Upstream: `apiserver:pkg/storage/cacher/{cacher,cache_watcher}.go`,
+//! `apiserver:pkg/endpoints/handlers/watch.go`.
 
 use std::sync::Arc;
 use std::time::Duration;

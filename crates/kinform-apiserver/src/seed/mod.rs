@@ -4,9 +4,9 @@
 //! Seed { seed, nodes, deployments, pods } ──▶ store, an object a revision
 //! ```
 //!
-//! Pods look like those of a real cluster: about 8 KB each, two fifths of it `managedFields`, with owners,
-//! nodes, addresses and states. They are cut from a template instead of being encoded, so that 100,000 of
-//! them take a second. Existing objects are kept.
+//! Pods look like those of a real cluster: about 8 KB each, two fifths of it `managedFields`, with
+//! owners, nodes, addresses and states. They are cut from a template instead of being encoded, so
+//! that 100,000 of them take a second. Existing objects are kept.
 
 mod dice;
 mod pod;

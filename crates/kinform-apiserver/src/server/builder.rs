@@ -220,8 +220,8 @@ impl Builder {
     /// Listens and serves, until the server is stopped or dropped.
     ///
     /// # Errors
-    /// The address is taken, plain HTTP was asked for outside of loopback, or no certificate could be
-    /// made.
+    /// The address is taken, plain HTTP was asked for outside of loopback, or no certificate could
+    /// be made.
     ///
     /// # Cancel safety
     /// No task or socket is left when dropped.

@@ -64,7 +64,8 @@ pub struct Stopped {
 }
 
 impl Stopped {
-    /// Forgets the history, as a restart of a real server does: older versions are too old to watch.
+    /// Forgets the history, as a restart of a real server does: older versions are too old to
+    /// watch.
     #[must_use]
     pub fn without_history(self) -> Self {
         self.store.compact(u64::MAX);

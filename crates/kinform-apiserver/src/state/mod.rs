@@ -6,8 +6,8 @@
 //!
 //! The modules above share one `State`; this module answers no request.
 //!
-//! * `owner_graph.rs`: the objects that refer to each owner; `pod_logs.rs`: lines that tests register for
-//!   containers; `documents.rs`: OpenAPI documents that were made.
+//! * `owner_graph.rs`: the objects that refer to each owner; `pod_logs.rs`: lines that tests
+//!   register for containers; `documents.rs`: OpenAPI documents that were made.
 
 pub(crate) mod documents;
 pub(crate) mod owner_graph;

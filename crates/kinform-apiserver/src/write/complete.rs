@@ -4,12 +4,12 @@
 //! Proposal + stored state -> version, system fields, strategy, validation -> Outcome
 //! ```
 //!
-//! Pure. Runs after everything that may change the object (patches, ownership, admission that mutates)
-//! and again whenever the stored state changed before the commit.
+//! Pure. Runs after everything that may change the object (patches, ownership, admission that
+//! mutates) and again whenever the stored state changed before the commit.
 //!
-//! A version in the object that is not the stored one is a conflict. Without one the newest state is
-//! taken, where the type allows it. An update that changes nothing keeps its version and reaches no
-//! watch.
+//! A version in the object that is not the stored one is a conflict. Without one the newest state
+//! is taken, where the type allows it. An update that changes nothing keeps its version and reaches
+//! no watch.
 //!
 //! Upstream: `kubernetes/apiserver:pkg/registry/rest/{create,update}.go`,
 //! `pkg/registry/generic/registry/store.go`, `pkg/storage/etcd3/store.go`.
@@ -31,8 +31,8 @@ use crate::resource::{ResourceInfo, Shape};
 /// Completes a proposal: over the stored object, or as a new one.
 ///
 /// # Errors
-/// Everything that a real server refuses: a namespace that is missing or terminating, another version,
-/// an object that is invalid.
+/// Everything that a real server refuses: a namespace that is missing or terminating, another
+/// version, an object that is invalid.
 pub(crate) fn complete(
     cx: &Context<'_>,
     part: Part,

@@ -4,21 +4,22 @@
 //! request + stored state ──propose──▶ Proposal ──complete──▶ Outcome { action, answer } | Status ──commit──▶ Written
 //! ```
 //!
-//! Both halves are pure. `handle.rs` commits their actions under the storage's compare-and-swap and, if
-//! another request was faster, asks again with the new state: version checks happen against the state
-//! given, so a repeat refuses what upstream refuses and retries what it retries. A commit returns what it
-//! wrote; the router calls `controllers/` with it.
+//! Both halves are pure. `handle.rs` commits their actions under the storage's compare-and-swap. If
+//! another request was faster, it runs both halves again on the new state. Version checks use the
+//! given state, so a repeat refuses and retries the same writes as upstream. A commit returns the
+//! written object; the router calls `controllers/` with it.
 //!
 //! Objects are `serde_json::Value`s without `apiVersion` and `kind`, as they are stored.
 //!
-//! * `request.rs`, `handle.rs`: from request to reply; `attempt.rs`: a request under way; `commit.rs`: compare and swap; `collection.rs`:
-//!   delete of many;
-//! * `body.rs`: bytes to a value of the right kind; `options.rs`: options of a write, from query and body;
-//! * `create.rs` `update.rs` `patch.rs` `apply.rs`: from a request to a `proposal.rs`; `complete.rs`: from
-//!   there to an outcome; `delete.rs`: from options to an outcome;
+//! * `request.rs`, `handle.rs`: from request to reply; `attempt.rs`: a request under way;
+//!   `commit.rs`: compare and swap; `collection.rs`: delete of many;
+//! * `body.rs`: bytes to a value of the right kind; `options.rs`: options of a write, from query
+//!   and body;
+//! * `create.rs` `update.rs` `patch.rs` `apply.rs`: from a request to a `proposal.rs`;
+//!   `complete.rs`: from there to an outcome; `delete.rs`: from options to an outcome;
 //! * `object_meta.rs`: metadata that the server sets, keeps and checks; `content.rs`: checks that
-//!   definitions and schemas ask for; `requester.rs`: the user behind a certificate signing request;
-//!   `inert.rs`: objects that this server would never act on.
+//!   definitions and schemas ask for; `requester.rs`: the user behind a certificate signing
+//!   request; `inert.rs`: objects that this server would never act on.
 //!
 //! Upstream: `kubernetes/apiserver:pkg/endpoints/handlers`, `pkg/registry/rest`,
 //! `pkg/registry/generic/registry/store.go`.

@@ -4,8 +4,8 @@
 //! request + stored state -> decode, patch or apply, uid, owners -> Proposal ──complete──▶ Outcome
 //! ```
 //!
-//! Each verb has a `propose` of its own (`create.rs`, `update.rs`, `patch.rs`, `apply.rs`); all of them
-//! are pure, and run again when the stored state changed before the commit.
+//! Each verb has a `propose` of its own (`create.rs`, `update.rs`, `patch.rs`, `apply.rs`); all of
+//! them are pure, and run again when the stored state changed before the commit.
 
 use serde_json::Value;
 

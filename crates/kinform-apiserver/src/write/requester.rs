@@ -6,7 +6,8 @@
 //!
 //! Approvers and signers rely on these fields. Only the handler of the request knows the user.
 //!
-//! Upstream: `kubernetes/kubernetes:pkg/registry/certificates/certificates/strategy.go` (`PrepareForCreate`).
+//! Upstream: `kubernetes/kubernetes:pkg/registry/certificates/certificates/strategy.go`
+//! (`PrepareForCreate`).
 
 use serde_json::{Value, json};
 

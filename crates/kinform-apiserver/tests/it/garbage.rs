@@ -1,6 +1,7 @@
 //! Dependents of an owner that is deleted.
 //!
-//! Upstream: `kubernetes/kubernetes:test/integration/garbagecollector`, `test/e2e/apimachinery/garbage_collector.go`.
+//! Upstream: `kubernetes/kubernetes:test/integration/garbagecollector`,
+//! `test/e2e/apimachinery/garbage_collector.go`.
 
 use http::Method;
 use kinform_apiserver::{Seed, Server, Service};

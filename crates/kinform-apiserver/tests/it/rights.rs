@@ -168,7 +168,8 @@ async fn a_label_on_a_role_or_a_rule_that_gathers_needs_what_the_role_gives() {
     assert_eq!((code, &reply["message"]), (403, &json!(words)));
 }
 
-// apiserver: withAuthorization (pkg/endpoints/handlers/create.go); the words are those of a real server
+// apiserver: withAuthorization (pkg/endpoints/handlers/create.go); the words are those of a real
+// server
 #[tokio::test(start_paused = true)]
 async fn an_update_that_creates_needs_the_right_to_create() {
     let update = json!({"verbs": ["update", "patch"], "apiGroups": ["", "coordination.k8s.io"],

@@ -4,15 +4,17 @@
 //! patch + stored value + Type -> merged value | refused in upstream's words
 //! ```
 //!
-//! Maps are merged member by member, null deletes. Lists whose field says `merge` are merged item by
-//! item: objects by the merge key, scalars by value; other lists are replaced. Directives:
+//! Maps are merged member by member, null deletes. Lists whose field says `merge` are merged item
+//! by item: objects by the merge key, scalars by value; other lists are replaced. Directives:
 //! * `$patch: delete | replace` in a map, or in an item that names the merge key;
 //! * `$deleteFromPrimitiveList/x`: scalars that leave the list `x`;
-//! * `$setElementOrder/x`: the order of the list `x`; items that it does not name keep their places;
+//! * `$setElementOrder/x`: the order of the list `x`; items that it does not name keep their
+//!   places;
 //! * `$retainKeys`: members that the list does not name go away.
 //!
-//! Custom resources have no such types: they refuse these patches before they come here. Recursion is as
-//! deep as the patch, which the parser bounds (128). Lists are merged by hashed keys: n log n.
+//! Custom resources have no such types: their patches of this kind are refused before they come
+//! here. Recursion is as deep as the patch, which the parser bounds (128). Lists are merged by
+//! hashed keys: n log n.
 //!
 //! Upstream: `apimachinery:pkg/util/strategicpatch/patch.go`.
 

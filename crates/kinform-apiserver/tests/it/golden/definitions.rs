@@ -1,5 +1,6 @@
-//! Definitions with odd schemas and their objects: refused ones, values of every type and format, lists,
-//! combinations, defaults, rules, ratcheting, several versions, names that are taken, deletion.
+//! Definitions with odd schemas and their objects: refused ones, values of every type and format,
+//! lists, combinations, defaults, rules, ratcheting, several versions, names that are taken,
+//! deletion.
 //!
 //! A real server reports several errors of one object in any order, so they are compared sorted.
 

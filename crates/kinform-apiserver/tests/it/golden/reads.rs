@@ -1,4 +1,5 @@
-//! Lists, single objects and refusals, in every form: JSON, tables, metadata alone, protobuf, compressed.
+//! Lists, single objects and refusals, in every form: JSON, tables, metadata alone, protobuf,
+//! compressed.
 
 use kinform_apiserver::{Server, User};
 use serde_json::{Value, json};

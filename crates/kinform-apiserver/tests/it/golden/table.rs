@@ -71,7 +71,8 @@ async fn writes_are_answered_by_tables_and_reviews_are_not() {
     let path = format!("{maps}?includeObject=Nope");
     let (code, body) = send(&service, &asked(Method::GET, &path, Value::Null)).await;
     assert_eq!(code, 400, "{body}");
-    // kubernetes: test/e2e/apimachinery/table_conversion.go, a backend that does not implement metadata
+    // kubernetes: test/e2e/apimachinery/table_conversion.go, a backend that does not implement
+    // metadata
     let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
     let (code, body) = send(&service, &asked(Method::POST, path, json!({"spec": {}}))).await;
     assert_eq!(code, 406, "{body}");
