@@ -7,7 +7,7 @@
 //!
 //! These modules know neither requests nor the storage.
 //!
-//! * `defaults/`: default values; `strategy.rs`: status, generation and what an update keeps;
+//! * `defaults/`: default values; `status.rs`, `strategy.rs`: status, generation and what an update keeps;
 //! * `validation/`: the checks of each kind; `names.rs`: names and generated ones;
 //! * `strategic_merge/`: the patch that knows types;
 //! * `deletion.rs`: protected objects, finalizers and grace periods;
@@ -22,6 +22,7 @@ pub(crate) mod defaults;
 pub(crate) mod deletion;
 pub(crate) mod names;
 pub(crate) mod service_addresses;
+mod status;
 pub(crate) mod strategic_merge;
 pub(crate) mod strategy;
 pub(crate) mod subresources;

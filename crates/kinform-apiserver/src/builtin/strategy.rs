@@ -13,9 +13,10 @@
 use kinform_api::FieldError;
 use serde_json::{Map, Value};
 
+use super::status::{put_back, put_status};
 use super::{defaults, service_addresses, subresources, validation};
 use crate::object::part::Part;
-use crate::object::{at, metadata, typed};
+use crate::object::{at, metadata};
 use crate::ownership::resets;
 use crate::resource::{Generation, ResourceInfo, Shape};
 
@@ -182,40 +183,6 @@ pub(crate) fn change_errors(resource: &ResourceInfo, new: &Value, old: &Value) -
         }
     }
     errors
-}
-
-/// Sets the status, or the initial one if no status is set.
-fn put_status(resource: &ResourceInfo, object: &mut Value, status: Option<&Value>) {
-    let Some(object) = object.as_object_mut() else {
-        return;
-    };
-    let empty = || match &resource.shape {
-        Shape::Builtin(of) => typed::empty_member(of, "status"),
-        Shape::Custom(_) => None,
-    };
-    match status.cloned().or_else(empty) {
-        Some(status) => _ = object.insert("status".to_owned(), status),
-        None => _ = object.remove("status"),
-    }
-}
-
-/// Restores the member at a path.
-fn put_back(path: &str, new: &mut Value, old: &Value) {
-    let (parents, last) = match path.rsplit_once('.') {
-        Some((parents, last)) => (parents.split('.').collect(), last),
-        None => (Vec::new(), path),
-    };
-    let was = at(old, &parents).and_then(|parent| parent.get(last));
-    let place = parents
-        .iter()
-        .try_fold(new, |value, name| value.get_mut(*name));
-    let Some(place) = place.and_then(Value::as_object_mut) else {
-        return;
-    };
-    match was {
-        Some(was) => _ = place.insert(last.to_owned(), was.clone()),
-        None => _ = place.remove(last),
-    }
 }
 
 /// Sets the managed fields of an object, on every write.

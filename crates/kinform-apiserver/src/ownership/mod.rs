@@ -21,6 +21,7 @@
 
 mod check;
 mod compare;
+mod conflict;
 mod element;
 pub(crate) mod empty_lists;
 mod form;
@@ -37,15 +38,16 @@ mod track;
 use std::borrow::Cow;
 
 use jiff::Timestamp;
-use kinform_api::{Status, StatusCause, StatusDetails, reason};
+use kinform_api::Status;
 use serde_json::{Map, Value};
 
 use self::check::check;
+use self::conflict::{Conflict, conflict};
 use self::empty_lists::settle;
 use self::form::Form;
 use self::managed::{Managed, is_reset};
 use self::set::Set;
-use self::track::{Conflict, Refusal, Serves, Track};
+use self::track::{Refusal, Serves, Track};
 use crate::object::part::Part;
 use crate::object::{at, metadata, text, typed};
 use crate::resource::{ResourceInfo, Shape};
@@ -429,39 +431,4 @@ pub(super) fn place(by: &Writer<'_>, part: Part, object: &Value) -> String {
 /// 500 for what upstream takes for a fault of its own.
 pub(super) fn failed(what: &str) -> Box<Status> {
     Box::new(Status::failure(500, "", what))
-}
-
-/// 409, with a cause for each path.
-///
-/// Upstream: `apimachinery:pkg/util/managedfields/internal/conflict.go`.
-fn conflict(conflicts: &[Conflict]) -> Box<Status> {
-    let path =
-        |conflict: &Conflict| -> String { conflict.path.iter().map(ToString::to_string).collect() };
-    let message = if let [one] = conflicts {
-        let (manager, path) = (&one.manager, path(one));
-        format!("Apply failed with 1 conflict: conflict with {manager}: {path}")
-    } else {
-        let mut lines: Vec<String> = Vec::new();
-        let mut last = None;
-        for one in conflicts {
-            if last != Some(&one.manager) {
-                lines.push(format!("conflicts with {}:", one.manager));
-                last = Some(&one.manager);
-            }
-            lines.push(format!("- {}", path(one)));
-        }
-        let (count, lines) = (conflicts.len(), lines.join("\n"));
-        format!("Apply failed with {count} conflicts: {lines}")
-    };
-    let cause = |one: &Conflict| StatusCause {
-        reason: "FieldManagerConflict".to_owned(),
-        message: format!("conflict with {}", one.manager),
-        field: path(one),
-    };
-    let details = StatusDetails {
-        causes: conflicts.iter().map(cause).collect(),
-        ..StatusDetails::default()
-    };
-    let status = Status::failure(409, reason::CONFLICT, message);
-    Box::new(status.with_details(details))
 }

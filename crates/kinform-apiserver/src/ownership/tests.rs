@@ -7,11 +7,12 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::compare::paths;
+use super::conflict::Conflict;
 use super::element::Element;
 use super::form::Form;
 use super::managed::{Managed, Manager, Operation};
 use super::set::Set;
-use super::track::{Conflict, Refusal, Track};
+use super::track::{Refusal, Track};
 use super::*;
 
 fn read(text: &str) -> Set {

@@ -19,7 +19,8 @@ use serde_json::Value;
 
 use super::check::{is_outdated, reconcile};
 use super::compare::{Comparison, compare, paths};
-use super::element::{Element, same};
+use super::conflict::Conflict;
+use super::element::same;
 use super::form::{Form, with_named_fields};
 use super::managed::{Managed, Manager, Operation, Owned};
 use super::merge::{merge, remove};
@@ -81,13 +82,6 @@ impl Serves<'_> {
             }
         }
     }
-}
-
-/// A path that somebody else owns.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Conflict {
-    pub(super) manager: Manager,
-    pub(super) path: Vec<Element>,
 }
 
 /// Why a configuration was not applied.

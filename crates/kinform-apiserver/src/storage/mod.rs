@@ -16,25 +16,25 @@
 //!
 //! Upstream: `apiserver:pkg/storage/{etcd3,cacher}`.
 
-mod log;
 #[cfg(test)]
 mod model;
 mod scan;
 mod snapshot;
 pub(crate) mod stored;
+mod watch_window;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-pub use log::Event;
-pub(crate) use log::{Ends, Polled};
-use log::{Log, Order};
 pub(crate) use snapshot::Place;
 pub use snapshot::Snapshot;
 pub(crate) use stored::decimal;
 pub use stored::{Draft, SelectableField, Stored};
+pub use watch_window::Event;
+pub(crate) use watch_window::{Ends, Polled};
+use watch_window::{Log, Order};
 
 /// The first revision of a new store, high enough that `resourceVersion=1` is too old.
 pub(crate) const FIRST_REVISION: u64 = 1000;

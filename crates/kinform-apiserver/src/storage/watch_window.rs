@@ -1,4 +1,4 @@
-//! The log: what changed, in the order of revisions, as much of it as the bounds allow.
+//! The watch window: the log of changes in the order of revisions, as much of it as the bounds allow.
 //!
 //! ```text
 //! commit ──push──▶ Log of the shelf (events)      ──poll(after)──▶ watches, undoing
