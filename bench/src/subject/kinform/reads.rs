@@ -100,7 +100,7 @@ pub(super) async fn read_under_write(task: &Task) -> Result<Vec<Reading>, Failed
             count(&reader, &format!("namespace-{}", turn % NODES));
         });
         let in_index = each_ns(READ_TIME, |turn| {
-            let listing = by_node.get(&node_name(turn % NODES));
+            let listing = by_node.get(node_name(turn % NODES));
             listing.iter().for_each(|pod| drop(black_box(pod)));
         });
         Ok(vec![
