@@ -93,7 +93,7 @@ pub(crate) async fn answer(
     sent(state, verb, entry, (reply, damage))
 }
 
-/// What a request asks for, as the journal keeps it.
+/// The verb of a request, and its record for the journal.
 fn record(state: &State, head: &Parts, route: &Route, watch: bool) -> (&'static str, Record) {
     let (verb, resource, target) = match route {
         Route::Target(target) => (

@@ -17,5 +17,5 @@ pub(crate) mod conditions;
 pub(crate) mod custom_object;
 pub(crate) mod served;
 
-/// What holds a definition until its objects are gone.
+/// The finalizer that holds a definition until its objects are gone.
 pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";

@@ -19,7 +19,7 @@ pub(crate) enum Part {
     Finalize,
     /// Containers that are added to a running pod.
     EphemeralContainers,
-    /// What the containers of a running pod ask for.
+    /// The resources of the containers of a running pod.
     Resize,
     /// The decision about a certificate signing request.
     Approval,

@@ -1,4 +1,4 @@
-//! What is made of a schema once: its patterns and its rules, ready to run.
+//! The patterns and rules of a schema, compiled once.
 //!
 //! ```text
 //! schema -> Compiled { patterns, rules }
@@ -54,7 +54,7 @@ impl Compiled {
         checker.check(schema, value, "", before).errors
     }
 
-    /// What is wrong with a default of a schema that this is made of.
+    /// Validates a default of the schema; returns its errors.
     pub(crate) fn default_errors(
         &self,
         schema: &Value,
