@@ -14,9 +14,7 @@ use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
 use kinform::source::Wire;
-use kinform::{
-    Informer, InformerFactory, ReflectorOptions, ReportEvent, Reports, Storage, StreamingList,
-};
+use kinform::{Informer, InformerFactory, ReflectorOptions, ReportEvent, Reports, StreamingList};
 use kinform_core::{Encoding, FieldWeight, FieldWeights, Projection};
 use kube_core::DynamicObject;
 use serde::{Deserialize, Serialize};
@@ -29,7 +27,6 @@ use crate::output::table::Table;
 use crate::process;
 use crate::signals::Signals;
 use crate::sync::synced;
-use crate::typed::decode_and_keep;
 use crate::watch::failure;
 
 /// What was measured of one type; `docs/cli.md` defines each figure.
@@ -79,11 +76,27 @@ const FIELDS: usize = 10;
 
 /// Measures each type and prints.
 pub(crate) async fn run(args: MeasureArgs) -> Result<Ending, Failure> {
+    built_for(&args)?;
     let mut signals = Signals::listen()?;
     tokio::select! {
         biased;
         ending = signals.ending() => Ok(ending),
         printed = print(&args) => printed.map(|()| Ending::Done),
+    }
+}
+
+/// Whether this program was built with what the flags need: both are most of its build's time and size.
+fn built_for(args: &MeasureArgs) -> Result<(), Failure> {
+    let flags = [
+        (args.typed, cfg!(feature = "typed"), "typed"),
+        (args.compressed, cfg!(feature = "compressed"), "compressed"),
+    ];
+    match flags.iter().find(|(asked, built, _)| *asked && !built) {
+        None => Ok(()),
+        Some((.., name)) => Err(Failure::usage(format!(
+            "measure --{name}: this program was built without the feature `{name}`"
+        ))
+        .with_hint(format!("cargo install kinform-cli --features {name}"))),
     }
 }
 
@@ -199,10 +212,12 @@ async fn measure(args: &MeasureArgs, kind: &str) -> Result<Measurement, Failure>
         })
         .build();
     let select = factory.select(connection.info(&entry, &args.select, None));
-    let informer = match args.compressed {
-        true => select.storage(Storage::Compressed).build(),
-        false => select.build(),
+    #[cfg(feature = "compressed")]
+    let select = match args.compressed {
+        true => select.storage(kinform::Storage::Compressed),
+        false => select,
     };
+    let informer = select.build();
     let mut reports = informer.reports();
     let before = process::live_bytes();
     let cpu_before = process::usage().cpu;
@@ -212,8 +227,9 @@ async fn measure(args: &MeasureArgs, kind: &str) -> Result<Measurement, Failure>
     let result = synced(&informer).await;
     progress.abort();
     result?;
+    #[cfg(feature = "typed")]
     if args.typed {
-        decode_and_keep(&entry, &informer);
+        crate::typed::decode_and_keep(&entry, &informer);
     }
     let sync_seconds = started.elapsed().as_secs_f64();
     let usage = process::usage();

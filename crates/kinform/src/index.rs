@@ -13,9 +13,11 @@
 
 use std::any::Any;
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
-use kinform_api::{FieldPath, PathSegment};
+use kinform_api::{FieldPath, PathSegment, TypeMeta};
+use kinform_core::object::Object;
 use kinform_core::object::typed::TypedCache;
 use kinform_core::store::index::{Index as CoreIndex, IndexError};
 use kinform_schema::{PathAnswer, PathSegment as SchemaSegment, knows_path};
@@ -31,16 +33,18 @@ use crate::store::IndexReader;
 #[doc(alias = "IndexFunc")]
 pub struct Index<K> {
     name: Option<String>,
-    look: Look<K>,
+    look: Look,
+    of: PhantomData<fn(K)>,
 }
 
-type Values<K> = dyn Fn(&K) -> Vec<Vec<u8>> + Send + Sync;
+/// The values of an object, decoded as the type of the index.
+type Values = dyn Fn(&Object, &TypeMeta) -> Result<Vec<Vec<u8>>, IndexError> + Send + Sync;
 
-enum Look<K> {
+enum Look {
     Path(String),
     Label(String),
     Owner,
-    Function(Arc<Values<K>>),
+    Function(Arc<Values>),
 }
 
 impl<K> Index<K> {
@@ -60,19 +64,6 @@ impl<K> Index<K> {
         Self::of(Look::Owner)
     }
 
-    /// By the values that `function` names for a decoded object: texts or any bytes. `name` is what it is asked for
-    /// by: two functions of one name are a conflict.
-    pub fn by<V: Into<Vec<u8>>, I: IntoIterator<Item = V>>(
-        name: impl Into<String>,
-        function: impl Fn(&K) -> I + Send + Sync + 'static,
-    ) -> Self {
-        let function = move |object: &K| function(object).into_iter().map(V::into).collect();
-        Self {
-            name: Some(name.into()),
-            look: Look::Function(Arc::new(function)),
-        }
-    }
-
     /// The same index under another name.
     #[must_use]
     pub fn named(mut self, name: impl Into<String>) -> Self {
@@ -80,12 +71,14 @@ impl<K> Index<K> {
         self
     }
 
-    fn of(look: Look<K>) -> Self {
-        Self { name: None, look }
+    fn of(look: Look) -> Self {
+        Self {
+            name: None,
+            look,
+            of: PhantomData,
+        }
     }
-}
 
-impl<K: DeserializeOwned + Any + Send + Sync> Index<K> {
     /// The same for the store of `resource`'s objects.
     fn define(self, resource: &ResourceInfo, lens: &Arc<Lens>) -> Result<Definition, Error> {
         let (index, origin) = match self.look {
@@ -98,13 +91,7 @@ impl<K: DeserializeOwned + Any + Send + Sync> Index<K> {
             Look::Function(function) => {
                 let name = self.name.as_deref().unwrap_or_default();
                 let lens = Arc::clone(lens);
-                let values = move |object: &kinform_core::object::Object| {
-                    // Decoded for the index only: keeping it would cost memory nobody asked for.
-                    let typed = object.typed::<K>(&lens.type_meta, TypedCache::Never);
-                    typed
-                        .map(|typed| function(&typed))
-                        .map_err(|error| IndexError(error.to_string()))
-                };
+                let values = move |object: &Object| function(object, &lens.type_meta);
                 (
                     CoreIndex::function(name, Arc::new(values)),
                     Origin::Function,
@@ -119,7 +106,25 @@ impl<K: DeserializeOwned + Any + Send + Sync> Index<K> {
     }
 }
 
-impl<K: DeserializeOwned + Any + Send + Sync> Informer<K> {
+impl<K: DeserializeOwned + Any + Send + Sync> Index<K> {
+    /// By the values that `function` names for a decoded object: texts or any bytes. `name` is what it is asked for
+    /// by: two functions of one name are a conflict.
+    pub fn by<V: Into<Vec<u8>>, I: IntoIterator<Item = V>>(
+        name: impl Into<String>,
+        function: impl Fn(&K) -> I + Send + Sync + 'static,
+    ) -> Self {
+        let values = move |object: &Object, meta: &TypeMeta| {
+            // Decoded for the index only: keeping it would cost memory nobody asked for.
+            let typed = object.typed::<K>(meta, TypedCache::Never);
+            typed
+                .map(|typed| function(&typed).into_iter().map(V::into).collect())
+                .map_err(|error| IndexError(error.to_string()))
+        };
+        Self::of(Look::Function(Arc::new(values))).named(name)
+    }
+}
+
+impl<K> Informer<K> {
     /// Adds an index, at any time; the same path, label or owner index again is the one that is
     /// there. While it is built beside a running informer, reads look at each object.
     ///

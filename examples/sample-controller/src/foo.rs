@@ -10,6 +10,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, PostParams};
 use kube::{Client, CustomResource, CustomResourceExt, ResourceExt};
@@ -68,7 +70,12 @@ pub fn definition() -> CustomResourceDefinition {
 ///
 /// # Cancel safety
 /// The definition may be there although nobody waited for it.
-pub async fn install_definition(client: Client) -> Result<(), kube::Error> {
+pub fn install_definition(client: Client) -> BoxFuture<'static, Result<(), kube::Error>> {
+    // Boxed, so that it is compiled here and not in each program that calls it.
+    install(client).boxed()
+}
+
+async fn install(client: Client) -> Result<(), kube::Error> {
     let definitions: Api<CustomResourceDefinition> = Api::all(client);
     let definition = definition();
     let name = definition.name_any();

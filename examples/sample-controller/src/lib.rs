@@ -15,6 +15,8 @@
 mod foo;
 mod reconcile;
 
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use k8s_openapi::api::apps::v1::Deployment;
 use kinform::controller::{Controller, ControllerMetrics};
 use kinform::events::{EventDelivery, EventRecorder};
@@ -77,7 +79,12 @@ impl SampleController {
     ///
     /// # Cancel safety
     /// Dropping it drops what runs; no task is left.
-    pub async fn run(self, shutdown: CancellationToken) -> Result<(), Error> {
+    pub fn run(self, shutdown: CancellationToken) -> BoxFuture<'static, Result<(), Error>> {
+        // Boxed, so that it is compiled here and not in each program that runs it.
+        self.run_until(shutdown).boxed()
+    }
+
+    async fn run_until(self, shutdown: CancellationToken) -> Result<(), Error> {
         let events_end = CancellationToken::new();
         let controller = async {
             let _events_end = events_end.clone().drop_guard();

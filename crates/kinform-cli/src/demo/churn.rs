@@ -15,6 +15,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 use kube_client::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube_client::{Api, Client};
+use kube_core::{ApiResource, DynamicObject, Resource, ResourceExt as _};
 use rand::rngs::SmallRng;
 use rand::{Rng as _, SeedableRng as _};
 use sample_controller::Foo;
@@ -164,41 +165,40 @@ async fn send(client: &Client, clock: SendClock, change: Change) -> Result<(), k
     match change {
         Change::PatchPod(namespace, name) => {
             let patch = Patch::Merge(json!({"metadata": stamped}));
-            Api::<Pod>::namespaced(client.clone(), &namespace)
-                .patch(&name, &params, &patch)
-                .await?;
+            let pods = objects::<Pod>(client, &namespace);
+            pods.patch(&name, &params, &patch).await?;
         }
         Change::CreatePod(namespace, name) => {
-            let pod = json!({
-                "apiVersion": "v1", "kind": "Pod",
-                "metadata": {"name": name, "labels": {"app": "churn"}, "annotations": stamped["annotations"]},
+            let mut pod = DynamicObject::new(&name, &ApiResource::erase::<Pod>(&())).data(json!({
                 "spec": {"nodeName": "node-0", "containers": [{"name": "main", "image": "nginx:1.29"}]},
-            });
-            let pod: Pod = serde_json::from_value(pod).map_err(kube_client::Error::SerdeError)?;
-            Api::<Pod>::namespaced(client.clone(), &namespace)
-                .create(&PostParams::default(), &pod)
-                .await?;
+            }));
+            pod.labels_mut().insert("app".into(), "churn".into());
+            pod.annotations_mut().insert(WRITTEN.into(), clock.stamp());
+            let pods = objects::<Pod>(client, &namespace);
+            pods.create(&PostParams::default(), &pod).await?;
         }
         Change::DeletePod(namespace, name) => {
             let now = DeleteParams::default().grace_period(0);
-            Api::<Pod>::namespaced(client.clone(), &namespace)
-                .delete(&name, &now)
-                .await?;
+            let pods = objects::<Pod>(client, &namespace);
+            pods.delete(&name, &now).await?;
         }
         Change::ScaleDeployment(namespace, name, replicas) => {
             let patch = Patch::Merge(json!({"metadata": stamped, "spec": {"replicas": replicas}}));
-            Api::<Deployment>::namespaced(client.clone(), &namespace)
-                .patch(&name, &params, &patch)
-                .await?;
+            let deployments = objects::<Deployment>(client, &namespace);
+            deployments.patch(&name, &params, &patch).await?;
         }
         Change::ScaleFoo(namespace, name, replicas) => {
             let patch = Patch::Merge(json!({"metadata": stamped, "spec": {"replicas": replicas}}));
-            Api::<Foo>::namespaced(client.clone(), &namespace)
-                .patch(&name, &params, &patch)
-                .await?;
+            let foos = objects::<Foo>(client, &namespace);
+            foos.patch(&name, &params, &patch).await?;
         }
     }
     Ok(())
+}
+
+/// The objects of `K` in a namespace as JSON: what the server answers is not read as a type.
+fn objects<K: Resource<DynamicType = ()>>(client: &Client, namespace: &str) -> Api<DynamicObject> {
+    Api::namespaced_with(client.clone(), namespace, &ApiResource::erase::<K>(&()))
 }
 
 #[cfg(test)]

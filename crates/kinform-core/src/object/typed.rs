@@ -157,13 +157,15 @@ impl Object {
         json: &[u8],
         meta: &TypeMeta,
     ) -> Result<K, DecodeError> {
-        // Of what does not fit, serde_json says where: errors are the same in both encodings.
-        serde_json::from_slice(json).map_err(|error| {
+        // Of what does not fit, serde_json says where: errors are the same in both encodings. It reads a `str`, as
+        // kube-client has it do: a program that also asks the server for `K` compiles this reading once.
+        let json = String::from_utf8_lossy(json);
+        serde_json::from_str(&json).map_err(|error| {
             DecodeError(Arc::new(Failure {
                 key: self.key(),
                 resource_version: self.resource_version().to_owned(),
                 wanted: format!("{} {}", meta.api_version, meta.kind),
-                path: path_to(json, offset(json, &error)),
+                path: path_to(json.as_bytes(), offset(json.as_bytes(), &error)),
                 reason: reason(&error),
             }))
         })

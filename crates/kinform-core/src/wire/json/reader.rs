@@ -35,17 +35,20 @@ use crate::wire::type_meta::{Mismatch, WithTypeMeta};
 /// # Errors
 /// It does not fit the type.
 pub(crate) fn read<K: DeserializeOwned>(bytes: &[u8], meta: &TypeMeta) -> Result<K, Mismatch> {
-    let mut reader = Reader {
-        text: std::str::from_utf8(bytes).map_err(|_| Mismatch)?,
-        at: validate::space(bytes, 0),
-        ends: Ends::default(),
-        lengths: Lengths::default(),
-    };
+    let mut reader = Reader::over(bytes)?;
     if reader.peek() != Some(b'{') {
         return Err(Mismatch);
     }
     let members = reader.map();
     K::deserialize(WithTypeMeta { meta, members })
+}
+
+/// Any JSON value, which has passed the check, told to a visitor: JSON that a message holds.
+///
+/// # Errors
+/// The visitor takes no such value.
+pub(crate) fn value<'a, V: Visitor<'a>>(bytes: &'a [u8], visitor: V) -> Result<V::Value, Mismatch> {
+    Reader::over(bytes)?.deserialize_any(visitor)
 }
 
 /// Walks over the text. Where it stands is always at a value, or behind one.
@@ -57,6 +60,15 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
+    fn over(bytes: &'a [u8]) -> Result<Self, Mismatch> {
+        Ok(Self {
+            text: std::str::from_utf8(bytes).map_err(|_| Mismatch)?,
+            at: validate::space(bytes, 0),
+            ends: Ends::default(),
+            lengths: Lengths::default(),
+        })
+    }
+
     #[inline(always)]
     fn peek(&self) -> Option<u8> {
         self.text.as_bytes().get(self.at).copied()
