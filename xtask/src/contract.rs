@@ -1,7 +1,7 @@
-//! `cargo xtask contract`: runs the tests that `docs/contract.md` names, and no other.
+//! `cargo xtask contract`: runs the tests that the pages of `docs/contract/` name, and no other.
 //!
 //! ```text
-//! docs/contract.md ──▶ names ──suite──▶ the tests of those names, so many times in a row ──▶ figures
+//! docs/contract/*.md ──▶ names ──suite──▶ the tests of those names, so many times in a row ──▶ figures
 //! ```
 //!
 //! A name that is no test of the workspace is an error, but for those in `e2e/`, which has a
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 
 use crate::suite::{self, Binary};
-use crate::tidy::contract::{PATH, tests};
+use crate::tidy::contract::{FOLDER, tests};
 
 /// The number of runs.
 #[derive(Debug, Args)]
@@ -25,13 +25,13 @@ pub(crate) struct Arguments {
     times: u32,
 }
 
-/// Runs the tests that the page names.
+/// Runs the tests that the pages name.
 ///
 /// # Errors
 /// A test failed, or is nowhere; with what it printed.
 pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<String, String> {
-    let page = fs::read_to_string(root.join(PATH)).map_err(|e| format!("{PATH}: {e}"))?;
-    let mut named = tests(&page);
+    let pages = pages(root).map_err(|e| format!("{FOLDER}: {e}"))?;
+    let mut named: BTreeSet<&str> = pages.iter().flat_map(|page| tests(page)).collect();
     let elsewhere = outside(root)?;
     named.retain(|name| !elsewhere.contains(*name));
     let chosen = choose(&suite::build(root, &["--workspace"])?, &named)?;
@@ -55,6 +55,17 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<String, String> 
         total.as_secs_f64() / f64::from(arguments.times.max(1)),
         slowest.as_secs_f64()
     ))
+}
+
+/// The text of each page.
+fn pages(root: &Path) -> std::io::Result<Vec<String>> {
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(root.join(FOLDER))? {
+        paths.push(entry?.path());
+    }
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
+    paths.sort();
+    paths.iter().map(fs::read_to_string).collect()
 }
 
 /// The chosen tests of each binary.

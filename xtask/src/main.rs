@@ -31,7 +31,7 @@ enum Task {
     Bench(bench::Arguments),
     /// Runs what CI runs: tests, formatting, clippy, tidy, documentation.
     Ci,
-    /// Runs the tests that docs/contract.md names.
+    /// Runs the tests that docs/contract names.
     Contract(contract::Arguments),
     /// Runs other people's clients and a real API server beside the embedded one, where they can be had.
     E2e(e2e::Arguments),

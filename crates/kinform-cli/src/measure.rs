@@ -85,7 +85,7 @@ pub(crate) async fn run(args: MeasureArgs) -> Result<Ending, Failure> {
     }
 }
 
-/// Whether this program was built with what the flags need: both are most of its build's time and size.
+/// Refuses flags whose feature this program was built without.
 fn built_for(args: &MeasureArgs) -> Result<(), Failure> {
     let flags = [
         (args.typed, cfg!(feature = "typed"), "typed"),

@@ -89,7 +89,7 @@ mod tests {
             ("crates/kinform/src/lib.rs", "kinform"),
             ("xtask/src/main.rs", "xtask"),
             ("ARCHITECTURE.md", "ARCHITECTURE"),
-            ("docs/contract.md", "docs"),
+            ("docs/contract/store.md", "docs"),
         ] {
             assert_eq!(area(path), expected, "{path}");
         }

@@ -1,16 +1,14 @@
-//! `docs/contract.md`: each promise names the tests that hold it, and the tests exist.
+//! `docs/contract/`: each promise names the tests that hold it, and the tests exist.
 //!
 //! ```text
-//! | promise | test |        column "test" ──▶ `names` ──▶ a fn of that name in the sources
+//! - **promise** *Verdict.* difference   Tests: `names`.   Upstream: names.
+//!        │           │         │               └──▶ a fn of that name in the sources
+//!        └───────────┴─────────┴──▶ short enough to be read, a verdict that is known
 //! ```
 //!
-//! In every table with a column whose head begins with "test", what stands in backticks there
-//! is a test: its name, or a path ending in it. Rows without one are promises without proof and
-//! fail as well, unless the row's verdict begins with "not ours", "later" or "measured" and so gives
-//! a reason.
-//!
-//! The page is complete: each upstream test of `upstream-tests.txt` is named on it, and each of the
-//! capabilities `#1` to `#108`.
+//! An entry without a test is a promise without proof, unless its verdict gives the reason: "Not
+//! ours", "Later" or "Measured". The pages are complete: together they name each upstream test of
+//! `upstream-tests.txt`.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -18,19 +16,28 @@ use super::finding::Finding;
 use crate::text::file::File;
 use crate::text::source::{Source, is_ident, words};
 
-/// The page.
-pub(crate) const PATH: &str = "docs/contract.md";
+/// The folder of the pages.
+pub(crate) const FOLDER: &str = "docs/contract";
 
-/// The upstream tests that it is about, by name; comments begin with `#`.
+/// The upstream tests that the pages are about, by name; comments begin with `#`.
 const UPSTREAM: &str = include_str!("upstream-tests.txt");
 
-/// Capabilities of an informer library, numbered on the page.
-const CAPABILITIES: std::ops::RangeInclusive<u32> = 1..=108;
+/// Verdicts of an entry that names tests.
+const TESTED: [&str; 2] = ["Same", "Better"];
 
-/// Starts of the verdict of a row without a test.
-const WITHOUT_TEST: [&str; 3] = ["not ours", "later", "measured"];
+/// Verdicts of an entry without tests, followed by the reason.
+const UNTESTED: [&str; 3] = ["Not ours", "Later", "Measured"];
 
-/// Checks the page's tables against the sources.
+/// BOUND: characters of a promise, and of what follows its verdict; longer ones are read twice.
+const MAX_LENGTH: usize = 150;
+
+/// Returns whether `path` is one of the pages with entries.
+pub(crate) fn is_page(path: &str) -> bool {
+    let name = path.strip_prefix(FOLDER).unwrap_or_default();
+    name.starts_with('/') && name.ends_with(".md") && name != "/README.md"
+}
+
+/// Compares the entries of a page with the sources.
 pub(crate) fn check(page: &File, sources: &[Source<'_>]) -> Vec<Finding> {
     let tests: HashSet<&str> = sources.iter().flat_map(|s| functions(&s.code)).collect();
     let mut findings = Vec::new();
@@ -42,102 +49,111 @@ pub(crate) fn check(page: &File, sources: &[Source<'_>]) -> Vec<Finding> {
             message,
         });
     };
-    for row in rows(&page.text) {
-        let is_excused = WITHOUT_TEST
-            .iter()
-            .any(|word| row.verdict.starts_with(word));
-        if row.tests().next().is_none() && !is_excused {
-            push(row.line, "a promise without a test".to_owned());
+    for entry in entries(&page.text) {
+        let names = entry.tests();
+        if !TESTED.contains(&entry.verdict) && !UNTESTED.contains(&entry.verdict) {
+            push(
+                entry.line,
+                format!("no verdict is called {:?}", entry.verdict),
+            );
+        } else if names.is_empty() && TESTED.contains(&entry.verdict) {
+            push(entry.line, "a promise without a test".to_owned());
         }
-        for name in row.tests().filter(|name| !tests.contains(name)) {
-            push(row.line, format!("there is no test {name}"));
+        let parts = [("promise", entry.promise), ("difference", entry.difference)];
+        for (part, text) in parts {
+            let length = text.split_whitespace().map(|word| word.chars().count() + 1);
+            if length.sum::<usize>() > MAX_LENGTH + 1 {
+                push(
+                    entry.line,
+                    format!("the {part} has more than {MAX_LENGTH} characters"),
+                );
+            }
+        }
+        for name in names.iter().filter(|name| !tests.contains(*name)) {
+            push(entry.line, format!("there is no test {name}"));
         }
     }
     findings
 }
 
-/// Findings for upstream tests and capabilities that the page leaves out.
-pub(crate) fn check_complete(page: &File) -> Vec<Finding> {
-    let named: HashSet<&str> = page
-        .text
-        .split(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '#')))
-        .collect();
+/// Finds the upstream tests that no page names.
+pub(crate) fn check_complete(pages: &[&File]) -> Vec<Finding> {
+    let is_other = |c: char| !(c.is_ascii_alphanumeric() || c == '_');
+    let words = pages.iter().flat_map(|page| page.text.split(is_other));
+    let named: HashSet<&str> = words.collect();
     let upstream = UPSTREAM.lines().filter(|line| !line.starts_with('#'));
-    let missing = upstream
+    upstream
         .filter(|name| !named.contains(name))
-        .map(|name| format!("client-go's {name} is not on the page"));
-    let capabilities = CAPABILITIES
-        .filter(|number| !named.contains(format!("#{number}").as_str()))
-        .map(|number| format!("capability #{number} is not on the page"));
-    missing
-        .chain(capabilities)
-        .map(|message| Finding {
-            path: page.path.clone(),
+        .map(|name| Finding {
+            path: FOLDER.to_owned(),
             line: 1,
             rule: "complete",
-            message,
+            message: format!("client-go's {name} is on no page"),
         })
         .collect()
 }
 
-/// The tests that the page names, sorted, each once.
+/// The tests that a page names, sorted, each once.
 pub(crate) fn tests(page: &str) -> BTreeSet<&str> {
-    rows(page).iter().flat_map(Row::tests).collect()
+    entries(page).iter().flat_map(Entry::tests).collect()
 }
 
 /// One promise.
-struct Row<'a> {
+#[derive(Default)]
+struct Entry<'a> {
     line: usize,
+    promise: &'a str,
     verdict: &'a str,
-    cell: &'a str,
+    difference: &'a str,
+    proof: &'a str,
 }
 
-impl<'a> Row<'a> {
-    /// The functions named in backticks.
-    fn tests(&self) -> impl Iterator<Item = &'a str> + use<'a> {
-        let names = self.cell.split('`').skip(1).step_by(2);
-        names.map(|name| name.rsplit("::").next().unwrap_or(name))
+impl<'a> Entry<'a> {
+    /// Parses a list item that begins with a bold promise.
+    fn parse(line: usize, text: &'a str) -> Option<Self> {
+        let (promise, rest) = text.strip_prefix("- **")?.split_once("**")?;
+        let (rest, _upstream) = rest.split_once("Upstream: ").unwrap_or((rest, ""));
+        let (body, proof) = rest.split_once("Tests: ").unwrap_or((rest, ""));
+        let verdict = body
+            .trim()
+            .strip_prefix('*')
+            .and_then(|body| body.split_once(".*"));
+        let (verdict, difference) = verdict.unwrap_or_default();
+        Some(Self {
+            line,
+            promise,
+            verdict,
+            difference,
+            proof,
+        })
+    }
+
+    /// The functions named in backticks: a name, or the last part of a path.
+    fn tests(&self) -> Vec<&'a str> {
+        let names = self.proof.split('`').skip(1).step_by(2);
+        names
+            .map(|name| name.rsplit("::").next().unwrap_or(name))
+            .collect()
     }
 }
 
-/// The rows of tables with a head that begins with "test".
-fn rows(page: &str) -> Vec<Row<'_>> {
-    let mut rows = Vec::new();
-    let mut columns = None;
-    let mut in_table = false;
-    for (line, text) in (1..).zip(page.lines().map(str::trim)) {
-        let Some(row) = text.strip_prefix('|') else {
-            (in_table, columns) = (false, None);
-            continue;
-        };
-        let row: Vec<&str> = row
-            .trim_end_matches('|')
-            .split('|')
-            .map(str::trim)
-            .collect();
-        let starting = |word: &str| {
-            let is_it = |cell: &&str| cell.to_ascii_lowercase().starts_with(word);
-            row.iter().position(is_it)
-        };
-        if !in_table {
-            in_table = true;
-            columns = starting("test").map(|test| (test, starting("verdict")));
-        } else if let Some((test, verdict)) = columns
-            && !row
-                .iter()
-                .all(|c| c.bytes().all(|b| matches!(b, b'-' | b':')))
+/// The entries of a page: list items, each with the indented lines below it.
+fn entries(page: &str) -> Vec<Entry<'_>> {
+    let mut starts = Vec::new();
+    let mut at = 0;
+    for (line, text) in (1..).zip(page.split_inclusive('\n')) {
+        if text.starts_with("- ") {
+            starts.push((line, at, at + text.len()));
+        } else if let Some(item) = starts.last_mut()
+            && item.2 == at
+            && text.starts_with("  ")
         {
-            rows.push(Row {
-                line,
-                verdict: verdict
-                    .and_then(|at| row.get(at))
-                    .copied()
-                    .unwrap_or_default(),
-                cell: row.get(test).copied().unwrap_or_default(),
-            });
+            item.2 += text.len();
         }
+        at += text.len();
     }
-    rows
+    let parse = |(line, from, to)| Entry::parse(line, page.get(from..to)?);
+    starts.into_iter().filter_map(parse).collect()
 }
 
 /// The names of all functions in code.
@@ -153,53 +169,70 @@ fn functions(code: &str) -> impl Iterator<Item = &str> {
 mod tests {
     use super::*;
 
-    fn findings(page: &str) -> Vec<(usize, String)> {
+    fn page(text: &str) -> File {
+        File {
+            path: format!("{FOLDER}/store.md"),
+            text: text.to_owned(),
+        }
+    }
+
+    fn findings(text: &str) -> Vec<(usize, String)> {
         let code = File {
             path: "crates/a/tests/it/a.rs".into(),
             text: "#[test]\nfn late_handler_hears() {}\nasync fn drains() {}\n// fn gone() {}"
                 .into(),
         };
-        let page = File {
-            path: PATH.into(),
-            text: page.into(),
-        };
-        let found = check(&page, &[Source::new(&code)]);
+        let found = check(&page(text), &[Source::new(&code)]);
         found.into_iter().map(|f| (f.line, f.message)).collect()
     }
 
     #[test]
     fn named_tests_exist() {
-        let page = "text `x`\n\n| promise | Tests |\n|---|---|\n\
-                    | a | `late_handler_hears`, `queue::tests::drains` |\n| b | `gone` |\n";
-        assert_eq!(findings(page), [(6, "there is no test gone".to_owned())]);
+        let text = "text `x`\n\n- **A.** *Same.*\n  Tests: `late_handler_hears`,\n  \
+                    `queue::tests::drains`.\n  Upstream: TestX, `y`.\n- **B.** *Better.* So.\n  \
+                    Tests: `gone`.\n\n- an item `z` of another list\n";
+        assert_eq!(findings(text), [(7, "there is no test gone".to_owned())]);
     }
 
     #[test]
     fn a_promise_names_a_test_or_a_reason() {
-        let page = "| test | promise | verdict |\n|:--|--:|--|\n|  | a | same |\n| - | b | same |\n\
-                    | - | c | not ours: no such gate |\n| - | d | later: election |\n\
-                    | - | e | measured: `queue-cycle` |\n";
+        let text = "- **A.** *Same.*\n- **B.** *Better.* Faster.\n  Upstream: `TestB`.\n\
+                    - **C.** *Not ours.* No such gate.\n- **D.** *Later.* Election.\n\
+                    - **E.** *Measured.* `queue-cycle`.\n- **F.** *Worse.* So.\n";
         let without = "a promise without a test".to_owned();
-        assert_eq!(findings(page), [(3, without.clone()), (4, without)]);
+        let unknown = "no verdict is called \"Worse\"".to_owned();
+        assert_eq!(
+            findings(text),
+            [(1, without.clone()), (2, without), (7, unknown)]
+        );
     }
 
     #[test]
-    fn the_page_names_everything_upstream_pins() {
-        let page = |text: String| File {
-            path: PATH.into(),
-            text,
+    fn a_promise_is_short_enough_to_be_read() {
+        let entry = |promise: usize, difference: usize| {
+            let (promise, difference) = ("p".repeat(promise), "d".repeat(difference));
+            format!("- **{promise}**\n  *Same.* {difference}\n  Tests: `drains`.\n")
         };
-        let missing = check_complete(&page(String::new())).len();
-        let numbers: Vec<_> = CAPABILITIES.map(|number| format!("#{number}")).collect();
-        let whole = format!("{UPSTREAM} {}", numbers.join(", "));
-        assert_eq!(check_complete(&page(whole.clone())), []);
-        assert!(missing > 300, "{missing}");
-        let without = whole.replace("TestHeap_AddIfNotPresent", "TestHeap_AddIfNotPresentAtAll");
-        assert_eq!(check_complete(&page(without)).len(), 1);
+        assert_eq!(findings(&entry(150, 150)), []);
+        for (text, part) in [(entry(151, 0), "promise"), (entry(1, 151), "difference")] {
+            let long = format!("the {part} has more than 150 characters");
+            assert_eq!(findings(&text), [(1, long)]);
+        }
     }
 
     #[test]
-    fn other_tables_are_not_looked_at() {
-        assert_eq!(findings("| a | b |\n|---|---|\n| `x` | `y` |\n"), []);
+    fn the_pages_name_everything_upstream_pins() {
+        let missing = check_complete(&[&page("")]).len();
+        let (first, second) = UPSTREAM.split_at(UPSTREAM.find("\nTestM").unwrap_or(0));
+        assert_eq!(check_complete(&[&page(first), &page(second)]), []);
+        assert!(missing > 200, "{missing}");
+        let without = UPSTREAM.replace("TestHeap_AddIfNotPresent", "TestHeap_AddIfNotPresentAtAll");
+        assert_eq!(check_complete(&[&page(&without)]).len(), 1);
+    }
+
+    #[test]
+    fn pages_are_those_of_the_folder() {
+        assert!(is_page("docs/contract/store.md"));
+        assert!(!is_page("docs/contract/README.md") && !is_page("docs/contract.md"));
     }
 }

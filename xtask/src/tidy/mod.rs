@@ -139,13 +139,19 @@ fn check(files: &[File]) -> Result<Report, String> {
     let paths = Paths::new(files);
     let mut counted = check_maps(&maps, &sources, &excused);
     counted.extend(exports::check(&sources));
+    let pages: Vec<&File> = files
+        .iter()
+        .filter(|file| contract::is_page(&file.path))
+        .collect();
+    if !pages.is_empty() {
+        findings.extend(contract::check_complete(&pages));
+    }
     for file in files {
         findings.extend(words::check(file));
         findings.extend(layers::check_manifest(file));
         findings.extend(style::check_name(&file.path));
-        if file.path == contract::PATH {
+        if contract::is_page(&file.path) {
             findings.extend(contract::check(file, &sources));
-            findings.extend(contract::check_complete(file));
         }
         if file.path == drift::ARCHITECTURE {
             counted.extend(drift::check_architecture(file, &paths, &maps));

@@ -164,35 +164,35 @@ const DIFFERENCES: &[(&str, &str)] = &[
     ),
     (
         "openapi/v3-index.json",
-        "no documents are told of discovery itself, nor of keys of service accounts, which are not published",
+        "OpenAPI omits discovery itself and the service accounts' keys, which are not published",
     ),
     (
         "kubectl/create.json#0",
-        "no documents are told of discovery itself, nor of keys of service accounts, which are not published",
+        "OpenAPI omits discovery itself and the service accounts' keys, which are not published",
     ),
     (
         "kubectl/apply-changed.json#0",
-        "no documents are told of discovery itself, nor of keys of service accounts, which are not published",
+        "OpenAPI omits discovery itself and the service accounts' keys, which are not published",
     ),
     (
         "kubectl/apply-unchanged.json#0",
-        "no documents are told of discovery itself, nor of keys of service accounts, which are not published",
+        "OpenAPI omits discovery itself and the service accounts' keys, which are not published",
     ),
     (
         "kubectl/apply-server-side.json#0",
-        "no documents are told of discovery itself, nor of keys of service accounts, which are not published",
+        "OpenAPI omits discovery itself and the service accounts' keys, which are not published",
     ),
     (
         "kubectl/apply-deployment.json#0",
-        "no documents are told of discovery itself, nor of keys of service accounts, which are not published",
+        "OpenAPI omits discovery itself and the service accounts' keys, which are not published",
     ),
     (
         "kubectl/apply-deployment-changed.json#0",
-        "no documents are told of discovery itself, nor of keys of service accounts, which are not published",
+        "OpenAPI omits discovery itself and the service accounts' keys, which are not published",
     ),
     (
         "kubectl/explain.json#2",
-        "no documents are told of discovery itself, nor of keys of service accounts, which are not published",
+        "OpenAPI omits discovery itself and the service accounts' keys, which are not published",
     ),
     (
         "bookmark/apps.v1.daemonsets.json",

@@ -25,7 +25,7 @@ const FOLDERS: [(&str, &str); 16] = [
         "lists in every form: JSON, protobuf, tables, metadata alone, pages, compressed",
     ),
     ("get", "single objects in every form"),
-    ("watch", "watches of every kind while one story is told"),
+    ("watch", "watches of every kind during one story"),
     (
         "write",
         "creates, updates, patches, deletes, applies, evictions, reviews",
@@ -93,11 +93,14 @@ fn render(figures: &BTreeMap<String, Figures>) -> String {
     let (first, later) = FOLDERS.split_at(FIRST);
     let (first, later) = (sum(first), sum(later));
     let mut text = format!(
-        "What a real API server answered (`testdata/golden`) is asked again of a server in an equal state. \
-         Compared are code, media type and every field, but for times, uids and versions. Of OpenAPI documents, \
-         definitions and operations are compared; of them, prose, defaults, unions, connections and deprecated \
-         watches are not. Of {NOT_KEPT} replies of the transcripts, which were not kept, code and media type are.\n\n\
-         **{first} recorded exchanges are answered alike.** Of stories that were recorded later, {later}.\n\n\
+        "Recorded answers of a real API server (`testdata/golden`) are compared with those of an embedded\n\
+         server in an equal state: status code, media type and every field except times, uids and versions.\n\
+         Of OpenAPI documents, definitions and operations are compared, without descriptions, defaults,\n\
+         unions, connections and deprecated watches. {NOT_KEPT} bodies of the transcripts were not recorded;\n\
+         their status code and media type are compared.\n\
+         \n\
+         **{first} recorded exchanges are equal.** Of later recordings, {later}.\n\
+         \n\
          | folder | what | exchanges | alike |\n|---|---|---|---|\n",
     );
     for (name, what) in FOLDERS {
