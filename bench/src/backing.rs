@@ -26,17 +26,17 @@ use crate::meter::available_bytes;
 use crate::scenario::{Scenario, Work};
 use crate::subject::Failed;
 
-/// What the memory of an object may come to in a cache that is filled: the most of all subjects.
+/// The most memory that an object takes in a filled cache, over all subjects.
 const BYTES_AN_OBJECT: u64 = 48 << 10;
-/// The same of the small pods, keys and events of scenarios without a server.
+/// The most memory that a small pod, key or event takes in a scenario without a server.
 const BYTES_A_SMALL_ONE: u64 = 2 << 10;
-/// What a program takes whatever it does, and some more.
+/// The memory that a program takes whatever it does, with a margin.
 const LEAST: u64 = 128 << 20;
 const PAGE: usize = 4096;
-/// What is kept, or free, at once: a huge page, where Linux places a mapping of this size as one.
+/// The unit that is kept or freed: a huge page, where Linux places a mapping of this size as one.
 const BLOCK: usize = 2 << 20;
 
-/// The program beside this one that has memory used. It ends with this.
+/// The helper process that touches memory for the bench. It ends with this.
 pub struct Backing {
     asks: ChildStdin,
     answers: BufReader<ChildStdout>,
@@ -83,11 +83,11 @@ impl Backing {
     }
 }
 
-/// Answers each line, a number of blocks: so many have been used, each page of them, and every other one is free again.
-/// What is in use stays so for the lines to come, as far as they name it.
+/// Answers each input line, a number of blocks: allocates them, touches each page and frees every
+/// other block. Blocks in use are kept for later lines, up to the number that a line names.
 ///
 /// # Errors
-/// There is no memory; a line is no number.
+/// There is no memory, or a line is not a number.
 pub fn serve() -> Result<(), Failed> {
     let mut blocks = Vec::new();
     for line in std::io::stdin().lines() {
@@ -97,7 +97,7 @@ pub fn serve() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Uses so many blocks, and gives every other one back.
+/// Uses `wanted` blocks and frees every other one.
 fn alternate(blocks: &mut Vec<Option<MmapMut>>, wanted: usize) -> std::io::Result<()> {
     if blocks.len() < wanted {
         blocks.resize_with(wanted, || None);
@@ -115,7 +115,7 @@ fn alternate(blocks: &mut Vec<Option<MmapMut>>, wanted: usize) -> std::io::Resul
 fn used() -> std::io::Result<MmapMut> {
     let mut block = MmapMut::map_anon(BLOCK)?;
     #[cfg(target_os = "linux")]
-    // Advice: a system without huge pages refuses it, and gives small ones.
+    // Only advice: a system without huge pages refuses it and provides small ones.
     let _ = block.advise(memmap2::Advice::HugePage);
     block.chunks_mut(PAGE).for_each(|page| page[0] = 1);
     Ok(block)

@@ -1,4 +1,4 @@
-//! What informers cost: kinform, kube-rs and client-go on the same bytes, in the same run.
+//! The cost of informers: kinform, kube-rs and client-go on the same bytes, in the same run.
 //!
 //! ```text
 //! seed ─▶ corpus (files) ─▶ replay server ─HTTP─▶ subject (a process) ─▶ rows

@@ -48,7 +48,7 @@ type Body = StreamBody<BoxStream<'static, io::Result<Frame<Bytes>>>>;
 /// A server that runs until this is dropped.
 #[derive(Debug)]
 pub struct Replay {
-    /// Where it listens.
+    /// The address that it listens on.
     pub address: SocketAddr,
     _stop: DropGuard,
 }
@@ -67,8 +67,8 @@ struct State {
     pages: Pages,
 }
 
-/// Which file a token continues with: of which pages, of which collection. A token alone does not tell, as it names an object
-/// and a version.
+/// The file of the next page, by recipe, plural of the collection and token. The token alone is
+/// ambiguous, as it names an object and a version.
 type Pages = HashMap<(Recipe, &'static str, String), String>;
 
 /// Serves what a scenario needs of a corpus, on a free port of loopback.
@@ -123,7 +123,7 @@ fn pages(corpus: &Corpus, recipes: &[Recipe]) -> io::Result<Pages> {
     Ok(pages)
 }
 
-/// What of a request's query counts here.
+/// The parameters of a request's query that the replay server reads.
 #[derive(Debug, Default)]
 struct Query {
     is_watch: bool,
@@ -150,7 +150,7 @@ impl Query {
     }
 }
 
-/// What a client takes first.
+/// The encoding and content that a client prefers.
 fn accepted(request: &Request<Incoming>) -> (Encoding, Content) {
     let accept = request.headers().get("accept");
     let accept = accept.and_then(|value| value.to_str().ok());
@@ -243,7 +243,8 @@ impl State {
         }
     }
 
-    /// What is there, if asked for, then nothing until the phase changes.
+    /// Sends the stored objects, if asked for, then leaves the watch silent until the phase
+    /// changes.
     async fn watch(
         &self,
         collection: Collection,
@@ -303,7 +304,7 @@ async fn read(path: PathBuf) -> io::Result<(u64, Chunks)> {
                 Err(error) => Err(error),
             };
             let is_last = chunk.is_err();
-            // A reply that was dropped needs no more.
+            // A dropped reply needs no more chunks.
             if sender.blocking_send(chunk).is_err() || is_last {
                 return;
             }
@@ -315,7 +316,7 @@ async fn read(path: PathBuf) -> io::Result<(u64, Chunks)> {
     Ok((length, chunks.boxed()))
 }
 
-/// A part of a file, whose memory goes back to who reads the file.
+/// A part of a file; its memory goes back to the thread that reads the file.
 struct Chunk {
     filled: Vec<u8>,
     back: std::sync::mpsc::Sender<Vec<u8>>,
@@ -329,7 +330,7 @@ impl AsRef<[u8]> for Chunk {
 
 impl Drop for Chunk {
     fn drop(&mut self) {
-        // Nobody wants it once the file was read.
+        // The send fails once the file has been read, when no more memory is wanted.
         let _ = self.back.send(std::mem::take(&mut self.filled));
     }
 }

@@ -43,7 +43,7 @@ struct Arguments {
     /// This many objects instead of the scenario's own number.
     #[arg(long)]
     size: Option<usize>,
-    /// What the corpus is made from.
+    /// The seed that the corpus is made from.
     #[arg(long, default_value_t = 7)]
     seed: u64,
     /// The repository's `bench/`.
@@ -67,7 +67,7 @@ impl Subject {
     }
 }
 
-/// How a program is told what to do, and tells what that cost.
+/// The interface between the bench and a program: its arguments and its output.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Speaks {
     /// As subjects do.
@@ -116,7 +116,7 @@ async fn main() -> Result<(), Failed> {
         results
             .rows
             .extend(scenarios.into_iter().flat_map(|runs| runs.rows));
-        // A run takes long: what is known is kept.
+        // A run takes long, so partial results are saved.
         results.machine = machine();
         write(&arguments.directory.join("results"), name, &results)?;
     }
@@ -148,9 +148,10 @@ impl Arguments {
         scenarios
     }
 
-    /// A figure that something is to be reached of, or that is compared, is a median; a peer's that nothing is to be
-    /// reached beside of fewer runs, as a peer takes nearly all the time. A size beside another one has more turns: a run
-    /// of a tenth of a second differs by half from the next.
+    /// The number of runs of a subject. A figure with a target, or one that is compared, is a
+    /// median. A peer's figure without a target has fewer runs, as peers take nearly all the time.
+    /// A scenario whose sizes are compared has more turns: runs of a tenth of a second differ by
+    /// half.
     fn runs_of(&self, work: Work, subject: &Subject) -> usize {
         let counts = match (work, subject.is_peer()) {
             (_, true) => targets::are_beside(work, subject.name),
@@ -243,13 +244,13 @@ async fn subjects(
     Ok(subjects)
 }
 
-/// The runs of one scenario, and what they told.
+/// The runs of one scenario, and their readings.
 struct Runs {
     scenario: Scenario,
     corpus: Option<Corpus>,
-    /// By subject and metric, in the order in which they were first told.
+    /// By subject and metric, in the order in which they were first reported.
     rows: Vec<Row>,
-    /// Subjects that failed, and are out of it.
+    /// Subjects that failed and are not run again.
     out: Vec<&'static str>,
 }
 
@@ -263,7 +264,7 @@ impl Runs {
         }
     }
 
-    /// One run of each of these. What fails is told, and is out.
+    /// Runs each of these programs once. A failure is reported and takes the subject out.
     async fn add(&mut self, due: &[&Subject], turn: usize, backing: &mut Backing) -> Vec<String> {
         let scenario = self.scenario;
         let mut failures = Vec::new();
@@ -271,12 +272,12 @@ impl Runs {
             if self.is_without(subject, turn) {
                 continue;
             }
-            // What is counted is the same each time: once. Resident memory is not.
+            // Counted figures are the same each time and are read once; resident memory is not.
             let is_all = turn == 0 || scenario.work == Work::SmallOperator;
             let programs = if is_all { subject.programs.len() } else { 1 };
             for (at, program) in subject.programs[..programs].iter().enumerate() {
                 let readings = async {
-                    // Of the second one, no time is told.
+                    // The second program reports no time.
                     if at == 0 {
                         backing.prepare(scenario).await?;
                     }
@@ -331,7 +332,7 @@ impl Runs {
     }
 }
 
-/// Objects of a peer's cache of which there is more than one run.
+/// Objects in a cache above which a peer has one run only.
 const MANY_FOR_PEERS: usize = 100_000;
 
 /// BOUND: what must be left for each object of a peer's large cache, beside what `touch_memory` keeps: a list that is
@@ -360,7 +361,7 @@ async fn run_once(
     match speaks {
         Speaks::Measure => {
             let words = measured::words(work, url.as_deref().unwrap_or_default());
-            // No cluster of whoever runs this.
+            // Ignores the cluster that the user's environment points at.
             command
                 .args(words.unwrap_or_default())
                 .env("KUBECONFIG", "");

@@ -35,7 +35,7 @@ pub fn now_micros() -> u128 {
 }
 
 impl Latencies {
-    /// None yet, of so many.
+    /// Starts without a latency and expects `wanted` of them.
     #[must_use]
     pub fn new(wanted: usize) -> Self {
         Self {

@@ -143,7 +143,7 @@ pub(super) async fn several(task: &Task) -> Result<Vec<Reading>, Failed> {
     task.of_a_sync(usage, live, stored).await
 }
 
-/// What a small operator needs of pods.
+/// The fields that a small operator needs of pods.
 fn little() -> Result<Projection, Failed> {
     let paths = ["metadata.labels", "spec.nodeName", "status.phase"];
     let paths: Vec<FieldPath> = paths

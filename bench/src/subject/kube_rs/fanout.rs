@@ -1,4 +1,4 @@
-//! Telling many subscribers of each event, through a shared reflector.
+//! Dispatching each event to many subscribers through a shared reflector.
 //!
 //! ```text
 //! events, decoded already ─▶ reflect_shared ─▶ store, broadcast ─▶ N subscribers
@@ -56,7 +56,7 @@ enum Beside {
     Stalled,
 }
 
-/// How long is waited for what the others hear.
+/// The time to wait for further deliveries before counting as stalled.
 const STANDSTILL: Duration = Duration::from_secs(5);
 
 async fn tell(task: &Task, handlers: usize, beside: &Beside) -> Result<(Usage, u64), Failed> {

@@ -32,7 +32,7 @@ use crate::row::Reading;
 use crate::scenario::Work;
 use crate::subject::{Failed, SETTLING, Task};
 
-/// Does the task; says nothing of what kube-rs does not have.
+/// Does the task; reports no reading for features that kube-rs lacks.
 ///
 /// # Errors
 /// The server cannot be reached, or does not do what it must.
@@ -171,7 +171,7 @@ async fn several(task: &Task) -> Result<Vec<Reading>, Failed> {
     task.of_a_sync(usage, live, stored).await
 }
 
-/// How many objects are stored, and what keeps them.
+/// Fills a store; returns the number of stored objects and their owner.
 async fn fill<K>(
     task: &Task,
     api: Api<K>,
@@ -203,7 +203,7 @@ where
     Ok((store.len(), stream.map(|_| ()).boxed()))
 }
 
-/// What a small operator needs of pods.
+/// Drops the fields that a small operator does not need.
 fn trim(pod: &mut Pod) {
     pod.metadata.annotations = None;
     pod.metadata.owner_references = None;
