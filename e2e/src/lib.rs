@@ -30,14 +30,15 @@ use kinform_testkit::checks::stage::{Stage, StageError};
 use kube_client::config::{KubeConfigOptions, Kubeconfig};
 use kube_client::{Client, Config};
 
-/// What a real server is built, started and asked with, and how each is asked for its version.
+/// The programs that build, start and query a real server, and the argument that prints their
+/// version.
 const TOOLS: [(&str, &str); 3] = [
     ("go", "version"),
     ("openssl", "version"),
     ("curl", "--version"),
 ];
 
-/// Those of the programs without which no real server can be built and started that are not here.
+/// The programs in `TOOLS` that are missing here.
 pub fn missing() -> Vec<&'static str> {
     let has = |program: &str, version: &str| {
         let asked = Command::new(program).arg(version).output();
@@ -58,7 +59,7 @@ pub struct Oracle {
     _home: tempfile::TempDir,
 }
 
-/// BOUND: how often a server is started that does not come up.
+/// BOUND: the attempts to start a server that does not come up.
 const MOST_STARTS: usize = 3;
 
 #[derive(Clone, Copy, Debug)]
@@ -129,7 +130,7 @@ impl Oracle {
         self.directory.join("kubeconfig")
     }
 
-    /// What a client needs to come through the proxy.
+    /// The configuration of a client that goes through the proxy.
     pub fn config(&self) -> Result<Config, StageError> {
         let proxy = self.proxy.as_ref().ok_or("no proxy")?;
         let mut config = self.config.clone();
@@ -153,7 +154,7 @@ fn script(name: &str, directory: &Path, ports: Ports) -> Result<(), StageError> 
         .arg(directory)
         .env("KAS_PORT", ports.server.to_string())
         .env("ETCD_PORT", ports.etcd.to_string())
-        // What it prints is the kubeconfig's path; its children must not hold our output open.
+        // Its output is the kubeconfig's path; its children must not hold our output open.
         .stdout(std::process::Stdio::null())
         .status()?;
     if !status.success() {

@@ -58,7 +58,7 @@ pub fn run(bytes: &[u8]) -> Shape {
     shape
 }
 
-/// What is said of an object in short: its refusal, or which of its parts are there.
+/// Describes an object in short: its refusal, or which of its parts are present.
 #[must_use]
 pub fn look(bytes: &[u8]) -> String {
     match Object::from_json(bytes, &Projection::new()) {
@@ -222,7 +222,7 @@ fn path_of(segments: &[PathSegment]) -> Option<FieldPath> {
     text.parse().ok()
 }
 
-/// What is dropped is gone, what is kept stays, and the key is the wire's.
+/// Asserts that dropped members are gone, kept ones stay, and the key is the wire's.
 fn projects(bytes: &[u8], object: &Object, full: &Object) {
     let path = |text: &str| text.parse::<FieldPath>().expect("a path");
     let dropped = Projection::new()

@@ -1,4 +1,4 @@
-//! What is served: groups, versions, resources, documents, health, reviews.
+//! The documents that a server serves: groups, versions, resources, documents, health, reviews.
 //!
 //! ```text
 //! /api, /apis, /version, /openapi, /healthz ──▶ documents
@@ -130,7 +130,7 @@ async fn discovery_comes_in_one_piece(p: &Probe) -> Result<(), Failure> {
 }
 
 async fn discovery_that_has_not_changed_is_not_repeated(p: &Probe) -> Result<(), Failure> {
-    // Definitions come and go beside this row: only the core group stands still.
+    // Definitions come and go while this row runs: only the core group stays the same.
     let answer = p.get_as("/api", AGGREGATED).await?;
     answer.code(200)?;
     let tag = answer.header("etag").to_owned();

@@ -1,4 +1,4 @@
-//! What differs from kind to kind: which count generations, which may be created by a PUT.
+//! Differences from kind to kind: kinds that count generations, and kinds that a PUT may create.
 //!
 //! ```text
 //! table of kinds ──▶ a row each

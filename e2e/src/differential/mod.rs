@@ -44,15 +44,15 @@ use script::Script;
 use stage::{Performance, perform, server};
 use subject::{Failed, Subject};
 
-/// Whether client-go can be built here.
+/// Returns whether client-go can be built here.
 pub fn is_possible() -> bool {
     ClientGo::is_possible()
 }
 
-/// Which histories are run.
+/// The histories to run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The seeds: from the first, so many.
+    /// The first seed; a run takes `histories` seeds from it on.
     pub first: u64,
     pub histories: u64,
     /// Histories side by side. BOUND: a dozen file descriptors each.
@@ -69,13 +69,13 @@ impl Default for Plan {
     }
 }
 
-/// What came of all of them.
+/// The result of all histories.
 #[derive(Debug, Default)]
 pub struct Outcome {
     histories: u64,
     /// By rule, the seeds that show it.
     rules: BTreeMap<Rule, Vec<u64>>,
-    /// By seed, what no rule explains.
+    /// By seed, the differences that no rule explains.
     failures: Vec<(u64, String)>,
     /// Notifications compared, there and here; each of theirs with those of both policies.
     heard: (usize, usize),
@@ -87,7 +87,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Whether nothing is unexplained and, in a run of many, no rule is idle.
+    /// Returns whether every difference is explained and, in a run of many, every rule was seen.
     pub fn is_good(&self) -> bool {
         self.failures.is_empty() && (self.histories < Plan::default().histories || !self.has_idle())
     }

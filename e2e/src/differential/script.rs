@@ -14,7 +14,7 @@ use std::fmt;
 use super::history::{Change, Op};
 use crate::dice::Dice;
 
-/// How a watch ends.
+/// The way in which a watch ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
     /// As a timeout does it.
@@ -27,7 +27,7 @@ pub(crate) enum Ending {
     Error(u16),
 }
 
-/// How a server says that it does not remember.
+/// The way in which a server reports that it does not remember a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expired {
     /// The request is refused.
@@ -36,7 +36,7 @@ pub(crate) enum Expired {
     Event,
 }
 
-/// What happens to one request, the first that it can happen to.
+/// A fault of one request, the first that it can apply to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// Any: it is answered with this code.
@@ -55,39 +55,39 @@ pub(crate) enum Fault {
     ExpiredPage,
 }
 
-/// Everything that happens between two moments at which all is heard.
+/// Everything that happens between two moments at which all events have been heard.
 #[derive(Clone, Debug)]
 pub(crate) struct Trouble {
     pub(crate) ending: Ending,
     /// Connections are refused for a moment.
     pub(crate) is_refused: bool,
-    /// What changes while no watch is open.
+    /// The changes while no watch is open.
     pub(crate) ops: Vec<Op>,
-    /// None of that is remembered.
+    /// Set if none of these changes is remembered.
     pub(crate) expires: bool,
-    /// What the next requests meet.
+    /// The faults of the next requests.
     pub(crate) faults: Vec<Fault>,
-    /// A handler comes while the server is away.
+    /// Set if a handler is added while the server is away.
     pub(crate) joins: bool,
 }
 
 /// One thing after the other.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
-    /// Changes, said at once.
+    /// Changes, sent together.
     Commit(Vec<Op>),
-    /// Everybody hears all there is.
+    /// Waits until every handler has heard everything.
     Barrier,
     Bookmark,
     /// Versions used by other resources.
     Elsewhere(u64),
-    /// A change that is said twice.
+    /// A change that is sent twice.
     Twice(Op),
-    /// A deletion of what was never there is said.
+    /// Sends a deletion of an object that never existed.
     DeleteUnknown(String),
-    /// A handler comes.
+    /// Adds a handler.
     Join,
-    /// The handler that came first of those that are left goes, if another stays.
+    /// Removes the oldest remaining handler, if another one stays.
     Leave,
     /// Every stored object is heard again by the handler that wants resyncs.
     Resync,
@@ -98,18 +98,18 @@ pub(crate) enum Step {
 #[derive(Clone, Debug)]
 pub(crate) struct Script {
     pub(crate) seed: u64,
-    /// Whether the server knows streaming lists.
+    /// Set if the server supports streaming lists.
     pub(crate) streams: bool,
     /// Items a page, where the client allows pages.
     pub(crate) page: Option<usize>,
     pub(crate) expired: Expired,
     /// Objects at the beginning.
     pub(crate) before: Vec<Op>,
-    /// What the first requests meet.
+    /// The faults of the first requests.
     pub(crate) first: Vec<Fault>,
     /// Handlers at the beginning.
     pub(crate) handlers: usize,
-    /// Whether the first handler wants resyncs, each second.
+    /// Set if the first handler resyncs each second.
     pub(crate) resyncs: bool,
     pub(crate) steps: Vec<Step>,
 }
@@ -203,7 +203,7 @@ impl Author {
         }
     }
 
-    /// Something after which a client waits, or may.
+    /// A trouble after which a client waits, or may.
     fn outage(&mut self) -> Trouble {
         let is_refused = self.dice.one_in(6);
         self.delays += 1 + usize::from(is_refused);
@@ -216,7 +216,7 @@ impl Author {
             joins: self.dice.one_in(4),
         };
         match self.dice.below(6) {
-            // The server does not remember: everybody lists again.
+            // The server does not remember: every subject lists again.
             0..3 => {
                 let gone = Ending::Error(410);
                 let endings = [Ending::Clean, Ending::Cut, gone, gone, Ending::Error(500)];
@@ -228,7 +228,7 @@ impl Author {
                     ..trouble
                 }
             }
-            // It says so, or fails, and remembers.
+            // It reports an expired version, or fails, and remembers.
             3..5 => {
                 let endings = [410, 429, 500].map(Ending::Error);
                 let faults = self.dice.pick(&[0, 0, 1]);

@@ -21,17 +21,17 @@ use super::subject::{Failed, Resyncs, Subject};
 
 /// BOUND: client-go's delays double from 0.8 s; five of them with their jitter stay below this.
 const PATIENCE: Duration = Duration::from_secs(150);
-/// How long connections are refused.
+/// The time for which connections are refused.
 const REFUSAL: Duration = Duration::from_millis(250);
 
-/// What happened between two barriers.
+/// The events between two barriers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Segment {
     /// The subject listed everything.
     pub(crate) listed: bool,
-    /// The list that it read said changes inside.
+    /// The list that it read reported changes inside.
     pub(crate) changed_inside: bool,
-    /// Something was said that did not happen then.
+    /// An event was sent that did not happen then.
     pub(crate) stray: bool,
     /// The server's version at the beginning.
     pub(crate) from: u64,
@@ -39,13 +39,13 @@ pub(crate) struct Segment {
     pub(crate) log: std::ops::Range<usize>,
 }
 
-/// What one handler heard.
+/// The notifications of one handler.
 #[derive(Clone, Debug)]
 pub(crate) struct Told {
-    /// The segment in which it came.
+    /// The segment in which the handler was added.
     pub(crate) joined: usize,
     pub(crate) resyncs: Resyncs,
-    /// A list for each segment since then, without what came after it was removed.
+    /// A list for each segment since then, without notifications after the handler was removed.
     pub(crate) segments: Vec<Vec<Heard>>,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct Performance {
     pub(crate) told: Vec<Told>,
     pub(crate) history: History,
     pub(crate) stored: BTreeMap<String, State>,
-    /// What was asked of the server.
+    /// The requests to the server.
     pub(crate) asked: Vec<String>,
 }
 
@@ -69,7 +69,7 @@ struct Stage<'a> {
     current: Segment,
     lists: u64,
     marks: Vec<u64>,
-    /// By handler: when it came, and what it wants.
+    /// By handler: the time it was added, and its resyncs.
     handlers: Vec<(usize, Resyncs)>,
     active: BTreeSet<usize>,
 }
@@ -204,7 +204,7 @@ impl Stage<'_> {
         });
     }
 
-    /// Every handler has begun: what changes from now on is no longer part of its initial adds.
+    /// Waits until every handler has begun: later changes are no longer part of its initial adds.
     async fn first_adds(&self) -> Result<(), Failed> {
         let (active, ear) = (&self.active, self.subject.ear());
         let begun = ear.when(|notes| {
@@ -215,14 +215,14 @@ impl Stage<'_> {
         in_time(begun, "the first adds").await
     }
 
-    /// Everybody hears all there is.
+    /// Waits until every handler has heard everything.
     async fn barrier(&mut self) -> Result<(), Failed> {
         let watched = self.server.when(|plot| plot.is_watched());
         in_time(watched, "a watch").await?;
         self.first_adds().await?;
         let (version, lists, end, inside) = self.server.change(|plot| {
             let inside = std::mem::take(&mut plot.has_changed_inside);
-            // What the subject did not come to meet happens now, or never.
+            // The faults that no request met are applied now, or never.
             let faults = std::mem::take(&mut plot.faults);
             for _ in faults.iter().filter(|f| **f == Fault::ChangesInside) {
                 plot.change_inside();
@@ -259,7 +259,7 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// A handler comes, now: before the first list, or when all was heard.
+    /// Adds a handler now: before the first list, or after everything was heard.
     async fn join(&mut self, resyncs: Resyncs) -> Result<(), Failed> {
         let id = self.handlers.len();
         self.handlers.push((self.segments.len(), resyncs));

@@ -21,7 +21,7 @@ use serde_json::json;
 
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// Tells a story on each server.
+/// Runs a story on each server.
 fn on_both(what: &str, story: impl AsyncFn(&Host, Client)) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -69,7 +69,7 @@ async fn remove(client: &Client, namespace: &str, name: &str) {
     api.delete(name, &DeleteParams::default()).await.unwrap();
 }
 
-/// What a handler heard: "add x", "update x", "delete x".
+/// The notifications of a handler: "add x", "update x", "delete x".
 #[derive(Clone, Default)]
 struct Heard(Arc<Mutex<Vec<String>>>);
 
@@ -105,7 +105,7 @@ impl Heard {
 async fn until(what: &str, holds: impl Fn() -> bool) {
     let wait = async {
         while !holds() {
-            // A server's time: nothing else tells when it has spoken.
+            // The server needs time, and no other event marks when it has answered.
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
@@ -432,7 +432,7 @@ fn a_controller_follows_its_objects_and_what_they_own() {
         .await;
         change(&client, "one", "m-3", "back").await;
         until("the change", || said("m-3", "back")).await;
-        // What somebody does to an owned object is undone.
+        // A foreign change of an owned object is undone.
         let key = ObjectKey::new(Some("one"), "m-4");
         let uid = || secrets.get(&key).map(|secret| secret.uid().to_owned());
         let before = uid();
