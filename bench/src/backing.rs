@@ -1,20 +1,23 @@
-//! Memory that the machine has ready, before a subject asks for it.
+//! Memory that the machine has ready before a subject asks for it.
 //!
 //! ```text
 //! scenario ─▶ how much a subject may take ─▶ touch_memory: uses twice as much, keeps every other block ─▶ subject starts
 //! ```
 //!
-//! A virtual machine gives memory that is not used back to its host, and waits for the host when it is used
-//! again: up to four seconds a gigabyte, all of which counts as CPU time of whoever is first. That would be a
-//! figure of the host. So as much as a subject may take is used just before it starts, in huge pages as the
-//! subjects' allocator asks for them, and is free again when it does.
+//! A virtual machine returns unused memory to its host, and waits for the host when the memory is
+//! used again: up to four seconds a gigabyte, all of which counts as CPU time of the first subject.
+//! That would be a figure of the host. So the bench touches as much memory as a subject may take
+//! just before it starts, in huge pages as the subjects' allocator asks for them, and then frees
+//! it.
 //!
-//! Free is not enough. Of memory that was just freed a subject that runs for three seconds met a tenth of a gigabyte
-//! that was slow again, after one to two and a half seconds: half a second in all. Each two seconds Linux tells its host a sixteenth of
-//! the free blocks of each size, those first that were freed last, and puts them last; what explains it is that free huge
-//! pages grow together to larger blocks, so that few are left of their own size, and a subject comes to the last of those
-//! before a larger one is split for it. So every other huge page is kept in use while the subjects run: those between them
-//! stay what they are, and more of them than a subject takes. With that the slow stretch is gone, or shorter.
+//! Freeing it all is not enough. A subject that ran for three seconds on memory just freed found a
+//! tenth of a gigabyte slow again after one to two and a half seconds: half a second in all. Every
+//! two seconds Linux reports a sixteenth of the free blocks of each size to its host, the most
+//! recently freed first, and puts them last. The likely cause is that free huge pages merge into
+//! larger blocks, so that few of their own size are left, and a subject uses up those before a
+//! larger one is split for it. So every other huge page is kept in use while the subjects run. The
+//! free pages between them cannot merge, and are more than a subject takes. This removes the slow
+//! stretch, or shortens it.
 
 use std::process::Stdio;
 
@@ -40,7 +43,7 @@ const BLOCK: usize = 2 << 20;
 pub struct Backing {
     asks: ChildStdin,
     answers: BufReader<ChildStdout>,
-    /// BOUND: half of what the machine had left when this began.
+    /// BOUND: half of the memory that the machine had left at the start.
     most: u64,
     _program: Child,
 }
@@ -121,10 +124,10 @@ fn used() -> std::io::Result<MmapMut> {
     Ok(block)
 }
 
-/// Twice what a subject may take, as the half of it is kept.
+/// The bytes to touch: twice what a subject may take, as half of them is kept.
 fn wanted(scenario: Scenario, most: u64) -> u64 {
     let each = match scenario.work.needs() {
-        // All are there twice for a while.
+        // Both lists are in memory for a while.
         Some(_) if matches!(scenario.work, Work::Relist(_)) => 2 * BYTES_AN_OBJECT,
         Some(_) => BYTES_AN_OBJECT,
         None => BYTES_A_SMALL_ONE,

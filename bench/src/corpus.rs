@@ -7,10 +7,10 @@
 //! ```
 //!
 //! Pods are those of `kinform serve --pods`: API-server field order, about 8 KB, two fifths of it
-//! managedFields; other shapes are in `shape.rs`. What an encoding looks like on the wire is the
-//! embedded server's word, which is compared with a real server's bytes by tests of its own. A page is
-//! a file of its own, so that the replay server needs no knowledge of what it sends.
-//! Only files that somebody asks for are made: those of 300,000 pods are some gigabytes each.
+//! managedFields; other shapes are in `shape.rs`. The embedded server encodes the objects; its own
+//! tests compare the encoding with a real server's bytes. A page is a file of its own, so that the
+//! replay server needs no knowledge of the content. Only requested files are made: those of 300,000
+//! pods are some gigabytes each.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -135,7 +135,7 @@ impl Recipe {
         }
     }
 
-    /// The name of a page's file; of what has no pages, a name that no file has.
+    /// The name of a page's file; empty for a recipe without pages.
     #[must_use]
     pub fn page_file(self, number: usize) -> String {
         match self {
@@ -239,8 +239,8 @@ impl Corpus {
         collections.all(|collection| self.path(*collection, &last_written).exists())
     }
 
-    /// The phases come one after the other: what is stored, shares of it changed, each on top of the
-    /// one before, all changed once.
+    /// The phases follow one another: the objects as stored first, shares of them changed (each on
+    /// top of the one before), all changed once.
     async fn make(&self, recipes: &[Recipe]) -> io::Result<()> {
         let server = Server::builder()
             .plain()

@@ -6,9 +6,9 @@
 //! rows of all subjects ─▶ JSON, a Markdown table, plots
 //! ```
 //!
-//! Nothing of a server is measured: the replay server sends files. Each subject is a process of its own
-//! that does one scenario and says what that cost it: CPU time, allocations, bytes. Wall time on a
-//! shared machine is noise, so no figure of a cache is made of it.
+//! No server is measured: the replay server sends files. Each subject is a process of its own that
+//! does one scenario and reports its cost: CPU time, allocations, bytes. Wall time on a shared
+//! machine is noise, so no figure of a cache is made of it.
 
 pub mod backing;
 pub mod corpus;

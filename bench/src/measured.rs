@@ -1,13 +1,13 @@
-//! `kinform measure` as one more subject: what it tells must be what the bench tells.
+//! `kinform measure` as one more subject: its figures must agree with the bench's.
 //!
 //! ```text
 //! scenario ─▶ words of the command ─▶ its JSON ─▶ readings, named as the bench names them
 //! Results ─▶ Agreement { bench, measure } for each figure that both tell
 //! ```
 //!
-//! It runs at once after kinform's subject, on the same replay server, and each of its runs is compared with
-//! that one's. It is another program with the same library: what differs is what the command itself costs,
-//! and the machine's noise.
+//! It runs right after kinform's subject, on the same replay server, and each of its runs is
+//! compared with one of that subject's. It is another program with the same library: the difference
+//! is the cost of the command itself, and the machine's noise.
 
 use serde::Deserialize;
 

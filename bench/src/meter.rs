@@ -4,9 +4,10 @@
 //! Moment::now ──work──▶ until_now → Usage { cpu_seconds, user_seconds, wall_seconds, allocations }
 //! ```
 //!
-//! Each Rust subject is two programs. The plain one allocates with mimalloc (the best that kube-rs can
-//! have, and no advantage for anybody) and tells time and resident memory. The counted one has the
-//! system's allocator behind counters, which cost time, and tells allocations and bytes asked for.
+//! Each Rust subject is two programs. The plain one allocates with mimalloc (the best that kube-rs
+//! can have, so no subject has an advantage) and reports time and resident memory. The counted one
+//! has the system's allocator behind counters, which cost time, and reports allocations and bytes
+//! asked for.
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! It never fails, and sends nothing else. Watches without initial events are silent and stay open.
-//! With [`Streams::Refused`] it refuses streaming lists as a server without them does. Its CPU time is
-//! of the bench's process, which no figure counts.
+//! With [`Streams::Refused`] it refuses streaming lists as a server without them does. Its CPU time
+//! is the bench process's, which no figure counts.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -71,7 +71,7 @@ struct State {
 /// ambiguous, as it names an object and a version.
 type Pages = HashMap<(Recipe, &'static str, String), String>;
 
-/// Serves what a scenario needs of a corpus, on a free port of loopback.
+/// Serves a scenario's files of a corpus, on a free port of loopback.
 ///
 /// # Errors
 /// The corpus cannot be read, or no port is free.
@@ -212,8 +212,8 @@ impl State {
         }
     }
 
-    /// As a real server: any version is served whole, the most recent one in pages to who wants them. What the scenario
-    /// has no pages of is served whole.
+    /// As a real server: any version is served whole, the most recent one in pages to clients that
+    /// ask for them. A scenario without pages is served whole.
     fn list_file(
         &self,
         collection: Collection,
@@ -288,10 +288,10 @@ async fn read(path: PathBuf) -> io::Result<(u64, Chunks)> {
     let mut file = file.into_std().await;
     let (sender, receiver) = mpsc::channel(AHEAD);
     tokio::task::spawn_blocking(move || {
-        // BOUND: as many as were sent and not yet written at once; another is made only if none is back.
+        // BOUND: the chunks sent and not yet written; a new one is made only if none has come back.
         let (back, used) = std::sync::mpsc::channel();
         loop {
-            // What was sent is filled again: memory that is new each time is cleared by the kernel each time.
+            // Sent memory is filled again: the kernel would clear new memory each time.
             let mut filled: Vec<u8> = used.try_recv().unwrap_or_default();
             filled.clear();
             filled.reserve_exact(CHUNK);

@@ -158,7 +158,7 @@ const GAP: f64 = 16.0;
 /// Bars of one metric, a group a scenario, each group on a scale of its own; shorter is better.
 #[must_use]
 pub fn plot(results: &Results, metric: &str) -> String {
-    // What kinform does not measure is no comparison.
+    // Metrics that kinform does not have cannot be compared.
     let figures: Figures<'_> = figures(results)
         .into_iter()
         .filter(|((_, of), row)| *of == metric && row.contains_key(SUBJECTS[0]))

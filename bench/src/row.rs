@@ -107,7 +107,7 @@ mod tests {
             runs: runs.to_vec(),
         };
         // A machine that becomes four times slower within the second turn: the other two say 2, the medians would say 8.
-        // Of whom there are more runs, the first ones count.
+        // Surplus runs of either figure are ignored.
         for (one, other, expected) in [
             (&[2.0, 8.0, 8.0][..], &[1.0, 1.0, 4.0][..], 2.0),
             (&[6.0], &[2.0, 5.0, 9.0], 3.0),

@@ -32,8 +32,8 @@ enum Rule {
     AtLeast(f64),
     /// No more than this share of a peer's figure.
     ShareOf(&'static str, f64),
-    /// For each object no more than at this size, but for this share. Less is no worse: what a program costs whatever it
-    /// does weighs most where there is little to do.
+    /// For each object no more than at this size, apart from this share. Less is no worse: the
+    /// fixed cost of a program weighs most in small sizes.
     StraightFrom(usize, f64),
 }
 

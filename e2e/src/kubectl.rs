@@ -4,10 +4,10 @@
 //! kubectl/story.txt ──▶ [Step] ──kubectl──▶ server ──▶ Told { code, out, err } ──▶ compared, step by step
 //! ```
 //!
-//! A step is a command line and its input. What both servers choose for themselves (uids, versions, times,
-//! ages, addresses, ports) is replaced by words before transcripts are compared, and so is the width of
-//! columns. Steps that differ are listed in `kubectl/differences.txt` with a reason; a listed one that
-//! matches is a mistake in the list.
+//! A step is a command line and its input. Values that servers choose for themselves (uids,
+//! versions, times, ages, addresses, ports) are replaced by words before transcripts are compared,
+//! and the width of columns is ignored. Steps that differ are listed in `kubectl/differences.txt`
+//! with a reason; a listed step that matches is an error in the list.
 //!
 //! Two releases run the story. One is the real server's, built from its module next to it. The
 //! other is 1.20, which distributions still ship, fetched by their package manager where there is
@@ -101,7 +101,7 @@ fn words(command: &str) -> Vec<String> {
     words
 }
 
-/// Reads the list of steps that differ for a release: what they are, and why.
+/// Reads the steps that differ for a release, with their reasons.
 pub fn differences(text: &str, minor: u32) -> HashMap<String, String> {
     let (mut listed, mut step) = (HashMap::new(), "");
     for line in text.lines() {
@@ -120,7 +120,7 @@ pub fn differences(text: &str, minor: u32) -> HashMap<String, String> {
 }
 
 impl Release {
-    /// The one built beside the real server.
+    /// The release built with the real server.
     pub fn newest(cache: &Path) -> Option<Self> {
         let program = cache.join("bin/kubectl");
         let minor = 37;

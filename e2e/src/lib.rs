@@ -5,9 +5,10 @@
 //!                                 embedded server ──┴▶ Servers { Host, Host } ──▶ other people's clients
 //! ```
 //!
-//! The server is built from its Go modules, at the versions in `oracle/go.mod`, the first time. It has a
-//! directory, ports, certificates and tokens of its own, and is stopped when its [`Oracle`] is dropped.
-//! A restart keeps what etcd stored; what the server itself remembered of its history is gone.
+//! The server is built from its Go modules, at the versions in `oracle/go.mod`, the first time. It
+//! has a directory, ports, certificates and tokens of its own, and is stopped when its [`Oracle`]
+//! is dropped. A restart keeps the objects in etcd and loses the server's own memory of its
+//! history.
 
 pub mod conformance;
 mod dice;
@@ -91,7 +92,7 @@ impl Oracle {
     /// Builds the server if need be, and starts it.
     ///
     /// # Errors
-    /// It cannot be built or does not come up; what it said is in the message.
+    /// It cannot be built or does not come up; the message has its output.
     pub async fn start() -> Result<Self, StageError> {
         // A port that was free when it was looked up may be another server's a moment later.
         for _ in 1..MOST_STARTS {
@@ -190,7 +191,8 @@ impl Stage for Oracle {
 
 impl Drop for Oracle {
     fn drop(&mut self) {
-        // Nobody is left to tell; the scripts end what they started, by its id.
+        // A failure cannot be reported here; the scripts end the processes that they started, by
+        // id.
         let _ = script("down", &self.directory, self.ports);
     }
 }

@@ -4,7 +4,7 @@
 //! source ──build──▶ program KUBECONFIG NAMESPACE ──stdout──▶ Report { checks }
 //! ```
 //!
-//! They know nothing of which server they talk to; what they assert is theirs.
+//! They do not know which server they talk to; their assertions are their own.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -50,7 +50,8 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// Starts both; without Go only the embedded one, and says on stderr what `what` misses by that.
+    /// Starts both; without Go only the embedded one, with a message on stderr that names `what` as
+    /// skipped.
     ///
     /// # Errors
     /// One of them cannot be built or does not come up.
@@ -165,7 +166,7 @@ impl Host {
         self.config.clone()
     }
 
-    /// A client that returns every answer as it came: it retries nothing by itself.
+    /// A client that returns every answer as it came: it never retries by itself.
     ///
     /// # Errors
     /// It cannot be made.

@@ -31,7 +31,7 @@ pub mod watch;
 
 use shape::Shape;
 
-/// Counts what is on the heap, for [`heap`].
+/// Counts the allocated bytes, for [`heap`].
 #[global_allocator]
 static HEAP: Cap<System> = Cap::new(System, usize::MAX);
 
@@ -40,7 +40,7 @@ static HEAP: Cap<System> = Cap::new(System, usize::MAX);
 pub struct Target {
     /// Its name, and that of its corpus.
     pub name: &'static str,
-    /// Reads the bytes and asserts what must hold.
+    /// Reads the bytes and asserts the promises.
     pub run: fn(&[u8]) -> Shape,
     /// Pieces of which inputs are made.
     pub words: &'static [&'static [u8]],

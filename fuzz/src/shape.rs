@@ -4,7 +4,8 @@
 //! refusals (without positions), kinds of parts, counts (by powers of two) ──▶ a number
 //! ```
 //!
-//! In place of the coverage that a nightly compiler counts: the driver keeps what has a new shape.
+//! It replaces the coverage that a nightly compiler counts: the driver keeps inputs with a new
+//! shape.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};

@@ -1,11 +1,11 @@
-//! Runs scenarios of all subjects and writes what they cost: `cargo xtask bench`.
+//! Runs the scenarios of all subjects and writes the results: `cargo xtask bench`.
 //!
 //! ```text
 //! scenarios × runs × subjects ─▶ replay server here, subject in a process ─▶ bench/results/*
 //! ```
 //!
-//! Scenarios come one after the other; the sizes of one, and its subjects, in turn: what else the machine
-//! does meets all alike that are compared with each other.
+//! Scenarios run one after the other. The sizes of one scenario, and its subjects, take turns, so
+//! that other load on the machine affects all compared figures alike.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -25,16 +25,16 @@ use kinform_bench::targets;
 use kinform_bench::writer::Writer;
 use tokio::process::Command;
 
-/// kinform beside its peers, on the same bytes.
+/// Compares kinform with its peers on the same bytes.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Small sizes, three runs of what has a target, one of the rest: some five minutes.
+    /// Small sizes; three runs of figures with a target, one of the rest: some five minutes.
     #[arg(long)]
     quick: bool,
     /// Runs of each scenario; the median counts.
     #[arg(long)]
     runs: Option<usize>,
-    /// Only scenarios whose name begins so; may be said several times.
+    /// Only scenarios whose name begins so; may be given several times.
     #[arg(long)]
     only: Vec<String>,
     /// Only these subjects.
@@ -49,7 +49,8 @@ struct Arguments {
     /// The repository's `bench/`.
     #[arg(long, default_value = ".")]
     directory: PathBuf,
-    /// The `kinform` program, whose `measure` is to tell the same; else the one beside this program.
+    /// The `kinform` program, whose `measure` should agree; by default the one next to this
+    /// program.
     #[arg(long)]
     kinform: Option<PathBuf>,
 }
@@ -166,7 +167,7 @@ impl Arguments {
         })
     }
 
-    /// A part of a run is for those who look for something; it replaces no results.
+    /// The name of the results. A partial run is for investigation and replaces no results.
     fn results_name(&self) -> &'static str {
         let is_whole = self.only.is_empty() && self.subject.is_empty() && self.size.is_none();
         match (is_whole, self.quick) {
@@ -186,8 +187,8 @@ async fn corpus(scenario: Scenario, seed: u64) -> Result<Option<Corpus>, Failed>
     Ok(Some(corpus))
 }
 
-/// All subjects that can be had here; the others are named. What should be there and does not build is a failure, which
-/// costs the others nothing.
+/// All subjects that can be run here; the missing ones are named. A program that should exist and
+/// does not build is a failure, and the other subjects still run.
 async fn subjects(
     arguments: &Arguments,
     failures: &mut Vec<String>,
@@ -200,7 +201,7 @@ async fn subjects(
         speaks: Speaks::Scenarios,
     };
     let mut subjects = vec![rust("kinform", "subject_kinform")];
-    // At once after it: what the two tell is compared.
+    // Runs right after kinform's subject, as the two are compared.
     let kinform = arguments.kinform.clone();
     let kinform = kinform.unwrap_or_else(|| beside("kinform"));
     if kinform.exists() {
@@ -335,8 +336,8 @@ impl Runs {
 /// Objects in a cache above which a peer has one run only.
 const MANY_FOR_PEERS: usize = 100_000;
 
-/// BOUND: what must be left for each object of a peer's large cache, beside what `touch_memory` keeps: a list that is
-/// decoded whole takes most.
+/// BOUND: the memory that must be left for each object of a peer's large cache, besides the blocks
+/// that `touch_memory` keeps. A list that is decoded whole takes most.
 const OF_A_PEERS_OBJECT: u64 = 48 << 10;
 
 /// BOUND: a run takes a minute or two.

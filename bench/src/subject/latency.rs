@@ -1,4 +1,4 @@
-//! From a write to its reconcile: what a subject notes down.
+//! The latency from a write to its reconcile, as a subject records it.
 //!
 //! ```text
 //! object written at T (its annotation says so) ─▶ reconciled ─▶ now - T ─▶ percentiles

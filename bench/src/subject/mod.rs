@@ -1,4 +1,4 @@
-//! A subject: does one scenario and says what that cost.
+//! A subject: does one scenario and reports its cost.
 //!
 //! ```text
 //! SCENARIO SIZE [URL [TOKEN]] ──▶ work between two moments ──▶ a line of JSON for each metric
@@ -33,7 +33,7 @@ pub struct Task {
     pub size: usize,
     /// The server's address.
     pub url: String,
-    /// The bearer token for the server; empty if it asks for none.
+    /// The bearer token for the server; empty if the server needs no token.
     pub token: String,
     /// The function that asks the allocator for its counters.
     pub heap: AskHeap,
@@ -149,10 +149,10 @@ impl Task {
         vec![Reading::new("bytes_per_add", "B", live / size)]
     }
 
-    /// The server, for a client.
+    /// The configuration of a client for the server.
     ///
     /// # Errors
-    /// The task has none.
+    /// The task has no server.
     pub fn server(&self) -> Result<kube::Config, Failed> {
         let mut config = kube::Config::new(self.url.parse()?);
         if !self.token.is_empty() {
@@ -215,10 +215,11 @@ pub(crate) fn each_ns(time: Duration, mut turn: impl FnMut(usize)) -> f64 {
 /// The function that does a subject's task.
 pub type Run = for<'a> fn(&'a Task) -> BoxFuture<'a, Result<Vec<Reading>, Failed>>;
 
-/// A subject's program: does what the command line says, on tokio, and prints a line for each reading.
+/// Runs a subject's program: does the task of the command line on tokio and prints a line for each
+/// reading.
 ///
 /// # Errors
-/// The task cannot be done, or nobody reads.
+/// The task cannot be done, or stdout is closed.
 pub fn main_of(run: Run, heap: AskHeap) -> Result<(), Failed> {
     let task = Task::from_args(heap)?;
     let mut runtime = match task.work {

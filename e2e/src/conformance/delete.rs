@@ -1,4 +1,4 @@
-//! Deleting: options, finalizers, what is answered.
+//! Deleting: options, finalizers, answers.
 //!
 //! ```text
 //! DELETE object | collection, options ──▶ Status | the object | refusal

@@ -109,7 +109,7 @@ struct Outcome {
 /// Runs all rows whose name has `filter` in it on all servers, and compares.
 ///
 /// # Errors
-/// A server cannot be asked at all.
+/// A server cannot be reached at all.
 pub async fn run(servers: &Servers, filter: &str) -> Result<Report, StageError> {
     let began = Instant::now();
     let wanted = |rows: &[&[Row]]| -> Vec<Row> {

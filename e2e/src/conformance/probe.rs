@@ -510,7 +510,7 @@ impl Watch<'_> {
         Ok(object)
     }
 
-    /// Nothing but bookmarks comes for a moment.
+    /// Asserts that only bookmarks come for a moment.
     pub(super) async fn is_quiet(&mut self) -> Result<(), Failure> {
         let moment = tokio::time::timeout(Duration::from_millis(400), async {
             loop {
@@ -528,7 +528,7 @@ impl Watch<'_> {
         }
     }
 
-    /// The stream ends cleanly, with nothing but bookmarks before.
+    /// Asserts that the stream ends cleanly, with only bookmarks before.
     pub(super) async fn ends(&mut self) -> Result<(), Failure> {
         while let Some(event) = self.within(PATIENCE).await? {
             same(

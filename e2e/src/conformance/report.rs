@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::{Outcome, Row};
 
-/// The page that lists what differs on purpose.
+/// The page that lists intended differences.
 const PAGE: &str = include_str!("../../../docs/server-differences.md");
 
 /// BOUND: the part of a row that is printed.

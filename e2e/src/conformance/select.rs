@@ -1,4 +1,4 @@
-//! Selectors on watches: what enters and what leaves.
+//! Selectors on watches: objects that begin or cease to match.
 //!
 //! ```text
 //! matched before, matches now ──▶ ADDED | MODIFIED | DELETED (as it was last) | nothing

@@ -1,4 +1,4 @@
-//! Replacing: versions, what is kept, what is no change.
+//! Replacing: versions, members that are kept, and writes without a change.
 //!
 //! ```text
 //! PUT object (with the version that was read) ──▶ 200 | conflict | refusal

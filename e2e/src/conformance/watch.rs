@@ -1,4 +1,4 @@
-//! Watches: where they start, what they tell, how they end.
+//! Watches: their starts, their events, their ends.
 //!
 //! ```text
 //! GET collection ? watch, resourceVersion, sendInitialEvents, bookmarks ──▶ events, in order ──▶ end
@@ -70,7 +70,7 @@ pub(super) const ROWS: &[Row] = rows![
 const STREAMING: &str = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
 const LIVE: &str = "watch=1&sendInitialEvents=false&resourceVersionMatch=NotOlderThan";
 
-/// Two config maps, and something newer than both in what is cached.
+/// Two config maps, and something in the cache that is newer than both.
 async fn two(p: &Probe) -> Result<[Value; 2], Failure> {
     let made = [p.map("b", "1").await?, p.map("a", "1").await?];
     let at = version(&made[1]);

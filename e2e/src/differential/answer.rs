@@ -30,7 +30,7 @@ pub(crate) struct Request {
 /// An answer.
 #[derive(Debug)]
 pub(crate) enum Answer {
-    /// Nothing: the connection closes.
+    /// No answer: the connection closes.
     HangUp,
     /// All of it.
     Whole { head: Vec<u8>, body: Vec<u8> },

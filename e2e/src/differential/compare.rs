@@ -4,10 +4,10 @@
 //! Performance of client-go + of kinform ──segment by segment, handler by handler──▶ rules | Difference
 //! ```
 //!
-//! Where neither listed in a segment, both must have heard exactly what the log says, one by one and, in
-//! order, over keys as well. Where one did list, they are compared key by key, and consecutive updates of
-//! one uid are one. What then differs must be what a [`Rule`] says, nothing else.
-//! A store must hold at the end what the server holds.
+//! Where neither subject listed in a segment, both must have heard exactly the log, event by event
+//! and, in order, over keys as well. Where one did list, they are compared key by key, and
+//! consecutive updates of one uid count as one. Any remaining difference must be explained by a
+//! [`Rule`]. A store must hold at the end the objects of the server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -224,7 +224,7 @@ impl Verdict {
         }
     }
 
-    /// Compares what a handler heard here and there.
+    /// Compares the notifications of one handler of both subjects.
     fn hear(&mut self, pair: &Pair<'_>) {
         let (theirs, theirs_told) = pair.theirs;
         let (ours, ours_told) = pair.ours;

@@ -4,9 +4,9 @@
 //! Op ──commit──▶ objects + log (one version a change) ──▶ frames of a watch, items of a list
 //! ```
 //!
-//! A model of its own, small and literal, so that it shares no mistake with the embedded server. The
-//! whole log is kept: what a client may resume from is only a number, `oldest`.
-//! Versions are those of the whole server: changes of other resources use some up.
+//! A model of its own, small and literal, so that it shares no mistake with the embedded server.
+//! The whole log is kept: the oldest version that a client may resume from is only a number,
+//! `oldest`. Versions are those of the whole server: changes of other resources use some up.
 //!
 //! Upstream counterpart: `apiserver:pkg/storage/cacher`, seen from outside.
 

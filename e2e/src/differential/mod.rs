@@ -1,4 +1,4 @@
-//! kinform beside the real client-go: the same scripted histories, the same notifications.
+//! Compares kinform with the real client-go: the same scripted histories, the same notifications.
 //!
 //! ```text
 //!            ┌▶ Server ◀─▶ client-go           ─▶ Performance ┐
@@ -6,9 +6,9 @@
 //!            └▶ Server ◀─▶ kinform, coalescing ─▶ Performance ┘
 //! ```
 //!
-//! A history is a script made from a seed: changes, cuts, refusals, expiries, late handlers. Each subject
-//! meets it on a server of its own, which makes the same decisions. What they hear is compared key by key;
-//! where they differ, a rule has to say so, and each rule has to be seen.
+//! A history is a script made from a seed: changes, cuts, refusals, expiries, late handlers. Each
+//! subject meets it on a server of its own, which makes the same decisions. Their notifications are
+//! compared key by key. A rule has to explain each difference, and each rule has to be seen.
 //! Histories run side by side: client-go's delays are real time.
 //!
 //! | file | what lives there |
@@ -204,7 +204,7 @@ impl Outcome {
     }
 }
 
-/// BOUND: what is printed of failures, and of seeds.
+/// BOUND: the failures and seeds that are printed.
 const SHOWN: usize = 5;
 
 impl fmt::Display for Outcome {

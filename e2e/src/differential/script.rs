@@ -1,13 +1,14 @@
-//! From a seed to a script: what the server does, and when handlers come and go.
+//! Makes a script from a seed: the server's actions, and the times when handlers are added and
+//! removed.
 //!
 //! ```text
 //! seed ──▶ Script { how the server is, steps } ──performed──▶ the same decisions for each subject
 //! ```
 //!
-//! A script names moments by what was heard, never by a clock: before a trouble, a handler's coming or a
-//! resync there is a barrier, at which every handler has heard all there is. So what each subject meets
-//! depends on nothing but the seed.
-//! BOUND: troubles after which client-go waits, a script: its delays double from 0.8 s.
+//! A script names moments by the events heard, never by a clock: before a trouble, a new handler or
+//! a resync there is a barrier, at which every handler has heard everything. So each subject meets
+//! the same events, which depend only on the seed. BOUND: troubles in a script after which
+//! client-go waits: its delays double from 0.8 s.
 
 use std::fmt;
 
@@ -43,7 +44,7 @@ pub(crate) enum Fault {
     Code(u16),
     /// Any: the connection is closed without an answer.
     HangUp,
-    /// A watch that resumes: it is accepted, and ends at once.
+    /// A watch that resumes: it is accepted, and ends immediately.
     EndsAtOnce(Ending),
     /// A streaming list: it ends cleanly before its end bookmark.
     NoEndBookmark,
@@ -238,7 +239,7 @@ impl Author {
                     ..trouble
                 }
             }
-            // The watch cannot be opened again at once.
+            // The watch cannot be opened again immediately.
             _ => {
                 let ends = [Ending::Clean, Ending::Cut].map(Fault::EndsAtOnce);
                 let codes = [429, 500, 503, 503].map(Fault::Code);

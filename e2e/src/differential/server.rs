@@ -90,7 +90,7 @@ pub(crate) struct Server {
     listening: watch::Sender<bool>,
     is_listening: watch::Receiver<bool>,
     task: JoinHandle<()>,
-    // Nobody else gets the port while nobody listens.
+    // Keeps the port from other programs while the server refuses connections.
     _port: TcpSocket,
 }
 
@@ -212,7 +212,7 @@ async fn serve(
         if wanted.wait_for(|is| *is).await.is_err() {
             return;
         }
-        // The port is ours: it is bound all the time.
+        // The server holds the port: it is bound all the time.
         let listener: TcpListener = match socket(address).and_then(|s| s.listen(64)) {
             Ok(listener) => listener,
             Err(error) => panic!("cannot listen at {address}: {error}"),

@@ -1,14 +1,14 @@
-//! Plays a script to one subject, and writes down what its handlers heard.
+//! Plays a script to one subject, and records the notifications of its handlers.
 //!
 //! ```text
 //! Script ──step by step──▶ Server ◀──requests── Subject ──▶ Ear ──cut at the barriers──▶ Performance
 //! ```
 //!
-//! At a barrier the mark is written once a watch is open, and every handler has heard that: then all that
-//! came before it was heard, too, since it came on the same watch. So a performance falls into segments,
-//! the same for each subject, and each knows whether the subject listed in it or only went on.
-//! Never: a wait for a clock that changes what is heard. While connections are refused a moment passes;
-//! whoever does not try in it goes on as who did.
+//! At a barrier the mark is written once a watch is open. When every handler has heard the mark, it
+//! has heard all events before it, since they came on the same watch. So a performance falls into
+//! segments, the same for each subject, and each records whether the subject listed in it or only
+//! went on. No wait for a clock ever changes what is heard: a subject that does not try to connect
+//! during a moment of refusals goes on as one that did.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -96,7 +96,7 @@ pub(crate) async fn server(script: &Script) -> Result<Server, Failed> {
 /// Plays the script; the subject is stopped at the end.
 ///
 /// # Errors
-/// The subject failed, or did not hear what it had to in time.
+/// The subject failed, or did not hear an expected event in time.
 pub(crate) async fn perform(
     script: &Script,
     server: Server,

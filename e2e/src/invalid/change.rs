@@ -4,8 +4,8 @@
 //! dice, object ──▶ Edit { where, what } ──on the object of each server──▶ a value, or a text with a member twice
 //! ```
 //!
-//! An edit names its place, so that the same is done to what each server stored, whatever uids and
-//! versions it chose.
+//! An edit names its place, so that the same edit is applied to each server's stored object,
+//! whatever uids and versions it chose.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::dice::Dice;
 
-/// A member whose name begins so is written a second time under its own name.
+/// The prefix of a member that is written a second time under its own name.
 const AGAIN: &str = "__again__";
 
 /// The edit at a place.

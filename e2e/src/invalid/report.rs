@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::object::Said;
 use crate::conformance::mask;
 
-/// The page that lists what differs on purpose.
+/// The page that lists intended differences.
 const PAGE: &str = include_str!("../../../docs/server-differences.md");
 
 /// BOUND: the part of a message that is printed.
@@ -65,7 +65,7 @@ fn is_meant(pattern: &str, name: &str) -> bool {
 fn comparable(message: &str) -> String {
     let message = message.split("\n@@").next().unwrap_or_default();
     let message = match message.split_once("patch: Invalid value: \"") {
-        // The whole patch or object stands there; what is wrong with it follows.
+        // The whole patch or object comes first; the error follows.
         Some((head, rest)) => {
             let detail = rest.rfind("\": ").map_or(rest, |at| &rest[at + 3..]);
             format!("{head}patch: {detail}")
@@ -149,7 +149,7 @@ impl Report {
         self.same_message * 100 / self.same_code.max(1)
     }
 
-    /// A line a server: which, and what came of it.
+    /// A line for each server, with its results.
     pub fn results(&self) -> [String; 2] {
         let Self {
             seed,

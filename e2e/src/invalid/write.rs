@@ -4,7 +4,7 @@
 //! dice, subject ──▶ Write ──with what a server stored──▶ Sent
 //! ```
 //!
-//! All are dry runs: whatever a server accepts, it stays as it is.
+//! All writes are dry runs: a server that accepts one does not change.
 
 use kinform_testkit::checks::stage::StageError;
 use serde_json::{Value, json};
@@ -57,7 +57,7 @@ enum How {
     Operations(Value),
     Delete(Value),
     Collection(&'static str),
-    /// Nothing but its query.
+    /// A write that only its query makes invalid.
     Query(&'static str),
 }
 

@@ -6,9 +6,9 @@
 //! drive TARGET --input FILE ──▶ one run
 //! ```
 //!
-//! An input is kept to make others of if its shape is new. A failing one is made smaller, written out,
-//! and ends the run with exit code 1. The input that runs is always in `artifacts/TARGET/running`, for
-//! what ends the whole process.
+//! An input with a new shape is kept to make others of. A failing one is made smaller, written out,
+//! and ends the run with exit code 1. The running input is always in `artifacts/TARGET/running`, in
+//! case the whole process ends.
 
 use std::collections::HashSet;
 use std::fs::{self, File};

@@ -4,9 +4,9 @@
 //! producer ─add, or add_all─▶ WorkQueue ─settle_and_get─▶ workers        a million delayed adds
 //! ```
 //!
-//! Keys are added one after the other, as the peers' are. Told as well: the cost where the keys of a batch are added in
-//! one turn, as a controller's handlers do. Workers take and give back as those of a controller do: the last key goes
-//! back when the next is taken.
+//! Keys are added one after the other, as the peers' are. The cost of adding a batch of keys in one
+//! turn, as a controller's handlers do, is reported as well. Workers are like a controller's: the
+//! last key is given back when the next one is taken.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

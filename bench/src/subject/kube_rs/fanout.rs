@@ -39,8 +39,8 @@ pub(super) async fn run(task: &Task, handlers: usize) -> Result<Vec<Reading>, Fa
     ])
 }
 
-/// Ten subscribers beside one that never takes anything: the broadcast waits for it, so the figure is
-/// what the others heard until nothing moved any more.
+/// Ten subscribers next to one that never takes an event. The broadcast waits for it, so the figure
+/// is the events that the others received until the broadcast stalled.
 pub(super) async fn stalled(task: &Task) -> Result<Vec<Reading>, Failed> {
     if task.heap.is_some() {
         return Ok(Vec::new());

@@ -4,7 +4,7 @@
 //! watcher ─modify─▶ reflector ─▶ Store, until its list is whole ─▶ readings
 //! ```
 //!
-//! It decodes JSON only, so it has nothing to say about protobuf. What it reads is typed from the start.
+//! It decodes JSON only, so it has no figures for protobuf. Its objects are typed from the start.
 //! It has no work queue of its own that programs could use.
 
 mod controller;
@@ -237,7 +237,7 @@ async fn relist(task: &Task) -> Result<Vec<Reading>, Failed> {
     let stream = stream.filter(|event| future::ready(event.is_ok()));
     let mut stream = std::pin::pin!(stream);
     listed(&mut stream).await?;
-    // The watch is open when the stream has nothing to say for a while.
+    // The watch is open when the stream has been silent for a while.
     let _ = tokio::time::timeout(SETTLING, stream.next()).await;
     let steady = task.live_bytes();
     let before = task.moment();
