@@ -148,7 +148,8 @@ impl Recipe {
         }
     }
 
-    /// The name of the file with the tokens of pages, a line each: that of the first page leads to the second.
+    /// The name of the file with the tokens of pages, a line each: the first page's token leads to
+    /// the second page.
     #[must_use]
     pub fn tokens_file(self) -> String {
         self.file().replace("page-0.json", "pages.tokens")
@@ -336,7 +337,7 @@ impl Corpus {
         fs::rename(unfinished, to)
     }
 
-    /// The tokens are written last: they say that all pages are there.
+    /// The tokens are written last: the file's presence means that all pages are there.
     async fn dump_pages(
         &self,
         server: &Server,

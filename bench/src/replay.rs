@@ -280,8 +280,8 @@ impl State {
     }
 }
 
-/// A file's bytes, read ahead by a thread of their own: a subject that had to wait for them would sleep and be woken, which
-/// is in its figures.
+/// A file's bytes, read ahead by a thread of their own: a subject that had to wait for them would
+/// sleep and be woken, and its figures would include that.
 async fn read(path: PathBuf) -> io::Result<(u64, Chunks)> {
     let file = tokio::fs::File::open(path).await?;
     let length = file.metadata().await?.len();

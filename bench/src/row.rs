@@ -106,7 +106,8 @@ mod tests {
             value: median(runs),
             runs: runs.to_vec(),
         };
-        // A machine that becomes four times slower within the second turn: the other two say 2, the medians would say 8.
+        // A machine that becomes four times slower within the second turn: the other turns yield a
+        // ratio of 2, the medians would yield 8.
         // Surplus runs of either figure are ignored.
         for (one, other, expected) in [
             (&[2.0, 8.0, 8.0][..], &[1.0, 1.0, 4.0][..], 2.0),

@@ -38,7 +38,7 @@ pub enum Work {
     SmallOperator,
     /// List 1 of 40 nodes' pods by an index, after one event for each pod.
     IndexList,
-    /// Read by key, namespace and index while events are applied as fast as that goes.
+    /// Read by key, namespace and index while events are applied at full speed.
     ReadUnderWrite,
     /// Dispatch each event to this number of handlers.
     Fanout(usize),

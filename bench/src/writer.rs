@@ -4,7 +4,7 @@
 //! Writer::start ─▶ server on loopback ─▶ a while later, so many objects, 500 a second
 //! ```
 //!
-//! Each object is new, and says when it was written.
+//! Each object is new, and carries the time when it was written.
 
 use std::time::Duration;
 

@@ -32,7 +32,7 @@ const OWN: &str = "story";
 /// One command of the story.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// The command line without `kubectl`, and which time it comes, if not the first.
+    /// The command line without `kubectl`, and a number if it is repeated.
     pub id: String,
     words: Vec<String>,
     input: String,
@@ -130,7 +130,7 @@ impl Release {
     /// The one that Debian still ships, fetched once by its package manager.
     ///
     /// # Errors
-    /// Why it cannot be had.
+    /// The reason why it is not available.
     pub fn oldest(cache: &Path) -> Result<Self, String> {
         let place = cache.join("kubectl-1.20");
         let program = place.join("usr/bin/kubectl");

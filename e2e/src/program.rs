@@ -169,7 +169,7 @@ impl Program {
     /// Runs it on a server.
     ///
     /// # Errors
-    /// It does not end in time, or does not say how it went.
+    /// It does not end in time, or prints no report.
     pub async fn run(&self, host: &Host) -> Result<Report, StageError> {
         let name = &self.name;
         let child = Command::new(&self.path)

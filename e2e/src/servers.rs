@@ -5,9 +5,9 @@
 //!                └─▶ Host Real: kube-apiserver and etcd      ──▶ kubeconfig, client (or SKIPPED, said aloud)
 //! ```
 //!
-//! Both are reached over TLS on loopback with a token, by a kubeconfig in a directory of the host's own.
-//! Neither needs the caller's runtime: a test may block on another program while they serve it. They
-//! stop when they are dropped.
+//! Both are reached over TLS on loopback with a token, by a kubeconfig in a directory of the host's
+//! own. Neither needs the caller's runtime: a test may block on another program while they serve
+//! it. They stop when they are dropped.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// The servers that can be had here.
+/// The servers that are available here.
 #[derive(Debug)]
 pub struct Servers {
     hosts: Vec<Host>,
@@ -88,7 +88,7 @@ impl Servers {
         &self.hosts[0]
     }
 
-    /// The real one, where it can be had.
+    /// The real one, where it is available.
     pub fn real(&self) -> Option<&Host> {
         self.hosts.get(1)
     }

@@ -10,7 +10,8 @@
 //! stored of it already. An object reads the same next to another one as alone. Accepted input is
 //! what serde_json or the table of types reads. No memory is held for lengths that are only
 //! announced. The shape of a reading is for the driver: an input whose shape is new is worth
-//! mutating further. Upstream fuzzes its decoders in `kubernetes:test/fuzz`.
+//! mutating further.
+//! Upstream: `kubernetes:test/fuzz` fuzzes the decoders there.
 
 use std::alloc::System;
 

@@ -5,8 +5,8 @@
 //!     └──▶ Object::from_protobuf, by the table ──▶ its JSON ──▶ the same object
 //! ```
 //!
-//! An input that begins as a list or a watch is read as one, too; as a message of each type it is read
-//! always, alone and as an item of a list.
+//! An input that begins as a list or a watch is read as one, too; as a message of each type it is
+//! read always, alone and as an item of a list.
 
 use std::sync::LazyLock;
 

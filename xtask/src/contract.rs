@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
 /// Runs the tests that the page names.
 ///
 /// # Errors
-/// A test failed, or is nowhere; with what it printed.
+/// A test failed, with its output, or does not exist.
 pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<String, String> {
     let page = fs::read_to_string(root.join(PATH)).map_err(|e| format!("{PATH}: {e}"))?;
     let mut named = tests(&page);

@@ -298,7 +298,8 @@ impl Runs {
         failures
     }
 
-    /// Of a peer's large cache there is one run, where there is room for it, as it takes a minute or more.
+    /// Returns whether a subject sits out this turn. A peer's large cache is filled once, and only
+    /// where there is room for it, as that takes a minute or more.
     fn is_without(&self, subject: &Subject, turn: usize) -> bool {
         let Scenario { work, size } = self.scenario;
         let cannot = subject.speaks == Speaks::Measure && measured::words(work, "").is_none();

@@ -4,8 +4,8 @@
 //! object written at T (its annotation says so) ─▶ reconciled ─▶ now - T ─▶ percentiles
 //! ```
 //!
-//! The writer is the bench, which puts objects into an embedded server at a steady pace. Both clocks are
-//! the machine's.
+//! The writer is the bench, which puts objects into an embedded server at a steady pace. Both
+//! clocks are the machine's.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;

@@ -21,7 +21,7 @@ use crate::meter::{AskHeap, Moment, Usage, resident_bytes};
 use crate::row::Reading;
 use crate::scenario::Work;
 
-/// Anything that goes wrong ends the subject.
+/// The error of a subject: any failure ends it.
 pub type Failed = Box<dyn std::error::Error + Send + Sync>;
 
 /// The task that a subject receives.

@@ -4,8 +4,8 @@
 //! /api, /apis, /version, /openapi, /healthz ──▶ documents
 //! ```
 //!
-//! Upstream counterpart: `kubernetes:test/e2e/apimachinery` (`discovery.go`, `aggregated_discovery.go`,
-//! `openapiv3.go`), `kubernetes:test/e2e/auth`.
+//! Upstream counterpart: `kubernetes:test/e2e/apimachinery` (`discovery.go`,
+//! `aggregated_discovery.go`, `openapiv3.go`), `kubernetes:test/e2e/auth`.
 
 use serde_json::{Value, json};
 

@@ -7,7 +7,8 @@
 //! Forgetting affects every row, so these rows run last, one after the other. They ask for events:
 //! a real server keeps no cache of them, and compaction shows in no other resource.
 //!
-//! Upstream counterpart: `kubernetes:test/e2e/apimachinery/chunking.go`, `apiserver:pkg/storage/etcd3`.
+//! Upstream counterpart: `kubernetes:test/e2e/apimachinery/chunking.go`,
+//! `apiserver:pkg/storage/etcd3`.
 
 use serde_json::{Value, json};
 

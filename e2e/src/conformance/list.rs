@@ -4,7 +4,8 @@
 //! GET collection ? resourceVersion, match, limit, continue ──▶ items, version, token
 //! ```
 //!
-//! Upstream counterpart: `kubernetes:test/integration/apiserver` (`TestListOptions`, `TestAPIListChunking`).
+//! Upstream counterpart: `kubernetes:test/integration/apiserver` (`TestListOptions`,
+//! `TestAPIListChunking`).
 
 use serde_json::Value;
 

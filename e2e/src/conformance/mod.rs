@@ -11,16 +11,17 @@
 //! reason, or the run fails. A listed difference that no longer exists fails too, so the list
 //! cannot outlive its reasons.
 //!
-//! | file | what is asked |
+//! | file | subject |
 //! |---|---|
 //! | `list`, `watch`, `select` | reading: versions, pages, streams, selectors |
-//! | `error`, `form` | refusals; the forms in which answers come |
+//! | `error`, `form` | refusals; the forms of answers |
 //! | `create`, `update`, `patch`, `delete` | writing |
-//! | `kinds`, `definition`, `discovery` | tables over kinds; custom resources; what is served |
-//! | `warning` | what clients are warned of |
-//! | `history` | what is gone: run last and alone |
+//! | `kinds`, `definition`, `discovery` | tables over kinds; custom resources; discovery documents |
+//! | `warning` | warnings to clients |
+//! | `history` | expired versions: run last and alone |
 //!
-//! Upstream counterpart: `kubernetes:test/e2e/apimachinery`, `kubernetes:test/integration/apiserver`.
+//! Upstream counterpart: `kubernetes:test/e2e/apimachinery`,
+//! `kubernetes:test/integration/apiserver`.
 
 mod create;
 mod definition;

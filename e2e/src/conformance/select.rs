@@ -4,8 +4,8 @@
 //! matched before, matches now ──▶ ADDED | MODIFIED | DELETED (as it was last) | nothing
 //! ```
 //!
-//! Upstream counterpart: `kubernetes:test/e2e/apimachinery/watch.go`, `apiserver:pkg/storage/cacher`
-//! (`TestCacheWatcherHandlesFiltering`).
+//! Upstream counterpart: `kubernetes:test/e2e/apimachinery/watch.go`,
+//! `apiserver:pkg/storage/cacher` (`TestCacheWatcherHandlesFiltering`).
 
 use serde_json::json;
 

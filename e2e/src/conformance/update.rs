@@ -4,7 +4,8 @@
 //! PUT object (with the version that was read) ──▶ 200 | conflict | refusal
 //! ```
 //!
-//! Upstream counterpart: `apiserver:pkg/registry/rest/update.go`, `apiserver:pkg/endpoints/handlers/update.go`,
+//! Upstream counterpart: `apiserver:pkg/registry/rest/update.go`,
+//! `apiserver:pkg/endpoints/handlers/update.go`,
 //! `kubernetes:test/integration/apiserver/apidefinitions` (`generation_test`).
 
 use serde_json::{Value, json};

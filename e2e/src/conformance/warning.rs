@@ -4,7 +4,8 @@
 //! any request for it ──▶ Warning: 299 - "what will go, and what there is instead"
 //! ```
 //!
-//! Upstream counterpart: `apiserver:pkg/endpoints/deprecation`, `apiserver:pkg/endpoints/installer.go`.
+//! Upstream counterpart: `apiserver:pkg/endpoints/deprecation`,
+//! `apiserver:pkg/endpoints/installer.go`.
 
 use std::collections::BTreeMap;
 

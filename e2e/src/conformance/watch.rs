@@ -4,8 +4,8 @@
 //! GET collection ? watch, resourceVersion, sendInitialEvents, bookmarks ──▶ events, in order ──▶ end
 //! ```
 //!
-//! Upstream counterpart: `kubernetes:test/e2e/apimachinery/watch.go`, `apiserver:pkg/storage/testing`
-//! (`RunWatchSemantics`).
+//! Upstream counterpart: `kubernetes:test/e2e/apimachinery/watch.go`,
+//! `apiserver:pkg/storage/testing` (`RunWatchSemantics`).
 
 use std::time::Instant;
 
@@ -487,7 +487,7 @@ async fn deleting_a_collection_tells_each_deletion(p: &Probe) -> Result<(), Fail
         same("the event", event["type"].as_str(), Some("DELETED"))?;
         gone.push(version(&event["object"]));
     }
-    // Workers delete side by side: which comes first is not said.
+    // Workers delete in parallel, in no defined order.
     p.forget();
     holds("each has a version of its own", gone[0] < gone[1])
 }

@@ -4,8 +4,8 @@
 //! command lines ──stdin──▶ e2e/client-go ──stdout──▶ lines ──by history──▶ Ear
 //! ```
 //!
-//! The program is built by the Go that is installed, from the modules that its `go.sum` names. It ends
-//! with its stdin, and with this process.
+//! The program is built by the Go that is installed, from the modules that its `go.sum` names. It
+//! ends with its stdin, and with this process.
 
 use std::collections::HashMap;
 use std::io;

@@ -331,7 +331,7 @@ impl Facts<'_> {
             return None;
         }
         if !self.ours.listed {
-            // That kinform heard the log is checked for each segment without a list.
+            // Whether kinform heard the log is checked for each segment without a list.
             return Some(BTreeSet::from([Rule::Resumed]));
         }
         let happened = |heard: &Heard| {

@@ -143,7 +143,7 @@ impl Ear {
         read(&self.lock())
     }
 
-    /// Waits until the notes are so.
+    /// Waits until the notes satisfy the condition.
     pub(crate) async fn when(&self, is_so: impl Fn(&Notes) -> bool) {
         let mut news = self.0.news.subscribe();
         // The sender lives as long as we do.

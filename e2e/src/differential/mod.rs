@@ -11,12 +11,12 @@
 //! compared key by key. A rule has to explain each difference, and each rule has to be seen.
 //! Histories run side by side: client-go's delays are real time.
 //!
-//! | file | what lives there |
+//! | file | content |
 //! |---|---|
-//! | `script` | from a seed to what happens |
+//! | `script` | makes a script from a seed |
 //! | `history`, `server`, `answer` | the server: truth, connections, replies |
-//! | `subject`, `client_go` | who is compared |
-//! | `heard`, `stage` | what is heard, and playing a script until it is |
+//! | `subject`, `client_go` | the compared subjects |
+//! | `heard`, `stage` | notifications, and playing a script until they are heard |
 //! | `compare` | the rules |
 
 mod answer;

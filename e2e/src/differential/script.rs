@@ -7,8 +7,8 @@
 //!
 //! A script names moments by the events heard, never by a clock: before a trouble, a new handler or
 //! a resync there is a barrier, at which every handler has heard everything. So each subject meets
-//! the same events, which depend only on the seed. BOUND: troubles in a script after which
-//! client-go waits: its delays double from 0.8 s.
+//! the same events, which depend only on the seed.
+//! BOUND: troubles in a script after which client-go waits: its delays double from 0.8 s.
 
 use std::fmt;
 
@@ -48,7 +48,7 @@ pub(crate) enum Fault {
     EndsAtOnce(Ending),
     /// A streaming list: it ends cleanly before its end bookmark.
     NoEndBookmark,
-    /// A streaming list: an object changes, and one goes, before its end bookmark.
+    /// A streaming list: an object changes, and one is deleted, before its end bookmark.
     ChangesInside,
     /// A list: its body is cut in the middle.
     CutList,
@@ -90,7 +90,7 @@ pub(crate) enum Step {
     Join,
     /// Removes the oldest remaining handler, if another one stays.
     Leave,
-    /// Every stored object is heard again by the handler that wants resyncs.
+    /// Resyncs the handler that wants resyncs: it hears every stored object again.
     Resync,
     Trouble(Trouble),
 }
@@ -190,7 +190,7 @@ impl Author {
         }
     }
 
-    /// A watch ends and goes on: no delay.
+    /// A watch ends and is resumed: no delay.
     fn blip(&mut self) -> Trouble {
         Trouble {
             ending: self

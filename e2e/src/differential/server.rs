@@ -117,7 +117,7 @@ impl Server {
     /// Starts to listen; must be called inside a runtime.
     ///
     /// # Errors
-    /// No port is to be had.
+    /// No port is free.
     pub(crate) async fn start(history: History, expired: Expired) -> io::Result<Self> {
         let port = socket((Ipv4Addr::LOCALHOST, 0).into())?;
         let address = port.local_addr()?;
@@ -172,7 +172,7 @@ impl Server {
         read(&self.shared.lock())
     }
 
-    /// Waits until the plot is so.
+    /// Waits until the plot satisfies the condition.
     pub(crate) async fn when(&self, is_so: impl Fn(&Plot) -> bool) {
         let mut news = self.shared.news.subscribe();
         // The sender lives as long as we do.

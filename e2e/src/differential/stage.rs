@@ -77,7 +77,7 @@ struct Stage<'a> {
 /// The server of a script, before the first step.
 ///
 /// # Errors
-/// No port is to be had.
+/// No port is free.
 pub(crate) async fn server(script: &Script) -> Result<Server, Failed> {
     let mut history = History::default();
     for op in &script.before {

@@ -4,8 +4,8 @@
 //! Stage ──start, add, remove, stop──▶ Subject ──▶ Ear
 //! ```
 //!
-//! Both are used as users would: a client, a shared informer, handlers. kinform's delays after failures
-//! are shortened, as its options allow; client-go's cannot be.
+//! Both are used as users would: a client, a shared informer, handlers. kinform's delays after
+//! failures are shortened, as its options allow; client-go's cannot be.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

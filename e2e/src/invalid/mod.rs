@@ -11,11 +11,11 @@
 //! the real one refuses, with the same code; differences are listed in `docs/server-differences.md`
 //! with their reasons.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
-//! | `object` | the valid objects, and asking |
-//! | `change`, `write` | what is wrong |
-//! | `report` | what came of it |
+//! | `object` | the valid objects, and requests |
+//! | `change`, `write` | the errors |
+//! | `report` | the results |
 
 mod change;
 mod object;

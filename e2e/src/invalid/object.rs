@@ -4,7 +4,7 @@
 //! testdata/golden/defaults.jsonl.gz ──▶ [Subject] ──created on a server──▶ [Value]: as it is stored there
 //! ```
 //!
-//! `e2e/invalid/objects.py` says why each of them is as it is; the recording holds them as they were sent.
+//! `e2e/invalid/objects.py` explains each object; the recording holds them as they were sent.
 
 use std::io::Read as _;
 

@@ -1,5 +1,6 @@
-//! kinform's own informers on both servers: shared informers, both ways of the first list, namespaces that come
-//! and go, a definition that comes and goes, selectors, metadata alone, and a controller.
+//! kinform's own informers on both servers: shared informers, both ways of the first list,
+//! namespaces that come and go, a definition that comes and goes, selectors, metadata alone, and a
+//! controller.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -352,7 +353,7 @@ fn metadata_alone_is_cached_if_asked() {
     });
 }
 
-/// Each config map with a tier has a secret of its name that says the tier.
+/// Gives each config map with a tier a secret of the same name that holds the tier.
 async fn follow(map: Arc<ConfigMap>, client: Client) -> Result<Action, kube::Error> {
     let namespace = map.namespace().unwrap_or_default();
     let secrets: Api<Secret> = Api::namespaced(client, &namespace);

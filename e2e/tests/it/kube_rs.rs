@@ -1,5 +1,5 @@
-//! kube's runtime on both servers: watchers in both modes, a reflector, a controller with owned objects, the
-//! finalizer helper, apply and strategic merges.
+//! kube's runtime on both servers: watchers in both modes, a reflector, a controller with owned
+//! objects, the finalizer helper, apply and strategic merges.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

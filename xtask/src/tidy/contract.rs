@@ -4,10 +4,10 @@
 //! | promise | test |        column "test" ──▶ `names` ──▶ a fn of that name in the sources
 //! ```
 //!
-//! In every table with a column whose head begins with "test", what stands in backticks there
-//! is a test: its name, or a path ending in it. Rows without one are promises without proof and
-//! fail as well, unless the row's verdict begins with "not ours", "later" or "measured" and so gives
-//! a reason.
+//! In every table with a column whose head begins with "test", each name in backticks there is a
+//! test's, or a path ending in one. Rows without a test are promises without proof and fail as
+//! well, unless the row's verdict begins with "not ours", "later" or "measured" and so states a
+//! reason.
 //!
 //! The page is complete: each upstream test of `upstream-tests.txt` is named on it, and each of the
 //! capabilities `#1` to `#108`.

@@ -112,7 +112,8 @@ const BATCH: usize = 256;
 /// Changes sent through the ring alone: some milliseconds even with one handler.
 const RING_CHANGES: usize = 400_000;
 
-/// Changes a second of CPU time, over all threads: by the clock, it is as many as others leave room for.
+/// Changes a second of CPU time, over all threads; by the clock the figure would depend on other
+/// load on the machine.
 async fn ring_alone(task: &Task, handlers: usize) -> Result<f64, Failed> {
     let batches = RING_CHANGES / BATCH;
     let limits = RingLimits {

@@ -44,7 +44,7 @@ pub(super) struct Garden {
     pub(super) gate: CancellationToken,
 }
 
-/// An informer of that many pods, which hears these events when the gate is opened.
+/// An informer of that number of pods, which receives these events when the gate is opened.
 pub(super) fn garden(pods: usize, events: Range<u64>) -> Garden {
     let gate = CancellationToken::new();
     let closed = gate.clone();

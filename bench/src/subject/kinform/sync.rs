@@ -18,7 +18,7 @@ use crate::row::Reading;
 use crate::scenario::Work;
 use crate::subject::{Failed, SETTLING, Task};
 
-/// A factory that asks as the scenario wants it.
+/// A factory with the scenario's encoding and mode of listing.
 pub(super) fn factory(task: &Task) -> Result<InformerFactory, Failed> {
     let client = client_for(task.server()?, &ClientOptions::default())?;
     let reflector = ReflectorOptions::new();

@@ -4,7 +4,7 @@
 //! events, decoded already ─▶ reflect_shared ─▶ store, broadcast ─▶ N subscribers
 //! ```
 //!
-//! Its broadcast waits for the slowest subscriber, so that everything is heard by all.
+//! Its broadcast waits for the slowest subscriber, so every subscriber receives every event.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

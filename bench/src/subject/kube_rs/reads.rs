@@ -1,4 +1,4 @@
-//! Reading a reflector's store, which is filled directly: lists, and reads beside a writer.
+//! Reading a reflector's store, which is filled directly: lists, and reads during writes.
 //!
 //! ```text
 //! Writer::apply_watcher_event ─▶ Store ─▶ filter | get, beside endless events
