@@ -40,8 +40,8 @@ pub(crate) fn to_shown(versions: Versions<'_>, mut object: Value) -> Value {
     object
 }
 
-/// An object of a version as its owners are told of it: what the stored version does not know is lost
-/// before the version's defaults come.
+/// Returns an object as its field owners know it in a version: fields that the stored version lacks
+/// are lost before the version's defaults are set.
 pub(crate) fn of_version<'a>(versions: Versions<'_>, object: &'a Value) -> Cow<'a, Value> {
     match versions.stored {
         Some(stored) if stored != versions.shown => {

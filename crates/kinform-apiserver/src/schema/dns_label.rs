@@ -11,7 +11,7 @@ const LABEL: &str = "a DNS-1035 label must consist of lower case alphanumeric ch
                      (e.g. 'my-name',  or 'abc-123', regex used for validation is \
                      '[a-z]([-a-z0-9]*[a-z0-9])?')";
 
-/// What is wrong with a label that begins with a letter.
+/// Returns the errors of a DNS label that must begin with a letter.
 pub(crate) fn label(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if text.len() > 63 {

@@ -41,8 +41,8 @@ pub(crate) fn flag(schema: &Value, name: &str) -> bool {
     schema.get(name) == Some(&Value::Bool(true))
 }
 
-/// The path of a member. What is too long is told by its beginning: each member of an object is given
-/// one, and a single name may be as long as a body.
+/// Returns the path of a member. A name that is too long is cut: a path is made for each member of
+/// an object, and a single name may be as long as a body.
 pub(crate) fn join(path: &str, name: &str) -> String {
     let name = beginning(name, PATH);
     if path.is_empty() {

@@ -15,7 +15,7 @@ use regex::{Regex, RegexBuilder};
 use serde_json::Value;
 
 const MAX_PATTERN: usize = 2 << 20;
-/// What is said of a pattern whose program would be larger.
+/// The error message for a pattern whose compiled program would be larger.
 pub(crate) const TOO_LARGE: &str = "exceeds size limit";
 
 /// The patterns of a schema.
@@ -38,7 +38,7 @@ impl Patterns {
         }
     }
 
-    /// Whether a text fits a pattern; no text fits one that is broken.
+    /// Returns whether a text matches a pattern. An invalid pattern matches no text.
     pub(crate) fn fits(&self, pattern: &str, text: &str) -> bool {
         self.0
             .get(pattern)

@@ -67,13 +67,13 @@ struct Rule {
     message: String,
     made_message: Option<Program>,
     reason: String,
-    /// Where the error is told, below the rule's own place.
+    /// The path of the reported error, relative to the place of the rule.
     field: String,
     may_lack_old: bool,
     program: Result<Program, String>,
 }
 
-/// What rules say about an object.
+/// The errors and warnings of the rules for an object.
 #[derive(Debug, Default)]
 pub(crate) struct Said {
     pub(crate) errors: Vec<FieldError>,
@@ -81,7 +81,7 @@ pub(crate) struct Said {
 }
 
 impl Rules {
-    /// The rules of a schema; nothing if it has none.
+    /// Parses the rules of a schema. Returns `None` if the schema has no rules.
     pub(super) fn of(schema: &Value) -> Option<Self> {
         let root = Node::of(schema, Whole::Yes)?;
         Some(Self { root })
@@ -191,7 +191,7 @@ impl Rule {
         }
     }
 
-    /// What names a rule in an error.
+    /// Returns the name of the rule in an error: its message, or else its text.
     fn name(&self) -> &str {
         match self.message.as_str() {
             "" => &self.text,
@@ -210,12 +210,13 @@ fn types(schema: &Value, whole: Whole, may_lack_old: bool) -> Option<(Type<'_>, 
     Some((this, old))
 }
 
-/// Where a node stands.
+/// The position of a value within the object.
 #[derive(Clone, Copy)]
 struct Place<'a> {
     path: &'a str,
     whole: Whole,
-    /// The closest value around that has an old one, and that: what did not change there is not told.
+    /// The closest enclosing value that has an old value, and that old value. Errors within an
+    /// unchanged value are not reported.
     nearest: Option<(&'a Value, &'a Value)>,
 }
 

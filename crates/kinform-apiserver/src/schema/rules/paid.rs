@@ -23,10 +23,10 @@ use regex::{Regex, RegexBuilder};
 use super::functions::TYPE_NAMES;
 use super::meter::{COPIED, COPIES, FORM, NEGATE, PAY, Purse, SEEN};
 
-/// What a pattern costs that was not seen before.
+/// The cost of compiling a pattern that is not yet in the cache.
 const PATTERN: u64 = 20_000;
 const MAX_PATTERN: usize = 1 << 20;
-/// How many places a format may ask for.
+/// BOUND: the number of decimal places that a format may request.
 const MAX_PLACES: usize = 1000;
 
 type List = Arc<Vec<Value>>;

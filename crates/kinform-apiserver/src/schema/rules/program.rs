@@ -37,7 +37,7 @@ pub(super) struct Program {
     expression: IdedExpr,
     /// The same, which pays for what it does.
     metered: IdedExpr,
-    /// Whether it names `oldSelf`.
+    /// Set if the expression names `oldSelf`.
     pub(super) uses_old: bool,
 }
 

@@ -1,10 +1,10 @@
-//! Where things stand in a rule's text.
+//! Finds the positions of tokens in a rule's text.
 //!
 //! ```text
 //! text -> [(token, place)]; the nth token like one -> its place
 //! ```
 //!
-//! Only as much of a lexer as places need: names, signs, and what is to be skipped.
+//! The lexer is only as complete as positions need: names, signs and skipped text.
 //!
 //! Upstream: `cel-go:parser/gen/CEL.g4`.
 
@@ -47,7 +47,8 @@ impl Tokens {
         Self(tokens)
     }
 
-    /// Where the nth token like this one stands, counted from one; the beginning if there is none.
+    /// Returns the position of the nth such token, counted from one, or 0 if there is no such
+    /// token.
     pub(super) fn nth(&self, token: &str, n: usize) -> usize {
         let mut like = self.0.iter().filter(|(other, _)| other == token);
         like.nth(n.saturating_sub(1)).map_or(0, |(_, place)| *place)

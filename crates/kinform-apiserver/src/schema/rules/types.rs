@@ -126,7 +126,7 @@ impl<'a> Type<'a> {
         }
     }
 
-    /// Whether a value of the other type may stand where this one is wanted.
+    /// Returns whether a value of the other type is accepted where this type is expected.
     pub(super) fn takes(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Dynamic, _)

@@ -88,7 +88,7 @@ pub(crate) fn coerce(
     wrong.map_or(Ok(()), Err)
 }
 
-/// What is wrong with the embedded objects.
+/// Returns the errors of the embedded objects.
 pub(crate) fn errors(schema: &Value, object: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if !has_embedded(schema) {

@@ -1,7 +1,7 @@
-//! What the formats of texts take.
+//! Validates texts against the formats of OpenAPI.
 //!
 //! ```text
-//! format's name + text -> fits, does not, or the format is unknown and says nothing
+//! name of the format + text -> matches | does not match | unknown format
 //! ```
 //!
 //! Names are compared without their dashes.
@@ -18,7 +18,7 @@ use regex::Regex;
 
 use crate::object::duration::seconds;
 
-/// Whether a text is written as a format wants; nothing for an unknown format.
+/// Returns whether a text is in a format, or `None` for an unknown format.
 pub(crate) fn fits(format: &str, text: &str) -> Option<bool> {
     Some(match format.replace('-', "").as_str() {
         "datetime" => is_date_time(text),
@@ -51,7 +51,8 @@ pub(crate) fn fits(format: &str, text: &str) -> Option<bool> {
     })
 }
 
-/// Whether a format is known for a type; others say nothing, and a definition is warned of them.
+/// Returns whether a format is known for a type. A definition with an unknown format gets a
+/// warning.
 pub(crate) fn is_known(of_type: &str, format: &str) -> bool {
     match of_type {
         "" | "string" => fits(format, "").is_some(),
@@ -181,7 +182,7 @@ fn is_mac(text: &str) -> bool {
     pairs(':', 2) || pairs('-', 2) || pairs('.', 4)
 }
 
-/// What may stand in a request's line: an absolute URI, or an absolute path.
+/// Returns whether a text is a valid request target: an absolute URI or an absolute path.
 fn is_uri(text: &str) -> bool {
     if text.is_empty() || text.chars().any(char::is_control) {
         return false;
