@@ -25,12 +25,12 @@ use tokio_util::sync::CancellationToken;
 use crate::http::body::{Body, CutOff};
 use crate::journal::Entry;
 
-/// What happens to a request.
+/// The effect of a fault on a request.
 #[derive(Clone, Debug)]
 pub enum Fault {
-    /// This status instead of the answer, with `Retry-After` if it has one.
+    /// Replies with this status, and with `Retry-After` if the status has a delay.
     Reply(Status),
-    /// Any reply that is not Kubernetes': a proxy's page, a plain 429.
+    /// Replies with a response that is not from Kubernetes: a proxy's page, a plain 429.
     Foreign {
         /// The HTTP status.
         code: u16,
@@ -57,7 +57,7 @@ pub enum Fault {
     LoseReply,
 }
 
-/// Which requests a fault meets.
+/// A fault and the requests that it affects.
 #[derive(Clone, Debug)]
 pub struct FaultRule {
     pub(crate) fault: Fault,
@@ -68,7 +68,7 @@ pub struct FaultRule {
 }
 
 impl FaultRule {
-    /// Meets the next request, once.
+    /// Returns a rule that affects the next request, once.
     #[must_use]
     pub fn new(fault: Fault) -> Self {
         Self {
@@ -80,35 +80,35 @@ impl FaultRule {
         }
     }
 
-    /// Only requests with this verb (`list`, `watch`, `create`).
+    /// Restricts the rule to requests with this verb (`list`, `watch`, `create`).
     #[must_use]
     pub fn on_verb(mut self, verb: &str) -> Self {
         self.verb = Some(verb.to_owned());
         self
     }
 
-    /// Only requests for this resource (its plural).
+    /// Restricts the rule to requests for this resource (its plural).
     #[must_use]
     pub fn on_resource(mut self, plural: &str) -> Self {
         self.resource = Some(plural.to_owned());
         self
     }
 
-    /// Begins with the `nth` matching request, counted from 1.
+    /// Starts with the `nth` matching request, counted from 1.
     #[must_use]
     pub fn from_nth(mut self, nth: usize) -> Self {
         self.skip = nth.saturating_sub(1);
         self
     }
 
-    /// Acts that many times, 1 if not said.
+    /// Affects this number of requests (default: 1).
     #[must_use]
     pub fn times(mut self, times: usize) -> Self {
         self.times = times;
         self
     }
 
-    /// Acts until the rules are cleared.
+    /// Affects requests until the rules are cleared.
     #[must_use]
     pub fn always(self) -> Self {
         self.times(usize::MAX)
@@ -116,8 +116,8 @@ impl FaultRule {
 }
 
 /// Watches that are always a little late, as behind a network and a loaded server: what a client has
-/// just written, its caches do not show yet.
-///
+/// The lag of watches that are always a little late, as behind a network and a loaded server: a
+/// client does not yet see its own last write in its caches.
 /// The lag of each piece of a watch is drawn from the seed and the number of the watch, so that a test
 /// that opens its watches in the same order sees the same lags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,11 +139,11 @@ impl WatchLag {
 pub struct Faults {
     rules: Mutex<Vec<FaultRule>>,
     switches: watch::Sender<Switches>,
-    /// How many watches were begun.
+    /// The number of watches that were started.
     watches: AtomicU64,
 }
 
-/// Faults that act on everything.
+/// Faults that affect all requests.
 #[derive(Clone, Copy, Debug, Default)]
 struct Switches {
     stalled: bool,
@@ -277,7 +277,7 @@ impl Faults {
         None
     }
 
-    /// What tells a watch when to stall.
+    /// Returns the pace of a new watch, which stalls and lags it.
     pub(crate) fn pace(&self) -> Pace {
         Pace {
             switches: self.switches.subscribe(),
@@ -291,14 +291,14 @@ impl Faults {
 #[derive(Debug)]
 pub(crate) struct Pace {
     switches: watch::Receiver<Switches>,
-    /// Which watch of the server it is.
+    /// The number of the watch, counted from the start of the server.
     number: u64,
-    /// The seed that they were made from, and the dice.
+    /// The seed of the random generator, and the generator.
     dice: Option<(u64, SmallRng)>,
 }
 
 impl Pace {
-    /// How late the next piece is.
+    /// Returns the lag of the next piece.
     fn lag(&mut self) -> Option<Duration> {
         let WatchLag { seed, most } = self.switches.borrow().lag?;
         let dice = match &mut self.dice {
@@ -312,16 +312,16 @@ impl Pace {
     }
 }
 
-/// How a body is damaged.
+/// The damage to a body.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Damage {
     TruncateAfter(usize),
     StallAfter(usize),
 }
 
-/// What happens to a body on its way out.
+/// The treatment of a body on its way out.
 pub(crate) struct Passage {
-    /// Where its bytes are counted.
+    /// The journal entry that counts the bytes of the body.
     pub(crate) entry: Entry,
     pub(crate) damage: Option<Damage>,
     /// Only watches are stalled.

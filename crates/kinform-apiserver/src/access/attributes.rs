@@ -1,10 +1,11 @@
-//! What a request asks for, read from its method and its path alone.
+//! The attributes of a request, parsed from its method and its path alone.
 //!
 //! ```text
 //! DELETE /apis/apps/v1/namespaces/shop/deployments/web ──▶ delete, shop, apps, deployments, web
 //! ```
 //!
-//! Rights are decided before anybody looks whether a resource exists, so nothing here asks the registry.
+//! Requests are authorized before the server looks whether a resource exists, so this module does
+//! not use the registry.
 //!
 //! Upstream: `apiserver:pkg/endpoints/request/requestinfo.go`, `pkg/endpoints/filters/authorization.go`.
 
@@ -23,7 +24,7 @@ pub(crate) struct Attributes {
     pub(crate) subject: Subject,
 }
 
-/// What a verb is about.
+/// The target of a verb.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Subject {
     /// The path itself.
@@ -132,7 +133,7 @@ impl Attributes {
         }
     }
 
-    /// Whether one of these paths is read.
+    /// Returns whether the request reads one of these paths.
     pub(super) fn is_read_of_path(&self, paths: &[&str]) -> bool {
         self.subject == Subject::Path
             && matches!(self.verb.as_str(), "get" | "head")
@@ -140,7 +141,7 @@ impl Attributes {
     }
 }
 
-/// The one name that a field selector leaves.
+/// Returns the name that a field selector requires, if it requires one.
 fn selected_name(query: &Query) -> Option<String> {
     let selector: FieldSelector = query.text("fieldSelector").parse().ok()?;
     selector.exact("metadata.name").map(str::to_owned)

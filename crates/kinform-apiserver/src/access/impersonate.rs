@@ -20,12 +20,12 @@ use super::user::User;
 
 const EXTRA: &str = "impersonate-extra-";
 
-/// Who the headers ask to be; nobody if they do not.
+/// Returns the user that the headers impersonate, or `None` without such headers.
 ///
 /// # Errors
-/// 400 if they name no user, but something else.
+/// 400 if the headers name groups, a UID or extra fields but no user.
 pub(super) fn wanted(headers: &HeaderMap) -> Result<Option<User>, Box<Status>> {
-    // A name may be of any letters. One that is not UTF-8 still asks for somebody.
+    // A header value may be in any encoding. A name that is not UTF-8 still impersonates a user.
     let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
     let first = |name: &str| headers.get(name).map(text).unwrap_or_default();
     let mut user = User::new(first("impersonate-user")).with_uid(first("impersonate-uid"));
@@ -107,7 +107,7 @@ pub(super) fn become_other(
         .authenticated())
 }
 
-/// What has to be allowed, one by one.
+/// Returns the resources that the requester must be allowed to impersonate, one for each part.
 fn needs(wanted: &User) -> Vec<ResourceRef> {
     let of = |group: &str, resource: &str, name: &str| ResourceRef {
         group: group.to_owned(),

@@ -22,20 +22,20 @@ use super::{User, same};
 use crate::object::{metadata, text};
 use crate::storage::Store;
 
-/// Who issues tokens, and whom they are for if nobody else is named.
+/// The issuer of the tokens, and their audience if the request names no other.
 pub(crate) const AUDIENCE: &str = "https://kubernetes.default.svc";
 const PRIVATE: &str = "kubernetes.io";
 const HEADER: &str = r#"{"alg":"EdDSA","kid":"kinform"}"#;
-/// BOUND: bytes of a token that is looked at.
+/// BOUND: the size of a token in bytes; longer ones are invalid.
 const LONGEST: usize = 16 << 10;
 
-/// What signs tokens.
+/// Signs tokens.
 #[derive(Default)]
 pub(crate) struct Signer {
     key: OnceLock<Option<KeyPair>>,
 }
 
-/// What a token says.
+/// The contents of a token.
 #[derive(Debug)]
 pub(crate) struct Claim<'a> {
     pub(crate) namespace: &'a str,
@@ -104,7 +104,7 @@ impl Signer {
         Some(format!("{signed}.{}", BASE64.encode(signature)))
     }
 
-    /// Whose token this is, and for which of these audiences.
+    /// Returns the user of a token, and those of the audiences that the token is for.
     pub(super) fn verify(
         &self,
         store: &Store,
@@ -165,7 +165,7 @@ impl Signer {
         Ok((user, shared))
     }
 
-    /// What a token of ours says; nothing if it is not ours.
+    /// Returns the payload of a token, or `None` if this server did not sign it.
     fn open(&self, token: &str) -> Option<Value> {
         if token.len() > LONGEST {
             return None;
@@ -192,7 +192,7 @@ impl std::fmt::Debug for Signer {
     }
 }
 
-/// Whether the object that a token stands on is there, and still the same one.
+/// Checks that the object that a token is bound to still exists, with the same UID.
 fn still_there(
     store: &Store,
     shelf: &str,

@@ -1,4 +1,4 @@
-//! Who asks: a name, and what else is known of somebody.
+//! The user that sends a request: a name, a UID, groups and extra fields.
 //!
 //! ```text
 //! User { name, uid, groups, extra } ──▶ rights, `userInfo` in reviews
@@ -120,7 +120,7 @@ impl User {
         self.name == ANONYMOUS
     }
 
-    /// Whether no rule is needed.
+    /// Returns whether the user may do everything without any rule.
     pub(crate) fn is_privileged(&self) -> bool {
         self.groups.iter().any(|group| group == MASTERS)
     }
@@ -129,7 +129,7 @@ impl User {
         self.groups.iter().any(|of| of == group)
     }
 
-    /// As reviews show it: what is empty is left out.
+    /// Returns the user as reviews show it, without empty fields.
     pub(crate) fn to_info(&self) -> Value {
         let mut info = Map::new();
         let mut put = |name: &str, value: Value, is_empty: bool| {

@@ -20,7 +20,7 @@ pub(super) fn api_service(object: &Value) -> Value {
     Value::from(format!("{namespace}/{name}"))
 }
 
-/// Whether a version is answered for, and why not.
+/// Returns whether an API service is available, with the reason if it is not.
 pub(super) fn api_available(object: &Value) -> Value {
     let mut conditions = items(object, "status.conditions");
     let found = conditions.find(|it| text(it, "type") == "Available");
@@ -41,7 +41,7 @@ pub(super) fn seconds(object: &Value, path: &str) -> Value {
     Value::from(seconds.map_or_else(|| "<none>".to_owned(), human))
 }
 
-/// What became of a request for a certificate.
+/// Returns the state of a certificate signing request.
 pub(super) fn signing_status(object: &Value) -> Value {
     let is = |kind: &str| condition(object, kind).is_some();
     let mut status = match (is("Denied"), is("Approved")) {
@@ -68,7 +68,7 @@ pub(super) fn pod_certificate(object: &Value) -> Value {
     Value::from(*found.unwrap_or(&"Pending"))
 }
 
-/// Whom an address belongs to.
+/// Returns the parent reference of an IP address.
 pub(super) fn parent_ref(object: &Value) -> Value {
     let of = |name: &str| at(object, "spec.parentRef").map_or("", |parent| text(parent, name));
     let mut shown = of("resource").to_owned();
@@ -134,7 +134,7 @@ fn as_go_prints(selector: &Value) -> String {
     )
 }
 
-/// How far a claim of devices is.
+/// Returns the states of a resource claim.
 pub(super) fn claim_state(object: &Value) -> Value {
     let mut states = Vec::new();
     if at(object, "metadata.deletionTimestamp").is_some() {
@@ -152,7 +152,7 @@ pub(super) fn claim_state(object: &Value) -> Value {
     Value::from(states.join(","))
 }
 
-/// What is moved to another version in the storage.
+/// Returns the resource that a storage version migration migrates.
 pub(super) fn migrated(object: &Value) -> Value {
     let of = |name: &str| at(object, "spec.resource").map_or("", |it| text(it, name));
     Value::from(match of("group") {
@@ -161,7 +161,7 @@ pub(super) fn migrated(object: &Value) -> Value {
     })
 }
 
-/// How far it was moved.
+/// Returns the progress of a storage version migration.
 pub(super) fn migration_status(object: &Value) -> Value {
     let known = ["Succeeded", "Failed", "Running"];
     let found = known

@@ -189,11 +189,12 @@ impl Operand {
     }
 }
 
-/// Where the steps of a path may lead.
+/// Limits the steps that a path may have.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reach {
     Anywhere,
-    /// BOUND: in a filter there is no filter and no `..`: it would be read again for each item of each item.
+    /// BOUND: a filter contains neither a filter nor `..`, which would be evaluated again for each
+    /// item of each item.
     Members,
 }
 
@@ -267,7 +268,7 @@ fn member(path: &str) -> Option<(String, &str)> {
     (!name.is_empty()).then_some((name, ""))
 }
 
-/// Where the bracket that is open at the beginning closes.
+/// Returns the position where the bracket that is open at the beginning closes.
 fn closing(text: &str) -> Option<usize> {
     let (mut open, mut quote, mut is_hidden) = (1, None, false);
     for (at, letter) in text.char_indices() {
@@ -376,7 +377,7 @@ fn operand(text: &str) -> Option<Operand> {
     Some(Operand::Literal(literal))
 }
 
-/// What stands between quotes, where a backslash hides a letter.
+/// Returns the text between quotes. A backslash escapes the next letter.
 fn unquoted(text: &str) -> Option<String> {
     let inside = |quote| text.strip_prefix(quote)?.strip_suffix(quote);
     let inside = inside('"').or_else(|| inside('\''))?;

@@ -43,7 +43,7 @@ pub(crate) struct Column {
     cell: Cell,
 }
 
-/// How a cell is made.
+/// The source of a cell.
 #[derive(Clone, Debug)]
 enum Cell {
     /// The value at a path, or a default.
@@ -52,11 +52,11 @@ enum Cell {
     Text(&'static str, &'static str),
     /// `True`, `False` or `<unset>`.
     Flag(&'static str),
-    /// How many members or items there are at some paths.
+    /// The number of members or items at some paths.
     Count(&'static str),
-    /// How long ago the time at a path is, or a default.
+    /// The time since the timestamp at a path, or a default.
     Age(&'static str, Value),
-    /// The values at a path, where `*` is every item, joined.
+    /// The values at a path, in which `*` is every item, joined.
     Join(&'static str, &'static str),
     /// A label selector in short.
     Selector(&'static str),
@@ -67,7 +67,7 @@ enum Cell {
     Custom(JsonPath),
 }
 
-/// What a row says about its object beside the cells: only a pod that is done says something.
+/// Returns the conditions of a row. Only a finished pod has any.
 pub(crate) fn conditions(kind: &str, object: &Value) -> Option<Value> {
     let (reason, message) = match (kind, text(object, "status.phase")) {
         ("Pod", "Succeeded") => ("Succeeded", "The pod has completed successfully."),
@@ -142,7 +142,7 @@ fn read_cell(text: &'static str) -> Option<Cell> {
 }
 
 impl Column {
-    /// How a table describes the column; a few cells stand in no column.
+    /// Returns the column's definition in a table. A few cells belong to no column.
     pub(crate) fn definition(&self) -> Option<Value> {
         (!self.name.is_empty()).then(|| {
             json!({"name": self.name, "type": self.kind, "format": self.format,
@@ -293,7 +293,7 @@ fn or_none(text: String) -> String {
     text
 }
 
-/// How long ago a time is, as people say it.
+/// Returns the time since a timestamp in human-readable form.
 fn age(time: &str, now: Timestamp) -> String {
     match time.parse::<Timestamp>() {
         Ok(time) => human(now.as_second() - time.as_second()),

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::{at, condition, human, items, number, text};
 
-/// What the cells of a pod are made of.
+/// The values that the cells of a pod are made of.
 #[derive(Debug, Default)]
 struct Summary {
     ready: usize,
@@ -63,7 +63,7 @@ pub(super) fn restarts(pod: &Value, now: Timestamp) -> Value {
     })
 }
 
-/// How many of the readiness gates are open.
+/// Returns the number of readiness gates that are open.
 pub(super) fn gates(pod: &Value) -> Value {
     let gates: Vec<&str> = items(pod, "spec.readinessGates")
         .map(|gate| text(gate, "conditionType"))
@@ -163,12 +163,12 @@ impl Summary {
     }
 }
 
-/// Whether an init container goes on beside the others.
+/// Returns whether an init container keeps running next to the main containers.
 fn keeps_running(container: &Value) -> bool {
     text(container, "restartPolicy") == "Always"
 }
 
-/// Why a container has ended.
+/// Returns the reason why a container has ended.
 fn ended(container: &Value) -> Option<String> {
     let ended = at(container, "state.terminated")?;
     Some(match (text(ended, "reason"), number(ended, "signal")) {

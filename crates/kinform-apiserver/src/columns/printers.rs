@@ -158,7 +158,7 @@ fn access_modes(object: &Value, part: &str) -> Value {
     Value::from(short.join(","))
 }
 
-/// What is known of a claim once it has a volume.
+/// Returns a property of a claim, which is empty until the claim has a volume.
 fn claim(object: &Value, of: fn(&Value) -> Value) -> Value {
     if text(object, "spec.volumeName").is_empty() {
         return Value::from("");
@@ -432,7 +432,7 @@ fn quota(object: &Value, which: &str) -> Value {
     Value::from(shown.collect::<Vec<_>>().join(", "))
 }
 
-/// What an autoscaler looks at: what it is, and what it should be.
+/// Returns the metrics of an autoscaler: the current value and the target of each.
 fn scale_metrics(object: &Value) -> Value {
     let current: Vec<&Value> = items(object, "status.currentMetrics").collect();
     let shown = items(object, "spec.metrics")

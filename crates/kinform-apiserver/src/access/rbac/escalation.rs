@@ -19,7 +19,8 @@ use crate::object::{at, metadata, text};
 use crate::resource::ResourceInfo;
 use crate::storage::Store;
 
-/// What the garbage collector changes, and what every change does.
+/// Fields whose changes are not checked: the garbage collector's, and those that every write
+/// changes.
 const NOT_ASKED: [&str; 4] = [
     "finalizers",
     "managedFields",
@@ -27,11 +28,11 @@ const NOT_ASKED: [&str; 4] = [
     "resourceVersion",
 ];
 
-/// Whether a user may write this role or binding over what is stored. A label is asked about, too: it may
-/// give a role's rules to those that gather it.
+/// Checks that a user may replace the stored role or binding by this one. A changed label is
+/// checked too, because an aggregating role may select the rules by it.
 ///
 /// # Errors
-/// 403 if it gives more than the user holds, 404 if the role that is bound does not exist.
+/// 403 if it grants more than the user holds, 404 if the bound role does not exist.
 pub(crate) fn check(
     store: &Store,
     user: &User,
@@ -92,7 +93,7 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// What of the rules wanted is not held, in words.
+/// Describes the wanted rules that no held rule covers. Returns `None` if all are covered.
 fn lacks(held: &[Rule], wanted: &[Rule]) -> Option<String> {
     let Ok(rules) = missing(held, wanted) else {
         return Some("(too many to tell)".to_owned());
@@ -111,7 +112,7 @@ fn asked(object: &Value) -> Value {
     asked
 }
 
-/// Whether the rules of a role are those of others.
+/// Returns whether a role aggregates the rules of other roles.
 fn aggregates(role: &Value) -> bool {
     let selectors = at(role, &["aggregationRule", "clusterRoleSelectors"]);
     let selectors = selectors.and_then(Value::as_array);

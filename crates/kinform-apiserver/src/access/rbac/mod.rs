@@ -73,7 +73,7 @@ struct BoundSubject {
 }
 
 impl BoundSubject {
-    /// Whether a user is meant; `within` is the namespace of the binding.
+    /// Returns whether the subject is this user; `within` is the namespace of the binding.
     fn is(&self, user: &User, within: &str) -> bool {
         match self.kind.as_str() {
             "User" => user.name() == self.name,
@@ -105,7 +105,7 @@ impl BoundSubject {
     }
 }
 
-/// Whether the stored roles allow this.
+/// Decides by the stored roles whether a user may do this.
 pub(crate) fn decide(store: &Store, user: &User, asked: &Attributes) -> Decision {
     let namespace = match &asked.subject {
         Subject::Resource(of) => of.namespace.as_str(),

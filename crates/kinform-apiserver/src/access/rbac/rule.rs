@@ -14,7 +14,7 @@ use crate::access::attributes::{Attributes, Subject};
 /// BOUND: pieces that rules are taken apart into to be compared.
 const PIECES: usize = 100_000;
 
-/// What somebody may do, as a role says it.
+/// A rule of a role: the verbs that it allows on resources or on URLs.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct Rule {
@@ -44,7 +44,7 @@ fn has(list: &[String], wanted: &str) -> bool {
 }
 
 impl Rule {
-    /// Whether this may be done by this rule.
+    /// Returns whether the rule allows a request.
     pub(crate) fn allows(&self, asked: &Attributes) -> bool {
         if !has(&self.verbs, &asked.verb) {
             return false;
@@ -112,7 +112,7 @@ impl Rule {
         of_resources.chain(of_paths)
     }
 
-    /// Whether this rule allows everything that a piece does.
+    /// Returns whether this rule allows everything that a piece allows.
     fn covers(&self, piece: &Self) -> bool {
         let all = |wanted: &[String], held: &[String]| wanted.iter().all(|of| has(held, of));
         if !all(&piece.verbs, &self.verbs) {
@@ -187,10 +187,11 @@ pub(crate) fn everything() -> Vec<Rule> {
     ]
 }
 
-/// What of the rules wanted is not held, told in few rules. Nothing is missing if it is empty.
+/// Returns the part of the wanted rules that no held rule covers, combined into few rules. An empty
+/// list means that every wanted rule is covered.
 ///
 /// # Errors
-/// The rules wanted have too many parts to be looked at.
+/// The wanted rules consist of too many pieces to be compared.
 pub(super) fn missing(held: &[Rule], wanted: &[Rule]) -> Result<Vec<Rule>, TooMany> {
     let count = |rule: &Rule| {
         let resources = rule.api_groups.len().saturating_mul(rule.resources.len());
