@@ -1,7 +1,7 @@
 //! Authentication, impersonation and authorization of requests.
 //!
 //! ```text
-//! token | certificate | neither ─▶ User ─impersonation─▶ User ─attributes, rules─▶ go on | 401, 403
+//! token | certificate | neither ─▶ User ─impersonation─▶ User ─attributes, rules─▶ go on | 401/403
 //! ```
 //!
 //! Every authenticated user may do everything, unless the server uses the stored roles (`rbac/`).

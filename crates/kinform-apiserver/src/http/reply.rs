@@ -4,8 +4,9 @@
 //! Status ──▶ code, Retry-After, body      chunks ──128 KiB or more, if asked──▶ gzip ──▶ body
 //! ```
 //!
-//! Small bodies have a length, large ones are chunked and made while they are sent: nothing here holds
-//! a long list. Compression starts once a body proves to be long, as upstream's does.
+//! Small bodies have a length. Large ones are chunked and produced while they are sent, so a long
+//! list is never held in memory. Compression starts once a body proves to be long, as upstream's
+//! does.
 //!
 //! Upstream: `apiserver:pkg/endpoints/handlers/responsewriters`.
 
@@ -28,7 +29,7 @@ use super::negotiate::Encoding;
 use super::yaml;
 use crate::protobuf;
 
-/// The size from which replies are compressed, if the client takes that.
+/// The size from which replies are compressed, if the client accepts it.
 const GZIP_FROM: usize = 128 << 10;
 /// The size up to which a body is sent in one piece.
 const FULL_UP_TO: usize = 64 << 10;
@@ -44,7 +45,7 @@ pub(crate) fn json(code: StatusCode, body: impl Into<Bytes>) -> Response<Body> {
     whole(code, Encoding::Json, body)
 }
 
-/// A reply that is there already.
+/// A reply whose body is complete.
 pub(crate) fn whole(
     code: StatusCode,
     encoding: Encoding,
@@ -75,12 +76,12 @@ pub(crate) fn text(code: StatusCode, body: &'static str) -> Response<Body> {
     reply
 }
 
-/// What upstream's router says about paths that lead nowhere.
+/// Returns the reply of upstream's router to an unknown path.
 pub(crate) fn no_such_path() -> Response<Body> {
     text(StatusCode::NOT_FOUND, "404 page not found\n")
 }
 
-/// A failure, or the success that has no object to show.
+/// A failure, or a success that has no object to return.
 pub(crate) fn status(status: &Status, encoding: Encoding) -> Response<Body> {
     let code = if status.is_success() {
         200
@@ -145,13 +146,13 @@ pub(crate) fn warn_of_all(reply: &mut Response<Body>, texts: &[String]) {
     }
 }
 
-/// A stream whose head goes out at once.
+/// A stream whose head is sent immediately.
 pub(crate) fn streamed(media_type: &'static str, body: Body) -> Response<Body> {
     with_type(StatusCode::OK, media_type, body)
 }
 
-/// A reply made in chunks: whole if it is small, compressed if it is long and the client
-/// takes that, and else sent as it is made.
+/// A reply produced in chunks: in one piece if it is small, compressed if it is long and the client
+/// accepts it, and otherwise sent while it is produced.
 pub(crate) fn chunked(
     encoding: Encoding,
     mut chunks: impl Iterator<Item = Bytes> + Send + 'static,
@@ -179,7 +180,7 @@ pub(crate) fn chunked(
     packed(streamed(encoding.media_type(), body))
 }
 
-/// A reply that is there already, compressed if it is long.
+/// Compresses a complete reply if it is long.
 pub(crate) fn compressed(reply: Response<Body>) -> Response<Body> {
     match reply.body().as_full() {
         Some(whole) if whole.len() >= GZIP_FROM => {
@@ -191,7 +192,7 @@ pub(crate) fn compressed(reply: Response<Body>) -> Response<Body> {
     }
 }
 
-/// Says that the body is compressed.
+/// Marks the body as compressed.
 fn packed(mut reply: Response<Body>) -> Response<Body> {
     let headers = reply.headers_mut();
     headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
