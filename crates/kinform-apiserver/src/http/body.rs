@@ -1,7 +1,7 @@
 //! The body of a reply: empty, some bytes, or a stream of chunks.
 //!
 //! ```text
-//! Status, object ──▶ Body::full     list, watch ──▶ Body::stream ──chunk at a time──▶ socket or caller
+//! Status, object ──▶ Body::full    list, watch ──▶ Body::stream ──chunks──▶ socket or caller
 //! ```
 //!
 //! Sockets and callers in the process get the same body, so both see the same bytes in the same
