@@ -1,21 +1,23 @@
-//! Who owns which field of an object, and configurations that are applied to it.
+//! Ownership of an object's fields, and server-side apply.
 //!
 //! ```text
-//! write by a manager ─▶ track: what it added and changed ─▶ metadata.managedFields
+//! write by a manager ─▶ track: fields added and changed ─▶ metadata.managedFields
 //! configuration ─▶ check ─▶ merge ─▶ track: removed, taken, in conflict ─▶ object, or 409
 //! ```
 //!
-//! Each update records its manager for the fields that it changes, as a real server does, whether anybody
-//! ever applies or not. Objects that come without owners stay without, until somebody applies.
+//! As on a real server, each update records its manager for the fields that it changes, even if no
+//! client ever applies. Objects that are seeded without owners have none until the first apply.
 //!
-//! * `element.rs` `set.rs`: paths, and sets of them; `managed.rs`: sets by manager, read and written;
-//! * `form.rs`: types and schemas as ownership sees them; `compare.rs` `merge.rs` `check.rs`: values of
-//!   a form; `track.rs`: what a write does to ownership;
-//! * `resets.rs`: what a request does not write; `scale.rs`: the scale subresource; `replicas.rs`:
-//!   ownership of the number of replicas; `empty_lists.rs`: empty lists that storing turns into null.
+//! * `element.rs` `set.rs`: paths, and sets of them; `managed.rs`: sets by manager, read and
+//! written; * `form.rs`: types and schemas as ownership sees them; `compare.rs` `merge.rs`
+//! `check.rs`: values of
+//!   a form; `track.rs`: ownership after a write;
+//! * `resets.rs`: fields that a request cannot write; `scale.rs`: the scale subresource;
+//! `replicas.rs`:
+//!   ownership of the replica count; `empty_lists.rs`: empty lists that storing turns into null.
 //!
-//! Pure: values in, values out. A write costs a walk over the object and over its entries. Stored entries
-//! are a part of the object's bytes: some 0.2 KB for a config map, 1 KB for a pod.
+//! All functions are pure. A write costs a walk over the object and over its entries. Stored
+//! entries are a part of the object's bytes: some 0.2 KB for a config map, 1 KB for a pod.
 //!
 //! Upstream: `apimachinery:pkg/util/managedfields`, `sigs.k8s.io/structured-merge-diff`.
 
@@ -71,12 +73,12 @@ pub(crate) enum Force {
 
 /// BOUND: bytes of a manager's name.
 pub(super) const MAX_MANAGER: usize = 128;
-/// What kubectl remembers of what it applied on its own side.
+/// The annotation in which kubectl keeps the configuration of its last client-side apply.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-/// The manager whose applies follow up on that.
+/// The manager whose server-side applies replace client-side ones.
 const KUBECTL: &str = "kubectl";
 
-/// The manager that a request is of: the one it names, or the beginning of its user agent.
+/// Returns the manager of a request: the one that it names, or the first part of its user agent.
 ///
 /// Upstream: `apiserver:pkg/endpoints/handlers/create.go` (`managerOrUserAgent`).
 pub(super) fn manager(named: &str, user_agent: &str) -> String {
@@ -263,7 +265,7 @@ fn forced(
         })
 }
 
-/// What kubectl applied on its own side before, and nobody changed since.
+/// Returns the paths that kubectl's last client-side apply set and that are unchanged since.
 ///
 /// Upstream: `apimachinery:pkg/util/managedfields/internal/lastappliedmanager.go`.
 fn last_applied(track: &Track<'_>, live: &Value) -> Option<Set> {
@@ -282,7 +284,7 @@ fn last_applied(track: &Track<'_>, live: &Value) -> Option<Set> {
     track.as_last_applied(live, &last)
 }
 
-/// Keeps what kubectl remembers in step, where it remembers something.
+/// Updates the last-applied annotation, if the object has one.
 ///
 /// Upstream: `apimachinery:pkg/util/managedfields/internal/lastappliedupdater.go`.
 fn renew_last_applied(by: &Writer<'_>, object: &mut Value, mut configuration: Value) {
