@@ -1,14 +1,14 @@
-//! Faults that tests inject: what networks, proxies and tired servers do to clients.
+//! Faults that tests inject: failures of networks, proxies and overloaded servers.
 //!
 //! ```text
 //! rule (verb, resource, nth match, times) ──request──▶ Fault ──▶ another reply | the reply, damaged
-//! switches (stall, lag, bookmarks, refuse) ──▶ everything at once
+//! switches (stall, lag, bookmarks, refuse) ──▶ all requests
 //! WatchLag of a seed ──▶ each piece of each watch, a little late
 //! ```
 //!
-//! A rule takes requests that match it, lets the first ones through, and then acts a number of times.
-//! The first rule that wants a request gets it. Streams are damaged while they are read, outside of
-//! lists and watches, which know nothing of it.
+//! A rule skips the first requests that match it and then affects a number of further ones. The
+//! first rule that matches a request takes it. Streams are damaged while they are read,
+//! independently of the lists and watches that produce them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -51,7 +51,7 @@ pub enum Fault {
     Hang,
     /// The answer's head and that many bytes of its body, then a broken connection.
     TruncateAfter(usize),
-    /// That many bytes of the body, then nothing more on an open connection.
+    /// Sends that many bytes of the body, then stalls with the connection open.
     StallAfter(usize),
     /// The request is carried out, and its answer lost: a broken connection instead.
     LoseReply,
@@ -115,11 +115,11 @@ impl FaultRule {
     }
 }
 
-/// Watches that are always a little late, as behind a network and a loaded server: what a client has
 /// The lag of watches that are always a little late, as behind a network and a loaded server: a
 /// client does not yet see its own last write in its caches.
-/// The lag of each piece of a watch is drawn from the seed and the number of the watch, so that a test
-/// that opens its watches in the same order sees the same lags.
+///
+/// The lag of each piece of a watch is drawn from the seed and the number of the watch, so that a
+/// test that opens its watches in the same order sees the same lags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WatchLag {
     seed: u64,
@@ -127,7 +127,7 @@ pub struct WatchLag {
 }
 
 impl WatchLag {
-    /// Lags from nothing to `most`, evenly.
+    /// Returns lags evenly distributed from zero to `most`.
     #[must_use]
     pub fn up_to(most: Duration, seed: u64) -> Self {
         Self { seed, most }
@@ -194,7 +194,7 @@ impl Faults {
         });
     }
 
-    /// Watches send nothing more; their connections stay open.
+    /// Stops sending on all watches; their connections stay open.
     pub fn stall_watches(&self) {
         self.switches
             .send_modify(|switches| switches.stalled = true);
@@ -206,29 +206,29 @@ impl Faults {
             .send_modify(|switches| switches.stalled = false);
     }
 
-    /// Watches are that late from now on, the open ones as well; `None`: they are in time.
+    /// Delays all watches, including the open ones, by this lag; `None` ends the delay.
     pub fn delay_watches(&self, lag: Option<WatchLag>) {
         self.switches.send_modify(|switches| switches.lag = lag);
     }
 
-    /// New connections are closed at once; those that are open are not touched.
+    /// Closes new connections immediately; open ones are not affected.
     pub fn refuse_connections(&self) {
         self.switches
             .send_modify(|switches| switches.refusing = true);
     }
 
-    /// Connections are served again.
+    /// Accepts new connections again.
     pub fn accept_connections(&self) {
         self.switches
             .send_modify(|switches| switches.refusing = false);
     }
 
-    /// No periodic bookmarks.
+    /// Sends no periodic bookmarks.
     pub fn without_bookmarks(&self) {
         self.switches.send_modify(|switches| switches.silent = true);
     }
 
-    /// Streaming lists never say that their initial events are complete.
+    /// Leaves out the bookmark that ends the initial events of a streaming list.
     pub fn without_initial_events_end(&self) {
         self.switches
             .send_modify(|switches| switches.endless_initial_events = true);
@@ -329,7 +329,8 @@ pub(crate) struct Passage {
     pub(crate) stopping: CancellationToken,
 }
 
-/// Passes a body on: counted, stalled while watches are, and damaged as asked.
+/// Returns the body with its bytes counted, stalled together with the watches, and damaged as
+/// requested.
 pub(crate) fn pass(body: Body, passage: Passage) -> Body {
     Body::stream(stream::unfold(Some((body, passage)), step))
 }
@@ -348,7 +349,7 @@ async fn step(
         _ => body.next().await?,
     };
     passage.late().await;
-    // What became ready while the watch was stalled waits with it.
+    // A chunk that became ready while the watch was stalled waits with it.
     passage.unstalled().await;
     let chunk = chunk.map(|chunk| passage.damaged(chunk));
     passage.entry.sent(chunk.as_ref().map_or(0, Bytes::len));
@@ -375,8 +376,8 @@ impl Passage {
         }
     }
 
-    /// Waits as long as a watch is late. The next piece is only made after this one, so a watch stays
-    /// in order, and what comes meanwhile travels together.
+    /// Waits for the lag of the watch. The next piece is produced only after this one, so a watch
+    /// stays in order, and events that arrive during the lag are sent together.
     async fn late(&mut self) {
         if let Some(lag) = self.pace.as_mut().and_then(Pace::lag) {
             tokio::select! {

@@ -15,11 +15,11 @@ use percent_encoding::percent_decode_str;
 
 use crate::http::query::Query;
 
-/// A verb and what it is about.
+/// A verb and its target.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Attributes {
     pub(crate) verb: String,
-    /// The path as it came; empty where a review asks about a resource.
+    /// The path as it was sent; empty where a review asks about a resource.
     pub(crate) path: String,
     pub(crate) subject: Subject,
 }
@@ -73,7 +73,7 @@ impl Attributes {
         }
     }
 
-    /// The same of another verb.
+    /// Returns the same attributes with another verb.
     pub(crate) fn with_verb(&self, verb: String) -> Self {
         Self {
             verb,
@@ -81,7 +81,7 @@ impl Attributes {
         }
     }
 
-    /// Reads a request.
+    /// Parses the attributes of a request.
     pub(crate) fn read(method: &Method, path: &str, query: &Query) -> Self {
         let decode = |part| percent_decode_str(part).decode_utf8_lossy().into_owned();
         let parts: Vec<String> = path.trim_matches('/').split('/').map(decode).collect();
@@ -147,7 +147,7 @@ fn selected_name(query: &Query) -> Option<String> {
     selector.exact("metadata.name").map(str::to_owned)
 }
 
-/// The verb of a path that is no resource.
+/// Returns the verb for a path that is not a resource.
 fn plain_verb(method: &Method) -> String {
     method.as_str().to_ascii_lowercase()
 }

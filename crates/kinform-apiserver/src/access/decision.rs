@@ -1,4 +1,4 @@
-//! The answer to a question about a right, and the refusal that goes with it.
+//! An authorization decision, and the error of a refusal.
 //!
 //! ```text
 //! user + attributes -> Decision -> 403 in upstream's words
@@ -13,7 +13,7 @@ use super::user::User;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Decision {
     pub(crate) is_allowed: bool,
-    /// Why it is allowed; empty if there is nothing to say.
+    /// The reason of the permission; empty if there is none to report.
     pub(crate) reason: String,
 }
 

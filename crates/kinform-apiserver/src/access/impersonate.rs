@@ -1,11 +1,11 @@
-//! Asking as somebody else.
+//! Impersonation: a request that acts as another user.
 //!
 //! ```text
-//! Impersonate-User, -Group, -Uid, -Extra-* ──right to be each of them──▶ User | 403
+//! Impersonate-User, -Group, -Uid, -Extra-* ──permission for each part──▶ User | 403
 //! ```
 //!
-//! Each part needs the right to `impersonate` it. The newer, narrower rights
-//! (`impersonate-on:user-info:list`) are not understood: they never allow anything here, but a refusal
+//! Each part needs permission to `impersonate` it. The newer, narrower verbs
+//! (`impersonate-on:user-info:list`) are not supported: they never allow a request, but a refusal
 //! names them first, as upstream's does.
 //!
 //! Upstream: `apiserver:pkg/endpoints/filters/impersonation`.
@@ -70,10 +70,10 @@ fn shown_list(values: &[String]) -> String {
     format!("[]string{{{}}}", quoted.join(", "))
 }
 
-/// The user as whom the request goes on.
+/// Returns the user that the request acts as.
 ///
 /// # Errors
-/// 403 if the one who asks may not be somebody of what is wanted.
+/// 403 if the requester may not impersonate a part of the wanted user.
 pub(super) fn become_other(
     may: impl Fn(&Attributes) -> bool,
     user: &User,
@@ -95,7 +95,7 @@ pub(super) fn become_other(
         return Ok(User::anonymous());
     }
     let groups = match account {
-        // Whoever is named without groups has those of its kind.
+        // A user who is named without groups gets the groups of a service account.
         Some((namespace, name)) if wanted.groups().is_empty() => {
             User::service_account(namespace, name).groups().to_vec()
         }

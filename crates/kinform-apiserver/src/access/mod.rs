@@ -43,7 +43,7 @@ pub(crate) use self::decision::{Decision, forbidden};
 pub(crate) use self::service_account::{AUDIENCE, Bound, Claim, Signer, TokenError};
 pub use self::user::User;
 
-/// Paths that anybody may read.
+/// Paths that the anonymous user may read.
 const PUBLIC: [&str; 4] = ["/healthz", "/livez", "/readyz", "/version"];
 
 /// Authenticates and authorizes requests.
@@ -152,7 +152,7 @@ impl Access {
         }
     }
 
-    /// Lets nobody in but who may do everything.
+    /// Admits only users who may do everything.
     ///
     /// # Errors
     /// As [`Self::admit`].

@@ -1,4 +1,4 @@
-//! Questions about who is who and who may what. They are answered, and nothing is stored.
+//! Reviews of identity and access. They are answered and not stored.
 //!
 //! ```text
 //! SelfSubjectAccessReview, SubjectAccessReview, .. + roles ──▶ the same with its status, 201

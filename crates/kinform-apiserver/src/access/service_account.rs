@@ -4,9 +4,9 @@
 //! service account + audiences + seconds ──sign──▶ JWT ──verify──▶ User | why not
 //! ```
 //!
-//! The signatures are Ed25519's, which are the same whenever the same is signed: a token is good if
-//! signing it again gives its signature. A token ends with its time, with its account, and with the
-//! object that it is bound to. The key is made when the first token is.
+//! Ed25519 signatures are deterministic, so a token is valid if signing it again yields its
+//! signature. A token expires with its time, with its account, and with the object that it is bound
+//! to. The key is generated with the first token.
 //!
 //! Upstream: `kubernetes/kubernetes:pkg/serviceaccount/{jwt,claims}.go`.
 
@@ -56,12 +56,12 @@ pub(crate) struct Bound {
     pub(crate) uid: String,
 }
 
-/// Why a token is not good.
+/// The reason why a token is not accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TokenError {
-    /// It is none of ours.
+    /// This server did not sign it.
     Invalid,
-    /// It is ours, but not good for this, for the reason given.
+    /// This server signed it, but it is not valid here, for this reason.
     Refused(String),
 }
 
@@ -80,7 +80,7 @@ impl Signer {
         self.key.get_or_init(key).as_ref()
     }
 
-    /// Makes a token; nothing if there is no key to sign with.
+    /// Signs a token. Returns `None` if there is no key.
     pub(crate) fn sign(&self, claim: &Claim<'_>) -> Option<String> {
         let from = claim.from.as_second();
         let account = json!({"name": claim.name, "uid": claim.uid});

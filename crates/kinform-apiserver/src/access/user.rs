@@ -16,7 +16,7 @@ const AUTHENTICATED: &str = "system:authenticated";
 const UNAUTHENTICATED: &str = "system:unauthenticated";
 const ANONYMOUS: &str = "system:anonymous";
 
-/// Somebody who sends requests.
+/// The sender of requests.
 ///
 /// Upstream: `user.Info`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -81,7 +81,7 @@ impl User {
         &self.extra
     }
 
-    /// Nobody in particular.
+    /// Returns the anonymous user.
     pub(crate) fn anonymous() -> Self {
         Self::new(ANONYMOUS).with_group(UNAUTHENTICATED)
     }
@@ -106,7 +106,7 @@ impl User {
             .filter(|(namespace, name)| !namespace.is_empty() && !name.contains(':'))
     }
 
-    /// As somebody who is known.
+    /// Adds the group of authenticated users, unless the user is in the unauthenticated group.
     pub(crate) fn authenticated(self) -> Self {
         let nobody = self.groups.iter().any(|group| group == UNAUTHENTICATED);
         if nobody {

@@ -59,7 +59,7 @@ pub(super) fn signing_status(object: &Value) -> Value {
     Value::from(status)
 }
 
-/// The same of a pod's.
+/// Returns the state of a pod certificate request.
 pub(super) fn pod_certificate(object: &Value) -> Value {
     let known = ["Issued", "Denied", "Failed"];
     let found = known
@@ -97,7 +97,7 @@ pub(super) fn param_kind(object: &Value) -> Value {
     ))
 }
 
-/// The parameters that a binding gives to a policy.
+/// Returns the parameters that a binding passes to a policy.
 pub(super) fn param_ref(object: &Value) -> Value {
     let Some(given) = at(object, "spec.paramRef") else {
         return Value::from("<unset>");
@@ -112,7 +112,7 @@ pub(super) fn param_ref(object: &Value) -> Value {
     Value::from(format!("{namespace}/{}", text(given, "name")))
 }
 
-/// A label selector as Go's `String` method has it, which is what upstream's cell shows.
+/// Formats a label selector as Go's `String` method does, which upstream's cell shows.
 fn as_go_prints(selector: &Value) -> String {
     let labels = at(selector, "matchLabels").and_then(Value::as_object);
     let labels: String = labels

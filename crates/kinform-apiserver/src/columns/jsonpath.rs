@@ -4,9 +4,9 @@
 //! .spec.ports[?(@.name=="http")].port ──▶ [Member, Member, Where, Member];  object ──▶ values
 //! ```
 //!
-//! Members (`.a`, `['a']`, `.a\.b`), items from the front and the back, slices, unions of either, `[*]` and
-//! `.*`, `..` for every depth, and filters that compare two values. A path that is not understood finds
-//! nothing, and a member that is missing is no error.
+//! Supported are members (`.a`, `['a']`, `.a\.b`), items from the front and the back, slices,
+//! unions of either, `[*]` and `.*`, `..` for every depth, and filters that compare two values. A
+//! path that is not supported finds no values, and a missing member is not an error.
 //!
 //! BOUND: steps of a path; values that a path may find on its way, since `..` and `[*]` multiply.
 //!
@@ -17,7 +17,7 @@ use serde_json::Value;
 const MAX_STEPS: usize = 64;
 const MAX_FOUND: usize = 10_000;
 
-/// A path to values; none if it is not understood.
+/// A path to values, or `None` if it is not supported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct JsonPath(Option<Vec<Step>>);
 
@@ -40,7 +40,7 @@ enum Step {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Filter {
     left: Operand,
-    /// None asks whether the left side is there.
+    /// `None` tests whether the left side exists.
     test: Option<(Test, Operand)>,
 }
 
@@ -211,13 +211,13 @@ fn steps(path: &str, reach: Reach) -> Option<Vec<Step>> {
     Some(steps)
 }
 
-/// The first step of a path, and what follows it.
+/// Parses the first step of a path. Returns it with the rest.
 fn step(path: &str, reach: Reach) -> Option<(Step, &str)> {
     if let Some(rest) = path.strip_prefix("..") {
         if reach == Reach::Members {
             return None;
         }
-        // What follows is a member without its dot, or a bracket.
+        // A member without its dot, or a bracket, must follow.
         let member = rest.find(|letter: char| letter != '.')? == 0 && !rest.starts_with('[');
         let after = if member { &path[1..] } else { rest };
         return Some((Step::Deep, after));
@@ -289,7 +289,7 @@ fn closing(text: &str) -> Option<usize> {
     None
 }
 
-/// The parts between commas that stand outside of quotes.
+/// Splits a text at the commas outside of quotes.
 fn split(text: &str) -> Option<Vec<&str>> {
     let (mut parts, mut from, mut quote) = (Vec::new(), 0, None);
     for (at, letter) in text.char_indices() {

@@ -1,11 +1,11 @@
-//! The cells of a pod: how many of its containers are ready, what holds it up, how often it restarted.
+//! The cells of a pod: ready containers, status and restarts.
 //!
 //! ```text
 //! containers + their states ──init containers first──▶ Summary { ready, all, status, restarts }
 //! ```
 //!
-//! The status is one word for whatever is most worth knowing: a failing container before the phase, a
-//! deletion before both. Init containers that keep running count as containers.
+//! The status is the most important fact in one word: a failing container precedes the phase, and a
+//! deletion precedes both. Init containers that keep running count as containers.
 //!
 //! Upstream: `kubernetes/kubernetes:pkg/printers/internalversion/printers.go`, `printPod`.
 
@@ -110,7 +110,8 @@ impl Summary {
         summary
     }
 
-    /// Gives the restarts of those that keep running, or nothing while the pod is initializing.
+    /// Returns the restarts of init containers that keep running, or `None` while the pod is
+    /// initializing.
     fn look_at_init_containers(&mut self, pod: &Value) -> Option<Restarts> {
         let mut kept = Restarts::default();
         let count = items(pod, "spec.initContainers").count();

@@ -1,10 +1,10 @@
-//! Cells that are more than a value at a path.
+//! Cells that are not the value at a path.
 //!
 //! ```text
 //! object + argument + now -> cell
 //! ```
 //!
-//! Each function is what upstream's printer of the same kind does for one column.
+//! Each function does the same as upstream's printer of the kind does for one column.
 //!
 //! Upstream: `kubernetes/kubernetes:pkg/printers/internalversion/printers.go`.
 
@@ -193,7 +193,7 @@ fn definition_versions(object: &Value) -> Value {
     Value::from(shown.join(","))
 }
 
-/// The first three, and how many more there are.
+/// Returns the first three texts and the number of further ones.
 fn few(found: &[String]) -> Value {
     let mut shown = or_none(found.iter().take(3).cloned().collect::<Vec<_>>().join(","));
     if found.len() > 3 {

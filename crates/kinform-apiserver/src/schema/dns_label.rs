@@ -1,7 +1,7 @@
-//! Words of definitions: names as upstream checks them, in upstream's words.
+//! Validates names in definitions, with upstream's error messages.
 //!
 //! ```text
-//! name -> [what is wrong with it]
+//! name -> [error]
 //! ```
 //!
 //! Upstream: `kubernetes/apimachinery:pkg/util/validation/validation.go` (`IsDNS1035Label`).

@@ -54,7 +54,7 @@ impl<'a> Before<'a> {
     }
 }
 
-/// The old items of a list that is a map; none of any other list.
+/// The old items of a list of type `map`; empty for any other list.
 #[derive(Debug)]
 pub(crate) struct Items<'a> {
     keys: Vec<String>,

@@ -1,11 +1,11 @@
-//! The roles that every cluster begins with, and roles that gather the rules of others.
+//! The initial roles of every cluster, and roles that aggregate the rules of others.
 //!
 //! ```text
-//! bootstrap.json ──at start──▶ cluster roles, bindings          a cluster role written ──▶ those that gather it
+//! bootstrap.json ──at start──▶ cluster roles, bindings     written cluster role ──▶ aggregating roles
 //! ```
 //!
-//! The rules of upstream's own controllers are left out: those do not run here. What is stored already
-//! stays as it is.
+//! The roles of upstream's own controllers are left out, because those do not run here. Roles that
+//! are already stored are not changed.
 //!
 //! Upstream: `kubernetes/kubernetes:plugin/pkg/auth/authorizer/rbac/bootstrappolicy`,
 //! `pkg/controller/clusterroleaggregation`.
@@ -69,7 +69,7 @@ pub(crate) fn found(store: &Store, now: Timestamp) {
     };
     let put = |shelf: &str, object: Value| {
         if let Some(draft) = Draft::new(&[], object) {
-            // One that is there already stays as it is.
+            // An object that is already stored is not changed.
             drop(store.put(store.shelf(shelf), draft, Expect::Absent));
         }
     };

@@ -1,10 +1,10 @@
-//! Nobody gives away what they do not hold.
+//! Prevents users from granting permissions that they do not hold.
 //!
 //! ```text
-//! role or binding to be written + its writer's rules ──▶ go on | 403 with what is missing
+//! role or binding to be written + its writer's rules ──▶ go on | 403 with the missing rules
 //! ```
 //!
-//! Whoever has the right to `escalate` a role, or to `bind` one, is not asked for more.
+//! A user with permission to `escalate` a role, or to `bind` one, is not checked further.
 //!
 //! Upstream: `kubernetes/kubernetes:pkg/registry/rbac/*/policybased`, `pkg/registry/rbac/escalation_check.go`.
 
@@ -86,7 +86,7 @@ pub(crate) fn check(
             groups.join(" ")
         ));
     }
-    // What it will hold is not known: only who holds everything may say it.
+    // The rules that the role will aggregate are unknown, so the writer must hold all rules.
     if gathers && lacks(&held, &everything()).is_some() {
         return forbidden("must have cluster-admin privileges to use the aggregationRule");
     }

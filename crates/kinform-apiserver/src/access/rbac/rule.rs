@@ -1,7 +1,7 @@
-//! A rule: what it allows, and whether rules cover others.
+//! A rule: the requests that it allows, and comparisons of rules.
 //!
 //! ```text
-//! Rule + Attributes ──▶ yes | no          rules held + rules wanted ──▶ what is missing, in few rules
+//! Rule + Attributes ──▶ yes | no          held rules + wanted rules ──▶ missing rules, combined
 //! ```
 //!
 //! Upstream: `kubernetes/kubernetes:pkg/apis/rbac/v1/evaluation_helpers.go`,
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::access::attributes::{Attributes, Subject};
 
-/// BOUND: pieces that rules are taken apart into to be compared.
+/// BOUND: the number of pieces that rules are split into for a comparison.
 const PIECES: usize = 100_000;
 
 /// A rule of a role: the verbs that it allows on resources or on URLs.
@@ -169,7 +169,7 @@ impl Rule {
     }
 }
 
-/// The rules of who may do everything.
+/// Returns the rules that allow everything.
 pub(crate) fn everything() -> Vec<Rule> {
     let all = || vec!["*".to_owned()];
     vec![

@@ -9,7 +9,7 @@
 //!
 //! Functions of libraries are checked by name, and the most common ones also by their arguments.
 //!
-//! BOUND: recursion goes with the expression, whose depth `program.rs` limits.
+//! BOUND: the recursion is as deep as the expression, whose depth `program.rs` limits.
 //!
 //! Upstream: `cel-go:checker/checker.go`.
 
@@ -148,7 +148,7 @@ impl<'t, 'a> Checker<'t, 'a> {
                 return Err(Mistake { text, place: 0 });
             }
         };
-        // The variable is written once, before what is said about it.
+        // The variable is written once, before the expression that uses it.
         self.place(&of.iter_var);
         let accumulated = self.check(&of.accu_init)?;
         let before = self.variables.len();
@@ -209,7 +209,7 @@ impl<'t, 'a> Checker<'t, 'a> {
     fn operator(&mut self, call: &CallExpr, sign: &str) -> Result<Type<'a>, Mistake> {
         let mut types = Vec::with_capacity(call.args.len());
         let mut place = 0;
-        // What macros add is not in the text.
+        // Arguments that macros generate are not in the text.
         let is_written = !call.args.iter().any(is_made);
         for (at, argument) in call.args.iter().enumerate() {
             let is_before = call.args.len() == 1;

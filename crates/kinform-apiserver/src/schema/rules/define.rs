@@ -150,7 +150,7 @@ pub(crate) fn errors(
     errors
 }
 
-/// Returns the fault of a `messageExpression`; an empty one has none.
+/// Returns the error of a `messageExpression`. An empty one has no error.
 fn message_error(expression: &str, this: Type<'_>, old: Type<'_>) -> Option<String> {
     if expression.is_empty() {
         return None;
@@ -264,7 +264,7 @@ fn cost(expression: &IdedExpr, scope: &mut Scope<'_>) -> f64 {
                     (times(schema, "maxProperties"), None)
                 }
                 Some(schema) => (times(schema, "maxItems"), schema.get("items")),
-                // The parts of a text, or what a loop made: their sizes are not known here.
+                // The parts of a text, or the result of a loop: their sizes are not known here.
                 None => (1.0, None),
             };
             let outside = cost(&of.iter_range, scope);
@@ -277,7 +277,7 @@ fn cost(expression: &IdedExpr, scope: &mut Scope<'_>) -> f64 {
     }
 }
 
-/// The schema of what an expression names, if it names a part of the object.
+/// Returns the schema of an expression that refers to a part of the object.
 fn schema_of<'a>(expression: &IdedExpr, scope: &Scope<'a>) -> Option<&'a Value> {
     match &expression.expr {
         Expr::Ident(name) => scope.iter().rev().find(|(known, _)| known == name)?.1,

@@ -1,4 +1,4 @@
-//! The operators and functions of rules: their names and what they take and give.
+//! The operators and functions of rules: their names, parameter types and result types.
 //!
 //! ```text
 //! name + types of its arguments -> type of the result | no such function, no such overload
@@ -10,7 +10,7 @@ use kube_cel::cel::common::ast::operators;
 
 use super::types::Type;
 
-/// Names of functions that give what only the rule's run can tell, or that are checked when they run.
+/// Functions whose result type is known only when the rule runs, or that are checked when they run.
 const LOOSE: [&str; 92] = [
     "add",
     "asApproximateFloat",
@@ -105,7 +105,7 @@ const LOOSE: [&str; 92] = [
     "minor",
     "patch",
 ];
-/// Functions that give yes or no.
+/// Functions that return a boolean.
 const QUESTIONS: [&str; 26] = [
     "hasValue",
     "ip.isCanonical",
@@ -136,7 +136,7 @@ const QUESTIONS: [&str; 26] = [
 ];
 /// Functions of texts with one text as their argument.
 const TEXT_QUESTIONS: [&str; 4] = ["startsWith", "endsWith", "contains", "matches"];
-/// Functions that give a text.
+/// Functions that return a text.
 const TEXT_MAKERS: [&str; 9] = [
     "charAt",
     "lowerAscii",

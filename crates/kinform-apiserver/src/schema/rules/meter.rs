@@ -135,7 +135,7 @@ pub(super) fn meter(expression: &mut IdedExpr) {
     within(expression, None);
 }
 
-/// The same within a loop.
+/// Inserts the metering calls into an expression within a loop.
 fn within(expression: &mut IdedExpr, turn: Option<Turn<'_>>) {
     match &mut expression.expr {
         Expr::Call(call) => within_call(call, turn),

@@ -1,17 +1,18 @@
 //! Rules of definitions (`x-kubernetes-validations`): compiled once, run for every object.
 //!
 //! ```text
-//! schema -> Rules          object (+ as it was) -> [FieldError], warnings
+//! schema -> Rules          object (+ old object) -> [FieldError], warnings
 //! ```
 //!
-//! A rule sees its own part of the object as `self`, and what it was as `oldSelf`. One that names the old
-//! value runs only if there is one, unless it says that it may be missing. A rule that fails for what did
-//! not change is a warning, not an error.
+//! A rule sees its own part of the object as `self`, and the old value of it as `oldSelf`. A rule
+//! that names the old value runs only if there is one, unless it declares it optional. A rule that
+//! fails for an unchanged value causes a warning, not an error.
 //!
-//! * `program.rs`: an expression, its limits; `check.rs` `types.rs` `functions.rs`: whether it makes
-//!   sense; `tokens.rs`: where its mistakes stand; `values.rs`: objects as rules see them;
-//! * `meter.rs`: what it costs to run; `paid.rs`: functions that cost more than others;
-//! * `define.rs`: what is wrong with a rule when it is defined.
+//! * `program.rs`: an expression and its limits; `check.rs` `types.rs` `functions.rs`:
+//! type-checking;
+//!   `tokens.rs`: positions of mistakes; `values.rs`: objects as rules see them;
+//! * `meter.rs`: the cost of running; `paid.rs`: functions that cost more than others; *
+//! `define.rs`: the validation of rules in a definition.
 //!
 //! Upstream: `apiextensions-apiserver:pkg/apiserver/schema/cel/validation.go`.
 
@@ -335,7 +336,7 @@ impl Run<'_> {
             } else if let Some(old) = &old {
                 context.add_variable_from_value("oldSelf", old.clone());
             }
-            // Each rule gets a copy of what it sees.
+            // Each rule gets a copy of its value.
             let paid = self.purse.pay_for(&this, COPIES);
             match paid.and_then(|()| program.run(&context)) {
                 Ok(CelValue::Bool(true)) => {}
@@ -416,7 +417,7 @@ impl Run<'_> {
         };
         let is_old = match before.0 {
             Some(_) => before.is(value),
-            // Nobody knows what this value was, but nothing around it changed.
+            // The old value is unknown, but the enclosing value did not change.
             None => place.nearest.is_some_and(|(new, old)| new == old),
         };
         if !program.uses_old && is_old {

@@ -1,14 +1,14 @@
-//! The functions of rules that pay for what they do.
+//! The functions of rules that pay for their own work.
 //!
 //! ```text
 //! Purse -> Context with all functions
 //! ```
 //!
-//! Most come from libraries and cost what they read, which was paid before they are called (`meter.rs`).
-//! Here are those that make or do more than that, and those that the libraries do without a limit:
-//! whole numbers that overflow, patterns whose programs grow.
+//! Most functions come from libraries and cost the size of their arguments, which is paid before
+//! the call (`meter.rs`). This module has the functions that cost more than that, and those that
+//! the libraries run without a limit: whole numbers that overflow, patterns whose programs grow.
 //!
-//! BOUND: a pattern's program of 1 MiB; 1,000 places behind the point in a format.
+//! BOUND: a pattern's program of 1 MiB; 1,000 decimal places in a format.
 //!
 //! Upstream: `kubernetes/apiserver:pkg/cel/library`, `cel-go:ext`.
 
@@ -168,7 +168,7 @@ impl Patterns {
     }
 }
 
-/// A format that asks for no more places than there may be.
+/// Checks that a format requests no more decimal places than the bound.
 fn form_of(form: Value) -> Outcome {
     let Value::String(text) = &form else {
         return Ok(form);

@@ -96,7 +96,8 @@ fn quoted(text: &str, quote: char) -> usize {
     text.len()
 }
 
-/// Brackets, the deepest nesting of a text, and its operators: what parsing it costs.
+/// Returns the deepest nesting of brackets in a text plus its operators, which bound the parser's
+/// depth.
 pub(super) fn depth(text: &str) -> usize {
     let (mut depth, mut deepest, mut chained) = (0_usize, 0, 0);
     for (token, _) in Tokens::of(text).0 {

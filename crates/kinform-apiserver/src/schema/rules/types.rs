@@ -1,10 +1,10 @@
-//! The types of rules: what a schema's values are in the language of rules.
+//! The types of a schema's values in the language of rules.
 //!
 //! ```text
 //! schema node -> Type          Type.member(name) -> Type | no such field
 //! ```
 //!
-//! What has no type (unknown fields that are kept) cannot be named in a rule.
+//! A value without a type (an unknown field that is kept) cannot be named in a rule.
 //!
 //! Upstream: `apiextensions-apiserver:pkg/apiserver/schema/cel/model`, `kubernetes/apiserver:pkg/cel/types.go`.
 
@@ -163,7 +163,7 @@ impl<'a> Type<'a> {
         )
     }
 
-    /// The one of two types that says more.
+    /// Returns the more specific of two types.
     pub(super) fn or(self, other: Self) -> Self {
         match (self, other) {
             (Self::Dynamic | Self::Null, other) => other,
@@ -200,7 +200,7 @@ impl fmt::Display for Type<'_> {
     }
 }
 
-/// A field's name as rules write it; nothing if they cannot.
+/// Returns a field's name as rules write it, or `None` if rules cannot name it.
 ///
 /// Upstream: `kubernetes/apiserver:pkg/cel/escaping.go`.
 pub(super) fn escape(name: &str) -> Option<String> {

@@ -4,7 +4,7 @@
 //! schema + JSON -> value: fields by their escaped names, times and durations by their formats
 //! ```
 //!
-//! What the schema does not name cannot be seen, even where it is kept.
+//! Fields that the schema does not declare are invisible to rules, even where they are kept.
 //!
 //! Upstream: `apiextensions-apiserver:pkg/apiserver/schema/cel/values.go`.
 

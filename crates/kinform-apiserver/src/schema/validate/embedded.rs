@@ -52,11 +52,11 @@ fn each(
     }
 }
 
-/// Reads the metadata of embedded objects as that of built-ins. Unknown members are dropped and added
-/// to `unknown`.
+/// Reads the metadata of embedded objects as that of built-ins. Adds unknown members to `unknown`
+/// and drops them.
 ///
 /// # Errors
-/// What is of another type than metadata has.
+/// A member of the metadata has the wrong type.
 pub(crate) fn coerce(
     schema: &Value,
     object: &mut Value,

@@ -151,7 +151,7 @@ fn is_hostname(text: &str) -> bool {
     text.len() <= 255 && HOSTNAME.is_match(text) && text.split('.').all(|part| part.len() <= 63)
 }
 
-/// An address; leading zeros are let pass, as in old releases of Go.
+/// Returns whether a text is an IP address. Leading zeros are accepted, as in old releases of Go.
 fn is_ip(text: &str) -> bool {
     let decimal = |part: &str| part.len() <= 3 && part.parse::<u8>().is_ok();
     let parts: Vec<&str> = text.split('.').collect();

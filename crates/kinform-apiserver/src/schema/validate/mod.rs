@@ -281,7 +281,7 @@ fn closest(parts: impl Iterator<Item = Found>, of: Alternatives, path: &str) -> 
     found
 }
 
-/// An error that upstream tells without a path.
+/// Returns an error that upstream reports without a path.
 pub(super) fn whole(text: String) -> FieldError {
     FieldError::invalid("<nil>", "", text)
 }

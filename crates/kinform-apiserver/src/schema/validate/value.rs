@@ -116,7 +116,7 @@ pub(super) fn of_number(schema: &Value, value: &Value, path: &str) -> Found {
         let shown: ShownValue = shown(value);
         FieldError::invalid(path, shown, format!("{path} in body should be {detail}"))
     };
-    // Upstream cuts the bounds of whole numbers off, where a fraction is no mistake.
+    // Upstream truncates the bounds of integers where a fraction is not an error.
     let is_cut = value.is_i64() && number_type(schema) != "integer";
     let bound = |name: &str| {
         let bound = schema.get(name).and_then(Value::as_f64);
