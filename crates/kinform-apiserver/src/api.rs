@@ -1,11 +1,11 @@
-//! One request, from its head to its reply: who asks, what for, and who answers.
+//! One request, from its head to its reply: routing, authorization, and dispatch to a handler.
 //!
 //! ```text
 //! request ──route──▶ journal ──faults──▶ credentials ──▶ read | write | discovery ──▶ reply
 //! ```
 //!
-//! Sockets and callers in the process come through here alike. It knows no kind and no encoding. Each
-//! ordinary request has a deadline; watches have their own.
+//! Sockets and callers in the process use the same path. This module depends on neither kinds nor
+//! encodings. Each ordinary request has a deadline; watches have their own.
 //!
 //! Upstream: `apiserver:pkg/server/config.go` (the chain of handlers).
 
@@ -119,7 +119,7 @@ fn record(state: &State, head: &Parts, route: &Route, watch: bool) -> (&'static 
     (verb, record)
 }
 
-/// The reply as it is sent: damaged where a fault wants it, and counted by the journal.
+/// Returns the reply as it is sent: damaged if a fault requires it, and counted by the journal.
 fn sent(
     state: &State,
     verb: &str,
@@ -285,7 +285,7 @@ async fn resource(
     write_object(state, target, &request).map_err(|status| *status)
 }
 
-/// Writes, and has done what follows from it before the reply goes out.
+/// Handles a write and its consequences before it returns the reply.
 fn write_object(
     state: &Arc<State>,
     target: &Target,

@@ -5,9 +5,9 @@
 //! in process ──▶ Clock::in_process ──▶ the system's time at the start + tokio's time since
 //! ```
 //!
-//! A server in the caller's process runs under the caller's runtime. Where that runtime has paused its
-//! time, the server's time stands still and jumps with it, so TTLs and schedules come when the test says.
-//! A server behind sockets follows the system's time, also over a suspend.
+//! A server in the caller's process runs under the caller's runtime. If that runtime has paused its
+//! time, the server's time stops and advances with it, so a test decides when TTLs and schedules
+//! expire. A server behind sockets follows the system's time, also over a suspend.
 
 use std::time::Duration;
 
@@ -29,7 +29,8 @@ impl Clock {
         Self::Wall
     }
 
-    /// Starts at the system's time and goes on with tokio's. Needs a runtime where time is paused.
+    /// Returns a clock that starts at the system's time and advances with tokio's, which may be
+    /// paused.
     pub(crate) fn in_process() -> Self {
         Self::Tokio {
             start: Timestamp::now(),
@@ -51,7 +52,7 @@ pub(crate) fn instant() -> Instant {
     Instant::now()
 }
 
-/// A time after another one; the last time that there is where it is further away.
+/// Returns a time after another one, limited to the last possible time.
 fn after(start: Timestamp, passed: Duration) -> Timestamp {
     let passed = SignedDuration::try_from(passed).unwrap_or(SignedDuration::MAX);
     start.checked_add(passed).unwrap_or(Timestamp::MAX)

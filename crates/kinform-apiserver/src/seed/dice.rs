@@ -1,4 +1,4 @@
-//! Numbers that look random and are the same for the same seed, on every machine and version.
+//! Deterministic pseudo-random numbers: equal for equal seeds, on every machine and version.
 //!
 //! ```text
 //! seed ──splitmix64──▶ numbers, hexadecimal digits, uids, moments

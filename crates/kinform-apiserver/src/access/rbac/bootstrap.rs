@@ -1,7 +1,7 @@
 //! The initial roles of every cluster, and roles that aggregate the rules of others.
 //!
 //! ```text
-//! bootstrap.json ──at start──▶ cluster roles, bindings     written cluster role ──▶ aggregating roles
+//! bootstrap.json ──at start──▶ cluster roles, bindings    cluster role ──▶ roles that aggregate it
 //! ```
 //!
 //! The roles of upstream's own controllers are left out, because those do not run here. Roles that
