@@ -176,7 +176,7 @@ impl Drop for Entry {
     fn drop(&mut self) {
         locked(&self.record).ended = Some(clock::instant());
         if let Some(listener) = &self.journal.listener {
-            // Not under a lock: a listener may ask the journal.
+            // The record is unlocked first, because a listener may query the journal.
             let record = locked(&self.record).clone();
             listener(&record);
         }

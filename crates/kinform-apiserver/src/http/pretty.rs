@@ -80,7 +80,7 @@ impl Indenter {
                 self.depth = self.depth.saturating_sub(1);
             }
             if closes != self.opened {
-                // The first of its bracket, or the end of one that holds something.
+                // The first element after a bracket, or the end of a bracket with elements.
                 self.line(&mut out);
             }
             self.opened = matches!(byte, b'{' | b'[');

@@ -46,7 +46,7 @@ impl Query {
         self.get(name).unwrap_or_default()
     }
 
-    /// Present is true, unless it says `false` or `0`.
+    /// Returns the value of a flag: true if it is present, unless it is `false` or `0`.
     pub(crate) fn flag(&self, name: &str) -> Option<bool> {
         self.get(name)
             .map(|value| !value.eq_ignore_ascii_case("false") && value != "0")
@@ -68,7 +68,7 @@ impl Query {
         })
     }
 
-    /// The deadline that the client asks for an ordinary request.
+    /// Returns the deadline that the client requests for an ordinary request.
     pub(crate) fn timeout(&self) -> Result<Option<Duration>, Status> {
         match self.get("timeout") {
             None | Some("") => Ok(None),

@@ -54,7 +54,7 @@ pub(crate) fn whole(
     with_type(code, encoding.media_type(), Body::full(body))
 }
 
-/// A value that names its version and kind. What has no protobuf is JSON in any case.
+/// A reply with a value that names its version and kind. A kind without protobuf is always JSON.
 pub(crate) fn value(code: StatusCode, encoding: Encoding, value: &Value) -> Response<Body> {
     match (encoding, value.as_object().map(protobuf::body)) {
         (Encoding::Protobuf, Some(Some(body))) => whole(code, encoding, body),

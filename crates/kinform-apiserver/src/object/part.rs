@@ -9,7 +9,7 @@
 /// The part of an object that is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// The object, but for its status where that is a part of its own.
+    /// The object, without its status if that is a subresource.
     Main,
     /// `status`.
     Status,

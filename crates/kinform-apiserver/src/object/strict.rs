@@ -236,7 +236,7 @@ mod tests {
             .collect();
         let (_, doubled) = parse(format!("{{{many}\"z\":1}}").as_bytes()).unwrap();
         assert_eq!(doubled.len(), MOST);
-        // A long way down, each time the same: it is written out a few times, and cut.
+        // The same long path each time: it is formatted only a few times, and cut.
         let twice = "\"k\":1,".repeat(300);
         let (_, doubled) =
             parse(format!("{{\"{}\":{{{twice}\"z\":1}}}}", "\u{fc}".repeat(1000)).as_bytes())

@@ -4,8 +4,9 @@
 //! JSON document ──▶ Document { swagger, info, paths, definitions } ──▶ bytes
 //! ```
 //!
-//! Words that the messages have no field for (`x-kubernetes-..`) are name and YAML, and JSON is YAML. What
-//! neither we nor definitions say in such a document (headers, examples, contacts) has no code here.
+//! Keywords without a field in the messages (`x-kubernetes-..`) are a name and YAML, and JSON is
+//! YAML. Parts that occur neither in this server's documents nor in definitions (headers, examples,
+//! contacts) are not implemented.
 //!
 //! Upstream: `google/gnostic-models:openapiv2/OpenAPIv2.proto`.
 

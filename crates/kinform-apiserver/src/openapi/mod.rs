@@ -5,8 +5,8 @@
 //! GET /openapi/v3/apis/g/v  ──▶ document, fixed by its hash    GET /openapi/v2 ──▶ all in one
 //! ```
 //!
-//! * `types.rs`, `marks.rs`: built-in types as schemas; `custom.rs`: schemas of definitions; *
-//! `operations.rs`: the operations of each path; `gnostic.rs`: the older document as protobuf.
+//! * `types.rs`, `marks.rs`: built-in types as schemas; `custom.rs`: schemas of definitions;
+//! * `operations.rs`: the operations of each path; `gnostic.rs`: the older document as protobuf.
 //!
 //! A document is made at its first request and kept until its resources change, so a new definition
 //! only costs its own document. The newer documents are JSON only, which all their clients accept.

@@ -4,7 +4,7 @@
 //! bytes ──Reader::next──▶ (number, Raw)          number + bytes ──put_field──▶ tag, length, bytes
 //! ```
 //!
-//! Reading never copies and never goes past the end. Groups, which nobody writes any more, are skipped.
+//! Reading never copies and never goes past the end. Groups, which are obsolete, are skipped.
 //!
 //! Upstream: the `Unmarshal` functions that gogo/protobuf generates, whose errors these are.
 
@@ -12,7 +12,7 @@ use bytes::{BufMut, BytesMut};
 
 use super::WireError;
 
-/// The value of a field, not yet looked at.
+/// The value of a field, not yet decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Raw<'a> {
     Varint(u64),
@@ -45,7 +45,7 @@ impl<'a> Raw<'a> {
         }
     }
 
-    /// Text; what is not UTF-8 is replaced, as Go's JSON does.
+    /// Returns the text. Bytes that are not UTF-8 are replaced, as Go's JSON does.
     pub(super) fn text(self, field: &str) -> Result<String, WireError> {
         Ok(String::from_utf8_lossy(self.bytes(field)?).into_owned())
     }
@@ -75,7 +75,7 @@ impl<'a> Reader<'a> {
         Self { rest: bytes, of }
     }
 
-    /// The next field, none at the end.
+    /// Returns the next field, or `None` at the end.
     pub(super) fn next(&mut self) -> Result<Option<(u32, Raw<'a>)>, WireError> {
         if self.rest.is_empty() {
             return Ok(None);

@@ -223,7 +223,7 @@ impl ResourceInfo {
         self.has_verb("list")
     }
 
-    /// Returns whether `status` is a subresource of its own.
+    /// Returns whether `status` is a separate subresource.
     pub(crate) fn has_status(&self) -> bool {
         self.has_subresource("status")
     }

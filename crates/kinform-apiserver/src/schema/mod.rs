@@ -5,13 +5,13 @@
 //! stored version ──convert──▶ requested version
 //! ```
 //!
-//! * `prune.rs`, `defaults.rs`: removing unknown fields and setting defaults; * `validate/`: the
-//! checks of the OpenAPI part; `old_value.rs`: the values that they compare with; * `rules/`:
-//! `x-kubernetes-validations`, rules in CEL; `patterns.rs`: regular expressions;
+//! * `prune.rs`, `defaults.rs`: removing unknown fields and setting defaults;
+//! * `validate/`: the checks of the OpenAPI part; `old_value.rs`: the values that they compare
+//!   with;
+//! * `rules/`: `x-kubernetes-validations`, rules in CEL; `patterns.rs`: regular expressions;
 //!   `compiled.rs`: both, compiled once for a schema;
 //! * `dns_label.rs`: names of kinds and groups; `convert.rs`: objects between the stored version
-//! and the
-//!   others.
+//!   and the others.
 //!
 //! These functions do not depend on definitions, resources or requests.
 //!

@@ -149,7 +149,7 @@ impl Store {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // Nothing that runs under this lock panics half way through a change.
+        // No code under this lock panics in the middle of a change.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -212,7 +212,7 @@ impl Store {
         self.lock().shelves[shelf.0].snapshot.get(key).cloned()
     }
 
-    /// A resource as it is now.
+    /// Returns the current state of a resource.
     #[must_use]
     pub fn view(&self, shelf: Shelf) -> View {
         let inner = self.lock();
@@ -222,12 +222,12 @@ impl Store {
         }
     }
 
-    /// A resource as it was when the store was at `revision`.
+    /// Returns the state of a resource at a past `revision`.
     ///
     /// Complexity: O(events of this resource since then).
     ///
     /// # Errors
-    /// That revision is below what is kept, or not reached yet.
+    /// The revision is below the history, or not reached yet.
     pub fn view_at(&self, shelf: Shelf, revision: u64) -> Result<View, OutOfReach> {
         let (mut snapshot, later) = {
             let inner = self.lock();
@@ -322,8 +322,8 @@ impl Store {
         revision
     }
 
-    /// Lets the revision grow by `by` without a change, as writes to resources that nobody sees do; it
-    /// stops at half of what a signed number holds, so that no write can make it overflow.
+    /// Advances the revision by `by` without a change, as writes to resources that no client sees
+    /// do. It stops at half of the largest signed number, so that no write can make it overflow.
     pub fn advance(&self, by: u64) -> u64 {
         const MOST: u64 = i64::MAX as u64 / 2;
         let mut inner = self.lock();
@@ -409,7 +409,7 @@ impl Store {
         self.revision.send_modify(|_| {});
     }
 
-    /// Ends the watches of all shelves at once.
+    /// Ends the watches of all shelves immediately.
     pub(crate) fn end_all_watches(&self) {
         let shelves = self.lock().shelves.len();
         for shelf in 0..shelves {

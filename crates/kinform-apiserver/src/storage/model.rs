@@ -1,4 +1,4 @@
-//! The storage against a naive model that keeps every state there ever was.
+//! Tests of the storage against a naive model that keeps every past state.
 //!
 //! ```text
 //! random steps ──▶ Store and Model ──▶ the same lists and events at every revision, or expired

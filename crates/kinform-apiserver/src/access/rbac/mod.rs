@@ -7,9 +7,9 @@
 //! There is no cache: a binding takes effect with the revision that wrote it. Bindings of the
 //! cluster are checked first, then those of the namespace. The first matching rule decides.
 //!
-//! * `rule.rs`: matching and comparing rules; * `escalation.rs`: the check that users grant only
-//! permissions that they hold; * `bootstrap.rs`: the initial roles of every cluster, and aggregated
-//! ones.
+//! * `rule.rs`: matching and comparing rules;
+//! * `escalation.rs`: the check that users grant only permissions that they hold;
+//! * `bootstrap.rs`: the initial roles of every cluster, and aggregated ones.
 //!
 //! Complexity: linear in the bindings that are checked.
 //!

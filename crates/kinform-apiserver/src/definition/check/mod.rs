@@ -9,8 +9,7 @@
 //!
 //! * `names.rs`: names, versions, conversion; `views.rs`: columns, scale, selectable fields;
 //! * `structure.rs`: structural schemas; `schema.rs`: members of schemas; `default_values.rs`:
-//! defaults
-//!   against their schema.
+//!   defaults against their schema.
 //!
 //! Conversion by a webhook is refused earlier (501), so no check calls one.
 //!

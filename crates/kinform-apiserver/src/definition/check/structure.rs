@@ -339,8 +339,8 @@ fn nested(schema: &Value, path: &str, skipped: Skipped, errors: &mut Vec<FieldEr
     }
 }
 
-/// Checks that the fields named by a combination at the root are also declared outside of it.
-/// Upstream looks no deeper.
+/// Checks that the fields named by a combination at the root are also declared outside of it. Like
+/// upstream, it does not check deeper combinations.
 fn complete(
     restriction: &Value,
     shape: &Value,

@@ -9,10 +9,9 @@
 //! fails for an unchanged value causes a warning, not an error.
 //!
 //! * `program.rs`: an expression and its limits; `check.rs` `types.rs` `functions.rs`:
-//! type-checking;
-//!   `tokens.rs`: positions of mistakes; `values.rs`: objects as rules see them;
-//! * `meter.rs`: the cost of running; `paid.rs`: functions that cost more than others; *
-//! `define.rs`: the validation of rules in a definition.
+//!   type-checking; `tokens.rs`: positions of mistakes; `values.rs`: objects as rules see them;
+//! * `meter.rs`: the cost of running; `paid.rs`: functions that cost more than others;
+//! * `define.rs`: the validation of rules in a definition.
 //!
 //! Upstream: `apiextensions-apiserver:pkg/apiserver/schema/cel/validation.go`.
 
