@@ -39,7 +39,7 @@ use crate::write::handle::Handled;
 use crate::write::request::WriteRequest;
 use crate::{admin, discovery, read, write};
 
-/// Answers a request. The body is only read if it is wanted.
+/// Answers a request. The body is read only if a handler needs it.
 pub(crate) async fn answer(
     state: &Arc<State>,
     head: Parts,
@@ -93,7 +93,7 @@ pub(crate) async fn answer(
     sent(state, verb, entry, (reply, damage))
 }
 
-/// The verb of a request, and its record for the journal.
+/// Returns the verb of a request and its journal record.
 fn record(state: &State, head: &Parts, route: &Route, watch: bool) -> (&'static str, Record) {
     let (verb, resource, target) = match route {
         Route::Target(target) => (
@@ -149,7 +149,7 @@ fn sent(
     })
 }
 
-/// Acts the fault that a rule wants for this request: another reply, or damage to the right one.
+/// Performs the fault of a matching rule: replaces the reply, or damages it.
 async fn misbehave(
     state: &State,
     verb: &str,

@@ -13,11 +13,11 @@
 
 use std::time::Duration;
 
-/// BOUND: bytes of a body, as a real server's.
+/// BOUND: the size of a body in bytes, as on a real server.
 pub(crate) const BODY: usize = 3 << 20;
-/// BOUND: time that an ordinary request may take.
+/// BOUND: the time for an ordinary request.
 const READ_TIME: Duration = Duration::from_secs(60);
-/// BOUND: time that a write may take.
+/// BOUND: the time for a write.
 const WRITE_TIME: Duration = Duration::from_secs(34);
 
 /// The bounds of a request under way.

@@ -14,7 +14,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
-/// A source of time. Copies are the same clock.
+/// A source of time. Copies share the clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Clock {
     /// The system's time.
@@ -38,7 +38,7 @@ impl Clock {
         }
     }
 
-    /// The time now.
+    /// Returns the current time.
     pub(crate) fn now(&self) -> Timestamp {
         match self {
             Self::Wall => Timestamp::now(),
@@ -47,7 +47,7 @@ impl Clock {
     }
 }
 
-/// The instant now, for deadlines and durations. Stands still where tokio's time is paused.
+/// Returns the current instant, for deadlines and durations. It stops while tokio's time is paused.
 pub(crate) fn instant() -> Instant {
     Instant::now()
 }

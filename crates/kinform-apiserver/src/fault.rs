@@ -41,19 +41,19 @@ pub enum Fault {
         /// `Retry-After`, in seconds.
         retry_after: Option<u32>,
     },
-    /// A watch that is accepted and then fails with one ERROR event.
+    /// Accepts a watch and then fails it with one ERROR event.
     ErrorEvent(Status),
-    /// A watch that is accepted and ends cleanly without an event.
+    /// Accepts a watch and ends it cleanly without an event.
     EmptyStream,
-    /// The answer, later.
+    /// Delays the reply.
     Delay(Duration),
-    /// No answer, until the server stops.
+    /// Does not reply until the server stops.
     Hang,
-    /// The answer's head and that many bytes of its body, then a broken connection.
+    /// Sends the head and that many bytes of the body, then breaks the connection.
     TruncateAfter(usize),
     /// Sends that many bytes of the body, then stalls with the connection open.
     StallAfter(usize),
-    /// The request is carried out, and its answer lost: a broken connection instead.
+    /// Executes the request and breaks the connection instead of replying.
     LoseReply,
 }
 
@@ -165,7 +165,7 @@ impl Default for Faults {
 }
 
 impl Faults {
-    /// Adds a rule after those that are there.
+    /// Adds a rule after the existing ones.
     pub fn inject(&self, rule: FaultRule) {
         self.rules
             .lock()
@@ -173,13 +173,13 @@ impl Faults {
             .push(rule);
     }
 
-    /// The rules that are left, first come first.
+    /// Returns the active rules in the order in which they were added.
     pub(crate) fn rules(&self) -> Vec<FaultRule> {
         let rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
         rules.clone()
     }
 
-    /// Takes all rules and switches back; the lag of watches stays.
+    /// Removes all rules and resets all switches. The lag of watches is kept.
     pub fn clear(&self) {
         self.rules
             .lock()
@@ -200,7 +200,7 @@ impl Faults {
             .send_modify(|switches| switches.stalled = true);
     }
 
-    /// Stalled watches go on.
+    /// Resumes stalled watches.
     pub fn resume_watches(&self) {
         self.switches
             .send_modify(|switches| switches.stalled = false);
@@ -255,7 +255,7 @@ impl Faults {
         !self.switches.borrow().endless_initial_events
     }
 
-    /// The fault for a request, if a rule wants it.
+    /// Returns the fault for a request, if a rule matches it.
     pub(crate) fn meet(&self, verb: &str, resource: &str) -> Option<Fault> {
         let mut rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
         for rule in rules.iter_mut() {
@@ -287,7 +287,7 @@ impl Faults {
     }
 }
 
-/// Tells when a watch is stalled, and how late it is.
+/// The stalls and lags of one watch.
 #[derive(Debug)]
 pub(crate) struct Pace {
     switches: watch::Receiver<Switches>,
@@ -324,7 +324,7 @@ pub(crate) struct Passage {
     /// The journal entry that counts the bytes of the body.
     pub(crate) entry: Entry,
     pub(crate) damage: Option<Damage>,
-    /// Only watches are stalled.
+    /// The pace of a watch; other bodies have none.
     pub(crate) pace: Option<Pace>,
     pub(crate) stopping: CancellationToken,
 }

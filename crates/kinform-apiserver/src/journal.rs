@@ -38,7 +38,7 @@ pub struct Record {
     pub controller: Option<&'static str>,
     /// The HTTP status, 0 until it is known.
     pub code: u16,
-    /// Bytes of the body that were taken, before compression of the connection.
+    /// The bytes of the body that the client has read, before compression of the connection.
     pub bytes: u64,
     /// The time of its arrival, by the server's clock.
     pub time: Timestamp,

@@ -96,7 +96,8 @@ impl Attributes {
             rest => (false, rest),
         };
         let (namespace, rest) = match rest {
-            // Of a namespace itself, these are parts; everything else lies in the namespace.
+            // These names are subresources of a namespace; any other name is a resource within the
+            // namespace.
             ["namespaces", namespace, "status" | "finalize", ..] | ["namespaces", namespace] => {
                 (*namespace, rest)
             }

@@ -1,4 +1,4 @@
-//! Tokens that are known from the start: the server's own, and those of a test's users.
+//! Static tokens: the server's own, and those of a test's users.
 //!
 //! ```text
 //! builder, token file ──▶ Tokens { token ──▶ User }
@@ -12,14 +12,14 @@ use std::sync::Arc;
 
 use super::User;
 
-/// BOUND: tokens of a file.
+/// BOUND: the number of tokens in a file.
 const MOST: usize = 10_000;
 
 /// Known tokens.
 #[derive(Clone, Default)]
 pub(crate) struct Tokens(Vec<(Arc<str>, Arc<User>)>);
 
-/// A line of a token file that cannot be read. The line itself is not repeated: it may hold a token.
+/// A line of a token file that cannot be parsed. The error does not quote it: it may hold a token.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line} of the token file: {why}")]
 pub struct TokenFileError {

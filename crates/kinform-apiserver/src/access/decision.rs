@@ -9,7 +9,7 @@ use kinform_api::{GroupResource, Status, StatusDetails, reason};
 use super::attributes::{Attributes, Subject};
 use super::user::User;
 
-/// An answer about a right.
+/// An authorization decision.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Decision {
     pub(crate) is_allowed: bool,

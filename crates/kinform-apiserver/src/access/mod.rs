@@ -155,7 +155,7 @@ impl Access {
     /// Admits only users who may do everything.
     ///
     /// # Errors
-    /// As [`Self::admit`].
+    /// The errors of [`Self::admit`].
     pub(crate) fn admit_administrator(
         &self,
         store: &Store,

@@ -47,7 +47,7 @@ pub(crate) struct Claim<'a> {
     pub(crate) seconds: i64,
 }
 
-/// The object that a token ends with.
+/// The object that a token is bound to: the token expires with it.
 #[derive(Clone, Debug)]
 pub(crate) struct Bound {
     /// `pod`, `secret` or `node`.
@@ -175,7 +175,7 @@ impl Signer {
         if header != BASE64.encode(HEADER) {
             return None;
         }
-        // Without a key there was never a token.
+        // Without a key, no token was ever signed.
         let key = self.key.get()?.as_ref()?;
         let wanted = key.sign(signed.as_bytes()).ok()?;
         let shown = BASE64.decode(signature).ok()?;

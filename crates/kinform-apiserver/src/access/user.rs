@@ -28,7 +28,7 @@ pub struct User {
 }
 
 impl User {
-    /// A user without groups.
+    /// Returns a user without groups.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
         Self {
@@ -37,14 +37,14 @@ impl User {
         }
     }
 
-    /// With a uid.
+    /// Sets the UID.
     #[must_use]
     pub fn with_uid(mut self, uid: impl Into<String>) -> Self {
         self.uid = uid.into();
         self
     }
 
-    /// As a member of one more group.
+    /// Adds a group.
     #[must_use]
     pub fn with_group(mut self, group: impl Into<String>) -> Self {
         let group = group.into();
@@ -98,7 +98,7 @@ impl User {
             .with_group(format!("system:serviceaccounts:{namespace}"))
     }
 
-    /// The namespace and the name of the service account that this is.
+    /// Returns the namespace and the name of the service account, if the user is one.
     pub(crate) fn as_service_account(&self) -> Option<(&str, &str)> {
         self.name
             .strip_prefix("system:serviceaccount:")?

@@ -1,4 +1,4 @@
-//! Cells of the kinds by which a cluster is run: requests, policies, claims of devices, services of APIs.
+//! Cells of administrative kinds: certificate requests, policies, resource claims, API services.
 //!
 //! ```text
 //! object + argument -> cell
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::{at, condition, human, items, text};
 
-/// `Local`, or the service that answers for a version.
+/// Returns `Local`, or the service that serves a version.
 pub(super) fn api_service(object: &Value) -> Value {
     let Some(service) = at(object, "spec.service") else {
         return Value::from("Local");
@@ -28,7 +28,7 @@ pub(super) fn api_available(object: &Value) -> Value {
         match found.map(|it| (text(it, "status"), text(it, "reason"))) {
             Some(("True", _)) => "True".to_owned(),
             Some((status, reason)) => format!("{status} ({reason})"),
-            // A real server finds its own versions available.
+            // A real server reports its own versions as available.
             None if at(object, "spec.service").is_none() => "True".to_owned(),
             None => "Unknown".to_owned(),
         },

@@ -4,7 +4,8 @@
 //! additionalPrinterColumns -> [Column];  object ──JSON path──▶ cell of the column's type
 //! ```
 //!
-//! Only the first value that a path finds is shown; one that is not of the column's type is null.
+//! A cell shows only the first value that a path finds. A value that is not of the column's type is
+//! null.
 //!
 //! Upstream: `apiextensions-apiserver:pkg/registry/customresource/tableconvertor`.
 

@@ -62,7 +62,7 @@ enum Operand {
 }
 
 impl JsonPath {
-    /// Reads a path.
+    /// Parses a path.
     pub(super) fn read(path: &str) -> Self {
         let path = path.trim();
         let path = path
@@ -124,7 +124,7 @@ impl Step {
     }
 }
 
-/// The value and all in it, the outer before the inner.
+/// Collects the value and all values in it, outer values first.
 fn deep<'a>(value: &'a Value, found: &mut Vec<&'a Value>) {
     if found.len() >= MAX_FOUND {
         return;

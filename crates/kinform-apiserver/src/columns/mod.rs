@@ -59,9 +59,9 @@ enum Cell {
     Age(&'static str, Value),
     /// The values at a path, in which `*` is every item, joined.
     Join(&'static str, &'static str),
-    /// A label selector in short.
+    /// A label selector in short form.
     Selector(&'static str),
-    /// Labels in short.
+    /// Labels in short form.
     Labels(&'static str),
     Function(Printer, &'static str),
     /// A printer column of a definition.

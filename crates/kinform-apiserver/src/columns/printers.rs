@@ -134,7 +134,7 @@ const PRINTERS: [(&str, Printer); 54] = [
     }),
 ];
 
-/// The function of a name.
+/// Returns the function of this name.
 pub(super) fn find(name: &str) -> Option<Printer> {
     let found = PRINTERS.iter().find(|(known, _)| *known == name);
     found.map(|(_, printer)| *printer)

@@ -29,9 +29,9 @@ use crate::schema::validate::{embedded, lists};
 /// The treatment of nulls where the schema does not allow them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Nulls {
-    /// They count as absent.
+    /// Nulls count as absent.
     Dropped,
-    /// They are kept and then refused: an applied object is not read again.
+    /// Nulls are kept and then refused: an applied object is not read again.
     Kept,
 }
 

@@ -27,7 +27,7 @@ pub(crate) struct Form {
     pub(crate) look: Look,
 }
 
-/// The language of a reply.
+/// The encoding of a reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Encoding {
     #[default]
@@ -95,7 +95,7 @@ impl Encoding {
     }
 }
 
-/// Chooses the form of an answer about built-in or custom objects.
+/// Chooses the form of a reply with built-in or custom objects.
 ///
 /// # Errors
 /// 406 if the server supports none of the requested forms.
@@ -191,7 +191,7 @@ pub(crate) fn error_encoding(headers: &HeaderMap) -> Encoding {
 /// A clause with a media type that the server knows.
 #[derive(Clone, Copy, Debug)]
 struct Clause {
-    /// In thousandths.
+    /// The weight, in thousandths.
     weight: u16,
     encoding: Encoding,
     /// `None` if the server does not support this look.

@@ -33,11 +33,12 @@ use crate::protobuf;
 const GZIP_FROM: usize = 128 << 10;
 /// The size up to which a body is sent in one piece.
 const FULL_UP_TO: usize = 64 << 10;
-/// BOUND: warnings of one reply. Many clients of HTTP/1.1 refuse a head of more than 100 lines.
+/// BOUND: the number of warnings in one reply. Many clients of HTTP/1.1 refuse a head of more than
+/// 100 lines.
 const MOST_WARNINGS: usize = 80;
-/// BOUND: letters of all warnings of a reply.
+/// BOUND: the letters of all warnings in a reply.
 const WARNED_LETTERS: usize = 4096;
-/// Letters of each warning if they are longer together.
+/// The letters that each warning keeps if all of them exceed that bound.
 const CUT_WARNING: usize = 256;
 
 /// A reply of JSON.
@@ -113,7 +114,7 @@ pub(crate) fn status(status: &Status, encoding: Encoding) -> Response<Body> {
     reply
 }
 
-/// Adds a warning to a reply, if it is new and there is room for it.
+/// Adds a warning to a reply, unless the reply already has it or is full.
 ///
 /// Upstream: `net/http`'s `Warning` header as `apiserver:pkg/warning` writes it.
 pub(crate) fn warn(reply: &mut Response<Body>, text: &str) {
@@ -128,7 +129,7 @@ pub(crate) fn warn(reply: &mut Response<Body>, text: &str) {
     }
 }
 
-/// Adds warnings to a reply. If they are long together, each is cut, and the last are left out.
+/// Adds warnings to a reply. If they exceed the bound, each is cut and the last ones are left out.
 ///
 /// Upstream: `apiserver:pkg/endpoints/filters/warning.go`.
 pub(crate) fn warn_of_all(reply: &mut Response<Body>, texts: &[String]) {

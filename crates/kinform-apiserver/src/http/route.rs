@@ -1,4 +1,4 @@
-//! Paths and methods, read as data.
+//! Parses paths and methods into the resource, object and subresource that they address.
 //!
 //! ```text
 //! GET /apis/apps/v1/namespaces/shop/deployments/web/status ──▶ Target { resource, shop, web, status }
@@ -22,7 +22,7 @@ use crate::resource::{Found, Registry, ResourceInfo};
 pub(crate) enum Route {
     /// A resource, an object or a part of one.
     Target(Target),
-    /// A served group and version, but no such resource in it.
+    /// A served group and version without this resource.
     UnknownResource,
     /// A subresource that a custom object does not have, with its name.
     UnknownPart(Arc<ResourceInfo>, String),

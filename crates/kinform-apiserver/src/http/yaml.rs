@@ -1,4 +1,4 @@
-//! YAML, read and written as Kubernetes does: a notation of JSON.
+//! Reads and writes YAML as Kubernetes does: as another notation of JSON.
 //!
 //! ```text
 //! bytes ──first document, within bounds──▶ Parsed { value, duplicate }       Value ──▶ text

@@ -32,7 +32,7 @@ pub(crate) enum Voice {
     /// The decoder of JSON.
     #[default]
     Decoder,
-    /// The converter that a strategic merge patch goes through.
+    /// The converter that applies strategic merge patches.
     Converter,
 }
 

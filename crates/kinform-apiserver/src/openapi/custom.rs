@@ -76,7 +76,7 @@ fn one_of_meta(schemas: &mut Schemas, name: &str) -> Value {
     }
 }
 
-/// Says which kind a schema is of, and by which fields it can be selected.
+/// Adds the kind of a schema, and the fields by which its objects can be selected.
 fn named(of: &ResourceInfo, kind: &str, mut schema: Value) -> Value {
     let kind = gvk(&of.group, &of.version, kind);
     schema["x-kubernetes-group-version-kind"] = json!([kind]);

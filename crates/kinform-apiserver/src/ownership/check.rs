@@ -19,7 +19,7 @@ use super::set::{Node, Set};
 /// Checks a configuration against a form. No item may occur twice in a list.
 ///
 /// # Errors
-/// In upstream's words, without the value.
+/// An error in upstream's words, without the value.
 pub(super) fn check(form: Form<'_>, value: &Value) -> Result<(), String> {
     let mut check = Check {
         path: Vec::new(),

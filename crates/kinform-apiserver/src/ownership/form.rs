@@ -28,7 +28,7 @@ pub(super) enum Form<'a> {
     Part(&'a Field),
     /// The schema of a definition.
     Schema { of: &'a Value, keeps: bool },
-    /// The same for an object with metadata.
+    /// The schema of an object with metadata.
     Object { of: &'a Value, keeps: bool },
     /// Text.
     Text,

@@ -69,7 +69,7 @@ impl Set {
             if node.children.is_empty() {
                 node.children = children;
             } else {
-                // The same step in another spelling.
+                // The same step occurs in another spelling.
                 node.children = std::mem::take(&mut node.children).union(children);
             }
         }

@@ -64,7 +64,7 @@ pub(super) struct Track<'a> {
 /// The served versions of a kind.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Serves<'a> {
-    /// Those of a built-in kind of this name.
+    /// Versions of a built-in kind of this name.
     Builtin(&'a str),
     /// Any of this group.
     Group(&'a str),

@@ -139,7 +139,7 @@ pub(crate) fn envelope(api_version: &str, kind: &str, length: usize) -> BytesMut
     out
 }
 
-/// Puts a message into its envelope.
+/// Writes a message with its envelope.
 pub(crate) fn seal(out: &mut BytesMut, api_version: &str, kind: &str, message: &[u8]) {
     out.put_slice(&envelope(api_version, kind, message.len()));
     out.put_slice(message);

@@ -135,7 +135,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Skips to the end of a group; those inside of it are counted, not entered.
+    /// Skips to the end of a group. Nested groups are counted without recursion.
     fn skip_group(&mut self) -> Result<(), WireError> {
         let mut depth = 1_usize;
         while depth > 0 {
@@ -148,7 +148,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// One number; also of a list that is packed into one field.
+    /// Reads one number, also of a list that is packed into one field.
     pub(super) fn varint(&mut self) -> Result<u64, WireError> {
         let mut number = 0_u64;
         for shift in (0..64).step_by(7) {
@@ -190,7 +190,7 @@ pub(crate) fn put_varint(out: &mut BytesMut, number: u64) {
     out.put_slice(&bytes[..length]);
 }
 
-/// A number in seven bits a byte, and how many bytes that takes.
+/// Encodes a number with seven bits in each byte. Returns the bytes and their count.
 pub(super) fn varint_bytes(mut number: u64) -> ([u8; 10], usize) {
     let (mut bytes, mut length) = ([0; 10], 0);
     loop {

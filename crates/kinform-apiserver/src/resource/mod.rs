@@ -11,7 +11,7 @@
 //!
 //! * `events.rs`: the two views of an event.
 //! * `rules.rs`: the differences between built-in types in writes and deletes, as data.
-//! * `fields.rs`: the fields that `fieldSelector` knows.
+//! * `fields.rs`: the fields that `fieldSelector` supports.
 //!
 //! Upstream: `kubernetes/apiserver:pkg/endpoints/installer.go`, the strategies under
 //! `kubernetes/kubernetes:pkg/registry`, `kubernetes/apiextensions-apiserver:pkg/apiserver`.
@@ -45,7 +45,7 @@ pub enum Origin {
     Custom,
 }
 
-/// A resource that is served in one version.
+/// A served version of a resource.
 #[derive(Clone, Debug)]
 pub struct ResourceInfo {
     /// The group, `""` for the core.
@@ -64,7 +64,7 @@ pub struct ResourceInfo {
     pub scope: Scope,
     /// The supported verbs.
     pub verbs: Vec<&'static str>,
-    /// Its short names, as `po`.
+    /// Its short names, such as `po`.
     pub short_names: Vec<String>,
     /// The groups of resources that it belongs to, such as `all`.
     pub categories: Vec<String>,
@@ -85,7 +85,7 @@ pub struct ResourceInfo {
 /// A subresource: a part of a resource with a path of its own.
 #[derive(Clone, Debug)]
 pub struct Subresource {
-    /// Its name, as `status`.
+    /// Its name, such as `status`.
     pub name: &'static str,
     /// The group and version of its kind, if they differ from its parent's.
     pub group_version: Option<(&'static str, &'static str)>,

@@ -26,7 +26,7 @@ impl Dice {
         usize::try_from(self.next() % end.max(1) as u64).unwrap_or_default()
     }
 
-    /// That many hexadecimal digits.
+    /// Returns that many hexadecimal digits.
     pub(crate) fn hex(&mut self, digits: usize) -> String {
         let mut text = String::with_capacity(digits);
         while text.len() < digits {

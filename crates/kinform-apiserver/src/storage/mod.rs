@@ -332,7 +332,8 @@ impl Store {
         inner.revision
     }
 
-    /// Forgets the past up to `revision`: watches, exact lists and continue tokens below it expire.
+    /// Drops the history up to `revision`: watches, exact lists and continue tokens below it
+    /// expire.
     /// Watches that are under way go on. Returns the floor.
     pub fn compact(&self, revision: u64) -> u64 {
         let mut inner = self.lock();

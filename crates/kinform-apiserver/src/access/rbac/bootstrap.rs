@@ -21,7 +21,7 @@ use crate::object::metadata;
 use crate::storage::{Draft, Expect, Store};
 
 const POLICY: &str = include_str!("bootstrap.json");
-/// BOUND: roles that gather roles that gather roles.
+/// BOUND: the depth of roles that aggregate aggregating roles.
 const ROUNDS: usize = 8;
 
 #[derive(Deserialize)]
@@ -48,7 +48,7 @@ struct PolicyBinding {
     groups: Vec<String>,
 }
 
-/// Stores the roles and bindings that every cluster begins with.
+/// Stores the initial roles and bindings of every cluster.
 pub(crate) fn found(store: &Store, now: Timestamp) {
     let Ok(policy) = serde_json::from_str::<Policy>(POLICY) else {
         debug_assert!(false, "the policy is compiled in");
@@ -92,7 +92,7 @@ pub(crate) fn found(store: &Store, now: Timestamp) {
     aggregate(store);
 }
 
-/// Brings every role that gathers others up to date.
+/// Updates every role that aggregates others.
 pub(crate) fn aggregate(store: &Store) {
     let shelf = store.shelf(CLUSTER_ROLES);
     for _ in 0..ROUNDS {

@@ -37,14 +37,14 @@ pub(crate) const CLUSTER_ROLES: &str = "clusterroles.rbac.authorization.k8s.io";
 const BINDINGS: &str = "rolebindings.rbac.authorization.k8s.io";
 const CLUSTER_BINDINGS: &str = "clusterrolebindings.rbac.authorization.k8s.io";
 
-/// A role, as far as rights go.
+/// The parts of a role that authorization uses.
 #[derive(Debug, Default, Deserialize)]
 struct Role {
     #[serde(default)]
     rules: Option<Vec<Rule>>,
 }
 
-/// A binding, as far as rights go.
+/// The parts of a binding that authorization uses.
 #[derive(Debug, Default, Deserialize)]
 struct Binding {
     #[serde(default)]

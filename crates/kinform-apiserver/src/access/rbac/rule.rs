@@ -76,7 +76,8 @@ impl Rule {
         })
     }
 
-    /// The rule as pieces of one verb, one group and resource or path, and one name at most.
+    /// Splits the rule into pieces of one verb, one group and resource or path, and at most one
+    /// name.
     fn pieces(&self) -> impl Iterator<Item = Self> + '_ {
         let names: Vec<Vec<String>> = match self.resource_names.is_empty() {
             true => vec![Vec::new()],
@@ -140,7 +141,7 @@ impl Rule {
         all(&piece.api_groups, &self.api_groups) && resources && names
     }
 
-    /// As upstream prints it.
+    /// Formats the rule as upstream prints it.
     pub(super) fn told(&self) -> String {
         let list = |values: &[String]| {
             let quoted: Vec<String> = values.iter().map(|value| format!("{value:?}")).collect();
@@ -218,7 +219,7 @@ pub(super) fn missing(held: &[Rule], wanted: &[Rule]) -> Result<Vec<Rule>, TooMa
     Ok(few)
 }
 
-/// There are too many parts to compare.
+/// The error of rules with too many pieces to compare.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct TooMany;
 

@@ -264,7 +264,7 @@ fn combinations(schema: &Value, path: &str, skipped: Skipped, errors: &mut Vec<F
     }
     let pattern = text(schema, &["pattern"]);
     let too_large = |error: &FieldError| error.to_string().contains(patterns::TOO_LARGE);
-    // BOUND: each of those takes a while.
+    // BOUND: compiling such a pattern is slow, so only a few are tried.
     let is_enough = errors.len() >= 4 && errors.iter().rev().take(4).all(too_large);
     if !pattern.is_empty()
         && !is_enough
@@ -340,7 +340,7 @@ fn nested(schema: &Value, path: &str, skipped: Skipped, errors: &mut Vec<FieldEr
 }
 
 /// Checks that the fields named by a combination at the root are also declared outside of it. Like
-/// upstream, it does not check deeper combinations.
+/// upstream, it does not check the combinations of other nodes.
 fn complete(
     restriction: &Value,
     shape: &Value,

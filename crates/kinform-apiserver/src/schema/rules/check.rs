@@ -58,7 +58,7 @@ impl<'t, 'a> Checker<'t, 'a> {
         self.tokens.nth(token, *seen)
     }
 
-    /// The type of an expression.
+    /// Returns the type of an expression.
     ///
     /// # Errors
     /// The first mistake in it.
@@ -205,7 +205,7 @@ impl<'t, 'a> Checker<'t, 'a> {
         arguments.iter().map(|of| self.check(of)).collect()
     }
 
-    /// An operator: its place is between its operands, or before its only one.
+    /// Checks an operator. Its position is between its operands, or before its only one.
     fn operator(&mut self, call: &CallExpr, sign: &str) -> Result<Type<'a>, Mistake> {
         let mut types = Vec::with_capacity(call.args.len());
         let mut place = 0;

@@ -169,7 +169,7 @@ fn rules(schema: &Value) -> impl Iterator<Item = &Value> {
     list.into_iter().flatten()
 }
 
-/// A rule as upstream shows it: by the names of its fields in Go, with escaped signs.
+/// Formats a rule as upstream shows it: with Go's names of its fields and escaped signs.
 fn shown(rule: &Value) -> ShownValue {
     let text = |name: &str| rule.get(name).cloned().unwrap_or_else(|| json!(""));
     let or_null = |name: &str| rule.get(name).cloned().unwrap_or_default();
@@ -214,7 +214,7 @@ pub(crate) fn total_errors(path: &str, mut costs: Vec<(String, f64)>) -> Vec<Fie
     errors
 }
 
-/// A cost that is too high, in upstream's words.
+/// Returns the error of a cost that is too high, in upstream's words.
 fn too_costly(what: &str, factor: f64) -> String {
     let factor = match factor {
         factor if factor > 100.0 => "more than 100x".to_owned(),
@@ -303,10 +303,10 @@ pub(crate) enum Brackets {
     Refused,
 }
 
-/// The schema that a path (`.spec.color`, `.labels['a']`) leads to.
+/// Returns the schema at a path (`.spec.color`, `.labels['a']`).
 ///
 /// # Errors
-/// Why it leads nowhere.
+/// The reason why there is no schema at the path.
 pub(crate) fn field_path<'a>(
     path: &str,
     schema: &'a Value,

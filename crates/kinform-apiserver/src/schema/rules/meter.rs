@@ -38,7 +38,7 @@ pub(super) const SEEN: &str = "@seen";
 pub(super) const COPIED: &str = "@copied";
 /// The function that checks the format string of a formatted text.
 pub(super) const FORM: &str = "@form";
-/// Negation, with a limit.
+/// The function that replaces negation, with an overflow check.
 pub(super) const NEGATE: &str = "@negate";
 const OUT_OF_BUDGET: &str = "operation cancelled: actual cost limit exceeded";
 /// The number of letters that cost as much as a plain value.
@@ -186,7 +186,7 @@ fn within_call(call: &mut CallExpr, turn: Option<Turn<'_>>) {
     }
 }
 
-/// Operators that look at one value, or at a part that is paid where it is copied.
+/// Returns whether an operator reads only one value, or a part that is paid for where it is copied.
 fn is_free(name: &str) -> bool {
     matches!(
         name,
@@ -201,7 +201,7 @@ fn is_free(name: &str) -> bool {
     )
 }
 
-/// Lets a value through that pays for itself.
+/// Wraps a value in a call that pays for it.
 fn see(of: &mut IdedExpr, turn: Option<Turn<'_>>) {
     within(of, turn);
     let is_paid = match &of.expr {
@@ -219,7 +219,7 @@ fn wrap(of: &mut IdedExpr, by: &str) {
     *of = call(by, vec![inner]);
 }
 
-/// The steps of an expression that runs once. Loops pay for themselves.
+/// Counts the steps of an expression that runs once. Loops pay for themselves.
 fn steps(expression: &IdedExpr) -> i64 {
     let (mut steps, mut open) = (0, vec![expression]);
     while let Some(expression) = open.pop() {

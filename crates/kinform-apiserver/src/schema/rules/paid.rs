@@ -143,11 +143,11 @@ fn text(text: &str) -> Value {
     Value::String(Arc::new(text.to_owned()))
 }
 
-/// The patterns of a run, each made once.
+/// The patterns of a run, each compiled once.
 #[derive(Clone)]
 struct Patterns {
     purse: Purse,
-    /// BOUND: as many as the purse pays for.
+    /// BOUND: the number of patterns that the budget pays for.
     compiled: Arc<Mutex<HashMap<Arc<String>, Regex>>>,
 }
 
@@ -228,7 +228,7 @@ fn distinct(purse: &Purse, items: &[Value]) -> Outcome {
     Ok(Value::List(Arc::new(kept)))
 }
 
-/// Types are compared as texts that no value is equal to.
+/// Returns a type as a text, so that types can be compared.
 fn type_of(value: &Value) -> Value {
     let name = match value {
         Value::List(_) => "list",

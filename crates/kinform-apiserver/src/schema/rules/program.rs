@@ -34,7 +34,7 @@ const PARSER_STACK: usize = 32 << 20;
 /// An expression that can run.
 #[derive(Debug)]
 pub(super) struct Program {
-    /// As it was written.
+    /// The expression as it was written.
     expression: IdedExpr,
     /// The expression with metering calls.
     metered: IdedExpr,
@@ -86,10 +86,10 @@ impl Program {
         &self.expression
     }
 
-    /// Runs it.
+    /// Runs the expression.
     ///
     /// # Errors
-    /// Why it has no value: a missing key, a value of another type, too high a cost.
+    /// The expression has no value: a missing key, a value of another type, or too high a cost.
     pub(super) fn run(&self, context: &Context<'_>) -> Result<Value, ExecutionError> {
         // The interpreter panics where an argument is missing: no rule may end the server.
         let run = AssertUnwindSafe(|| Value::resolve(&self.metered, context));
@@ -97,7 +97,7 @@ impl Program {
     }
 }
 
-/// An error as upstream words it.
+/// Returns an error in upstream's words.
 pub(super) fn words(error: &ExecutionError) -> String {
     match error {
         ExecutionError::NoSuchKey(key) => format!("no such key: {key}"),

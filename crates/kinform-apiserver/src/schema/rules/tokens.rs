@@ -26,7 +26,7 @@ impl Tokens {
                 let is_inner = |c: char| c.is_ascii_alphanumeric() || c == '_';
                 let end = rest.find(|c| !is_inner(c)).unwrap_or(rest.len());
                 match rest[end..].chars().next() {
-                    // r'..' and b"..": the letters belong to the text.
+                    // `r'..'` and `b".."`: the prefix belongs to the text.
                     Some(quote @ ('"' | '\'')) if end <= 2 => end + quoted(&rest[end..], quote),
                     _ => end,
                 }
@@ -54,7 +54,7 @@ impl Tokens {
         like.nth(n.saturating_sub(1)).map_or(0, |(_, place)| *place)
     }
 
-    /// The last token of this kind before a place, or the place.
+    /// Returns the last token of this kind before a place, or the place.
     pub(super) fn before(&self, place: usize, token: &str) -> usize {
         let found = self
             .0
@@ -64,7 +64,7 @@ impl Tokens {
         found.map_or(place, |(_, at)| *at)
     }
 
-    /// The first token of this kind after a place, or the place.
+    /// Returns the first token of this kind after a place, or the place.
     pub(super) fn after(&self, place: usize, token: &str) -> usize {
         let found = self
             .0

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::schema::{Whole, flag};
 
-/// Words of the language, which a field cannot be called.
+/// Reserved words of the language, which cannot be names of fields.
 const RESERVED: [&str; 21] = [
     "true",
     "false",
@@ -42,7 +42,7 @@ const RESERVED: [&str; 21] = [
 /// A type of a rule's value.
 #[derive(Clone, Debug)]
 pub(super) enum Type<'a> {
-    /// Known when the rule runs.
+    /// A type that is only known when the rule runs.
     Dynamic,
     Bool,
     Int,
@@ -58,7 +58,7 @@ pub(super) enum Type<'a> {
     List(Box<Self>),
     Map(Box<Self>, Box<Self>),
     Optional(Box<Self>),
-    /// A schema with properties; whether it is a whole object with kind and metadata.
+    /// A schema with properties, and its role: a whole object with kind and metadata, or a part.
     Object(&'a Value, Whole),
     /// The metadata of a whole object.
     Metadata,

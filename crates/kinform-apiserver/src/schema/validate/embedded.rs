@@ -143,7 +143,7 @@ fn check(members: &Map<String, Value>, path: &str, errors: &mut Vec<FieldError>)
     }
 }
 
-/// An error about a value of labels or annotations names no key here.
+/// Removes the key from an error about a value of labels or annotations.
 pub(crate) fn without_key(error: &str) -> String {
     for map in ["ObjectMeta.labels", "ObjectMeta.annotations"] {
         if let Some((before, after)) = error.split_once(&format!("{map}."))

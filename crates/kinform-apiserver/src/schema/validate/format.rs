@@ -112,7 +112,7 @@ fn is_date_time(text: &str) -> bool {
     is_date(date) && &parts[1] <= "23" && &parts[2] <= "59" && &parts[3] <= "59"
 }
 
-/// As Go writes it (`1h30m`), or in words (`22 ns`, `3 days`).
+/// Returns whether a text is a duration in Go's form (`1h30m`) or in words (`22 ns`, `3 days`).
 fn is_duration(text: &str) -> bool {
     const PREFIXES: [&str; 8] = [
         "nano", "micro", "milli", "sec", "min", "hour", "day", "week",
@@ -228,7 +228,7 @@ fn is_isbn13(text: &str) -> bool {
     })
 }
 
-/// Thirteen to nineteen digits whose check digit is right.
+/// Returns whether a text has 13 to 19 digits with a valid check digit.
 fn is_credit_card(text: &str) -> bool {
     let digits: Vec<u32> = text.chars().filter_map(|c| c.to_digit(10)).collect();
     let doubled = |(at, digit): (usize, &u32)| match at % 2 {

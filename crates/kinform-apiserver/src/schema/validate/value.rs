@@ -154,7 +154,7 @@ pub(super) fn of_number(schema: &Value, value: &Value, path: &str) -> Found {
     Found { errors, fits: 1 }
 }
 
-/// The type whose range a number is held against.
+/// Returns the type whose range a number is checked against.
 fn number_type(schema: &Value) -> &str {
     match types(schema) {
         of @ ("integer" | "number") => of,
@@ -186,7 +186,7 @@ fn is_in_range(schema: &Value, value: &Value) -> bool {
     }
 }
 
-/// A number as Go prints it.
+/// Formats a number as Go prints it.
 pub(crate) fn go_number(number: f64) -> String {
     if let Some(whole) = whole_number(number)
         && number.abs() < 1e21
