@@ -1,20 +1,23 @@
-//! Memory that the machine has ready, before a subject asks for it.
+//! Memory that the machine has ready before a subject asks for it.
 //!
 //! ```text
 //! scenario ─▶ how much a subject may take ─▶ touch_memory: uses twice as much, keeps every other block ─▶ subject starts
 //! ```
 //!
-//! A virtual machine gives memory that is not used back to its host, and waits for the host when it is used
-//! again: up to four seconds a gigabyte, all of which counts as CPU time of whoever is first. That would be a
-//! figure of the host. So as much as a subject may take is used just before it starts, in huge pages as the
-//! subjects' allocator asks for them, and is free again when it does.
+//! A virtual machine returns unused memory to its host, and waits for the host when the memory is
+//! used again: up to four seconds a gigabyte, all of which counts as CPU time of the first subject.
+//! That would be a figure of the host. So the bench touches as much memory as a subject may take
+//! just before it starts, in huge pages as the subjects' allocator asks for them, and then frees
+//! it.
 //!
-//! Free is not enough. Of memory that was just freed a subject that runs for three seconds met a tenth of a gigabyte
-//! that was slow again, after one to two and a half seconds: half a second in all. Each two seconds Linux tells its host a sixteenth of
-//! the free blocks of each size, those first that were freed last, and puts them last; what explains it is that free huge
-//! pages grow together to larger blocks, so that few are left of their own size, and a subject comes to the last of those
-//! before a larger one is split for it. So every other huge page is kept in use while the subjects run: those between them
-//! stay what they are, and more of them than a subject takes. With that the slow stretch is gone, or shorter.
+//! Freeing it all is not enough. A subject that ran for three seconds on memory just freed found a
+//! tenth of a gigabyte slow again after one to two and a half seconds: half a second in all. Every
+//! two seconds Linux reports a sixteenth of the free blocks of each size to its host, the most
+//! recently freed first, and puts them last. The likely cause is that free huge pages merge into
+//! larger blocks, so that few of their own size are left, and a subject uses up those before a
+//! larger one is split for it. So every other huge page is kept in use while the subjects run. The
+//! free pages between them cannot merge, and are more than a subject takes. This removes the slow
+//! stretch, or shortens it.
 
 use std::process::Stdio;
 
@@ -26,21 +29,21 @@ use crate::meter::available_bytes;
 use crate::scenario::{Scenario, Work};
 use crate::subject::Failed;
 
-/// What the memory of an object may come to in a cache that is filled: the most of all subjects.
+/// The most memory that an object takes in a filled cache, over all subjects.
 const BYTES_AN_OBJECT: u64 = 48 << 10;
-/// The same of the small pods, keys and events of scenarios without a server.
+/// The most memory that a small pod, key or event takes in a scenario without a server.
 const BYTES_A_SMALL_ONE: u64 = 2 << 10;
-/// What a program takes whatever it does, and some more.
+/// The memory that a program takes whatever it does, with a margin.
 const LEAST: u64 = 128 << 20;
 const PAGE: usize = 4096;
-/// What is kept, or free, at once: a huge page, where Linux places a mapping of this size as one.
+/// The unit that is kept or freed: a huge page, where Linux places a mapping of this size as one.
 const BLOCK: usize = 2 << 20;
 
-/// The program beside this one that has memory used. It ends with this.
+/// The helper process that touches memory for the bench. It ends with this.
 pub struct Backing {
     asks: ChildStdin,
     answers: BufReader<ChildStdout>,
-    /// BOUND: half of what the machine had left when this began.
+    /// BOUND: half of the memory that the machine had left at the start.
     most: u64,
     _program: Child,
 }
@@ -83,11 +86,11 @@ impl Backing {
     }
 }
 
-/// Answers each line, a number of blocks: so many have been used, each page of them, and every other one is free again.
-/// What is in use stays so for the lines to come, as far as they name it.
+/// Answers each input line, a number of blocks: allocates them, touches each page and frees every
+/// other block. Blocks in use are kept for later lines, up to the number that a line names.
 ///
 /// # Errors
-/// There is no memory; a line is no number.
+/// There is no memory, or a line is not a number.
 pub fn serve() -> Result<(), Failed> {
     let mut blocks = Vec::new();
     for line in std::io::stdin().lines() {
@@ -97,7 +100,7 @@ pub fn serve() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Uses so many blocks, and gives every other one back.
+/// Uses `wanted` blocks and frees every other one.
 fn alternate(blocks: &mut Vec<Option<MmapMut>>, wanted: usize) -> std::io::Result<()> {
     if blocks.len() < wanted {
         blocks.resize_with(wanted, || None);
@@ -115,16 +118,16 @@ fn alternate(blocks: &mut Vec<Option<MmapMut>>, wanted: usize) -> std::io::Resul
 fn used() -> std::io::Result<MmapMut> {
     let mut block = MmapMut::map_anon(BLOCK)?;
     #[cfg(target_os = "linux")]
-    // Advice: a system without huge pages refuses it, and gives small ones.
+    // Only advice: a system without huge pages refuses it and provides small ones.
     let _ = block.advise(memmap2::Advice::HugePage);
     block.chunks_mut(PAGE).for_each(|page| page[0] = 1);
     Ok(block)
 }
 
-/// Twice what a subject may take, as the half of it is kept.
+/// The bytes to touch: twice what a subject may take, as half of them is kept.
 fn wanted(scenario: Scenario, most: u64) -> u64 {
     let each = match scenario.work.needs() {
-        // All are there twice for a while.
+        // Both lists are in memory for a while.
         Some(_) if matches!(scenario.work, Work::Relist(_)) => 2 * BYTES_AN_OBJECT,
         Some(_) => BYTES_AN_OBJECT,
         None => BYTES_A_SMALL_ONE,

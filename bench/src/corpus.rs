@@ -7,10 +7,10 @@
 //! ```
 //!
 //! Pods are those of `kinform serve --pods`: API-server field order, about 8 KB, two fifths of it
-//! managedFields; other shapes are in `shape.rs`. What an encoding looks like on the wire is the
-//! embedded server's word, which is compared with a real server's bytes by tests of its own. A page is
-//! a file of its own, so that the replay server needs no knowledge of what it sends.
-//! Only files that somebody asks for are made: those of 300,000 pods are some gigabytes each.
+//! managedFields; other shapes are in `shape.rs`. The embedded server encodes the objects; its own
+//! tests compare the encoding with a real server's bytes. A page is a file of its own, so that the
+//! replay server needs no knowledge of the content. Only requested files are made: those of 300,000
+//! pods are some gigabytes each.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -25,7 +25,7 @@ use serde_json::json;
 
 use crate::shape::{Collection, Shape};
 
-/// How many items a page has: what client-go and kube-rs ask for.
+/// Items in a page, as client-go and kube-rs ask for them.
 pub const PAGE: usize = 500;
 
 /// A file of a collection, or all its pages.
@@ -45,7 +45,7 @@ pub enum Recipe {
     Events,
 }
 
-/// How many objects of a list changed.
+/// The share of a list's objects that changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Share {
     /// One of 100.
@@ -63,7 +63,7 @@ pub enum Encoding {
     Protobuf,
 }
 
-/// What of the objects is sent.
+/// The part of each object that is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Content {
     /// All.
@@ -75,11 +75,11 @@ pub enum Content {
 /// A corpus on disk.
 #[derive(Clone, Debug)]
 pub struct Corpus {
-    /// Where it is.
+    /// The directory that holds the files.
     pub directory: PathBuf,
-    /// What is in it.
+    /// The shape of the objects.
     pub shape: Shape,
-    /// How many objects, over all collections.
+    /// The number of objects over all collections.
     pub objects: usize,
     seed: u64,
 }
@@ -135,7 +135,7 @@ impl Recipe {
         }
     }
 
-    /// The name of a page's file; of what has no pages, a name that no file has.
+    /// The name of a page's file; empty for a recipe without pages.
     #[must_use]
     pub fn page_file(self, number: usize) -> String {
         match self {
@@ -148,19 +148,20 @@ impl Recipe {
         }
     }
 
-    /// The name of the file with the tokens of pages, a line each: that of the first page leads to the second.
+    /// The name of the file with the tokens of pages, a line each: the first page's token leads to
+    /// the second page.
     #[must_use]
     pub fn tokens_file(self) -> String {
         self.file().replace("page-0.json", "pages.tokens")
     }
 
-    /// Whether it comes in pages.
+    /// Returns whether the recipe is sent in pages.
     #[must_use]
     pub fn is_paged(self) -> bool {
         matches!(self, Self::Pages(_) | Self::ChangedPages(_))
     }
 
-    /// Of how many objects a change is made before; nothing if it is what was stored first.
+    /// The share of the objects changed before this recipe is written; `None` for the first state.
     fn share(self) -> Option<Share> {
         match self {
             Self::Changed(share) | Self::ChangedPages(share) => Some(share),
@@ -216,7 +217,7 @@ impl Corpus {
         self.directory.join(collection.plural).join(file)
     }
 
-    /// How many bytes a recipe sends, over all collections.
+    /// The number of bytes that a recipe sends, over all collections.
     #[must_use]
     pub fn wire_bytes(&self, recipe: Recipe) -> u64 {
         let size = |path: PathBuf| fs::metadata(path).map_or(0, |file| file.len());
@@ -239,8 +240,8 @@ impl Corpus {
         collections.all(|collection| self.path(*collection, &last_written).exists())
     }
 
-    /// The phases come one after the other: what is stored, shares of it changed, each on top of the
-    /// one before, all changed once.
+    /// The phases follow one another: the objects as stored first, shares of them changed (each on
+    /// top of the one before), all changed once.
     async fn make(&self, recipes: &[Recipe]) -> io::Result<()> {
         let server = Server::builder()
             .plain()
@@ -311,8 +312,8 @@ impl Corpus {
         .await
     }
 
-    /// Writes what the server answers, until its end or until it is enough. The name that counts is
-    /// given last: a file whose making was interrupted is made again.
+    /// Writes the server's answer until it ends or has all that is wanted. The file is renamed to
+    /// its final name last, so an interrupted one is made again.
     async fn write(
         &self,
         server: &Server,
@@ -336,7 +337,7 @@ impl Corpus {
         fs::rename(unfinished, to)
     }
 
-    /// The tokens are written last: they say that all pages are there.
+    /// The tokens are written last: the file's presence means that all pages are there.
     async fn dump_pages(
         &self,
         server: &Server,
@@ -372,7 +373,7 @@ impl Corpus {
 const STREAM: &str = "?watch=1&sendInitialEvents=true&allowWatchBookmarks=true\
     &resourceVersionMatch=NotOlderThan&resourceVersion=";
 
-/// What was sent so far.
+/// The part of a watch or list that was sent so far.
 #[derive(Debug, Default)]
 struct Sent {
     lines: usize,
@@ -396,7 +397,7 @@ impl Sent {
 /// A bookmark is shorter.
 const TAIL: usize = 2048;
 
-/// Asks the server; hands on the chunks of its answer, until one is the last that is wanted.
+/// Asks the server and passes on the chunks of its answer, until the last wanted one.
 async fn fetch(
     server: &Server,
     path: &str,
@@ -420,8 +421,8 @@ async fn fetch(
     Ok(())
 }
 
-/// Where the next page begins; nothing on the last one. The list's metadata stand before the items of built-in kinds, behind
-/// those of others.
+/// The token of the next page; `None` on the last page. A list's metadata stand before the items of
+/// built-in kinds and after those of other kinds.
 fn continue_token(page: &[u8]) -> io::Result<Option<String>> {
     #[derive(Deserialize)]
     struct Page {
@@ -436,7 +437,7 @@ fn continue_token(page: &[u8]) -> io::Result<Option<String>> {
     Ok(Some(metadata.token).filter(|token| !token.is_empty()))
 }
 
-/// Changes one of so many objects, spread evenly.
+/// Changes one object in every `one_of`, spread evenly.
 fn change(server: &Server, collection: Collection, one_of: usize) {
     let Collection {
         group,

@@ -1,4 +1,5 @@
-//! What the replay server says it serves: for programs that look a resource up before they list it.
+//! Discovery documents of the replay server, for programs that look a resource up before listing
+//! it.
 //!
 //! ```text
 //! path, collections of the corpus ─▶ APIResourceList | APIGroupList | nothing

@@ -1,4 +1,4 @@
-//! What informers cost: kinform, kube-rs and client-go on the same bytes, in the same run.
+//! The cost of informers: kinform, kube-rs and client-go on the same bytes, in the same run.
 //!
 //! ```text
 //! seed ─▶ corpus (files) ─▶ replay server ─HTTP─▶ subject (a process) ─▶ rows
@@ -6,9 +6,9 @@
 //! rows of all subjects ─▶ JSON, a Markdown table, plots
 //! ```
 //!
-//! Nothing of a server is measured: the replay server sends files. Each subject is a process of its own
-//! that does one scenario and says what that cost it: CPU time, allocations, bytes. Wall time on a
-//! shared machine is noise, so no figure of a cache is made of it.
+//! No server is measured: the replay server sends files. Each subject is a process of its own that
+//! does one scenario and reports its cost: CPU time, allocations, bytes. Wall time on a shared
+//! machine is noise, so no figure of a cache is made of it.
 
 pub mod backing;
 pub mod corpus;

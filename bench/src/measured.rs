@@ -1,13 +1,13 @@
-//! `kinform measure` as one more subject: what it tells must be what the bench tells.
+//! `kinform measure` as one more subject: its figures must agree with the bench's.
 //!
 //! ```text
 //! scenario ─▶ words of the command ─▶ its JSON ─▶ readings, named as the bench names them
 //! Results ─▶ Agreement { bench, measure } for each figure that both tell
 //! ```
 //!
-//! It runs at once after kinform's subject, on the same replay server, and each of its runs is compared with
-//! that one's. It is another program with the same library: what differs is what the command itself costs,
-//! and the machine's noise.
+//! It runs right after kinform's subject, on the same replay server, and each of its runs is
+//! compared with one of that subject's. It is another program with the same library: the difference
+//! is the cost of the command itself, and the machine's noise.
 
 use serde::Deserialize;
 
@@ -17,15 +17,15 @@ use crate::scenario::Work;
 /// The name in the results.
 pub const SUBJECT: &str = "kinform measure";
 
-/// Figures that both tell, and which share they may differ by: time varies between runs, bytes by what a
-/// process holds beside its cache.
+/// Figures that both report, and the share by which they may differ: time varies between runs,
+/// bytes by what a process holds next to its cache.
 const COMPARED: [(&str, f64); 3] = [
     ("cpu_seconds", 0.25),
     ("bytes_per_object", 0.02),
     ("peak_over_steady", 0.1),
 ];
 
-/// The words after `kinform` that do a scenario; nothing if it cannot.
+/// The words after `kinform` that do a scenario; `None` if the command cannot do it.
 #[must_use]
 pub fn words(work: Work, url: &str) -> Option<Vec<String>> {
     let how: &[&str] = match work {
@@ -40,7 +40,7 @@ pub fn words(work: Work, url: &str) -> Option<Vec<String>> {
     Some(words.map(|word| (*word).to_owned()).collect())
 }
 
-/// What the command prints, as far as it is compared.
+/// The compared part of the command's output.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Printed {
@@ -50,7 +50,7 @@ struct Printed {
     peak_over_steady: f64,
 }
 
-/// What it printed as readings.
+/// Parses the command's output into readings.
 ///
 /// # Errors
 /// It printed something else, or stored another number of objects.
@@ -71,27 +71,27 @@ pub fn readings(printed: &[u8], objects: usize) -> Result<Vec<Reading>, String> 
     ])
 }
 
-/// A figure that both tell.
+/// A figure that both report.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Agreement {
     /// The scenario with its size.
     pub scenario: String,
-    /// Which figure.
+    /// The metric's name.
     pub metric: String,
     /// Its unit.
     pub unit: String,
-    /// What the bench says.
+    /// The bench's value.
     pub bench: f64,
-    /// What the command says.
+    /// The command's value.
     pub measure: f64,
-    /// How many times what the bench says, as runs in turn tell it.
+    /// The command's value divided by the bench's, from runs made in turn.
     pub ratio: f64,
     /// By which share they may differ.
     pub tolerance: f64,
 }
 
 impl Agreement {
-    /// Whether both say the same, within noise.
+    /// Returns whether both values agree, within noise.
     #[must_use]
     pub fn holds(&self) -> bool {
         (self.ratio - 1.0).abs() <= self.tolerance

@@ -1,36 +1,37 @@
-//! What a process has used: CPU time, allocations, memory.
+//! The resources that a process has used: CPU time, allocations, memory.
 //!
 //! ```text
 //! Moment::now ──work──▶ until_now → Usage { cpu_seconds, user_seconds, wall_seconds, allocations }
 //! ```
 //!
-//! Each Rust subject is two programs. The plain one allocates with mimalloc (the best that kube-rs can
-//! have, and no advantage for anybody) and tells time and resident memory. The counted one has the
-//! system's allocator behind counters, which cost time, and tells allocations and bytes asked for.
+//! Each Rust subject is two programs. The plain one allocates with mimalloc (the best that kube-rs
+//! can have, so no subject has an advantage) and reports time and resident memory. The counted one
+//! has the system's allocator behind counters, which cost time, and reports allocations and bytes
+//! asked for.
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 
-/// What a counting allocator knows.
+/// The counters of a counting allocator.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Heap {
     /// Bytes held, as asked for.
     pub live_bytes: u64,
     /// The most that were ever held.
     pub peak_bytes: u64,
-    /// Calls that gave memory.
+    /// Allocations made.
     pub allocations: u64,
 }
 
 /// Asks the allocator, if this program has one that counts.
 pub type AskHeap = Option<fn() -> Heap>;
 
-/// What was used between two moments.
+/// The resources used between two moments.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Usage {
     /// User and system time of all threads.
     pub cpu_seconds: f64,
-    /// Of that, the user time: what the kernel did is not in it.
+    /// The user time of that, without time in the kernel.
     pub user_seconds: f64,
     /// Time that passed.
     pub wall_seconds: f64,
@@ -62,7 +63,7 @@ impl Moment {
         }
     }
 
-    /// What was used since.
+    /// The resources used since this moment.
     #[must_use]
     pub fn until_now(self) -> Usage {
         let now = Self::now(self.ask);
@@ -75,14 +76,14 @@ impl Moment {
     }
 }
 
-/// Resident memory of this process now, and the most it ever was.
+/// Resident memory of this process now, and its peak.
 #[must_use]
 pub fn resident_bytes() -> (u64, u64) {
     let status = |name| bytes_in("/proc/self/status", name);
     (status("VmRSS:"), status("VmHWM:"))
 }
 
-/// Memory of the machine that could be used; none, where the system does not tell.
+/// Available memory of the machine; zero where the system does not report it.
 #[must_use]
 pub fn available_bytes() -> u64 {
     bytes_in("/proc/meminfo", "MemAvailable:")
@@ -96,7 +97,7 @@ fn seconds() -> (f64, f64) {
     })
 }
 
-/// A line of such a file, in bytes; zero where the system does not tell.
+/// A line of such a file, in bytes; zero where the system does not report it.
 fn bytes_in(file: &str, name: &str) -> u64 {
     let text = std::fs::read_to_string(file).unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix(name));

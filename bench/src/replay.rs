@@ -7,8 +7,8 @@
 //! ```
 //!
 //! It never fails, and sends nothing else. Watches without initial events are silent and stay open.
-//! With [`Streams::Refused`] it refuses streaming lists as a server without them does. Its CPU time is
-//! of the bench's process, which no figure counts.
+//! With [`Streams::Refused`] it refuses streaming lists as a server without them does. Its CPU time
+//! is the bench process's, which no figure counts.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -48,7 +48,7 @@ type Body = StreamBody<BoxStream<'static, io::Result<Frame<Bytes>>>>;
 /// A server that runs until this is dropped.
 #[derive(Debug)]
 pub struct Replay {
-    /// Where it listens.
+    /// The address that it listens on.
     pub address: SocketAddr,
     _stop: DropGuard,
 }
@@ -67,11 +67,11 @@ struct State {
     pages: Pages,
 }
 
-/// Which file a token continues with: of which pages, of which collection. A token alone does not tell, as it names an object
-/// and a version.
+/// The file of the next page, by recipe, plural of the collection and token. The token alone is
+/// ambiguous, as it names an object and a version.
 type Pages = HashMap<(Recipe, &'static str, String), String>;
 
-/// Serves what a scenario needs of a corpus, on a free port of loopback.
+/// Serves a scenario's files of a corpus, on a free port of loopback.
 ///
 /// # Errors
 /// The corpus cannot be read, or no port is free.
@@ -123,7 +123,7 @@ fn pages(corpus: &Corpus, recipes: &[Recipe]) -> io::Result<Pages> {
     Ok(pages)
 }
 
-/// What of a request's query counts here.
+/// The parameters of a request's query that the replay server reads.
 #[derive(Debug, Default)]
 struct Query {
     is_watch: bool,
@@ -150,7 +150,7 @@ impl Query {
     }
 }
 
-/// What a client takes first.
+/// The encoding and content that a client prefers.
 fn accepted(request: &Request<Incoming>) -> (Encoding, Content) {
     let accept = request.headers().get("accept");
     let accept = accept.and_then(|value| value.to_str().ok());
@@ -212,8 +212,8 @@ impl State {
         }
     }
 
-    /// As a real server: any version is served whole, the most recent one in pages to who wants them. What the scenario
-    /// has no pages of is served whole.
+    /// As a real server: any version is served whole, the most recent one in pages to clients that
+    /// ask for them. A scenario without pages is served whole.
     fn list_file(
         &self,
         collection: Collection,
@@ -243,7 +243,8 @@ impl State {
         }
     }
 
-    /// What is there, if asked for, then nothing until the phase changes.
+    /// Sends the stored objects, if asked for, then leaves the watch silent until the phase
+    /// changes.
     async fn watch(
         &self,
         collection: Collection,
@@ -279,18 +280,18 @@ impl State {
     }
 }
 
-/// A file's bytes, read ahead by a thread of their own: a subject that had to wait for them would sleep and be woken, which
-/// is in its figures.
+/// A file's bytes, read ahead by a thread of their own: a subject that had to wait for them would
+/// sleep and be woken, and its figures would include that.
 async fn read(path: PathBuf) -> io::Result<(u64, Chunks)> {
     let file = tokio::fs::File::open(path).await?;
     let length = file.metadata().await?.len();
     let mut file = file.into_std().await;
     let (sender, receiver) = mpsc::channel(AHEAD);
     tokio::task::spawn_blocking(move || {
-        // BOUND: as many as were sent and not yet written at once; another is made only if none is back.
+        // BOUND: the chunks sent and not yet written; a new one is made only if none has come back.
         let (back, used) = std::sync::mpsc::channel();
         loop {
-            // What was sent is filled again: memory that is new each time is cleared by the kernel each time.
+            // Sent memory is filled again: the kernel would clear new memory each time.
             let mut filled: Vec<u8> = used.try_recv().unwrap_or_default();
             filled.clear();
             filled.reserve_exact(CHUNK);
@@ -303,7 +304,7 @@ async fn read(path: PathBuf) -> io::Result<(u64, Chunks)> {
                 Err(error) => Err(error),
             };
             let is_last = chunk.is_err();
-            // A reply that was dropped needs no more.
+            // A dropped reply needs no more chunks.
             if sender.blocking_send(chunk).is_err() || is_last {
                 return;
             }
@@ -315,7 +316,7 @@ async fn read(path: PathBuf) -> io::Result<(u64, Chunks)> {
     Ok((length, chunks.boxed()))
 }
 
-/// A part of a file, whose memory goes back to who reads the file.
+/// A part of a file; its memory goes back to the thread that reads the file.
 struct Chunk {
     filled: Vec<u8>,
     back: std::sync::mpsc::Sender<Vec<u8>>,
@@ -329,7 +330,7 @@ impl AsRef<[u8]> for Chunk {
 
 impl Drop for Chunk {
     fn drop(&mut self) {
-        // Nobody wants it once the file was read.
+        // The send fails once the file has been read, when no more memory is wanted.
         let _ = self.back.send(std::mem::take(&mut self.filled));
     }
 }

@@ -49,7 +49,7 @@ pub fn whole(results: &Results) -> String {
     text
 }
 
-/// What `kinform measure` says beside what the bench says; empty if it was not asked.
+/// A table of `kinform measure` compared with the bench; empty if the command was not measured.
 #[must_use]
 pub fn agreement(results: &Results) -> String {
     let both = agreements(results);
@@ -105,7 +105,7 @@ pub fn markdown(results: &Results) -> String {
     text
 }
 
-/// What is to be reached, and what came of it.
+/// A table of the targets, each with its verdict.
 #[must_use]
 pub fn targets(results: &Results) -> String {
     let mut text =
@@ -158,7 +158,7 @@ const GAP: f64 = 16.0;
 /// Bars of one metric, a group a scenario, each group on a scale of its own; shorter is better.
 #[must_use]
 pub fn plot(results: &Results, metric: &str) -> String {
-    // What kinform does not measure is no comparison.
+    // Metrics that kinform does not have cannot be compared.
     let figures: Figures<'_> = figures(results)
         .into_iter()
         .filter(|((_, of), row)| *of == metric && row.contains_key(SUBJECTS[0]))

@@ -1,4 +1,4 @@
-//! One figure: which scenario, of whom, what, how much, in how many runs.
+//! One figure: scenario, subject, metric, value and the runs it comes from.
 //!
 //! ```text
 //! a subject's line {"metric", "unit", "value"} ─▶ runs of one metric ─▶ Row (the median)
@@ -6,14 +6,14 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What a subject prints for each metric, a line each.
+/// A line that a subject prints, one for each metric.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Reading {
     /// `cpu_seconds`, `bytes_per_object` ...
     pub metric: String,
     /// `s`, `B`, `1/s`, `ns`, `us`, `ms`, `x`, `count`.
     pub unit: String,
-    /// How much.
+    /// The value in that unit.
     pub value: f64,
 }
 
@@ -47,8 +47,8 @@ pub struct Row {
 }
 
 impl Row {
-    /// How many times the other one's, by the median of the runs that were made in turn: a machine's speed changes
-    /// between turns more than within one. Of whom more runs were made, the first ones are taken.
+    /// The ratio of this figure to the other one: the median over runs made in turn, as a machine's
+    /// speed changes more between turns than within one. Surplus runs of either figure are ignored.
     #[must_use]
     pub fn over(&self, other: &Self) -> f64 {
         let turns = self.runs.iter().zip(&other.runs);
@@ -68,7 +68,7 @@ pub struct Results {
     pub rows: Vec<Row>,
 }
 
-/// The middle one; the mean of the two in the middle of an even number; zero of none.
+/// The median: the mean of the two middle values of an even number, zero of an empty list.
 #[must_use]
 pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
@@ -106,8 +106,9 @@ mod tests {
             value: median(runs),
             runs: runs.to_vec(),
         };
-        // A machine that becomes four times slower within the second turn: the other two say 2, the medians would say 8.
-        // Of whom there are more runs, the first ones count.
+        // A machine that becomes four times slower within the second turn: the other turns yield a
+        // ratio of 2, the medians would yield 8.
+        // Surplus runs of either figure are ignored.
         for (one, other, expected) in [
             (&[2.0, 8.0, 8.0][..], &[1.0, 1.0, 4.0][..], 2.0),
             (&[6.0], &[2.0, 5.0, 9.0], 3.0),

@@ -1,4 +1,4 @@
-//! What is measured: the scenarios, by name and size.
+//! The scenarios that the bench measures, by name and size.
 //!
 //! ```text
 //! TABLE ─quick | full─▶ Scenario { work, size } ─▶ which corpus, which server, which subjects
@@ -36,19 +36,19 @@ pub enum Work {
     MetadataOnly,
     /// Sync 500 custom resources and 5,000 pods, of which little is kept.
     SmallOperator,
-    /// List 1 of 40 nodes' pods by an index, after as many events as there are pods.
+    /// List 1 of 40 nodes' pods by an index, after one event for each pod.
     IndexList,
-    /// Read by key, namespace and index while events are applied as fast as that goes.
+    /// Read by key, namespace and index while events are applied at full speed.
     ReadUnderWrite,
-    /// Tell that many handlers of each event.
+    /// Dispatch each event to this number of handlers.
     Fanout(usize),
-    /// Tell ten handlers of each event, beside one that never returns.
+    /// Dispatch each event to ten handlers next to one that never returns.
     StalledHandler,
     /// Reconcile objects that are written at a steady pace.
     WriteToReconcile,
     /// Add, get and done of a work queue, all on one task.
     QueueAlone,
-    /// Add on one task, get and done on that many.
+    /// Add on one task, get and done on this number of tasks.
     QueueShared(usize),
     /// Adds that wait from one to 1000 seconds.
     DelayedAdds,
@@ -57,7 +57,7 @@ pub enum Work {
 /// A scenario of a size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scenario {
-    /// What is done.
+    /// The work to do.
     pub work: Work,
     /// Of how many objects, keys or events.
     pub size: usize,
@@ -146,28 +146,29 @@ const TABLE: &[Line] = &[
     ),
 ];
 
-/// Whether streaming lists are served.
+/// The replay server's answer to requests for streaming lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Streams {
-    /// They are.
+    /// The server answers them.
     Served,
-    /// They are refused, so that clients ask for lists.
+    /// The server refuses them, so that clients ask for lists.
     Refused,
 }
 
-/// What a scenario needs of the outside.
+/// The data and the server that a scenario needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Needs {
-    /// Which objects.
+    /// The shape of the objects.
     pub shape: Shape,
-    /// In which forms; what is synced comes first.
+    /// The encodings and contents; the one to sync comes first.
     pub recipes: &'static [Recipe],
-    /// From what kind of server.
+    /// The server's answer to streaming lists.
     pub streams: Streams,
 }
 
 impl Needs {
-    /// What share of the objects is listed anew after the watch expired; nothing if all are the same again.
+    /// The share of the objects that has changed in the list after the watch expired; `None` if all
+    /// are the same.
     #[must_use]
     pub fn changed(self) -> Option<Share> {
         self.recipes.iter().find_map(|recipe| match recipe {
@@ -214,7 +215,7 @@ impl Work {
         self.line().map_or("", |line| line.name)
     }
 
-    /// What it needs of a replay server; nothing if it needs none.
+    /// The scenario's needs of a replay server; `None` if it needs no server.
     #[must_use]
     pub fn needs(self) -> Option<Needs> {
         let (shape, recipes): (_, &[Recipe]) = match self {
@@ -263,13 +264,13 @@ impl Scenario {
         }
     }
 
-    /// What `--quick` runs: some five minutes in all, after builds.
+    /// The scenarios of `--quick`: some five minutes in all, after builds.
     #[must_use]
     pub fn quick() -> Vec<Self> {
         Self::of(|line| line.quick)
     }
 
-    /// What a whole run measures.
+    /// The scenarios of a full run.
     #[must_use]
     pub fn full() -> Vec<Self> {
         Self::of(|line| line.full)

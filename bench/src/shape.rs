@@ -1,21 +1,21 @@
-//! What objects a corpus is made of.
+//! The objects that a corpus is made of.
 //!
 //! ```text
 //! Shape, how many, seed ──plant──▶ embedded server: the objects of its collections
 //! ```
 //!
-//! Pods are what most of the figures are about: about 8 KB each, two fifths of it managedFields. The
-//! mix has the other kinds that clusters are full of, of 2 to 11 KB, and a custom resource. What is
-//! unseen was never looked at while kinform was made fast, and is unlike the rest on purpose: escapes
-//! and other alphabets in long strings, deep nesting, numbers, objects of some hundred bytes beside
-//! some of 60 KB. It is a check that no figure holds for one shape of object only.
+//! Most figures are about pods: about 8 KB each, two fifths of it managedFields. The mix has the
+//! other kinds that clusters are full of, of 2 to 11 KB, and a custom resource. The unseen objects
+//! were never used while kinform was made fast. They differ from the rest on purpose: escapes and
+//! other alphabets in long strings, deep nesting, numbers, objects of some hundred bytes among some
+//! of 60 KB. They check that no figure holds for one shape of object only.
 
 use std::io;
 
 use kinform_apiserver::{Seed, Server};
 use serde_json::{Value, json};
 
-/// What objects there are.
+/// The kinds of objects in a corpus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// Pods.
@@ -24,7 +24,7 @@ pub enum Shape {
     Mix,
     /// Endpoint slices, replica sets, and a custom resource with text.
     Unseen,
-    /// What a small operator watches: ten pods for each certificate.
+    /// The objects of a small operator: ten pods for each certificate.
     Operator,
 }
 
@@ -85,7 +85,7 @@ const UNSEEN: [Collection; 3] = [
 const GROUP: &str = "bench.example.com";
 
 impl Collection {
-    /// Where a server has it.
+    /// The collection's path on a server.
     #[must_use]
     pub fn path(&self) -> String {
         match self.group {
@@ -125,7 +125,7 @@ impl Shape {
         }
     }
 
-    /// How many objects a collection has of so many in all; of an operator's, the certificates.
+    /// The number of objects in each collection, of `objects` in all; an operator's certificates.
     fn counts(self, objects: usize) -> usize {
         match self {
             Self::Operator => objects / 11,
@@ -133,10 +133,10 @@ impl Shape {
         }
     }
 
-    /// Puts that many objects, over all collections, into a server.
+    /// Stores `objects` objects, over all collections, in a server.
     ///
     /// # Errors
-    /// The server does not take one.
+    /// The server refuses an object.
     pub fn plant(self, server: &Server, objects: usize, seed: u64) -> io::Result<()> {
         let counts = self.counts(objects);
         let (nodes, deployments, pods) = match self {

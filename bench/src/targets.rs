@@ -1,20 +1,20 @@
-//! What kinform wants to reach, and whether it does.
+//! The targets that kinform wants to reach, and their verdicts.
 //!
 //! ```text
 //! Results × TARGETS ─▶ Verdict: reached | short, by how much | not measured
 //! ```
 //!
-//! A target names a scenario and the size that it speaks of. A quick run measures smaller ones: what is
-//! said of so many objects is then said of proportionally less. What has no scenario yet is told as not
-//! measured, not left out.
+//! A target names a scenario and a size. A quick run measures smaller sizes: the target's limit is
+//! then scaled down with them. A target without a scenario is reported as not measured, not left
+//! out.
 
 use crate::row::Results;
 use crate::scenario::Work;
 
-/// What is to be reached.
+/// A figure that kinform wants to reach.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// For people.
+    /// The description for people.
     pub what: &'static str,
     scenario: &'static str,
     size: usize,
@@ -32,8 +32,8 @@ enum Rule {
     AtLeast(f64),
     /// No more than this share of a peer's figure.
     ShareOf(&'static str, f64),
-    /// For each object no more than at this size, but for this share. Less is no worse: what a program costs whatever it
-    /// does weighs most where there is little to do.
+    /// For each object no more than at this size, apart from this share. Less is no worse: the
+    /// fixed cost of a program weighs most in small sizes.
     StraightFrom(usize, f64),
 }
 
@@ -62,7 +62,7 @@ const CYCLE: &str = "cpu_ns_per_cycle";
 const PODS: usize = 100_000;
 const MANY: usize = 300_000;
 const MILLION: usize = 1_000_000;
-/// What an informer's ring may keep alive unless it is told otherwise.
+/// The bytes that an informer's ring may keep alive by default.
 const RING: f64 = (32 << 20) as f64;
 
 /// All of them.
@@ -102,46 +102,46 @@ fn rules_of(work: Work) -> impl Iterator<Item = Rule> {
     of_it.map(|target| target.rule)
 }
 
-/// Whether something is to be reached in this scenario.
+/// Returns whether a target names this scenario.
 #[must_use]
 pub fn are_of(work: Work) -> bool {
     rules_of(work).next().is_some()
 }
 
-/// Whether sizes of this scenario are compared with each other.
+/// Returns whether a target compares sizes of this scenario with each other.
 #[must_use]
 pub fn are_of_growth(work: Work) -> bool {
     rules_of(work).any(|rule| matches!(rule, StraightFrom(..)))
 }
 
-/// Whether something is to be reached in this scenario beside that peer.
+/// Returns whether a target compares this scenario with that peer.
 #[must_use]
 pub fn are_beside(work: Work, name: &str) -> bool {
     rules_of(work).any(|rule| matches!(rule, ShareOf(peer, _) if peer == name))
 }
 
-/// What came of a target.
+/// The result of judging a target.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
-    /// The scenario with its size, or what was looked for.
+    /// The scenario with its size, or the target's description if it was not measured.
     pub scenario: String,
-    /// What was measured, and its unit.
+    /// The measured value and its unit.
     pub measured: Option<(f64, String)>,
-    /// What would have been enough.
+    /// The value that would have reached the target.
     pub limit: f64,
-    /// By which factor it is better (above one) or short (below one).
+    /// The factor by which it is better (above one) or short (below one).
     pub margin: f64,
 }
 
 impl Verdict {
-    /// Whether the target is reached; nothing if it was not measured.
+    /// Returns whether the target is reached; `None` if it was not measured.
     #[must_use]
     pub fn is_reached(&self) -> Option<bool> {
         self.measured.as_ref().map(|_| self.margin >= 1.0)
     }
 }
 
-/// `100k` and `1M` are sizes, `typed-100k` is none.
+/// `100k` and `1M` are sizes, `typed-100k` is not.
 fn size(text: &str) -> Option<usize> {
     let (digits, unit) = match text.as_bytes().last()? {
         b'k' => (&text[..text.len() - 1], 1_000),
@@ -152,7 +152,7 @@ fn size(text: &str) -> Option<usize> {
 }
 
 impl Target {
-    /// What the results say of it.
+    /// Judges the target by the results.
     #[must_use]
     pub fn judge(&self, results: &Results) -> Verdict {
         let figure = |subject: &str, wanted: usize| {
@@ -166,7 +166,7 @@ impl Target {
                 Some((size(rest)?, row))
             });
             let mut sized: Vec<_> = sized.collect();
-            // The size that is spoken of, else the largest.
+            // The size that the target names, else the largest.
             sized.sort_by_key(|(size, _)| (*size == wanted, *size));
             sized.pop()
         };

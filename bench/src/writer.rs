@@ -4,7 +4,7 @@
 //! Writer::start ─▶ server on loopback ─▶ a while later, so many objects, 500 a second
 //! ```
 //!
-//! Each object is new, and says when it was written.
+//! Each object is new, and carries the time when it was written.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::subject::Failed;
 use crate::subject::latency::{WRITTEN, now_micros};
 
-/// How long a subject may take to begin its watch.
+/// The time that a subject may take to begin its watch.
 const HEAD_START: Duration = Duration::from_secs(2);
 /// From one write to the next.
 const PACE: Duration = Duration::from_millis(2);
@@ -24,15 +24,15 @@ const PACE: Duration = Duration::from_millis(2);
 /// The server and its writer, until this is dropped.
 #[derive(Debug)]
 pub struct Writer {
-    /// Where it listens.
+    /// The server's address.
     pub url: String,
-    /// What it wants to be shown.
+    /// The server's bearer token.
     pub token: String,
     _stop: DropGuard,
 }
 
 impl Writer {
-    /// Starts a server that so many objects will be written to.
+    /// Starts a server and a task that will write `objects` objects to it.
     ///
     /// # Errors
     /// No port is free.

@@ -1,16 +1,17 @@
-//! kubectl, unmodified, and the story that it is told of two servers.
+//! kubectl, unmodified, and a story of commands that it runs against two servers.
 //!
 //! ```text
 //! kubectl/story.txt ──▶ [Step] ──kubectl──▶ server ──▶ Told { code, out, err } ──▶ compared, step by step
 //! ```
 //!
-//! A step is a command line and its input. What both servers choose for themselves (uids, versions, times,
-//! ages, addresses, ports) is replaced by words before transcripts are compared, and so is the width of
-//! columns. Steps that differ are listed in `kubectl/differences.txt` with a reason; a listed one that
-//! matches is a mistake in the list.
+//! A step is a command line and its input. Values that servers choose for themselves (uids,
+//! versions, times, ages, addresses, ports) are replaced by words before transcripts are compared,
+//! and the width of columns is ignored. Steps that differ are listed in `kubectl/differences.txt`
+//! with a reason; a listed step that matches is an error in the list.
 //!
-//! Two releases are told: the one of the real server, built from its module beside it, and 1.20, which
-//! distributions still ship, fetched by their package manager where there is one.
+//! Two releases run the story. One is the real server's, built from its module next to it. The
+//! other is 1.20, which distributions still ship, fetched by their package manager where there is
+//! one.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File};
@@ -21,9 +22,9 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-/// How long one command may take.
+/// The time that one command may take.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What opens a file to be edited: it changes one word.
+/// The editor for `kubectl edit`: it changes one word.
 const EDITOR: &str = "sed -i -e s/two/edited/";
 /// The word in the story that stands for whatever is the teller's own.
 const OWN: &str = "story";
@@ -31,7 +32,7 @@ const OWN: &str = "story";
 /// One command of the story.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// The command line without `kubectl`, and which time it comes, if not the first.
+    /// The command line without `kubectl`, and a number if it is repeated.
     pub id: String,
     words: Vec<String>,
     input: String,
@@ -46,14 +47,14 @@ pub struct Release {
     program: PathBuf,
 }
 
-/// What a command said.
+/// The result of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Told {
-    /// The exit code; none if it had to be stopped.
+    /// The exit code; `None` if the command had to be stopped.
     pub code: Option<i32>,
-    /// What it wrote, without what servers choose.
+    /// Its standard output, without values that servers choose.
     pub out: String,
-    /// What it complained about, likewise.
+    /// Its standard error, likewise.
     pub err: String,
 }
 
@@ -86,7 +87,7 @@ pub fn story(text: &str) -> Vec<Step> {
     steps
 }
 
-/// Splits at spaces; a backslash takes the next character as it is.
+/// Splits at spaces; a backslash keeps the next character as it is.
 fn words(command: &str) -> Vec<String> {
     let (mut words, mut word, mut letters) = (Vec::new(), String::new(), command.chars());
     while let Some(letter) = letters.next() {
@@ -100,7 +101,7 @@ fn words(command: &str) -> Vec<String> {
     words
 }
 
-/// Reads the list of steps that differ for a release: what they are, and why.
+/// Reads the steps that differ for a release, with their reasons.
 pub fn differences(text: &str, minor: u32) -> HashMap<String, String> {
     let (mut listed, mut step) = (HashMap::new(), "");
     for line in text.lines() {
@@ -119,7 +120,7 @@ pub fn differences(text: &str, minor: u32) -> HashMap<String, String> {
 }
 
 impl Release {
-    /// The one built beside the real server.
+    /// The release built with the real server.
     pub fn newest(cache: &Path) -> Option<Self> {
         let program = cache.join("bin/kubectl");
         let minor = 37;
@@ -129,7 +130,7 @@ impl Release {
     /// The one that Debian still ships, fetched once by its package manager.
     ///
     /// # Errors
-    /// Why it cannot be had.
+    /// The reason why it is not available.
     pub fn oldest(cache: &Path) -> Result<Self, String> {
         let place = cache.join("kubectl-1.20");
         let program = place.join("usr/bin/kubectl");
@@ -155,7 +156,7 @@ impl Release {
         Ok(Self { minor: 20, program })
     }
 
-    /// Tells all of a story of one server.
+    /// Runs a story against one server.
     ///
     /// # Errors
     /// A command cannot be started.
@@ -173,7 +174,7 @@ impl Release {
             .collect()
     }
 
-    /// Tells one step.
+    /// Runs one step.
     fn ask(&self, step: &Step, kubeconfig: &Path, home: &Path) -> io::Result<Told> {
         let own = format!("{OWN}{}", self.minor);
         let file = |name: &str| home.join(format!("kubectl-{}.{name}", self.minor));
@@ -197,7 +198,7 @@ impl Release {
             thread::spawn(move || {
                 let mut said = Vec::new();
                 let _ = out.read_to_end(&mut said).and_then(|_| {
-                    // Nobody listens if it took too long.
+                    // The send fails if the command took too long, when the receiver is gone.
                     end.send(said).map_err(io::Error::other)
                 });
             });
@@ -231,14 +232,15 @@ fn run(command: &mut Command) -> Result<(), String> {
     Err(format!("{name}: {}", said.trim()))
 }
 
-/// Where the real server's programs are kept.
+/// The directory that holds the real server's programs.
 pub fn cache() -> PathBuf {
     let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".cache");
     let cache = std::env::var_os("XDG_CACHE_HOME").map_or_else(home, PathBuf::from);
     cache.join("kinform-oracle")
 }
 
-/// A text without what servers choose: line by line, with words for it and one space between columns.
+/// A text without values that servers choose: line by line, with words for them and one space
+/// between columns.
 fn plain(text: &str) -> String {
     let mut lines = Vec::new();
     for line in text.lines() {
@@ -255,7 +257,7 @@ fn plain(text: &str) -> String {
     lines.join("\n")
 }
 
-/// A word with names for what servers choose in it.
+/// A word with names for the values that servers choose.
 fn plain_word(word: &str, is_version: bool) -> String {
     // Pieces that may stand between quotes, in brackets, after a slash.
     let is_part = |letter: char| letter.is_ascii_alphanumeric() || "-.:+".contains(letter);
@@ -335,7 +337,7 @@ fn is_age(piece: &str) -> bool {
     begins && !units.is_empty() && units.iter().all(known)
 }
 
-/// What is said of fields, without upstream's descriptions of them.
+/// The facts about fields, without upstream's descriptions.
 fn without_prose(text: &str) -> String {
     let is_fact = |line: &&str| {
         let facts = [
@@ -358,10 +360,10 @@ fn without_prose(text: &str) -> String {
     lines.join("\n")
 }
 
-/// How the reason of a difference begins that depends on when things happen.
+/// The beginning of a reason for a difference that depends on timing.
 const NOW_AND_THEN: &str = "now and then, ";
 
-/// Compares what two servers said; gives the report's lines, and what is wrong.
+/// Compares two servers' results; returns the report's lines and the unexpected differences.
 pub fn compare(
     real: &[(String, Told)],
     ours: &[(String, Told)],
@@ -390,15 +392,15 @@ pub fn compare(
     (report, wrong)
 }
 
-/// Whether one of both told the word that a reason names in backticks, if it names one: any other difference of that
-/// command is none that is listed.
+/// Returns whether one of both outputs contains the word in backticks of the reason, if there is
+/// one. Any other difference of that command is not listed.
 fn has_sign(reason: &str, real: &Told, ours: &Told) -> bool {
     let sign = reason.split('`').nth(1);
     sign.is_none_or(|sign| [real, ours].iter().any(|told| told.out.contains(sign)))
 }
 
-/// Whether both said the same. Owners of fields stand in the order of their times, which fall into one second
-/// or two as it happens: where they are shown, the order of lines is not compared.
+/// Returns whether both results are the same. Owners of fields are in the order of their times,
+/// which may fall into one second or two: where they are shown, the order of lines is not compared.
 fn is_same(real: &Told, ours: &Told) -> bool {
     let has_owners = |told: &Told| {
         let names = ["managedFields", "Managed Fields"];
@@ -412,7 +414,7 @@ fn is_same(real: &Told, ours: &Told) -> bool {
     real == ours || (has_owners(real) && sorted(real) == sorted(ours))
 }
 
-/// The lines of which only one server said each.
+/// The lines that only one of the servers printed.
 fn gap(real: &Told, ours: &Told) -> String {
     let mut lines = Vec::new();
     if real.code != ours.code {
@@ -432,7 +434,7 @@ fn gap(real: &Told, ours: &Told) -> String {
             lines.push(format!("  {name}: other order\n{real}\n  /\n{ours}"));
         }
     }
-    // BOUND: a report that people read.
+    // BOUND: the report is for people.
     lines.truncate(24);
     lines.join("\n")
 }

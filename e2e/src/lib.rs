@@ -5,9 +5,10 @@
 //!                                 embedded server ──┴▶ Servers { Host, Host } ──▶ other people's clients
 //! ```
 //!
-//! The server is built from its Go modules, at the versions in `oracle/go.mod`, the first time. It has a
-//! directory, ports, certificates and tokens of its own, and is stopped when its [`Oracle`] is dropped.
-//! A restart keeps what etcd stored; what the server itself remembered of its history is gone.
+//! The server is built from its Go modules, at the versions in `oracle/go.mod`, the first time. It
+//! has a directory, ports, certificates and tokens of its own, and is stopped when its [`Oracle`]
+//! is dropped. A restart keeps the objects in etcd and loses the server's own memory of its
+//! history.
 
 pub mod conformance;
 mod dice;
@@ -30,14 +31,15 @@ use kinform_testkit::checks::stage::{Stage, StageError};
 use kube_client::config::{KubeConfigOptions, Kubeconfig};
 use kube_client::{Client, Config};
 
-/// What a real server is built, started and asked with, and how each is asked for its version.
+/// The programs that build, start and query a real server, and the argument that prints their
+/// version.
 const TOOLS: [(&str, &str); 3] = [
     ("go", "version"),
     ("openssl", "version"),
     ("curl", "--version"),
 ];
 
-/// Those of the programs without which no real server can be built and started that are not here.
+/// The programs in `TOOLS` that are missing here.
 pub fn missing() -> Vec<&'static str> {
     let has = |program: &str, version: &str| {
         let asked = Command::new(program).arg(version).output();
@@ -58,7 +60,7 @@ pub struct Oracle {
     _home: tempfile::TempDir,
 }
 
-/// BOUND: how often a server is started that does not come up.
+/// BOUND: the attempts to start a server that does not come up.
 const MOST_STARTS: usize = 3;
 
 #[derive(Clone, Copy, Debug)]
@@ -90,7 +92,7 @@ impl Oracle {
     /// Builds the server if need be, and starts it.
     ///
     /// # Errors
-    /// It cannot be built or does not come up; what it said is in the message.
+    /// It cannot be built or does not come up; the message has its output.
     pub async fn start() -> Result<Self, StageError> {
         // A port that was free when it was looked up may be another server's a moment later.
         for _ in 1..MOST_STARTS {
@@ -129,7 +131,7 @@ impl Oracle {
         self.directory.join("kubeconfig")
     }
 
-    /// What a client needs to come through the proxy.
+    /// The configuration of a client that goes through the proxy.
     pub fn config(&self) -> Result<Config, StageError> {
         let proxy = self.proxy.as_ref().ok_or("no proxy")?;
         let mut config = self.config.clone();
@@ -153,7 +155,7 @@ fn script(name: &str, directory: &Path, ports: Ports) -> Result<(), StageError> 
         .arg(directory)
         .env("KAS_PORT", ports.server.to_string())
         .env("ETCD_PORT", ports.etcd.to_string())
-        // What it prints is the kubeconfig's path; its children must not hold our output open.
+        // Its output is the kubeconfig's path; its children must not hold our output open.
         .stdout(std::process::Stdio::null())
         .status()?;
     if !status.success() {
@@ -189,7 +191,8 @@ impl Stage for Oracle {
 
 impl Drop for Oracle {
     fn drop(&mut self) {
-        // Nobody is left to tell; the scripts end what they started, by its id.
+        // A failure cannot be reported here; the scripts end the processes that they started, by
+        // id.
         let _ = script("down", &self.directory, self.ports);
     }
 }

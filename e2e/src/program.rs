@@ -1,10 +1,10 @@
-//! Programs in other languages that are clients: built here, told where a server is, and asked how it went.
+//! Client programs in other languages: built here, run against a server, and asked for a report.
 //!
 //! ```text
 //! source ──build──▶ program KUBECONFIG NAMESPACE ──stdout──▶ Report { checks }
 //! ```
 //!
-//! They know nothing of which server they talk to; what they assert is theirs.
+//! They do not know which server they talk to; their assertions are their own.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -26,11 +26,11 @@ pub struct Program {
     name: String,
     path: PathBuf,
     arguments: Vec<PathBuf>,
-    // What was built for it is in it.
+    // The directory that holds the built program.
     _home: tempfile::TempDir,
 }
 
-/// What a program says at its end.
+/// A program's report at its end.
 #[derive(Debug, Deserialize)]
 pub struct Report {
     checks: Vec<Check>,
@@ -45,12 +45,12 @@ struct Check {
 }
 
 impl Report {
-    /// How many checks were made.
+    /// The number of checks made.
     pub fn checks(&self) -> usize {
         self.checks.len()
     }
 
-    /// How many of them failed.
+    /// The number of failed checks.
     pub fn failures(&self) -> usize {
         let failed = |check: &&Check| !check.failure.is_empty();
         self.checks.iter().filter(failed).count()
@@ -74,7 +74,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// Whether a program is there to be run.
+/// Returns whether a program can be run.
 fn is_there(program: &str, argument: &str) -> bool {
     let asked = std::process::Command::new(program)
         .arg(argument)
@@ -89,7 +89,8 @@ fn source(folder: &str) -> PathBuf {
 }
 
 impl Program {
-    /// Builds the Go package of a folder under `e2e/`; none, and said aloud, where Go is missing.
+    /// Builds the Go package of a folder under `e2e/`; `None`, with a message on stderr, where Go
+    /// is missing.
     ///
     /// # Errors
     /// It does not build.
@@ -119,8 +120,9 @@ impl Program {
         }))
     }
 
-    /// A Python script of a folder under `e2e/`, with what its `requirements.txt` names installed into an
-    /// environment of its own; none, and said aloud, where that cannot be had.
+    /// A Python script of a folder under `e2e/`, with the packages of its `requirements.txt`
+    /// installed into an environment of its own; `None`, with a message on stderr, where that is
+    /// impossible.
     ///
     /// # Errors
     /// No directory can be made.
@@ -167,7 +169,7 @@ impl Program {
     /// Runs it on a server.
     ///
     /// # Errors
-    /// It does not end in time, or does not say how it went.
+    /// It does not end in time, or prints no report.
     pub async fn run(&self, host: &Host) -> Result<Report, StageError> {
         let name = &self.name;
         let child = Command::new(&self.path)
@@ -188,7 +190,7 @@ impl Program {
         Ok(report)
     }
 
-    /// Runs it on all servers and prints what came of it; the failures, by server.
+    /// Runs it on all servers and prints the results; returns the failures, by server.
     ///
     /// # Errors
     /// A server or the program fails altogether.
@@ -196,7 +198,7 @@ impl Program {
         let mut wrong = Vec::new();
         for host in servers.hosts() {
             let (name, kind) = (&self.name, host.kind());
-            // So that clients meet what is gone.
+            // Clients then meet expired versions.
             host.forget().await?;
             let report = self.run(host).await?;
             eprint!("{name} on the {kind} server:\n{report}");

@@ -5,9 +5,9 @@
 //!                └─▶ Host Real: kube-apiserver and etcd      ──▶ kubeconfig, client (or SKIPPED, said aloud)
 //! ```
 //!
-//! Both are reached over TLS on loopback with a token, by a kubeconfig in a directory of the host's own.
-//! Neither needs the caller's runtime: a test may block on another program while they serve it. They
-//! stop when they are dropped.
+//! Both are reached over TLS on loopback with a token, by a kubeconfig in a directory of the host's
+//! own. Neither needs the caller's runtime: a test may block on another program while they serve
+//! it. They stop when they are dropped.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -25,10 +25,10 @@ use serde_json::json;
 
 use crate::{Oracle, missing};
 
-/// Which of the two.
+/// The kind of server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// Ours.
+    /// The embedded server.
     Embedded,
     /// kube-apiserver with etcd.
     Real,
@@ -43,14 +43,15 @@ impl fmt::Display for Kind {
     }
 }
 
-/// The servers that can be had here.
+/// The servers that are available here.
 #[derive(Debug)]
 pub struct Servers {
     hosts: Vec<Host>,
 }
 
 impl Servers {
-    /// Starts both; without Go only the embedded one, and says on stderr what `what` misses by that.
+    /// Starts both; without Go only the embedded one, with a message on stderr that names `what` as
+    /// skipped.
     ///
     /// # Errors
     /// One of them cannot be built or does not come up.
@@ -77,7 +78,7 @@ impl Servers {
         Ok(Self { hosts })
     }
 
-    /// All that run, the embedded one first.
+    /// All servers that run, the embedded one first.
     pub fn hosts(&self) -> &[Host] {
         &self.hosts
     }
@@ -87,7 +88,7 @@ impl Servers {
         &self.hosts[0]
     }
 
-    /// The real one, where it can be had.
+    /// The real one, where it is available.
     pub fn real(&self) -> Option<&Host> {
         self.hosts.get(1)
     }
@@ -144,7 +145,7 @@ impl Host {
         })
     }
 
-    /// Which it is.
+    /// The kind of this server.
     pub fn kind(&self) -> Kind {
         self.kind
     }
@@ -154,17 +155,18 @@ impl Host {
         &self.kubeconfig
     }
 
-    /// A directory for what clients keep about this server, such as caches of discovery. Removed with it.
+    /// A directory for files that clients keep about this server, such as caches of discovery.
+    /// Removed with it.
     pub fn home(&self) -> &Path {
         self.home.path()
     }
 
-    /// What a client of kube needs.
+    /// The configuration for a client of kube.
     pub fn config(&self) -> Config {
         self.config.clone()
     }
 
-    /// A client that shows every answer as it came: it repeats nothing by itself.
+    /// A client that returns every answer as it came: it never retries by itself.
     ///
     /// # Errors
     /// It cannot be made.
@@ -180,7 +182,7 @@ impl Host {
         }
     }
 
-    /// What makes it forget.
+    /// A handle that makes the server forget old versions.
     pub fn history(&self) -> History {
         match &self.running {
             Running::Embedded(embedded) => History::Embedded(embedded.server.store().clone()),
@@ -188,7 +190,7 @@ impl Host {
         }
     }
 
-    /// Makes it forget all that was before now.
+    /// Makes the server forget everything before now.
     ///
     /// # Errors
     /// It cannot be asked, or does not.
@@ -207,7 +209,7 @@ async fn read(kubeconfig: &Path) -> Result<Config, StageError> {
     Ok(Config::from_custom_kubeconfig(kubeconfig, &options).await?)
 }
 
-/// What a server remembers of older versions. Clones are of the same server.
+/// The older versions that a server remembers. Clones refer to the same server.
 #[derive(Clone, Debug)]
 pub enum History {
     /// The embedded server's storage.

@@ -1,11 +1,11 @@
-//! A list that is read beside what is stored of another: it says the same as alone.
+//! A list that is read against a store of another: the result is the same as alone.
 //!
 //! ```text
 //! body ──▶ objects ──▶ store ─┐
 //!     └──▶ itself, and with some bytes changed ──▶ ListReader::feed_beside, however it is cut ──▶ as ListReader::feed
 //! ```
 //!
-//! Where the bytes are changed depends on the bytes only, so that a failing input fails again.
+//! The place of a change depends on the bytes only, so that a failing input fails again.
 
 use std::cell::Cell;
 
@@ -30,7 +30,7 @@ fn filled(objects: Vec<Object>) -> Root {
     edit.commit(1)
 }
 
-/// Reads the body, and some like it, beside its own objects.
+/// Reads the body, and some like it, against a store of its own objects.
 pub fn is_as_alone(encoding: Encoding, body: &[u8], shape: &mut Shape) {
     if body.len() > MOST_BYTES {
         return;

@@ -1,4 +1,4 @@
-//! The same bytes in other pieces: a reader that is resumed anywhere says the same.
+//! The same bytes in other pieces: a reader that is resumed anywhere returns the same.
 //!
 //! ```text
 //! bytes ──▶ whole │ byte by byte │ small chunks │ two at a cut ──▶ each to the reader

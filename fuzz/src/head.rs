@@ -58,7 +58,7 @@ pub fn run(bytes: &[u8]) -> Shape {
     shape
 }
 
-/// What is said of an object in short: its refusal, or which of its parts are there.
+/// Describes an object in short: its refusal, or which of its parts are present.
 #[must_use]
 pub fn look(bytes: &[u8]) -> String {
     match Object::from_json(bytes, &Projection::new()) {
@@ -89,7 +89,7 @@ pub fn is_what_its_bytes_make(item: &Item<'_>) {
     }
 }
 
-/// A head is one for us if each of its parts, the repeated ones too, is what it must be.
+/// Asserts that a head is accepted exactly if each of its parts, the repeated ones too, is valid.
 fn is_as_serde_reads(bytes: &[u8], ours: Option<&Object>) {
     if !is_valid(bytes) {
         assert!(ours.is_none());
@@ -141,7 +141,7 @@ fn is_as_serde_reads(bytes: &[u8], ours: Option<&Object>) {
     }
 }
 
-/// Its JSON is that of the bytes, and its lenses read what is in it.
+/// Asserts that its JSON is that of the bytes, and that its lenses read the same values.
 fn is_itself(object: &Object, bytes: &[u8]) {
     assert!(object.heap_size() <= 2 * bytes.len() + 256, "heap");
     let json = object.to_json(&meta());
@@ -222,7 +222,7 @@ fn path_of(segments: &[PathSegment]) -> Option<FieldPath> {
     text.parse().ok()
 }
 
-/// What is dropped is gone, what is kept stays, and the key is the wire's.
+/// Asserts that dropped members are gone, kept ones stay, and the key is the wire's.
 fn projects(bytes: &[u8], object: &Object, full: &Object) {
     let path = |text: &str| text.parse::<FieldPath>().expect("a path");
     let dropped = Projection::new()

@@ -1,19 +1,19 @@
-//! What a reader keeps on the heap while it reads.
+//! The memory that a reader holds on the heap while it reads.
 //!
 //! ```text
 //! mark ──▶ the reader reads ──▶ grown: bytes since then ──▶ no more than a few times the input
 //! ```
 //!
-//! The allocator counts for all threads: whoever measures does so alone.
+//! The allocator counts for all threads, so only one measurement runs at a time.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::HEAP;
 
-/// BOUND: what a reader may keep that no input pays for.
+/// BOUND: the bytes that a reader may hold beyond those allowed for its input.
 const FREE: usize = 256 << 10;
 
-/// A measurement; nobody else's runs at the same time.
+/// A measurement; no other one runs at the same time.
 #[derive(Debug)]
 pub struct Mark {
     before: usize,
@@ -34,10 +34,10 @@ impl Mark {
         }
     }
 
-    /// Asserts that not more was kept than the input pays for.
+    /// Asserts that no more is held than the input allows.
     ///
     /// # Panics
-    /// It was.
+    /// More is held.
     pub fn check(&self) {
         let grown = HEAP.allocated().saturating_sub(self.before);
         assert!(
@@ -48,7 +48,7 @@ impl Mark {
     }
 }
 
-/// No more than this may ever be allocated: a fuzzer's run ends there.
+/// Limits what may ever be allocated: a fuzzer's run ends there.
 ///
 /// # Panics
 /// More is allocated already.

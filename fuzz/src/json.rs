@@ -1,4 +1,4 @@
-//! The reading that ours is held against: serde_json's, of one level at a time.
+//! The reference reading that kinform's is compared with: serde_json's, of one level at a time.
 //!
 //! ```text
 //! text ──▶ members | elements ──▶ key, text of the value as it stands
@@ -143,14 +143,14 @@ pub fn elements(text: &str) -> Option<Vec<Box<RawValue>>> {
     serde_json::from_str(text).ok()
 }
 
-/// Whether serde_json takes the bytes for one value.
+/// Returns whether serde_json accepts the bytes as one value.
 #[must_use]
 pub fn is_valid(bytes: &[u8]) -> bool {
     let text = std::str::from_utf8(bytes);
     text.is_ok_and(|text| serde_json::from_str::<IgnoredAny>(text).is_ok())
 }
 
-/// Whether brackets nest so deep that limits count; those in strings count, too.
+/// Returns whether brackets nest deeply enough for limits to apply; brackets in strings count, too.
 #[must_use]
 pub fn is_deep(bytes: &[u8]) -> bool {
     let (mut depth, mut deepest) = (0_u32, 0);

@@ -1,4 +1,4 @@
-//! What must hold of every input of the wire's readers, however hostile.
+//! The promises of the wire's readers for every input, however hostile.
 //!
 //! ```text
 //! bytes ──▶ target ──▶ panic (a broken promise) | Shape (what kind of reading it was)
@@ -6,11 +6,12 @@
 //!   cargo-fuzz (fuzz_targets/) │ the driver (bin/drive.rs) │ tests over the corpus
 //! ```
 //!
-//! Each target asserts that a body reads the same however it is cut and whatever is stored of it already, that an object
-//! is the same beside another one as alone, that what is taken is what serde_json or the table of types reads, and that
-//! no memory is held for what was promised only. The shape of a reading is for the driver: an input whose shape is new
-//! is worth mutating further.
-//! Upstream: none; upstream fuzzes its decoders in `kubernetes:test/fuzz`.
+//! Each target asserts four promises. A body reads the same however it is cut and whatever is
+//! stored of it already. An object reads the same next to another one as alone. Accepted input is
+//! what serde_json or the table of types reads. No memory is held for lengths that are only
+//! announced. The shape of a reading is for the driver: an input whose shape is new is worth
+//! mutating further.
+//! Upstream: `kubernetes:test/fuzz` fuzzes the decoders there.
 
 use std::alloc::System;
 
@@ -31,16 +32,16 @@ pub mod watch;
 
 use shape::Shape;
 
-/// Counts what is on the heap, for [`heap`].
+/// Counts the allocated bytes, for [`heap`].
 #[global_allocator]
 static HEAP: Cap<System> = Cap::new(System, usize::MAX);
 
-/// One reader and what is asked of it.
+/// One reader and its promises.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
     /// Its name, and that of its corpus.
     pub name: &'static str,
-    /// Reads the bytes and asserts what must hold.
+    /// Reads the bytes and asserts the promises.
     pub run: fn(&[u8]) -> Shape,
     /// Pieces of which inputs are made.
     pub words: &'static [&'static [u8]],

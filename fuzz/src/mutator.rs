@@ -106,7 +106,7 @@ impl Mutator {
         };
     }
 
-    /// A piece many times over: what is not linear shows.
+    /// Repeats a piece many times: work that is not linear shows.
     fn repeat(&mut self, input: &mut Vec<u8>, span: std::ops::Range<usize>) {
         let piece = input[span.clone()].to_vec();
         if piece.is_empty() {

@@ -5,8 +5,8 @@
 //!     └──▶ Object::from_protobuf, by the table ──▶ its JSON ──▶ the same object
 //! ```
 //!
-//! An input that begins as a list or a watch is read as one, too; as a message of each type it is read
-//! always, alone and as an item of a list.
+//! An input that begins as a list or a watch is read as one, too; as a message of each type it is
+//! read always, alone and as an item of a list.
 
 use std::sync::LazyLock;
 
@@ -104,7 +104,7 @@ static TYPES: LazyLock<Vec<&'static Type>> = LazyLock::new(|| {
     kinds.map(known).to_vec()
 });
 
-/// Reads the bytes as all that they may be.
+/// Reads the bytes as a list, a watch or a message, wherever they begin as one.
 pub fn run(bytes: &[u8]) -> Shape {
     let mut shape = Shape::default();
     if bytes.starts_with(b"k8s\0") {
@@ -115,7 +115,7 @@ pub fn run(bytes: &[u8]) -> Shape {
     for of in TYPES.iter() {
         message(of, bytes, &mut shape);
     }
-    // A type each time, as the bytes have it.
+    // A different type each time, chosen by the bytes.
     let digest = bytes.iter().fold(0, |sum, byte| sum + usize::from(*byte));
     neighbours::of_message(TYPES[digest % TYPES.len()], bytes);
     list(&listed(bytes), &mut shape);
@@ -167,7 +167,7 @@ fn split(chunks: &[&[u8]], limit: usize) -> Listed {
     (parts, splitter.finish())
 }
 
-/// What an item says, checked on the way or not.
+/// Describes an item's object, checked on the way or not.
 fn read(item: &Item<'_>) -> String {
     let object = Object::from_item(item, &Projection::new());
     if let Ok(object) = &object {
@@ -176,7 +176,7 @@ fn read(item: &Item<'_>) -> String {
     told(object)
 }
 
-/// What an object is, or why there is none.
+/// Describes an object, or the reason that there is none.
 #[must_use]
 pub fn told(object: Result<Object, Unreadable>) -> String {
     match object {
@@ -233,7 +233,8 @@ fn frames(chunks: &[&[u8]], limit: usize) -> Watched {
     (frames, framer.finish())
 }
 
-/// What passes the check is sound in every respect, and what is kept of it is kept again.
+/// Asserts that a message that passes the check is valid throughout, and that its projection is
+/// projected to itself.
 fn message(of: &'static Type, bytes: &[u8], shape: &mut Shape) {
     let projection = Projection::new();
     match Object::from_protobuf(of, bytes, &projection) {
@@ -266,7 +267,7 @@ fn message(of: &'static Type, bytes: &[u8], shape: &mut Shape) {
     }
 }
 
-/// A list of pods with the bytes as its item, between two that are sound.
+/// A list of pods with the bytes as its item, between two valid items.
 fn listed(item: &[u8]) -> Vec<u8> {
     let sound = field(1, &field(1, b"a"));
     list_of(TYPES[0], [&sound[..], item, &sound])

@@ -1,15 +1,16 @@
-//! What kind of reading an input gave: coarse, so that like inputs have like shapes.
+//! The kind of reading that an input led to: coarse, so that similar inputs have the same shape.
 //!
 //! ```text
 //! refusals (without positions), kinds of parts, counts (by powers of two) ──▶ a number
 //! ```
 //!
-//! In place of the coverage that a nightly compiler counts: the driver keeps what has a new shape.
+//! It replaces the coverage that a nightly compiler counts: the driver keeps inputs with a new
+//! shape.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 
-/// What kind of reading it was.
+/// The kind of a reading, as a number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Shape(pub u64);
 
@@ -32,7 +33,7 @@ impl Shape {
         self.saw(text);
     }
 
-    /// How many, roughly.
+    /// Adds a count, rounded to a power of two.
     pub fn count(&mut self, count: usize) {
         self.saw(usize::BITS - count.leading_zeros());
     }

@@ -1,4 +1,4 @@
-//! A message and the JSON that it stands for: one object, whoever asks.
+//! A message and its JSON: both are the same object in every respect.
 //!
 //! ```text
 //! message ──▶ its JSON ──▶ Object::from_json ──▶ key, labels, owners, paths, types: the same
@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::head::meta;
 use crate::json::is_deep;
 
-/// As types that users have: options, lists, maps, numbers, what is left out.
+/// A type as users have: options, lists, maps, numbers, absent members.
 #[derive(Debug, Default, Deserialize, PartialEq)]
 #[serde(rename_all = "camelCase", default)]
 struct Slim {
@@ -74,7 +74,7 @@ pub fn is_the_same(object: &Object) {
     let json = is_json(object);
     let twin = match Object::from_json(&json, &Projection::new()) {
         Ok(twin) => twin,
-        // Lists and maps are levels in JSON, and none of messages.
+        // Lists and maps are levels in JSON, but not in messages.
         Err(_) if is_deep(&json) => return,
         Err(why) => panic!("the JSON is an object: {why}"),
     };
@@ -108,13 +108,13 @@ pub fn is_the_same(object: &Object) {
             ours.err().map(|error| error.to_string())
         ),
     }
-    // What serde_json finds too deep to be compared counts as another.
+    // serde_json cannot compare values nested too deeply; they count as different.
     assert!(object.same_content(&twin) || is_deep(&json));
     assert!(object.same_but_version(object));
 }
 
-/// Asserts that a message has a JSON, that which its reader tells; gives it. It may be deeper than most readers of JSON
-/// accept.
+/// Asserts that a message has a JSON, the one that its reader reports; returns it. It may be deeper
+/// than most readers of JSON accept.
 pub fn is_json(object: &Object) -> Vec<u8> {
     let json = object.to_json(&meta());
     let mut reader = serde_json::Deserializer::from_slice(&json);

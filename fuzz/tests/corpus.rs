@@ -4,7 +4,7 @@
 //! corpus/TARGET ──▶ target ──▶ no broken promise
 //! ```
 //!
-//! What a fuzzer once found stays in the corpus: this is where it is asked again.
+//! An input that a fuzzer once found stays in the corpus and is run again here.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: what kinform costs beside kube-rs and client-go.
+//! `cargo xtask bench`: the cost of kinform compared with kube-rs and client-go.
 //!
 //! ```text
 //! bench [--quick] ──▶ kinform, bench/ (a workspace of its own), built for release ──▶ bench/results/*
@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
 
 /// Builds the bench of the repository at `root`, and runs it.
 ///
-/// All is built into one directory: what the two workspaces depend on is the same, and takes minutes.
+/// One target directory serves both workspaces, as their common dependencies take minutes to build.
 ///
 /// # Errors
 /// It does not build, or a scenario fails.
@@ -43,7 +43,7 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<String, String> 
         command.args(build).args(words);
         succeed(command, "build")
     };
-    // The bench starts the programs that lie beside it: the subjects, and `kinform` for its `measure`.
+    // The bench starts the programs next to it: the subjects, and `kinform` for its `measure`.
     cargo(root, &["--package", "kinform-cli", "--bin", "kinform"])?;
     cargo(&bench, &["--bins"])?;
     let mut command = Command::new(target.join("release").join("bench"));

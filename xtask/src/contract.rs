@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
 /// Runs the tests that the pages name.
 ///
 /// # Errors
-/// A test failed, or is nowhere; with what it printed.
+/// A test failed, with its output, or does not exist.
 pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<String, String> {
     let pages = pages(root).map_err(|e| format!("{FOLDER}: {e}"))?;
     let mut named: BTreeSet<&str> = pages.iter().flat_map(|page| tests(page)).collect();

@@ -1,4 +1,4 @@
-//! `cargo xtask e2e`: real clients and real servers, as far as they can be had here.
+//! `cargo xtask e2e`: real clients and real servers, as far as they are available here.
 //!
 //! ```text
 //! e2e [PART]  ──▶ e2e/ (a workspace of its own): its tests, or a part of them ──▶ a table of the results
@@ -6,11 +6,12 @@
 //! e2e differential [--seed N] ──▶ e2e/: scripted histories through kinform and client-go
 //! ```
 //!
-//! A part is skipped where a program is missing. With `--may-skip` only parts that lack the programs
-//! named there may be: CI says `--may-skip ""`, so that a machine without Go fails there.
+//! A part is skipped where a program is missing. With `--may-skip` only parts that lack the
+//! programs named there may be skipped: CI passes `--may-skip ""`, so that a machine without Go
+//! fails there.
 //!
-//! The first time, building the real server takes minutes. Nothing is fetched but crates, Go modules and
-//! Python packages, at the versions that `e2e/` names.
+//! The first time, building the real server takes minutes. Only crates, Go modules and Python
+//! packages are fetched, at the versions that `e2e/` names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -28,7 +29,8 @@ use crate::suite;
 pub(crate) struct Arguments {
     #[command(subcommand)]
     only: Option<Only>,
-    /// Fails where a part is skipped for another reason than these missing programs, as `go,python`.
+    /// Fails where a part is skipped for another reason than these missing programs, as
+    /// `go,python`.
     #[arg(long, global = true, value_delimiter = ',')]
     may_skip: Option<Vec<String>>,
 }
@@ -48,7 +50,7 @@ enum Only {
     Kubectl,
     /// Seeded invalid writes to both servers: refused with the same code.
     Invalid {
-        /// The seed; 7 if none is given.
+        /// The seed; 7 by default.
         #[arg(long)]
         seed: Option<u64>,
         /// The number of writes; 800 by default.
@@ -61,7 +63,8 @@ enum Only {
     Informers,
     /// Rounds of faults against a real server.
     Rounds,
-    /// Time to serve lists of many pods, compared with a real server that holds the same; a release build.
+    /// Time to serve lists of many pods, compared with a real server of the same pods; a release
+    /// build.
     Serve {
         /// The number of pods.
         #[arg(long, default_value_t = 10_000)]

@@ -5,7 +5,8 @@
 //!                                └── not there ──▶ fuzz/: its driver, over the same targets
 //! ```
 //!
-//! One target after the other, each for the time given; the first that finds something ends the run.
+//! One target after the other, each for the time given; the first that finds something ends the
+//! run.
 //! Upstream: `kubernetes:test/fuzz`, run by OSS-Fuzz.
 
 use std::path::Path;
@@ -15,7 +16,7 @@ use clap::Args;
 
 use crate::suite;
 
-/// The targets that are run, and for what time.
+/// The targets to run, and the time for each.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// One of the targets; all of them if not said.
@@ -68,7 +69,7 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<String, String> 
 
 fn by_coverage(root: &Path, target: &str, arguments: &Arguments) -> Command {
     let mut command = suite::cargo();
-    // What it finds on the way is kept out of the repository.
+    // Inputs found on the way are kept out of the repository.
     let found = format!("fuzz/artifacts/{target}/corpus");
     let _ = std::fs::create_dir_all(root.join(&found));
     command

@@ -27,13 +27,13 @@ mod topology;
 enum Task {
     /// Checks layers, sizes, headers, words and prose.
     Tidy(tidy::Arguments),
-    /// Measures kinform beside kube-rs and client-go.
+    /// Measures kinform compared with kube-rs and client-go.
     Bench(bench::Arguments),
     /// Runs what CI runs: tests, formatting, clippy, tidy, documentation.
     Ci,
     /// Runs the tests that docs/contract names.
     Contract(contract::Arguments),
-    /// Runs other people's clients and a real API server beside the embedded one, where they can be had.
+    /// Runs other people's clients and a real API server next to the embedded one, where available.
     E2e(e2e::Arguments),
     /// Gives the readers of the wire hostile bytes.
     Fuzz(fuzz::Arguments),

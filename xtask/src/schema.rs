@@ -6,11 +6,12 @@
 //! ```
 //!
 //! The table is text, one fact a line, so that a change of it can be read in a diff; its grammar is
-//! in `kinform-schema/src/parse.rs`. Types are numbered in the order of their names; kinds and fields
-//! refer to them by number. The generator never invents: what the two sources do not say is not
-//! there.
+//! in `kinform-schema/src/parse.rs`. Types are numbered in the order of their names; kinds and
+//! fields refer to them by number. The generator never invents: every fact comes from one of the
+//! two sources.
 //!
-//! Upstream: the tags of `kubernetes/api:*/types.go`, and `kubernetes/apiserver:pkg/endpoints/discovery`.
+//! Upstream: the tags of `kubernetes/api:*/types.go`, and
+//! `kubernetes/apiserver:pkg/endpoints/discovery`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::error::Error;

@@ -4,8 +4,8 @@
 //! cargo test --no-run --message-format json ──▶ [Binary] ──list──▶ names ──run──▶ Outcome
 //! ```
 //!
-//! Running the binaries directly is what makes many runs cheap. Each runs in its package's folder,
-//! as under cargo.
+//! Running the binaries directly makes many runs cheap. Each runs in its package's folder, as under
+//! cargo.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -56,8 +56,8 @@ pub(crate) fn build_by(
         .collect())
 }
 
-/// Cargo, as if nobody's package asked: build scripts look at these variables, and a dependency
-/// would be built anew each time that they come or go.
+/// Cargo without the variables of the calling package: build scripts look at them, and a dependency
+/// would be rebuilt each time that they appear or disappear.
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new("cargo");
     for (name, _) in env::vars_os() {
@@ -108,10 +108,10 @@ impl Binary {
         Ok(tests.map(str::to_owned).collect())
     }
 
-    /// Runs these tests and no other.
+    /// Runs these tests only.
     ///
     /// # Errors
-    /// What it printed, if one failed.
+    /// A test failed; the message is its output.
     pub(crate) fn run(&self, tests: &BTreeSet<String>) -> Result<(), String> {
         let output = self.command().arg("--exact").args(tests).output();
         let output = output.map_err(|e| format!("{} could not be started: {e}", self.name))?;
@@ -126,7 +126,7 @@ impl Binary {
         ))
     }
 
-    /// The binary in its folder, with nothing to read.
+    /// The binary in its folder, with an empty stdin.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.path);
         command.current_dir(&self.folder).stdin(Stdio::null());

@@ -4,9 +4,8 @@
 //! openapi definitions -> words behind the types and fields of the table
 //! ```
 //!
-//! Only what differs from what the patch tags say is written: a list with a merge key is keyed by it,
-//! other lists are atomic, maps and structs are granular. A key's default is written where it is not
-//! zero.
+//! Only differences from the patch tags are written: a list with a merge key is keyed by it, other
+//! lists are atomic, maps and structs are granular. A key's default is written if it is not zero.
 //!
 //! Upstream: the markers `+listType`, `+listMapKey`, `+mapType`, `+structType` and `+default` of
 //! `kubernetes/api`, as `kube-openapi` turns them into extensions.
@@ -20,12 +19,12 @@ use serde_json::Value;
 /// The definitions of all documents, by the name of their type in Go.
 pub(crate) struct Topology {
     types: HashMap<String, Value>,
-    /// Names of fields that tell items of lists apart.
+    /// Names of fields that identify items of lists.
     keys: HashSet<String>,
 }
 
 impl Topology {
-    /// Reads documents; what a later one says of a type stands instead of what an earlier one said.
+    /// Reads documents; a later definition of a type replaces an earlier one.
     pub(crate) fn read(paths: &[PathBuf]) -> Result<Self, Box<dyn Error>> {
         let mut topology = Self {
             types: HashMap::new(),

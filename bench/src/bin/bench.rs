@@ -1,11 +1,11 @@
-//! Runs scenarios of all subjects and writes what they cost: `cargo xtask bench`.
+//! Runs the scenarios of all subjects and writes the results: `cargo xtask bench`.
 //!
 //! ```text
 //! scenarios × runs × subjects ─▶ replay server here, subject in a process ─▶ bench/results/*
 //! ```
 //!
-//! Scenarios come one after the other; the sizes of one, and its subjects, in turn: what else the machine
-//! does meets all alike that are compared with each other.
+//! Scenarios run one after the other. The sizes of one scenario, and its subjects, take turns, so
+//! that other load on the machine affects all compared figures alike.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -25,16 +25,16 @@ use kinform_bench::targets;
 use kinform_bench::writer::Writer;
 use tokio::process::Command;
 
-/// kinform beside its peers, on the same bytes.
+/// Compares kinform with its peers on the same bytes.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Small sizes, three runs of what has a target, one of the rest: some five minutes.
+    /// Small sizes; three runs of figures with a target, one of the rest: some five minutes.
     #[arg(long)]
     quick: bool,
     /// Runs of each scenario; the median counts.
     #[arg(long)]
     runs: Option<usize>,
-    /// Only scenarios whose name begins so; may be said several times.
+    /// Only scenarios whose name begins so; may be given several times.
     #[arg(long)]
     only: Vec<String>,
     /// Only these subjects.
@@ -43,13 +43,14 @@ struct Arguments {
     /// This many objects instead of the scenario's own number.
     #[arg(long)]
     size: Option<usize>,
-    /// What the corpus is made from.
+    /// The seed that the corpus is made from.
     #[arg(long, default_value_t = 7)]
     seed: u64,
     /// The repository's `bench/`.
     #[arg(long, default_value = ".")]
     directory: PathBuf,
-    /// The `kinform` program, whose `measure` is to tell the same; else the one beside this program.
+    /// The `kinform` program, whose `measure` should agree; by default the one next to this
+    /// program.
     #[arg(long)]
     kinform: Option<PathBuf>,
 }
@@ -67,7 +68,7 @@ impl Subject {
     }
 }
 
-/// How a program is told what to do, and tells what that cost.
+/// The interface between the bench and a program: its arguments and its output.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Speaks {
     /// As subjects do.
@@ -116,7 +117,7 @@ async fn main() -> Result<(), Failed> {
         results
             .rows
             .extend(scenarios.into_iter().flat_map(|runs| runs.rows));
-        // A run takes long: what is known is kept.
+        // A run takes long, so partial results are saved.
         results.machine = machine();
         write(&arguments.directory.join("results"), name, &results)?;
     }
@@ -148,9 +149,10 @@ impl Arguments {
         scenarios
     }
 
-    /// A figure that something is to be reached of, or that is compared, is a median; a peer's that nothing is to be
-    /// reached beside of fewer runs, as a peer takes nearly all the time. A size beside another one has more turns: a run
-    /// of a tenth of a second differs by half from the next.
+    /// The number of runs of a subject. A figure with a target, or one that is compared, is a
+    /// median. A peer's figure without a target has fewer runs, as peers take nearly all the time.
+    /// A scenario whose sizes are compared has more turns: runs of a tenth of a second differ by
+    /// half.
     fn runs_of(&self, work: Work, subject: &Subject) -> usize {
         let counts = match (work, subject.is_peer()) {
             (_, true) => targets::are_beside(work, subject.name),
@@ -165,7 +167,7 @@ impl Arguments {
         })
     }
 
-    /// A part of a run is for those who look for something; it replaces no results.
+    /// The name of the results. A partial run is for investigation and replaces no results.
     fn results_name(&self) -> &'static str {
         let is_whole = self.only.is_empty() && self.subject.is_empty() && self.size.is_none();
         match (is_whole, self.quick) {
@@ -185,8 +187,8 @@ async fn corpus(scenario: Scenario, seed: u64) -> Result<Option<Corpus>, Failed>
     Ok(Some(corpus))
 }
 
-/// All subjects that can be had here; the others are named. What should be there and does not build is a failure, which
-/// costs the others nothing.
+/// All subjects that can be run here; the missing ones are named. A program that should exist and
+/// does not build is a failure, and the other subjects still run.
 async fn subjects(
     arguments: &Arguments,
     failures: &mut Vec<String>,
@@ -199,7 +201,7 @@ async fn subjects(
         speaks: Speaks::Scenarios,
     };
     let mut subjects = vec![rust("kinform", "subject_kinform")];
-    // At once after it: what the two tell is compared.
+    // Runs right after kinform's subject, as the two are compared.
     let kinform = arguments.kinform.clone();
     let kinform = kinform.unwrap_or_else(|| beside("kinform"));
     if kinform.exists() {
@@ -243,13 +245,13 @@ async fn subjects(
     Ok(subjects)
 }
 
-/// The runs of one scenario, and what they told.
+/// The runs of one scenario, and their readings.
 struct Runs {
     scenario: Scenario,
     corpus: Option<Corpus>,
-    /// By subject and metric, in the order in which they were first told.
+    /// By subject and metric, in the order in which they were first reported.
     rows: Vec<Row>,
-    /// Subjects that failed, and are out of it.
+    /// Subjects that failed and are not run again.
     out: Vec<&'static str>,
 }
 
@@ -263,7 +265,7 @@ impl Runs {
         }
     }
 
-    /// One run of each of these. What fails is told, and is out.
+    /// Runs each of these programs once. A failure is reported and takes the subject out.
     async fn add(&mut self, due: &[&Subject], turn: usize, backing: &mut Backing) -> Vec<String> {
         let scenario = self.scenario;
         let mut failures = Vec::new();
@@ -271,12 +273,12 @@ impl Runs {
             if self.is_without(subject, turn) {
                 continue;
             }
-            // What is counted is the same each time: once. Resident memory is not.
+            // Counted figures are the same each time and are read once; resident memory is not.
             let is_all = turn == 0 || scenario.work == Work::SmallOperator;
             let programs = if is_all { subject.programs.len() } else { 1 };
             for (at, program) in subject.programs[..programs].iter().enumerate() {
                 let readings = async {
-                    // Of the second one, no time is told.
+                    // The second program reports no time.
                     if at == 0 {
                         backing.prepare(scenario).await?;
                     }
@@ -296,7 +298,8 @@ impl Runs {
         failures
     }
 
-    /// Of a peer's large cache there is one run, where there is room for it, as it takes a minute or more.
+    /// Returns whether a subject sits out this turn. A peer's large cache is filled once, and only
+    /// where there is room for it, as that takes a minute or more.
     fn is_without(&self, subject: &Subject, turn: usize) -> bool {
         let Scenario { work, size } = self.scenario;
         let cannot = subject.speaks == Speaks::Measure && measured::words(work, "").is_none();
@@ -331,11 +334,11 @@ impl Runs {
     }
 }
 
-/// Objects of a peer's cache of which there is more than one run.
+/// Objects in a cache above which a peer has one run only.
 const MANY_FOR_PEERS: usize = 100_000;
 
-/// BOUND: what must be left for each object of a peer's large cache, beside what `touch_memory` keeps: a list that is
-/// decoded whole takes most.
+/// BOUND: the memory that must be left for each object of a peer's large cache, besides the blocks
+/// that `touch_memory` keeps. A list that is decoded whole takes most.
 const OF_A_PEERS_OBJECT: u64 = 48 << 10;
 
 /// BOUND: a run takes a minute or two.
@@ -360,7 +363,7 @@ async fn run_once(
     match speaks {
         Speaks::Measure => {
             let words = measured::words(work, url.as_deref().unwrap_or_default());
-            // No cluster of whoever runs this.
+            // Ignores the cluster that the user's environment points at.
             command
                 .args(words.unwrap_or_default())
                 .env("KUBECONFIG", "");

@@ -1,11 +1,11 @@
-//! From a write to its reconcile: what a subject notes down.
+//! The latency from a write to its reconcile, as a subject records it.
 //!
 //! ```text
 //! object written at T (its annotation says so) ─▶ reconciled ─▶ now - T ─▶ percentiles
 //! ```
 //!
-//! The writer is the bench, which puts objects into an embedded server at a steady pace. Both clocks are
-//! the machine's.
+//! The writer is the bench, which puts objects into an embedded server at a steady pace. Both
+//! clocks are the machine's.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -35,7 +35,7 @@ pub fn now_micros() -> u128 {
 }
 
 impl Latencies {
-    /// None yet, of so many.
+    /// Starts without a latency and expects `wanted` of them.
     #[must_use]
     pub fn new(wanted: usize) -> Self {
         Self {

@@ -1,10 +1,10 @@
-//! A subject: does one scenario and says what that cost.
+//! A subject: does one scenario and reports its cost.
 //!
 //! ```text
 //! SCENARIO SIZE [URL [TOKEN]] ──▶ work between two moments ──▶ a line of JSON for each metric
 //! ```
 //!
-//! A subject without an answer to a scenario says nothing.
+//! A subject that does not support a scenario prints no line.
 
 pub mod kinform;
 pub mod kube_rs;
@@ -21,21 +21,21 @@ use crate::meter::{AskHeap, Moment, Usage, resident_bytes};
 use crate::row::Reading;
 use crate::scenario::Work;
 
-/// Anything that goes wrong ends the subject.
+/// The error of a subject: any failure ends it.
 pub type Failed = Box<dyn std::error::Error + Send + Sync>;
 
-/// What a subject is told.
+/// The task that a subject receives.
 #[derive(Clone, Debug)]
 pub struct Task {
-    /// What to do.
+    /// The scenario's work.
     pub work: Work,
-    /// How much of it.
+    /// The scenario's size.
     pub size: usize,
-    /// Where the server is.
+    /// The server's address.
     pub url: String,
-    /// What it wants to be shown, if anything.
+    /// The bearer token for the server; empty if the server needs no token.
     pub token: String,
-    /// How to ask the allocator.
+    /// The function that asks the allocator for its counters.
     pub heap: AskHeap,
 }
 
@@ -64,14 +64,14 @@ impl Task {
         Moment::now(self.heap)
     }
 
-    /// What is held, if this program counts.
+    /// The live bytes, or 0 if this program does not count allocations.
     #[must_use]
     pub fn live_bytes(&self) -> u64 {
         self.heap.map_or(0, |ask| ask().live_bytes)
     }
 
-    /// What filling a cache cost: time where the allocator does not count, memory where it does. Memory
-    /// is looked at when buffers of the way there are gone.
+    /// The cost of filling a cache: time if the allocator does not count, memory if it does. Memory
+    /// is read once the buffers of the transfer are freed.
     ///
     /// # Errors
     /// Another number of objects is stored than the corpus has.
@@ -113,7 +113,7 @@ impl Task {
         Ok(readings)
     }
 
-    /// What listing again cost, beside what was held before.
+    /// The cost of listing again, compared with the memory held before.
     pub fn of_a_relist(&self, usage: Usage, steady: u64) -> Vec<Reading> {
         let Some(ask) = self.heap else {
             return of_time(usage);
@@ -125,7 +125,7 @@ impl Task {
         ]
     }
 
-    /// What so many cycles of a work queue cost.
+    /// The cost of `cycles` cycles of a work queue.
     pub fn of_cycles(&self, usage: Usage, cycles: usize) -> Vec<Reading> {
         if self.heap.is_some() {
             let each = usage.allocations as f64 / cycles.max(1) as f64;
@@ -138,7 +138,7 @@ impl Task {
         ]
     }
 
-    /// What delayed adds cost that are all still waiting.
+    /// The cost of delayed adds that are all still waiting.
     pub fn of_adds(&self, usage: Usage, live_before: u64) -> Vec<Reading> {
         let size = self.size.max(1) as f64;
         let Some(ask) = self.heap else {
@@ -149,10 +149,10 @@ impl Task {
         vec![Reading::new("bytes_per_add", "B", live / size)]
     }
 
-    /// The server, for a client.
+    /// The configuration of a client for the server.
     ///
     /// # Errors
-    /// The task has none.
+    /// The task has no server.
     pub fn server(&self) -> Result<kube::Config, Failed> {
         let mut config = kube::Config::new(self.url.parse()?);
         if !self.token.is_empty() {
@@ -161,7 +161,7 @@ impl Task {
         Ok(config)
     }
 
-    /// Tells the replay server what comes now.
+    /// Posts a command to the replay server.
     ///
     /// # Errors
     /// It does not answer.
@@ -173,7 +173,7 @@ impl Task {
     }
 }
 
-/// Its CPU time, and what of it was not the kernel's.
+/// The CPU time of a program, in total and in user mode.
 fn of_time(usage: Usage) -> Vec<Reading> {
     vec![
         Reading::new("cpu_seconds", "s", usage.cpu_seconds),
@@ -189,16 +189,16 @@ fn of_a_process(now: u64, most: u64) -> Vec<Reading> {
     ]
 }
 
-/// How long buffers may take to go, before memory is looked at.
+/// The time that buffers may take to be freed before memory is read.
 pub(crate) const SETTLING: Duration = Duration::from_millis(300);
 
-/// How long reads of one sort go on.
+/// The time that reads of one kind go on.
 pub(crate) const READ_TIME: Duration = Duration::from_millis(500);
 
-/// How many pods there are where events are heard.
+/// The number of pods in scenarios about dispatching events.
 pub(crate) const HEARD_PODS: usize = 1000;
 
-/// Does something again and again for so long; nanoseconds a turn.
+/// Repeats `turn` for `time`; returns nanoseconds a turn.
 pub(crate) fn each_ns(time: Duration, mut turn: impl FnMut(usize)) -> f64 {
     let began = Instant::now();
     let mut turns = 0;
@@ -212,13 +212,14 @@ pub(crate) fn each_ns(time: Duration, mut turn: impl FnMut(usize)) -> f64 {
     began.elapsed().as_secs_f64() * 1e9 / turns as f64
 }
 
-/// How a subject does a task.
+/// The function that does a subject's task.
 pub type Run = for<'a> fn(&'a Task) -> BoxFuture<'a, Result<Vec<Reading>, Failed>>;
 
-/// A subject's program: does what the command line says, on tokio, and prints a line for each reading.
+/// Runs a subject's program: does the task of the command line on tokio and prints a line for each
+/// reading.
 ///
 /// # Errors
-/// The task cannot be done, or nobody reads.
+/// The task cannot be done, or stdout is closed.
 pub fn main_of(run: Run, heap: AskHeap) -> Result<(), Failed> {
     let task = Task::from_args(heap)?;
     let mut runtime = match task.work {

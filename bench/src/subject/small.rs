@@ -11,7 +11,7 @@ use std::fmt::Write;
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-/// How many nodes and namespaces there are.
+/// The number of nodes, and of namespaces.
 pub const NODES: usize = 40;
 
 /// An event: a pod goes to a node.

@@ -1,11 +1,11 @@
-//! One request, from its head to its reply: who asks, what for, and who answers.
+//! One request, from its head to its reply: routing, authorization, and dispatch to a handler.
 //!
 //! ```text
 //! request ──route──▶ journal ──faults──▶ credentials ──▶ read | write | discovery ──▶ reply
 //! ```
 //!
-//! Sockets and callers in the process come through here alike. It knows no kind and no encoding. Each
-//! ordinary request has a deadline; watches have their own.
+//! Sockets and callers in the process use the same path. This module depends on neither kinds nor
+//! encodings. Each ordinary request has a deadline; watches have their own.
 //!
 //! Upstream: `apiserver:pkg/server/config.go` (the chain of handlers).
 
@@ -39,7 +39,7 @@ use crate::write::handle::Handled;
 use crate::write::request::WriteRequest;
 use crate::{admin, discovery, read, write};
 
-/// Answers a request. The body is only read if it is wanted.
+/// Answers a request. The body is read only if a handler needs it.
 pub(crate) async fn answer(
     state: &Arc<State>,
     head: Parts,
@@ -93,7 +93,7 @@ pub(crate) async fn answer(
     sent(state, verb, entry, (reply, damage))
 }
 
-/// The verb of a request, and its record for the journal.
+/// Returns the verb of a request and its journal record.
 fn record(state: &State, head: &Parts, route: &Route, watch: bool) -> (&'static str, Record) {
     let (verb, resource, target) = match route {
         Route::Target(target) => (
@@ -119,7 +119,7 @@ fn record(state: &State, head: &Parts, route: &Route, watch: bool) -> (&'static 
     (verb, record)
 }
 
-/// The reply as it is sent: damaged where a fault wants it, and counted by the journal.
+/// Returns the reply as it is sent: damaged if a fault requires it, and counted by the journal.
 fn sent(
     state: &State,
     verb: &str,
@@ -149,7 +149,7 @@ fn sent(
     })
 }
 
-/// Acts the fault that a rule wants for this request: another reply, or damage to the right one.
+/// Performs the fault of a matching rule: replaces the reply, or damages it.
 async fn misbehave(
     state: &State,
     verb: &str,
@@ -285,7 +285,7 @@ async fn resource(
     write_object(state, target, &request).map_err(|status| *status)
 }
 
-/// Writes, and has done what follows from it before the reply goes out.
+/// Handles a write and its consequences before it returns the reply.
 fn write_object(
     state: &Arc<State>,
     target: &Target,

@@ -4,19 +4,20 @@
 //! read | write + `timeout` of the query ──▶ Budget { time }
 //! ```
 //!
-//! A watch has a timeout of its own (`state/`). Work inside a request that a client could inflate counts
-//! its own steps: the cost of CEL rules (`schema/rules/`), the copies of a JSON patch (`write/patch.rs`).
+//! A watch has a timeout of its own (`state/`). Work inside a request that a client could inflate
+//! counts its own steps: the cost of CEL rules (`schema/rules/`), the copies of a JSON patch
+//! (`write/patch.rs`).
 //!
 //! Upstream: `kubernetes/apiserver:pkg/server/config.go` (`RequestTimeout`, `MaxRequestBodyBytes`),
 //! `pkg/endpoints/handlers/rest.go`.
 
 use std::time::Duration;
 
-/// BOUND: bytes of a body, as a real server's.
+/// BOUND: the size of a body in bytes, as on a real server.
 pub(crate) const BODY: usize = 3 << 20;
-/// BOUND: time that an ordinary request may take.
+/// BOUND: the time for an ordinary request.
 const READ_TIME: Duration = Duration::from_secs(60);
-/// BOUND: time that a write may take.
+/// BOUND: the time for a write.
 const WRITE_TIME: Duration = Duration::from_secs(34);
 
 /// The bounds of a request under way.
@@ -27,12 +28,12 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// The bounds of a read. A client may ask for less time; 0 asks for nothing.
+    /// Returns the bounds of a read. A client may request less time; 0 counts as no request.
     pub(crate) fn read(asked: Option<Duration>) -> Self {
         Self::at_most(READ_TIME, asked)
     }
 
-    /// The bounds of a write, on the same terms.
+    /// Returns the bounds of a write, with the same rule for the requested time.
     pub(crate) fn write(asked: Option<Duration>) -> Self {
         Self::at_most(WRITE_TIME, asked)
     }

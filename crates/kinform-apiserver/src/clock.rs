@@ -5,16 +5,16 @@
 //! in process ──▶ Clock::in_process ──▶ the system's time at the start + tokio's time since
 //! ```
 //!
-//! A server in the caller's process runs under the caller's runtime. Where that runtime has paused its
-//! time, the server's time stands still and jumps with it, so TTLs and schedules come when the test says.
-//! A server behind sockets follows the system's time, also over a suspend.
+//! A server in the caller's process runs under the caller's runtime. If that runtime has paused its
+//! time, the server's time stops and advances with it, so a test decides when TTLs and schedules
+//! expire. A server behind sockets follows the system's time, also over a suspend.
 
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
-/// A source of time. Copies are the same clock.
+/// A source of time. Copies share the clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Clock {
     /// The system's time.
@@ -29,7 +29,8 @@ impl Clock {
         Self::Wall
     }
 
-    /// Starts at the system's time and goes on with tokio's. Needs a runtime where time is paused.
+    /// Returns a clock that starts at the system's time and advances with tokio's, which may be
+    /// paused.
     pub(crate) fn in_process() -> Self {
         Self::Tokio {
             start: Timestamp::now(),
@@ -37,7 +38,7 @@ impl Clock {
         }
     }
 
-    /// The time now.
+    /// Returns the current time.
     pub(crate) fn now(&self) -> Timestamp {
         match self {
             Self::Wall => Timestamp::now(),
@@ -46,12 +47,12 @@ impl Clock {
     }
 }
 
-/// The instant now, for deadlines and durations. Stands still where tokio's time is paused.
+/// Returns the current instant, for deadlines and durations. It stops while tokio's time is paused.
 pub(crate) fn instant() -> Instant {
     Instant::now()
 }
 
-/// A time after another one; the last time that there is where it is further away.
+/// Returns a time after another one, limited to the last possible time.
 fn after(start: Timestamp, passed: Duration) -> Timestamp {
     let passed = SignedDuration::try_from(passed).unwrap_or(SignedDuration::MAX);
     start.checked_add(passed).unwrap_or(Timestamp::MAX)

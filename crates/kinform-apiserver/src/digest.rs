@@ -1,10 +1,10 @@
-//! Digests: by what clients see that something changed.
+//! Digests by which clients notice changes.
 //!
 //! ```text
 //! bytes ──▶ SHA-256 ──▶ entity tags, hashes in addresses, hashes of stored versions
 //! ```
 //!
-//! Nothing here keeps a secret or proves anything. The function is that of the TLS library.
+//! The digests protect no secrets. The hash function is that of the TLS library.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -25,7 +25,7 @@ pub(crate) fn upper_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02X}")).collect()
 }
 
-/// By what clients of discovery see in which version objects are stored.
+/// Returns the hash by which clients of discovery see the storage version of a resource.
 ///
 /// Upstream: `apiserver:pkg/endpoints/discovery/storageversionhash.go`.
 pub(crate) fn storage_version_hash(group: &str, version: &str, kind: &str) -> String {

@@ -1,14 +1,14 @@
-//! Faults that tests inject: what networks, proxies and tired servers do to clients.
+//! Faults that tests inject: failures of networks, proxies and overloaded servers.
 //!
 //! ```text
 //! rule (verb, resource, nth match, times) ──request──▶ Fault ──▶ another reply | the reply, damaged
-//! switches (stall, lag, bookmarks, refuse) ──▶ everything at once
+//! switches (stall, lag, bookmarks, refuse) ──▶ all requests
 //! WatchLag of a seed ──▶ each piece of each watch, a little late
 //! ```
 //!
-//! A rule takes requests that match it, lets the first ones through, and then acts a number of times.
-//! The first rule that wants a request gets it. Streams are damaged while they are read, outside of
-//! lists and watches, which know nothing of it.
+//! A rule skips the first requests that match it and then affects a number of further ones. The
+//! first rule that matches a request takes it. Streams are damaged while they are read,
+//! independently of the lists and watches that produce them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -25,12 +25,12 @@ use tokio_util::sync::CancellationToken;
 use crate::http::body::{Body, CutOff};
 use crate::journal::Entry;
 
-/// What happens to a request.
+/// The effect of a fault on a request.
 #[derive(Clone, Debug)]
 pub enum Fault {
-    /// This status instead of the answer, with `Retry-After` if it has one.
+    /// Replies with this status, and with `Retry-After` if the status has a delay.
     Reply(Status),
-    /// Any reply that is not Kubernetes': a proxy's page, a plain 429.
+    /// Replies with a response that is not from Kubernetes: a proxy's page, a plain 429.
     Foreign {
         /// The HTTP status.
         code: u16,
@@ -41,23 +41,23 @@ pub enum Fault {
         /// `Retry-After`, in seconds.
         retry_after: Option<u32>,
     },
-    /// A watch that is accepted and then fails with one ERROR event.
+    /// Accepts a watch and then fails it with one ERROR event.
     ErrorEvent(Status),
-    /// A watch that is accepted and ends cleanly without an event.
+    /// Accepts a watch and ends it cleanly without an event.
     EmptyStream,
-    /// The answer, later.
+    /// Delays the reply.
     Delay(Duration),
-    /// No answer, until the server stops.
+    /// Does not reply until the server stops.
     Hang,
-    /// The answer's head and that many bytes of its body, then a broken connection.
+    /// Sends the head and that many bytes of the body, then breaks the connection.
     TruncateAfter(usize),
-    /// That many bytes of the body, then nothing more on an open connection.
+    /// Sends that many bytes of the body, then stalls with the connection open.
     StallAfter(usize),
-    /// The request is carried out, and its answer lost: a broken connection instead.
+    /// Executes the request and breaks the connection instead of replying.
     LoseReply,
 }
 
-/// Which requests a fault meets.
+/// A fault and the requests that it affects.
 #[derive(Clone, Debug)]
 pub struct FaultRule {
     pub(crate) fault: Fault,
@@ -68,7 +68,7 @@ pub struct FaultRule {
 }
 
 impl FaultRule {
-    /// Meets the next request, once.
+    /// Returns a rule that affects the next request, once.
     #[must_use]
     pub fn new(fault: Fault) -> Self {
         Self {
@@ -80,46 +80,46 @@ impl FaultRule {
         }
     }
 
-    /// Only requests with this verb (`list`, `watch`, `create`).
+    /// Restricts the rule to requests with this verb (`list`, `watch`, `create`).
     #[must_use]
     pub fn on_verb(mut self, verb: &str) -> Self {
         self.verb = Some(verb.to_owned());
         self
     }
 
-    /// Only requests for this resource (its plural).
+    /// Restricts the rule to requests for this resource (its plural).
     #[must_use]
     pub fn on_resource(mut self, plural: &str) -> Self {
         self.resource = Some(plural.to_owned());
         self
     }
 
-    /// Begins with the `nth` matching request, counted from 1.
+    /// Starts with the `nth` matching request, counted from 1.
     #[must_use]
     pub fn from_nth(mut self, nth: usize) -> Self {
         self.skip = nth.saturating_sub(1);
         self
     }
 
-    /// Acts that many times, 1 if not said.
+    /// Affects this number of requests (default: 1).
     #[must_use]
     pub fn times(mut self, times: usize) -> Self {
         self.times = times;
         self
     }
 
-    /// Acts until the rules are cleared.
+    /// Affects requests until the rules are cleared.
     #[must_use]
     pub fn always(self) -> Self {
         self.times(usize::MAX)
     }
 }
 
-/// Watches that are always a little late, as behind a network and a loaded server: what a client has
-/// just written, its caches do not show yet.
+/// The lag of watches that are always a little late, as behind a network and a loaded server: a
+/// client does not yet see its own last write in its caches.
 ///
-/// The lag of each piece of a watch is drawn from the seed and the number of the watch, so that a test
-/// that opens its watches in the same order sees the same lags.
+/// The lag of each piece of a watch is drawn from the seed and the number of the watch, so that a
+/// test that opens its watches in the same order sees the same lags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WatchLag {
     seed: u64,
@@ -127,7 +127,7 @@ pub struct WatchLag {
 }
 
 impl WatchLag {
-    /// Lags from nothing to `most`, evenly.
+    /// Returns lags evenly distributed from zero to `most`.
     #[must_use]
     pub fn up_to(most: Duration, seed: u64) -> Self {
         Self { seed, most }
@@ -139,11 +139,11 @@ impl WatchLag {
 pub struct Faults {
     rules: Mutex<Vec<FaultRule>>,
     switches: watch::Sender<Switches>,
-    /// How many watches were begun.
+    /// The number of watches that were started.
     watches: AtomicU64,
 }
 
-/// Faults that act on everything.
+/// Faults that affect all requests.
 #[derive(Clone, Copy, Debug, Default)]
 struct Switches {
     stalled: bool,
@@ -165,7 +165,7 @@ impl Default for Faults {
 }
 
 impl Faults {
-    /// Adds a rule after those that are there.
+    /// Adds a rule after the existing ones.
     pub fn inject(&self, rule: FaultRule) {
         self.rules
             .lock()
@@ -173,13 +173,13 @@ impl Faults {
             .push(rule);
     }
 
-    /// The rules that are left, first come first.
+    /// Returns the active rules in the order in which they were added.
     pub(crate) fn rules(&self) -> Vec<FaultRule> {
         let rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
         rules.clone()
     }
 
-    /// Takes all rules and switches back; the lag of watches stays.
+    /// Removes all rules and resets all switches. The lag of watches is kept.
     pub fn clear(&self) {
         self.rules
             .lock()
@@ -194,41 +194,41 @@ impl Faults {
         });
     }
 
-    /// Watches send nothing more; their connections stay open.
+    /// Stops sending on all watches; their connections stay open.
     pub fn stall_watches(&self) {
         self.switches
             .send_modify(|switches| switches.stalled = true);
     }
 
-    /// Stalled watches go on.
+    /// Resumes stalled watches.
     pub fn resume_watches(&self) {
         self.switches
             .send_modify(|switches| switches.stalled = false);
     }
 
-    /// Watches are that late from now on, the open ones as well; `None`: they are in time.
+    /// Delays all watches, including the open ones, by this lag; `None` ends the delay.
     pub fn delay_watches(&self, lag: Option<WatchLag>) {
         self.switches.send_modify(|switches| switches.lag = lag);
     }
 
-    /// New connections are closed at once; those that are open are not touched.
+    /// Closes new connections immediately; open ones are not affected.
     pub fn refuse_connections(&self) {
         self.switches
             .send_modify(|switches| switches.refusing = true);
     }
 
-    /// Connections are served again.
+    /// Accepts new connections again.
     pub fn accept_connections(&self) {
         self.switches
             .send_modify(|switches| switches.refusing = false);
     }
 
-    /// No periodic bookmarks.
+    /// Sends no periodic bookmarks.
     pub fn without_bookmarks(&self) {
         self.switches.send_modify(|switches| switches.silent = true);
     }
 
-    /// Streaming lists never say that their initial events are complete.
+    /// Leaves out the bookmark that ends the initial events of a streaming list.
     pub fn without_initial_events_end(&self) {
         self.switches
             .send_modify(|switches| switches.endless_initial_events = true);
@@ -255,7 +255,7 @@ impl Faults {
         !self.switches.borrow().endless_initial_events
     }
 
-    /// The fault for a request, if a rule wants it.
+    /// Returns the fault for a request, if a rule matches it.
     pub(crate) fn meet(&self, verb: &str, resource: &str) -> Option<Fault> {
         let mut rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
         for rule in rules.iter_mut() {
@@ -277,7 +277,7 @@ impl Faults {
         None
     }
 
-    /// What tells a watch when to stall.
+    /// Returns the pace of a new watch, which stalls and lags it.
     pub(crate) fn pace(&self) -> Pace {
         Pace {
             switches: self.switches.subscribe(),
@@ -287,18 +287,18 @@ impl Faults {
     }
 }
 
-/// Tells when a watch is stalled, and how late it is.
+/// The stalls and lags of one watch.
 #[derive(Debug)]
 pub(crate) struct Pace {
     switches: watch::Receiver<Switches>,
-    /// Which watch of the server it is.
+    /// The number of the watch, counted from the start of the server.
     number: u64,
-    /// The seed that they were made from, and the dice.
+    /// The seed of the random generator, and the generator.
     dice: Option<(u64, SmallRng)>,
 }
 
 impl Pace {
-    /// How late the next piece is.
+    /// Returns the lag of the next piece.
     fn lag(&mut self) -> Option<Duration> {
         let WatchLag { seed, most } = self.switches.borrow().lag?;
         let dice = match &mut self.dice {
@@ -312,24 +312,25 @@ impl Pace {
     }
 }
 
-/// How a body is damaged.
+/// The damage to a body.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Damage {
     TruncateAfter(usize),
     StallAfter(usize),
 }
 
-/// What happens to a body on its way out.
+/// The treatment of a body on its way out.
 pub(crate) struct Passage {
-    /// Where its bytes are counted.
+    /// The journal entry that counts the bytes of the body.
     pub(crate) entry: Entry,
     pub(crate) damage: Option<Damage>,
-    /// Only watches are stalled.
+    /// The pace of a watch; other bodies have none.
     pub(crate) pace: Option<Pace>,
     pub(crate) stopping: CancellationToken,
 }
 
-/// Passes a body on: counted, stalled while watches are, and damaged as asked.
+/// Returns the body with its bytes counted, stalled together with the watches, and damaged as
+/// requested.
 pub(crate) fn pass(body: Body, passage: Passage) -> Body {
     Body::stream(stream::unfold(Some((body, passage)), step))
 }
@@ -348,7 +349,7 @@ async fn step(
         _ => body.next().await?,
     };
     passage.late().await;
-    // What became ready while the watch was stalled waits with it.
+    // A chunk that became ready while the watch was stalled waits with it.
     passage.unstalled().await;
     let chunk = chunk.map(|chunk| passage.damaged(chunk));
     passage.entry.sent(chunk.as_ref().map_or(0, Bytes::len));
@@ -375,8 +376,8 @@ impl Passage {
         }
     }
 
-    /// Waits as long as a watch is late. The next piece is only made after this one, so a watch stays
-    /// in order, and what comes meanwhile travels together.
+    /// Waits for the lag of the watch. The next piece is produced only after this one, so a watch
+    /// stays in order, and events that arrive during the lag are sent together.
     async fn late(&mut self) {
         if let Some(lag) = self.pace.as_mut().and_then(Pace::lag) {
             tokio::select! {

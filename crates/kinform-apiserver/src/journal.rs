@@ -1,12 +1,12 @@
-//! What was asked of the server: the last requests, for tests that assert "one list, no relist".
+//! The journal of the last requests, for tests that assert "one list, no relist".
 //!
 //! ```text
 //! request ──begin──▶ Record ──bytes, end──▶ ring, oldest out; listener
 //! ```
 //!
-//! A record stands in the ring from the request's start, so that watches under way are seen. Whoever
-//! listens hears of each request when it has ended, also of one that the ring has forgotten. Only names are
-//! kept: no bodies, no tokens.
+//! A record is in the ring from the start of its request, so that tests see the watches under way.
+//! The listener receives each request when it has ended, even if its record has left the ring. Only
+//! names are kept: no bodies, no tokens.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,46 +17,47 @@ use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
-/// BOUND: requests that are remembered.
+/// BOUND: the number of requests that are kept.
 const KEPT: usize = 10_000;
 
-/// A request and what became of it.
+/// A request and its outcome.
 #[derive(Clone, Debug)]
 pub struct Record {
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`, or the
-    /// method in small letters for what is no resource.
+    /// method in small letters if the path is not a resource.
     pub verb: &'static str,
-    /// The plural, or the path of what is no resource.
+    /// The plural, or the path if it is not a resource.
     pub resource: String,
-    /// The namespace asked.
+    /// The namespace in the request's path.
     pub namespace: Option<String>,
-    /// The name asked.
+    /// The name in the request's path.
     pub name: Option<String>,
-    /// The query as it came.
+    /// The query as it was sent.
     pub query: String,
-    /// The controller inside the server that did this; none for a client's request.
+    /// The controller inside the server that made this request, or `None` for a client's request.
     pub controller: Option<&'static str>,
     /// The HTTP status, 0 until it is known.
     pub code: u16,
-    /// Bytes of the body that were taken, before compression of the connection.
+    /// The bytes of the body that the client has read, before compression of the connection.
     pub bytes: u64,
-    /// The time at which it came, by the server's clock.
+    /// The time of its arrival, by the server's clock.
     pub time: Timestamp,
-    /// The same, to measure durations from.
+    /// The instant of its arrival, for measuring durations.
     pub started: Instant,
-    /// When its body ended or was dropped.
+    /// The instant at which its body ended or was dropped.
     pub ended: Option<Instant>,
 }
 
 impl Record {
-    /// Whether this asked a verb of a resource.
+    /// Returns whether the request has this verb and this resource.
     #[must_use]
     pub fn is(&self, verb: &str, resource: &str) -> bool {
         self.verb == verb && self.resource == resource
     }
 
-    /// The record as an object of JSON: `verb`, `resource`, `namespace`, `name`, `query`, `code`, `bytes`,
-    /// `time` (when it came, RFC 3339) and `seconds` (how long it took, null while it is under way).
+    /// Returns the record as a JSON object: `verb`, `resource`, `namespace`, `name`, `query`,
+    /// `code`, `bytes`, `time` (of its arrival, RFC 3339) and `seconds` (its duration, null while
+    /// it is under way).
     #[must_use]
     pub fn to_json(&self) -> Value {
         let seconds = self.ended.map(|ended| (ended - self.started).as_secs_f64());
@@ -68,7 +69,7 @@ impl Record {
     }
 }
 
-/// Hears of requests that have ended.
+/// Receives requests that have ended.
 pub(crate) type Listener = Box<dyn Fn(&Record) + Send + Sync>;
 
 /// The last requests.
@@ -105,26 +106,26 @@ impl Journal {
             .count()
     }
 
-    /// The requests that are remembered, oldest first.
+    /// Returns the kept requests, oldest first.
     #[must_use]
     pub fn records(&self) -> Vec<Record> {
         let ring = self.ring();
         ring.iter().map(|record| locked(record).clone()).collect()
     }
 
-    /// How many remembered requests of clients asked this verb of this resource.
+    /// Counts the kept requests of clients that have this verb and this resource.
     #[must_use]
     pub fn count(&self, verb: &str, resource: &str) -> usize {
         self.matching(|record| record.controller.is_none() && record.is(verb, resource))
     }
 
-    /// How many watches of a resource are under way.
+    /// Counts the watches of a resource that are under way.
     #[must_use]
     pub fn open_watches(&self, resource: &str) -> usize {
         self.matching(|record| record.is("watch", resource) && record.ended.is_none())
     }
 
-    /// Forgets everything.
+    /// Drops all records.
     pub fn clear(&self) {
         self.ring().clear();
     }
@@ -148,7 +149,7 @@ fn locked(record: &Mutex<Record>) -> MutexGuard<'_, Record> {
     record.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A request under way. Its end is noted when it is dropped.
+/// A request under way. Dropping it records the end.
 #[derive(Debug)]
 pub(crate) struct Entry {
     journal: Arc<Journal>,
@@ -175,7 +176,7 @@ impl Drop for Entry {
     fn drop(&mut self) {
         locked(&self.record).ended = Some(clock::instant());
         if let Some(listener) = &self.journal.listener {
-            // Not under a lock: a listener may ask the journal.
+            // The record is unlocked first, because a listener may query the journal.
             let record = locked(&self.record).clone();
             listener(&record);
         }

@@ -10,14 +10,15 @@
 //!
 //! Rooms import downwards only; `cargo xtask map` draws them, `cargo xtask tidy` holds their ranks.
 //!
-//! It keeps everything in memory, in the order of one global revision, and serves it as a real API
-//! server does: lists at a version, pages, watches with bookmarks, initial events, selectors, expired
-//! versions, conflicts. What it says is compared with recordings of a real one. It never reads a cluster,
-//! runs nothing, and forgets everything when it is dropped.
+//! The server keeps everything in memory, in the order of one global revision, and serves it as a
+//! real API server does: lists at a version, pages, watches with bookmarks, initial events,
+//! selectors, expired versions, conflicts. Its replies are compared with recordings of a real
+//! server. It never reads from a cluster, runs no workloads, and loses its state when it is
+//! dropped.
 //!
-//! Tests hold a [`Server`], hurt it by [`Server::faults`], and ask its [`Server::journal`] what clients
-//! did. Clients in the same process go through [`Server::service`], by the same path as over sockets,
-//! and work under paused time.
+//! Tests hold a [`Server`], inject faults by [`Server::faults`], and read the requests of clients
+//! from [`Server::journal`]. Clients in the same process use [`Server::service`], which takes the
+//! same path as sockets, and work under paused time.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() {

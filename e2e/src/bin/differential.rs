@@ -4,8 +4,8 @@
 //! differential [--histories N] [--seed FIRST] [--width SIDE_BY_SIDE] ──▶ report, exit code
 //! ```
 //!
-//! Exit code 0 if nothing is unexplained, or if there is no Go here (that is said); 1 otherwise; 2 for
-//! arguments that mean nothing.
+//! Exit code 0 if every difference is explained, or if there is no Go here (with a message); 1
+//! otherwise; 2 for invalid arguments.
 
 use std::process::ExitCode;
 

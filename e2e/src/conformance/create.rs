@@ -1,4 +1,4 @@
-//! Creating: what the server makes of an object, and which it does not take.
+//! Creating: the stored form of an object, and refused objects.
 //!
 //! ```text
 //! POST collection, object ──▶ 201 with uid, version, time | refusal

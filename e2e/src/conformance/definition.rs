@@ -6,8 +6,8 @@
 //!
 //! Each row has a group of its own, so that they can run side by side.
 //!
-//! Upstream counterpart: `kubernetes:test/e2e/apimachinery` (`custom_resource_definition.go`, `crd_watch.go`,
-//! `crd_selectable_fields.go`), `apiextensions-apiserver:test/integration`.
+//! Upstream counterpart: `kubernetes:test/e2e/apimachinery` (`custom_resource_definition.go`,
+//! `crd_watch.go`, `crd_selectable_fields.go`), `apiextensions-apiserver:test/integration`.
 
 use std::time::Duration;
 
@@ -425,7 +425,7 @@ async fn a_deleted_definition_deletes_its_objects(p: &Probe) -> Result<(), Failu
             p.get(&path(p)).await?.code(404)?;
             return Ok(());
         }
-        // The definition goes when its objects have gone.
+        // The definition is removed after its objects.
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     Err(failure("the resource is still served"))

@@ -1,4 +1,4 @@
-//! Deleting: options, finalizers, what is answered.
+//! Deleting: options, finalizers, answers.
 //!
 //! ```text
 //! DELETE object | collection, options ──▶ Status | the object | refusal
@@ -135,7 +135,8 @@ async fn a_held_object_counts_a_generation(p: &Probe) -> Result<(), Failure> {
 }
 
 async fn waits_by(p: &Probe, policy: &str, finalizer: &str) -> Result<(), Failure> {
-    // An object that is deleted already keeps the garbage collector, where there is one, from acting.
+    // An object that is deleted already keeps the garbage collector, where there is one, from
+    // acting.
     held(p).await?;
     let options = json!({"propagationPolicy": policy});
     let marked = p.delete_by("~/configmaps/a", &options).await?.code(200)?;

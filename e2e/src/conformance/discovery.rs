@@ -1,11 +1,11 @@
-//! What is served: groups, versions, resources, documents, health, reviews.
+//! The documents that a server serves: groups, versions, resources, documents, health, reviews.
 //!
 //! ```text
 //! /api, /apis, /version, /openapi, /healthz ──▶ documents
 //! ```
 //!
-//! Upstream counterpart: `kubernetes:test/e2e/apimachinery` (`discovery.go`, `aggregated_discovery.go`,
-//! `openapiv3.go`), `kubernetes:test/e2e/auth`.
+//! Upstream counterpart: `kubernetes:test/e2e/apimachinery` (`discovery.go`,
+//! `aggregated_discovery.go`, `openapiv3.go`), `kubernetes:test/e2e/auth`.
 
 use serde_json::{Value, json};
 
@@ -130,7 +130,7 @@ async fn discovery_comes_in_one_piece(p: &Probe) -> Result<(), Failure> {
 }
 
 async fn discovery_that_has_not_changed_is_not_repeated(p: &Probe) -> Result<(), Failure> {
-    // Definitions come and go beside this row: only the core group stands still.
+    // Definitions come and go while this row runs: only the core group stays the same.
     let answer = p.get_as("/api", AGGREGATED).await?;
     answer.code(200)?;
     let tag = answer.header("etag").to_owned();

@@ -4,7 +4,8 @@
 //! a request that cannot be served ──▶ Status | plain text
 //! ```
 //!
-//! Upstream counterpart: `apimachinery:pkg/api/errors`, `apiserver:pkg/endpoints/handlers/responsewriters`.
+//! Upstream counterpart: `apimachinery:pkg/api/errors`,
+//! `apiserver:pkg/endpoints/handlers/responsewriters`.
 
 use serde_json::json;
 

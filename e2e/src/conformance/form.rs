@@ -1,4 +1,4 @@
-//! The forms in which answers come: tables, metadata only, protobuf, compressed, as a person reads them.
+//! The forms of answers: tables, metadata only, protobuf, compressed, pretty-printed.
 //!
 //! ```text
 //! Accept ──▶ Table | PartialObjectMetadata | protobuf | YAML | JSON

@@ -1,13 +1,14 @@
-//! What is gone: lists and watches of versions that the server has forgotten.
+//! Expired history: lists and watches of versions that the server has forgotten.
 //!
 //! ```text
 //! compact ──▶ 410 with or without a token to go on ──▶ an inconsistent list
 //! ```
 //!
-//! Forgetting is for everybody, so these rows run last, one after the other. Events are asked for: a real
-//! server keeps no cache of them, and serves what is compacted of nothing else.
+//! Forgetting affects every row, so these rows run last, one after the other. They ask for events:
+//! a real server keeps no cache of them, and compaction shows in no other resource.
 //!
-//! Upstream counterpart: `kubernetes:test/e2e/apimachinery/chunking.go`, `apiserver:pkg/storage/etcd3`.
+//! Upstream counterpart: `kubernetes:test/e2e/apimachinery/chunking.go`,
+//! `apiserver:pkg/storage/etcd3`.
 
 use serde_json::{Value, json};
 
@@ -32,7 +33,7 @@ async fn events(p: &Probe, count: usize) -> Result<Vec<Value>, Failure> {
     Ok(made)
 }
 
-/// Everything before this moment is forgotten.
+/// Makes the server forget everything before this moment.
 async fn forget_all(p: &Probe) -> Result<(), Failure> {
     let last = events_end(p).await?;
     p.compact(last).await?;

@@ -1,4 +1,4 @@
-//! What differs from kind to kind: which count generations, which may be created by a PUT.
+//! Differences from kind to kind: kinds that count generations, and kinds that a PUT may create.
 //!
 //! ```text
 //! table of kinds ──▶ a row each
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::Row;
 use super::probe::{Failure, Probe, holds, same};
 
-/// A row for each kind that a PUT creates, and for each whose generation is looked at.
+/// A row for each kind that a PUT creates, and for each whose generation is checked.
 macro_rules! kinds {
     (put: $($put:ident $put_path:literal $put_body:literal),+;
      generation: $($name:ident $path:literal $body:literal $change:literal => $counts:literal),+ $(,)?) => {
@@ -82,7 +82,7 @@ async fn put(probe: &Probe, path: &str, text: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The generation after a change of the spec: 2, or 0 for a kind that counts none.
+/// The generation after a change of the spec: 2, or 0 for a kind without generations.
 async fn generation(
     probe: &Probe,
     path: &str,

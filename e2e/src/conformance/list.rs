@@ -1,10 +1,11 @@
-//! Lists: which version they are of, their pages, and what is refused.
+//! Lists: their versions, their pages, and refused requests.
 //!
 //! ```text
 //! GET collection ? resourceVersion, match, limit, continue ──▶ items, version, token
 //! ```
 //!
-//! Upstream counterpart: `kubernetes:test/integration/apiserver` (`TestListOptions`, `TestAPIListChunking`).
+//! Upstream counterpart: `kubernetes:test/integration/apiserver` (`TestListOptions`,
+//! `TestAPIListChunking`).
 
 use serde_json::Value;
 
@@ -177,7 +178,7 @@ async fn a_list_at_a_version_with_a_limit_is_exact(p: &Probe) -> Result<(), Fail
 
 async fn version_0_ignores_the_limit(p: &Probe) -> Result<(), Failure> {
     let made = three(p).await?;
-    // So that what is cached is at least this.
+    // A list of this version waits until the cache has it.
     let at = version(&made[2]);
     p.get(&format!("~/configmaps?resourceVersion={at}"))
         .await?

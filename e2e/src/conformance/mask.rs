@@ -1,10 +1,10 @@
-//! What no two servers have in common, taken out of what they say.
+//! Masks the parts of answers that no two servers have in common.
 //!
 //! ```text
 //! value, text ──▶ the same with versions, uids, times and tokens as "#"
 //! ```
 //!
-//! A member stays, only its content goes: that it is there is compared.
+//! A member stays, only its content is masked: its presence is compared.
 
 use serde_json::Value;
 
@@ -32,7 +32,7 @@ const OWN: [&str; 16] = [
 pub(crate) fn value(value: &mut Value) {
     match value {
         Value::Object(members) => {
-            // Compared by tests of its own: who wrote what depends on the client's name.
+            // Compared by tests of its own: the owners depend on the client's name.
             members.remove("managedFields");
             for (name, member) in members.iter_mut() {
                 if OWN.contains(&name.as_str()) && *member != "" && !member.is_null() {

@@ -1,25 +1,27 @@
-//! What clients can observe of an API server, told once and asked of both.
+//! Behaviour of an API server that clients can observe, written once and checked on both servers.
 //!
 //! ```text
 //! rows ──▶ Probe (a namespace of its own) ──▶ embedded server ─▶ Outcome, transcript ┐
 //!      └─▶ Probe                          ──▶ real server     ─▶ Outcome, transcript ┴▶ Report
 //! ```
 //!
-//! A row is a small function that asks and says what has to come. It fails on the real server: the row is
-//! wrong. It fails on ours, or what it was told there differs from what it was told here: a difference, which
-//! stands in `docs/server-differences.md` with its reason, or fails. A difference in that list that is none
-//! fails too, so the list cannot outlive its reasons.
+//! A row is a small function that sends requests and asserts the answers. A row that fails on the
+//! real server is wrong. A row that fails on the embedded server, or whose transcripts differ
+//! between the two, is a difference. It must be listed in `docs/server-differences.md` with its
+//! reason, or the run fails. A listed difference that no longer exists fails too, so the list
+//! cannot outlive its reasons.
 //!
-//! | file | what is asked |
+//! | file | subject |
 //! |---|---|
 //! | `list`, `watch`, `select` | reading: versions, pages, streams, selectors |
-//! | `error`, `form` | refusals; the forms in which answers come |
+//! | `error`, `form` | refusals; the forms of answers |
 //! | `create`, `update`, `patch`, `delete` | writing |
-//! | `kinds`, `definition`, `discovery` | tables over kinds; custom resources; what is served |
-//! | `warning` | what clients are warned of |
-//! | `history` | what is gone: run last and alone |
+//! | `kinds`, `definition`, `discovery` | tables over kinds; custom resources; discovery documents |
+//! | `warning` | warnings to clients |
+//! | `history` | expired versions: run last and alone |
 //!
-//! Upstream counterpart: `kubernetes:test/e2e/apimachinery`, `kubernetes:test/integration/apiserver`.
+//! Upstream counterpart: `kubernetes:test/e2e/apimachinery`,
+//! `kubernetes:test/integration/apiserver`.
 
 mod create;
 mod definition;
@@ -55,12 +57,12 @@ pub use report::{Difference, Report};
 struct Row {
     /// A sentence, in snake case: the function's name.
     name: &'static str,
-    /// Where upstream promises it.
+    /// The place where upstream promises it.
     cites: &'static str,
     act: for<'a> fn(&'a Probe) -> BoxFuture<'a, Result<(), Failure>>,
 }
 
-/// Rows from functions: `rows![function: "where upstream promises it", ..]`.
+/// Rows from functions: `rows![function: "upstream's place", ..]`.
 macro_rules! rows {
     ($($name:ident: $cites:literal),+ $(,)?) => {
         &[$($crate::conformance::Row {
@@ -97,18 +99,18 @@ use refusals;
 /// BOUND: rows that run side by side on a server.
 const WIDTH: usize = 12;
 
-/// What came of a row on one server.
+/// The result of a row on one server.
 #[derive(Debug)]
 struct Outcome {
     result: Result<(), Failure>,
-    /// What it was told, with what differs between any two servers masked.
+    /// The answers it received, with parts masked that differ between any two servers.
     transcript: Vec<String>,
 }
 
 /// Runs all rows whose name has `filter` in it on all servers, and compares.
 ///
 /// # Errors
-/// A server cannot be asked at all.
+/// A server cannot be reached at all.
 pub async fn run(servers: &Servers, filter: &str) -> Result<Report, StageError> {
     let began = Instant::now();
     let wanted = |rows: &[&[Row]]| -> Vec<Row> {

@@ -1,12 +1,12 @@
-//! Asks one server on behalf of one row, and writes down what it was told.
+//! Sends one row's requests to one server and records the answers.
 //!
 //! ```text
 //! row ──"~/configmaps/x"──▶ Probe ──request──▶ server ──▶ Answer | Watch
 //!                             └──masked──▶ transcript
 //! ```
 //!
-//! In paths, `~/` stands for the row's namespace in the core group, `~apps/v1/` for the same in another
-//! group, `{ns}` for its name. Nothing is repeated: an answer is what the server said.
+//! In paths, `~/` stands for the row's namespace in the core group, `~apps/v1/` for the same in
+//! another group, `{ns}` for its name. No request is retried: an answer is the server's own.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
@@ -27,10 +27,10 @@ use serde_json::{Value, json};
 use super::mask;
 use crate::servers::{History, Host};
 
-/// How long anything may take.
+/// The time that any request may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Why a row failed.
+/// The reason why a row failed.
 #[derive(Debug)]
 pub(super) struct Failure(String);
 
@@ -74,7 +74,7 @@ pub(super) fn holds(what: &str, it: bool) -> Result<(), Failure> {
     }
 }
 
-/// How a row asks.
+/// The client of one row.
 pub(super) struct Probe {
     client: Client,
     config: Config,
@@ -104,7 +104,7 @@ impl Probe {
         Ok(())
     }
 
-    /// What was told.
+    /// The recorded transcript.
     pub(super) fn transcript(&self) -> Vec<String> {
         self.lines().clone()
     }
@@ -119,7 +119,7 @@ impl Probe {
         self.lines().push(line.replace(&self.namespace, "{ns}"));
     }
 
-    /// What was told so far is not compared: it depends on the moment.
+    /// Drops the transcript so far, which depends on timing, from the comparison.
     pub(super) fn forget(&self) {
         self.lines().clear();
     }
@@ -141,7 +141,7 @@ impl Probe {
         }
     }
 
-    /// Asks.
+    /// Sends a request.
     pub(super) async fn ask(&self, question: Question<'_>) -> Result<Answer, Failure> {
         let path = self.expand(question.path);
         let response = self.send(&question, &path).await?;
@@ -273,7 +273,7 @@ impl Probe {
         })
     }
 
-    /// Asks with another token, or none.
+    /// Asks with another token; `None` sends no token.
     pub(super) async fn as_somebody_else(
         &self,
         token: Option<&str>,
@@ -303,7 +303,7 @@ impl Probe {
         }
     }
 
-    /// How the answer is encoded if the client says that it can decompress.
+    /// The encoding of an answer for a client that accepts gzip.
     pub(super) async fn compressed(&self, path: &str) -> Result<String, Failure> {
         let request = Request::get(self.expand(path)).header(ACCEPT_ENCODING, "gzip");
         let response = self.client.send(request.body(Body::empty())?).await?;
@@ -314,7 +314,7 @@ impl Probe {
             .to_owned())
     }
 
-    /// The code of the answer, if what is known already need not be repeated.
+    /// The code of a conditional request's answer.
     pub(super) async fn unless_it_is(
         &self,
         tag: &str,
@@ -363,7 +363,7 @@ impl<'a> Question<'a> {
     }
 }
 
-/// What came.
+/// An answer.
 #[derive(Debug)]
 pub(super) struct Answer {
     code: u16,
@@ -418,7 +418,7 @@ impl Answer {
         Ok(status)
     }
 
-    /// The refusal, if it is this one and its message says that.
+    /// The refusal, if it is this one and its message has these words.
     pub(super) fn says(&self, code: u16, reason: &str, words: &str) -> Result<Value, Failure> {
         let status = self.refused(code, reason)?;
         let message = status["message"].as_str().unwrap_or_default();
@@ -476,7 +476,7 @@ impl Watch<'_> {
         Ok(event)
     }
 
-    /// The next event, which has to be this.
+    /// The next event, which has to be of this type and name.
     pub(super) async fn sees(&mut self, wanted: &str, name: &str) -> Result<Value, Failure> {
         let event = self.next().await?;
         let seen = (
@@ -510,7 +510,7 @@ impl Watch<'_> {
         Ok(object)
     }
 
-    /// Nothing but bookmarks comes for a moment.
+    /// Asserts that only bookmarks come for a moment.
     pub(super) async fn is_quiet(&mut self) -> Result<(), Failure> {
         let moment = tokio::time::timeout(Duration::from_millis(400), async {
             loop {
@@ -528,7 +528,7 @@ impl Watch<'_> {
         }
     }
 
-    /// The stream ends cleanly, with nothing but bookmarks before.
+    /// Asserts that the stream ends cleanly, with only bookmarks before.
     pub(super) async fn ends(&mut self) -> Result<(), Failure> {
         while let Some(event) = self.within(PATIENCE).await? {
             same(
@@ -548,7 +548,7 @@ impl Watch<'_> {
             .transpose()
     }
 
-    /// A line, or none at a clean end.
+    /// A line; `None` at a clean end.
     async fn line(&mut self) -> Result<Option<Vec<u8>>, Failure> {
         loop {
             if let Some(at) = self.buffer.iter().position(|byte| *byte == b'\n') {

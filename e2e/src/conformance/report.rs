@@ -1,4 +1,4 @@
-//! What came of all rows, and how it compares.
+//! The results of all rows, and their comparison.
 //!
 //! ```text
 //! outcomes embedded, real ──┐
@@ -11,22 +11,22 @@ use std::time::Duration;
 
 use super::{Outcome, Row};
 
-/// The page that lists what differs on purpose.
+/// The page that lists intended differences.
 const PAGE: &str = include_str!("../../../docs/server-differences.md");
 
-/// BOUND: what is printed of one row.
+/// BOUND: the part of a row that is printed.
 const SHOWN: usize = 1200;
 
-/// Where two servers differ on one row.
+/// A difference between two servers on one row.
 #[derive(Clone, Debug)]
 pub struct Difference {
     /// The row.
     pub row: &'static str,
-    /// How.
+    /// A description of the difference.
     pub how: String,
 }
 
-/// What came of all rows.
+/// The results of all rows.
 #[derive(Debug, Default)]
 pub struct Report {
     rows: usize,
@@ -34,7 +34,7 @@ pub struct Report {
     embedded: usize,
     /// Rows that hold on the real one, if it was asked.
     real: Option<usize>,
-    /// Rows on which both tell the same.
+    /// Rows with the same transcript on both.
     agree: usize,
     listed: Vec<Difference>,
     wrong: Vec<Difference>,
@@ -56,7 +56,7 @@ fn listed(page: &str) -> BTreeMap<&str, &str> {
     lines.collect()
 }
 
-/// Listed rows that no longer exist, of those that were asked for.
+/// Listed rows that no longer exist, among those that were asked for.
 fn lost<'a>(listed: &BTreeMap<&'a str, &str>, rows: &[&str], filter: &str) -> Vec<&'a str> {
     let wanted = listed.keys().filter(|row| row.contains(filter));
     wanted.filter(|row| !rows.contains(row)).copied().collect()
@@ -109,7 +109,7 @@ impl Report {
             (None, None) => self.agree += 1,
             (Some(how), Some(_)) => self.listed.push(wrong(how)),
             (Some(how), None) => self.wrong.push(wrong(how)),
-            // Without the real server, what it would have told is not known.
+            // Without the real server, its answer is unknown.
             (None, Some(reason)) if theirs.is_none() => self.listed.push(wrong(reason.to_owned())),
             (None, Some(reason)) => {
                 let how = format!("it is listed ({reason}), but there is no difference");
@@ -118,12 +118,12 @@ impl Report {
         }
     }
 
-    /// Whether all is as it should be.
+    /// Returns whether every row is as expected.
     pub fn is_good(&self) -> bool {
         self.wrong.is_empty()
     }
 
-    /// A line a server: which, and what came of it.
+    /// A line for each server, with its results.
     pub fn results(&self) -> Vec<String> {
         let rows = self.rows;
         let embedded = format!(
@@ -138,12 +138,12 @@ impl Report {
         [Some(embedded), real].into_iter().flatten().collect()
     }
 
-    /// How many rows were run.
+    /// The number of rows that were run.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// How many of them are listed as differences.
+    /// The number of rows listed as differences.
     pub fn listed(&self) -> usize {
         self.listed.len()
     }

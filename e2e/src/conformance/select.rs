@@ -1,11 +1,11 @@
-//! Selectors on watches: what enters and what leaves.
+//! Selectors on watches: objects that begin or cease to match.
 //!
 //! ```text
 //! matched before, matches now ──▶ ADDED | MODIFIED | DELETED (as it was last) | nothing
 //! ```
 //!
-//! Upstream counterpart: `kubernetes:test/e2e/apimachinery/watch.go`, `apiserver:pkg/storage/cacher`
-//! (`TestCacheWatcherHandlesFiltering`).
+//! Upstream counterpart: `kubernetes:test/e2e/apimachinery/watch.go`,
+//! `apiserver:pkg/storage/cacher` (`TestCacheWatcherHandlesFiltering`).
 
 use serde_json::json;
 

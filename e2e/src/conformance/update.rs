@@ -1,10 +1,11 @@
-//! Replacing: versions, what is kept, what is no change.
+//! Replacing: versions, members that are kept, and writes without a change.
 //!
 //! ```text
 //! PUT object (with the version that was read) ──▶ 200 | conflict | refusal
 //! ```
 //!
-//! Upstream counterpart: `apiserver:pkg/registry/rest/update.go`, `apiserver:pkg/endpoints/handlers/update.go`,
+//! Upstream counterpart: `apiserver:pkg/registry/rest/update.go`,
+//! `apiserver:pkg/endpoints/handlers/update.go`,
 //! `kubernetes:test/integration/apiserver/apidefinitions` (`generation_test`).
 
 use serde_json::{Value, json};

@@ -1,10 +1,11 @@
-//! What clients are warned of: resources that will go, deletions that leave something behind.
+//! Warnings to clients: deprecated resources, and deletions that leave dependents behind.
 //!
 //! ```text
 //! any request for it ──▶ Warning: 299 - "what will go, and what there is instead"
 //! ```
 //!
-//! Upstream counterpart: `apiserver:pkg/endpoints/deprecation`, `apiserver:pkg/endpoints/installer.go`.
+//! Upstream counterpart: `apiserver:pkg/endpoints/deprecation`,
+//! `apiserver:pkg/endpoints/installer.go`.
 
 use std::collections::BTreeMap;
 
@@ -117,7 +118,7 @@ async fn a_job_deleted_without_a_word_leaves_its_pods(p: &Probe) -> Result<(), F
         JOBS,
     )?;
     warned("a collection", &p.delete("~batch/v1/jobs").await?, JOBS)?;
-    // Whether its pods hold it up is another matter.
+    // Whether pods delay the deletion does not matter here.
     p.forget();
     Ok(())
 }

@@ -1,11 +1,11 @@
-//! Watches: where they start, what they tell, how they end.
+//! Watches: their starts, their events, their ends.
 //!
 //! ```text
 //! GET collection ? watch, resourceVersion, sendInitialEvents, bookmarks ──▶ events, in order ──▶ end
 //! ```
 //!
-//! Upstream counterpart: `kubernetes:test/e2e/apimachinery/watch.go`, `apiserver:pkg/storage/testing`
-//! (`RunWatchSemantics`).
+//! Upstream counterpart: `kubernetes:test/e2e/apimachinery/watch.go`,
+//! `apiserver:pkg/storage/testing` (`RunWatchSemantics`).
 
 use std::time::Instant;
 
@@ -70,7 +70,7 @@ pub(super) const ROWS: &[Row] = rows![
 const STREAMING: &str = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
 const LIVE: &str = "watch=1&sendInitialEvents=false&resourceVersionMatch=NotOlderThan";
 
-/// Two config maps, and something newer than both in what is cached.
+/// Two config maps, and something in the cache that is newer than both.
 async fn two(p: &Probe) -> Result<[Value; 2], Failure> {
     let made = [p.map("b", "1").await?, p.map("a", "1").await?];
     let at = version(&made[1]);
@@ -487,7 +487,7 @@ async fn deleting_a_collection_tells_each_deletion(p: &Probe) -> Result<(), Fail
         same("the event", event["type"].as_str(), Some("DELETED"))?;
         gone.push(version(&event["object"]));
     }
-    // Workers delete side by side: which comes first is not said.
+    // Workers delete in parallel, in no defined order.
     p.forget();
     holds("each has a version of its own", gone[0] < gone[1])
 }

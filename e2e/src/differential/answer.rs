@@ -1,12 +1,12 @@
-//! What one request is answered: the truth, or the fault that the script has for it.
+//! The answer to one request: the truth, or the fault that the script has for it.
 //!
 //! ```text
 //! Request { list | streaming list | watch, version, .. } + Plot ──▶ Answer
 //! ```
 //!
-//! The rules of versions are those of a server with a watch cache: a list at version 0 or N is of now, a
-//! watch from N says what came after N, or that it is expired; a streaming list begins with everything.
-//! Continue tokens name a version and a place, and expire as versions do.
+//! The rules of versions are those of a server with a watch cache. A list at version 0 or N is of
+//! now. A watch from N sends the events after N, or reports that N is expired. A streaming list
+//! begins with everything. Continue tokens name a version and a place, and expire as versions do.
 //!
 //! Upstream counterpart: `apiserver:pkg/storage/cacher/delegator.go`, `cacher.go` (`Watch`).
 
@@ -16,7 +16,7 @@ use super::history::{State, end_frame, frame, item, object};
 use super::script::{Ending, Expired, Fault};
 use super::server::Plot;
 
-/// A request, as far as it matters here.
+/// The parts of a request that the answer depends on.
 #[derive(Debug, Default)]
 pub(crate) struct Request {
     line: String,
@@ -27,10 +27,10 @@ pub(crate) struct Request {
     token: Option<String>,
 }
 
-/// What is sent.
+/// An answer.
 #[derive(Debug)]
 pub(crate) enum Answer {
-    /// Nothing: the connection closes.
+    /// No answer: the connection closes.
     HangUp,
     /// All of it.
     Whole { head: Vec<u8>, body: Vec<u8> },
@@ -86,7 +86,7 @@ impl Request {
     }
 }
 
-/// Decides, and writes down what.
+/// Decides on an answer and records it.
 pub(crate) fn decide(request: &Request, plot: &mut Plot) -> Answer {
     // A server that does not know streaming lists does not get as far as the fault of one.
     if request.is_streaming() && !plot.streams {

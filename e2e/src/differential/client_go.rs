@@ -4,8 +4,8 @@
 //! command lines ──stdin──▶ e2e/client-go ──stdout──▶ lines ──by history──▶ Ear
 //! ```
 //!
-//! The program is built by the Go that is installed, from the modules that its `go.sum` names. It ends
-//! with its stdin, and with this process.
+//! The program is built by the Go that is installed, from the modules that its `go.sum` names. It
+//! ends with its stdin, and with this process.
 
 use std::collections::HashMap;
 use std::io;
@@ -28,7 +28,7 @@ pub(crate) struct ClientGo {
     stdin: tokio::sync::Mutex<ChildStdin>,
     ears: Ears,
     _child: Child,
-    // The program is in it.
+    // The directory that holds the program.
     _home: tempfile::TempDir,
 }
 
@@ -49,7 +49,7 @@ struct Line {
 }
 
 impl ClientGo {
-    /// Whether it can be built here.
+    /// Returns whether the program can be built here.
     pub(crate) fn is_possible() -> bool {
         let asked = std::process::Command::new("go").arg("version").output();
         asked.is_ok_and(|output| output.status.success())
@@ -91,12 +91,12 @@ impl ClientGo {
         })
     }
 
-    /// What this history's handlers hear goes to this ear.
+    /// Sends the notifications of this history's handlers to this ear.
     pub(crate) fn attach(&self, history: u64, ear: Ear) {
         lock(&self.ears).insert(history, ear);
     }
 
-    /// Gives a command and waits until it is obeyed.
+    /// Sends a command and waits until it is obeyed.
     ///
     /// # Errors
     /// The program is gone.

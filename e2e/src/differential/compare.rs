@@ -1,13 +1,13 @@
-//! What is the same, what differs on purpose, and what should not be.
+//! Compares two performances: equal, different on purpose, or different by mistake.
 //!
 //! ```text
 //! Performance of client-go + of kinform ──segment by segment, handler by handler──▶ rules | Difference
 //! ```
 //!
-//! Where neither listed in a segment, both must have heard exactly what the log says, one by one and, in
-//! order, over keys as well. Where one did list, they are compared key by key, and consecutive updates of
-//! one uid are one. What then differs must be what a [`Rule`] says, nothing else.
-//! A store must hold at the end what the server holds.
+//! Where neither subject listed in a segment, both must have heard exactly the log, event by event
+//! and, in order, over keys as well. Where one did list, they are compared key by key, and
+//! consecutive updates of one uid count as one. Any remaining difference must be explained by a
+//! [`Rule`]. A store must hold at the end the objects of the server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -19,25 +19,28 @@ use super::history::{Entry, Kind, State};
 use super::stage::{Performance, Segment, Told};
 use super::subject::Resyncs;
 
-/// A difference that is meant.
+/// An intended difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Rule {
-    /// A list with an object as it was heard: client-go tells an update of equal versions, kinform nothing.
+    /// A list with an object as it was heard: client-go reports an update of equal versions,
+    /// kinform none.
     Unchanged,
-    /// A list with another uid under a name: client-go tells an update, kinform a delete whose final
-    /// state is unknown, and an add.
+    /// A list with another uid under a name: client-go reports an update, kinform a delete whose
+    /// final state is unknown, and an add.
     Recreated,
-    /// An event said twice: client-go tells an update of equal versions, kinform nothing.
+    /// An event sent twice: client-go reports an update of equal versions, kinform none.
     SaidTwice,
-    /// A deletion of what is not stored: client-go tells it, kinform does not.
+    /// A deletion of an object that is not stored: client-go reports it, kinform does not.
     UnknownDelete,
-    /// An object that a list no longer has, whose deletion came to kinform as an event, in a streaming list
-    /// or after it: kinform tells it as it was deleted, client-go the last state it knew, as unknown.
+    /// An object that a list no longer has, whose deletion came to kinform as an event, in a
+    /// streaming list or after it: kinform reports the deleted state, client-go the last state it
+    /// knew, as unknown.
     DeletionSeen,
-    /// Changes inside a streaming list, before its end: kinform tells each of them, client-go what is left.
+    /// Changes inside a streaming list, before its end: kinform reports each of them, client-go the
+    /// remaining ones.
     ToldInside,
-    /// Where client-go lists again, kinform goes on where the watch stopped: it tells each change, as the
-    /// log has it, and client-go what is left of them.
+    /// A new list of client-go where kinform resumes the watch: kinform reports each change as the
+    /// log has it, client-go only their result.
     Resumed,
 }
 
@@ -67,7 +70,7 @@ impl fmt::Display for Rule {
     }
 }
 
-/// What came of a comparison.
+/// The result of a comparison.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
     pub(crate) rules: BTreeSet<Rule>,
@@ -134,8 +137,8 @@ fn by_key(heard: &[Heard]) -> ByKey {
     keys
 }
 
-/// What a handler that listens all the time hears if nothing is lost: what was there when it came, then
-/// the events of the segment.
+/// The notifications that a lossless handler receives: the objects stored when it was added, then
+/// the segment's events.
 fn expected(performance: &Performance, segment: &Segment, has_joined: bool) -> (ByKey, Vec<Heard>) {
     let mut known = performance.history.objects_at(segment.from);
     let initial = known.iter().filter(|_| has_joined).map(|(key, state)| {
@@ -187,7 +190,7 @@ fn merged(heard: Vec<Heard>) -> Vec<Heard> {
 }
 
 impl Verdict {
-    /// Where it did not list, it heard the log.
+    /// Checks that handlers heard the log wherever the subject did not list; records differences.
     fn follow_the_log(&mut self, who: &str, performance: &Performance, order: Order) {
         for (handler, told) in performance.told.iter().enumerate() {
             for (at, heard) in told.segments.iter().enumerate() {
@@ -221,7 +224,7 @@ impl Verdict {
         }
     }
 
-    /// Compares what a handler heard here and there.
+    /// Compares the notifications of one handler of both subjects.
     fn hear(&mut self, pair: &Pair<'_>) {
         let (theirs, theirs_told) = pair.theirs;
         let (ours, ours_told) = pair.ours;
@@ -275,16 +278,16 @@ impl Segment {
     }
 }
 
-/// What is known of a segment.
+/// The facts of a segment.
 struct Facts<'a> {
     theirs: &'a Segment,
     ours: &'a Segment,
-    /// What happened in it.
+    /// The events in it.
     log: &'a [Entry],
 }
 
 impl Facts<'_> {
-    /// The rules that explain the difference; none if nothing does.
+    /// The rules that explain the difference; `None` if no rule does.
     fn judge(
         &self,
         known: Option<&State>,
@@ -292,7 +295,7 @@ impl Facts<'_> {
         here: &[Heard],
     ) -> Option<BTreeSet<Rule>> {
         let mut rules = BTreeSet::new();
-        // What both begin with is the same, and what is known after it.
+        // The common beginning of both is skipped; `known` is the state after it.
         let pairs = there.iter().zip(here);
         let same = pairs.take_while(|(there, here)| there == here).count();
         let known = match there[..same].last() {
@@ -328,7 +331,7 @@ impl Facts<'_> {
             return None;
         }
         if !self.ours.listed {
-            // That kinform heard the log is checked for each segment without a list.
+            // Whether kinform heard the log is checked for each segment without a list.
             return Some(BTreeSet::from([Rule::Resumed]));
         }
         let happened = |heard: &Heard| {
@@ -339,7 +342,8 @@ impl Facts<'_> {
         is_inside.then(|| BTreeSet::from([Rule::ToldInside]))
     }
 
-    /// Whether kinform tells how an object was deleted, which client-go does not know.
+    /// Returns whether kinform reports the deleted state of an object, which client-go does not
+    /// know.
     fn is_deletion_seen(&self, there: &Heard, here: &Heard) -> bool {
         let both_delete = there.event == Event::Delete && here.event == Event::Delete;
         let mut log = self.log.iter();
@@ -350,7 +354,7 @@ impl Facts<'_> {
             && log.any(|e| e.kind == Kind::Deleted && e.key == here.key && e.state == here.state)
     }
 
-    /// What client-go told, as kinform would have.
+    /// A notification of client-go as kinform would report it.
     fn translate(
         &self,
         known: Option<&State>,
@@ -435,7 +439,7 @@ mod tests {
         }
     }
 
-    /// Judges with an object u at version 1 known, which changed at 2 and went at 3.
+    /// Judges with an object u at version 1 known, which changed at 2 and was deleted at 3.
     fn check(there: &[Heard], here: &[Heard], listed: [bool; 2], expected: Option<&[Rule]>) {
         let log = [
             entry(Kind::Modified, "u", 2),
@@ -509,7 +513,7 @@ mod tests {
     #[test]
     fn what_is_lost_or_made_up_is_not_explained() {
         let one = update(("u", 1), ("v", 4));
-        // No delete, no add, nothing at all.
+        // Neither a delete nor an add.
         check(std::slice::from_ref(&one), &[add("v", 4)], [true; 2], None);
         check(
             std::slice::from_ref(&one),
@@ -520,7 +524,7 @@ mod tests {
         check(&[one], &[], [true; 2], None);
         check(&[unknown("u", 1)], &[], [true; 2], None);
         check(&[], &[add("w", 9)], [true; 2], None);
-        // A deletion that is not in the log, and a repeat where nobody listed.
+        // A deletion that is not in the log, and a repeat where no subject listed.
         check(&[unknown("u", 1)], &[delete("u", 2)], [true; 2], None);
         check(&[update(("u", 1), ("u", 1))], &[], [false; 2], None);
     }

@@ -1,10 +1,10 @@
-//! What handlers hear, as both subjects say it, and the ear that collects it.
+//! The notifications of handlers, as both subjects report them, and the ear that collects them.
 //!
 //! ```text
 //! client-go's lines, kinform's closures ──hear──▶ Ear { (handler, Heard) in order } ◀──when── Stage
 //! ```
 //!
-//! A barrier is a wait for something heard: there is no other way to know that a subject is done.
+//! A barrier is a wait for a notification: there is no other way to know that a subject is done.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ use tokio::sync::watch;
 
 use super::history::State;
 
-/// What kind of notification it is.
+/// The type of a notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     Add,
@@ -27,7 +27,7 @@ pub(crate) struct Heard {
     pub(crate) event: Event,
     pub(crate) key: String,
     pub(crate) state: State,
-    /// What an update comes from.
+    /// The state before an update.
     pub(crate) old: Option<State>,
     pub(crate) initial: bool,
     pub(crate) final_state_unknown: bool,
@@ -60,12 +60,12 @@ impl Heard {
         }
     }
 
-    /// Whether it is an update to the same state.
+    /// Returns whether it is an update to the same state.
     pub(crate) fn is_repeat(&self) -> bool {
         self.old.as_ref() == Some(&self.state)
     }
 
-    /// What is known of the object after it.
+    /// The object's state after it; `None` after a deletion.
     pub(crate) fn known(&self) -> Option<&State> {
         (self.event != Event::Delete).then_some(&self.state)
     }
@@ -95,7 +95,7 @@ impl fmt::Display for Heard {
     }
 }
 
-/// Who heard what, in order. Clones are the same ear.
+/// Notifications with their handlers, in order. Clones share one ear.
 #[derive(Clone, Debug)]
 pub(crate) struct Ear(Arc<Inner>);
 
@@ -105,7 +105,7 @@ struct Inner {
     news: watch::Sender<u64>,
 }
 
-/// What an ear has collected.
+/// The notes that an ear has collected.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
     pub(crate) heard: Vec<(usize, Heard)>,
@@ -143,7 +143,7 @@ impl Ear {
         read(&self.lock())
     }
 
-    /// Waits until the notes are so.
+    /// Waits until the notes satisfy the condition.
     pub(crate) async fn when(&self, is_so: impl Fn(&Notes) -> bool) {
         let mut news = self.0.news.subscribe();
         // The sender lives as long as we do.

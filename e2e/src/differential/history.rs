@@ -1,22 +1,22 @@
-//! What happened on a server: objects, the log of their changes, and how much of it is remembered.
+//! A model of a server: objects, the log of their changes, and the part of it that is remembered.
 //!
 //! ```text
 //! Op ──commit──▶ objects + log (one version a change) ──▶ frames of a watch, items of a list
 //! ```
 //!
-//! A model of its own, small and literal, so that it shares no mistake with the embedded server. The
-//! whole log is kept: what a client may resume from is only a number, `oldest`.
-//! Versions are those of the whole server: changes of other resources use some up.
+//! A model of its own, small and literal, so that it shares no mistake with the embedded server.
+//! The whole log is kept: the oldest version that a client may resume from is only a number,
+//! `oldest`. Versions are those of the whole server: changes of other resources use some up.
 //!
 //! Upstream counterpart: `apiserver:pkg/storage/cacher`, seen from outside.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The object that every barrier writes: who heard that has heard all before it.
+/// The object that every barrier writes: a handler that heard it has heard everything before it.
 pub(crate) const MARK: &str = "m/mark";
 
-/// What a script does to an object.
+/// A script's change of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     /// Creates it, or updates it if it is there.
@@ -52,7 +52,7 @@ pub(crate) struct State {
     pub(crate) version: u64,
 }
 
-/// What an event says.
+/// The type of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Added,
@@ -69,7 +69,7 @@ pub(crate) struct Entry {
     pub(crate) kind: Kind,
     pub(crate) key: String,
     pub(crate) state: State,
-    /// Said without having happened: it is not said again to who resumes.
+    /// Sent without having happened; not sent again to a client that resumes.
     pub(crate) is_stray: bool,
 }
 
@@ -85,7 +85,7 @@ pub(crate) struct History {
 }
 
 impl History {
-    /// Makes a change true.
+    /// Applies a change.
     pub(crate) fn commit(&mut self, op: &Op) {
         let there = self.objects.get(&op.key).cloned();
         if let (Change::Delete | Change::Recreate, Some(mut state)) = (op.change, there.clone()) {
@@ -123,19 +123,19 @@ impl History {
         });
     }
 
-    /// Changes of other resources: only versions pass.
+    /// Counts changes of other resources: only versions pass.
     pub(crate) fn elsewhere(&mut self, versions: u64) {
         self.version += versions;
     }
 
-    /// Says where the server is.
+    /// Logs a bookmark with the server's version.
     pub(crate) fn bookmark(&mut self) {
         let version = self.version;
         let uid = String::new();
         self.append(Kind::Bookmark, "", State { uid, version });
     }
 
-    /// Says the last event once more; whether there is one.
+    /// Sends the last event again; returns whether there is one.
     pub(crate) fn repeat(&mut self) -> bool {
         let Some(last) = self.log.last().filter(|last| last.at == self.version) else {
             return false;
@@ -149,7 +149,7 @@ impl History {
         true
     }
 
-    /// Says that something was deleted that was never there.
+    /// Sends a deletion of an object that never existed.
     pub(crate) fn delete_unknown(&mut self, key: &str) {
         self.version += 1;
         let uid = "uid-unknown".to_owned();
@@ -160,12 +160,12 @@ impl History {
         }
     }
 
-    /// Forgets all that happened until now.
+    /// Forgets everything that happened until now.
     pub(crate) fn expire(&mut self) {
         self.oldest = self.version;
     }
 
-    /// Whether events after `version` are no longer remembered.
+    /// Returns whether events after `version` are no longer remembered.
     pub(crate) fn is_expired(&self, version: u64) -> bool {
         version < self.oldest
     }
@@ -200,7 +200,7 @@ impl History {
         objects
     }
 
-    /// Where in the log a watch from `version` begins.
+    /// The index in the log at which a watch from `version` begins.
     pub(crate) fn index_after(&self, version: u64) -> usize {
         self.log.partition_point(|entry| entry.at <= version)
     }

@@ -1,4 +1,4 @@
-//! kinform beside the real client-go: the same scripted histories, the same notifications.
+//! Compares kinform with the real client-go: the same scripted histories, the same notifications.
 //!
 //! ```text
 //!            ┌▶ Server ◀─▶ client-go           ─▶ Performance ┐
@@ -6,17 +6,17 @@
 //!            └▶ Server ◀─▶ kinform, coalescing ─▶ Performance ┘
 //! ```
 //!
-//! A history is a script made from a seed: changes, cuts, refusals, expiries, late handlers. Each subject
-//! meets it on a server of its own, which makes the same decisions. What they hear is compared key by key;
-//! where they differ, a rule has to say so, and each rule has to be seen.
+//! A history is a script made from a seed: changes, cuts, refusals, expiries, late handlers. Each
+//! subject meets it on a server of its own, which makes the same decisions. Their notifications are
+//! compared key by key. A rule has to explain each difference, and each rule has to be seen.
 //! Histories run side by side: client-go's delays are real time.
 //!
-//! | file | what lives there |
+//! | file | content |
 //! |---|---|
-//! | `script` | from a seed to what happens |
+//! | `script` | makes a script from a seed |
 //! | `history`, `server`, `answer` | the server: truth, connections, replies |
-//! | `subject`, `client_go` | who is compared |
-//! | `heard`, `stage` | what is heard, and playing a script until it is |
+//! | `subject`, `client_go` | the compared subjects |
+//! | `heard`, `stage` | notifications, and playing a script until they are heard |
 //! | `compare` | the rules |
 
 mod answer;
@@ -44,15 +44,15 @@ use script::Script;
 use stage::{Performance, perform, server};
 use subject::{Failed, Subject};
 
-/// Whether client-go can be built here.
+/// Returns whether client-go can be built here.
 pub fn is_possible() -> bool {
     ClientGo::is_possible()
 }
 
-/// Which histories are run.
+/// The histories to run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The seeds: from the first, so many.
+    /// The first seed; a run takes `histories` seeds from it on.
     pub first: u64,
     pub histories: u64,
     /// Histories side by side. BOUND: a dozen file descriptors each.
@@ -69,13 +69,13 @@ impl Default for Plan {
     }
 }
 
-/// What came of all of them.
+/// The result of all histories.
 #[derive(Debug, Default)]
 pub struct Outcome {
     histories: u64,
     /// By rule, the seeds that show it.
     rules: BTreeMap<Rule, Vec<u64>>,
-    /// By seed, what no rule explains.
+    /// By seed, the differences that no rule explains.
     failures: Vec<(u64, String)>,
     /// Notifications compared, there and here; each of theirs with those of both policies.
     heard: (usize, usize),
@@ -87,7 +87,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Whether nothing is unexplained and, in a run of many, no rule is idle.
+    /// Returns whether every difference is explained and, in a run of many, every rule was seen.
     pub fn is_good(&self) -> bool {
         self.failures.is_empty() && (self.histories < Plan::default().histories || !self.has_idle())
     }
@@ -204,7 +204,7 @@ impl Outcome {
     }
 }
 
-/// BOUND: what is printed of failures, and of seeds.
+/// BOUND: the failures and seeds that are printed.
 const SHOWN: usize = 5;
 
 impl fmt::Display for Outcome {

@@ -1,20 +1,21 @@
-//! From a seed to a script: what the server does, and when handlers come and go.
+//! Makes a script from a seed: the server's actions, and the times when handlers are added and
+//! removed.
 //!
 //! ```text
 //! seed ──▶ Script { how the server is, steps } ──performed──▶ the same decisions for each subject
 //! ```
 //!
-//! A script names moments by what was heard, never by a clock: before a trouble, a handler's coming or a
-//! resync there is a barrier, at which every handler has heard all there is. So what each subject meets
-//! depends on nothing but the seed.
-//! BOUND: troubles after which client-go waits, a script: its delays double from 0.8 s.
+//! A script names moments by the events heard, never by a clock: before a trouble, a new handler or
+//! a resync there is a barrier, at which every handler has heard everything. So each subject meets
+//! the same events, which depend only on the seed.
+//! BOUND: troubles in a script after which client-go waits: its delays double from 0.8 s.
 
 use std::fmt;
 
 use super::history::{Change, Op};
 use crate::dice::Dice;
 
-/// How a watch ends.
+/// The way in which a watch ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
     /// As a timeout does it.
@@ -27,7 +28,7 @@ pub(crate) enum Ending {
     Error(u16),
 }
 
-/// How a server says that it does not remember.
+/// The way in which a server reports that it does not remember a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expired {
     /// The request is refused.
@@ -36,18 +37,18 @@ pub(crate) enum Expired {
     Event,
 }
 
-/// What happens to one request, the first that it can happen to.
+/// A fault of one request, the first that it can apply to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// Any: it is answered with this code.
     Code(u16),
     /// Any: the connection is closed without an answer.
     HangUp,
-    /// A watch that resumes: it is accepted, and ends at once.
+    /// A watch that resumes: it is accepted, and ends immediately.
     EndsAtOnce(Ending),
     /// A streaming list: it ends cleanly before its end bookmark.
     NoEndBookmark,
-    /// A streaming list: an object changes, and one goes, before its end bookmark.
+    /// A streaming list: an object changes, and one is deleted, before its end bookmark.
     ChangesInside,
     /// A list: its body is cut in the middle.
     CutList,
@@ -55,41 +56,41 @@ pub(crate) enum Fault {
     ExpiredPage,
 }
 
-/// Everything that happens between two moments at which all is heard.
+/// Everything that happens between two moments at which all events have been heard.
 #[derive(Clone, Debug)]
 pub(crate) struct Trouble {
     pub(crate) ending: Ending,
     /// Connections are refused for a moment.
     pub(crate) is_refused: bool,
-    /// What changes while no watch is open.
+    /// The changes while no watch is open.
     pub(crate) ops: Vec<Op>,
-    /// None of that is remembered.
+    /// Set if none of these changes is remembered.
     pub(crate) expires: bool,
-    /// What the next requests meet.
+    /// The faults of the next requests.
     pub(crate) faults: Vec<Fault>,
-    /// A handler comes while the server is away.
+    /// Set if a handler is added while the server is away.
     pub(crate) joins: bool,
 }
 
 /// One thing after the other.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
-    /// Changes, said at once.
+    /// Changes, sent together.
     Commit(Vec<Op>),
-    /// Everybody hears all there is.
+    /// Waits until every handler has heard everything.
     Barrier,
     Bookmark,
     /// Versions used by other resources.
     Elsewhere(u64),
-    /// A change that is said twice.
+    /// A change that is sent twice.
     Twice(Op),
-    /// A deletion of what was never there is said.
+    /// Sends a deletion of an object that never existed.
     DeleteUnknown(String),
-    /// A handler comes.
+    /// Adds a handler.
     Join,
-    /// The handler that came first of those that are left goes, if another stays.
+    /// Removes the oldest remaining handler, if another one stays.
     Leave,
-    /// Every stored object is heard again by the handler that wants resyncs.
+    /// Resyncs the handler that wants resyncs: it hears every stored object again.
     Resync,
     Trouble(Trouble),
 }
@@ -98,18 +99,18 @@ pub(crate) enum Step {
 #[derive(Clone, Debug)]
 pub(crate) struct Script {
     pub(crate) seed: u64,
-    /// Whether the server knows streaming lists.
+    /// Set if the server supports streaming lists.
     pub(crate) streams: bool,
     /// Items a page, where the client allows pages.
     pub(crate) page: Option<usize>,
     pub(crate) expired: Expired,
     /// Objects at the beginning.
     pub(crate) before: Vec<Op>,
-    /// What the first requests meet.
+    /// The faults of the first requests.
     pub(crate) first: Vec<Fault>,
     /// Handlers at the beginning.
     pub(crate) handlers: usize,
-    /// Whether the first handler wants resyncs, each second.
+    /// Set if the first handler resyncs each second.
     pub(crate) resyncs: bool,
     pub(crate) steps: Vec<Step>,
 }
@@ -189,7 +190,7 @@ impl Author {
         }
     }
 
-    /// A watch ends and goes on: no delay.
+    /// A watch ends and is resumed: no delay.
     fn blip(&mut self) -> Trouble {
         Trouble {
             ending: self
@@ -203,7 +204,7 @@ impl Author {
         }
     }
 
-    /// Something after which a client waits, or may.
+    /// A trouble after which a client waits, or may.
     fn outage(&mut self) -> Trouble {
         let is_refused = self.dice.one_in(6);
         self.delays += 1 + usize::from(is_refused);
@@ -216,7 +217,7 @@ impl Author {
             joins: self.dice.one_in(4),
         };
         match self.dice.below(6) {
-            // The server does not remember: everybody lists again.
+            // The server does not remember: every subject lists again.
             0..3 => {
                 let gone = Ending::Error(410);
                 let endings = [Ending::Clean, Ending::Cut, gone, gone, Ending::Error(500)];
@@ -228,7 +229,7 @@ impl Author {
                     ..trouble
                 }
             }
-            // It says so, or fails, and remembers.
+            // It reports an expired version, or fails, and remembers.
             3..5 => {
                 let endings = [410, 429, 500].map(Ending::Error);
                 let faults = self.dice.pick(&[0, 0, 1]);
@@ -238,7 +239,7 @@ impl Author {
                     ..trouble
                 }
             }
-            // The watch cannot be opened again at once.
+            // The watch cannot be opened again immediately.
             _ => {
                 let ends = [Ending::Clean, Ending::Cut].map(Fault::EndsAtOnce);
                 let codes = [429, 500, 503, 503].map(Fault::Code);

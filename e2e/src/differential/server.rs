@@ -4,10 +4,10 @@
 //! Stage (the script) ──lock──▶ Plot { history, faults, cut } ◀──lock── one task a connection ──▶ client
 //! ```
 //!
-//! Lists and watches are answered truthfully from the [`History`]; what is not the truth is a fault that
-//! the script asked for. All that a step changes is changed under one lock: no request sees half of it.
-//! Each connection carries one request, so that ending a watch ends nothing else.
-//! What is said on a watch by the time it is cut is said before it ends.
+//! Lists and watches are answered truthfully from the [`History`]; any untruth is a fault that the
+//! script asked for. A step changes everything under one lock, so no request sees half of it. Each
+//! connection carries one request, so that ending a watch ends nothing else. Events that are logged
+//! when a watch is cut are sent before it ends.
 //!
 //! Upstream counterpart: `apiserver:pkg/endpoints/handlers`, as far as an informer sees it.
 
@@ -24,22 +24,22 @@ use super::answer::{self, Answer, Request};
 use super::history::{Change, History, Op};
 use super::script::{Ending, Expired, Fault};
 
-/// What the script and the connections share.
+/// The state that the script and the connections share.
 #[derive(Debug)]
 pub(crate) struct Plot {
     pub(crate) history: History,
     pub(crate) streams: bool,
     pub(crate) page: Option<usize>,
     pub(crate) expired: Expired,
-    /// What the next requests meet.
+    /// The faults of the next requests.
     pub(crate) faults: Vec<Fault>,
     /// Requests wait for their answer.
     pub(crate) is_away: bool,
     /// Lists that were sent to their end.
     pub(crate) lists: u64,
-    /// A streaming list said changes inside.
+    /// A streaming list reported changes inside.
     pub(crate) has_changed_inside: bool,
-    /// What was asked and answered, for people.
+    /// The requests and their answers, for people.
     pub(crate) asked: Vec<String>,
     cuts: u64,
     cut_at: usize,
@@ -49,7 +49,7 @@ pub(crate) struct Plot {
 }
 
 impl Plot {
-    /// Ends the watches that are open, when they have said all that happened until now.
+    /// Ends the open watches after they have sent everything that happened until now.
     pub(crate) fn cut(&mut self, ending: Ending) {
         self.cuts += 1;
         self.cut_at = self.history.log().len();
@@ -57,7 +57,7 @@ impl Plot {
         self.watching = None;
     }
 
-    /// Whether a watch is open: what happens from now on is heard on it.
+    /// Returns whether a watch is open: it then receives all later events.
     pub(crate) fn is_watched(&self) -> bool {
         self.watching.is_some()
     }
@@ -68,7 +68,8 @@ impl Plot {
         Some(self.faults.remove(at))
     }
 
-    /// The state changes while a streaming list is read: one object is written, another one goes.
+    /// Changes the state while a streaming list is read: one object is written, another one is
+    /// deleted.
     pub(crate) fn change_inside(&mut self) {
         let mut keys = self.history.objects().keys().cloned();
         let (first, last) = (keys.next(), keys.next_back());
@@ -89,7 +90,7 @@ pub(crate) struct Server {
     listening: watch::Sender<bool>,
     is_listening: watch::Receiver<bool>,
     task: JoinHandle<()>,
-    // Nobody else gets the port while nobody listens.
+    // Keeps the port from other programs while the server refuses connections.
     _port: TcpSocket,
 }
 
@@ -116,7 +117,7 @@ impl Server {
     /// Starts to listen; must be called inside a runtime.
     ///
     /// # Errors
-    /// No port is to be had.
+    /// No port is free.
     pub(crate) async fn start(history: History, expired: Expired) -> io::Result<Self> {
         let port = socket((Ipv4Addr::LOCALHOST, 0).into())?;
         let address = port.local_addr()?;
@@ -159,7 +160,7 @@ impl Server {
         format!("http://{}", self.address)
     }
 
-    /// Changes the plot, whole; whoever waits for news looks again.
+    /// Changes the plot under the lock; waiting tasks look again.
     pub(crate) fn change<T>(&self, change: impl FnOnce(&mut Plot) -> T) -> T {
         let changed = change(&mut self.shared.lock());
         self.shared.news.send_modify(|news| *news += 1);
@@ -171,7 +172,7 @@ impl Server {
         read(&self.shared.lock())
     }
 
-    /// Waits until the plot is so.
+    /// Waits until the plot satisfies the condition.
     pub(crate) async fn when(&self, is_so: impl Fn(&Plot) -> bool) {
         let mut news = self.shared.news.subscribe();
         // The sender lives as long as we do.
@@ -187,7 +188,7 @@ impl Server {
     }
 }
 
-/// What becomes of new connections.
+/// The treatment of new connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Listen {
     Accept,
@@ -211,7 +212,7 @@ async fn serve(
         if wanted.wait_for(|is| *is).await.is_err() {
             return;
         }
-        // The port is ours: it is bound all the time.
+        // The server holds the port: it is bound all the time.
         let listener: TcpListener = match socket(address).and_then(|s| s.listen(64)) {
             Ok(listener) => listener,
             Err(error) => panic!("cannot listen at {address}: {error}"),
@@ -240,7 +241,7 @@ struct Watcher {
     opened_at: usize,
 }
 
-/// Reads one request and answers it. What cannot be written, nobody waits for.
+/// Reads one request and answers it. A failed write ends the connection silently.
 async fn answer_one(mut stream: TcpStream, shared: Arc<Shared>) {
     let _ = stream.set_nodelay(true);
     let Some(request) = read_request(&mut stream).await else {
@@ -252,7 +253,7 @@ async fn answer_one(mut stream: TcpStream, shared: Arc<Shared>) {
             return;
         }
     }
-    // The answer, and being the one who watches, are one decision.
+    // The answer and the role of the watching connection are one decision.
     let (answer, watcher) = {
         let mut plot = shared.lock();
         let answer = answer::decide(&request, &mut plot);
@@ -295,7 +296,7 @@ async fn answer_one(mut stream: TcpStream, shared: Arc<Shared>) {
     }
 }
 
-/// Says what happens until the watch is cut, or the client goes.
+/// Sends all events until the watch is cut or the client closes.
 async fn follow(stream: &mut TcpStream, shared: &Shared, from: usize, watcher: &Watcher) {
     let mut news = shared.news.subscribe();
     let (mut at, mut ignored) = (from, [0; 64]);
@@ -339,12 +340,12 @@ async fn end(stream: &mut TcpStream, ending: Ending) {
             text
         }
     };
-    // A client that went away does not mind.
+    // A client that has closed its connection needs no answer.
     let _ = stream.write_all(&text).await;
     let _ = stream.shutdown().await;
 }
 
-/// The bytes as a chunk; nothing for none, since an empty chunk is the end.
+/// The bytes as a chunk; empty for empty bytes, since an empty chunk ends the body.
 fn chunk(bytes: &[u8]) -> Vec<u8> {
     if bytes.is_empty() {
         return Vec::new();

@@ -1,14 +1,14 @@
-//! Plays a script to one subject, and writes down what its handlers heard.
+//! Plays a script to one subject, and records the notifications of its handlers.
 //!
 //! ```text
 //! Script ──step by step──▶ Server ◀──requests── Subject ──▶ Ear ──cut at the barriers──▶ Performance
 //! ```
 //!
-//! At a barrier the mark is written once a watch is open, and every handler has heard that: then all that
-//! came before it was heard, too, since it came on the same watch. So a performance falls into segments,
-//! the same for each subject, and each knows whether the subject listed in it or only went on.
-//! Never: a wait for a clock that changes what is heard. While connections are refused a moment passes;
-//! whoever does not try in it goes on as who did.
+//! At a barrier the mark is written once a watch is open. When every handler has heard the mark, it
+//! has heard all events before it, since they came on the same watch. So a performance falls into
+//! segments, the same for each subject, and each records whether the subject listed in it or only
+//! went on. No wait for a clock ever changes what is heard: a subject that does not try to connect
+//! during a moment of refusals goes on as one that did.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -21,17 +21,17 @@ use super::subject::{Failed, Resyncs, Subject};
 
 /// BOUND: client-go's delays double from 0.8 s; five of them with their jitter stay below this.
 const PATIENCE: Duration = Duration::from_secs(150);
-/// How long connections are refused.
+/// The time for which connections are refused.
 const REFUSAL: Duration = Duration::from_millis(250);
 
-/// What happened between two barriers.
+/// The events between two barriers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Segment {
     /// The subject listed everything.
     pub(crate) listed: bool,
-    /// The list that it read said changes inside.
+    /// The list that it read reported changes inside.
     pub(crate) changed_inside: bool,
-    /// Something was said that did not happen then.
+    /// An event was sent that did not happen then.
     pub(crate) stray: bool,
     /// The server's version at the beginning.
     pub(crate) from: u64,
@@ -39,13 +39,13 @@ pub(crate) struct Segment {
     pub(crate) log: std::ops::Range<usize>,
 }
 
-/// What one handler heard.
+/// The notifications of one handler.
 #[derive(Clone, Debug)]
 pub(crate) struct Told {
-    /// The segment in which it came.
+    /// The segment in which the handler was added.
     pub(crate) joined: usize,
     pub(crate) resyncs: Resyncs,
-    /// A list for each segment since then, without what came after it was removed.
+    /// A list for each segment since then, without notifications after the handler was removed.
     pub(crate) segments: Vec<Vec<Heard>>,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct Performance {
     pub(crate) told: Vec<Told>,
     pub(crate) history: History,
     pub(crate) stored: BTreeMap<String, State>,
-    /// What was asked of the server.
+    /// The requests to the server.
     pub(crate) asked: Vec<String>,
 }
 
@@ -69,7 +69,7 @@ struct Stage<'a> {
     current: Segment,
     lists: u64,
     marks: Vec<u64>,
-    /// By handler: when it came, and what it wants.
+    /// By handler: the time it was added, and its resyncs.
     handlers: Vec<(usize, Resyncs)>,
     active: BTreeSet<usize>,
 }
@@ -77,7 +77,7 @@ struct Stage<'a> {
 /// The server of a script, before the first step.
 ///
 /// # Errors
-/// No port is to be had.
+/// No port is free.
 pub(crate) async fn server(script: &Script) -> Result<Server, Failed> {
     let mut history = History::default();
     for op in &script.before {
@@ -96,7 +96,7 @@ pub(crate) async fn server(script: &Script) -> Result<Server, Failed> {
 /// Plays the script; the subject is stopped at the end.
 ///
 /// # Errors
-/// The subject failed, or did not hear what it had to in time.
+/// The subject failed, or did not hear an expected event in time.
 pub(crate) async fn perform(
     script: &Script,
     server: Server,
@@ -204,7 +204,7 @@ impl Stage<'_> {
         });
     }
 
-    /// Every handler has begun: what changes from now on is no longer part of its initial adds.
+    /// Waits until every handler has begun: later changes are no longer part of its initial adds.
     async fn first_adds(&self) -> Result<(), Failed> {
         let (active, ear) = (&self.active, self.subject.ear());
         let begun = ear.when(|notes| {
@@ -215,14 +215,14 @@ impl Stage<'_> {
         in_time(begun, "the first adds").await
     }
 
-    /// Everybody hears all there is.
+    /// Waits until every handler has heard everything.
     async fn barrier(&mut self) -> Result<(), Failed> {
         let watched = self.server.when(|plot| plot.is_watched());
         in_time(watched, "a watch").await?;
         self.first_adds().await?;
         let (version, lists, end, inside) = self.server.change(|plot| {
             let inside = std::mem::take(&mut plot.has_changed_inside);
-            // What the subject did not come to meet happens now, or never.
+            // The faults that no request met are applied now, or never.
             let faults = std::mem::take(&mut plot.faults);
             for _ in faults.iter().filter(|f| **f == Fault::ChangesInside) {
                 plot.change_inside();
@@ -259,7 +259,7 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// A handler comes, now: before the first list, or when all was heard.
+    /// Adds a handler now: before the first list, or after everything was heard.
     async fn join(&mut self, resyncs: Resyncs) -> Result<(), Failed> {
         let id = self.handlers.len();
         self.handlers.push((self.segments.len(), resyncs));

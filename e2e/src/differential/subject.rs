@@ -1,11 +1,11 @@
-//! Who is compared: client-go, and kinform under either fifo policy.
+//! The subjects that are compared: client-go, and kinform under either fifo policy.
 //!
 //! ```text
 //! Stage ──start, add, remove, stop──▶ Subject ──▶ Ear
 //! ```
 //!
-//! Both are used as users would: a client, a shared informer, handlers. kinform's delays after failures
-//! are shortened, as its options allow; client-go's cannot be.
+//! Both are used as users would: a client, a shared informer, handlers. kinform's delays after
+//! failures are shortened, as its options allow; client-go's cannot be.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -24,10 +24,10 @@ use super::client_go::ClientGo;
 use super::heard::{Ear, Event, Heard};
 use super::history::State;
 
-/// What a subject is asked may fail.
+/// The error of a request to a subject.
 pub(crate) type Failed = Box<dyn std::error::Error>;
 
-/// Whether a handler wants resyncs.
+/// A handler's wish for resyncs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Resyncs {
     Never,
@@ -62,7 +62,7 @@ impl Subject {
         }
     }
 
-    /// One of ours.
+    /// An informer of kinform.
     ///
     /// # Errors
     /// There is no such address.
@@ -100,7 +100,7 @@ impl Subject {
         }
     }
 
-    /// A handler comes.
+    /// Adds a handler.
     ///
     /// # Errors
     /// The subject is gone.
@@ -126,7 +126,7 @@ impl Subject {
                     handlers = handlers.resync_period(Duration::from_secs(1));
                 }
                 let registration = informer.add_handler(handlers)?;
-                // Who comes late has heard all that is stored when this returns, as with client-go.
+                // A late handler has heard all stored objects when this returns, as with client-go.
                 if informer.has_synced() {
                     registration.synced().await;
                 }
@@ -136,7 +136,7 @@ impl Subject {
         }
     }
 
-    /// Makes client-go's informer; ours is there.
+    /// Makes client-go's informer; kinform's exists already.
     ///
     /// # Errors
     /// The subject is gone.
@@ -164,7 +164,7 @@ impl Subject {
         }
     }
 
-    /// A handler goes.
+    /// Removes a handler.
     ///
     /// # Errors
     /// The subject is gone.
@@ -183,7 +183,7 @@ impl Subject {
         }
     }
 
-    /// Ends, and says what is in the store.
+    /// Stops the informer and returns its store's objects.
     ///
     /// # Errors
     /// The subject is gone.

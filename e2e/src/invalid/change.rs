@@ -1,11 +1,11 @@
-//! What is wrong with a write: one change of a valid object.
+//! The error in a write: one change of a valid object.
 //!
 //! ```text
 //! dice, object ──▶ Edit { where, what } ──on the object of each server──▶ a value, or a text with a member twice
 //! ```
 //!
-//! An edit names its place, so that the same is done to what each server stored, whatever uids and
-//! versions it chose.
+//! An edit names its place, so that the same edit is applied to each server's stored object,
+//! whatever uids and versions it chose.
 
 use std::fmt;
 
@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 
 use crate::dice::Dice;
 
-/// A member whose name begins so is written a second time under its own name.
+/// The prefix of a member that is written a second time under its own name.
 const AGAIN: &str = "__again__";
 
-/// What is done at a place.
+/// The edit at a place.
 #[derive(Clone, Debug)]
 enum Act {
     Remove,
@@ -59,7 +59,7 @@ impl Edit {
         Self { at, kind, act }
     }
 
-    /// Another name, type or version than the path says.
+    /// A name, type or version other than the path's.
     pub(super) fn of_identity(dice: &mut Dice) -> Self {
         let (at, value) = dice.pick(&[
             ("/kind", "Other"),
@@ -101,12 +101,12 @@ impl Edit {
         &self.at
     }
 
-    /// Whether the request's way of treating unknown and double members matters.
+    /// Returns whether the request's treatment of unknown and duplicate members matters.
     pub(super) fn is_about_members(&self) -> bool {
         matches!(self.kind, "unknown" | "double")
     }
 
-    /// Does it.
+    /// Applies the change.
     pub(super) fn on(&self, object: &Value) -> Value {
         let mut value = object.clone();
         match &self.act {
@@ -271,7 +271,8 @@ fn other_type(dice: &mut Dice, old: &Value) -> Value {
     others[dice.below(others.len() as u64) as usize].clone()
 }
 
-/// The pointers of all that is in a value, but its type. The objects are the recordings': not deep.
+/// The pointers of everything in a value except its type. The objects are the recordings': not
+/// deep.
 fn collect(value: &Value, at: &str, into: &mut Vec<String>) {
     let members: Vec<(String, &Value)> = match value {
         Value::Object(members) => members
@@ -292,7 +293,7 @@ fn collect(value: &Value, at: &str, into: &mut Vec<String>) {
     }
 }
 
-/// What holds the value at a place, and its name there.
+/// The value that holds the place, and the place's name in it.
 fn parent<'a>(value: &'a mut Value, at: &str) -> Option<(&'a mut Value, String)> {
     let (parent, name) = at.rsplit_once('/')?;
     let name = name.replace("~1", "/").replace("~0", "~");
@@ -314,7 +315,7 @@ mod tests {
             let edit = Edit::of(&mut dice, &ours, &["/metadata/uid"]);
             kinds.insert(edit.kind);
             let (a, mut b) = (edit.on(&ours), edit.on(&theirs));
-            // What the servers chose themselves, also where it is said twice.
+            // The servers choose these themselves, also where they are written twice.
             for at in ["/metadata/uid", "/metadata/__again__uid"] {
                 if let Some(uid) = b.pointer_mut(at) {
                     *uid = json!("1");

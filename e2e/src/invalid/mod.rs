@@ -5,16 +5,17 @@
 //!   valid objects ───┴──▶ embedded server ─▶ Said ┴▶ Report: codes, words
 //! ```
 //!
-//! Valid objects of the built-in kinds and of a definition are created on both servers. Then chance takes
-//! members away, writes them twice, gives them other types and values, other names, versions and
-//! selectors, and each server says what is wrong with that. What the real one refuses the embedded one has
-//! to refuse with the same code; what differs stands in `docs/server-differences.md` with its reason.
+//! Valid objects of the built-in kinds and of a definition are created on both servers. Then random
+//! edits remove members, duplicate them, and give them other types, values, names, versions and
+//! selectors, and each server reports the error. The embedded server has to refuse each write that
+//! the real one refuses, with the same code; differences are listed in `docs/server-differences.md`
+//! with their reasons.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
-//! | `object` | the valid objects, and asking |
-//! | `change`, `write` | what is wrong |
-//! | `report` | what came of it |
+//! | `object` | the valid objects, and requests |
+//! | `change`, `write` | the errors |
+//! | `report` | the results |
 
 mod change;
 mod object;
@@ -36,7 +37,7 @@ use write::Write;
 /// BOUND: writes on their way to a server.
 const WIDTH: usize = 8;
 
-/// Sends `count` writes to both servers and compares; none without the real one.
+/// Sends `count` writes to both servers and compares; `None` without the real one.
 ///
 /// # Errors
 /// A valid object is refused, or a server cannot be asked.
@@ -70,7 +71,7 @@ pub async fn run(servers: &Servers, seed: u64, count: usize) -> Result<Option<Re
     Ok(Some(report))
 }
 
-/// Sends all writes to one server; nothing for those that it does not answer, twice asked.
+/// Sends all writes to one server; `None` for writes that it does not answer at the second attempt.
 async fn send(
     host: &Host,
     writes: &[Write],

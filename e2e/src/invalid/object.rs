@@ -4,7 +4,7 @@
 //! testdata/golden/defaults.jsonl.gz ──▶ [Subject] ──created on a server──▶ [Value]: as it is stored there
 //! ```
 //!
-//! `e2e/invalid/objects.py` says why each of them is as it is; the recording holds them as they were sent.
+//! `e2e/invalid/objects.py` explains each object; the recording holds them as they were sent.
 
 use std::io::Read as _;
 
@@ -25,11 +25,11 @@ const RECORDED: &[u8] = include_bytes!("../../../testdata/golden/defaults.jsonl.
 pub(super) struct Subject {
     /// A short word for it.
     pub(super) name: String,
-    /// Where it is created.
+    /// The path of the collection that it is created in.
     pub(super) collection: String,
-    /// What is sent.
+    /// The object as it is sent.
     pub(super) given: Value,
-    /// Whether it may be stored; others are created for show only.
+    /// Set if it may be stored; others are created only to see the result.
     pub(super) is_stored: bool,
 }
 
@@ -54,19 +54,19 @@ impl Subject {
         })
     }
 
-    /// What others need: it is not changed itself.
+    /// Returns whether other subjects need it; it is not changed itself.
     pub(super) fn is_ground(&self) -> bool {
         self.name.starts_with("0-")
     }
 
-    /// Where it is once it is stored.
+    /// The object's path once it is stored.
     pub(super) fn path(&self) -> String {
         let name = self.given["metadata"]["name"].as_str().unwrap_or_default();
         format!("{}/{name}", self.collection)
     }
 }
 
-/// Creates every subject; what the server made of each.
+/// Creates every subject; returns each as the server stored it.
 pub(super) async fn create(host: &Host, subjects: &[Subject]) -> Result<Vec<Value>, StageError> {
     let (client, mut made) = (host.client()?, Vec::new());
     for subject in subjects {
@@ -104,7 +104,7 @@ pub(super) async fn create(host: &Host, subjects: &[Subject]) -> Result<Vec<Valu
     Ok(made)
 }
 
-/// How often a type that is being set up is asked for.
+/// The number of times that a type being set up is asked for.
 const PATIENCE: usize = 100;
 
 /// A request.

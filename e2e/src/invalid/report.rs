@@ -1,4 +1,4 @@
-//! What both servers said to invalid writes, compared.
+//! Both servers' answers to invalid writes, compared.
 //!
 //! ```text
 //! name, what the real one said, what ours said ──▶ Report: same code? same words?   (listed ones: the page of differences)
@@ -11,26 +11,26 @@ use serde_json::Value;
 use super::object::Said;
 use crate::conformance::mask;
 
-/// The page that lists what differs on purpose.
+/// The page that lists intended differences.
 const PAGE: &str = include_str!("../../../docs/server-differences.md");
 
-/// BOUND: what is printed of a message.
+/// BOUND: the part of a message that is printed.
 const SHOWN: usize = 600;
 
-/// What came of all writes.
+/// The result of all writes.
 #[derive(Debug, Default)]
 pub struct Report {
     seed: u64,
     sent: usize,
-    /// The real server refused so many.
+    /// Writes that the real server refused.
     refused: usize,
-    /// Of these the embedded one refused so many with the same code.
+    /// Of these, writes that the embedded server refused with the same code.
     same_code: usize,
-    /// And so many with the same reason and message.
+    /// Of these, writes refused with the same reason and message.
     same_message: usize,
-    /// To so many the real server gave no answer: it hung up.
+    /// Writes that the real server did not answer: it hung up.
     unanswered: usize,
-    /// Both accepted so many.
+    /// Writes that both accepted.
     accepted: usize,
     listed: Vec<String>,
     wrong: Vec<String>,
@@ -48,7 +48,7 @@ fn listed(page: &str) -> Vec<(String, String)> {
     rows.collect()
 }
 
-/// Whether a write is one of those: `*` stands for anything.
+/// Returns whether a write's name matches the pattern: `*` stands for any text.
 fn is_meant(pattern: &str, name: &str) -> bool {
     let mut rest = name;
     for (at, piece) in pattern.split('*').enumerate() {
@@ -60,11 +60,12 @@ fn is_meant(pattern: &str, name: &str) -> bool {
     rest.is_empty() || pattern.ends_with('*')
 }
 
-/// The message without what only one server can say: the diffs and values of its own structs.
+/// The message without the parts that only one server can write: diffs and values of its own
+/// structs.
 fn comparable(message: &str) -> String {
     let message = message.split("\n@@").next().unwrap_or_default();
     let message = match message.split_once("patch: Invalid value: \"") {
-        // The whole patch or object stands there; what is wrong with it follows.
+        // The whole patch or object comes first; the error follows.
         Some((head, rest)) => {
             let detail = rest.rfind("\": ").map_or(rest, |at| &rest[at + 3..]);
             format!("{head}patch: {detail}")
@@ -82,7 +83,7 @@ impl Report {
         }
     }
 
-    /// Takes in what both said, if anything: the embedded server has to.
+    /// Records both answers; the embedded server must have one.
     pub(super) fn write(&mut self, name: &str, real: Option<&Said>, ours: Option<&Said>) {
         self.sent += 1;
         let (real, ours) = match (real, ours) {
@@ -128,27 +129,27 @@ impl Report {
         }
     }
 
-    /// Whether no code differs that is not listed.
+    /// Returns whether every difference of codes is a listed one.
     pub fn is_good(&self) -> bool {
         self.wrong.is_empty()
     }
 
-    /// How many writes were sent.
+    /// The number of writes sent.
     pub fn sent(&self) -> usize {
         self.sent
     }
 
-    /// How many of them the real server refused.
+    /// The number of writes that the real server refused.
     pub fn refused(&self) -> usize {
         self.refused
     }
 
-    /// Of a hundred refusals so many have the same words.
+    /// The percentage of refusals that have the same words.
     pub fn same_words(&self) -> usize {
         self.same_message * 100 / self.same_code.max(1)
     }
 
-    /// A line a server: which, and what came of it.
+    /// A line for each server, with its results.
     pub fn results(&self) -> [String; 2] {
         let Self {
             seed,

@@ -4,7 +4,7 @@
 //! dice, subject ──▶ Write ──with what a server stored──▶ Sent
 //! ```
 //!
-//! All are dry runs: whatever a server accepts, it stays as it is.
+//! All writes are dry runs: a server that accepts one does not change.
 
 use kinform_testkit::checks::stage::StageError;
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ const MERGE: &str = "application/merge-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const OPERATIONS: &str = "application/json-patch+json";
 
-/// What is wrong with a query; the first is nothing.
+/// Queries with a parameter that the server rejects.
 const QUERIES: [&str; 6] = [
     "dryRun=Some",
     "dryRun=All&fieldValidation=Maybe",
@@ -28,7 +28,7 @@ const QUERIES: [&str; 6] = [
     "dryRun=All&fieldManager=aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
 ];
 
-/// Selectors, most of which nobody can read.
+/// Selectors, most of them malformed.
 const SELECTORS: [&str; 14] = [
     "labelSelector=a%20in",
     "labelSelector=a%20in%20(b",
@@ -46,7 +46,7 @@ const SELECTORS: [&str; 14] = [
     "fieldSelector=metadata.name%3Da%2Cmetadata.labels%3Db",
 ];
 
-/// How a write is wrong.
+/// The kind of invalid write.
 #[derive(Clone, Debug)]
 enum How {
     Create(Edit),
@@ -57,23 +57,23 @@ enum How {
     Operations(Value),
     Delete(Value),
     Collection(&'static str),
-    /// Nothing but its query.
+    /// A write that only its query makes invalid.
     Query(&'static str),
 }
 
 /// One invalid write.
 #[derive(Clone, Debug)]
 pub(super) struct Write {
-    /// Which subject, of the list of all.
+    /// The subject's index in the list of all.
     pub(super) subject: usize,
-    /// What is done, in a word or two: `pod update remove:spec.containers`.
+    /// The write in a word or two: `pod update remove:spec.containers`.
     pub(super) name: String,
     query: String,
     how: How,
 }
 
 impl Write {
-    /// Some write of a subject, of which `stored` is what the first server has.
+    /// A random write of a subject; `stored` is the first server's object.
     pub(super) fn of(dice: &mut Dice, at: usize, subject: &Subject, stored: &Value) -> Self {
         let (how, word) = match dice.below(if subject.is_stored { 16 } else { 6 }) {
             0 => (How::Create(Edit::of_identity(dice)), "create"),
@@ -148,7 +148,7 @@ impl Write {
     }
 }
 
-/// What a server chose by itself: changes of it are made by [`Edit::of_identity`].
+/// Members that a server chooses; [`Edit::of_identity`] makes the changes of them.
 const OWN: &[&str] = &[
     "/metadata/uid",
     "/metadata/resourceVersion",
@@ -177,7 +177,7 @@ fn patch(dice: &mut Dice, subject: &Subject, stored: &Value) -> How {
     }
 }
 
-/// Of a changed object what a patch has to say: the changed member of it, or of its metadata.
+/// The part of a changed object that a patch needs: the changed member, or the one of its metadata.
 fn part(edit: &Edit, object: &Value) -> Value {
     let top = edit.top();
     if top != "metadata" {

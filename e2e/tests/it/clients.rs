@@ -3,7 +3,8 @@
 use kinform_e2e::program::Program;
 use kinform_e2e::servers::Servers;
 
-/// Builds nothing twice: a runtime that blocks on its children disturbs no server.
+/// Runs a program on both servers. A runtime of its own may block on child processes, as the
+/// servers do not run on it.
 fn tell(program: impl Future<Output = Option<Program>>, what: &str) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

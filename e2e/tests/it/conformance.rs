@@ -1,5 +1,5 @@
-//! Both servers do what upstream's tests promise, and tell the same, but for what the page of differences
-//! lists.
+//! Both servers do what upstream's tests promise, and answer the same, except for listed
+//! differences.
 
 use kinform_e2e::conformance::run;
 use kinform_e2e::servers::Servers;

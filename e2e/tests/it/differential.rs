@@ -1,4 +1,4 @@
-//! kinform and the real client-go tell the same, on fifty scripted histories.
+//! kinform and the real client-go send the same notifications, on fifty scripted histories.
 
 use kinform_e2e::differential::{Plan, is_possible, run};
 

@@ -1,5 +1,6 @@
-//! kinform's own informers on both servers: shared informers, both ways of the first list, namespaces that come
-//! and go, a definition that comes and goes, selectors, metadata alone, and a controller.
+//! kinform's own informers on both servers: shared informers, both ways of the first list,
+//! namespaces that come and go, a definition that comes and goes, selectors, metadata alone, and a
+//! controller.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -21,7 +22,7 @@ use serde_json::json;
 
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// Tells a story on each server.
+/// Runs a story on each server.
 fn on_both(what: &str, story: impl AsyncFn(&Host, Client)) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -69,7 +70,7 @@ async fn remove(client: &Client, namespace: &str, name: &str) {
     api.delete(name, &DeleteParams::default()).await.unwrap();
 }
 
-/// What a handler heard: "add x", "update x", "delete x".
+/// The notifications of a handler: "add x", "update x", "delete x".
 #[derive(Clone, Default)]
 struct Heard(Arc<Mutex<Vec<String>>>);
 
@@ -105,7 +106,7 @@ impl Heard {
 async fn until(what: &str, holds: impl Fn() -> bool) {
     let wait = async {
         while !holds() {
-            // A server's time: nothing else tells when it has spoken.
+            // The server needs time, and no other event marks when it has answered.
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
@@ -352,7 +353,7 @@ fn metadata_alone_is_cached_if_asked() {
     });
 }
 
-/// Each config map with a tier has a secret of its name that says the tier.
+/// Gives each config map with a tier a secret of the same name that holds the tier.
 async fn follow(map: Arc<ConfigMap>, client: Client) -> Result<Action, kube::Error> {
     let namespace = map.namespace().unwrap_or_default();
     let secrets: Api<Secret> = Api::namespaced(client, &namespace);
@@ -432,7 +433,7 @@ fn a_controller_follows_its_objects_and_what_they_own() {
         .await;
         change(&client, "one", "m-3", "back").await;
         until("the change", || said("m-3", "back")).await;
-        // What somebody does to an owned object is undone.
+        // A foreign change of an owned object is undone.
         let key = ObjectKey::new(Some("one"), "m-4");
         let uid = || secrets.get(&key).map(|secret| secret.uid().to_owned());
         let before = uid();

@@ -1,4 +1,4 @@
-//! What a real server refuses, ours refuses with the same code.
+//! The embedded server refuses invalid writes with the real server's code.
 
 use kinform_apiserver::Server;
 use kinform_e2e::invalid::run;
@@ -6,9 +6,9 @@ use kinform_e2e::servers::Servers;
 
 /// The seed, if `KINFORM_SEED` names no other.
 const SEED: u64 = 7;
-/// How many writes, if `KINFORM_WRITES` says nothing else.
+/// The number of writes, if `KINFORM_WRITES` names no other.
 const WRITES: usize = 800;
-/// Of a hundred refusals so many have to have the same words.
+/// The least percentage of refusals that must have the same words.
 const SAME_WORDS: usize = 85;
 
 fn number(name: &str) -> Option<u64> {
@@ -28,7 +28,7 @@ fn what_a_real_server_refuses_ours_refuses_with_the_same_code() {
         let seed = number("KINFORM_SEED").unwrap_or(SEED);
         let writes = number("KINFORM_WRITES").map_or(WRITES, |count| count as usize);
         let Some(report) = run(&servers, seed, writes).await.unwrap() else {
-            // Said aloud by then.
+            // The reason has been printed by then.
             return;
         };
         eprint!("{report}");

@@ -1,5 +1,5 @@
-//! kube's runtime on both servers: watchers in both modes, a reflector, a controller with owned objects, the
-//! finalizer helper, apply and strategic merges.
+//! kube's runtime on both servers: watchers in both modes, a reflector, a controller with owned
+//! objects, the finalizer helper, apply and strategic merges.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use serde_json::json;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Tells a story on each server.
+/// Runs a story on each server.
 fn on_both<F: Future<Output = ()>>(what: &str, story: impl Fn(Client, &'static str) -> F) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -145,7 +145,7 @@ fn a_reflector_has_what_the_server_has() {
 async fn until<F: Future<Output = bool>>(what: &str, holds: impl Fn() -> F) {
     let wait = async {
         while !holds().await {
-            // Other programs' time: nothing tells when they have done.
+            // Other programs need time, and no event marks when they are done.
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
@@ -153,7 +153,7 @@ async fn until<F: Future<Output = bool>>(what: &str, holds: impl Fn() -> F) {
     waited.unwrap_or_else(|_| panic!("{what}: not in {PATIENCE:?}"));
 }
 
-/// So many replicas of something.
+/// A number of replicas of an object.
 #[derive(CustomResource, Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[kube(
     group = "kube-rs.example.com",
@@ -312,7 +312,7 @@ async fn controller_story(client: Client, namespace: &'static str) {
         .await
         .unwrap();
     until("the change", size(5)).await;
-    // What somebody does to an owned object is undone.
+    // A foreign change of an owned object is undone.
     let patch = Patch::Strategic(json!({"spec": {"replicas": 0}}));
     deployments
         .patch("w", &PatchParams::default(), &patch)

@@ -1,4 +1,4 @@
-//! kubectl, of two releases, hears the same from both servers, but for what is listed.
+//! kubectl, of two releases, prints the same for both servers, except for listed differences.
 
 use std::path::Path;
 use std::thread;

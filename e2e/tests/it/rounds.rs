@@ -1,5 +1,5 @@
-//! Caches converge under faults, on a real server: twenty rounds over TLS through a bad network, with
-//! one restart during an outage.
+//! Caches converge under faults, on a real server: twenty rounds over TLS through a bad network,
+//! with one restart during an outage.
 
 use std::time::{Duration, Instant};
 

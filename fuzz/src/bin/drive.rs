@@ -6,9 +6,9 @@
 //! drive TARGET --input FILE ──▶ one run
 //! ```
 //!
-//! An input is kept to make others of if its shape is new. A failing one is made smaller, written out,
-//! and ends the run with exit code 1. The input that runs is always in `artifacts/TARGET/running`, for
-//! what ends the whole process.
+//! An input with a new shape is kept to make others of. A failing one is made smaller, written out,
+//! and ends the run with exit code 1. The running input is always in `artifacts/TARGET/running`, in
+//! case the whole process ends.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use kinform_fuzz::mutator::Mutator;
 use kinform_fuzz::{Target, heap, target};
 
-/// BOUND: what a run may have on the heap.
+/// BOUND: the bytes that a run may have on the heap.
 const MOST_HEAP: usize = 2 << 30;
 /// A target that is linear takes less for a byte, on any machine, all its readings together.
 const SLOWEST_BYTE: Duration = Duration::from_micros(10);
@@ -94,7 +94,7 @@ fn duration(text: &str) -> Option<Duration> {
     Some(Duration::from_secs(number.parse::<u32>().ok()?.into()) * seconds)
 }
 
-/// One input; whether it is clean.
+/// Runs one input; returns whether it passes.
 fn one(target: &Target, input: &[u8]) -> bool {
     let began = Instant::now();
     let is_clean = catch_unwind(|| (target.run)(input)).is_ok();
@@ -180,7 +180,7 @@ fn corpus(folder: &Path) -> std::io::Result<Vec<Vec<u8>>> {
     paths.iter().map(fs::read).collect()
 }
 
-/// How long this thread has run, where the system tells it; else what the clock says.
+/// The time that this thread has run, where the system reports it; else the time by the clock.
 fn running_time() -> Duration {
     static START: OnceLock<Instant> = OnceLock::new();
     let told = fs::read_to_string("/proc/thread-self/schedstat").ok();
@@ -191,7 +191,7 @@ fn running_time() -> Duration {
     )
 }
 
-/// The shape of the reading, or what was wrong with it.
+/// The shape of the reading, or the promise that it broke.
 fn run(target: &Target, input: &[u8]) -> Result<u64, String> {
     let allowed = SLOWEST_START + SLOWEST_BYTE * input.len() as u32;
     let mut took = Duration::MAX;

@@ -1,15 +1,15 @@
-//! `cargo xtask map`: which folder imports which, and the circles that the house forbids.
+//! `cargo xtask map`: the imports between folders, and the circles that the house forbids.
 //!
 //! ```text
 //! crates/*/src ──outline──▶ modules ──tree──▶ references ──graph──▶ folders, files, circles ──▶ report
 //!                                       └─public──▶ what a crate shows
 //! ```
 //!
-//! Tests are left out. An import leads to the file that defines the item, through re-exports; a
-//! method of an imported type is no import, nor is a re-export in a file that does not use the name.
-//! Forbidden are circles between the folders (and files) of one folder, and between files that are
-//! no parent and its own children. Two files that are one idea are excused in `tidy.toml`:
-//! `[circles]`, then `"crates/x/src: a.rs b.rs" = "reason"`.
+//! Tests are left out. An import leads to the file that defines the item, through re-exports. A
+//! method of an imported type is not an import, nor is a re-export in a file that does not use the
+//! name. Circles are forbidden between the folders (and files) of one folder, and between files
+//! other than a parent and its own children. Two files that are one idea are excused in
+//! `tidy.toml`: `[circles]`, then `"crates/x/src: a.rs b.rs" = "reason"`.
 
 mod graph;
 mod outline;
@@ -180,7 +180,8 @@ impl<'a> Map<'a> {
         text[start..].lines().next().unwrap_or_default().trim()
     }
 
-    /// The circles that are forbidden, those of folders first; two files may be excused by their key.
+    /// The circles that are forbidden, those of folders first; two files may be excused by their
+    /// key.
     pub(crate) fn circles(&self, is_excused: &dyn Fn(&str) -> bool) -> Vec<Circle<'a>> {
         let package = self.package();
         let folders = graph::folder_circles(&self.files, &self.references).into_iter();

@@ -91,7 +91,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Reads what begins at a token; returns where the next thing begins.
+    /// Reads the item at a token; returns the index of the next one.
     fn step(&mut self, at: usize) -> usize {
         let token = self.tokens[at];
         match token.kind {
@@ -130,7 +130,7 @@ impl<'a> Reader<'a> {
         &mut self.scopes[inner.unwrap_or(0)]
     }
 
-    /// Returns whether a `pub` says to whom.
+    /// Returns whether a `pub` is restricted, as `pub(crate)` is.
     fn is_restricted(&self, at: usize) -> bool {
         let to = self.word_at(at + 2);
         self.is(at + 1, '(') && matches!(to, Some("crate" | "super" | "self" | "in"))

@@ -1,11 +1,11 @@
-//! The items that a crate shows to others, through the crates of ours that it exports from.
+//! The public items of a crate, through the crates of ours that it re-exports.
 //!
 //! ```text
 //! trees of all crates ──▶ World ──public(crate)──▶ { Name { crate, file, item } }
 //!                           └──locate(path)──▶ the crate and file that define an item
 //! ```
 //!
-//! Public is an item whose modules are all `pub`, or that a `pub use` in such a module names.
+//! An item is public if its modules are all `pub`, or if a `pub use` in such a module names it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -98,7 +98,7 @@ struct Walk<'w, 'a, 'o> {
 }
 
 impl<'o> Walk<'_, '_, 'o> {
-    /// Takes what a public module shows.
+    /// Adds the public items of a public module.
     fn module(&mut self, krate: &'o str, module: usize) {
         let Some(tree) = self.world.trees.get(krate) else {
             return;
@@ -125,7 +125,7 @@ impl<'o> Walk<'_, '_, 'o> {
         }
     }
 
-    /// Takes what a public import names, or all that its module shows.
+    /// Adds the items that a public import names, or all of its module's.
     fn target(&mut self, krate: &'o str, module: usize, path: &[String], depth: usize) {
         let Some(tree) = self.world.trees.get(krate) else {
             return;

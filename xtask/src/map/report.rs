@@ -22,7 +22,7 @@ pub(super) fn folders(maps: &[Map<'_>]) -> String {
             let counts = counts(&map.references, folder);
             let nodes = map.files.iter().filter_map(|file| node(file, folder));
             let nodes: Names<'_> = nodes.collect();
-            // Inside of a folder of files alone there is nothing to say of folders.
+            // A folder that holds only files has no imports between folders.
             let is_told = folder.is_empty() || nodes.iter().any(|node| folders.contains(node));
             for node in nodes.iter().filter(|_| is_told) {
                 let to = counts.get(node).into_iter().flatten();

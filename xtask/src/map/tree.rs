@@ -5,8 +5,8 @@
 //! ```
 //!
 //! Only files that a `mod` declaration reaches belong to the crate, so test files do not. A name
-//! that is defined by no item and no import of a module (a macro makes it) belongs to the file of
-//! that module. A path whose first name is unknown leads outside of the crate.
+//! that no item and no import of a module defines (a macro makes it) belongs to the file of that
+//! module. A path whose first name is unknown leads outside of the crate.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -55,7 +55,7 @@ pub(crate) enum Found<'o> {
     Module(usize),
     /// An item of a file of the crate, by its own name.
     Item(usize, &'o str),
-    /// In another crate, or in none: the path from there.
+    /// In another crate, or unknown: the path from there.
     Outside(Vec<String>),
     /// A name that a module does not have.
     Unknown,
@@ -201,7 +201,8 @@ impl<'a, 'o> Tree<'a, 'o> {
         }
     }
 
-    /// The item or module that a path in a module leads to; `depth` re-exports were followed before.
+    /// The item or module that a path in a module leads to; `depth` re-exports were followed
+    /// before.
     fn resolve(&self, from: usize, path: &[String], depth: usize) -> Found<'o> {
         let mut rest = path;
         let mut at = Found::Module(from);

@@ -22,7 +22,7 @@ pub(crate) enum Reach {
 pub(crate) struct Import {
     /// Segments, without the `*` of a glob.
     pub(crate) path: Vec<String>,
-    /// The name that it brings into scope; none for `as _` and globs.
+    /// The name that it brings into scope; `None` for `as _` and globs.
     pub(crate) name: Option<String>,
     /// Set for a glob.
     pub(crate) is_glob: bool,

@@ -4,8 +4,8 @@
 //! suite ──▶ [Binary] ──run(tests, bug)──▶ Passed │ Failed(test) │ Hung(test)
 //! ```
 //!
-//! A binary says what its tests are, and is then asked for them by their exact names. It is read
-//! while it runs, and ended at the first failure: the rest cannot change the answer.
+//! A binary lists its tests and runs them by their exact names. Its output is read while it runs,
+//! and it is killed at the first failure: the rest cannot change the result.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
@@ -18,7 +18,7 @@ use crate::suite;
 
 /// BOUND: how long a run may go on without a test that ends.
 pub(super) const LIMIT: Duration = Duration::from_secs(120);
-/// Chooses the bug in what was built with the cfg.
+/// Chooses the bug in programs built with the cfg.
 const CHOICE: &str = "KINFORM_MUTANT";
 
 /// One binary and its tests.
@@ -34,12 +34,12 @@ pub(super) enum Outcome {
     Passed,
     /// The test that failed first.
     Failed(String),
-    /// A test that was not done when none had ended for so long as the limit.
+    /// A test still running after no test had ended within the limit.
     Hung(String),
 }
 
 impl Binary {
-    /// A binary with what it says its tests are.
+    /// A binary with the tests that it lists.
     pub(super) fn new(binary: suite::Binary) -> Result<Self, String> {
         let tests = binary.list()?;
         Ok(Self { binary, tests })
@@ -97,13 +97,13 @@ fn is_named_after(test: &str, bug: &str) -> bool {
     rest.is_some_and(|rest| rest.starts_with('_'))
 }
 
-/// Reads what a run says until a test fails, it ends, or time is over.
+/// Reads a run's output until a test fails, it ends, or the limit is reached.
 fn follow(mut child: Child, tests: &[&str]) -> Outcome {
     let (sender, lines) = channel();
     let output = child.stdout.take();
     let reader = thread::spawn(move || {
         let lines = output.into_iter().flat_map(|o| BufReader::new(o).lines());
-        // Nobody listens any more once the answer is known.
+        // Sending fails once the outcome is known, and the thread ends.
         lines
             .map_while(Result::ok)
             .try_for_each(|l| sender.send(l).ok())

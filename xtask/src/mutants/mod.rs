@@ -6,10 +6,11 @@
 //! ```
 //!
 //! The binaries are built once, with every seam in them; the environment chooses the bug. This
-//! program is also the compiler's wrapper that sets the cfg, which cargo uses for the crates of this
-//! workspace alone: what they depend on is not built again, and what was built without the cfg stays.
-//! Tests named after a bug run first, since they should be the ones that notice; a binary is left at
-//! its first failure. A bug that makes a test hang is killed by the limit, and the line says so.
+//! program is also the compiler's wrapper that sets the cfg. Cargo uses the wrapper for the crates
+//! of this workspace alone, so dependencies are not built again and builds without the cfg stay.
+//! Tests named after a bug run first, since they should be the ones that notice. A binary is
+//! stopped at its first failure. A test that hangs is killed at the limit, and its line reports
+//! that.
 //!
 //! Upstream counterpart: none; `cargo-mutants` makes random bugs, these are real ones.
 
@@ -30,7 +31,7 @@ use crate::suite;
 
 /// Says that this program is to wrap the compiler.
 const WRAPPED: &str = "KINFORM_MUTANTS_WRAPPED";
-/// BOUND: bugs tried at once; each runs its tests in threads of their own.
+/// BOUND: bugs tried in parallel; each runs its tests in threads of their own.
 const AT_ONCE: usize = 2;
 
 /// The bugs to put back.
@@ -42,7 +43,7 @@ pub(crate) struct Arguments {
     /// Only each tenth, from this one on: 0 to 9, by default as the last commit's hash has it.
     #[arg(long, conflicts_with = "only", num_args = 0..=1, default_missing_value = "commit")]
     tenth: Option<Tenth>,
-    /// Says what can be put back, and ends.
+    /// Lists the bugs that can be put back, and exits.
     #[arg(long)]
     list: bool,
 }
@@ -55,7 +56,7 @@ const TENTH: usize = 10;
 enum Tenth {
     /// This one.
     Start(usize),
-    /// The one that the last commit's hash chooses: the same for the same commit, another for the next.
+    /// The one that the last commit's hash chooses: always the same for one commit.
     Commit,
 }
 
@@ -92,7 +93,7 @@ fn of_hash(hash: &str) -> Option<usize> {
     usize::try_from(number).ok().map(|number| number % TENTH)
 }
 
-/// Runs the compiler with the cfg, if that is what this process is for.
+/// Runs the compiler with the cfg if this process wraps it.
 pub(crate) fn wrapped_compiler() -> Option<ExitCode> {
     std::env::var_os(WRAPPED)?;
     let mut arguments = std::env::args_os().skip(1);
@@ -184,13 +185,14 @@ fn build(root: &Path) -> Result<Vec<Binary>, String> {
     cargo
         .env("RUSTC_WORKSPACE_WRAPPER", wrapper)
         .env(WRAPPED, "1");
-    // The whole workspace: any other choice gives dependencies other features, and builds them again.
+    // The whole workspace: any other choice gives dependencies other features, and builds them
+    // again.
     let arguments = ["--workspace", "--lib", "--test", "it"];
     let built = suite::build_by(cargo, root, &arguments)?;
     built.into_iter().map(Binary::new).collect()
 }
 
-/// Runs everything, or only what is named after the chosen ones, without a bug.
+/// Runs every test, or only those named after the chosen bugs, without a bug.
 fn try_without(binaries: &[Binary], chosen: &[&Mutant], is_whole: bool) -> Result<usize, String> {
     let mut count = 0;
     for binary in binaries {
@@ -226,7 +228,7 @@ fn fate(mutant: &Mutant, binaries: &[Binary]) -> Option<String> {
                 let seconds = binary::LIMIT.as_secs();
                 return Some(format!("{by}, which was not done after {seconds} s"));
             }
-            // It could not be started: that says nothing about the tests.
+            // A binary that could not be started proves nothing about the tests.
             Err(error) => say(&format!("{}: {error}", mutant.name)),
         }
     }

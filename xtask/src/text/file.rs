@@ -8,7 +8,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Folders that hold no text of ours.
+/// Folders without texts of this repository.
 const SKIPPED: [&str; 5] = ["target", ".git", "testdata", "corpus", "artifacts"];
 
 /// One file: its path from the root, with slashes, and its text.
@@ -21,7 +21,7 @@ pub(crate) struct File {
 /// The repository around the current directory.
 ///
 /// # Errors
-/// There is none.
+/// The current directory is in no repository.
 pub(crate) fn root() -> Result<PathBuf, String> {
     let here = std::env::current_dir().map_err(|e| format!("the current directory: {e}"))?;
     let is_root = |folder: &&Path| folder.join("xtask").is_dir() && folder.join("crates").is_dir();
@@ -40,7 +40,7 @@ pub(crate) fn read(root: &Path) -> Result<Vec<File>, String> {
     Ok(files)
 }
 
-/// Reads every text file below a folder; what is not UTF-8 is no text.
+/// Reads every text file below a folder; files that are not UTF-8 are skipped.
 fn read_folder(root: &Path, folder: &str, files: &mut Vec<File>) -> io::Result<()> {
     for entry in fs::read_dir(root.join(folder))? {
         let entry = entry?;
@@ -72,7 +72,7 @@ pub(crate) fn area(path: &str) -> &str {
     first.strip_suffix(".md").unwrap_or(first)
 }
 
-/// The folder of the crate whose sources a file is among: `crates/x` of `crates/x/src/a.rs`.
+/// The folder of a source file's crate: `crates/x` of `crates/x/src/a.rs`.
 pub(crate) fn crate_folder(path: &str) -> Option<&str> {
     let (folder, _) = path.strip_suffix(".rs")?.split_once("/src/")?;
     let name = folder.strip_prefix("crates/")?;

@@ -1,4 +1,4 @@
-//! Rust text as the checks see it: code without comments and without what strings say.
+//! Rust text as the checks see it: code without comments and the contents of strings.
 //!
 //! ```text
 //! let s = "todo!()"; // todo!() ──▶ let s = "       ";

@@ -1,4 +1,4 @@
-//! The ceilings of `tidy.toml`: how many findings of one kind there may be, a number that only sinks.
+//! The ceilings of `tidy.toml`: the most findings of one kind, a number that only sinks.
 //!
 //! ```text
 //! [ceilings]
@@ -6,7 +6,8 @@
 //! ```
 //!
 //! A rule that the whole repository cannot keep from one day to the next begins with a ceiling.
-//! Kinds without an entry have a ceiling of 0. `cargo xtask tidy --lower` writes what was reached.
+//! Kinds without an entry have a ceiling of 0. `cargo xtask tidy --lower` writes the counts
+//! reached.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -91,7 +92,7 @@ impl Ceilings {
         above.chain(below).collect()
     }
 
-    /// The counts beside their ceilings, a line each.
+    /// The counts with their ceilings, a line each.
     pub(crate) fn describe(&self, counts: &Counts) -> String {
         let mut lines: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
         for (key, (ceiling, _)) in &self.entries {

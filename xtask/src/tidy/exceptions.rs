@@ -5,8 +5,8 @@
 //! "crates/x/src/table.rs" = "one table, and a cut would hide its order"
 //! ```
 //!
-//! A section is a rule, a line a file or another key of the rule. An entry that excuses nothing is
-//! a finding of its own, so the list stays short.
+//! A section is a rule, a line a file or another key of the rule. An unused entry is a finding of
+//! its own, so the list stays short.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -57,7 +57,7 @@ impl Exceptions {
         has
     }
 
-    /// A finding for each entry that has excused nothing.
+    /// A finding for each unused entry.
     pub(crate) fn unused(self) -> Vec<Finding> {
         let used = self.used.into_inner();
         let unused = self

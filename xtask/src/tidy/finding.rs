@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A place, the rule that it breaks, and what is wrong.
+/// A place, the rule that it breaks, and a message.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Finding {
     pub(crate) path: String,

@@ -1,11 +1,11 @@
-//! `cargo xtask tidy`: the habits that a reader counts on, checked over the repository's text.
+//! `cargo xtask tidy`: checks the habits that a reader relies on over the repository's text.
 //!
 //! ```text
 //! files ──▶ layers │ circles │ style │ function │ words │ prose │ drift │ exports │ contract ──▶ findings
 //!               ──exceptions, ceilings (tidy.toml)──▶ report
 //! ```
 //!
-//! Each check is a pure function of paths and texts; nothing here but this file writes to the disk. A finding
+//! Each check is a pure function of paths and texts; only this file writes to the disk. A finding
 //! that is right on purpose is listed in `tidy.toml` under its rule, with a reason. Rules that the
 //! repository does not keep yet have a ceiling there, which only sinks. An entry that no finding
 //! needs any more is a finding itself, so the list stays short.

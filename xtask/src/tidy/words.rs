@@ -1,11 +1,11 @@
-//! Words that do not belong into a product: about who wrote it, where, and on which machine.
+//! Words that do not belong in a product: about its authors, places and machines.
 //!
 //! ```text
 //! any text file ──▶ "session", "/home/me/..", a registry's host name
 //! ```
 //!
 //! Compared without case, as whole words. The recordings under `testdata` and the lock file are
-//! not looked at.
+//! skipped.
 
 use super::finding::Finding;
 use crate::text::file::File;

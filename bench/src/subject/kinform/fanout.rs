@@ -1,12 +1,12 @@
-//! Telling many handlers of each event.
+//! Dispatching each event to many handlers.
 //!
 //! ```text
 //! events as bytes ─▶ informer ─▶ store ─▶ ring ─▶ N handlers            (the whole way)
 //! changes ─▶ RingWriter ─▶ ring ─▶ N tasks with a cursor each           (the ring alone)
 //! ```
 //!
-//! A handler that falls behind hears the newest state of each object only, so what was heard is told as
-//! a share of what was sent.
+//! A handler that falls behind receives only the newest state of each object, so deliveries are
+//! reported as a share of the events sent.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub(super) async fn run(task: &Task, handlers: usize) -> Result<Vec<Reading>, Fa
     Ok(readings)
 }
 
-/// Ten handlers beside one that never returns from the first thing it is told.
+/// Ten handlers next to one that never returns from its first event.
 pub(super) async fn stalled(task: &Task) -> Result<Vec<Reading>, Failed> {
     let never = Handlers::new().on_event_async(|_| std::future::pending());
     let mut readings = whole(task, 10, Some(never)).await?;
@@ -48,7 +48,7 @@ pub(super) async fn stalled(task: &Task) -> Result<Vec<Reading>, Failed> {
     Ok(readings)
 }
 
-/// From the bytes of the first event to when all handlers have heard the last one.
+/// Measures from the bytes of the first event until all handlers have received the last one.
 async fn whole(
     task: &Task,
     handlers: usize,
@@ -106,13 +106,14 @@ async fn whole(
     ])
 }
 
-/// How many changes a batch has.
+/// Changes in a batch.
 const BATCH: usize = 256;
 
-/// How many changes go through the ring alone: some milliseconds even with one handler.
+/// Changes sent through the ring alone: some milliseconds even with one handler.
 const RING_CHANGES: usize = 400_000;
 
-/// Changes a second of CPU time, over all threads: by the clock, it is as many as others leave room for.
+/// Changes a second of CPU time, over all threads; by the clock the figure would depend on other
+/// load on the machine.
 async fn ring_alone(task: &Task, handlers: usize) -> Result<f64, Failed> {
     let batches = RING_CHANGES / BATCH;
     let limits = RingLimits {

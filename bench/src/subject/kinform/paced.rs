@@ -1,13 +1,14 @@
-//! Ten handlers beside a stalled one, under a load that all keep up with: how late they hear.
+//! The delay of ten handlers next to a stalled one, under a load that all keep up with.
 //!
 //! ```text
 //! events every millisecond ─▶ informer ─▶ ten handlers, now - when they were sent ─▶ 99th percentile
 //!                         └─▶ the same beside one that never returns ─▶ ratio
 //! ```
 //!
-//! Two informers of one process take turns, a tenth of a second each, and which is first alternates: what
-//! else the machine does meets both. The ratio is the median of the turns'. Before they begin, both have
-//! told more events than are kept for a handler, so the stalled one has fallen behind.
+//! Two informers of one process take turns, a tenth of a second each, and alternate in going first,
+//! so that other load on the machine affects both. The ratio is the median of the turns'. Before
+//! they begin, both have sent more events than are kept for a handler, so the stalled one has
+//! fallen behind.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -23,18 +24,19 @@ use crate::row::{Reading, median};
 use crate::subject::{Failed, HEARD_PODS};
 
 const HANDLERS: usize = 10;
-/// More than are kept: then a handler that heard none of them has fallen behind.
+/// More events than are kept: a handler that received none of them has fallen behind.
 const FLOOD: u64 = 20_000;
-/// A turn: so many times, so many events at once.
+/// A turn: this number of ticks, with this number of events each.
 const TICKS: u64 = 100;
 const EVENTS: u64 = 10;
-/// At least so many turns: of twenty on a busy machine, the median is off by a fifth.
+/// The least number of turns: with twenty on a busy machine the median is off by a fifth.
 const TURNS: u64 = 40;
 const PERIOD: Duration = Duration::from_millis(1);
-/// BOUND: nobody waits longer for what was sent.
+/// BOUND: the longest wait for sent events.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How late others are beside a stalled handler, in so many events for each of the two, or more.
+/// Measures how late other handlers run next to a stalled one, over at least `events` events for
+/// each arm.
 pub(super) async fn run(events: usize) -> Result<Vec<Reading>, Failed> {
     let never = Handlers::new().on_event_async(|_| std::future::pending());
     let mut alone = Arm::new(None).await?;
@@ -64,11 +66,11 @@ struct Arm {
     clock: Arc<Clock>,
     /// The number of the next event.
     next: u64,
-    /// How many handlers have heard the last one.
+    /// The number of handlers that have received the last event.
     done: watch::Receiver<usize>,
 }
 
-/// What is known of the events under way.
+/// The send times of the events under way.
 struct Clock {
     began: Instant,
     /// The number of the last event of a turn.

@@ -4,9 +4,9 @@
 //! list ─▶ pods, cut anywhere into chunks      watch ─▶ so many events, or events without an end
 //! ```
 //!
-//! For scenarios about reading a cache: what fills it is not measured there, and a million pods of
-//! 8 KB would not fit into everybody's memory. Pod `n` is on node `n mod 40`; an event moves a pod to
-//! another node, so that indexes are as disordered as after days.
+//! For scenarios about reading a cache. They do not measure filling it, and a million pods of 8 KB
+//! would not fit into the memory of every machine. Pod `n` is on node `n mod 40`; an event moves a
+//! pod to another node, so that indexes are as disordered as after days.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ struct Planted {
 /// Opens a watch.
 type Watch = dyn Fn() -> BoxStream<'static, Result<Bytes, SourceError>> + Send + Sync;
 
-/// An informer of that many pods, and what keeps it.
+/// An informer of that number of pods, and its factory.
 pub(super) struct Garden {
     pub(super) factory: InformerFactory,
     pub(super) pods: Informer<Pod>,
@@ -44,7 +44,7 @@ pub(super) struct Garden {
     pub(super) gate: CancellationToken,
 }
 
-/// An informer of that many pods, which hears these events when the gate is opened.
+/// An informer of that number of pods, which receives these events when the gate is opened.
 pub(super) fn garden(pods: usize, events: Range<u64>) -> Garden {
     let gate = CancellationToken::new();
     let closed = gate.clone();
@@ -61,9 +61,9 @@ pub(super) fn garden(pods: usize, events: Range<u64>) -> Garden {
     }
 }
 
-/// An informer of that many pods, which hears what is sent, and what keeps it.
+/// An informer of that number of pods, its factory, and a sender of its events.
 pub(super) fn fed(pods: usize) -> (InformerFactory, Informer<Pod>, mpsc::UnboundedSender<Bytes>) {
-    // BOUND: who sends waits until it was heard.
+    // BOUND: the sender waits until its events were heard.
     let (sender, receiver) = mpsc::unbounded_channel();
     let receiver = Arc::new(Mutex::new(receiver));
     let (factory, pods) = planted(pods, move || {

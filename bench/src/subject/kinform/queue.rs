@@ -4,9 +4,9 @@
 //! producer ─add, or add_all─▶ WorkQueue ─settle_and_get─▶ workers        a million delayed adds
 //! ```
 //!
-//! Keys are added one after the other, as the peers' are. Told as well: the cost where the keys of a batch are added in
-//! one turn, as a controller's handlers do. Workers take and give back as those of a controller do: the last key goes
-//! back when the next is taken.
+//! Keys are added one after the other, as the peers' are. The cost of adding a batch of keys in one
+//! turn, as a controller's handlers do, is reported as well. Workers are like a controller's: the
+//! last key is given back when the next one is taken.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,7 +20,7 @@ use super::planted::object_key;
 use crate::row::Reading;
 use crate::subject::{Failed, Task};
 
-/// How many keys there are, and the most that wait at a time: so each add is a cycle.
+/// The number of keys, and below it the most that wait at a time, so that each add is a cycle.
 const KEYS: usize = 100_000;
 const BACKLOG: usize = 1024;
 /// Adds between two looks at the backlog.
@@ -44,15 +44,15 @@ pub(super) async fn alone(task: &Task) -> Result<Vec<Reading>, Failed> {
     Ok(task.of_cycles(before.until_now(), task.size / BURST * BURST))
 }
 
-/// How a producer adds keys.
+/// The way a producer adds keys.
 #[derive(Clone, Copy)]
 enum Adding {
-    /// So many in one turn.
+    /// A batch of keys in one turn.
     Batches,
     OneByOne,
 }
 
-/// Cycles of a producer and so many workers.
+/// Cycles of a producer and `workers` workers.
 pub(super) async fn shared(task: &Task, workers: usize) -> Result<Vec<Reading>, Failed> {
     let queue = || WorkQueue::new(Limiter::default());
     let mut readings = cycles(task, queue(), workers, Adding::OneByOne).await?;
@@ -62,7 +62,7 @@ pub(super) async fn shared(task: &Task, workers: usize) -> Result<Vec<Reading>, 
     Ok(readings)
 }
 
-/// What is told of each way.
+/// The metric reported for each way of adding.
 const CYCLE: &str = "cpu_ns_per_cycle";
 
 async fn cycles(

@@ -1,4 +1,4 @@
-//! Reading a cache: lists by an index, and reads beside a writer that never rests.
+//! Reading a cache: lists by an index, and reads during constant writes.
 //!
 //! ```text
 //! planted source ─▶ informer ─▶ index ─▶ lists, before and after churn
@@ -16,7 +16,8 @@ use crate::row::{Reading, median};
 use crate::subject::small::{NODES, Step, node_name};
 use crate::subject::{Failed, READ_TIME, Task, each_ns};
 
-/// 1 of 40 nodes' pods: as a view, every handle touched in it, every name read, and a handle of each to keep.
+/// 1 of 40 nodes' pods: as a view, with every handle touched, with every name read, and as a list
+/// of cloned handles.
 pub(super) async fn index_list(task: &Task) -> Result<Vec<Reading>, Failed> {
     if task.heap.is_some() {
         return Ok(Vec::new());
@@ -72,7 +73,7 @@ fn each_node(read: impl Fn(&str)) -> f64 {
     median(&took.collect::<Vec<_>>())
 }
 
-/// Reads in a thread, while events are applied as fast as that goes.
+/// Reads in a thread while events are applied at full speed.
 pub(super) async fn read_under_write(task: &Task) -> Result<Vec<Reading>, Failed> {
     if task.heap.is_some() {
         return Ok(Vec::new());

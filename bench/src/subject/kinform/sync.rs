@@ -18,7 +18,7 @@ use crate::row::Reading;
 use crate::scenario::Work;
 use crate::subject::{Failed, SETTLING, Task};
 
-/// A factory that asks as the scenario wants it.
+/// A factory with the scenario's encoding and mode of listing.
 pub(super) fn factory(task: &Task) -> Result<InformerFactory, Failed> {
     let client = client_for(task.server()?, &ClientOptions::default())?;
     let reflector = ReflectorOptions::new();
@@ -143,7 +143,7 @@ pub(super) async fn several(task: &Task) -> Result<Vec<Reading>, Failed> {
     task.of_a_sync(usage, live, stored).await
 }
 
-/// What a small operator needs of pods.
+/// The fields that a small operator needs of pods.
 fn little() -> Result<Projection, Failed> {
     let paths = ["metadata.labels", "spec.nodeName", "status.phase"];
     let paths: Vec<FieldPath> = paths

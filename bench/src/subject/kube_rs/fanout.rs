@@ -1,10 +1,10 @@
-//! Telling many subscribers of each event, through a shared reflector.
+//! Dispatching each event to many subscribers through a shared reflector.
 //!
 //! ```text
 //! events, decoded already ─▶ reflect_shared ─▶ store, broadcast ─▶ N subscribers
 //! ```
 //!
-//! Its broadcast waits for the slowest subscriber, so that everything is heard by all.
+//! Its broadcast waits for the slowest subscriber, so every subscriber receives every event.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,8 +39,8 @@ pub(super) async fn run(task: &Task, handlers: usize) -> Result<Vec<Reading>, Fa
     ])
 }
 
-/// Ten subscribers beside one that never takes anything: the broadcast waits for it, so the figure is
-/// what the others heard until nothing moved any more.
+/// Ten subscribers next to one that never takes an event. The broadcast waits for it, so the figure
+/// is the events that the others received until the broadcast stalled.
 pub(super) async fn stalled(task: &Task) -> Result<Vec<Reading>, Failed> {
     if task.heap.is_some() {
         return Ok(Vec::new());
@@ -56,7 +56,7 @@ enum Beside {
     Stalled,
 }
 
-/// How long is waited for what the others hear.
+/// The time to wait for further deliveries before counting as stalled.
 const STANDSTILL: Duration = Duration::from_secs(5);
 
 async fn tell(task: &Task, handlers: usize, beside: &Beside) -> Result<(Usage, u64), Failed> {

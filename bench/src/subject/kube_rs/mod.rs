@@ -4,7 +4,7 @@
 //! watcher ─modify─▶ reflector ─▶ Store, until its list is whole ─▶ readings
 //! ```
 //!
-//! It decodes JSON only, so it has nothing to say about protobuf. What it reads is typed from the start.
+//! It decodes JSON only, so it has no figures for protobuf. Its objects are typed from the start.
 //! It has no work queue of its own that programs could use.
 
 mod controller;
@@ -32,7 +32,7 @@ use crate::row::Reading;
 use crate::scenario::Work;
 use crate::subject::{Failed, SETTLING, Task};
 
-/// Does the task; says nothing of what kube-rs does not have.
+/// Does the task; reports no reading for features that kube-rs lacks.
 ///
 /// # Errors
 /// The server cannot be reached, or does not do what it must.
@@ -171,7 +171,7 @@ async fn several(task: &Task) -> Result<Vec<Reading>, Failed> {
     task.of_a_sync(usage, live, stored).await
 }
 
-/// How many objects are stored, and what keeps them.
+/// Fills a store; returns the number of stored objects and their owner.
 async fn fill<K>(
     task: &Task,
     api: Api<K>,
@@ -203,7 +203,7 @@ where
     Ok((store.len(), stream.map(|_| ()).boxed()))
 }
 
-/// What a small operator needs of pods.
+/// Drops the fields that a small operator does not need.
 fn trim(pod: &mut Pod) {
     pod.metadata.annotations = None;
     pod.metadata.owner_references = None;
@@ -237,7 +237,7 @@ async fn relist(task: &Task) -> Result<Vec<Reading>, Failed> {
     let stream = stream.filter(|event| future::ready(event.is_ok()));
     let mut stream = std::pin::pin!(stream);
     listed(&mut stream).await?;
-    // The watch is open when the stream has nothing to say for a while.
+    // The watch is open when the stream has been silent for a while.
     let _ = tokio::time::timeout(SETTLING, stream.next()).await;
     let steady = task.live_bytes();
     let before = task.moment();

@@ -1,11 +1,11 @@
-//! Reading a reflector's store, which is filled directly: lists, and reads beside a writer.
+//! Reading a reflector's store, which is filled directly: lists, and reads during writes.
 //!
 //! ```text
 //! Writer::apply_watcher_event ─▶ Store ─▶ filter | get, beside endless events
 //! ```
 //!
-//! The store has no index, so what kinform and client-go look up is what `state` filters here, as its
-//! users write it.
+//! The store has no index, so the look-ups of kinform and client-go are filters over `state` here,
+//! as its users write them.
 
 use std::hint::black_box;
 use std::sync::Arc;

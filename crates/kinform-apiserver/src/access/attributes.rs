@@ -1,10 +1,11 @@
-//! What a request asks for, read from its method and its path alone.
+//! The attributes of a request, parsed from its method and its path alone.
 //!
 //! ```text
 //! DELETE /apis/apps/v1/namespaces/shop/deployments/web ──▶ delete, shop, apps, deployments, web
 //! ```
 //!
-//! Rights are decided before anybody looks whether a resource exists, so nothing here asks the registry.
+//! Requests are authorized before the server looks whether a resource exists, so this module does
+//! not use the registry.
 //!
 //! Upstream: `apiserver:pkg/endpoints/request/requestinfo.go`, `pkg/endpoints/filters/authorization.go`.
 
@@ -14,16 +15,16 @@ use percent_encoding::percent_decode_str;
 
 use crate::http::query::Query;
 
-/// A verb and what it is about.
+/// A verb and its target.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Attributes {
     pub(crate) verb: String,
-    /// The path as it came; empty where a review asks about a resource.
+    /// The path as it was sent; empty where a review asks about a resource.
     pub(crate) path: String,
     pub(crate) subject: Subject,
 }
 
-/// What a verb is about.
+/// The target of a verb.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Subject {
     /// The path itself.
@@ -72,7 +73,7 @@ impl Attributes {
         }
     }
 
-    /// The same of another verb.
+    /// Returns the same attributes with another verb.
     pub(crate) fn with_verb(&self, verb: String) -> Self {
         Self {
             verb,
@@ -80,7 +81,7 @@ impl Attributes {
         }
     }
 
-    /// Reads a request.
+    /// Parses the attributes of a request.
     pub(crate) fn read(method: &Method, path: &str, query: &Query) -> Self {
         let decode = |part| percent_decode_str(part).decode_utf8_lossy().into_owned();
         let parts: Vec<String> = path.trim_matches('/').split('/').map(decode).collect();
@@ -95,7 +96,8 @@ impl Attributes {
             rest => (false, rest),
         };
         let (namespace, rest) = match rest {
-            // Of a namespace itself, these are parts; everything else lies in the namespace.
+            // These names are subresources of a namespace; any other name is a resource within the
+            // namespace.
             ["namespaces", namespace, "status" | "finalize", ..] | ["namespaces", namespace] => {
                 (*namespace, rest)
             }
@@ -132,7 +134,7 @@ impl Attributes {
         }
     }
 
-    /// Whether one of these paths is read.
+    /// Returns whether the request reads one of these paths.
     pub(super) fn is_read_of_path(&self, paths: &[&str]) -> bool {
         self.subject == Subject::Path
             && matches!(self.verb.as_str(), "get" | "head")
@@ -140,13 +142,13 @@ impl Attributes {
     }
 }
 
-/// The one name that a field selector leaves.
+/// Returns the name that a field selector requires, if it requires one.
 fn selected_name(query: &Query) -> Option<String> {
     let selector: FieldSelector = query.text("fieldSelector").parse().ok()?;
     selector.exact("metadata.name").map(str::to_owned)
 }
 
-/// The verb of a path that is no resource.
+/// Returns the verb for a path that is not a resource.
 fn plain_verb(method: &Method) -> String {
     method.as_str().to_ascii_lowercase()
 }

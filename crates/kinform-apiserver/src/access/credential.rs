@@ -1,4 +1,4 @@
-//! Tokens that are known from the start: the server's own, and those of a test's users.
+//! Static tokens: the server's own, and those of a test's users.
 //!
 //! ```text
 //! builder, token file ──▶ Tokens { token ──▶ User }
@@ -12,14 +12,14 @@ use std::sync::Arc;
 
 use super::User;
 
-/// BOUND: tokens of a file.
+/// BOUND: the number of tokens in a file.
 const MOST: usize = 10_000;
 
 /// Known tokens.
 #[derive(Clone, Default)]
 pub(crate) struct Tokens(Vec<(Arc<str>, Arc<User>)>);
 
-/// A line of a token file that cannot be read. The line itself is not repeated: it may hold a token.
+/// A line of a token file that cannot be parsed. The error does not quote it: it may hold a token.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line} of the token file: {why}")]
 pub struct TokenFileError {
@@ -59,7 +59,7 @@ impl Tokens {
         Ok(())
     }
 
-    /// Whose token this is.
+    /// Returns the user of a token.
     pub(super) fn user(&self, token: &str) -> Option<Arc<User>> {
         let mut found = None;
         for (known, user) in &self.0 {
@@ -77,13 +77,13 @@ impl std::fmt::Debug for Tokens {
     }
 }
 
-/// Whether two secrets are the same, in a time that depends on their lengths alone.
+/// Returns whether two secrets are equal, in a time that depends on their lengths alone.
 pub(crate) fn same(ours: &[u8], theirs: &[u8]) -> bool {
     let differences = ours.iter().zip(theirs).fold(0, |sum, (a, b)| sum | (a ^ b));
     ours.len() == theirs.len() && differences == 0
 }
 
-/// The fields of a line of comma-separated values; nothing if a quote is not closed.
+/// Parses a line of comma-separated values. Returns `None` if a quote is not closed.
 fn fields(line: &str) -> Option<Vec<String>> {
     let (mut fields, mut field, mut quoted) = (Vec::new(), String::new(), false);
     let mut letters = line.chars().peekable();

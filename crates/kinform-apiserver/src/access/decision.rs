@@ -1,4 +1,4 @@
-//! The answer to a question about a right, and the refusal that goes with it.
+//! An authorization decision, and the error of a refusal.
 //!
 //! ```text
 //! user + attributes -> Decision -> 403 in upstream's words
@@ -9,11 +9,11 @@ use kinform_api::{GroupResource, Status, StatusDetails, reason};
 use super::attributes::{Attributes, Subject};
 use super::user::User;
 
-/// An answer about a right.
+/// An authorization decision.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Decision {
     pub(crate) is_allowed: bool,
-    /// Why it is allowed; empty if there is nothing to say.
+    /// The reason of the permission; empty if there is none to report.
     pub(crate) reason: String,
 }
 

@@ -1,11 +1,11 @@
-//! Asking as somebody else.
+//! Impersonation: a request that acts as another user.
 //!
 //! ```text
-//! Impersonate-User, -Group, -Uid, -Extra-* ──right to be each of them──▶ User | 403
+//! Impersonate-User, -Group, -Uid, -Extra-* ──permission for each part──▶ User | 403
 //! ```
 //!
-//! Each part needs the right to `impersonate` it. The newer, narrower rights
-//! (`impersonate-on:user-info:list`) are not understood: they never allow anything here, but a refusal
+//! Each part needs permission to `impersonate` it. The newer, narrower verbs
+//! (`impersonate-on:user-info:list`) are not supported: they never allow a request, but a refusal
 //! names them first, as upstream's does.
 //!
 //! Upstream: `apiserver:pkg/endpoints/filters/impersonation`.
@@ -20,12 +20,12 @@ use super::user::User;
 
 const EXTRA: &str = "impersonate-extra-";
 
-/// Who the headers ask to be; nobody if they do not.
+/// Returns the user that the headers impersonate, or `None` without such headers.
 ///
 /// # Errors
-/// 400 if they name no user, but something else.
+/// 400 if the headers name groups, a UID or extra fields but no user.
 pub(super) fn wanted(headers: &HeaderMap) -> Result<Option<User>, Box<Status>> {
-    // A name may be of any letters. One that is not UTF-8 still asks for somebody.
+    // A header value may be in any encoding. A name that is not UTF-8 still impersonates a user.
     let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
     let first = |name: &str| headers.get(name).map(text).unwrap_or_default();
     let mut user = User::new(first("impersonate-user")).with_uid(first("impersonate-uid"));
@@ -70,10 +70,10 @@ fn shown_list(values: &[String]) -> String {
     format!("[]string{{{}}}", quoted.join(", "))
 }
 
-/// The user as whom the request goes on.
+/// Returns the user that the request acts as.
 ///
 /// # Errors
-/// 403 if the one who asks may not be somebody of what is wanted.
+/// 403 if the requester may not impersonate a part of the wanted user.
 pub(super) fn become_other(
     may: impl Fn(&Attributes) -> bool,
     user: &User,
@@ -95,7 +95,7 @@ pub(super) fn become_other(
         return Ok(User::anonymous());
     }
     let groups = match account {
-        // Whoever is named without groups has those of its kind.
+        // A user who is named without groups gets the groups of a service account.
         Some((namespace, name)) if wanted.groups().is_empty() => {
             User::service_account(namespace, name).groups().to_vec()
         }
@@ -107,7 +107,7 @@ pub(super) fn become_other(
         .authenticated())
 }
 
-/// What has to be allowed, one by one.
+/// Returns the resources that the requester must be allowed to impersonate, one for each part.
 fn needs(wanted: &User) -> Vec<ResourceRef> {
     let of = |group: &str, resource: &str, name: &str| ResourceRef {
         group: group.to_owned(),

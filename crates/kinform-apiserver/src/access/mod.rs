@@ -1,15 +1,18 @@
-//! Who asks, and whether they may.
+//! Authentication, impersonation and authorization of requests.
 //!
 //! ```text
-//! token | certificate | nothing ──▶ User ──impersonation──▶ User ──attributes, rules──▶ go on | 401, 403
+//! token | certificate | neither ─▶ User ─impersonation─▶ User ─attributes, rules─▶ go on | 401/403
 //! ```
 //!
-//! Everybody who is known may do everything, unless the server goes by the stored roles (`rbac/`). Who is
-//! nobody reads health and version, and no more. Nothing of a credential is logged or repeated in a reply.
+//! Every authenticated user may do everything, unless the server uses the stored roles (`rbac/`).
+//! The anonymous user may read health and version only. Credentials are neither logged nor repeated
+//! in a reply.
 //!
-//! * `user.rs`: who; `credential.rs`: what they show; `service_account.rs`: tokens that the server signs;
-//! * `attributes.rs`: what is asked, read from the path alone; `decision.rs`: the answer; `impersonate.rs`: asking as somebody else;
-//! * `rbac/`: roles and bindings; `review.rs`: questions about all of this.
+//! * `user.rs`: users; `credential.rs`: static tokens; `service_account.rs`: tokens that the server
+//!   signs;
+//! * `attributes.rs`: the attributes of a request; `decision.rs`: the decision; `impersonate.rs`:
+//!   impersonation;
+//! * `rbac/`: roles and bindings; `review.rs`: reviews of access, of rules and of tokens.
 //!
 //! Upstream: `apiserver:pkg/{authentication,authorization}`, `pkg/endpoints/filters`.
 
@@ -40,40 +43,41 @@ pub(crate) use self::decision::{Decision, forbidden};
 pub(crate) use self::service_account::{AUDIENCE, Bound, Claim, Signer, TokenError};
 pub use self::user::User;
 
-/// Paths that anybody may read.
+/// Paths that the anonymous user may read.
 const PUBLIC: [&str; 4] = ["/healthz", "/livez", "/readyz", "/version"];
 
-/// Who is let in, and what they may do.
+/// Authenticates and authorizes requests.
 #[derive(Debug)]
 pub(crate) struct Access {
     pub(crate) tokens: Tokens,
     pub(crate) rights: Rights,
     pub(crate) signer: Arc<Signer>,
-    /// By which tokens end.
+    /// The clock that decides whether a token has expired.
     pub(crate) clock: Clock,
 }
 
-/// By what rights are decided.
+/// The rules that authorize requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Rights {
-    /// Whoever is known may do everything.
+    /// An authenticated user may do everything.
     #[default]
     Everything,
-    /// Roles and bindings that are stored.
+    /// The stored roles and bindings.
     Rbac,
 }
 
-/// Who a request comes from, as its connection and its credentials say.
+/// The sender of a request, by its connection and its credentials.
 #[derive(Clone, Debug)]
 pub(crate) enum Caller {
-    /// Somebody known, or nobody in particular.
+    /// An authenticated user, or the anonymous one.
     User(Arc<User>),
-    /// A credential was shown that is not ours.
+    /// The request has a credential that is invalid.
     Unknown,
 }
 
 impl Access {
-    /// Who shows these headers, on a connection that showed a certificate or none.
+    /// Identifies the sender of these headers, on a connection with or without a client
+    /// certificate.
     pub(crate) fn authenticate(
         &self,
         store: &Store,
@@ -99,7 +103,7 @@ impl Access {
         }
     }
 
-    /// Whose token this is, and for which of the audiences.
+    /// Returns the user of a token, and those of the audiences that the token is for.
     pub(crate) fn bearer(
         &self,
         store: &Store,
@@ -108,7 +112,7 @@ impl Access {
     ) -> Result<(Arc<User>, Vec<String>), TokenError> {
         let known = self.tokens.user(token);
         match known {
-            // Such a token is for this server, whoever else is named.
+            // A static token is for this server, whatever audiences are named.
             Some(user) if audiences.contains(&AUDIENCE) => Ok((user, vec![AUDIENCE.to_owned()])),
             Some(_) => Err(TokenError::Invalid),
             None => self
@@ -118,11 +122,11 @@ impl Access {
         }
     }
 
-    /// Who the request is to be answered as.
+    /// Authorizes a request and returns the user that it acts as.
     ///
     /// # Errors
-    /// 401 for a credential that is not ours, 403 for what the user may not do, 400 for half a request
-    /// to be somebody else.
+    /// 401 for an invalid credential, 403 if the user is not allowed to do this, 400 for an
+    /// incomplete impersonation.
     pub(crate) fn admit(
         &self,
         store: &Store,
@@ -148,10 +152,10 @@ impl Access {
         }
     }
 
-    /// Lets nobody in but who may do everything.
+    /// Admits only users who may do everything.
     ///
     /// # Errors
-    /// As [`Self::admit`].
+    /// The errors of [`Self::admit`].
     pub(crate) fn admit_administrator(
         &self,
         store: &Store,
@@ -167,7 +171,7 @@ impl Access {
         Err(Box::new(forbidden(&user, &asked)))
     }
 
-    /// Whether a user may do this.
+    /// Decides whether a user may do this.
     pub(crate) fn decide(&self, store: &Store, user: &User, asked: &Attributes) -> Decision {
         if user.is_privileged() {
             return Decision::yes();

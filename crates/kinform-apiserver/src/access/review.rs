@@ -1,4 +1,4 @@
-//! Questions about who is who and who may what. They are answered, and nothing is stored.
+//! Reviews of identity and access. They are answered and not stored.
 //!
 //! ```text
 //! SelfSubjectAccessReview, SubjectAccessReview, .. + roles ──▶ the same with its status, 201
@@ -20,15 +20,15 @@ use crate::storage::Store;
 const AUTHORIZATION: &str = "authorization.k8s.io";
 const AUTHENTICATION: &str = "authentication.k8s.io";
 
-/// Whether a resource is a question.
+/// Returns whether a resource is a review: a question that is answered and not stored.
 pub(crate) fn is_review(resource: &ResourceInfo) -> bool {
     !resource.is_stored() && matches!(resource.group.as_str(), AUTHORIZATION | AUTHENTICATION)
 }
 
-/// Answers a question that `user` asks: the object with its status.
+/// Answers a review of `user`: returns the object with its status.
 ///
 /// # Errors
-/// 400 and 422 for half a question.
+/// 400 and 422 for an incomplete review.
 pub(crate) fn answer(
     access: &Access,
     store: &Store,
@@ -67,7 +67,7 @@ fn invalid(error: FieldError) -> Box<Status> {
     Box::new(Status::invalid(&kind, "", &[error]))
 }
 
-/// What a review asks about.
+/// Returns the attributes that a review asks about.
 fn asked(review: &Value) -> Result<Attributes, Box<Status>> {
     let spec = &review["spec"];
     let (resource, path) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
@@ -123,7 +123,7 @@ fn access_status(
     Ok(status)
 }
 
-/// Whom a review asks about.
+/// Returns the user that a review asks about.
 fn subject(review: &Value) -> Result<User, Box<Status>> {
     asked(review)?;
     let spec = &review["spec"];

@@ -4,9 +4,9 @@
 //! service account + audiences + seconds ──sign──▶ JWT ──verify──▶ User | why not
 //! ```
 //!
-//! The signatures are Ed25519's, which are the same whenever the same is signed: a token is good if
-//! signing it again gives its signature. A token ends with its time, with its account, and with the
-//! object that it is bound to. The key is made when the first token is.
+//! Ed25519 signatures are deterministic, so a token is valid if signing it again yields its
+//! signature. A token expires with its time, with its account, and with the object that it is bound
+//! to. The key is generated with the first token.
 //!
 //! Upstream: `kubernetes/kubernetes:pkg/serviceaccount/{jwt,claims}.go`.
 
@@ -22,20 +22,20 @@ use super::{User, same};
 use crate::object::{metadata, text};
 use crate::storage::Store;
 
-/// Who issues tokens, and whom they are for if nobody else is named.
+/// The issuer of the tokens, and their audience if the request names no other.
 pub(crate) const AUDIENCE: &str = "https://kubernetes.default.svc";
 const PRIVATE: &str = "kubernetes.io";
 const HEADER: &str = r#"{"alg":"EdDSA","kid":"kinform"}"#;
-/// BOUND: bytes of a token that is looked at.
+/// BOUND: the size of a token in bytes; longer ones are invalid.
 const LONGEST: usize = 16 << 10;
 
-/// What signs tokens.
+/// Signs tokens.
 #[derive(Default)]
 pub(crate) struct Signer {
     key: OnceLock<Option<KeyPair>>,
 }
 
-/// What a token says.
+/// The contents of a token.
 #[derive(Debug)]
 pub(crate) struct Claim<'a> {
     pub(crate) namespace: &'a str,
@@ -47,7 +47,7 @@ pub(crate) struct Claim<'a> {
     pub(crate) seconds: i64,
 }
 
-/// The object that a token ends with.
+/// The object that a token is bound to: the token expires with it.
 #[derive(Clone, Debug)]
 pub(crate) struct Bound {
     /// `pod`, `secret` or `node`.
@@ -56,12 +56,12 @@ pub(crate) struct Bound {
     pub(crate) uid: String,
 }
 
-/// Why a token is not good.
+/// The reason why a token is not accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TokenError {
-    /// It is none of ours.
+    /// This server did not sign it.
     Invalid,
-    /// It is ours, but not good for this, for the reason given.
+    /// This server signed it, but it is not valid here, for this reason.
     Refused(String),
 }
 
@@ -80,7 +80,7 @@ impl Signer {
         self.key.get_or_init(key).as_ref()
     }
 
-    /// Makes a token; nothing if there is no key to sign with.
+    /// Signs a token. Returns `None` if there is no key.
     pub(crate) fn sign(&self, claim: &Claim<'_>) -> Option<String> {
         let from = claim.from.as_second();
         let account = json!({"name": claim.name, "uid": claim.uid});
@@ -104,7 +104,7 @@ impl Signer {
         Some(format!("{signed}.{}", BASE64.encode(signature)))
     }
 
-    /// Whose token this is, and for which of these audiences.
+    /// Returns the user of a token, and those of the audiences that the token is for.
     pub(super) fn verify(
         &self,
         store: &Store,
@@ -165,7 +165,7 @@ impl Signer {
         Ok((user, shared))
     }
 
-    /// What a token of ours says; nothing if it is not ours.
+    /// Returns the payload of a token, or `None` if this server did not sign it.
     fn open(&self, token: &str) -> Option<Value> {
         if token.len() > LONGEST {
             return None;
@@ -175,7 +175,7 @@ impl Signer {
         if header != BASE64.encode(HEADER) {
             return None;
         }
-        // Without a key there was never a token.
+        // Without a key, no token was ever signed.
         let key = self.key.get()?.as_ref()?;
         let wanted = key.sign(signed.as_bytes()).ok()?;
         let shown = BASE64.decode(signature).ok()?;
@@ -192,7 +192,7 @@ impl std::fmt::Debug for Signer {
     }
 }
 
-/// Whether the object that a token stands on is there, and still the same one.
+/// Checks that the object that a token is bound to still exists, with the same UID.
 fn still_there(
     store: &Store,
     shelf: &str,

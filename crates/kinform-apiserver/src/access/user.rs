@@ -1,4 +1,4 @@
-//! Who asks: a name, and what else is known of somebody.
+//! The user that sends a request: a name, a UID, groups and extra fields.
 //!
 //! ```text
 //! User { name, uid, groups, extra } ──▶ rights, `userInfo` in reviews
@@ -16,7 +16,7 @@ const AUTHENTICATED: &str = "system:authenticated";
 const UNAUTHENTICATED: &str = "system:unauthenticated";
 const ANONYMOUS: &str = "system:anonymous";
 
-/// Somebody who sends requests.
+/// The sender of requests.
 ///
 /// Upstream: `user.Info`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub struct User {
 }
 
 impl User {
-    /// A user without groups.
+    /// Returns a user without groups.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
         Self {
@@ -37,14 +37,14 @@ impl User {
         }
     }
 
-    /// With a uid.
+    /// Sets the UID.
     #[must_use]
     pub fn with_uid(mut self, uid: impl Into<String>) -> Self {
         self.uid = uid.into();
         self
     }
 
-    /// As a member of one more group.
+    /// Adds a group.
     #[must_use]
     pub fn with_group(mut self, group: impl Into<String>) -> Self {
         let group = group.into();
@@ -81,7 +81,7 @@ impl User {
         &self.extra
     }
 
-    /// Nobody in particular.
+    /// Returns the anonymous user.
     pub(crate) fn anonymous() -> Self {
         Self::new(ANONYMOUS).with_group(UNAUTHENTICATED)
     }
@@ -98,7 +98,7 @@ impl User {
             .with_group(format!("system:serviceaccounts:{namespace}"))
     }
 
-    /// The namespace and the name of the service account that this is.
+    /// Returns the namespace and the name of the service account, if the user is one.
     pub(crate) fn as_service_account(&self) -> Option<(&str, &str)> {
         self.name
             .strip_prefix("system:serviceaccount:")?
@@ -106,7 +106,7 @@ impl User {
             .filter(|(namespace, name)| !namespace.is_empty() && !name.contains(':'))
     }
 
-    /// As somebody who is known.
+    /// Adds the group of authenticated users, unless the user is in the unauthenticated group.
     pub(crate) fn authenticated(self) -> Self {
         let nobody = self.groups.iter().any(|group| group == UNAUTHENTICATED);
         if nobody {
@@ -120,7 +120,7 @@ impl User {
         self.name == ANONYMOUS
     }
 
-    /// Whether no rule is needed.
+    /// Returns whether the user may do everything without any rule.
     pub(crate) fn is_privileged(&self) -> bool {
         self.groups.iter().any(|group| group == MASTERS)
     }
@@ -129,7 +129,7 @@ impl User {
         self.groups.iter().any(|of| of == group)
     }
 
-    /// As reviews show it: what is empty is left out.
+    /// Returns the user as reviews show it, without empty fields.
     pub(crate) fn to_info(&self) -> Value {
         let mut info = Map::new();
         let mut put = |name: &str, value: Value, is_empty: bool| {

@@ -7,7 +7,7 @@
 //!
 //! These modules know neither requests nor the storage.
 //!
-//! * `defaults/`: default values; `status.rs`, `strategy.rs`: status, generation and what an update keeps;
+//! * `defaults/`: default values; `status.rs`, `strategy.rs`: status, generation and kept fields;
 //! * `validation/`: the checks of each kind; `names.rs`: names and generated ones;
 //! * `strategic_merge/`: the patch that knows types;
 //! * `deletion.rs`: protected objects, finalizers and grace periods;

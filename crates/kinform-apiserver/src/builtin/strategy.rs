@@ -115,7 +115,7 @@ pub(crate) fn count_generation(resource: &ResourceInfo, part: Part, new: &mut Va
 pub(crate) fn errors(resource: &ResourceInfo, object: &Value) -> Vec<FieldError> {
     let mut errors = match &resource.shape {
         Shape::Builtin(of) if !resource.is_definition() => validation::errors(of, object),
-        // What definitions and schemas say comes with `content`.
+        // The checks of definitions and schemas are in `content`.
         _ => Vec::new(),
     };
     if let Some(max) = resource.rules.max_data_bytes {

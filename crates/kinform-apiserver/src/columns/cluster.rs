@@ -1,4 +1,4 @@
-//! Cells of the kinds by which a cluster is run: requests, policies, claims of devices, services of APIs.
+//! Cells of administrative kinds: certificate requests, policies, resource claims, API services.
 //!
 //! ```text
 //! object + argument -> cell
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::{at, condition, human, items, text};
 
-/// `Local`, or the service that answers for a version.
+/// Returns `Local`, or the service that serves a version.
 pub(super) fn api_service(object: &Value) -> Value {
     let Some(service) = at(object, "spec.service") else {
         return Value::from("Local");
@@ -20,7 +20,7 @@ pub(super) fn api_service(object: &Value) -> Value {
     Value::from(format!("{namespace}/{name}"))
 }
 
-/// Whether a version is answered for, and why not.
+/// Returns whether an API service is available, with the reason if it is not.
 pub(super) fn api_available(object: &Value) -> Value {
     let mut conditions = items(object, "status.conditions");
     let found = conditions.find(|it| text(it, "type") == "Available");
@@ -28,7 +28,7 @@ pub(super) fn api_available(object: &Value) -> Value {
         match found.map(|it| (text(it, "status"), text(it, "reason"))) {
             Some(("True", _)) => "True".to_owned(),
             Some((status, reason)) => format!("{status} ({reason})"),
-            // A real server finds its own versions available.
+            // A real server reports its own versions as available.
             None if at(object, "spec.service").is_none() => "True".to_owned(),
             None => "Unknown".to_owned(),
         },
@@ -41,7 +41,7 @@ pub(super) fn seconds(object: &Value, path: &str) -> Value {
     Value::from(seconds.map_or_else(|| "<none>".to_owned(), human))
 }
 
-/// What became of a request for a certificate.
+/// Returns the state of a certificate signing request.
 pub(super) fn signing_status(object: &Value) -> Value {
     let is = |kind: &str| condition(object, kind).is_some();
     let mut status = match (is("Denied"), is("Approved")) {
@@ -59,7 +59,7 @@ pub(super) fn signing_status(object: &Value) -> Value {
     Value::from(status)
 }
 
-/// The same of a pod's.
+/// Returns the state of a pod certificate request.
 pub(super) fn pod_certificate(object: &Value) -> Value {
     let known = ["Issued", "Denied", "Failed"];
     let found = known
@@ -68,7 +68,7 @@ pub(super) fn pod_certificate(object: &Value) -> Value {
     Value::from(*found.unwrap_or(&"Pending"))
 }
 
-/// Whom an address belongs to.
+/// Returns the parent reference of an IP address.
 pub(super) fn parent_ref(object: &Value) -> Value {
     let of = |name: &str| at(object, "spec.parentRef").map_or("", |parent| text(parent, name));
     let mut shown = of("resource").to_owned();
@@ -97,7 +97,7 @@ pub(super) fn param_kind(object: &Value) -> Value {
     ))
 }
 
-/// The parameters that a binding gives to a policy.
+/// Returns the parameters that a binding passes to a policy.
 pub(super) fn param_ref(object: &Value) -> Value {
     let Some(given) = at(object, "spec.paramRef") else {
         return Value::from("<unset>");
@@ -112,7 +112,7 @@ pub(super) fn param_ref(object: &Value) -> Value {
     Value::from(format!("{namespace}/{}", text(given, "name")))
 }
 
-/// A label selector as Go's `String` method has it, which is what upstream's cell shows.
+/// Formats a label selector as Go's `String` method does, which upstream's cell shows.
 fn as_go_prints(selector: &Value) -> String {
     let labels = at(selector, "matchLabels").and_then(Value::as_object);
     let labels: String = labels
@@ -134,7 +134,7 @@ fn as_go_prints(selector: &Value) -> String {
     )
 }
 
-/// How far a claim of devices is.
+/// Returns the states of a resource claim.
 pub(super) fn claim_state(object: &Value) -> Value {
     let mut states = Vec::new();
     if at(object, "metadata.deletionTimestamp").is_some() {
@@ -152,7 +152,7 @@ pub(super) fn claim_state(object: &Value) -> Value {
     Value::from(states.join(","))
 }
 
-/// What is moved to another version in the storage.
+/// Returns the resource that a storage version migration migrates.
 pub(super) fn migrated(object: &Value) -> Value {
     let of = |name: &str| at(object, "spec.resource").map_or("", |it| text(it, name));
     Value::from(match of("group") {
@@ -161,7 +161,7 @@ pub(super) fn migrated(object: &Value) -> Value {
     })
 }
 
-/// How far it was moved.
+/// Returns the progress of a storage version migration.
 pub(super) fn migration_status(object: &Value) -> Value {
     let known = ["Succeeded", "Failed", "Running"];
     let found = known

@@ -4,7 +4,8 @@
 //! additionalPrinterColumns -> [Column];  object ──JSON path──▶ cell of the column's type
 //! ```
 //!
-//! Only the first value that a path finds is shown; one that is not of the column's type is null.
+//! A cell shows only the first value that a path finds. A value that is not of the column's type is
+//! null.
 //!
 //! Upstream: `apiextensions-apiserver:pkg/registry/customresource/tableconvertor`.
 
@@ -23,7 +24,7 @@ pub(crate) fn columns(version: &Value) -> Columns {
             .unwrap_or_default()
             .to_owned()
     };
-    // Every kind has a name; one without columns of its own has an age.
+    // Every kind has a name column. A kind without columns of its own also has an age.
     let like = builtin_columns("", "serviceaccounts");
     let mut columns: Vec<Column> = like.iter().take(1).cloned().collect();
     let given = version
@@ -75,7 +76,8 @@ pub(super) fn cell(kind: &str, path: &JsonPath, object: &Value, now: Timestamp) 
     }
 }
 
-/// A number without its fraction; what does not fit is the smallest one, as on upstream's machines.
+/// Returns a number without its fraction. A number out of range becomes the smallest one, as on
+/// upstream's machines.
 fn whole(number: f64) -> i64 {
     if number.abs() < 9.2e18 {
         number as i64

@@ -4,9 +4,9 @@
 //! .spec.ports[?(@.name=="http")].port ──▶ [Member, Member, Where, Member];  object ──▶ values
 //! ```
 //!
-//! Members (`.a`, `['a']`, `.a\.b`), items from the front and the back, slices, unions of either, `[*]` and
-//! `.*`, `..` for every depth, and filters that compare two values. A path that is not understood finds
-//! nothing, and a member that is missing is no error.
+//! Supported are members (`.a`, `['a']`, `.a\.b`), items from the front and the back, slices,
+//! unions of either, `[*]` and `.*`, `..` for every depth, and filters that compare two values. A
+//! path that is not supported finds no values, and a missing member is not an error.
 //!
 //! BOUND: steps of a path; values that a path may find on its way, since `..` and `[*]` multiply.
 //!
@@ -17,7 +17,7 @@ use serde_json::Value;
 const MAX_STEPS: usize = 64;
 const MAX_FOUND: usize = 10_000;
 
-/// A path to values; none if it is not understood.
+/// A path to values, or `None` if it is not supported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct JsonPath(Option<Vec<Step>>);
 
@@ -40,7 +40,7 @@ enum Step {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Filter {
     left: Operand,
-    /// None asks whether the left side is there.
+    /// `None` tests whether the left side exists.
     test: Option<(Test, Operand)>,
 }
 
@@ -62,7 +62,7 @@ enum Operand {
 }
 
 impl JsonPath {
-    /// Reads a path.
+    /// Parses a path.
     pub(super) fn read(path: &str) -> Self {
         let path = path.trim();
         let path = path
@@ -124,7 +124,7 @@ impl Step {
     }
 }
 
-/// The value and all in it, the outer before the inner.
+/// Collects the value and all values in it, outer values first.
 fn deep<'a>(value: &'a Value, found: &mut Vec<&'a Value>) {
     if found.len() >= MAX_FOUND {
         return;
@@ -189,11 +189,12 @@ impl Operand {
     }
 }
 
-/// Where the steps of a path may lead.
+/// Limits the steps that a path may have.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reach {
     Anywhere,
-    /// BOUND: in a filter there is no filter and no `..`: it would be read again for each item of each item.
+    /// BOUND: a filter contains neither a filter nor `..`, which would be evaluated again for each
+    /// item of each item.
     Members,
 }
 
@@ -210,13 +211,13 @@ fn steps(path: &str, reach: Reach) -> Option<Vec<Step>> {
     Some(steps)
 }
 
-/// The first step of a path, and what follows it.
+/// Parses the first step of a path. Returns it with the rest.
 fn step(path: &str, reach: Reach) -> Option<(Step, &str)> {
     if let Some(rest) = path.strip_prefix("..") {
         if reach == Reach::Members {
             return None;
         }
-        // What follows is a member without its dot, or a bracket.
+        // A member without its dot, or a bracket, must follow.
         let member = rest.find(|letter: char| letter != '.')? == 0 && !rest.starts_with('[');
         let after = if member { &path[1..] } else { rest };
         return Some((Step::Deep, after));
@@ -267,7 +268,7 @@ fn member(path: &str) -> Option<(String, &str)> {
     (!name.is_empty()).then_some((name, ""))
 }
 
-/// Where the bracket that is open at the beginning closes.
+/// Returns the position where the bracket that is open at the beginning closes.
 fn closing(text: &str) -> Option<usize> {
     let (mut open, mut quote, mut is_hidden) = (1, None, false);
     for (at, letter) in text.char_indices() {
@@ -288,7 +289,7 @@ fn closing(text: &str) -> Option<usize> {
     None
 }
 
-/// The parts between commas that stand outside of quotes.
+/// Splits a text at the commas outside of quotes.
 fn split(text: &str) -> Option<Vec<&str>> {
     let (mut parts, mut from, mut quote) = (Vec::new(), 0, None);
     for (at, letter) in text.char_indices() {
@@ -376,7 +377,7 @@ fn operand(text: &str) -> Option<Operand> {
     Some(Operand::Literal(literal))
 }
 
-/// What stands between quotes, where a backslash hides a letter.
+/// Returns the text between quotes. A backslash escapes the next letter.
 fn unquoted(text: &str) -> Option<String> {
     let inside = |quote| text.strip_prefix(quote)?.strip_suffix(quote);
     let inside = inside('"').or_else(|| inside('\''))?;

@@ -1,12 +1,13 @@
-//! Tables: which columns a kind has, and the cells of an object.
+//! Tables: the columns of a kind, and the cells of an object.
 //!
 //! ```text
 //! columns.txt | a definition's printer columns -> [Column];  object + now -> cells
 //! ```
 //!
-//! Built-in kinds are data (`columns.txt`, as a real server describes them); what cannot be said as a
-//! path is a function of `printers.rs` (and `pods.rs`, `cluster.rs`). Kinds without columns of their own have a name and an age, or
-//! the time of creation. Custom resources have their printer columns (`custom.rs`).
+//! The columns of built-in kinds are data (`columns.txt`, as a real server describes them). A cell
+//! that is not the value at a path is a function of `printers.rs`, `pods.rs` or `cluster.rs`. Kinds
+//! without columns of their own have a name and an age, or the time of creation. Custom resources
+//! have their printer columns (`custom.rs`).
 //!
 //! Upstream: `kubernetes/kubernetes:pkg/printers/internalversion/printers.go`,
 //! `apiextensions-apiserver:pkg/registry/customresource/tableconvertor`.
@@ -43,31 +44,31 @@ pub(crate) struct Column {
     cell: Cell,
 }
 
-/// How a cell is made.
+/// The source of a cell.
 #[derive(Clone, Debug)]
 enum Cell {
     /// The value at a path, or a default.
     Value(&'static str, Value),
-    /// The same as text.
+    /// The value at a path as text, or a default.
     Text(&'static str, &'static str),
     /// `True`, `False` or `<unset>`.
     Flag(&'static str),
-    /// How many members or items there are at some paths.
+    /// The number of members or items at some paths.
     Count(&'static str),
-    /// How long ago the time at a path is, or a default.
+    /// The time since the timestamp at a path, or a default.
     Age(&'static str, Value),
-    /// The values at a path, where `*` is every item, joined.
+    /// The values at a path, in which `*` is every item, joined.
     Join(&'static str, &'static str),
-    /// A label selector in short.
+    /// A label selector in short form.
     Selector(&'static str),
-    /// Labels in short.
+    /// Labels in short form.
     Labels(&'static str),
     Function(Printer, &'static str),
     /// A printer column of a definition.
     Custom(JsonPath),
 }
 
-/// What a row says about its object beside the cells: only a pod that is done says something.
+/// Returns the conditions of a row. Only a finished pod has any.
 pub(crate) fn conditions(kind: &str, object: &Value) -> Option<Value> {
     let (reason, message) = match (kind, text(object, "status.phase")) {
         ("Pod", "Succeeded") => ("Succeeded", "The pod has completed successfully."),
@@ -84,12 +85,12 @@ pub(crate) fn builtin_columns(group: &str, plural: &str) -> Columns {
     let named = |name: &str| tables.get(name).cloned();
     let name = shelf_name(group, plural);
     named(&name)
-        // What upstream prints no columns for has the time of its creation.
+        // A kind without a printer upstream shows the time of its creation.
         .or_else(|| named("limitranges"))
         .unwrap_or_default()
 }
 
-/// Reads the data. What does not parse is a mistake of ours, which the tests find.
+/// Parses the data. The tests find lines that do not parse.
 fn read() -> HashMap<&'static str, Columns> {
     let (mut tables, mut aliases) = (HashMap::new(), HashMap::new());
     let (mut resource, mut columns) = ("", Vec::new());
@@ -142,7 +143,7 @@ fn read_cell(text: &'static str) -> Option<Cell> {
 }
 
 impl Column {
-    /// How a table describes the column; a few cells stand in no column.
+    /// Returns the column's definition in a table. A few cells belong to no column.
     pub(crate) fn definition(&self) -> Option<Value> {
         (!self.name.is_empty()).then(|| {
             json!({"name": self.name, "type": self.kind, "format": self.format,
@@ -185,7 +186,7 @@ impl Column {
     }
 }
 
-/// The value at a path whose members are joined by dots; nothing for null.
+/// Returns the value at a path whose members are joined by dots, or `None` if it is null.
 fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
     let found = path
         .split('.')
@@ -257,7 +258,7 @@ fn labels(map: Option<&Value>) -> String {
     or_none(pairs.join(","))
 }
 
-/// A selector as it is written in a query, its terms by their keys.
+/// Formats a selector as in a query, sorted by its keys.
 fn selector(value: Option<&Value>) -> String {
     let Some(value) = value else {
         return "<none>".to_owned();
@@ -293,7 +294,7 @@ fn or_none(text: String) -> String {
     text
 }
 
-/// How long ago a time is, as people say it.
+/// Returns the time since a timestamp in human-readable form.
 fn age(time: &str, now: Timestamp) -> String {
     match time.parse::<Timestamp>() {
         Ok(time) => human(now.as_second() - time.as_second()),

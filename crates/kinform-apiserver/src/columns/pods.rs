@@ -1,11 +1,11 @@
-//! The cells of a pod: how many of its containers are ready, what holds it up, how often it restarted.
+//! The cells of a pod: ready containers, status and restarts.
 //!
 //! ```text
 //! containers + their states ──init containers first──▶ Summary { ready, all, status, restarts }
 //! ```
 //!
-//! The status is one word for whatever is most worth knowing: a failing container before the phase, a
-//! deletion before both. Init containers that keep running count as containers.
+//! The status is the most important fact in one word: a failing container precedes the phase, and a
+//! deletion precedes both. Init containers that keep running count as containers.
 //!
 //! Upstream: `kubernetes/kubernetes:pkg/printers/internalversion/printers.go`, `printPod`.
 
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::{at, condition, human, items, number, text};
 
-/// What the cells of a pod are made of.
+/// The values that the cells of a pod are made of.
 #[derive(Debug, Default)]
 struct Summary {
     ready: usize,
@@ -63,7 +63,7 @@ pub(super) fn restarts(pod: &Value, now: Timestamp) -> Value {
     })
 }
 
-/// How many of the readiness gates are open.
+/// Returns the number of readiness gates that are open.
 pub(super) fn gates(pod: &Value) -> Value {
     let gates: Vec<&str> = items(pod, "spec.readinessGates")
         .map(|gate| text(gate, "conditionType"))
@@ -110,7 +110,8 @@ impl Summary {
         summary
     }
 
-    /// Gives the restarts of those that keep running, or nothing while the pod is initializing.
+    /// Returns the restarts of init containers that keep running, or `None` while the pod is
+    /// initializing.
     fn look_at_init_containers(&mut self, pod: &Value) -> Option<Restarts> {
         let mut kept = Restarts::default();
         let count = items(pod, "spec.initContainers").count();
@@ -163,12 +164,12 @@ impl Summary {
     }
 }
 
-/// Whether an init container goes on beside the others.
+/// Returns whether an init container keeps running next to the main containers.
 fn keeps_running(container: &Value) -> bool {
     text(container, "restartPolicy") == "Always"
 }
 
-/// Why a container has ended.
+/// Returns the reason why a container has ended.
 fn ended(container: &Value) -> Option<String> {
     let ended = at(container, "state.terminated")?;
     Some(match (text(ended, "reason"), number(ended, "signal")) {

@@ -1,10 +1,10 @@
-//! Cells that are more than a value at a path.
+//! Cells that are not the value at a path.
 //!
 //! ```text
 //! object + argument + now -> cell
 //! ```
 //!
-//! Each function is what upstream's printer of the same kind does for one column.
+//! Each function does the same as upstream's printer of the kind does for one column.
 //!
 //! Upstream: `kubernetes/kubernetes:pkg/printers/internalversion/printers.go`.
 
@@ -134,7 +134,7 @@ const PRINTERS: [(&str, Printer); 54] = [
     }),
 ];
 
-/// The function of a name.
+/// Returns the function of this name.
 pub(super) fn find(name: &str) -> Option<Printer> {
     let found = PRINTERS.iter().find(|(known, _)| *known == name);
     found.map(|(_, printer)| *printer)
@@ -158,7 +158,7 @@ fn access_modes(object: &Value, part: &str) -> Value {
     Value::from(short.join(","))
 }
 
-/// What is known of a claim once it has a volume.
+/// Returns a property of a claim, which is empty until the claim has a volume.
 fn claim(object: &Value, of: fn(&Value) -> Value) -> Value {
     if text(object, "spec.volumeName").is_empty() {
         return Value::from("");
@@ -193,7 +193,7 @@ fn definition_versions(object: &Value) -> Value {
     Value::from(shown.join(","))
 }
 
-/// The first three, and how many more there are.
+/// Returns the first three texts and the number of further ones.
 fn few(found: &[String]) -> Value {
     let mut shown = or_none(found.iter().take(3).cloned().collect::<Vec<_>>().join(","));
     if found.len() > 3 {
@@ -432,7 +432,7 @@ fn quota(object: &Value, which: &str) -> Value {
     Value::from(shown.collect::<Vec<_>>().join(", "))
 }
 
-/// What an autoscaler looks at: what it is, and what it should be.
+/// Returns the metrics of an autoscaler: the current value and the target of each.
 fn scale_metrics(object: &Value) -> Value {
     let current: Vec<&Value> = items(object, "status.currentMetrics").collect();
     let shown = items(object, "spec.metrics")

@@ -4,7 +4,7 @@
 //! deleted -> content deleted -> conditions (what remains, and why) -> finalized -> gone
 //! ```
 //!
-//! A namespace is looked at whenever an object in it was written. Finalizers hold the objects that
+//! A namespace is checked whenever an object in it was written. Finalizers hold the objects that
 //! remain; the namespace's conditions report the finalizers and the number of objects.
 //!
 //! Upstream: `kubernetes/kubernetes:pkg/controller/namespace/deletion`.

@@ -4,8 +4,8 @@
 //! created -> names accepted, installing -> established          deleted -> terminating -> released
 //! ```
 //!
-//! Upstream's controllers write each step as an update of its own, which watches see; so does the
-//! server: it stores what `settle` gives until there is nothing more to do.
+//! Upstream's controllers write each step as an update of its own, which watches see. The server
+//! does the same: it stores the result of `settle` until the definition is settled.
 //!
 //! Upstream: `kubernetes/apiextensions-apiserver:pkg/controller/{status,establish,finalizer}`.
 
@@ -17,12 +17,12 @@ use serde_json::{Value, json};
 use super::CLEANUP;
 use crate::object::{at, metadata, text};
 
-/// Whether objects of a definition are served.
+/// Returns whether the objects of a definition are served.
 pub(crate) fn is_established(definition: &Value) -> bool {
     says(definition, "Established", "True")
 }
 
-/// The next state of a definition, given all others; nothing if it is settled.
+/// Returns the next state of a definition, given all others, or `None` if it is settled.
 pub(crate) fn settle<'a>(
     definition: &Value,
     others: impl IntoIterator<Item = &'a Value>,
@@ -72,7 +72,7 @@ pub(crate) fn settle<'a>(
     Some(next)
 }
 
-/// Says that the objects of a definition will be deleted.
+/// Sets the condition that the objects of the definition will be deleted.
 pub(super) fn begin_termination(definition: &mut Value, now: Timestamp) {
     let message =
         "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
@@ -84,13 +84,13 @@ pub(super) fn begin_termination(definition: &mut Value, now: Timestamp) {
     );
 }
 
-/// Whether a definition waits for its objects to go.
+/// Returns whether a definition waits for the deletion of its objects.
 pub(crate) fn awaits_cleanup(definition: &Value) -> bool {
     metadata::is_terminating(definition)
         && metadata::finalizers(definition).any(|name| name == CLEANUP)
 }
 
-/// The definition while its objects go.
+/// Returns the definition with the condition that its objects are being deleted.
 pub(crate) fn wait(definition: &Value, now: Timestamp) -> Value {
     let mut next = definition.clone();
     let message = "CustomResource deletion is in progress";
@@ -99,7 +99,7 @@ pub(crate) fn wait(definition: &Value, now: Timestamp) -> Value {
     next
 }
 
-/// The definition without what held it, once its objects are gone.
+/// Returns the definition without its cleanup finalizer, once its objects are gone.
 pub(crate) fn release(definition: &Value, now: Timestamp) -> Value {
     let mut next = definition.clone();
     let message = "removed all instances";
@@ -159,11 +159,11 @@ fn put(
     }
 }
 
-/// Why a name is not accepted: a reason and a message.
+/// The reason and the message of a name that is not accepted.
 type Conflict = (&'static str, String);
 
-/// The names that a definition may have: those it has, and those of its wishes that nobody else has.
-/// The last conflict is told.
+/// Returns the accepted names: those that the definition already has, and those requested names
+/// that no other definition has. If several names conflict, the last conflict is reported.
 fn accept<'a>(
     definition: &Value,
     others: impl IntoIterator<Item = &'a Value>,

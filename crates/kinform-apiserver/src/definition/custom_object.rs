@@ -1,11 +1,11 @@
-//! A custom object that is written: read by its schema, and checked.
+//! Reads a custom object by its schema and validates it.
 //!
 //! ```text
-//! body -> pruned, defaulted, with metadata as a built-in's      object (+ as it was) -> [FieldError], warnings
+//! body -> pruned, defaulted, normalized object      object (+ old) -> [FieldError], warnings
 //! ```
 //!
-//! Order of the checks, as upstream's: the schema, numbers of replicas, embedded objects, lists, and
-//! then rules, unless what was found before makes them pointless.
+//! The checks run in upstream's order: the schema, replica counts, embedded objects, lists, and
+//! then rules, unless an earlier error makes the rules pointless.
 //!
 //! Upstream: `apiextensions-apiserver:pkg/registry/customresource/{strategy,status_strategy,validator}.go`.
 
@@ -26,19 +26,19 @@ use crate::schema::prune::prune;
 pub(crate) use crate::schema::rules::Said;
 use crate::schema::validate::{embedded, lists};
 
-/// What becomes of nulls where the schema allows none.
+/// The treatment of nulls where the schema does not allow them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Nulls {
-    /// They are as if they were not said.
+    /// Nulls count as absent.
     Dropped,
-    /// They stay, and are refused: what was applied is not read again.
+    /// Nulls are kept and then refused: an applied object is not read again.
     Kept,
 }
 
-/// Reads a body by its schema: unknown members go and are added to `unknown`, defaults come.
+/// Reads a body by its schema: adds unknown members to `unknown`, drops them, and sets defaults.
 ///
 /// # Errors
-/// What is wrong with the metadata of an embedded object.
+/// The errors of the metadata of an embedded object.
 pub(crate) fn read(
     custom: &CustomShape,
     object: &mut Value,
@@ -55,14 +55,14 @@ pub(crate) fn read(
     Ok(())
 }
 
-/// What is wrong with a new object.
+/// Returns the errors of a new object.
 pub(crate) fn errors(custom: &CustomShape, object: &Value) -> Said {
     let mut said = checked(custom, Part::Main, object, Before::NOTHING);
     said.warnings.extend(finalizer_warnings(object, None));
     said
 }
 
-/// What is wrong with a changed object. What did not change may stay wrong.
+/// Returns the errors of a changed object. An unchanged value may remain invalid.
 pub(crate) fn change(custom: &CustomShape, part: Part, new: &Value, old: &Value) -> Said {
     let mut said = checked(custom, part, new, Before(Some(old)));
     if part == Part::Main {
@@ -115,7 +115,7 @@ fn checked(custom: &CustomShape, part: Part, object: &Value, before: Before<'_>)
     said
 }
 
-/// Whether rules have no sense for an object that is wrong in this way.
+/// Returns whether an error of this kind makes evaluating the rules pointless.
 fn is_blocking(kind: FieldErrorKind) -> bool {
     matches!(
         kind,
@@ -167,7 +167,7 @@ fn accessor(path: &str, value: &Value, wanted: &str) -> String {
     format!(".{path} accessor error: {shown} is of the type {of}, expected {wanted}")
 }
 
-/// Finalizers whose names others may choose, too.
+/// Returns warnings about finalizers whose names are not qualified by a domain.
 fn finalizer_warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
     let known: HashSet<&str> = old.into_iter().flat_map(metadata::finalizers).collect();
     let mut added: Vec<&str> = metadata::finalizers(new)

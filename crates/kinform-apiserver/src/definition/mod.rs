@@ -1,11 +1,11 @@
-//! Custom resource definitions: from a definition to resources that are served.
+//! Custom resource definitions: from a definition to the served resources.
 //!
 //! ```text
 //! definition -> checked, defaulted -> conditions, one step at a time -> Established -> resources served
 //!            -> deleted -> objects removed -> finalizer removed
 //! ```
 //!
-//! * `served.rs`: the definition as an object, its defaults, and the resources that it makes served;
+//! * `served.rs`: the definition as an object, its defaults, and the resources that it serves;
 //! * `check/`: the errors of a definition;
 //! * `conditions.rs`: its conditions, one step at a time, as upstream's controllers write them;
 //! * `custom_object.rs`: an object of its kind, read by the schema and checked.

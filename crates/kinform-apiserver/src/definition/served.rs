@@ -1,4 +1,4 @@
-//! A definition as an object: what it gets, what is wrong with it, and what it makes served.
+//! A custom resource definition as an object: its defaults, and the resources that it serves.
 //!
 //! ```text
 //! definition -> defaults, errors          established definition -> [ResourceInfo]
@@ -35,7 +35,7 @@ const VERBS: [&str; 8] = [
     "watch",
 ];
 
-/// Defaults of a new definition.
+/// Sets the defaults of a new definition.
 pub(crate) fn prepare_create(resource: &ResourceInfo, object: &mut Value) {
     if !resource.is_definition() {
         return;
@@ -44,12 +44,12 @@ pub(crate) fn prepare_create(resource: &ResourceInfo, object: &mut Value) {
     store_versions(object);
 }
 
-/// Defaults of a changed definition.
+/// Sets the defaults of a changed definition.
 pub(crate) fn prepare_update(resource: &ResourceInfo, object: &mut Value) {
     prepare_create(resource, object);
 }
 
-/// What a definition has where nothing is said.
+/// Sets the defaults of fields that a definition does not specify.
 pub(crate) fn defaults(resource: &ResourceInfo, object: &mut Value) {
     if resource.is_definition() {
         put_defaults(object);
@@ -81,7 +81,7 @@ fn put_defaults(object: &mut Value) {
     }
 }
 
-/// Notes that objects may be stored in the version that is stored now.
+/// Adds the current storage version to the stored versions in the status.
 fn store_versions(object: &mut Value) {
     let stored =
         versions(object).find(|version| version.get("storage") == Some(&Value::Bool(true)));
@@ -124,7 +124,8 @@ pub(crate) fn mark_terminating(definition: &mut Value, now: Timestamp) {
     conditions::begin_termination(definition, now);
 }
 
-/// What an established definition makes served: one resource a served version, with one shelf.
+/// Returns the resources of an established definition: one for each served version, all on one
+/// shelf.
 pub(crate) fn resources_of(definition: &Value, shelf: Shelf) -> Vec<ResourceInfo> {
     if !conditions::is_established(definition) {
         return Vec::new();
@@ -190,8 +191,8 @@ fn storage_version_hash(definition: &Value) -> String {
     digest::storage_version_hash(text(definition, &["spec", "group"]), version, kind)
 }
 
-/// The schema that objects are stored by, where they may not have the shape of this version: another
-/// version is stored, or the definition was changed.
+/// Returns the schema that objects are stored by if they may not have the shape of this version:
+/// another version is stored, or the definition was changed.
 fn storage(definition: &Value, version: &Value) -> Option<Arc<Value>> {
     let schema = |version| at(version, &["schema", "openAPIV3Schema"]);
     let is_stored = |version: &&Value| version.get("storage") == Some(&Value::Bool(true));
@@ -201,7 +202,7 @@ fn storage(definition: &Value, version: &Value) -> Option<Arc<Value>> {
     may_differ.then(|| Arc::new(stored.clone()))
 }
 
-/// What clients of a version that will go are told.
+/// Returns the warning for clients of a deprecated version.
 fn deprecation(definition: &Value, version: &Value) -> Option<String> {
     if version.get("deprecated") != Some(&Value::Bool(true)) {
         return None;

@@ -1,7 +1,7 @@
-//! Objects that are served under other names than they are stored under: events of `events.k8s.io`.
+//! Objects served under other field names than they are stored under: events of `events.k8s.io`.
 //!
 //! ```text
-//! Stored ──names of the view──▶ Stored ──▶ the encoder of the form that was asked for
+//! Stored ──names of the view──▶ Stored ──▶ the encoder of the requested form
 //! ```
 //!
 //! Each object is converted again for each reader: events are few and small.

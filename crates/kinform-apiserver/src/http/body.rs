@@ -1,12 +1,12 @@
-//! What a reply carries: nothing, some bytes, or a stream of chunks.
+//! The body of a reply: empty, some bytes, or a stream of chunks.
 //!
 //! ```text
-//! Status, object ──▶ Body::full        list, watch ──▶ Body::stream ──chunk at a time──▶ socket or caller
+//! Status, object ──▶ Body::full    list, watch ──▶ Body::stream ──chunks──▶ socket or caller
 //! ```
 //!
-//! The same body goes to sockets and to callers in the process, so both see the same bytes in the same
-//! chunks. A stream makes its next chunk only when it is asked for one: backpressure is the caller's pace,
-//! and dropping the body ends whatever made it. An error in a stream breaks the connection off.
+//! Sockets and callers in the process get the same body, so both see the same bytes in the same
+//! chunks. A stream produces its next chunk only on demand: backpressure is the caller's pace, and
+//! dropping the body ends its producer. An error in a stream breaks off the connection.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -17,7 +17,7 @@ use futures::stream::{BoxStream, Stream, StreamExt};
 use http_body::{Frame, SizeHint};
 use kinform_api::Status;
 
-/// Why a body broke off. Only injected faults do that.
+/// The reason why a body broke off. Only injected faults break off a body.
 #[derive(Debug, thiserror::Error)]
 #[error("the reply was cut off on purpose")]
 pub struct CutOff;
@@ -31,20 +31,20 @@ enum Kind {
 }
 
 impl Body {
-    /// A body that is there already.
+    /// Returns a body of these bytes.
     #[must_use]
     pub fn full(bytes: impl Into<Bytes>) -> Self {
         let bytes = bytes.into();
         Self(Kind::Full(Some(bytes).filter(|bytes| !bytes.is_empty())))
     }
 
-    /// A body that is made while it is read.
+    /// Returns a body that is produced while it is read.
     #[must_use]
     pub fn stream(chunks: impl Stream<Item = Result<Bytes, CutOff>> + Send + 'static) -> Self {
         Self(Kind::Stream(chunks.boxed()))
     }
 
-    /// The bytes, if they are there already.
+    /// Returns the bytes, if the body is not a stream.
     #[must_use]
     pub fn as_full(&self) -> Option<&[u8]> {
         match &self.0 {
@@ -53,13 +53,13 @@ impl Body {
         }
     }
 
-    /// Reads everything. Endless for a watch without a timeout.
+    /// Reads the whole body. A watch without a timeout never ends.
     ///
     /// # Errors
     /// The body was cut off.
     ///
     /// # Cancel safety
-    /// What was read is lost, and the body with it.
+    /// The body and the bytes read so far are lost.
     pub async fn collect(mut self) -> Result<Vec<u8>, CutOff> {
         let mut all = Vec::new();
         while let Some(chunk) = self.next().await {

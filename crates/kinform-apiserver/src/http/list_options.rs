@@ -1,11 +1,11 @@
-//! What a list or a watch asks for, checked as upstream checks it.
+//! The options of a list or a watch, validated as upstream does.
 //!
 //! ```text
 //! Query ──decode (400)──▶ defaults ──validate (422)──▶ ReadOptions ──fields known? (400)──▶ Selection
 //! ```
 //!
 //! The order of the checks is upstream's, since it decides which error a client sees. Versions are
-//! read later: what a malformed one answers differs between lists (400) and watches (500).
+//! parsed later, because a malformed one has different errors in lists (400) and watches (500).
 //!
 //! Upstream: `apimachinery:pkg/apis/meta/internalversion/{defaults.go,validation}`.
 
@@ -44,7 +44,8 @@ pub(crate) struct ReadOptions {
 }
 
 impl ReadOptions {
-    /// Decodes and validates. `watch` says what the request is, which its path may have decided.
+    /// Decodes and validates the options. `watch` states the kind of request, which its path may
+    /// decide.
     pub(crate) fn read(query: &Query, watch: bool) -> Result<Self, Status> {
         let labels = query.text("labelSelector");
         let labels: LabelSelector = labels.parse().map_err(bad_selector)?;
@@ -66,7 +67,7 @@ impl ReadOptions {
         let mut matched = query.text("resourceVersionMatch");
         let from_any = matches!(&*options.version, "" | "0");
         if watch && from_any && options.initial_events.is_none() && matched.is_empty() {
-            // A legacy watch: what it gets is what a streaming list gets.
+            // A legacy watch gets the same initial events as a streaming list.
             options.initial_events = Some(true);
             matched = "NotOlderThan";
         }
@@ -150,7 +151,7 @@ fn bad_selector(error: kinform_api::Error) -> Status {
     Status::bad_request(error.to_string())
 }
 
-/// Reads a version; the error is Go's, to be wrapped as the verb wraps it.
+/// Parses a version. The error is Go's, for the verb to wrap.
 pub(crate) fn version(text: &str) -> Result<Version, String> {
     match text {
         "" => Ok(Version::Unset),

@@ -1,4 +1,4 @@
-//! The shell around reads and writes: paths, parameters, negotiation, replies.
+//! The HTTP layer of reads and writes: paths, parameters, negotiation, replies.
 //!
 //! ```text
 //! request ──▶ route ──▶ read or write ──▶ reply

@@ -1,14 +1,14 @@
-//! In which form a client wants its reply.
+//! Content negotiation: chooses the form of a reply.
 //!
 //! ```text
-//! Accept ──clauses by weight, then in order──▶ the first that we can produce ──▶ Form | 406
+//! Accept ──clauses by weight, then in order──▶ the first that the server supports ──▶ Form | 406
 //! ```
 //!
-//! Objects are JSON, YAML or protobuf, given whole, as their metadata alone (`as=PartialObjectMetadata`)
-//! or as a table (`as=Table`). Custom resources have no protobuf but for their metadata, tables have none
-//! at all, and watches have no YAML. Clauses that ask for more are passed over,
-//! as upstream passes over what it cannot produce, so that clients fall back as they do there. Failures
-//! are encoded as the client likes, whatever the object's form would have been.
+//! Objects are JSON, YAML or protobuf, and either complete, their metadata alone
+//! (`as=PartialObjectMetadata`) or a table (`as=Table`). Custom resources have protobuf only for
+//! their metadata, tables have no protobuf, and watches have no YAML. As upstream does, the server
+//! skips the clauses that it does not support, so that clients fall back in the same way. Failures
+//! are encoded as the client prefers, independently of the object's form.
 //!
 //! Upstream: `apiserver:pkg/endpoints/handlers/negotiation`.
 
@@ -20,14 +20,14 @@ use super::query::Query;
 use super::yaml;
 use crate::protobuf;
 
-/// What a reply looks like.
+/// The encoding and the look of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Form {
     pub(crate) encoding: Encoding,
     pub(crate) look: Look,
 }
 
-/// The language of a reply.
+/// The encoding of a reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Encoding {
     #[default]
@@ -36,7 +36,7 @@ pub(crate) enum Encoding {
     Protobuf,
 }
 
-/// How much of an object a reply shows.
+/// The part of an object that a reply shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Look {
     /// The whole object.
@@ -47,7 +47,7 @@ pub(crate) enum Look {
     Table(TableLook),
 }
 
-/// How a table is asked for.
+/// The parameters of a requested table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TableLook {
     /// `meta.k8s.io/v1` or `meta.k8s.io/v1beta1`.
@@ -55,7 +55,7 @@ pub(crate) struct TableLook {
     pub(crate) include: Include,
 }
 
-/// What a row shows of its object beside the cells.
+/// The part of its object that a row includes, next to the cells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Include {
     None,
@@ -95,10 +95,10 @@ impl Encoding {
     }
 }
 
-/// Chooses the form of an answer about built-in or custom objects.
+/// Chooses the form of a reply with built-in or custom objects.
 ///
 /// # Errors
-/// 406 if nothing that is asked for can be produced.
+/// 406 if the server supports none of the requested forms.
 pub(crate) fn form(headers: &HeaderMap, is_custom: bool) -> Result<Form, Status> {
     choose(headers, is_custom, |_| true)
 }
@@ -106,7 +106,7 @@ pub(crate) fn form(headers: &HeaderMap, is_custom: bool) -> Result<Form, Status>
 /// Chooses the form of a watch, which is never YAML.
 ///
 /// # Errors
-/// 406 if nothing that is asked for can be produced, or if YAML is what the client likes best.
+/// 406 if the server supports none of the requested forms, or if the client prefers YAML.
 pub(crate) fn stream_form(headers: &HeaderMap, is_custom: bool) -> Result<Form, Status> {
     let form = choose(headers, is_custom, |_| true)?;
     match form.encoding {
@@ -115,10 +115,10 @@ pub(crate) fn stream_form(headers: &HeaderMap, is_custom: bool) -> Result<Form, 
     }
 }
 
-/// Chooses the form of an answer that is not stored, as a review: there are no tables of them.
+/// Chooses the form of a reply that is not stored, such as a review. It cannot be a table.
 ///
 /// # Errors
-/// 406 if nothing that is asked for can be produced.
+/// 406 if the server supports none of the requested forms.
 pub(crate) fn answer_form(headers: &HeaderMap) -> Result<Form, Status> {
     choose(headers, false, |look| !matches!(look, Look::Table(_)))
 }
@@ -145,7 +145,7 @@ fn choose(
     match best.and_then(|clause| Some((clause.encoding, clause.look?))) {
         Some((encoding, look)) => Ok(Form { encoding, look }),
         None if !asked => Ok(PLAIN),
-        // Upstream's router looks at the media type alone, and before anything else does.
+        // Upstream's router checks the media type alone, before any other check.
         None if known || is_custom => Err(not_acceptable(&AVAILABLE[..3])),
         None => Err(Status::not_acceptable(&AVAILABLE)),
     }
@@ -158,10 +158,10 @@ fn not_acceptable(accepted: &[&str]) -> Status {
 }
 
 impl Form {
-    /// The form with what a request says about the objects in a table.
+    /// Returns the form with the request's `includeObject` option for the rows of a table.
     ///
     /// # Errors
-    /// 400 for a word that is none.
+    /// 400 for an unknown word.
     pub(crate) fn including(self, query: &Query) -> Result<Self, Status> {
         let Look::Table(table) = self.look else {
             return Ok(self);
@@ -182,24 +182,25 @@ impl Form {
     }
 }
 
-/// How a client wants to be told of a failure: by the first clause that asks for nothing special.
+/// Returns the encoding for a failure, by the first clause without parameters such as `as`.
 pub(crate) fn error_encoding(headers: &HeaderMap) -> Encoding {
     let (_, best) = best(headers, |clause| clause.is_plain);
     best.map(|clause| clause.encoding).unwrap_or_default()
 }
 
-/// A clause of a media type that we know.
+/// A clause with a media type that the server knows.
 #[derive(Clone, Copy, Debug)]
 struct Clause {
-    /// In thousandths.
+    /// The weight, in thousandths.
     weight: u16,
     encoding: Encoding,
-    /// None if we cannot show objects so.
+    /// `None` if the server does not support this look.
     look: Option<Look>,
     is_plain: bool,
 }
 
-/// Whether anything is asked for, and the heaviest clause that will do; among equals the first.
+/// Returns whether the client sent any clause, and the heaviest acceptable one. Among equals the
+/// first wins.
 fn best(headers: &HeaderMap, mut will_do: impl FnMut(&Clause) -> bool) -> (bool, Option<Clause>) {
     let (mut asked, mut best) = (false, None::<Clause>);
     for header in headers.get_all(ACCEPT) {
@@ -259,7 +260,7 @@ fn read_clause(clause: &str) -> Option<Clause> {
     })
 }
 
-/// The weight of one clause of `Accept`, in thousandths.
+/// Returns the weight of one clause of `Accept`, in thousandths.
 pub(crate) fn weight(clause: &str) -> u16 {
     let mut parts = clause.split(';').map(str::trim);
     let said = parts.find_map(|part| part.strip_prefix("q="));
@@ -267,7 +268,7 @@ pub(crate) fn weight(clause: &str) -> u16 {
     said.map_or(0, |weight| (weight.clamp(0.0, 1.0) * 1000.0) as u16)
 }
 
-/// Whether the client takes gzip.
+/// Returns whether the client accepts gzip.
 pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
     headers
         .get_all(http::header::ACCEPT_ENCODING)

@@ -1,11 +1,11 @@
-//! JSON for eyes: indented as upstream indents it, while it is sent.
+//! Indents JSON for human readers as upstream does, while it is sent.
 //!
 //! ```text
 //! ?pretty=true, or curl, wget and browsers ──▶ chunks of JSON ──Indenter──▶ chunks with lines
 //! ```
 //!
-//! Nothing is parsed or held: brackets, commas and colons outside of strings decide. Watches are never
-//! indented, their frames are lines.
+//! The indenter neither parses nor buffers: brackets, commas and colons outside of strings decide.
+//! Watches are never indented, since their frames are lines.
 //!
 //! Upstream: `apiserver:pkg/endpoints/handlers/negotiation` (`isPrettyPrint`), Go's `json.Indent`.
 
@@ -18,10 +18,10 @@ use http::request::Parts;
 use super::body::Body;
 use super::query::Query;
 
-/// Those whose users look at what comes.
+/// User agents whose users read the replies.
 const LOOKERS: [&str; 3] = ["curl", "Wget", "Mozilla/5.0"];
 
-/// Whether a request is a person's.
+/// Returns whether a request asks for indented JSON, or its user agent does by default.
 pub(crate) fn is_wanted(head: &Parts, query: &Query) -> bool {
     if let Some(said) = query.get("pretty").filter(|said| !said.is_empty()) {
         return matches!(said, "1" | "t" | "T" | "true" | "TRUE" | "True");
@@ -31,7 +31,7 @@ pub(crate) fn is_wanted(head: &Parts, query: &Query) -> bool {
     agent.is_some_and(|agent| LOOKERS.iter().any(|looker| agent.starts_with(looker)))
 }
 
-/// The same reply with lines, if it is JSON and not compressed.
+/// Returns the reply with indented JSON, if it is JSON and not compressed.
 pub(crate) fn indented(reply: Response<Body>) -> Response<Body> {
     let headers = reply.headers();
     let is_json = headers
@@ -49,13 +49,13 @@ pub(crate) fn indented(reply: Response<Body>) -> Response<Body> {
     })
 }
 
-/// Puts lines into sound JSON; resumable at any byte.
+/// Indents valid JSON; resumable at any byte.
 #[derive(Debug, Default)]
 struct Indenter {
     depth: usize,
     in_string: bool,
     escaped: bool,
-    /// A bracket was opened, and nothing came yet.
+    /// A bracket was opened, and its first element has not come yet.
     opened: bool,
 }
 
@@ -80,7 +80,7 @@ impl Indenter {
                 self.depth = self.depth.saturating_sub(1);
             }
             if closes != self.opened {
-                // The first of its bracket, or the end of one that holds something.
+                // The first element after a bracket, or the end of a bracket with elements.
                 self.line(&mut out);
             }
             self.opened = matches!(byte, b'{' | b'[');

@@ -4,7 +4,8 @@
 //! ?watch&limit=5 ──▶ Query ──flag, number, text──▶ options
 //! ```
 //!
-//! The first value of a name counts, unknown names are ignored. Upstream's conversions are lenient for
+//! The first value of a name counts, and unknown names are ignored. Upstream's conversions are
+//! lenient for
 //! booleans and strict for numbers.
 //!
 //! Upstream: `apimachinery:pkg/conversion/queryparams`, `apimachinery:pkg/runtime/conversion.go`.
@@ -36,23 +37,23 @@ impl Query {
         of.map(|(_, value)| value.as_str())
     }
 
-    /// The text of a parameter, absent if it is not given.
+    /// Returns the text of a parameter, or `None` if it is absent.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.all(name).next()
     }
 
-    /// The text of a parameter, empty if it is not given.
+    /// Returns the text of a parameter, empty if it is absent.
     pub(crate) fn text(&self, name: &str) -> &str {
         self.get(name).unwrap_or_default()
     }
 
-    /// Present is true, unless it says `false` or `0`.
+    /// Returns the value of a flag: true if it is present, unless it is `false` or `0`.
     pub(crate) fn flag(&self, name: &str) -> Option<bool> {
         self.get(name)
             .map(|value| !value.eq_ignore_ascii_case("false") && value != "0")
     }
 
-    /// A whole number; 0 if it is not given.
+    /// Returns a whole number, or 0 if the parameter is absent.
     pub(crate) fn number(&self, name: &str) -> Result<i64, Status> {
         let Some(text) = self.get(name) else {
             return Ok(0);
@@ -68,7 +69,7 @@ impl Query {
         })
     }
 
-    /// The deadline that the client asks for an ordinary request.
+    /// Returns the deadline that the client requests for an ordinary request.
     pub(crate) fn timeout(&self) -> Result<Option<Duration>, Status> {
         match self.get("timeout") {
             None | Some("") => Ok(None),

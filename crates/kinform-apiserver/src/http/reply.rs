@@ -4,8 +4,9 @@
 //! Status ──▶ code, Retry-After, body      chunks ──128 KiB or more, if asked──▶ gzip ──▶ body
 //! ```
 //!
-//! Small bodies have a length, large ones are chunked and made while they are sent: nothing here holds
-//! a long list. Compression starts once a body proves to be long, as upstream's does.
+//! Small bodies have a length. Large ones are chunked and produced while they are sent, so a long
+//! list is never held in memory. Compression starts once a body proves to be long, as upstream's
+//! does.
 //!
 //! Upstream: `apiserver:pkg/endpoints/handlers/responsewriters`.
 
@@ -28,15 +29,16 @@ use super::negotiate::Encoding;
 use super::yaml;
 use crate::protobuf;
 
-/// The size from which replies are compressed, if the client takes that.
+/// The size from which replies are compressed, if the client accepts it.
 const GZIP_FROM: usize = 128 << 10;
 /// The size up to which a body is sent in one piece.
 const FULL_UP_TO: usize = 64 << 10;
-/// BOUND: warnings of one reply. Many clients of HTTP/1.1 refuse a head of more than 100 lines.
+/// BOUND: the number of warnings in one reply. Many clients of HTTP/1.1 refuse a head of more than
+/// 100 lines.
 const MOST_WARNINGS: usize = 80;
-/// BOUND: letters of all warnings of a reply.
+/// BOUND: the letters of all warnings in a reply.
 const WARNED_LETTERS: usize = 4096;
-/// Letters of each warning if they are longer together.
+/// The letters that each warning keeps if all of them exceed that bound.
 const CUT_WARNING: usize = 256;
 
 /// A reply of JSON.
@@ -44,7 +46,7 @@ pub(crate) fn json(code: StatusCode, body: impl Into<Bytes>) -> Response<Body> {
     whole(code, Encoding::Json, body)
 }
 
-/// A reply that is there already.
+/// A reply whose body is complete.
 pub(crate) fn whole(
     code: StatusCode,
     encoding: Encoding,
@@ -53,7 +55,7 @@ pub(crate) fn whole(
     with_type(code, encoding.media_type(), Body::full(body))
 }
 
-/// A value that names its version and kind. What has no protobuf is JSON in any case.
+/// A reply with a value that names its version and kind. A kind without protobuf is always JSON.
 pub(crate) fn value(code: StatusCode, encoding: Encoding, value: &Value) -> Response<Body> {
     match (encoding, value.as_object().map(protobuf::body)) {
         (Encoding::Protobuf, Some(Some(body))) => whole(code, encoding, body),
@@ -75,12 +77,12 @@ pub(crate) fn text(code: StatusCode, body: &'static str) -> Response<Body> {
     reply
 }
 
-/// What upstream's router says about paths that lead nowhere.
+/// Returns the reply of upstream's router to an unknown path.
 pub(crate) fn no_such_path() -> Response<Body> {
     text(StatusCode::NOT_FOUND, "404 page not found\n")
 }
 
-/// A failure, or the success that has no object to show.
+/// A failure, or a success that has no object to return.
 pub(crate) fn status(status: &Status, encoding: Encoding) -> Response<Body> {
     let code = if status.is_success() {
         200
@@ -112,7 +114,7 @@ pub(crate) fn status(status: &Status, encoding: Encoding) -> Response<Body> {
     reply
 }
 
-/// Adds a warning to a reply, if it is new and there is room for it.
+/// Adds a warning to a reply, unless the reply already has it or is full.
 ///
 /// Upstream: `net/http`'s `Warning` header as `apiserver:pkg/warning` writes it.
 pub(crate) fn warn(reply: &mut Response<Body>, text: &str) {
@@ -127,7 +129,7 @@ pub(crate) fn warn(reply: &mut Response<Body>, text: &str) {
     }
 }
 
-/// Adds warnings to a reply. If they are long together, each is cut, and the last are left out.
+/// Adds warnings to a reply. If they exceed the bound, each is cut and the last ones are left out.
 ///
 /// Upstream: `apiserver:pkg/endpoints/filters/warning.go`.
 pub(crate) fn warn_of_all(reply: &mut Response<Body>, texts: &[String]) {
@@ -145,13 +147,13 @@ pub(crate) fn warn_of_all(reply: &mut Response<Body>, texts: &[String]) {
     }
 }
 
-/// A stream whose head goes out at once.
+/// A stream whose head is sent immediately.
 pub(crate) fn streamed(media_type: &'static str, body: Body) -> Response<Body> {
     with_type(StatusCode::OK, media_type, body)
 }
 
-/// A reply made in chunks: whole if it is small, compressed if it is long and the client
-/// takes that, and else sent as it is made.
+/// A reply produced in chunks: in one piece if it is small, compressed if it is long and the client
+/// accepts it, and otherwise sent while it is produced.
 pub(crate) fn chunked(
     encoding: Encoding,
     mut chunks: impl Iterator<Item = Bytes> + Send + 'static,
@@ -179,7 +181,7 @@ pub(crate) fn chunked(
     packed(streamed(encoding.media_type(), body))
 }
 
-/// A reply that is there already, compressed if it is long.
+/// Compresses a complete reply if it is long.
 pub(crate) fn compressed(reply: Response<Body>) -> Response<Body> {
     match reply.body().as_full() {
         Some(whole) if whole.len() >= GZIP_FROM => {
@@ -191,7 +193,7 @@ pub(crate) fn compressed(reply: Response<Body>) -> Response<Body> {
     }
 }
 
-/// Says that the body is compressed.
+/// Marks the body as compressed.
 fn packed(mut reply: Response<Body>) -> Response<Body> {
     let headers = reply.headers_mut();
     headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));

@@ -1,11 +1,11 @@
-//! Paths and methods, read as data.
+//! Parses paths and methods into the resource, object and subresource that they address.
 //!
 //! ```text
 //! GET /apis/apps/v1/namespaces/shop/deployments/web/status ──▶ Target { resource, shop, web, status }
 //! ```
 //!
-//! There is no table of routes: the registry says what exists, so a custom resource is reachable in
-//! the moment that it is installed. The deprecated `/watch/` prefix turns into a flag.
+//! There is no table of routes: the registry knows the resources, so a custom resource is reachable
+//! as soon as it is installed. The deprecated `/watch/` prefix turns into a flag.
 //!
 //! Upstream: `apiserver:pkg/endpoints/request/requestinfo.go`.
 
@@ -17,32 +17,32 @@ use percent_encoding::percent_decode_str;
 
 use crate::resource::{Found, Registry, ResourceInfo};
 
-/// What a path leads to.
+/// The destination of a path.
 #[derive(Debug)]
 pub(crate) enum Route {
     /// A resource, an object or a part of one.
     Target(Target),
-    /// A served group and version, but no such resource in it.
+    /// A served group and version without this resource.
     UnknownResource,
-    /// A part that a custom object of this name does not have.
+    /// A subresource that a custom object does not have, with its name.
     UnknownPart(Arc<ResourceInfo>, String),
-    /// Everything else: discovery, health, or nothing.
+    /// Any other path: discovery, health, or not found.
     Elsewhere,
 }
 
-/// A resource's path, taken apart.
+/// The parsed path of a resource.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
     pub(crate) resource: Arc<ResourceInfo>,
     pub(crate) namespace: Option<String>,
     pub(crate) name: Option<String>,
     pub(crate) subresource: Option<String>,
-    /// The path had the deprecated prefix that asks for a watch.
+    /// Set if the path has the deprecated prefix of a watch.
     pub(crate) forced_watch: bool,
 }
 
 impl Target {
-    /// The key in the storage; none for a collection.
+    /// Returns the key in the storage, or `None` for a collection.
     pub(crate) fn key(&self) -> Option<String> {
         let name = self.name.as_deref()?;
         Some(match self.namespace.as_deref() {
@@ -51,7 +51,7 @@ impl Target {
         })
     }
 
-    /// Upstream's verb for a method.
+    /// Returns upstream's verb for a method.
     pub(crate) fn verb(&self, method: &Method, watch: bool) -> &'static str {
         let one = self.name.is_some() && !self.forced_watch;
         match *method {
@@ -67,7 +67,7 @@ impl Target {
     }
 }
 
-/// Reads a path.
+/// Parses a path.
 pub(crate) fn route(registry: &Registry, path: &str) -> Route {
     let decoded: Option<Vec<String>> = path
         .trim_matches('/')
@@ -84,7 +84,7 @@ pub(crate) fn route(registry: &Registry, path: &str) -> Route {
     };
     let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
     match parts.as_slice() {
-        // The core group is there, whatever its version; other groups are paths that lead nowhere.
+        // The core group exists with any version; paths of other unknown groups are not found.
         ["api", version, ..] if *version != "v1" => Route::UnknownResource,
         ["api", version, rest @ ..] => resource_path(registry, "", version, rest),
         ["apis", group, version, rest @ ..] if !group.is_empty() => {
@@ -100,7 +100,7 @@ fn resource_path(registry: &Registry, group: &str, version: &str, rest: &[&str])
         rest => (false, rest),
     };
     let (namespace, rest) = match rest {
-        // Of a namespace itself, these are parts; everything else lies in the namespace.
+        // These are subresources of a namespace; any other name is a resource within the namespace.
         ["namespaces", _, "status" | "finalize"] => (None, rest),
         ["namespaces", namespace, rest @ ..] if !rest.is_empty() => (Some(*namespace), rest),
         rest => (None, rest),
@@ -109,7 +109,7 @@ fn resource_path(registry: &Registry, group: &str, version: &str, rest: &[&str])
         [plural] => (*plural, None, None),
         [plural, name] => (*plural, Some(*name), None),
         [plural, name, subresource] => (*plural, Some(*name), Some(*subresource)),
-        // What follows is a path of somebody else.
+        // The rest is a path on the proxied server.
         [plural, name, "proxy", ..] => (*plural, Some(*name), Some("proxy")),
         _ => return Route::Elsewhere,
     };
@@ -123,7 +123,7 @@ fn resource_path(registry: &Registry, group: &str, version: &str, rest: &[&str])
         Scope::Namespaced => namespace.is_some() || name.is_none(),
     };
     let served = subresource.is_none_or(|part| resource.has_subresource(part));
-    // Custom resources have a router of their own upstream, with other words.
+    // Upstream routes custom resources separately, with other error messages.
     match (resource.is_custom(), name) {
         (true, _) if !fits => return Route::Elsewhere,
         (true, Some(name)) if !served => {

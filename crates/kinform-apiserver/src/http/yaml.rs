@@ -1,15 +1,17 @@
-//! YAML, read and written as Kubernetes does: a notation of JSON.
+//! Reads and writes YAML as Kubernetes does: as another notation of JSON.
 //!
 //! ```text
 //! bytes ──first document, within bounds──▶ Parsed { value, duplicate }       Value ──▶ text
 //! ```
 //!
-//! What YAML has beyond JSON is read as upstream's parser reads it: `yes` and `on` are booleans, `017` is
-//! fifteen, merge keys merge, and the last of two equal keys wins and is reported. Documents after the
-//! first are ignored. Errors name a line and never repeat what stands there: it may be a secret.
-//! Written text quotes everything that a reader of any version of YAML might take for something else.
+//! Where YAML has more than JSON, it is read as upstream's parser does: `yes` and `on` are
+//! booleans, `017` is fifteen, merge keys merge, and the last of two equal keys wins and is
+//! reported. Documents after the first are ignored. Errors name a line and never quote its text,
+//! which may be a secret. The writer quotes every text that a reader of any version of YAML might
+//! take for another value.
 //!
-//! BOUND: depth, nodes, aliases and what aliases expand to; the size of a body is bounded before.
+//! BOUND: depth, nodes, aliases and the size of their expansion; the size of a body is bounded
+//! earlier.
 //!
 //! Upstream: `sigs.k8s.io/yaml`, `apimachinery:pkg/runtime/serializer/json`.
 
@@ -22,11 +24,11 @@ use crate::object::number::whole_numbers;
 /// The media type of YAML.
 pub(crate) const MEDIA_TYPE: &str = "application/yaml";
 
-/// Every level costs a reader kilobytes of stack; JSON may be deeper.
+/// Every level costs the parser kilobytes of stack; JSON may be deeper.
 const MAX_DEPTH: usize = 64;
-/// A body of the largest size that is a list of the shortest items stays below.
+/// A body of the largest size with a list of the shortest items stays below this limit.
 const MAX_NODES: usize = 2_000_000;
-/// What aliases may add.
+/// The number of parser events that the expansion of aliases may add.
 const MAX_REPLAYED: usize = 100_000;
 
 /// The first document of a text.
@@ -34,19 +36,19 @@ const MAX_REPLAYED: usize = 100_000;
 pub(crate) struct Parsed {
     /// Null for an empty text.
     pub(crate) value: Value,
-    /// What a strict reader would refuse, in words: the first key that is given twice.
+    /// The error of strict validation: the first key that occurs twice.
     pub(crate) duplicate: Option<String>,
 }
 
-/// A text that is no YAML, or too much of it.
+/// A text that is not YAML or exceeds a limit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Malformed(String);
 
-/// Reads the first document.
+/// Parses the first document.
 ///
 /// # Errors
-/// What is not YAML, is nested too deep, or grows too large by its aliases.
+/// The text is not YAML, is nested too deeply, or grows too large by its aliases.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Parsed, Malformed> {
     let mut duplicate = None;
     let mut value = match first_document(bytes, DuplicateKeyPolicy::Error) {
@@ -107,7 +109,7 @@ pub(crate) fn document(value: &Value) -> String {
     out
 }
 
-/// Writes an item of a list that stands in the members of a document.
+/// Writes an item of a list that is in the members of a document.
 pub(crate) fn item(out: &mut String, value: &Value) {
     sequence(out, std::slice::from_ref(value), Indent::at(0));
 }
@@ -119,7 +121,7 @@ pub(crate) fn member(out: &mut String, name: &str, value: &Value) {
     mapping(out, &members, Indent::at(0));
 }
 
-/// Where lines begin; the first may begin behind a dash.
+/// The columns where lines begin. The first line may begin after a dash.
 #[derive(Clone, Copy)]
 struct Indent {
     first: usize,
@@ -188,7 +190,7 @@ fn sequence(out: &mut String, items: &[Value], indent: Indent) {
 fn put_scalar(out: &mut String, value: &Value) {
     match value {
         Value::String(text) => put_text(out, text),
-        // An empty list or map is what it is in JSON.
+        // An empty list or map is written as in JSON.
         other => out.push_str(&other.to_string()),
     }
 }
@@ -205,7 +207,7 @@ fn put_text(out: &mut String, text: &str) {
             '\\' => out.push_str("\\\\"),
             '\n' => out.push_str("\\n"),
             '\t' => out.push_str("\\t"),
-            // Controls, and what some readers take for the end of a line or the mark of an encoding.
+            // Controls, and letters that some readers take for an end of line or a byte order mark.
             '\0'..='\x1f' | '\x7f'..='\u{a0}' | '\u{2028}' | '\u{2029}' | '\u{feff}' => {
                 out.push_str(&format!("\\u{:04x}", u32::from(letter)));
             }
@@ -215,7 +217,7 @@ fn put_text(out: &mut String, text: &str) {
     out.push('"');
 }
 
-/// Whether a text is itself without quotes, for every reader.
+/// Returns whether every reader takes the unquoted text for this text.
 fn is_plain(text: &str) -> bool {
     const WORDS: [&str; 12] = [
         "y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf", "infinity",

@@ -1,10 +1,10 @@
 //! Durations as Go writes them.
 //!
 //! ```text
-//! "1m30s", "-1.5s", "0" ──seconds──▶ 90, -1.5, 0 ──duration──▶ Duration (of what is not negative)
+//! "1m30s", "-1.5s", "0" ──seconds──▶ 90, -1.5, 0 ──duration──▶ Duration (if it is not negative)
 //! ```
 //!
-//! Timeouts in queries, fault rules, and values of custom resources are read by the same rule.
+//! Timeouts in queries, fault rules, and values of custom resources share this parser.
 //!
 //! Upstream: Go's `time.ParseDuration`.
 
@@ -13,7 +13,7 @@ use std::time::Duration;
 /// BOUND: Go counts nanoseconds in 63 bits.
 const MOST_SECONDS: f64 = 9_223_372_036.0;
 
-/// The seconds that a text says; none if it is no duration.
+/// Returns the seconds of a duration, or `None` if the text is not a duration.
 pub(crate) fn seconds(text: &str) -> Option<f64> {
     let (sign, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (-1.0, rest),
@@ -48,7 +48,7 @@ pub(crate) fn seconds(text: &str) -> Option<f64> {
     (total < MOST_SECONDS).then_some(sign * total)
 }
 
-/// The same as a time to wait; none for what is negative.
+/// Returns a duration to wait for, or `None` if the text is negative or not a duration.
 pub(crate) fn duration(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds(text)?).ok()
 }

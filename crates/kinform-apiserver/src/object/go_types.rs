@@ -1,11 +1,11 @@
-//! What Go calls the types of fields, for messages that name them.
+//! Go's names of the types of fields, for error messages.
 //!
 //! ```text
 //! (package, type, field) -> "v1.ServiceAffinity"       kind of value -> "[]v1.Toleration", "int32"
 //! ```
 //!
-//! The table of types knows that a field is text; Go knows which text. The names stand in
-//! `go_types.txt`, read when the first message needs one.
+//! The table of types only knows that a field is a text; Go has a named type for it. `go_types.txt`
+//! lists the names. It is parsed when the first message needs one.
 //!
 //! Upstream: the struct types of `kubernetes/api`.
 
@@ -14,7 +14,7 @@ use std::sync::LazyLock;
 
 use kinform_schema::{Container, Field, FieldType, Type};
 
-/// The name of the type of a field, or of an item of its list or map.
+/// Returns the name of the type of a field, or of an item of its list or map.
 pub(crate) fn of_one(of: &Type, field: &Field) -> String {
     if let Some(name) = named(of, field).filter(|name| !is_container(name, field)) {
         return name.to_owned();
@@ -37,7 +37,7 @@ pub(crate) fn of_one(of: &Type, field: &Field) -> String {
     }
 }
 
-/// The name of the type of a field, list or map and all.
+/// Returns the name of the type of a field, including its list or map.
 pub(crate) fn of_whole(of: &Type, field: &Field) -> String {
     if let Some(name) = named(of, field).filter(|name| is_container(name, field)) {
         return name.to_owned();
@@ -50,7 +50,7 @@ pub(crate) fn of_whole(of: &Type, field: &Field) -> String {
     }
 }
 
-/// Maps and lists with a name of their own hold what the name does not say.
+/// Returns whether a name is that of a map type, which does not show its element type.
 fn is_container(name: &str, field: &Field) -> bool {
     field.container() == Container::Map && (name == "v1.ResourceList" || name.ends_with("Map"))
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::text;
 
-/// A selector as objects write it; nothing if it is not one.
+/// Parses a selector in the form that objects use. Returns `None` if it is invalid.
 pub(crate) fn label_selector(of: &Value) -> Option<LabelSelector> {
     let mut requirements = Vec::new();
     for (key, value) in of["matchLabels"].as_object().into_iter().flatten() {

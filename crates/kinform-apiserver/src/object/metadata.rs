@@ -1,4 +1,4 @@
-//! The metadata of an object: its members, and the checks of them that need no resource.
+//! The metadata of an object: its members, and the checks that do not depend on the resource.
 //!
 //! ```text
 //! object -> finalizers, is_terminating, .. | errors of labels, annotations, owners, forbidden changes
@@ -15,24 +15,24 @@ use serde_json::{Map, Value};
 use super::names::path_segment_errors;
 use super::{at, text};
 
-/// BOUND: errors that are told of one list or map of the metadata.
+/// BOUND: the number of errors reported for one list or map of the metadata.
 pub(crate) const MOST_ERRORS: usize = 1000;
-/// BOUND: controllers that are told after the first: each is told with the text of all owners.
+/// BOUND: the number of controllers reported after the first. Each error contains all owners.
 const MOST_CONTROLLERS: usize = 10;
-/// BOUND: keys and values of all annotations together.
+/// BOUND: the size of the keys and values of all annotations together, in bytes.
 pub(crate) const MAX_ANNOTATIONS: usize = 256 << 10;
 
-/// The finalizer of what goes after its dependents.
+/// The finalizer of an object that is deleted after its dependents.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
-/// The finalizer of what leaves its dependents behind.
+/// The finalizer of an object whose deletion orphans its dependents.
 pub(crate) const ORPHAN: &str = "orphan";
 
-/// A time as metadata writes it.
+/// Returns a time in the format of metadata.
 pub(crate) fn time(at: Timestamp) -> Value {
     Value::from(at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
 }
 
-/// An object's metadata, to be written to.
+/// Returns an object's metadata for writing.
 pub(crate) fn of(object: &mut Value) -> &mut Map<String, Value> {
     if !object.is_object() {
         *object = Value::Object(Map::new());
@@ -46,7 +46,7 @@ pub(crate) fn of(object: &mut Value) -> &mut Map<String, Value> {
         .expect("it was made an object above")
 }
 
-/// What is wrong with the metadata of an object within another one.
+/// Returns the errors in the metadata of an embedded object.
 pub(crate) fn embedded_errors(members: &Map<String, Value>) -> Vec<FieldError> {
     let object = Value::Object(members.clone());
     let mut errors = Vec::new();
@@ -60,7 +60,7 @@ pub(crate) fn embedded_errors(members: &Map<String, Value>) -> Vec<FieldError> {
     errors
 }
 
-/// What is wrong with a change of metadata.
+/// Returns the errors of a change of metadata.
 pub(crate) fn change_errors(new: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if at(old, &["metadata", "deletionTimestamp"]).is_some() {
@@ -92,12 +92,12 @@ pub(crate) fn change_errors(new: &Value, old: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// A field that may not change.
+/// Returns the error of a field that may not change.
 pub(crate) fn immutable(field: &str, value: Option<&Value>) -> FieldError {
     FieldError::invalid(field, shown(value), "field is immutable")
 }
 
-/// Whether a member says nothing.
+/// Returns whether a value counts as unset: null, an empty text or an empty list.
 pub(crate) fn is_unset(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -107,7 +107,7 @@ pub(crate) fn is_unset(value: &Value) -> bool {
     }
 }
 
-/// A value as an error shows it.
+/// Returns a value as an error shows it.
 pub(crate) fn shown(value: Option<&Value>) -> ShownValue {
     match value {
         Some(Value::String(text)) => ShownValue::from(text),
@@ -122,12 +122,12 @@ pub(crate) fn finalizers(object: &Value) -> impl Iterator<Item = &str> {
     list.into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// Whether a finalizer is one of those that need no domain.
+/// Returns whether a finalizer is one of those that need no domain.
 pub(crate) fn is_standard_finalizer(name: &str) -> bool {
     matches!(name, ORPHAN | FOREGROUND | "kubernetes")
 }
 
-/// Whether an object is being deleted.
+/// Returns whether an object is being deleted.
 pub(crate) fn is_terminating(object: &Value) -> bool {
     at(object, &["metadata", "deletionTimestamp"]).is_some_and(|time| !time.is_null())
 }
@@ -238,7 +238,7 @@ fn shown_owner(owner: &Value) -> ShownValue {
     ShownValue::raw(owner_text(owner))
 }
 
-/// An owner with its members in Go's order.
+/// Formats an owner with its members in Go's order.
 fn owner_text(owner: &Value) -> String {
     let names = [
         "apiVersion",

@@ -1,19 +1,20 @@
-//! A JSON object and its parts, before any resource is known: access to members, metadata, typed and
-//! strict reading, and the scalar types that Kubernetes writes as text.
+//! JSON objects independently of any resource: access to members, metadata, typed and strict
+//! reading, and the scalar types that Kubernetes writes as text.
 //!
 //! ```text
 //! bytes -> strict -> Value -> typed (by the table of built-in types) -> Value as Go would write it
 //! Value -> at, text, metadata, label_selector, quantity, number, duration
 //! ```
 //!
-//! Everything here is a pure function of values and of the table of types. Nothing here knows a
-//! resource of this server, a request or the storage.
+//! All functions are pure functions of values and of the table of types. They depend on no resource
+//! of this server, no request and no storage.
 //!
 //! * `metadata.rs`: members of `metadata` and their checks; `names.rs`: names in paths;
-//! * `typed.rs`: a built-in's fields as Go's structs read and write them; `go_types.rs`: the names of
-//!   their types in Go; `strict.rs`: members that are given twice; `syntax_error.rs`: the position at
-//!   which a text stops being base64 or a time;
-//! * `label_selector.rs`, `quantity.rs`, `number.rs`, `duration.rs`: values with a syntax of their own;
+//! * `typed.rs`: a built-in's fields as Go's structs read and write them; `go_types.rs`: the names
+//!   of their types in Go; `strict.rs`: duplicate members; `syntax_error.rs`: the position at which
+//!   a text stops being base64 or a time;
+//! * `label_selector.rs`, `quantity.rs`, `number.rs`, `duration.rs`: values with a syntax of their
+//!   own;
 //! * `part.rs`: the object itself and its subresources.
 
 pub(crate) mod duration;

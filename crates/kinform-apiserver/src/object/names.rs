@@ -1,7 +1,7 @@
-//! Checks of names that need no resource: names that are one segment of a path.
+//! Checks of names that do not depend on the resource: names that are one segment of a path.
 //!
 //! ```text
-//! name -> messages of what is wrong with it
+//! name -> error messages
 //! ```
 //!
 //! Upstream: `kubernetes/apimachinery:pkg/api/validation/path/name.go`.

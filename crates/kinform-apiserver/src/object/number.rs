@@ -28,7 +28,7 @@ pub(crate) fn whole_numbers(value: &mut Value) {
                 *value = Value::from(whole);
             }
         }
-        // BOUND: as deep as a parser has let it be.
+        // BOUND: the recursion is as deep as the value, which the parser limits.
         Value::Array(items) => items.iter_mut().for_each(whole_numbers),
         Value::Object(members) => members.values_mut().for_each(whole_numbers),
         _ => {}

@@ -6,10 +6,10 @@
 //!
 //! Upstream: the subresources that `kubernetes/apiserver:pkg/endpoints/installer.go` installs.
 
-/// The part of an object that is written.
+/// The part of an object that a request writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// The object, but for its status where that is a part of its own.
+    /// The object, without its status if that is a subresource.
     Main,
     /// `status`.
     Status,
@@ -17,7 +17,7 @@ pub(crate) enum Part {
     Scale,
     /// `spec.finalizers` of a namespace.
     Finalize,
-    /// Containers that are added to a running pod.
+    /// Ephemeral containers, which are added to a running pod.
     EphemeralContainers,
     /// The resources of the containers of a running pod.
     Resize,

@@ -4,9 +4,9 @@
 //! text -> Quantity { nano units, format } -> the one text for this amount
 //! ```
 //!
-//! The server writes each amount in one form: no fraction, the largest suffix that needs none.
-//! Amounts are kept to the billionth and rounded up there; the largest is 2^63-1 units, and larger
-//! ones count as this one.
+//! The server writes each amount in one form: without a fraction, with the largest suffix that
+//! allows this. Amounts are rounded up to a multiple of 10^-9. The largest amount is 2^63-1 units,
+//! and larger ones are reduced to it.
 //!
 //! Upstream: `kubernetes/apimachinery:pkg/api/resource/quantity.go`.
 
@@ -17,7 +17,7 @@ use std::str::FromStr;
 const NANO: u128 = 1_000_000_000;
 /// BOUND: the largest amount, in billionths.
 const MAX: u128 = 9_223_372_036_854_775_807 * NANO;
-/// BOUND: digits that are looked at; more are zeros.
+/// BOUND: the number of digits that are parsed; further digits count as zeros.
 const MAX_DIGITS: usize = 28;
 
 /// An amount of a resource.
@@ -28,7 +28,7 @@ pub(crate) struct Quantity {
     format: Format,
 }
 
-/// How an amount is written.
+/// The notation of an amount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
     /// `1500m`, `2k`
@@ -39,7 +39,7 @@ enum Format {
     Exponent,
 }
 
-/// Why a text is no quantity, in upstream's words.
+/// The reason why a text is not a quantity, in upstream's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NotAQuantity(pub(crate) &'static str);
 
@@ -57,12 +57,12 @@ impl Quantity {
         self.is_negative && self.nanos != 0
     }
 
-    /// Whether it is a number of whole units.
+    /// Returns whether the amount is a whole number of units.
     pub(crate) fn is_whole(&self) -> bool {
         self.nanos.is_multiple_of(NANO)
     }
 
-    /// The next amount that thousandths can say.
+    /// Rounds the amount up to a multiple of a thousandth.
     pub(crate) fn rounded_up_to_milli(self) -> Self {
         let milli = NANO / 1000;
         let nanos = if self.is_negative {
@@ -145,7 +145,7 @@ impl FromStr for Quantity {
     }
 }
 
-/// `mantissa * 10^ten * 2^two`, rounded up.
+/// Returns `mantissa * 10^ten * 2^two`, rounded up.
 fn scaled(mantissa: u128, ten: i64, two: u32) -> u128 {
     if mantissa == 0 {
         return 0;
@@ -164,7 +164,7 @@ fn scaled(mantissa: u128, ten: i64, two: u32) -> u128 {
     }
 }
 
-/// Format, power of ten and power of two of a suffix.
+/// Returns the format, the power of ten and the power of two of a suffix.
 fn suffix(text: &str) -> Option<(Format, i32, u32)> {
     let decimal = |ten| Some((Format::Decimal, ten, 0));
     let binary = |two| Some((Format::Binary, 0, two));

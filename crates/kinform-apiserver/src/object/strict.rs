@@ -1,10 +1,10 @@
-//! JSON that is read with an eye on members that are given twice.
+//! Parses JSON and reports duplicate members.
 //!
 //! ```text
-//! bytes -> value (the last of two members counts) + paths of the doubled members
+//! bytes -> value (the last of two members counts) + paths of the duplicate members
 //! ```
 //!
-//! BOUND: 100 doubled members are looked at and told; values are as deep as the parser allows (128).
+//! BOUND: 100 duplicate members are reported; values are as deep as the parser allows (128).
 //!
 //! Upstream: `sigs.k8s.io/json`, `UnmarshalStrict`.
 
@@ -14,29 +14,29 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-/// BOUND: how many members that are unknown or given twice are told, as upstream's decoder does.
+/// BOUND: the number of unknown or duplicate members that are reported, as in upstream's decoder.
 pub(crate) const MOST: usize = 100;
-/// BOUND: bytes of a path that is told.
+/// BOUND: the size of a reported path in bytes.
 pub(crate) const PATH: usize = 1024;
 
-/// Adds the paths of members to those that are told, within the bounds.
+/// Adds the paths of members to the reported ones, within the bounds.
 pub(crate) fn tell(told: &mut Vec<String>, paths: impl IntoIterator<Item = String>) {
     let room = MOST.saturating_sub(told.len());
     let paths = paths.into_iter().take(room);
     told.extend(paths.map(|path| beginning(&path, PATH).to_owned()));
 }
 
-/// The first bytes of a text, as many as are whole letters.
+/// Returns the beginning of a text, cut at a letter's boundary to at most `most` bytes.
 pub(crate) fn beginning(text: &str, most: usize) -> &str {
     let ends = (0..=most.min(text.len())).rev();
     let end = ends.into_iter().find(|end| text.is_char_boundary(*end));
     &text[..end.unwrap_or(0)]
 }
 
-/// Reads JSON; gives the value, and the paths of members that are there twice.
+/// Parses JSON. Returns the value and the paths of duplicate members.
 ///
 /// # Errors
-/// Those of the parser.
+/// The parser's errors.
 pub(crate) fn parse(bytes: &[u8]) -> Result<(Value, Vec<String>), serde_json::Error> {
     let doubled = RefCell::new(Doubled::default());
     let mut parser = serde_json::Deserializer::from_slice(bytes);
@@ -53,11 +53,12 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<(Value, Vec<String>), serde_json::Er
     Ok((value, doubled.into_inner().told))
 }
 
-/// What was given twice.
+/// The duplicate members.
 #[derive(Default)]
 struct Doubled {
     told: Vec<String>,
-    /// How many there were, of the same path or not: a path is costly to write out.
+    /// The number of duplicates found, with equal paths counted each time: formatting a path is
+    /// costly.
     seen: usize,
 }
 
@@ -74,7 +75,7 @@ impl Doubled {
     }
 }
 
-/// Where the parser is.
+/// The position of the parser.
 struct Spot<'a> {
     above: Option<&'a Self>,
     step: Step<'a>,
@@ -193,7 +194,8 @@ impl<'de> Visitor<'de> for Reader<'_> {
     }
 }
 
-/// The second of two values: of objects both members stay, as Go decodes into what is there already.
+/// Puts the second of two values in place of the first. The members of two objects are merged, as
+/// Go decodes into an existing value.
 fn lay_over(before: &mut Value, value: Value) {
     match (before, value) {
         (Value::Object(before), Value::Object(members)) => {
@@ -234,7 +236,7 @@ mod tests {
             .collect();
         let (_, doubled) = parse(format!("{{{many}\"z\":1}}").as_bytes()).unwrap();
         assert_eq!(doubled.len(), MOST);
-        // A long way down, each time the same: it is written out a few times, and cut.
+        // The same long path each time: it is formatted only a few times, and cut.
         let twice = "\"k\":1,".repeat(300);
         let (_, doubled) =
             parse(format!("{{\"{}\":{{{twice}\"z\":1}}}}", "\u{fc}".repeat(1000)).as_bytes())

@@ -1,4 +1,4 @@
-//! Where a text stops being what it should be: for messages that say so.
+//! Finds the first invalid position of a text, for error messages.
 //!
 //! ```text
 //! "eA=x" -> byte 3          "2026-1" -> ("1", "01")
@@ -8,12 +8,12 @@
 
 use base64::Engine as _;
 
-/// Where a text stops being base64.
+/// Returns the offset of the first byte that is not valid base64.
 pub(crate) fn base64(text: &str) -> Option<usize> {
     base64::engine::general_purpose::STANDARD
         .decode(text)
         .err()?;
-    // Line ends do not count.
+    // Line ends do not count towards the offset.
     let kept: Vec<u8> = text
         .bytes()
         .filter(|letter| !b"\r\n".contains(letter))
@@ -36,7 +36,7 @@ pub(crate) fn base64(text: &str) -> Option<usize> {
     })
 }
 
-/// What is left of a text where it stops being a time, and what should stand there.
+/// Returns the rest of a text from the point where it is not a time, and the expected element.
 pub(crate) fn time(text: &str) -> (&str, &'static str) {
     let mut rest = text;
     for element in [

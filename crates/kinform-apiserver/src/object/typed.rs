@@ -1,18 +1,18 @@
-//! A built-in's fields as Go's structs read and write them.
+//! Reads and writes the fields of a built-in type as Go's structs do.
 //!
 //! ```text
 //! JSON value + Type -> value in the form that the server writes + unknown fields | type error
 //! ```
 //!
-//! A real server decodes a built-in into a struct and encodes it again. What that does to a value is
-//! done here by the table: unknown fields vanish, null is absent, zero values of `omitempty` fields
-//! are left out, structs and fields without `omitempty` are always there, times lose their fraction,
-//! quantities have one form, and a value of another type is an error.
+//! A real server decodes a built-in object into a struct and encodes it again. This module does the
+//! same to a value, by the table of types: unknown fields vanish, null is absent, zero values of
+//! `omitempty` fields are left out, structs and fields without `omitempty` are always present,
+//! times lose their fraction, quantities get one form, and a value of another type is an error.
 //!
-//! BOUND: values are as deep as the parser allowed (128), and so is this recursion.
+//! BOUND: the recursion is as deep as the value, which the parser limits to 128.
 //!
 //! Upstream: `encoding/json`, `sigs.k8s.io/json`; for strategic merge patches
-//! `apimachinery:pkg/runtime/converter.go`, which has other words.
+//! `apimachinery:pkg/runtime/converter.go`, which has other error messages.
 
 use base64::Engine as _;
 use jiff::Timestamp;
@@ -22,17 +22,17 @@ use serde_json::{Map, Value};
 use super::quantity::Quantity;
 use super::{go_types, strict, syntax_error};
 
-/// A value that does not fit its field, in Go's words.
+/// A value that does not match its field, in Go's words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TypeError(pub(crate) String);
 
-/// Who tells what does not fit: each has words of its own.
+/// The upstream component that reports a type error; each has its own wording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Voice {
     /// The decoder of JSON.
     #[default]
     Decoder,
-    /// The converter that a strategic merge patch goes through.
+    /// The converter that applies strategic merge patches.
     Converter,
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn read_as(
     Reader { unknown, voice }.message(of, value, &Place::root(of))
 }
 
-/// The value of a member that nobody has set.
+/// Returns the value of a member that is not set.
 pub(crate) fn empty_member(of: &Type, name: &str) -> Option<Value> {
     let field = of.field(name)?;
     let mut unknown = Vec::new();
@@ -69,10 +69,10 @@ struct Reader<'a> {
     voice: Voice,
 }
 
-/// Where a value stands, for messages: written out only when there is one.
+/// The position of a value. It is formatted only for an error.
 #[derive(Clone, Copy)]
 struct Place<'a> {
-    /// The struct, and not one that is embedded in it.
+    /// The enclosing struct, which is not embedded.
     of: &'a Type,
     step: Step<'a>,
     above: Option<&'a Self>,
@@ -82,7 +82,7 @@ struct Place<'a> {
 enum Step<'a> {
     Root,
     Member(&'a str),
-    /// A struct whose members stand in its parent.
+    /// A struct whose members are inlined in its parent.
     Embedded(&'a str),
     Item(usize),
     Key(&'a str),
@@ -116,7 +116,7 @@ impl<'a> Place<'a> {
         steps
     }
 
-    /// As people write it: `spec.containers[0].image`.
+    /// Returns the path as `spec.containers[0].image`.
     fn path(&self) -> String {
         let mut path = String::new();
         for step in self.steps() {
@@ -134,7 +134,7 @@ impl<'a> Place<'a> {
         path
     }
 
-    /// As Go's decoder tells it: the fields alone, embedded structs among them.
+    /// Returns the path as Go's decoder reports it: the fields alone, including embedded structs.
     fn fields(&self) -> String {
         let steps = self.steps();
         let names = steps.iter().filter_map(|step| match step {
@@ -193,7 +193,7 @@ fn converter_words(value: &Value, go_type: &str) -> String {
     format!("unrecognized type: {kind}")
 }
 
-/// Structs are told as such by whoever names them here.
+/// The callers pass such names for structs.
 fn is_struct_name(go_type: &str) -> bool {
     go_type.starts_with("struct ")
 }
@@ -220,7 +220,8 @@ impl Reader<'_> {
         Ok(Value::Object(out))
     }
 
-    /// Moves the fields of a type, and of its inline structs, from what is given to what is written.
+    /// Moves the fields of a type, and of its inline structs, from the given value to the written
+    /// one.
     fn fields(
         &mut self,
         of: &Type,
@@ -251,7 +252,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// What is written for a field that is not given.
+    /// Returns the value that is written for an absent field.
     fn absent(&mut self, field: &Field, place: &Place<'_>) -> Result<Option<Value>, TypeError> {
         let nothing = (!field.omits_empty()).then_some(Value::Null);
         if field.is_pointer() || field.container() != Container::Single {
@@ -300,7 +301,7 @@ impl Reader<'_> {
         }
     }
 
-    /// One value: a field's, a list's item or a map's entry.
+    /// Reads one value: a field's, a list item's or a map entry's.
     fn one(
         &mut self,
         (of, field): (&Type, &Field),
@@ -309,7 +310,7 @@ impl Reader<'_> {
     ) -> Result<Value, TypeError> {
         match field.field_type() {
             FieldType::Message(of) if value.is_null() => {
-                // A null item of a list of structs is an empty one.
+                // A null item of a list of structs becomes an empty struct.
                 return self.message(of, Value::Object(Map::new()), place);
             }
             FieldType::Message(of) => return self.message(of, value, place),
@@ -328,7 +329,8 @@ impl Reader<'_> {
         }
     }
 
-    /// A value in another form than it was given in, if its type has one, or why it has none.
+    /// Returns a value in normalized form, or the reason why it has none. Returns `None` if the
+    /// value needs no normalization.
     fn rewritten(&self, of: FieldType, value: &Value) -> Option<Result<Value, TypeError>> {
         let written = match (of, value) {
             (FieldType::String | FieldType::Bytes, Value::Null) => Ok(Value::from("")),
@@ -337,7 +339,7 @@ impl Reader<'_> {
             }
             (FieldType::Bool, Value::Null) => Ok(Value::from(false)),
             (FieldType::Int32, Value::Number(number)) if self.voice == Voice::Converter => {
-                // The converter cuts what is too large.
+                // The converter truncates a number that is too large.
                 let bytes = number.as_i64()?.to_le_bytes();
                 let low = [bytes[0], bytes[1], bytes[2], bytes[3]];
                 Ok(Value::from(i32::from_le_bytes(low)))
@@ -368,7 +370,7 @@ impl Reader<'_> {
         Some(written)
     }
 
-    /// The forms in which a schema holds schemas.
+    /// Reads one of the forms in which a schema contains schemas.
     fn schema(&mut self, value: Value, place: &Place<'_>) -> Result<Value, TypeError> {
         const PACKAGE: &str = "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1";
         match (
@@ -388,7 +390,7 @@ impl Reader<'_> {
     }
 }
 
-/// Whether a value that stays as it is is of its type.
+/// Returns whether a value that needs no normalization is of its type.
 fn fits(of: FieldType, value: &Value) -> bool {
     let is_int32 = |number| i32::try_from(number).is_ok();
     match of {
@@ -406,7 +408,7 @@ fn fits(of: FieldType, value: &Value) -> bool {
     }
 }
 
-/// Go reads a list of small numbers as bytes, too.
+/// Converts a list of small numbers, which Go also accepts as bytes.
 fn bytes(items: &[Value]) -> Value {
     let bytes: Vec<u8> = items
         .iter()
@@ -419,7 +421,7 @@ fn is_byte(item: &Value) -> bool {
     item.as_u64().is_some_and(|number| number < 256)
 }
 
-/// Whether a zero value of this field is left out. Structs never are.
+/// Returns whether the field is left out if it has its zero value. Structs are never left out.
 fn omits(field: &Field) -> bool {
     let is_struct = field.container() == Container::Single
         && matches!(

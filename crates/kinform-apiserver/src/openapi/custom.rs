@@ -1,10 +1,11 @@
-//! Custom resources as schemas: what their definitions say, and the metadata that every object has.
+//! Custom resources as schemas: those of their definitions, and the metadata that every object has.
 //!
 //! ```text
 //! definition's schema ──▶ + apiVersion, kind, metadata, the kind's name ──▶ definition of a document
 //! ```
 //!
-//! The older dialect knows fewer words, so some are left out there, and what then says too much with them.
+//! The older dialect supports fewer keywords. The unsupported ones are left out, together with
+//! others that would be too strict without them.
 //!
 //! Upstream: `apiextensions-apiserver:pkg/controller/openapi/{builder,v2}`.
 
@@ -75,7 +76,7 @@ fn one_of_meta(schemas: &mut Schemas, name: &str) -> Value {
     }
 }
 
-/// Says which kind a schema is of, and by which fields it can be selected.
+/// Adds the kind of a schema, and the fields by which its objects can be selected.
 fn named(of: &ResourceInfo, kind: &str, mut schema: Value) -> Value {
     let kind = gvk(&of.group, &of.version, kind);
     schema["x-kubernetes-group-version-kind"] = json!([kind]);
@@ -89,7 +90,7 @@ fn named(of: &ResourceInfo, kind: &str, mut schema: Value) -> Value {
     schema
 }
 
-/// Takes away what the older dialect cannot say. Schemas are as deep as bodies may be.
+/// Removes the keywords that the older dialect lacks. Schemas are as deep as bodies may be.
 fn plainer(schema: &mut Map<String, Value>) {
     for word in ["default", "nullable", "oneOf", "anyOf", "allOf", "not"] {
         schema.remove(word);

@@ -1,11 +1,12 @@
-//! The older document as protobuf: the only form that older clients read.
+//! Encodes the older document as protobuf, the only form that older clients read.
 //!
 //! ```text
 //! JSON document ──▶ Document { swagger, info, paths, definitions } ──▶ bytes
 //! ```
 //!
-//! Words that the messages have no field for (`x-kubernetes-..`) are name and YAML, and JSON is YAML. What
-//! neither we nor definitions say in such a document (headers, examples, contacts) has no code here.
+//! Keywords without a field in the messages (`x-kubernetes-..`) are a name and YAML, and JSON is
+//! YAML. Parts that occur neither in this server's documents nor in definitions (headers, examples,
+//! contacts) are not implemented.
 //!
 //! Upstream: `google/gnostic-models:openapiv2/OpenAPIv2.proto`.
 
@@ -70,7 +71,7 @@ fn operation(out: &mut Message, call: &Object) {
     parameters(out, 8, call);
     out.message(9, |responses| {
         for (code, reply) in members(call.get("responses")) {
-            // In a value that is either this or a reference.
+            // The enclosing message is a union of this and a reference.
             responses.named(1, code, |value| {
                 value.message(1, |response| {
                     response.text(1, reply.get("description"));
@@ -87,7 +88,7 @@ fn operation(out: &mut Message, call: &Object) {
 fn parameters(out: &mut Message, number: u8, of: &Object) {
     let list = of.get("parameters").and_then(Value::as_array);
     for parameter in list.into_iter().flatten().filter_map(Value::as_object) {
-        // In an item that is either this or a reference.
+        // The enclosing item is a union of this and a reference.
         out.message(number, |item| {
             item.message(1, |either| match parameter.get("in") {
                 Some(Value::String(place)) if place == "body" => {
@@ -109,7 +110,7 @@ fn parameters(out: &mut Message, number: u8, of: &Object) {
     }
 }
 
-/// A parameter of a path, or with one field more of a query.
+/// Writes a parameter of a path or, with one more field, of a query.
 fn simple(out: &mut Message, parameter: &Object, more: u8) {
     out.flag(1, parameter.get("required"));
     out.text(2, parameter.get("in"));
@@ -232,7 +233,7 @@ impl Message {
         }
     }
 
-    /// An entry of a map: its name, and its value.
+    /// Writes an entry of a map: its name and its value.
     fn named(&mut self, number: u8, name: &str, write: impl FnOnce(&mut Self)) {
         self.message(number, |entry| {
             entry.bytes(1, name.as_bytes());

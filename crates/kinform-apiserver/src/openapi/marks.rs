@@ -1,12 +1,12 @@
-//! What documents say of built-in fields beyond the table of types: required or not, and known values.
+//! Properties of built-in fields that the table of types lacks: required or not, and known values.
 //!
 //! ```text
 //! marks.txt ──parsed once──▶ (type, field) ──▶ Mark
 //! ```
 //!
-//! A field is required if JSON always has it: the table tells. Upstream's comments decide otherwise for some
-//! ninety fields, and list the values of a hundred more; both are data, and the tests compare them with a
-//! recorded document.
+//! By the table, a field is required if its JSON always contains it. Upstream's comments override
+//! this for some ninety fields and list the values of a hundred more. Both are data, and the tests
+//! compare them with a recorded document.
 //!
 //! Upstream: the markers `+optional`, `+required` and `+enum` of `kubernetes/api`.
 
@@ -17,17 +17,17 @@ use kinform_schema::{Field, Type};
 
 static DATA: &str = include_str!("marks.txt");
 
-/// What is said of one field.
+/// The properties of one field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Mark {
     required: Option<bool>,
-    /// The values that are known, if they are listed.
+    /// The known values, if upstream lists them.
     pub(super) values: Vec<&'static str>,
 }
 
 type Key = (&'static str, &'static str, &'static str);
 
-/// Whether a field must be given.
+/// Returns whether a field is required.
 pub(super) fn is_required(of: &Type, field: &Field) -> bool {
     let by_table = !field.omits_empty() && !field.is_pointer();
     mark(of, field)
@@ -35,7 +35,7 @@ pub(super) fn is_required(of: &Type, field: &Field) -> bool {
         .unwrap_or(by_table)
 }
 
-/// What is said of a field of a type.
+/// Returns the mark of a field of a type.
 pub(super) fn mark(of: &Type, field: &Field) -> Option<&'static Mark> {
     static MARKS: OnceLock<HashMap<Key, Mark>> = OnceLock::new();
     let marks = MARKS.get_or_init(|| parse(DATA));

@@ -1,15 +1,15 @@
-//! What clients read to know the types: OpenAPI, a document for each version of a group, and one for all.
+//! Serves OpenAPI: a document for each version of a group, and one for all of them.
 //!
 //! ```text
 //! GET /openapi/v3           ──▶ index: path and hash of every document
-//! GET /openapi/v3/apis/g/v  ──▶ document, for ever under its hash     GET /openapi/v2 ──▶ all in one
+//! GET /openapi/v3/apis/g/v  ──▶ document, fixed by its hash    GET /openapi/v2 ──▶ all in one
 //! ```
 //!
-//! * `types.rs`, `marks.rs`: built-in types as schemas; `custom.rs`: those of definitions;
-//! * `operations.rs`: what can be done at which path; `gnostic.rs`: the older document as protobuf.
+//! * `types.rs`, `marks.rs`: built-in types as schemas; `custom.rs`: schemas of definitions;
+//! * `operations.rs`: the operations of each path; `gnostic.rs`: the older document as protobuf.
 //!
-//! A document is made when it is first asked for and kept while its resources are the same, so that a new
-//! definition costs its own document alone. Newer documents are JSON only: whoever reads them takes that.
+//! A document is made at its first request and kept until its resources change, so a new definition
+//! only costs its own document. The newer documents are JSON only, which all their clients accept.
 //!
 //! Upstream: `kube-openapi:pkg/{handler,handler3}`. Complexity: making a document is linear in it.
 
@@ -42,14 +42,14 @@ use crate::state::documents::Document;
 use crate::state::documents::Documents;
 use jiff::Timestamp;
 
-/// How media types of the older document as protobuf begin; the first is what clients ask for.
+/// Prefixes of the media types of the older document as protobuf. Clients ask for the first one.
 const BINARY: [&str; 2] = [
     "application/com.github.proto-openapi.spec.v2@v1.0+protobuf",
     "application/com.github.proto-openapi.spec.v2.v1.0+protobuf",
 ];
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// Answers a path of OpenAPI; none if it is another.
+/// Answers an OpenAPI path. Returns `None` for another path.
 pub(crate) fn answer(
     state: &State,
     path: &str,
@@ -81,7 +81,7 @@ pub(crate) fn answer(
     })
 }
 
-/// The document of one version of a group.
+/// Returns the document of one version of a group.
 fn of_version(documents: &Documents, name: &str, of: Vec<Arc<ResourceInfo>>) -> Arc<Document> {
     documents.document(name, of, |of| {
         let audience = Audience::Version {
@@ -98,7 +98,7 @@ fn of_version(documents: &Documents, name: &str, of: Vec<Arc<ResourceInfo>>) -> 
     })
 }
 
-/// The document of everything.
+/// Returns the document of all groups.
 fn everything(documents: &Documents, entries: &[Arc<ResourceInfo>]) -> Arc<Document> {
     documents.document("", entries.to_vec(), |of| {
         let schemas = Schemas::new(Dialect::V2, Audience::Everybody);
@@ -123,7 +123,7 @@ fn described(
     (paths, schemas.finish())
 }
 
-/// Where the document of a resource is found: `api/v1`, `apis/apps/v1`.
+/// Returns the path of the document of a resource: `api/v1`, `apis/apps/v1`.
 fn document_of(of: &ResourceInfo) -> String {
     match of.group.as_str() {
         "" => format!("api/{}", of.version),
@@ -144,7 +144,7 @@ fn index(documents: &Documents, entries: &[Arc<ResourceInfo>]) -> Response<Body>
         paths.insert(name, json!({"serverRelativeURL": address}));
     }
     let mut reply = reply::json(StatusCode::OK, json!({"paths": paths}).to_string());
-    // Upstream does not say what it is, and then it looks like text.
+    // Upstream sets no content type here, so Go detects plain text.
     set(&mut reply, CONTENT_TYPE, "text/plain; charset=utf-8");
     reply
 }
@@ -196,7 +196,7 @@ fn older(document: &Document, headers: &HeaderMap) -> Response<Body> {
     reply
 }
 
-/// The document, or that the client has it.
+/// Replies with the document, or with 304 if the client has it.
 fn tagged(
     document: &Document,
     headers: &HeaderMap,
@@ -213,7 +213,7 @@ fn tagged(
     with_vary(reply)
 }
 
-/// Whether any of these media types is asked for, or nothing is.
+/// Returns whether the client accepts any of these media types, or sends no media type.
 fn accepts(headers: &HeaderMap, known: &[&str]) -> bool {
     let clauses = headers.get_all(ACCEPT).iter();
     let mut clauses = clauses
@@ -250,7 +250,7 @@ fn set(reply: &mut Response<Body>, name: HeaderName, value: &str) {
     }
 }
 
-/// The value of `x-kubernetes-group-version-kind`.
+/// Returns the value of `x-kubernetes-group-version-kind`.
 pub(super) fn gvk(group: &str, version: &str, kind: &str) -> Value {
     json!({"group": group, "version": version, "kind": kind})
 }

@@ -1,12 +1,12 @@
-//! What can be done at which path, in the words of OpenAPI.
+//! The operations of each path, in terms of OpenAPI.
 //!
 //! ```text
 //! ResourceInfo ──▶ path ──▶ { get, put, patch, .. }: parameters, body, replies, kind
 //! ```
 //!
-//! Clients look here for the kind behind a path, for the media types of patches, and whether a write can be
-//! a dry run or have its fields checked. Connections (exec, proxy, logs) and the paths of the deprecated
-//! watches are left out: no client looks for them here.
+//! Clients find here the kind of a path, the media types of patches, and whether a write supports
+//! dry runs and field validation. Connections (exec, proxy, logs) and the deprecated watch paths
+//! are left out, because clients do not look for them here.
 //!
 //! Upstream: `apiserver:pkg/endpoints/installer.go`, `apiextensions-apiserver:pkg/controller/openapi/builder`.
 
@@ -61,7 +61,7 @@ const PATCHES: &[&str] = &[
     "application/merge-patch+json",
     "application/strategic-merge-patch+json",
 ];
-/// What a custom resource, which has no merge keys, takes.
+/// The patch types of a custom resource, which has no merge keys.
 const CUSTOM_PATCHES: &[&str] = PATCHES.split_at(3).0;
 const TEXTS: &[&str] = &["application/json", "application/yaml"];
 const ALL: &[&str] = &["application/json", protobuf::MEDIA_TYPE, "application/yaml"];
@@ -70,7 +70,7 @@ const ALL: &[&str] = &["application/json", protobuf::MEDIA_TYPE, "application/ya
 struct Call<'a> {
     method: &'static str,
     action: &'static str,
-    /// What an operation's name begins and ends with.
+    /// The beginning and the end of the operation's name.
     id: (&'a str, String),
     parameters: Vec<Parameter>,
     body: Option<Sent>,
@@ -86,7 +86,7 @@ struct Sent {
     is_required: bool,
 }
 
-/// Writes down what can be done with a resource.
+/// Adds the operations of a resource to the paths.
 pub(super) fn describe(of: &ResourceInfo, schemas: &mut Schemas, paths: &mut Map<String, Value>) {
     let mut writer = Writer { of, schemas, paths };
     writer.collection();
@@ -106,7 +106,7 @@ impl Writer<'_> {
     fn collection(&mut self) {
         let of = self.of;
         let mut calls = Vec::new();
-        // A resource that is not listed has no kind of lists.
+        // A resource that cannot be listed has no list kind.
         let list = of.has_verb("list").then(|| self.list_schema());
         let namespaced = if of.is_namespaced() { "Namespaced" } else { "" };
         if let Some(list) = &list {
@@ -178,7 +178,7 @@ impl Writer<'_> {
                 self.schemas.meta("DeleteOptions"),
                 self.schemas.meta("Status"),
             );
-            // Upstream documents a status for namespaces, and answers with the object.
+            // For namespaces, upstream documents a status but returns the object.
             let is_shown = self.of.rules.returns_deleted && !self.of.is_core("namespaces");
             let reply = if is_shown { schema } else { status };
             let is_required = false;
@@ -202,7 +202,7 @@ impl Writer<'_> {
         let schema = match kinform_schema::builtin(group, version, &part.kind) {
             Some(of) if !part.kind.ends_with("Options") => self.schemas.built_in(of),
             None if self.of.is_custom() => self.kind_schema(),
-            // A connection, or plain text.
+            // A connection, or a reply of plain text.
             _ => return,
         };
         let mut title = part.name.to_owned();
@@ -231,7 +231,7 @@ impl Writer<'_> {
         self.path(&place, calls);
     }
 
-    /// Get, put and patch, of an object or a part of one.
+    /// Adds get, put and patch of an object or a subresource.
     fn reads_and_writes<'n>(
         &mut self,
         verbs: &[&str],
@@ -323,7 +323,7 @@ impl Writer<'_> {
         if of.is_custom() {
             return custom::refer(of, self.schemas);
         }
-        // A part's kind need not be one that is stored: `Binding` is none.
+        // The kind of a subresource may be one that is not stored, such as `Binding`.
         let built_in = kinform_schema::builtin(&of.group, &of.version, kind)
             .or_else(|| kinform_schema::named_type("k8s.io/api/core/v1", kind));
         match built_in {
@@ -453,7 +453,7 @@ fn content(media: &[&str], schema: &Value) -> Value {
     Value::Object(media.iter().map(of).collect())
 }
 
-/// A group as names of operations have it: `rbacAuthorization`.
+/// Returns a group as it is written in names of operations: `rbacAuthorization`.
 fn camel(group: &str) -> String {
     let group = match group.trim_end_matches(".k8s.io") {
         "" => "core",

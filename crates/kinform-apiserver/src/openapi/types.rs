@@ -4,9 +4,9 @@
 //! Type ──refer──▶ name, and the schemas of all that it holds ──▶ definitions of a document
 //! ```
 //!
-//! Documents hold what is referred to, and what that refers to. The two versions of OpenAPI write references,
-//! defaults and numbers-or-texts differently; the [`Dialect`] says which. Descriptions are left out: they are
-//! upstream's prose.
+//! A document contains the schemas that it refers to, directly or indirectly. The two versions of
+//! OpenAPI write references, defaults and int-or-string values differently; the [`Dialect`] selects
+//! the form. Descriptions are left out, because they are upstream's prose.
 //!
 //! Upstream: `kube-openapi:pkg/{generators,builder,builder3}`.
 
@@ -26,14 +26,14 @@ pub(super) enum Dialect {
     V3,
 }
 
-/// Which kinds a document names: those of one group and version beside the common ones, or all.
+/// The kinds that a document names: those of one group and version and the common ones, or all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Audience {
     Version { group: String, version: String },
     Everybody,
 }
 
-/// The definitions of a document, as they are found to be needed.
+/// The definitions of a document, collected while references to them are written.
 #[derive(Debug)]
 pub(super) struct Schemas {
     pub(super) dialect: Dialect,
@@ -63,7 +63,7 @@ impl Schemas {
         }
     }
 
-    /// A reference to a type of the API's common part, as `Status`.
+    /// Returns a reference to a type of the API's common part, such as `Status`.
     pub(super) fn meta(&mut self, name: &str) -> Value {
         match kinform_schema::named_type(META, name) {
             Some(of) => self.built_in(of),
@@ -71,7 +71,7 @@ impl Schemas {
         }
     }
 
-    /// A reference to a built-in type.
+    /// Returns a reference to a built-in type.
     pub(super) fn built_in(&mut self, of: &'static Type) -> Value {
         let name = name_of(of.package(), of.name());
         let reference = self.reference(&name);
@@ -82,13 +82,13 @@ impl Schemas {
         reference
     }
 
-    /// A reference to a schema that is given.
+    /// Returns a reference to a given schema.
     pub(super) fn given(&mut self, name: &str, schema: Value) -> Value {
         self.found.entry(name.to_owned()).or_insert(schema);
         self.reference(name)
     }
 
-    /// All that was referred to.
+    /// Returns all schemas that were referred to.
     pub(super) fn finish(mut self) -> Map<String, Value> {
         while let Some(of) = self.waiting.pop() {
             let schema = self.schema(of);
@@ -137,7 +137,8 @@ impl Schemas {
         schema
     }
 
-    /// Common types are kinds of every group: a document names its own.
+    /// Returns whether the document names a kind. Common types are kinds of every group, and a
+    /// document names only its own.
     fn names(&self, of: &Type, (group, version, _): &Kind) -> bool {
         match &self.audience {
             Audience::Version {
@@ -150,7 +151,7 @@ impl Schemas {
         }
     }
 
-    /// The fields of a type, and of `part` of it whose fields stand among them.
+    /// Writes the fields of a type, and those of `part`, which is inlined.
     fn fields(
         &mut self,
         of: &'static Type,
@@ -193,7 +194,7 @@ impl Schemas {
         schema
     }
 
-    /// A field with one value: in the newer dialect with its default.
+    /// Writes a field with one value; the newer dialect adds its default.
     fn single(&mut self, field: &Field) -> Value {
         let schema = self.element(field);
         if self.dialect == Dialect::V2 {
@@ -201,7 +202,7 @@ impl Schemas {
         }
         let is_struct = field.message().is_some();
         let default = match &schema["type"] {
-            // Lists are told apart by it, so it is known.
+            // The field is a key of a list, so its default is known.
             _ if field.key_default().is_some() => json!(field.key_default()),
             _ if field.is_pointer() => Value::Null,
             _ if is_struct => json!({}),
@@ -224,7 +225,7 @@ impl Schemas {
         schema
     }
 
-    /// One value, or an element of a list or a map.
+    /// Writes one value, or an element of a list or a map.
     fn element(&mut self, field: &Field) -> Value {
         let runtime = "k8s.io/apimachinery/pkg/runtime";
         let extensions = "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1";
@@ -270,13 +271,13 @@ impl Schemas {
                 self.special(extensions, "JSONSchemaPropsOrStringArray", json!({}))
             }
             FieldType::Message(of) => self.built_in(of),
-            // A form that the table learns later: anything.
+            // A form that the table does not know yet may be any value.
             _ => json!({}),
         }
     }
 }
 
-/// Says how lists and maps are merged, by patches and by server-side apply.
+/// Adds the merge strategies of lists and maps, for patches and for server-side apply.
 fn extend(field: &Field, schema: &mut Value) {
     let patch = field.patch_strategy();
     let words = [
@@ -301,7 +302,7 @@ fn extend(field: &Field, schema: &mut Value) {
         }
         (Container::List, Topology::Set) => schema["x-kubernetes-list-type"] = Value::from("set"),
         (Container::List, _) => schema["x-kubernetes-list-type"] = Value::from("atomic"),
-        // A struct's own type says it, unless the field says otherwise.
+        // The struct's own type declares it, unless the field overrides it.
         (of, topology) => {
             let is_atomic = of == Container::Single && field.message().is_some_and(Type::is_atomic);
             match topology {
@@ -324,7 +325,7 @@ fn date_time() -> Value {
 /// Group, version and kind.
 type Kind = (&'static str, &'static str, &'static str);
 
-/// The kinds that a type is, in order.
+/// Returns the kinds of a type, in order.
 fn kinds_of(of: &Type) -> &'static [Kind] {
     type Kinds = HashMap<(&'static str, &'static str), Vec<Kind>>;
     static KINDS: OnceLock<Kinds> = OnceLock::new();

@@ -1,10 +1,10 @@
-//! Whether a configuration is one of its type, and a stored set one of today's types.
+//! Checks configurations and stored sets against the current types.
 //!
 //! ```text
-//! form + value -> what is wrong                  form + Set -> Set without what became atomic since
+//! form + value -> errors            form + Set -> Set without paths below newly atomic values
 //! ```
 //!
-//! Values are never repeated in a message: they may be secret.
+//! Messages never quote values, which may be secret.
 //!
 //! Upstream: `structured-merge-diff:typed/{validate,reconcile_schema}.go`.
 
@@ -16,10 +16,10 @@ use super::element::Element;
 use super::form::{Form, Kind, List, Relation, Scalar};
 use super::set::{Node, Set};
 
-/// Checks a configuration against a form. No item may stand twice in a list.
+/// Checks a configuration against a form. No item may occur twice in a list.
 ///
 /// # Errors
-/// In upstream's words, without the value.
+/// An error in upstream's words, without the value.
 pub(super) fn check(form: Form<'_>, value: &Value) -> Result<(), String> {
     let mut check = Check {
         path: Vec::new(),
@@ -111,7 +111,7 @@ impl Check {
     }
 }
 
-/// Whether a stored set has paths below something that the type takes as one.
+/// Returns whether a stored set has paths below a value that is atomic in its type.
 pub(super) fn is_outdated(form: Form<'_>, set: &Set) -> bool {
     set.nodes().iter().any(|node| {
         !node.children.is_empty()
@@ -120,7 +120,8 @@ pub(super) fn is_outdated(form: Form<'_>, set: &Set) -> bool {
     })
 }
 
-/// A stored set, after what a type takes as one since then: whoever owned a part owns it.
+/// Updates a stored set for values that have become atomic: the owner of a part owns the whole
+/// value.
 pub(super) fn reconcile(form: Form<'_>, set: &Set) -> Set {
     set.map(|node| match inner(form, &node.element) {
         Some(form) => reconcile_node(form, node),
@@ -152,7 +153,7 @@ fn reconcile_node(form: Form<'_>, node: &Node) -> Node {
     }
 }
 
-/// What stands at a step.
+/// Returns the form of the element that a step leads to.
 fn inner<'a>(form: Form<'a>, element: &Element) -> Option<Form<'a>> {
     let atom = form.atom();
     match (element, atom.map, atom.list) {

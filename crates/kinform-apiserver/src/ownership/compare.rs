@@ -1,11 +1,12 @@
-//! Which paths a value has, and how two values differ.
+//! Lists the paths of a value, and compares two values.
 //!
 //! ```text
 //! form + value -> Set            form + before + after -> Comparison { added, modified, removed }
 //! ```
 //!
-//! A path is where ownership ends: a scalar, an atomic list or map, an item of a list, an empty map.
-//! Absent and null are different. Items that stand twice in a list are compared together, as one.
+//! A path ends where ownership ends: at a scalar, an atomic list or map, an item of a list, or an
+//! empty map. Absent and null are different. Items that occur twice in a list are compared
+//! together.
 //!
 //! Upstream: `structured-merge-diff:typed/{compare,tofieldset}.go`.
 
@@ -17,7 +18,7 @@ use super::element::{Element, same};
 use super::form::{Form, Kind, List, Mapping, Relation};
 use super::set::Set;
 
-/// How two values differ.
+/// The differences of two values.
 #[derive(Debug, Default)]
 pub(super) struct Comparison {
     pub(super) added: Set,
@@ -26,7 +27,7 @@ pub(super) struct Comparison {
 }
 
 impl Comparison {
-    /// Without the paths that are in a set, or below one.
+    /// Returns the differences without the paths that are in a set or below a path of it.
     pub(super) fn outside(self, set: &Set) -> Self {
         Self {
             added: self.added.outside(set),
@@ -39,14 +40,14 @@ impl Comparison {
 /// Compares two values of a form.
 ///
 /// # Errors
-/// Says which item of a list cannot be told apart from others.
+/// Names the item of a list that cannot be identified.
 pub(super) fn compare(form: Form<'_>, before: &Value, after: &Value) -> Result<Comparison, String> {
     let mut walk = Walk::default();
     walk.node(form, Some(before), Some(after))?;
     Ok(walk.found)
 }
 
-/// The paths of a value.
+/// Returns the paths of a value.
 pub(super) fn paths(form: Form<'_>, value: &Value) -> Set {
     let mut walk = Paths::default();
     walk.node(form, value);
@@ -68,7 +69,7 @@ impl Walk {
     ) -> Result<(), String> {
         let is_leaf = match (before, after) {
             (None, None) => return Ok(()),
-            // Most of what is compared did not change.
+            // Most of the compared values did not change.
             (Some(old), Some(new)) if old == new => return Ok(()),
             (Some(one), None) | (None, Some(one)) => self.kind(form.kind(one), before, after)?,
             (Some(old), Some(new)) => {
@@ -87,7 +88,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Compares two values as one kind; says whether ownership ends here.
+    /// Compares two values as one kind. Returns whether ownership ends here.
     fn kind(
         &mut self,
         kind: Kind<'_>,
@@ -185,7 +186,7 @@ impl Walk {
         Ok(())
     }
 
-    /// The items of one key; several are taken as one value.
+    /// Compares the items of one key. Several items count as one value.
     fn items(&mut self, form: Form<'_>, old: &[&Value], new: &[&Value]) -> Result<(), String> {
         match (old, new) {
             ([] | [_], [] | [_]) => self.node(form, old.first().copied(), new.first().copied()),
@@ -244,7 +245,7 @@ impl Paths {
     fn list(&mut self, list: List<'_>, items: &[Value]) {
         let mut found: BTreeMap<Element, Option<&Value>> = BTreeMap::new();
         for item in items {
-            // An item that cannot be told apart is owned by nobody.
+            // An item that cannot be identified has no owner.
             let Ok(element) = list.element(item) else {
                 continue;
             };
@@ -264,14 +265,14 @@ impl Paths {
     }
 }
 
-/// The members of a map that has some.
+/// Returns the members of a map that is not empty.
 pub(super) fn members(value: Option<&Value>) -> Option<&Map<String, Value>> {
     value
         .and_then(Value::as_object)
         .filter(|map| !map.is_empty())
 }
 
-/// The items of a list.
+/// Returns the items of a list.
 pub(super) fn items(value: Option<&Value>) -> &[Value] {
     value.and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }

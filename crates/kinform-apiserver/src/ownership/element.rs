@@ -1,11 +1,11 @@
-//! One step of a path: a field, an item of a keyed list, an item of a set, a place in a list.
+//! One step of a path: a field, an item of a keyed list, an item of a set, an index of a list.
 //!
 //! ```text
 //! "f:name" "k:{..}" "v:.." "i:0" <──▶ Element ──▶ ".name" "[a=1]" "[=1]" "[0]" in messages
 //! ```
 //!
-//! Elements have a total order, upstream's: fields, then keys, then values, then places. It is the order
-//! in which a set is written.
+//! Elements have upstream's total order: fields, then keys, then values, then indexes. Sets are
+//! written in this order.
 //!
 //! Upstream: `structured-merge-diff:fieldpath/{element,serialize-pe}.go`, `value/value.go`.
 
@@ -23,7 +23,7 @@ pub(super) enum Element {
     Key(Vec<(Box<str>, Value)>),
     /// The item of a set.
     Value(Value),
-    /// The item at a place. Nothing here owns places, but what is stored may name them.
+    /// The item at an index. This server assigns no indexes, but stored sets may contain them.
     Index(i64),
 }
 
@@ -32,7 +32,7 @@ impl Element {
         Self::Field(name.into())
     }
 
-    /// An item's key: the names and values of the fields that tell it apart.
+    /// Returns an item's key: the names and values of the fields that identify it.
     pub(super) fn key<'a>(fields: impl IntoIterator<Item = (&'a str, Value)>) -> Self {
         let mut fields: Vec<(Box<str>, Value)> = fields
             .into_iter()
@@ -46,7 +46,7 @@ impl Element {
         Self::Value(plain(value.clone()))
     }
 
-    /// Reads a member name of a written set. Kinds that nobody knows yet are nothing.
+    /// Parses a member name of a written set. Returns `None` for an unknown kind of step.
     pub(super) fn parse(text: &str) -> Result<Option<Self>, String> {
         let Some((kind, rest)) = text.split_at_checked(2) else {
             return Err(format!("{text:?} is no step of a path"));
@@ -69,7 +69,7 @@ impl Element {
         }))
     }
 
-    /// The member name of this step in a written set.
+    /// Returns the member name of this step in a written set.
     pub(super) fn name(&self) -> String {
         match self {
             Self::Field(name) => format!("f:{name}"),
@@ -95,7 +95,7 @@ impl Element {
     }
 }
 
-/// As in messages about conflicts.
+/// The format of messages about conflicts.
 impl fmt::Display for Element {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -164,7 +164,7 @@ fn order(a: &Value, b: &Value) -> Ordering {
         (Value::Number(a), Value::Number(b)) => numbers(a, b),
         (Value::String(a), Value::String(b)) => a.cmp(b),
         (Value::Bool(a), Value::Bool(b)) => a.cmp(b),
-        // Items of sets and values of keys are scalars: these are for sets that somebody made up.
+        // Items of sets and values of keys are scalars. Only sets that a client invented get here.
         (Value::Array(_), Value::Array(_)) | (Value::Object(_), Value::Object(_)) => {
             a.to_string().cmp(&b.to_string())
         }
@@ -182,9 +182,9 @@ fn numbers(a: &Number, b: &Number) -> Ordering {
     }
 }
 
-/// A value as it is written: a number without a fraction has no point.
+/// Normalizes a value for writing: a number without a fraction has no point.
 fn plain(value: Value) -> Value {
-    /// Up to here every integer is a float.
+    /// Every integer up to this one is exact as a float.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     match value.as_f64() {
         Some(float) if value.is_f64() && float.fract() == 0.0 && float.abs() <= EXACT =>
@@ -199,7 +199,7 @@ fn plain(value: Value) -> Value {
     }
 }
 
-/// Whether two values are the same: `1` and `1.0` are.
+/// Returns whether two values are equal: `1` and `1.0` are.
 pub(super) fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => numbers(a, b) == Ordering::Equal,

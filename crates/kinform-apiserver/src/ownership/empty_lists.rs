@@ -1,18 +1,19 @@
-//! What storing does to an object: an empty list that is always written becomes null.
+//! Replaces empty lists that are always written by null, as storing an object does.
 //!
 //! ```text
-//! object as it was sent, owners noted ──settle──▶ object as it will be read
+//! object as sent, with its owners recorded ──settle──▶ object as it will be read
 //! ```
 //!
-//! A real server stores protobuf, which does not know a list of nothing from no list. Who sent `[]` still
-//! owns the field, so this comes after owners are noted.
+//! A real server stores protobuf, which cannot tell an empty list from an absent one. A manager
+//! that sends `[]` still owns the field, so this step comes after the owners are recorded.
 //!
 //! Upstream: the round trip through etcd (`kubernetes/apiserver:pkg/storage/etcd3/store.go`).
 
 use kinform_schema::{Container, Type};
 use serde_json::Value;
 
-/// Settles an object of a built-in kind. As deep as the type's own structs: decoding has bounded that.
+/// Replaces the empty lists of a built-in object. The recursion is as deep as the type's structs,
+/// which decoding has bounded.
 pub(super) fn settle(of: &Type, value: &mut Value) {
     for field in of.fields() {
         if let (true, Some(inside)) = (field.is_inline(), field.message()) {

@@ -1,11 +1,11 @@
-//! What a value may be, as far as ownership goes: one view of built-in types and of schemas.
+//! The form of a value for the purpose of ownership: one view of built-in types and of schemas.
 //!
 //! ```text
-//! kinform_schema::Type | schema of a definition -> Form ──atom──▶ scalar? list? map? and their parts
+//! kinform_schema::Type | schema of a definition -> Form ──atom──▶ scalar? list? map?
 //! ```
 //!
-//! A form may allow several kinds of value; which one is taken is seen at the value. Where a schema says
-//! nothing, types are deduced: maps are granular, lists atomic.
+//! A form may allow several kinds of value; the value decides which one applies. Where a schema has
+//! no type, the types are deduced: maps are granular, lists atomic.
 //!
 //! Upstream: `kube-openapi:pkg/schemaconv`, `structured-merge-diff:schema/elements.go`,
 //! `typed/helpers.go`.
@@ -17,28 +17,28 @@ use super::element::Element;
 use super::set::{Node, Set};
 use crate::resource::{ResourceInfo, Shape};
 
-/// What a value may be.
+/// The form of a value.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Form<'a> {
-    /// A built-in's struct; atomic if nobody can own a part of it.
+    /// A built-in struct. It is atomic if its fields cannot be owned separately.
     Struct { of: &'a Type, atomic: bool },
-    /// The value of a built-in's field.
+    /// The value of a built-in type's field.
     Whole(&'a Field),
     /// An item of its list, or a value of its map.
     Part(&'a Field),
-    /// What a definition's schema says.
+    /// The schema of a definition.
     Schema { of: &'a Value, keeps: bool },
-    /// The same for an object with metadata.
+    /// The schema of an object with metadata.
     Object { of: &'a Value, keeps: bool },
     /// Text.
     Text,
-    /// Anything; maps are granular.
+    /// Any value; maps are granular.
     Deduced,
-    /// Anything, as one.
+    /// Any value, as a unit.
     Untyped,
 }
 
-/// The kinds of value that a form allows, and what they are made of.
+/// The kinds of value that a form allows, and the forms of their elements.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Atom<'a> {
     pub(super) scalar: Option<Scalar>,
@@ -60,16 +60,16 @@ pub(super) struct List<'a> {
     pub(super) item: Form<'a>,
 }
 
-/// How the items of a list are told apart.
+/// The identification of the items of a list.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Relation<'a> {
-    /// Not at all: the list is one.
+    /// Items have no identity: the list is owned as a unit.
     Atomic,
-    /// By their values.
+    /// Items are identified by their values.
     Set,
-    /// By fields.
+    /// Items are identified by these fields.
     Keyed(&'a [&'a str]),
-    /// By the fields that a schema names.
+    /// Items are identified by the fields that a schema names.
     Named(&'a Value),
 }
 
@@ -77,7 +77,7 @@ pub(super) enum Relation<'a> {
 pub(super) struct Mapping<'a> {
     pub(super) atomic: bool,
     members: Members<'a>,
-    /// What members that are not named may be; nothing if there may be none.
+    /// The form of members that are not declared, or `None` if they are not allowed.
     pub(super) others: Option<Form<'a>>,
 }
 
@@ -92,7 +92,7 @@ enum Members<'a> {
     },
 }
 
-/// Which of the kinds that a form allows is taken.
+/// The kind of value that applies, of those that a form allows.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind<'a> {
     Scalar(Scalar),
@@ -102,14 +102,14 @@ pub(super) enum Kind<'a> {
 }
 
 impl Kind<'_> {
-    /// Whether two are of one sort.
+    /// Returns whether two are of the same variant.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         std::mem::discriminant(self) == std::mem::discriminant(other)
     }
 }
 
 impl<'a> Form<'a> {
-    /// The form of a resource's objects.
+    /// Returns the form of a resource's objects.
     pub(super) fn of(resource: &'a ResourceInfo) -> Self {
         match &resource.shape {
             Shape::Builtin(of) => Self::of_type(of),
@@ -141,7 +141,7 @@ impl<'a> Form<'a> {
         }
     }
 
-    /// The kind that a value is taken as.
+    /// Returns the kind that applies to a value.
     pub(super) fn kind(self, value: &Value) -> Kind<'a> {
         let atom = self.atom();
         match (value, atom.scalar, atom.list, atom.map) {
@@ -158,7 +158,7 @@ impl<'a> Form<'a> {
 }
 
 impl<'a> Mapping<'a> {
-    /// What a named member may be.
+    /// Returns the form of a declared member.
     pub(super) fn named(&self, name: &str) -> Option<Form<'a>> {
         match self.members {
             Members::None => None,
@@ -178,12 +178,12 @@ impl<'a> Mapping<'a> {
         }
     }
 
-    /// What any member may be.
+    /// Returns the form of a member, declared or not.
     pub(super) fn member(&self, name: &str) -> Option<Form<'a>> {
         self.named(name).or(self.others)
     }
 
-    /// Whether nothing is known of the members.
+    /// Returns whether no member is declared, so that the types of members are deduced.
     pub(super) fn is_deduced(&self) -> bool {
         matches!(self.others, Some(Form::Deduced | Form::Untyped))
             && match self.members {
@@ -193,7 +193,7 @@ impl<'a> Mapping<'a> {
             }
     }
 
-    /// What a member is if it is absent, where lists tell their items apart by it.
+    /// Returns the default of an absent member, for members that are keys of a list.
     fn default(&self, name: &str) -> Option<Value> {
         match self.members {
             Members::None => None,
@@ -223,7 +223,7 @@ impl<'a> Mapping<'a> {
 }
 
 impl List<'_> {
-    /// The step to an item of a list that is not atomic.
+    /// Returns the step to an item of a list that is not atomic.
     pub(super) fn element(&self, item: &Value) -> Result<Element, String> {
         let keys: Vec<&str> = match self.relation {
             Relation::Atomic => return Err("invalid indexing of non-associative list".to_owned()),
@@ -276,7 +276,7 @@ fn set_element(item: &Value) -> Result<Element, String> {
     Err(what.to_owned())
 }
 
-/// The set with every struct's field that has paths below it.
+/// Adds to a set every declared field that has paths below it.
 pub(super) fn with_named_fields(set: &Set, form: Option<Form<'_>>) -> Set {
     let atom = form.map(Form::atom);
     let mapping = atom.and_then(|atom| atom.map);

@@ -1,11 +1,12 @@
-//! Who owns what of an object: its `metadata.managedFields`.
+//! The owners of an object's fields: its `metadata.managedFields`.
 //!
 //! ```text
 //! [entry] <──▶ Managed { manager, operation, version, part -> Set, time }
 //! ```
 //!
-//! An applier is one manager, whichever version of the kind it speaks; an updater is one for each
-//! version, and both for each part of the object. Entries stand in the order of operation, time and name.
+//! An applier is one manager in all versions of the kind. An updater is a separate manager in each
+//! version. Both are separate managers for each subresource. Entries are sorted by operation, time
+//! and name.
 //!
 //! BOUND: ten updaters an object; older ones are merged into one (`ancient-changes`).
 //!
@@ -18,22 +19,22 @@ use serde_json::{Map, Value, json};
 use super::set::Set;
 use crate::object::text;
 
-/// BOUND: how many updaters an object has entries of.
+/// BOUND: the number of updaters that an object has entries of.
 const MAX_UPDATERS: usize = 10;
 const OLD_UPDATERS: &str = "ancient-changes";
 
-/// A manager, as one that owns fields.
+/// The identity of a manager that owns fields.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Manager {
     pub(super) name: String,
     pub(super) operation: Operation,
-    /// Of updaters only: an applier may change it.
+    /// The version, for updaters only: an applier may change it.
     pub(super) version: String,
-    /// The part that it writes; `""` for the object itself.
+    /// The subresource that it writes, or `""` for the object itself.
     pub(super) part: String,
 }
 
-/// How a manager came to own something.
+/// The operation by which a manager became an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Operation {
     Apply,
@@ -49,15 +50,15 @@ impl Operation {
     }
 }
 
-/// What a manager owns.
+/// The fields that a manager owns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Owned {
     pub(super) set: Set,
-    /// The version of the kind that the paths are of.
+    /// The version of the kind that the paths refer to.
     pub(super) version: String,
 }
 
-/// Who owns what of an object.
+/// The managers of an object and the fields that each owns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Managed {
     pub(super) owners: BTreeMap<Manager, Owned>,
@@ -65,10 +66,10 @@ pub(super) struct Managed {
 }
 
 impl Managed {
-    /// Reads entries.
+    /// Parses entries.
     ///
     /// # Errors
-    /// Says which entry is none.
+    /// Names the entry that is invalid.
     pub(super) fn read(entries: &Value) -> Result<Self, String> {
         let mut managed = Self::default();
         for (place, entry) in entries.as_array().into_iter().flatten().enumerate() {
@@ -116,7 +117,7 @@ impl Managed {
         Ok(managed)
     }
 
-    /// The entries; nothing if nobody owns anything.
+    /// Returns the entries, or `None` if no field has an owner.
     pub(super) fn entries(&self) -> Option<Value> {
         let mut order: Vec<(&Manager, &Owned, &str)> = self
             .owners
@@ -156,7 +157,7 @@ impl Managed {
         self.times.get(manager).map_or("", String::as_str)
     }
 
-    /// Takes paths away from a manager; one that owns nothing is gone.
+    /// Takes paths away from a manager. A manager without fields is removed.
     pub(super) fn take(&mut self, manager: &Manager, paths: &Set) {
         if let Some(owned) = self.owners.get_mut(manager)
             && owned.set.meets(paths)
@@ -168,7 +169,7 @@ impl Managed {
         }
     }
 
-    /// Merges the oldest updaters until there are no more than may be.
+    /// Merges the oldest updaters until their number is within the bound.
     pub(super) fn cap(&mut self) {
         let is_update = |manager: &&Manager| manager.operation == Operation::Update;
         let mut updaters: Vec<Manager> = self.owners.keys().filter(is_update).cloned().collect();
@@ -211,7 +212,7 @@ impl Managed {
     }
 }
 
-/// A manager as messages about conflicts name it.
+/// The name of a manager in messages about conflicts.
 impl std::fmt::Display for Manager {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:?}", self.name)?;
@@ -225,7 +226,7 @@ impl std::fmt::Display for Manager {
     }
 }
 
-/// Whether entries say that nobody owns anything any more.
+/// Returns whether entries ask to remove all ownership.
 pub(super) fn is_reset(entries: &Value) -> bool {
     match entries.as_array().map(Vec::as_slice) {
         Some([]) => true,
@@ -234,7 +235,7 @@ pub(super) fn is_reset(entries: &Value) -> bool {
     }
 }
 
-/// Keeps the times of entries if nothing but them changed. Neither object has a version.
+/// Restores the times of entries if nothing else changed. Neither object has a resource version.
 pub(crate) fn keep_times(new: &mut Value, old: &Value) {
     fn entries(object: &Value) -> Option<&Vec<Value>> {
         object.get("metadata")?.get("managedFields")?.as_array()

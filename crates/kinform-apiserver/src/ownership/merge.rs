@@ -1,11 +1,12 @@
-//! A configuration laid over an object, and paths taken out of one.
+//! Merges a configuration into an object, and removes paths from an object.
 //!
 //! ```text
 //! form + object + configuration -> object            form + object + Set -> object without those paths
 //! ```
 //!
-//! Lists that have owners of parts are merged item by item: items that both sides have stand in the order
-//! of the configuration, others keep their places between them. Atomic values are replaced.
+//! Lists whose items are owned separately are merged item by item. Items on both sides have the
+//! order of the configuration; other items keep their places between them. Atomic values are
+//! replaced.
 //!
 //! Upstream: `structured-merge-diff:typed/{merge,remove}.go`.
 
@@ -18,10 +19,10 @@ use super::element::Element;
 use super::form::{Form, Kind, List, Mapping, Relation};
 use super::set::Set;
 
-/// Lays a configuration over an object; nothing if nothing is left of both.
+/// Merges a configuration into an object. Returns `None` if neither has a value.
 ///
 /// # Errors
-/// Says which item of a list stands twice in the configuration, or cannot be told apart.
+/// Names the item of a list that occurs twice in the configuration or cannot be identified.
 pub(super) fn merge(
     form: Form<'_>,
     object: Option<&Value>,
@@ -74,7 +75,7 @@ fn merge_maps(
 /// A list with the steps to its items.
 struct Indexed<'a> {
     elements: Vec<Element>,
-    /// Items that stand twice are null: nothing is merged with them.
+    /// Items by their steps. An item that occurs twice is null, so it is not merged.
     found: BTreeMap<Element, &'a Value>,
 }
 
@@ -100,7 +101,7 @@ fn index<'a>(list: List<'_>, items: &'a [Value], repeats: Repeats) -> Result<Ind
     Ok(indexed)
 }
 
-/// What about an item that stands twice.
+/// The treatment of an item that occurs twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Repeats {
     Kept,
@@ -140,7 +141,7 @@ fn merge_lists(list: List<'_>, below: &[Value], above: &[Value]) -> Result<Optio
         }
         if let Some(ours) = old.elements.get(at_old) {
             if !new.found.contains_key(ours) {
-                // By its place: of items that stand twice each is kept.
+                // Copies by index, so that each of the items that occur twice is kept.
                 out.extend(merge(list.item, below.get(at_old), None)?);
                 at_old += 1;
                 continue;
@@ -161,7 +162,7 @@ fn merge_lists(list: List<'_>, below: &[Value], above: &[Value]) -> Result<Optio
     Ok((!out.is_empty()).then_some(Value::Array(out)))
 }
 
-/// Takes paths out of a value. What has nothing left is null.
+/// Removes paths from a value. A value with no content left becomes null.
 pub(super) fn remove(form: Form<'_>, value: &Value, set: &Set) -> Value {
     match form.kind(value) {
         Kind::Map(mapping) if !mapping.atomic => remove_members(mapping, value, set),

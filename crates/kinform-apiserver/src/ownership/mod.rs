@@ -1,21 +1,23 @@
-//! Who owns which field of an object, and configurations that are applied to it.
+//! Ownership of an object's fields, and server-side apply.
 //!
 //! ```text
-//! write by a manager ─▶ track: what it added and changed ─▶ metadata.managedFields
+//! write by a manager ─▶ track: fields added and changed ─▶ metadata.managedFields
 //! configuration ─▶ check ─▶ merge ─▶ track: removed, taken, in conflict ─▶ object, or 409
 //! ```
 //!
-//! Each update records its manager for the fields that it changes, as a real server does, whether anybody
-//! ever applies or not. Objects that come without owners stay without, until somebody applies.
+//! As on a real server, each update records its manager for the fields that it changes, even if no
+//! client ever applies. Objects that are seeded without owners have none until the first apply.
 //!
-//! * `element.rs` `set.rs`: paths, and sets of them; `managed.rs`: sets by manager, read and written;
-//! * `form.rs`: types and schemas as ownership sees them; `compare.rs` `merge.rs` `check.rs`: values of
-//!   a form; `track.rs`: what a write does to ownership;
-//! * `resets.rs`: what a request does not write; `scale.rs`: the scale subresource; `replicas.rs`:
-//!   ownership of the number of replicas; `empty_lists.rs`: empty lists that storing turns into null.
+//! * `element.rs` `set.rs`: paths, and sets of them; `managed.rs`: sets by manager, read and
+//!   written;
+//! * `form.rs`: types and schemas as ownership sees them; `compare.rs` `merge.rs` `check.rs`:
+//!   values of a form; `track.rs`: ownership after a write;
+//! * `resets.rs`: fields that a request cannot write; `scale.rs`: the scale subresource;
+//!   `replicas.rs`: ownership of the replica count; `empty_lists.rs`: empty lists that storing
+//!   turns into null.
 //!
-//! Pure: values in, values out. A write costs a walk over the object and over its entries. Stored entries
-//! are a part of the object's bytes: some 0.2 KB for a config map, 1 KB for a pod.
+//! All functions are pure. A write costs a walk over the object and over its entries. Stored
+//! entries are a part of the object's bytes: some 0.2 KB for a config map, 1 KB for a pod.
 //!
 //! Upstream: `apimachinery:pkg/util/managedfields`, `sigs.k8s.io/structured-merge-diff`.
 
@@ -71,12 +73,12 @@ pub(crate) enum Force {
 
 /// BOUND: bytes of a manager's name.
 pub(super) const MAX_MANAGER: usize = 128;
-/// What kubectl remembers of what it applied on its own side.
+/// The annotation in which kubectl keeps the configuration of its last client-side apply.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-/// The manager whose applies follow up on that.
+/// The manager whose server-side applies replace client-side ones.
 const KUBECTL: &str = "kubectl";
 
-/// The manager that a request is of: the one it names, or the beginning of its user agent.
+/// Returns the manager of a request: the one that it names, or the first part of its user agent.
 ///
 /// Upstream: `apiserver:pkg/endpoints/handlers/create.go` (`managerOrUserAgent`).
 pub(super) fn manager(named: &str, user_agent: &str) -> String {
@@ -94,13 +96,13 @@ pub(super) fn manager(named: &str, user_agent: &str) -> String {
     name
 }
 
-/// Records who owns what of a new object.
+/// Records the owners of a new object's fields.
 pub(super) fn created(by: &Writer<'_>, new: &mut Value) {
     updated(by, Part::Main, new, &empty(by.resource));
 }
 
-/// Records who owns what after an update, or a patch, of an object. Where that cannot be told, it stays
-/// as it was.
+/// Records the owners of an object's fields after an update or a patch. If they cannot be
+/// determined, the old entries are kept.
 pub(crate) fn updated(by: &Writer<'_>, part: Part, new: &mut Value, old: &Value) {
     let managed = if part == Part::Scale {
         scaled(by, new, old)
@@ -108,7 +110,7 @@ pub(crate) fn updated(by: &Writer<'_>, part: Part, new: &mut Value, old: &Value)
         let managed = owners_before(part, new, old);
         metadata::of(new).remove("managedFields");
         if managed.owners.is_empty() && !text(old, &["metadata", "uid"]).is_empty() {
-            // Nobody tracked this object before.
+            // The object is not tracked yet.
             Ok(managed)
         } else {
             let (version, time) = (by.resource.api_version(), time(by));
@@ -126,7 +128,7 @@ pub(crate) fn updated(by: &Writer<'_>, part: Part, new: &mut Value, old: &Value)
     }
 }
 
-/// The object whose fields are owned: of a custom one, what is stored of it.
+/// Returns the object whose fields are owned: of a custom one, the part that is stored.
 fn of_version<'a>(by: &Writer<'_>, object: &'a Value) -> Cow<'a, Value> {
     match &by.resource.shape {
         Shape::Custom(custom) => convert::of_version(custom.versions(), object),
@@ -134,7 +136,7 @@ fn of_version<'a>(by: &Writer<'_>, object: &'a Value) -> Cow<'a, Value> {
     }
 }
 
-/// The entries that a request starts from: its own if it says some, else the stored ones.
+/// Returns the entries that a request starts from: its own if it has some, or else the stored ones.
 fn owners_before(part: Part, new: &Value, old: &Value) -> Managed {
     let stored = || {
         let entries = at(old, &["metadata", "managedFields"]);
@@ -166,10 +168,10 @@ fn scaled(by: &Writer<'_>, new: &Value, old: &Value) -> Result<Managed, String> 
     Ok(replicas::outward(&parent, managed, &path, &version))
 }
 
-/// Applies a configuration to an object, or to nothing. The result says who owns what of it.
+/// Applies a configuration to an object or creates one. The result contains the new managers.
 ///
 /// # Errors
-/// 400 for what is not this kind's, 500 for what does not fit its type, 409 for what others own.
+/// 400 for another kind, 500 for a value of the wrong type, 409 for fields of other managers.
 pub(super) fn apply(
     by: &Writer<'_>,
     part: Part,
@@ -212,7 +214,7 @@ pub(super) fn apply(
         (managed, force == Force::Yes),
     )?;
     if let (Part::Scale, true, Some(scale)) = (part, by.resource.is_custom(), &applied.object) {
-        // Upstream's converter of custom resources knows no other kind.
+        // Upstream's converter of custom resources supports no other kind.
         let object = place(by, part, scale);
         return Err(failed(&format!(
             "failed to convert new object ({object}) to proper version: request to convert CR to an \
@@ -234,7 +236,8 @@ pub(super) fn apply(
     Ok(object)
 }
 
-/// Applies, and again by force if all conflicts are about what kubectl applied on its own side.
+/// Applies a configuration. If all conflicts are with kubectl's client-side applies, applies it
+/// again by force.
 fn forced(
     track: &Track<'_>,
     (empty, live): (&Value, &Value),
@@ -263,7 +266,7 @@ fn forced(
         })
 }
 
-/// What kubectl applied on its own side before, and nobody changed since.
+/// Returns the paths that kubectl's last client-side apply set and that are unchanged since.
 ///
 /// Upstream: `apimachinery:pkg/util/managedfields/internal/lastappliedmanager.go`.
 fn last_applied(track: &Track<'_>, live: &Value) -> Option<Set> {
@@ -282,7 +285,7 @@ fn last_applied(track: &Track<'_>, live: &Value) -> Option<Set> {
     track.as_last_applied(live, &last)
 }
 
-/// Keeps what kubectl remembers in step, where it remembers something.
+/// Updates the last-applied annotation, if the object has one.
 ///
 /// Upstream: `apimachinery:pkg/util/managedfields/internal/lastappliedupdater.go`.
 fn renew_last_applied(by: &Writer<'_>, object: &mut Value, mut configuration: Value) {
@@ -358,7 +361,7 @@ fn scale_form() -> Form<'static> {
     kinform_schema::builtin("autoscaling", "v1", "Scale").map_or(Form::Deduced, Form::of_type)
 }
 
-/// An object that nobody has written, as the server would create it.
+/// Returns an object without any field set, as the server would create it.
 fn empty(resource: &ResourceInfo) -> Value {
     let nothing = Value::Object(Map::new());
     match &resource.shape {
@@ -428,7 +431,7 @@ pub(super) fn place(by: &Writer<'_>, part: Part, object: &Value) -> String {
     format!("{namespace}/{name}; {group}/{version}, Kind={kind}")
 }
 
-/// 500 for what upstream takes for a fault of its own.
+/// Returns a 500, for errors that upstream reports as internal.
 pub(super) fn failed(what: &str) -> Box<Status> {
     Box::new(Status::failure(500, "", what))
 }

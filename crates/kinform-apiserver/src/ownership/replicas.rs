@@ -1,4 +1,4 @@
-//! Ownership of the number of replicas, as it looks from the scale subresource.
+//! Ownership of the number of replicas, as the scale subresource presents it.
 //!
 //! ```text
 //! managers of the object ──inward──▶ managers of the Scale ──write──▶ ──outward──▶ managers of the object
@@ -10,11 +10,12 @@ use super::element::Element;
 use super::managed::{Managed, Manager, Operation, Owned};
 use super::set::Set;
 
-/// The version of the kind that the subresource speaks.
+/// The version of the scale subresource's kind.
 pub(super) const VERSION: &str = "autoscaling/v1";
 const REPLICAS: &str = "spec.replicas";
 
-/// Who owns the number, as managers of a `Scale`. `path` is where the object has it.
+/// Returns the owners of the number of replicas as managers of a `Scale`. `path` is the number's
+/// path in the object.
 pub(super) fn inward(parent: &Managed, path: &str) -> Managed {
     let (path, mut scale) = (steps(path), Managed::default());
     for (manager, owned) in &parent.owners {
@@ -32,10 +33,10 @@ pub(super) fn inward(parent: &Managed, path: &str) -> Managed {
     scale
 }
 
-/// Who owns what of the object after a write of the `Scale`; `version` is the object's.
+/// Returns the managers of the object after a write of the `Scale`; `version` is the object's.
 ///
-/// As upstream's, updaters of the number lose the time of their entries, since managers of a `Scale` are
-/// others than those of the object.
+/// As in upstream, updaters of the number lose the time of their entries, because the managers of a
+/// `Scale` differ from those of the object.
 pub(super) fn outward(parent: &Managed, mut scale: Managed, path: &str, version: &str) -> Managed {
     let (place, number) = (steps(path), Set::of_paths(&[path]));
     let mut managed = parent.clone();
@@ -64,7 +65,7 @@ pub(super) fn outward(parent: &Managed, mut scale: Managed, path: &str, version:
     managed
 }
 
-/// A manager as one of the `Scale`.
+/// Returns a manager as a manager of the `Scale`.
 fn seen(manager: &Manager) -> Manager {
     let mut manager = manager.clone();
     if manager.operation == Operation::Update {

@@ -1,7 +1,7 @@
-//! What a request cannot write: parts of an object that it may say, and that are put back.
+//! The fields that a request cannot write: it may contain them, but the server restores them.
 //!
 //! ```text
-//! resource + part -> paths that the stored object keeps, so that nobody comes to own them
+//! resource + subresource -> paths that the stored object keeps; no manager comes to own them
 //! ```
 //!
 //! Upstream: `GetResetFields` of the strategies in `kubernetes/kubernetes:pkg/registry`.
@@ -9,7 +9,7 @@
 use crate::object::part::Part;
 use crate::resource::ResourceInfo;
 
-/// The paths that a request for this part does not write, members joined by dots.
+/// Returns the paths that a request for this part does not write, with members joined by dots.
 pub(crate) fn of(resource: &ResourceInfo, part: Part) -> &'static [&'static str] {
     let of = (resource.group.as_str(), resource.plural.as_str());
     match part {

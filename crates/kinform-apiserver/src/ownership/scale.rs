@@ -1,4 +1,4 @@
-//! The scale subresource: one number of an object, seen through a kind of its own.
+//! The scale subresource: the replica count of an object, presented as a kind of its own.
 //!
 //! ```text
 //! object -> Scale          Scale + object -> object
@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use crate::object::{at, text, typed};
 use crate::resource::{ResourceInfo, ScalePaths, Shape};
 
-/// An object seen as a `Scale`, with `apiVersion` and `kind`.
+/// Returns the `Scale` of an object, with `apiVersion` and `kind`.
 pub(crate) fn scale_of(resource: &ResourceInfo, object: &Value) -> Value {
     let paths = paths(resource);
     let mut metadata = Map::new();
@@ -49,7 +49,7 @@ pub(crate) fn scale_of(resource: &ResourceInfo, object: &Value) -> Value {
     })
 }
 
-/// Refuses to show a custom object that does not say its number of replicas.
+/// Refuses to show the `Scale` of a custom object without a replica count.
 pub(crate) fn check(resource: &ResourceInfo, object: &Value) -> Result<(), Box<Status>> {
     let path = paths(resource).spec_replicas;
     if !resource.is_custom() || at_path(object, &path).is_some() {
@@ -68,7 +68,7 @@ pub(crate) fn read(value: Value) -> Result<Value, typed::TypeError> {
     typed::read(of, value, &mut Vec::new())
 }
 
-/// The object with the number of replicas, and the version, that a `Scale` says.
+/// Returns the object with the replica count and the resource version of a `Scale`.
 pub(crate) fn into_object(
     resource: &ResourceInfo,
     scale: &Value,
@@ -99,7 +99,7 @@ pub(crate) fn into_object(
         metadata[name] = at(scale, &["metadata", name]).cloned().unwrap_or_default();
     }
     if text(&metadata, &["resourceVersion"]).is_empty() {
-        // Without a version the number is set whatever it was.
+        // Without a resource version, the replica count is set unconditionally.
         let version = at(current, &["metadata", "resourceVersion"]);
         metadata["resourceVersion"] = version.cloned().unwrap_or_default();
     }
@@ -107,7 +107,7 @@ pub(crate) fn into_object(
     Ok(object)
 }
 
-/// Where an object has the number of replicas that is wanted.
+/// Returns the path of an object's requested replica count.
 pub(super) fn replicas_path(resource: &ResourceInfo) -> String {
     paths(resource).spec_replicas
 }
@@ -129,7 +129,7 @@ fn at_path<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
         .try_fold(object, |value, name| value.get(name))
 }
 
-/// The selector of what is counted, as text.
+/// Returns the selector of the counted objects, as text.
 fn selector(paths: &ScalePaths, object: &Value) -> Option<String> {
     let value = at_path(object, paths.label_selector.as_deref()?)?;
     if let Some(text) = value.as_str() {

@@ -4,13 +4,13 @@
 //! {"f:spec":{"f:ports":{"k:{..}":{".":{},"f:name":{}}}}} <──▶ Set: union, difference, intersection
 //! ```
 //!
-//! A tree: a node is one step, says whether the path that ends there is a member, and holds the
-//! paths that go on. A path does not imply its parents.
+//! The set is a tree. A node is one step. It records whether the path that ends there is a member,
+//! and it holds the steps that follow. A path does not imply its parents.
 //!
 //! INVARIANT: nodes are sorted, and each is a member or has children.
 //!
-//! Set operations take time for the size of what they change or copy, times a binary search. Recursion goes with depth, which
-//! the parsers of requests limit (128).
+//! Complexity: set operations are linear in the nodes that they change or copy, times a binary
+//! search. The recursion is as deep as the paths, which the parsers of requests limit (128).
 //!
 //! Upstream: `structured-merge-diff:fieldpath/{set,serialize}.go`.
 
@@ -39,7 +39,7 @@ impl Node {
 }
 
 impl Set {
-    /// The set of paths of fields, each joined by dots.
+    /// Returns the set of the paths of fields, each joined by dots.
     pub(super) fn of_paths(paths: &[&str]) -> Self {
         let mut set = Self::default();
         for path in paths {
@@ -49,7 +49,7 @@ impl Set {
         set
     }
 
-    /// Reads a written set.
+    /// Parses a written set.
     pub(super) fn read(value: &Value) -> Result<Self, String> {
         let Value::Object(members) = value else {
             return Err("a set of fields is an object".to_owned());
@@ -69,14 +69,14 @@ impl Set {
             if node.children.is_empty() {
                 node.children = children;
             } else {
-                // The same step in another spelling.
+                // The same step occurs in another spelling.
                 node.children = std::mem::take(&mut node.children).union(children);
             }
         }
         Ok(set)
     }
 
-    /// The set as it is stored.
+    /// Returns the set as it is stored.
     pub(super) fn value(&self) -> Value {
         serde_json::to_value(self).unwrap_or_default()
     }
@@ -89,7 +89,7 @@ impl Set {
         &self.nodes
     }
 
-    /// Adds a path; nobody owns the empty one.
+    /// Adds a path. The empty path cannot be owned and is ignored.
     pub(super) fn insert(&mut self, path: &[Element]) {
         match path {
             [] => {}
@@ -113,7 +113,7 @@ impl Set {
         at.ok().map(|at| &self.nodes[at])
     }
 
-    /// What is in either.
+    /// Returns the paths that are in either set.
     pub(super) fn union(self, other: Self) -> Self {
         if self.is_empty() {
             return other;
@@ -134,7 +134,7 @@ impl Set {
         Self { nodes }
     }
 
-    /// What is in both.
+    /// Returns the paths that are in both sets.
     pub(super) fn intersection(&self, other: &Self) -> Self {
         let both = self.nodes.iter().filter_map(|node| {
             let theirs = other.find(&node.element)?;
@@ -149,7 +149,7 @@ impl Set {
         }
     }
 
-    /// Whether a path is in both.
+    /// Returns whether any path is in both sets.
     pub(super) fn meets(&self, other: &Self) -> bool {
         let (few, many) = match self.nodes.len() <= other.nodes.len() {
             true => (self, other),
@@ -162,7 +162,8 @@ impl Set {
         })
     }
 
-    /// What is here but not there. A path there takes itself away only, not what is below it.
+    /// Returns the paths that are in this set but not in the other. Paths below one of the other's
+    /// stay.
     pub(super) fn difference(mut self, other: &Self) -> Self {
         self.nodes.retain_mut(|node| {
             if let Some(theirs) = other.find(&node.element) {
@@ -174,7 +175,7 @@ impl Set {
         self
     }
 
-    /// What is here but neither there nor below a path that is there.
+    /// Returns the paths that are neither in the other set nor below a path of it.
     pub(super) fn outside(mut self, other: &Self) -> Self {
         self.nodes
             .retain_mut(|node| match other.find(&node.element) {
@@ -188,7 +189,7 @@ impl Set {
         self
     }
 
-    /// A set of what `change` makes of each node.
+    /// Applies `change` to each node and returns the resulting set.
     pub(super) fn map(&self, change: impl Fn(&Node) -> Node) -> Self {
         let nodes = self.nodes.iter().map(change).filter(Node::is_needed);
         Self {
@@ -196,7 +197,7 @@ impl Set {
         }
     }
 
-    /// Hands every path out: on each level the members first, then what is below.
+    /// Passes every path to `hear`: on each level the members first, then the paths below.
     pub(super) fn each(&self, path: &mut Vec<Element>, hear: &mut impl FnMut(&[Element])) {
         for node in self.nodes.iter().filter(|node| node.is_member) {
             path.push(node.element.clone());
@@ -210,7 +211,8 @@ impl Set {
         }
     }
 
-    /// The node of a step, made if need be. The caller makes it a member or gives it children.
+    /// Returns the node of a step and inserts it if it is missing. The caller makes it a member or
+    /// adds children.
     fn node(&mut self, element: &Element) -> &mut Node {
         let at = match self.nodes.last() {
             Some(last) if last.element < *element => Err(self.nodes.len()),
@@ -231,7 +233,7 @@ impl Set {
     }
 }
 
-/// Written in the order of the elements, as upstream writes it.
+/// Writes the set in the order of its elements, as upstream does.
 impl Serialize for Set {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         write(self, false, serializer)

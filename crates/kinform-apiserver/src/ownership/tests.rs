@@ -1,4 +1,4 @@
-//! Ownership by tables and by properties: sets against a naive model, applies against what they promise.
+//! Tests of ownership: tables, sets against a naive model, and properties of applies.
 
 use std::collections::BTreeSet;
 
@@ -31,7 +31,7 @@ fn a_set_is_written_as_upstream_writes_it_and_read_again() {
     ] {
         assert_eq!(serde_json::to_string(&read(text)).unwrap(), text);
     }
-    // Steps that a later version knows are passed over, what is none is refused.
+    // Steps of an unknown kind are skipped; texts that are not steps are refused.
     assert_eq!(read(r#"{"f:a":{},"z:b":{}}"#), read(r#"{"f:a":{}}"#));
     for wrong in [
         "[]",
@@ -179,7 +179,7 @@ fn configuration() -> impl Strategy<Value = Value> {
         })
 }
 
-/// Applies, and asserts that everything is owned, and what is owned is there.
+/// Applies, and asserts that every field has an owner and every owned field exists.
 fn apply(
     schema: &Value,
     manager: &str,
@@ -190,7 +190,7 @@ fn apply(
     let done = track
         .apply((&json!({}), &live), said, managed, true)
         .unwrap();
-    // What has nothing left is null; a real object keeps its name at least.
+    // A value with no content left is null; a real object keeps at least its name.
     let object = done.object.unwrap_or(live);
     let object = if object.is_null() { json!({}) } else { object };
     let owned = done
@@ -222,7 +222,7 @@ proptest! {
         let state = apply(&schema, "one", (json!({}), Managed::default()), &first);
         let state = apply(&schema, "two", state, &second);
         let once = apply(&schema, "one", state, &third);
-        // What it says is there, and is its own; what the other owned alone is untouched.
+        // The applied fields exist and are owned; the other manager's fields are unchanged.
         let one = Manager {
             name: "one".to_owned(),
             operation: Operation::Apply,
@@ -235,7 +235,7 @@ proptest! {
         let again = again.unwrap();
         prop_assert_eq!(again.object, None);
         prop_assert_eq!(&again.managed, &once.1);
-        // Who says nothing any more takes away what it owned alone, and nothing else.
+        // An empty configuration removes exactly the fields that the applier alone owned.
         let left = apply(&schema, "one", once, &json!({}));
         prop_assert!(!left.1.owners.contains_key(&one));
         let gone = apply(&schema, "two", left, &json!({}));

@@ -1,14 +1,15 @@
-//! What a write does to ownership.
+//! Updates the ownership of fields after a write.
 //!
 //! ```text
-//! update: stored + new + managers -> managers: who changed a field owns it, nobody else
+//! update: stored + new + managers -> managers: the manager owns the fields that it changed, alone
 //! apply:  stored + configuration + managers -> object + managers | conflicts
 //! ```
 //!
-//! An applier owns exactly what its last configuration says. What it does not say any more is removed if
-//! nobody else owns it; what somebody else owns and it would change is a conflict, unless forced.
+//! An applier owns exactly the fields of its last configuration. A field that it no longer contains
+//! is removed unless another manager owns it. Changing another manager's field is a conflict,
+//! unless forced.
 //!
-//! Versions of one kind are stored alike here, so paths mean the same in all of them.
+//! All versions of a kind are stored in the same form, so a path means the same in all of them.
 //!
 //! Upstream: `structured-merge-diff:merge/update.go`, and the chain of managers in
 //! `apimachinery:pkg/util/managedfields/internal`.
@@ -26,7 +27,7 @@ use super::managed::{Managed, Manager, Operation, Owned};
 use super::merge::{merge, remove};
 use super::set::Set;
 
-/// Fields that nobody owns.
+/// Fields that have no owners.
 const UNTRACKED: [&str; 12] = [
     "apiVersion",
     "kind",
@@ -42,28 +43,28 @@ const UNTRACKED: [&str; 12] = [
     "metadata.resourceVersion",
 ];
 
-/// Who owned what while an object was not tracked.
+/// The manager that owns the fields set while an object was not tracked.
 const BEFORE: &str = "before-first-apply";
 
 /// A write by a manager.
 #[derive(Clone, Debug)]
 pub(super) struct Track<'a> {
     pub(super) form: Form<'a>,
-    /// The `apiVersion` that the manager speaks.
+    /// The `apiVersion` of the manager's request.
     pub(super) version: &'a str,
-    /// The part that is written; `""` for the object itself.
+    /// The subresource that is written, or `""` for the object itself.
     pub(super) part: &'a str,
     pub(super) serves: Serves<'a>,
     pub(super) manager: &'a str,
-    /// What this request cannot write.
+    /// The paths that this request cannot write.
     pub(super) resets: Set,
     pub(super) time: &'a str,
 }
 
-/// Which versions of a kind there are.
+/// The served versions of a kind.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Serves<'a> {
-    /// Those of a built-in kind of this name.
+    /// Versions of a built-in kind of this name.
     Builtin(&'a str),
     /// Any of this group.
     Group(&'a str),
@@ -84,11 +85,11 @@ impl Serves<'_> {
     }
 }
 
-/// Why a configuration was not applied.
+/// The reason why a configuration was not applied.
 #[derive(Debug)]
 pub(super) enum Refusal {
     Conflicts(Vec<Conflict>),
-    /// What cannot be merged.
+    /// The configuration cannot be merged.
     Broken(String),
 }
 
@@ -98,16 +99,16 @@ impl From<String> for Refusal {
     }
 }
 
-/// An object that a configuration was applied to, and who owns what of it now.
+/// An object after an apply, and its managers.
 #[derive(Debug)]
 pub(super) struct Applied {
-    /// Nothing if the configuration changes nothing.
+    /// The object, or `None` if the configuration changes nothing.
     pub(super) object: Option<Value>,
     pub(super) managed: Managed,
 }
 
 impl Track<'_> {
-    /// Who owns what after an update.
+    /// Returns the managers after an update.
     pub(super) fn update(
         &self,
         live: &Value,
@@ -150,7 +151,7 @@ impl Track<'_> {
         Ok(managed)
     }
 
-    /// Applies a configuration. `empty` is an object that nobody has written.
+    /// Applies a configuration. `empty` is an object without any field set.
     pub(super) fn apply(
         &self,
         (empty, live): (&Value, &Value),
@@ -192,7 +193,7 @@ impl Track<'_> {
         Ok(Applied { object, managed })
     }
 
-    /// Moves what the applier changed to it.
+    /// Gives the applier the fields that it changed.
     fn settle(
         &self,
         managed: &mut Managed,
@@ -224,7 +225,8 @@ impl Track<'_> {
         Ok(())
     }
 
-    /// The object without what the applier owned alone and does not say any more.
+    /// Removes the fields that the applier alone owned and that its configuration no longer
+    /// contains.
     fn pruned(&self, merged: Value, managed: &Managed, last: &Set) -> Value {
         let named = |set: &Set| with_named_fields(set, Some(self.form));
         let last = named(last);
@@ -236,7 +238,7 @@ impl Track<'_> {
             .fold(Set::default(), |set, owned| set.union(owned.set.clone()));
         let left = named(&paths(self.form, &pruned)).union(named(&owned));
         let pruned = remove(self.form, &merged, &all.clone().difference(&left));
-        // What nobody owned, below something that went, stays.
+        // Fields without an owner stay, even below a removed one.
         let left = named(&paths(self.form, &pruned));
         remove(
             self.form,
@@ -245,7 +247,8 @@ impl Track<'_> {
         )
     }
 
-    /// Whether conflicts are about what kubectl wrote itself, when it still applied on its own side.
+    /// Returns the paths of `last` that the live object still has unchanged. Conflicts about them
+    /// are with kubectl's own client-side applies.
     pub(super) fn as_last_applied(&self, live: &Value, last: &Value) -> Option<Set> {
         let difference = compare(self.form, last, live).ok()?;
         let differs = difference.added.union(difference.modified);
@@ -253,7 +256,8 @@ impl Track<'_> {
         Some(said.difference(&differs).difference(&difference.removed))
     }
 
-    /// Forgets who speaks versions that are no more, and what cannot be owned any more.
+    /// Drops the managers of versions that are no longer served, and paths that can no longer be
+    /// owned.
     fn reconciled(&self, mut managed: Managed) -> Managed {
         let Self { form, serves, .. } = self;
         managed

@@ -1,14 +1,14 @@
 //! Protobuf to JSON values.
 //!
 //! ```text
-//! Type + bytes -> { JSON name: value }     zero values of fields that are no pointers are left out
+//! Type + bytes -> { JSON name: value }     without zero values of fields that are not pointers
 //! ```
 //!
-//! Inline structs, which protobuf nests, come out flat. Unknown numbers are skipped. A message that
-//! comes twice is merged, a scalar's last word counts.
+//! Inline structs, which protobuf nests, become flat. Unknown field numbers are skipped. A message
+//! that occurs twice is merged, and the last of several scalars counts.
 //!
 //! BOUND: 100 levels of JSON, so that the result can be parsed again; a million values, since a few
-//! bytes of protobuf make a much larger value.
+//! bytes of protobuf become a much larger value.
 //!
 //! Upstream: the `Unmarshal` functions of `kubernetes/api`, `apimachinery:pkg/apis/meta/v1/{time,micro_time}_proto.go`,
 //! `apiextensions-apiserver:pkg/apis/apiextensions/v1/marshal.go`.
@@ -25,10 +25,10 @@ use super::wire::{Raw, Reader};
 const MAX_DEPTH: usize = 100;
 const MAX_VALUES: usize = 1_000_000;
 
-/// Reads a message.
+/// Decodes a message.
 ///
 /// # Errors
-/// The bytes are broken or too deep, or hold JSON that is none.
+/// The bytes are malformed or too deep, or contain invalid JSON.
 pub(crate) fn decode(of: &Type, bytes: &[u8]) -> Result<Map<String, Value>, WireError> {
     let mut out = Map::new();
     Decoder { left: MAX_VALUES }.message(of, bytes, &mut out, 1)?;
@@ -36,7 +36,7 @@ pub(crate) fn decode(of: &Type, bytes: &[u8]) -> Result<Map<String, Value>, Wire
 }
 
 struct Decoder {
-    /// How many values may still be made.
+    /// The number of values that may still be created.
     left: usize,
 }
 
@@ -72,7 +72,7 @@ impl Decoder {
         let member = || name.to_owned();
         match (field.container(), field.message()) {
             (Container::Single, Some(of)) if field.is_inline() => {
-                // Flat in JSON, but a level for this recursion.
+                // Flat in JSON, but one more level of this recursion.
                 self.message(of, raw.bytes(of.name())?, out, depth + 1)?;
             }
             (Container::Single, Some(of)) => {
@@ -135,7 +135,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// An entry of a map: a message of a key and a value, either of which may be missing.
+    /// Decodes an entry of a map: a message of a key and a value, either of which may be missing.
     fn entry(
         &mut self,
         field: &Field,
@@ -156,13 +156,13 @@ impl Decoder {
         Ok(())
     }
 
-    /// One value: a field's, a list's item or a map's entry.
+    /// Decodes one value: a field's, a list item's or a map entry's.
     fn value(&mut self, field: &Field, raw: Raw<'_>, depth: usize) -> Result<Value, WireError> {
         let name = field.name();
         Ok(match field.field_type() {
             FieldType::String => Value::from(raw.text(name)?),
             FieldType::Bool => Value::from(raw.varint(name)? != 0),
-            // Go keeps the low bits of what does not fit.
+            // Go keeps the low bits of a number that does not fit.
             FieldType::Int32 => Value::from(raw.varint(name)? as u32 as i32),
             FieldType::Int64 => Value::from(raw.varint(name)? as i64),
             FieldType::Double => {
@@ -213,12 +213,12 @@ impl Decoder {
                 self.message(of, raw.bytes(name)?, &mut value, depth + 1)?;
                 Value::Object(value)
             }
-            // The table has no durations in protobuf; a type that is new to us is passed over.
+            // The table has no durations in protobuf, and unknown types are skipped.
             _ => Value::Null,
         })
     }
 
-    /// The forms in which a schema holds schemas.
+    /// Decodes one of the forms in which a schema contains schemas.
     fn schema(&mut self, form: FieldType, bytes: &[u8], depth: usize) -> Result<Value, WireError> {
         let mut allows = false;
         let (mut schema, mut items) = (None, Vec::new());
@@ -262,7 +262,7 @@ impl Decoder {
     }
 }
 
-/// Whether Go's struct holds nothing in this field.
+/// Returns whether a field has the zero value of its Go type.
 fn is_zero(field: &Field, value: &Value) -> bool {
     match (field.field_type(), value) {
         (_, Value::Null) => true,
@@ -274,7 +274,7 @@ fn is_zero(field: &Field, value: &Value) -> bool {
     }
 }
 
-/// The value of a map's entry that has none.
+/// Returns the value of a map's entry without one.
 fn zero(field: &Field) -> Value {
     match field.field_type() {
         FieldType::String | FieldType::Bytes => Value::from(""),
@@ -325,7 +325,7 @@ fn int_or_string(bytes: &[u8]) -> Result<Value, WireError> {
     })
 }
 
-/// JSON inside of protobuf.
+/// Parses JSON inside of protobuf.
 fn json(bytes: &[u8], depth: usize) -> Result<Value, WireError> {
     let mut raw_json: &[u8] = &[];
     let mut reader = Reader::new(bytes, "RawExtension");
@@ -337,7 +337,7 @@ fn json(bytes: &[u8], depth: usize) -> Result<Value, WireError> {
     if raw_json.is_empty() {
         return Ok(Value::Null);
     }
-    // Where it is wrong is not told: it may hold a secret.
+    // The error does not show the JSON, which may hold a secret.
     let value: Value = serde_json::from_slice(raw_json)
         .map_err(|_| WireError("invalid JSON in a raw value".to_owned()))?;
     if depth + levels(&value) > MAX_DEPTH {

@@ -1,15 +1,16 @@
 //! JSON values to protobuf.
 //!
 //! ```text
-//! Type + JSON text -> tree over it (`tape.rs`) -> bytes, in the order of the numbers
+//! Type + JSON text -> tree over it (`tape.rs`) -> bytes, in the order of the field numbers
 //! ```
 //!
-//! As upstream's generated code it writes a message from its end to its beginning, so that a length is
-//! known when it is written, and turns the whole around once. Fields that are no pointers are always
-//! written, zero or not; pointers, lists and maps only if they are there; maps by their sorted keys.
+//! As upstream's generated code does, it writes a message from its end to its beginning, so that a
+//! length is known when it is written, and reverses the whole once. Fields that are not pointers
+//! are always written, even if they are zero. Pointers, lists and maps are written only if they are
+//! present, and maps in the order of their keys.
 //!
-//! It trusts its input as much as the server's storage: a value that does not fit its field is written
-//! as zero.
+//! It trusts its input, which the server itself has stored: a value that does not match its field
+//! is written as zero.
 //!
 //! Upstream: the `MarshalToSizedBuffer` functions of `kubernetes/api`. Linear in the value.
 
@@ -28,12 +29,12 @@ const VARINT: u32 = 0;
 const FIXED64: u32 = 1;
 const BYTES: u32 = 2;
 
-/// Writes a message.
+/// Encodes a message.
 pub(crate) fn encode(of: &Type, value: &Map<String, Value>) -> Vec<u8> {
     encode_text(of, &serde_json::to_vec(value).unwrap_or_default())
 }
 
-/// Writes a message of an object that this server has written as text.
+/// Encodes a message from the JSON text of an object, which this server has written.
 pub(crate) fn encode_text(of: &Type, text: &[u8]) -> Vec<u8> {
     let mut backwards = Backwards(Vec::with_capacity(text.len()));
     let tape = Tape::read(text);
@@ -43,15 +44,15 @@ pub(crate) fn encode_text(of: &Type, text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The bytes so far, the last one first.
+/// The bytes written so far, in reverse order.
 struct Backwards(Vec<u8>);
 
 impl Backwards {
-    /// The fields of an object; none of them is there if there is no object.
+    /// Writes the fields of an object, all absent if there is no object.
     fn message(&mut self, of: &Type, value: Option<Json<'_>>) {
         for field in of.fields_by_number().rev() {
             if let (true, Some(of)) = (field.is_inline(), field.message()) {
-                // Its fields stand in this object.
+                // An inline struct: its fields are in this object.
                 let end = self.0.len();
                 self.message(of, value);
                 self.close(field.number(), end);
@@ -85,7 +86,7 @@ impl Backwards {
         }
     }
 
-    /// What is written for a field that has no value and is no pointer.
+    /// Writes a field that has no value and is not a pointer.
     fn zero(&mut self, field: &Field) {
         let end = self.0.len();
         match field.field_type() {
@@ -105,20 +106,20 @@ impl Backwards {
         }
     }
 
-    /// A value of a field that is none of the object's.
+    /// Writes a field with a value that is not in the object.
     fn given(&mut self, field: &Field, text: &[u8]) {
         if let Some(tape) = Tape::read(text) {
             self.one(field, field.number(), tape.root());
         }
     }
 
-    /// One value: a field's, a list's item or a map's entry.
+    /// Writes one value: a field's, a list item's or a map entry's.
     fn one(&mut self, field: &Field, number: u32, value: Json<'_>) {
         let end = self.0.len();
         match field.field_type() {
             FieldType::String => self.field(number, &value.text()),
             FieldType::Bool => self.number(number, value.is_true().into()),
-            // Negative numbers take ten bytes, of either size.
+            // Negative numbers take ten bytes in both sizes.
             FieldType::Int32 | FieldType::Int64 => self.number(number, value.int() as u64),
             FieldType::Double => {
                 let bits = value.number().parse().unwrap_or(0.0_f64).to_bits();
@@ -139,7 +140,7 @@ impl Backwards {
                 let text = value.text();
                 let text = std::str::from_utf8(&text).unwrap_or_default();
                 if let Ok(time) = text.parse::<Timestamp>() {
-                    // A time before 1970 has nanoseconds that count up from its second, as Go's.
+                    // The nanoseconds of a time before 1970 count up from its second, as in Go.
                     let nanos = time.as_nanosecond().rem_euclid(1_000_000_000);
                     let seconds = time.as_nanosecond().div_euclid(1_000_000_000) as i64;
                     self.number(2, nanos as u64);
@@ -178,7 +179,7 @@ impl Backwards {
         }
     }
 
-    /// The forms in which a schema holds schemas.
+    /// Writes one of the forms in which a schema contains schemas.
     fn schema(&mut self, form: FieldType, value: Json<'_>) {
         if matches!(form, FieldType::JsonSchemaPropsOrBool) {
             if value.is_object() {
@@ -206,7 +207,7 @@ impl Backwards {
         }
     }
 
-    /// Length and tag of what was written since `end`.
+    /// Writes the length and the tag of the bytes written since `end`.
     fn close(&mut self, number: u32, end: usize) {
         self.varint((self.0.len() - end) as u64);
         self.tag(number, BYTES);
@@ -237,7 +238,7 @@ impl Backwards {
     }
 }
 
-/// The items of a list, the last one first.
+/// Iterates over the items of a list in reverse order.
 fn reversed(list: Json<'_>) -> impl Iterator<Item = Json<'_>> {
     let items: Vec<Json<'_>> = list.parts().filter(|_| list.is_list()).collect();
     items.into_iter().rev()

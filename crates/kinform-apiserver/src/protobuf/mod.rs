@@ -5,13 +5,15 @@
 //! JSON value ──encode──▶ raw ──seal──▶ k8s\0 + Unknown                         (frame: a watch's event)
 //! ```
 //!
-//! There are no generated structs: `kinform-schema` knows every field's number and type. A decoded value
-//! says what was sent; which zero values JSON writes is decided by `object/typed.rs`, as for JSON. It never
-//! reads a custom resource: those have no protobuf, but for their metadata.
+//! There are no generated structs: `kinform-schema` has the number and the type of every field. A
+//! decoded value contains what the client sent. `object/typed.rs` decides which zero values it
+//! keeps, as for JSON. Custom resources have no protobuf, except for their metadata.
 //!
-//! * `decode.rs` bytes to values; `encode.rs` values to bytes; `wire.rs` the tags and numbers of both.
+//! * `decode.rs`: bytes to values; `encode.rs`: values to bytes; `wire.rs`: the tags and numbers of
+//!   both; `tape.rs`: the tree of a JSON text.
 //!
-//! Bytes are hostile: what is broken is an error in upstream's words, depth and size are bounded.
+//! The bytes are untrusted: malformed ones are errors in upstream's words, depth and size are
+//! bounded.
 //!
 //! Upstream: `apimachinery:pkg/runtime/serializer/protobuf`, the generated `*.pb.go` of `kubernetes/api`.
 
@@ -32,14 +34,14 @@ use self::wire::{Reader, put_field, put_varint};
 pub(crate) const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 
 const MAGIC: &[u8; 4] = b"k8s\0";
-/// The Go package of what kinds have in common.
+/// The Go package of the types that all kinds share.
 const META: &str = "k8s.io/apimachinery/pkg/apis/meta/v1";
 
-/// What is wrong with the bytes, in upstream's words.
+/// An error in the bytes, in upstream's words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WireError(pub(crate) String);
 
-/// A body that says what it holds.
+/// A body that names its version and kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Envelope<'a> {
     pub(crate) api_version: String,
@@ -47,10 +49,10 @@ pub(crate) struct Envelope<'a> {
     pub(crate) raw: &'a [u8],
 }
 
-/// Reads the envelope of a body.
+/// Parses the envelope of a body.
 ///
 /// # Errors
-/// The bytes do not begin as they should, or are broken.
+/// The bytes have no magic prefix or are malformed.
 pub(crate) fn open(bytes: &[u8]) -> Result<Envelope<'_>, WireError> {
     let Some(rest) = bytes.strip_prefix(MAGIC) else {
         let text = "provided data does not appear to be a protobuf message, expected prefix \
@@ -82,19 +84,19 @@ pub(crate) fn open(bytes: &[u8]) -> Result<Envelope<'_>, WireError> {
     Ok(envelope)
 }
 
-/// Reads a body of a kind of the table into JSON that names its version and kind.
+/// Decodes a body of a built-in kind into JSON that names its version and kind.
 ///
 /// # Errors
-/// The bytes are broken, or of a kind that the table does not know.
+/// The bytes are malformed, or of a kind that the table does not know.
 pub(crate) fn read_body(bytes: &[u8]) -> Result<Value, WireError> {
     open(bytes)?.read()
 }
 
 impl Envelope<'_> {
-    /// Reads what is in it into JSON that names its version and kind.
+    /// Decodes the content into JSON that names its version and kind.
     ///
     /// # Errors
-    /// The bytes are broken, or of a kind that the table does not know.
+    /// The bytes are malformed, or of a kind that the table does not know.
     pub(crate) fn read(self) -> Result<Value, WireError> {
         let Some(of) = message_of(&self.api_version, &self.kind) else {
             let (kind, version) = (&self.kind, &self.api_version);
@@ -108,7 +110,7 @@ impl Envelope<'_> {
     }
 }
 
-/// The message of a kind. Metadata alone is a kind, too, and options are of every version.
+/// Returns the type of a kind. Metadata alone is a kind, too, and options belong to every version.
 pub(crate) fn message_of(api_version: &str, kind: &str) -> Option<&'static Type> {
     if kind == "DeleteOptions" {
         return kinform_schema::named_type(META, kind);
@@ -120,11 +122,11 @@ pub(crate) fn message_of(api_version: &str, kind: &str) -> Option<&'static Type>
     }
 }
 
-/// What stands after a message in its envelope: neither an encoding nor a type of the content, which
-/// upstream writes, empty.
+/// The end of an envelope, after the message: the encoding and the type of the content, which
+/// upstream also writes empty.
 pub(crate) const ENVELOPE_END: &[u8] = b"\x1a\0\"\0";
 
-/// What stands before a message of this length in its envelope.
+/// Returns the beginning of an envelope, before a message of this length.
 pub(crate) fn envelope(api_version: &str, kind: &str, length: usize) -> BytesMut {
     let mut meta = BytesMut::new();
     put_field(&mut meta, 1, api_version.as_bytes());
@@ -137,14 +139,15 @@ pub(crate) fn envelope(api_version: &str, kind: &str, length: usize) -> BytesMut
     out
 }
 
-/// Puts a message into its envelope.
+/// Writes a message with its envelope.
 pub(crate) fn seal(out: &mut BytesMut, api_version: &str, kind: &str, message: &[u8]) {
     out.put_slice(&envelope(api_version, kind, message.len()));
     out.put_slice(message);
     out.put_slice(ENVELOPE_END);
 }
 
-/// A JSON object that names its version and kind as a body; none if the table does not know its kind.
+/// Encodes a JSON object that names its version and kind as a body. Returns `None` if the table
+/// does not know its kind.
 pub(crate) fn body(object: &Map<String, Value>) -> Option<BytesMut> {
     let text = |name| object.get(name).and_then(Value::as_str);
     let (api_version, kind) = (text("apiVersion")?, text("kind")?);
@@ -154,7 +157,7 @@ pub(crate) fn body(object: &Map<String, Value>) -> Option<BytesMut> {
     Some(out)
 }
 
-/// A frame of a watch: its length, then the event, whose object is a whole body.
+/// Writes a frame of a watch: its length, then the event, whose object is a complete body.
 pub(crate) fn frame(out: &mut BytesMut, event: &str, body: &[u8]) {
     let mut object = BytesMut::with_capacity(body.len() + 8);
     put_field(&mut object, 1, body);
@@ -166,12 +169,12 @@ pub(crate) fn frame(out: &mut BytesMut, event: &str, body: &[u8]) {
     out.put_slice(&message);
 }
 
-/// The tag and length of an item of a list, whose items have the number 2 and no envelope.
+/// Writes the tag and the length of a list's item. Items have the number 2 and no envelope.
 pub(crate) fn list_item(out: &mut BytesMut, message: &[u8]) {
     put_field(out, 2, message);
 }
 
-/// The field that every list begins with: what it says about itself.
+/// Writes the first field of every list: its metadata.
 pub(crate) fn list_meta(out: &mut BytesMut, meta: &Map<String, Value>) {
     if let Some(of) = kinform_schema::named_type(META, "ListMeta") {
         put_field(out, 1, &encode(of, meta));

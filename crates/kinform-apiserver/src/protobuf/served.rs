@@ -1,4 +1,4 @@
-//! Protobuf as clients of the server meet it: the same objects as in JSON, and refusals.
+//! Tests of protobuf through the server: the same objects as in JSON, and refusals.
 //!
 //! ```text
 //! request in protobuf ──▶ server ──▶ reply in protobuf = reply in JSON
@@ -22,7 +22,7 @@ struct Reply {
 }
 
 impl Reply {
-    /// The object that it holds, in either encoding.
+    /// Returns the object in the reply, in either encoding.
     fn value(&self) -> Value {
         match self.media_type.as_str() {
             MEDIA_TYPE => read_body(&self.bytes).unwrap(),
@@ -56,7 +56,7 @@ async fn get(service: &Service, path: &str, accept: &str) -> Reply {
     ask(service, Method::GET, path, accept, Bytes::new()).await
 }
 
-/// A JSON object as a protobuf body.
+/// Encodes a JSON object as a protobuf body.
 fn in_protobuf(object: &Value) -> Bytes {
     body(object.as_object().unwrap()).unwrap().freeze()
 }
@@ -77,7 +77,7 @@ async fn server() -> (Server, Service) {
     (server, service)
 }
 
-/// What both encodings say of an object: zero values and nulls apart, which JSON leaves out or not.
+/// Returns the value without zero values and nulls, which JSON may leave out.
 fn plain(value: &Value) -> Value {
     let is_zero = |value: &Value| match value {
         Value::Null => true,
@@ -90,7 +90,7 @@ fn plain(value: &Value) -> Value {
     match value {
         Value::Array(items) => items.iter().map(plain).collect(),
         Value::Object(members) => {
-            // Protobuf has no room for what an object within an object says that it is.
+            // Protobuf has no field for the version and the kind of an embedded claim.
             let is_claim = members.get("kind") == Some(&Value::from("PersistentVolumeClaim"));
             let is_inner = |name: &str| is_claim && matches!(name, "apiVersion" | "kind");
             let kept = members
@@ -112,7 +112,7 @@ async fn every_recorded_kind_is_created_read_and_listed_in_protobuf_as_in_json()
             continue;
         }
         let (path, object): (String, Value) = request;
-        // The definitions of the test's own are no built-ins, reviews are not stored.
+        // The test's custom resources have no protobuf, and reviews are not stored.
         let Some(sent) = body(object.as_object().unwrap()) else {
             continue;
         };
@@ -149,7 +149,7 @@ async fn every_recorded_kind_is_created_read_and_listed_in_protobuf_as_in_json()
     assert!(compared >= 44, "{compared}");
 }
 
-/// The frames of a protobuf stream: kind of event and object.
+/// Returns the frames of a protobuf stream: kind of event and object.
 fn frames(mut bytes: &[u8]) -> Vec<(String, Value)> {
     let mut frames = Vec::new();
     while let Some((length, rest)) = bytes.split_first_chunk::<4>() {
@@ -382,7 +382,7 @@ async fn a_list_that_is_encoded_by_many_is_the_list_in_order() {
         deployments: 10,
         pods: 1200,
     });
-    // Pages are too small to be shared out, and are read by one.
+    // A page is too small to be encoded in parallel.
     let page = get(&service, "/api/v1/pods?limit=100", MEDIA_TYPE).await;
     let binary = get(&service, "/api/v1/pods", MEDIA_TYPE).await;
     let json = get(&service, "/api/v1/pods", JSON).await;

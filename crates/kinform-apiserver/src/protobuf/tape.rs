@@ -1,23 +1,23 @@
-//! JSON text as a tree that borrows it: what an encoder walks instead of building values.
+//! JSON text as a tree that borrows it, so that an encoder need not build values.
 //!
 //! ```text
-//! text of a stored object ──one pass──▶ [node: key, span, where the next one begins] ──▶ Json: members, items
+//! text of a stored object ──one pass──▶ [node: key, span, next index] ──▶ Json: members, items
 //! ```
 //!
-//! For text that this server wrote itself. One allocation for an object; a string is unescaped when it is
-//! asked for. What an encoder takes as text has no nodes below it: the sets of fields in `managedFields`,
-//! two fifths of a pod.
+//! The text must be one that this server wrote itself. There is one allocation for each object, and
+//! a string is unescaped on access. Values that an encoder writes as text have no child nodes:
+//! these are the sets of fields in `managedFields`, two fifths of a pod.
 //!
-//! BOUND: as deep as a stored object may be; a text that is deeper or broken has no tree.
+//! BOUND: the depth of a stored object. A deeper or malformed text has no tree.
 //!
 //! Upstream: none; upstream stores protobuf.
 
 use std::borrow::Cow;
 
-/// Deeper than any parser of this server lets in.
+/// Larger than the depth that any parser of this server accepts.
 const MAX_DEPTH: u32 = 256;
 
-/// The key of what no encoder looks into.
+/// The key of the values that the encoder writes as text.
 const TAKEN_AS_TEXT: &[u8] = br#""fieldsV1""#;
 
 /// A tree in the order of its text.
@@ -29,10 +29,10 @@ pub(super) struct Tape<'a> {
 
 #[derive(Clone, Copy, Debug)]
 struct Node {
-    /// The key with its quotes; empty for what has none.
+    /// The key with its quotes; empty for a value without a key.
     key: (u32, u32),
     span: (u32, u32),
-    /// The node after everything in this one.
+    /// The index of the first node after this one and its children.
     next: u32,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct Json<'t> {
 }
 
 impl<'a> Tape<'a> {
-    /// Reads a text without white space between its parts.
+    /// Parses a text without white space between its tokens.
     pub(super) fn read(text: &'a [u8]) -> Option<Self> {
         let mut reader = Reader {
             text,
@@ -65,7 +65,7 @@ impl<'t> Json<'t> {
         self.tape.nodes[self.at as usize]
     }
 
-    /// The text itself.
+    /// Returns the text of the value.
     pub(super) fn raw(self) -> &'t [u8] {
         let (start, end) = self.node().span;
         &self.tape.text[start as usize..end as usize]
@@ -95,7 +95,7 @@ impl<'t> Json<'t> {
         self.first() == b't'
     }
 
-    /// The text of a string; nothing for what is none.
+    /// Returns the text of a string, or an empty one if the value is not a string.
     pub(super) fn text(self) -> Cow<'t, [u8]> {
         match self.is_string() {
             true => unquoted(self.raw()),
@@ -103,7 +103,7 @@ impl<'t> Json<'t> {
         }
     }
 
-    /// The text of a number; nothing for what is none.
+    /// Returns the text of a number, or an empty one if the value is not a number.
     pub(super) fn number(self) -> &'t str {
         match self.first() {
             b'-' | b'0'..=b'9' => std::str::from_utf8(self.raw()).unwrap_or_default(),
@@ -115,20 +115,20 @@ impl<'t> Json<'t> {
         self.number().parse().unwrap_or(0)
     }
 
-    /// The key of a member.
+    /// Returns the key of a member.
     pub(super) fn key(self) -> Cow<'t, [u8]> {
         let (start, end) = self.node().key;
         unquoted(&self.tape.text[start as usize..end as usize])
     }
 
-    /// Whether the key of a member is this name, which has nothing to escape.
+    /// Returns whether the key of a member is this name, which must not need escapes.
     fn is_called(self, name: &str) -> bool {
         let (start, end) = self.node().key;
         (end - start) as usize == name.len() + 2
             && &self.tape.text[start as usize + 1..end as usize - 1] == name.as_bytes()
     }
 
-    /// The members of an object, or the items of a list.
+    /// Iterates over the members of an object, or the items of a list.
     pub(super) fn parts(self) -> impl Iterator<Item = Self> {
         let node = self.node();
         let is_open = self.is_object() || self.is_list();
@@ -140,7 +140,7 @@ impl<'t> Json<'t> {
         std::iter::successors(first, after).map(move |at| Self { at, ..self })
     }
 
-    /// The member of this name.
+    /// Returns the member of this name.
     pub(super) fn member(self, name: &str) -> Option<Self> {
         let mut parts = self.parts().filter(|_| self.is_object());
         parts.find(|part| part.is_called(name))
@@ -162,7 +162,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Reads a value; gives where it ends.
+    /// Parses a value and returns the offset of its end.
     fn value(&mut self, start: usize, key: (u32, u32), depth: u32) -> Option<usize> {
         let index = self.nodes.len();
         self.nodes.push(Node {
@@ -190,7 +190,7 @@ impl Reader<'_> {
     }
 
     fn parts(&mut self, start: usize, open: u8, depth: u32) -> Option<usize> {
-        // `{` and `}`, `[` and `]` are two apart.
+        // The codes of `{` and `}`, and those of `[` and `]`, differ by two.
         let close = open + 2;
         let mut at = start + 1;
         if *self.text.get(at)? == close {
@@ -212,7 +212,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Where the object ends that begins here, of which only the brackets and strings are looked at.
+    /// Returns the end of the object that begins here, looking only at brackets and strings.
     fn skipped(&self, start: usize) -> Option<usize> {
         let mut at = start;
         let mut open = 0_u32;
@@ -234,7 +234,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Where the string ends that begins here.
+    /// Returns the end of the string that begins here.
     fn string(&self, start: usize) -> Option<usize> {
         let mut at = Some(start + 1).filter(|_| self.text.get(start) == Some(&b'"'))?;
         loop {

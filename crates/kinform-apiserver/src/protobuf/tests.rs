@@ -170,7 +170,7 @@ fn broken_bytes_are_errors_in_upstreams_words() {
         error(&pod(negative)),
         "proto: negative length found during unmarshaling"
     );
-    // What is not known is skipped, groups included.
+    // Unknown fields are skipped, groups included.
     let unknown = b"\xf8\x07\x01\xf2\x07\x01x\xf3\x07\x08\x01\xf3\x07\xf4\x07\xf4\x07";
     assert_eq!(
         read_body(&pod(unknown)).unwrap(),
@@ -246,7 +246,7 @@ pub(super) fn recorded_requests(folder: &str) -> Vec<(String, (String, Value))> 
         let text = |name: &str| Some(line[name].as_str()?.to_owned());
         let mut object: Value = serde_json::from_str(&text("request")?).ok()?;
         let reply: Value = serde_json::from_str(&text("body")?).ok()?;
-        // The recorder left out what the path says.
+        // The recorder left out the members that the path implies.
         for name in ["apiVersion", "kind"] {
             object[name] = reply[name].clone();
         }

@@ -4,7 +4,7 @@
 //! bytes ──Reader::next──▶ (number, Raw)          number + bytes ──put_field──▶ tag, length, bytes
 //! ```
 //!
-//! Reading never copies and never goes past the end. Groups, which nobody writes any more, are skipped.
+//! Reading never copies and never goes past the end. Groups, which are obsolete, are skipped.
 //!
 //! Upstream: the `Unmarshal` functions that gogo/protobuf generates, whose errors these are.
 
@@ -12,7 +12,7 @@ use bytes::{BufMut, BytesMut};
 
 use super::WireError;
 
-/// The value of a field, not yet looked at.
+/// The value of a field, not yet decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Raw<'a> {
     Varint(u64),
@@ -45,7 +45,7 @@ impl<'a> Raw<'a> {
         }
     }
 
-    /// Text; what is not UTF-8 is replaced, as Go's JSON does.
+    /// Returns the text. Bytes that are not UTF-8 are replaced, as Go's JSON does.
     pub(super) fn text(self, field: &str) -> Result<String, WireError> {
         Ok(String::from_utf8_lossy(self.bytes(field)?).into_owned())
     }
@@ -75,7 +75,7 @@ impl<'a> Reader<'a> {
         Self { rest: bytes, of }
     }
 
-    /// The next field, none at the end.
+    /// Returns the next field, or `None` at the end.
     pub(super) fn next(&mut self) -> Result<Option<(u32, Raw<'a>)>, WireError> {
         if self.rest.is_empty() {
             return Ok(None);
@@ -135,7 +135,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Skips to the end of a group; those inside of it are counted, not entered.
+    /// Skips to the end of a group. Nested groups are counted without recursion.
     fn skip_group(&mut self) -> Result<(), WireError> {
         let mut depth = 1_usize;
         while depth > 0 {
@@ -148,7 +148,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// One number; also of a list that is packed into one field.
+    /// Reads one number, also of a list that is packed into one field.
     pub(super) fn varint(&mut self) -> Result<u64, WireError> {
         let mut number = 0_u64;
         for shift in (0..64).step_by(7) {
@@ -190,7 +190,7 @@ pub(crate) fn put_varint(out: &mut BytesMut, number: u64) {
     out.put_slice(&bytes[..length]);
 }
 
-/// A number in seven bits a byte, and how many bytes that takes.
+/// Encodes a number with seven bits in each byte. Returns the bytes and their count.
 pub(super) fn varint_bytes(mut number: u64) -> ([u8; 10], usize) {
     let (mut bytes, mut length) = ([0; 10], 0);
     loop {

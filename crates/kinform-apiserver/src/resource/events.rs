@@ -1,12 +1,12 @@
-//! The two views of an event: `v1` and `events.k8s.io/v1` call the same things by other names.
+//! The two views of an event: `v1` and `events.k8s.io/v1` name the same fields differently.
 //!
 //! ```text
 //! events.k8s.io/v1 object ──to_stored──▶ v1 object, as it is stored ──to_shown──▶ events.k8s.io/v1 object
 //! ```
 //!
-//! There is one event, whatever version it is written, listed or watched in; it is stored as the older
-//! version has it. The names are the whole difference, so nothing is lost either way. What is written for
-//! a field that is not set differs as well: each view goes through its own type.
+//! An event is the same object in whichever version it is written, listed or watched. It is stored
+//! in the older version's form. Only the names differ, so no field is lost either way. The values
+//! written for unset fields differ as well, so each view is read as its own type.
 //!
 //! Upstream: `kubernetes/kubernetes:pkg/apis/events/v1/conversion.go`.
 
@@ -30,7 +30,7 @@ const NAMES: [(&str, &str); 7] = [
 ];
 
 impl ResourceInfo {
-    /// Whether its objects are stored under other names than it shows.
+    /// Returns whether the objects are stored under other field names than the resource shows.
     pub(crate) fn is_renamed(&self) -> bool {
         match &self.shape {
             Shape::Custom(custom) => custom.storage.is_some(),
@@ -38,7 +38,7 @@ impl ResourceInfo {
         }
     }
 
-    /// An object of the resource as it is stored.
+    /// Converts an object of the resource to its stored form.
     pub(crate) fn to_stored(&self, object: Value) -> Value {
         if !self.is_renamed() {
             return object;
@@ -55,7 +55,7 @@ impl ResourceInfo {
         )
     }
 
-    /// A stored object as the resource shows it.
+    /// Converts a stored object to the form that the resource shows.
     pub(crate) fn to_shown(&self, object: Value) -> Value {
         if !self.is_renamed() {
             return object;
@@ -75,7 +75,7 @@ impl ResourceInfo {
         )
     }
 
-    /// The same for what a store holds, at the same revision.
+    /// Converts a stored version of an object to the shown form, at the same revision.
     pub(crate) fn shown(&self, object: &Stored) -> Option<Stored> {
         let draft = Draft::new(&[], self.to_shown(object.value()))?;
         Some(draft.seal(object.revision()))
@@ -93,7 +93,7 @@ fn rename(object: Value, other: impl Fn(&str) -> Option<&'static str>) -> Value 
     Value::Object(renamed.collect::<Map<_, _>>())
 }
 
-/// The object as its type writes it. What is stored was read by the other type, so it is of this one.
+/// Normalizes an object by its type. A stored object was read as the other type.
 fn canonical(of: Option<&kinform_schema::Type>, object: Value) -> Value {
     let read = of.map(|of| typed::read(of, object.clone(), &mut Vec::new()));
     debug_assert!(matches!(read, Some(Ok(_))));
@@ -103,7 +103,7 @@ fn canonical(of: Option<&kinform_schema::Type>, object: Value) -> Value {
     }
 }
 
-/// The fields that selectors of the newer view know: the stored ones under its names.
+/// Returns the fields that selectors of the newer view know: the stored ones under its names.
 pub(super) fn renamed_fields() -> Vec<crate::storage::stored::SelectableField> {
     let stored = fields::of_builtin("", "events");
     let known = stored.iter().map(|field| {
@@ -114,7 +114,8 @@ pub(super) fn renamed_fields() -> Vec<crate::storage::stored::SelectableField> {
             .find(|it| it.0 == first)
             .map_or(first, |it| it.1);
         match (first, rest) {
-            // Where it came from is not asked for in this view. The place stays: places are shared.
+            // This view has no selector for the source. The entry stays, because both views share
+            // positions.
             ("source", _) => field.renamed(""),
             (_, "") => field.renamed(shown),
             (_, rest) => field.renamed(&format!("{shown}.{rest}")),

@@ -1,10 +1,12 @@
-//! The fields that `fieldSelector` knows, beside `metadata.name` and `metadata.namespace`.
+//! The fields that `fieldSelector` supports, in addition to `metadata.name` and
+//! `metadata.namespace`.
 //!
 //! ```text
 //! resource -> [name, path]
 //! ```
 //!
-//! A selector on any other field is a 400: the server never scans for what it does not index.
+//! A selector on any other field is a 400: the server never scans for a field that it does not
+//! index.
 //!
 //! Upstream: the conversion functions in `kubernetes/kubernetes:pkg/apis/*/v1/conversion.go`, and
 //! `selectableFields` of custom resource definitions.

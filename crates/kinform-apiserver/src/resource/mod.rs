@@ -1,17 +1,17 @@
-//! What the server serves: the built-in resources and those of custom resource definitions.
+//! The served resources: the built-in ones and those of custom resource definitions.
 //!
 //! ```text
 //! kinform-schema + definitions -> Registry -> find(group, version, plural) -> Resource + Rules
 //! ```
 //!
-//! Routes, reads, writes and discovery ask here what a resource is. An entry never changes: a changed
-//! definition is another entry, and requests under way keep theirs. A resource is one version of a
-//! type; its versions share a shelf of the store, but for `horizontalpodautoscalers`, whose versions differ
-//! in shape and stay apart.
+//! Routes, reads, writes and discovery look resources up here. An entry is immutable: a changed
+//! definition becomes a new entry, and requests under way keep the old one. A resource is one
+//! version of a type. All versions share a shelf of the store, except for
+//! `horizontalpodautoscalers`, whose versions differ in shape and are stored separately.
 //!
 //! * `events.rs`: the two views of an event.
-//! * `rules.rs`: what sets built-in types apart when they are written and deleted, as data.
-//! * `fields.rs`: the fields that `fieldSelector` knows.
+//! * `rules.rs`: the differences between built-in types in writes and deletes, as data.
+//! * `fields.rs`: the fields that `fieldSelector` supports.
 //!
 //! Upstream: `kubernetes/apiserver:pkg/endpoints/installer.go`, the strategies under
 //! `kubernetes/kubernetes:pkg/registry`, `kubernetes/apiextensions-apiserver:pkg/apiserver`.
@@ -36,16 +36,16 @@ use crate::storage::{SelectableField, Shelf, Store};
 
 pub(crate) use self::rules::{Generation, NameRule, PrefixRule, Propagation, Rules};
 
-/// Where a resource comes from; built-in and custom ones are encoded differently.
+/// The origin of a resource. Built-in and custom resources are encoded differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// Compiled in.
     BuiltIn,
-    /// Made by a CustomResourceDefinition.
+    /// Defined by a CustomResourceDefinition.
     Custom,
 }
 
-/// A resource that is served in one version.
+/// A served version of a resource.
 #[derive(Clone, Debug)]
 pub struct ResourceInfo {
     /// The group, `""` for the core.
@@ -54,48 +54,48 @@ pub struct ResourceInfo {
     pub version: String,
     /// The name in paths.
     pub plural: String,
-    /// The name of one.
+    /// The singular name.
     pub singular: String,
     /// The kind of its objects.
     pub kind: String,
     /// The kind of its lists.
     pub list_kind: String,
-    /// Whether its objects have a namespace.
+    /// The scope of its objects: namespaced or cluster-wide.
     pub scope: Scope,
-    /// What can be done with it.
+    /// The supported verbs.
     pub verbs: Vec<&'static str>,
-    /// Its short names, as `po`.
+    /// Its short names, such as `po`.
     pub short_names: Vec<String>,
-    /// The groups of resources that it is in, as `all`.
+    /// The groups of resources that it belongs to, such as `all`.
     pub categories: Vec<String>,
-    /// Parts with paths of their own.
+    /// Subresources, which have paths of their own.
     pub subresources: Vec<Subresource>,
-    /// Where it comes from.
+    /// The origin: built-in or custom.
     pub origin: Origin,
-    /// What field selectors may ask, besides name and namespace.
+    /// The fields that field selectors support, in addition to name and namespace.
     pub fields: Vec<SelectableField>,
-    /// Where its objects are kept.
+    /// The shelf of the store that holds its objects.
     pub shelf: Shelf,
-    /// Empty where it is not known.
+    /// The hash of the storage version; empty if it is not known.
     pub(crate) storage_version_hash: String,
     pub(crate) rules: Rules,
     pub(crate) shape: Shape,
 }
 
-/// A part of a resource with a path of its own.
+/// A subresource: a part of a resource with a path of its own.
 #[derive(Clone, Debug)]
 pub struct Subresource {
-    /// Its name, as `status`.
+    /// Its name, such as `status`.
     pub name: &'static str,
-    /// Group and version of its kind, where they are not its parent's.
+    /// The group and version of its kind, if they differ from its parent's.
     pub group_version: Option<(&'static str, &'static str)>,
-    /// The kind that it takes and gives.
+    /// The kind of its requests and replies.
     pub kind: String,
-    /// What can be done with it.
+    /// The supported verbs.
     pub verbs: Vec<&'static str>,
 }
 
-/// What objects may hold.
+/// The type of a resource's objects.
 #[derive(Clone, Debug)]
 pub(crate) enum Shape {
     /// A type of the table.
@@ -104,27 +104,27 @@ pub(crate) enum Shape {
     Custom(Arc<CustomShape>),
 }
 
-/// What a definition's version says about its objects.
+/// The properties of the objects of one version of a definition.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CustomShape {
-    /// The structural schema, as it stands in the definition.
+    /// The structural schema, as written in the definition.
     pub(crate) schema: Value,
     /// The paths of the scale subresource, if there is one.
     pub(crate) scale: Option<ScalePaths>,
-    /// Whether the definition is being deleted: then nothing may be created.
+    /// Set while the definition is being deleted: no object may be created.
     pub(crate) terminating: bool,
-    /// What its tables show.
+    /// The columns of its tables.
     pub(crate) columns: Columns,
-    /// What clients are told if the version will go.
+    /// The warning for clients if the version is deprecated.
     pub(crate) deprecation: Option<String>,
-    /// The schema that objects are stored by, if they may be stored in another shape than this one's.
+    /// The schema that objects are stored by, if it may differ from this one.
     pub(crate) storage: Option<Arc<Value>>,
-    /// What is made of the schema when the first object is checked.
+    /// The compiled schema, built when the first object is checked.
     pub(crate) compiled: Arc<OnceLock<Compiled>>,
 }
 
 impl CustomShape {
-    /// The schemas between which objects are converted.
+    /// Returns the schemas between which objects are converted.
     pub(crate) fn versions(&self) -> Versions<'_> {
         Versions {
             shown: &self.schema,
@@ -132,13 +132,13 @@ impl CustomShape {
         }
     }
 
-    /// The patterns and rules of the schema.
+    /// Returns the patterns and rules of the schema.
     pub(crate) fn compiled(&self) -> &Compiled {
         self.compiled.get_or_init(|| Compiled::of(&self.schema))
     }
 }
 
-/// Where the scale subresource finds its values: members joined by dots.
+/// The paths of the scale subresource's values: members joined by dots.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ScalePaths {
     pub(crate) spec_replicas: String,
@@ -147,7 +147,7 @@ pub(crate) struct ScalePaths {
 }
 
 impl ResourceInfo {
-    /// `apps/v1`, or `v1` for the core group.
+    /// Returns `apps/v1`, or `v1` for the core group.
     #[must_use]
     pub fn api_version(&self) -> String {
         match self.group.as_str() {
@@ -156,31 +156,31 @@ impl ResourceInfo {
         }
     }
 
-    /// Group and plural, as messages name it.
+    /// Returns group and plural, as messages name the resource.
     #[must_use]
     pub fn group_resource(&self) -> GroupResource {
         GroupResource::new(self.group.as_str(), self.plural.as_str())
     }
 
-    /// Group and kind, as messages name it.
+    /// Returns group and kind, as messages name the kind.
     #[must_use]
     pub fn group_kind(&self) -> GroupKind {
         GroupKind::new(self.group.as_str(), self.kind.as_str())
     }
 
-    /// Whether its objects live in namespaces.
+    /// Returns whether its objects live in namespaces.
     #[must_use]
     pub fn is_namespaced(&self) -> bool {
         self.scope == Scope::Namespaced
     }
 
-    /// Whether a verb (`list`, `deletecollection`) is served.
+    /// Returns whether a verb (`list`, `deletecollection`) is served.
     #[must_use]
     pub fn has_verb(&self, verb: &str) -> bool {
         self.verbs.contains(&verb)
     }
 
-    /// The subresource of this name.
+    /// Returns the subresource of this name.
     #[must_use]
     pub fn subresource(&self, name: &str) -> Option<&Subresource> {
         self.subresources
@@ -188,7 +188,7 @@ impl ResourceInfo {
             .find(|subresource| subresource.name == name)
     }
 
-    /// Whether a subresource is served.
+    /// Returns whether a subresource is served.
     #[must_use]
     pub fn has_subresource(&self, name: &str) -> bool {
         self.subresource(name).is_some()
@@ -198,7 +198,7 @@ impl ResourceInfo {
         self.origin == Origin::Custom
     }
 
-    /// What clients of a version that will go are told.
+    /// Returns the warning for clients of a deprecated version.
     pub(crate) fn deprecation(&self) -> Option<&str> {
         match &self.shape {
             Shape::Custom(custom) => custom.deprecation.as_deref(),
@@ -206,8 +206,8 @@ impl ResourceInfo {
         }
     }
 
-    /// Whether objects look and are found the same in both; the deletion of a definition alone
-    /// changes nothing.
+    /// Returns whether objects look the same in both resources and are found by the same selectors.
+    /// A definition that is being deleted does not differ by that alone.
     fn serves_as(&self, other: &Self) -> bool {
         let same_shape = match (&self.shape, &other.shape) {
             (Shape::Custom(ours), Shape::Custom(others)) => {
@@ -218,35 +218,35 @@ impl ResourceInfo {
         same_shape && self.fields == other.fields && self.kind == other.kind
     }
 
-    /// Whether its objects are stored at all: reviews and bindings are only answered.
+    /// Returns whether its objects are stored. Reviews and bindings are only answered.
     pub(crate) fn is_stored(&self) -> bool {
         self.has_verb("list")
     }
 
-    /// Returns whether `status` is a subresource of its own.
+    /// Returns whether `status` is a separate subresource.
     pub(crate) fn has_status(&self) -> bool {
         self.has_subresource("status")
     }
 
-    /// Whether it is the resource of the core group with this name.
+    /// Returns whether it is the resource of the core group with this name.
     pub(crate) fn is_core(&self, plural: &str) -> bool {
         self.group.is_empty() && self.plural == plural
     }
 
-    /// Whether its objects are custom resource definitions.
+    /// Returns whether its objects are custom resource definitions.
     pub(crate) fn is_definition(&self) -> bool {
         self.group == "apiextensions.k8s.io" && self.plural == "customresourcedefinitions"
     }
 }
 
-/// What a group, a version and a plural lead to.
+/// The result of looking up a group, a version and a plural.
 #[derive(Clone, Debug)]
 pub enum Found {
     /// A resource.
     Resource(Arc<ResourceInfo>),
-    /// A served group and version without this resource.
+    /// The group and version are served, but not this resource.
     UnknownResource,
-    /// Nothing that is served.
+    /// The group and version are not served.
     UnknownGroupVersion,
 }
 
@@ -254,20 +254,21 @@ pub enum Found {
 #[derive(Debug)]
 pub struct Registry {
     table: RwLock<Arc<Table>>,
-    /// Held by whoever turns definitions into resources.
+    /// Held while definitions are turned into resources.
     changing: Mutex<()>,
 }
 
-/// A registry at one moment.
+/// An immutable state of the registry.
 #[derive(Debug, Default)]
 struct Table {
-    /// In the order of discovery: built-in ones first, groups together, best versions first.
+    /// The entries in the order of discovery: built-in ones first, groups together, best versions
+    /// first.
     entries: Arc<[Arc<ResourceInfo>]>,
     by_path: HashMap<String, usize>,
 }
 
 impl Registry {
-    /// The built-in resources, whose objects `store` keeps.
+    /// Returns a registry of the built-in resources, whose objects `store` holds.
     #[must_use]
     pub fn built_in(store: &Store) -> Self {
         let entries = kinform_schema::resources().iter();
@@ -281,13 +282,13 @@ impl Registry {
         }
     }
 
-    /// All entries, in the order of discovery.
+    /// Returns all entries, in the order of discovery.
     #[must_use]
     pub fn entries(&self) -> Arc<[Arc<ResourceInfo>]> {
         self.table().entries.clone()
     }
 
-    /// Looks a resource up.
+    /// Looks up a resource.
     #[must_use]
     pub fn find(&self, group: &str, version: &str, plural: &str) -> Found {
         let table = self.table();
@@ -305,8 +306,8 @@ impl Registry {
         }
     }
 
-    /// Replaces all custom resources. Gives the shelves of those that were served otherwise before:
-    /// their watches have to end.
+    /// Replaces all custom resources. Returns the shelves of those that were served differently
+    /// before, whose watches have to end.
     pub(crate) fn set_custom(&self, custom: Vec<ResourceInfo>) -> Vec<Shelf> {
         let keep = |info| Arc::new(self.keep_compiled(info));
         let mut custom: Vec<Arc<ResourceInfo>> = custom.into_iter().map(keep).collect();
@@ -328,7 +329,7 @@ impl Registry {
         changed
     }
 
-    /// What was made of a schema that did not change stays.
+    /// Keeps the compiled form of a schema that did not change.
     fn keep_compiled(&self, mut info: ResourceInfo) -> ResourceInfo {
         if let Found::Resource(old) = self.find(&info.group, &info.version, &info.plural)
             && let (Shape::Custom(old), Shape::Custom(new)) = (&old.shape, &mut info.shape)
@@ -340,7 +341,7 @@ impl Registry {
         info
     }
 
-    /// Waits for whoever changes the custom resources.
+    /// Locks the custom resources for a change.
     pub(crate) fn change(&self) -> MutexGuard<'_, ()> {
         self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -410,7 +411,7 @@ fn builtin(store: &Store, facts: &'static kinform_schema::Resource) -> Option<Re
     })
 }
 
-/// Groups by the name of their best version's API service, versions best first.
+/// Sorts groups by the name of their best version's API service, and versions best first.
 fn sort_custom(custom: &mut [Arc<ResourceInfo>]) {
     let mut service: HashMap<String, String> = HashMap::new();
     custom.sort_by(|a, b| version_order(&a.version, &b.version));
@@ -427,7 +428,8 @@ fn sort_custom(custom: &mut [Arc<ResourceInfo>]) {
     });
 }
 
-/// Best first: stable, beta, alpha, each with the highest number first; then anything else by name.
+/// Compares versions, best first: stable, beta, alpha, each with the highest number first; then any
+/// other version by name.
 ///
 /// Upstream: `apimachinery:pkg/version/helpers.go`, `CompareKubeAwareVersionStrings`.
 pub(crate) fn version_order(a: &str, b: &str) -> std::cmp::Ordering {
@@ -441,7 +443,7 @@ pub(crate) fn version_order(a: &str, b: &str) -> std::cmp::Ordering {
     })
 }
 
-/// Stability (alpha 0, beta 1, stable 2), major, minor; nothing for other names.
+/// Returns stability (alpha 0, beta 1, stable 2), major and minor, or `None` for other names.
 fn parse_version(version: &str) -> Option<(u8, u64, u64)> {
     let rest = version.strip_prefix('v')?;
     let end = rest

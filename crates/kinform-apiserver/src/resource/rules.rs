@@ -1,11 +1,11 @@
-//! What sets types apart when they are written and deleted, as data.
+//! The differences between types in writes and deletes, as data.
 //!
 //! ```text
 //! (group, plural) -> Rules: generation, unconditional update, create on update, reply of a delete, ..
 //! ```
 //!
-//! Upstream keeps these facts in a strategy for each type; the recordings of 45 kinds and
-//! upstream's own tests of the differences are what this table is checked against.
+//! Upstream has a strategy for each type. This table is checked against the recordings of 45 kinds
+//! and against upstream's own tests of the differences.
 //!
 //! Upstream: `kubernetes/kubernetes:pkg/registry/*/*/strategy.go`,
 //! `test/integration/apiserver/apidefinitions`.
@@ -14,68 +14,68 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rules {
     pub(crate) generation: Generation,
-    /// An update without a version takes the newest state.
+    /// An update without a resource version replaces the current state.
     pub(crate) unconditional_update: bool,
-    /// An update of what does not exist creates it.
+    /// An update of an object that does not exist creates it.
     pub(crate) create_on_update: bool,
-    /// A delete is answered by the object, not by a `Status`.
+    /// A delete returns the object, not a `Status`.
     pub(crate) returns_deleted: bool,
-    /// The status that a create brings is dropped.
+    /// The status in a create request is dropped.
     pub(crate) resets_status: bool,
     pub(crate) name: NameRule,
     pub(crate) prefix: PrefixRule,
-    /// What clients of a type that will go are told with every answer.
+    /// The warning in every reply about a deprecated type.
     pub(crate) deprecation: Option<&'static str>,
-    /// What a delete does about dependents if it does not say.
+    /// The treatment of dependents by a delete that does not specify it.
     pub(crate) propagation: Propagation,
-    /// BOUND: how many bytes of data an object may have, if its type limits them.
+    /// BOUND: the size of an object's data in bytes, if its type limits it.
     pub(crate) max_data_bytes: Option<usize>,
     /// Paths that cannot change: members joined by dots.
     pub(crate) immutable: &'static [&'static str],
 }
 
-/// When a type's `metadata.generation` grows.
+/// The changes by which a type's `metadata.generation` grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Generation {
-    /// It has none.
+    /// The type has no generation.
     Absent,
-    /// When `spec` changes.
+    /// It grows when `spec` changes.
     Spec,
-    /// When `spec` changes; a new object has none.
+    /// It grows when `spec` changes; a new object has no generation.
     SpecChanges,
-    /// When anything outside of `metadata` and `status` changes.
+    /// It grows when any field outside of `metadata` and `status` changes.
     Content,
-    /// As content, or when labels or annotations change.
+    /// It grows as for `Content`, and when labels or annotations change.
     ContentAndLabels,
-    /// Set once.
+    /// It is set once.
     Constant,
 }
 
-/// Which names a type's objects may have.
+/// The names that a type's objects may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NameRule {
-    /// A DNS subdomain, as most.
+    /// A DNS subdomain, as for most types.
     Subdomain,
     /// A DNS label.
     Label,
-    /// Whatever fits a path segment.
+    /// Any text that is valid as a path segment.
     PathSegment,
     /// An IP address.
     Address,
 }
 
-/// When what a name is generated from has to be good for a name.
+/// The writes in which `metadata.generateName` is validated as a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PrefixRule {
-    /// Never.
+    /// It is never validated.
     Never,
-    /// When the object is new.
+    /// It is validated when the object is new.
     New,
-    /// With every write.
+    /// It is validated with every write.
     Always,
 }
 
-/// What a delete does about the objects that depend on what is deleted.
+/// The treatment of the dependents of a deleted object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Propagation {
     /// They are deleted later.
@@ -212,7 +212,7 @@ fn name_rule(group: &str, plural: &str) -> NameRule {
     }
 }
 
-/// As a real server does it, asked for each type.
+/// Returns the rule for generated names, as recorded from a real server for each type.
 fn prefix_rule(group: &str, plural: &str) -> PrefixRule {
     match (group, plural) {
         ("", "replicationcontrollers" | "events")

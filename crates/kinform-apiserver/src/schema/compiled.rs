@@ -4,7 +4,8 @@
 //! schema -> Compiled { patterns, rules }
 //! ```
 //!
-//! Made when the first object is checked, and kept as long as the schema stays the same.
+//! The schema is compiled when the first object is checked, and the result is kept until it
+//! changes.
 //!
 //! Upstream: `kubernetes/apiextensions-apiserver:pkg/apiserver/customresource_handler.go` (`crdInfo`).
 
@@ -25,12 +26,12 @@ pub(crate) struct Compiled {
 }
 
 impl Compiled {
-    /// Compiles what stands in the schema of whole objects.
+    /// Compiles the patterns and rules of the schema of a complete object.
     pub(crate) fn of(schema: &Value) -> Self {
         Self::with(schema, Rules::of(schema))
     }
 
-    /// Compiles what stands in a part of a schema.
+    /// Compiles the patterns and rules of a part of a schema.
     pub(crate) fn of_part(schema: &Value) -> Self {
         Self::with(schema, Rules::of_part(schema))
     }
@@ -73,7 +74,7 @@ impl Compiled {
     }
 }
 
-/// The errors of a part, told below its path.
+/// Returns the errors of a part with paths below its path.
 pub(crate) fn within(errors: Vec<FieldError>, path: &str) -> Vec<FieldError> {
     let place = |error: FieldError| match (path, error.field()) {
         ("<nil>", field) if !field.is_empty() => error,

@@ -4,7 +4,7 @@
 //! stored object ──to_shown──▶ object of a version ──to_stored──▶ stored object
 //! ```
 //!
-//! Versions of a definition without a conversion webhook differ in their schemas only.
+//! Versions of a definition without a conversion webhook only differ in their schemas.
 //!
 //! Upstream: `kubernetes/apiextensions-apiserver:pkg/apiserver/conversion` (the `None` strategy).
 
@@ -24,8 +24,8 @@ pub(crate) struct Versions<'a> {
     pub(crate) stored: Option<&'a Value>,
 }
 
-/// A stored object as readers of a version see it: what its schemas do not know is gone, and what has
-/// become a default since is there.
+/// Returns a stored object as clients of a version see it: without fields that the schemas lack,
+/// and with defaults that were added to the schema since.
 pub(crate) fn to_shown(versions: Versions<'_>, mut object: Value) -> Value {
     let Some(stored) = versions.stored else {
         return object;
@@ -40,8 +40,8 @@ pub(crate) fn to_shown(versions: Versions<'_>, mut object: Value) -> Value {
     object
 }
 
-/// An object of a version as its owners are told of it: what the stored version does not know is lost
-/// before the version's defaults come.
+/// Returns an object as its field owners know it in a version: fields that the stored version lacks
+/// are lost before the version's defaults are set.
 pub(crate) fn of_version<'a>(versions: Versions<'_>, object: &'a Value) -> Cow<'a, Value> {
     match versions.stored {
         Some(stored) if stored != versions.shown => {
@@ -54,7 +54,7 @@ pub(crate) fn of_version<'a>(versions: Versions<'_>, object: &'a Value) -> Cow<'
     }
 }
 
-/// An object of a version as it is stored.
+/// Converts an object of a version to its stored form.
 pub(crate) fn to_stored(versions: Versions<'_>, mut object: Value) -> Value {
     if let Some(stored) = versions.stored {
         prune(stored, &mut object, &mut Vec::new());

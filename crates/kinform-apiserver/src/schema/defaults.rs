@@ -4,7 +4,7 @@
 //! schema + object -> object without nulls that the schema does not allow, with its defaults
 //! ```
 //!
-//! BOUND: recursion goes with the object, whose depth the parser limits.
+//! BOUND: the recursion is as deep as the object, whose depth the parser limits.
 //!
 //! Upstream: `kubernetes/apiextensions-apiserver:pkg/apiserver/schema/defaulting`.
 
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::flag;
 
-/// Removes nulls where null is not allowed and nothing else would stand.
+/// Removes nulls that are neither allowed nor replaced by a default.
 pub(crate) fn drop_nulls(schema: &Value, value: &mut Value) {
     match value {
         Value::Object(entries) => {
@@ -46,7 +46,7 @@ fn has_default(schema: &Value) -> bool {
         .is_some_and(|default| !default.is_null())
 }
 
-/// Sets what the schema has a default for. A null where null is not allowed counts as absent.
+/// Sets the defaults of the schema. A null where null is not allowed counts as absent.
 pub(crate) fn default(schema: &Value, value: &mut Value) {
     match value {
         Value::Object(entries) => {

@@ -1,7 +1,7 @@
-//! Words of definitions: names as upstream checks them, in upstream's words.
+//! Validates names in definitions, with upstream's error messages.
 //!
 //! ```text
-//! name -> [what is wrong with it]
+//! name -> [error]
 //! ```
 //!
 //! Upstream: `kubernetes/apimachinery:pkg/util/validation/validation.go` (`IsDNS1035Label`).
@@ -11,7 +11,7 @@ const LABEL: &str = "a DNS-1035 label must consist of lower case alphanumeric ch
                      (e.g. 'my-name',  or 'abc-123', regex used for validation is \
                      '[a-z]([-a-z0-9]*[a-z0-9])?')";
 
-/// What is wrong with a label that begins with a letter.
+/// Returns the errors of a DNS label that must begin with a letter.
 pub(crate) fn label(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if text.len() > 63 {

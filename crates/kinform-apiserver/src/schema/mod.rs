@@ -2,16 +2,18 @@
 //!
 //! ```text
 //! object ──prune──▶ without unknown fields ──defaults──▶ ──validate──▶ ──rules──▶ [FieldError]
-//! stored version ──convert──▶ the version that was asked for
+//! stored version ──convert──▶ requested version
 //! ```
 //!
-//! * `prune.rs`, `defaults.rs`: fields that go and fields that come;
-//! * `validate/`: the checks of the OpenAPI part; `old_value.rs`: the values that they compare with;
+//! * `prune.rs`, `defaults.rs`: removing unknown fields and setting defaults;
+//! * `validate/`: the checks of the OpenAPI part; `old_value.rs`: the values that they compare
+//!   with;
 //! * `rules/`: `x-kubernetes-validations`, rules in CEL; `patterns.rs`: regular expressions;
 //!   `compiled.rs`: both, compiled once for a schema;
-//! * `dns_label.rs`: names of kinds and groups; `convert.rs`: objects between the stored version and the others.
+//! * `dns_label.rs`: names of kinds and groups; `convert.rs`: objects between the stored version
+//!   and the others.
 //!
-//! Nothing here knows a definition, a resource or a request.
+//! These functions do not depend on definitions, resources or requests.
 //!
 //! Upstream: `kubernetes/apiextensions-apiserver:pkg/apiserver/{schema,validation}`.
 
@@ -41,8 +43,8 @@ pub(crate) fn flag(schema: &Value, name: &str) -> bool {
     schema.get(name) == Some(&Value::Bool(true))
 }
 
-/// The path of a member. What is too long is told by its beginning: each member of an object is given
-/// one, and a single name may be as long as a body.
+/// Returns the path of a member. A name that is too long is cut: a path is made for each member of
+/// an object, and a single name may be as long as a body.
 pub(crate) fn join(path: &str, name: &str) -> String {
     let name = beginning(name, PATH);
     if path.is_empty() {

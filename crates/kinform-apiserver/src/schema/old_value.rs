@@ -1,34 +1,34 @@
-//! Which old value belongs to a new one.
+//! Finds the old value that corresponds to a new one.
 //!
 //! ```text
-//! old object ──member, item──▶ the old value in the same place, if it can be told
+//! old object ──member, item──▶ the old value in the same place, if it can be determined
 //! ```
 //!
-//! Members belong together by their names, items of a list that is a map by their keys. Items of other
-//! lists cannot be told apart: they have no old value.
+//! Members correspond by their names, and items of a list of type `map` by their keys. Items of
+//! other lists cannot be identified, so they have no old value.
 //!
 //! Upstream: `kubernetes/apiserver:pkg/cel/common/equality.go`, `maplist.go`.
 //!
-//! Complexity: items are looked up by their keys in a table made once a list.
+//! Complexity: items are looked up by their keys in a table that is built once for each list.
 
 use std::collections::HashMap;
 
 use serde_json::Value;
 
-/// What a value was before, as far as it can be told.
+/// The old value, as far as it can be determined.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Before<'a>(pub(crate) Option<&'a Value>);
 
 impl<'a> Before<'a> {
-    /// Nothing: an object is new.
+    /// No old value: the object is new.
     pub(crate) const NOTHING: Self = Self(None);
 
-    /// Whether it was this value.
+    /// Returns whether the old value equals this value.
     pub(crate) fn is(self, value: &Value) -> bool {
         self.0 == Some(value)
     }
 
-    /// What a member was, if the schema knows it.
+    /// Returns the old value of a member, if the schema declares it.
     pub(crate) fn member(self, schema: &Value, name: &str) -> Self {
         let known = schema
             .get("properties")
@@ -40,7 +40,7 @@ impl<'a> Before<'a> {
         Self(self.0.filter(|_| known).and_then(|old| old.get(name)))
     }
 
-    /// What the items of a list were.
+    /// Returns the old items of a list.
     pub(crate) fn items(self, schema: &Value) -> Items<'a> {
         let keys = keys(schema);
         let mut old = HashMap::new();
@@ -54,7 +54,7 @@ impl<'a> Before<'a> {
     }
 }
 
-/// The old items of a list that is a map; none of any other list.
+/// The old items of a list of type `map`; empty for any other list.
 #[derive(Debug)]
 pub(crate) struct Items<'a> {
     keys: Vec<String>,
@@ -62,7 +62,7 @@ pub(crate) struct Items<'a> {
 }
 
 impl<'a> Items<'a> {
-    /// What an item was.
+    /// Returns the old value of an item.
     pub(crate) fn of(&self, item: &Value) -> Before<'a> {
         if self.old.is_empty() {
             return Before::NOTHING;
@@ -83,7 +83,7 @@ fn keys(schema: &Value) -> Vec<String> {
     keys.map(str::to_owned).collect()
 }
 
-/// What tells an item from others.
+/// Returns the identity of an item among the items of its list: the values of its keys.
 pub(super) fn identity(keys: &[String], item: &Value) -> String {
     let values: Vec<Option<&Value>> = keys.iter().map(|key| item.get(key)).collect();
     serde_json::to_string(&values).unwrap_or_default()

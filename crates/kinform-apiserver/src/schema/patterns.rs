@@ -1,11 +1,11 @@
 //! Regular expressions of schemas, compiled once.
 //!
 //! ```text
-//! schema -> Patterns { pattern -> program }          pattern -> program | Go's words for its fault
+//! schema -> Patterns { pattern -> program }          pattern -> program | error in Go's words
 //! ```
 //!
-//! BOUND: a pattern's program has at most 2 MiB, and runs in linear time; after a few that are larger, a
-//! definition's next ones are not looked at.
+//! BOUND: a pattern's program has at most 2 MiB and runs in linear time. After a few larger ones,
+//! the next patterns of a definition are not compiled.
 //!
 //! Upstream: `regexp`, as `kube-openapi:pkg/validation` uses it.
 
@@ -15,7 +15,7 @@ use regex::{Regex, RegexBuilder};
 use serde_json::Value;
 
 const MAX_PATTERN: usize = 2 << 20;
-/// What is said of a pattern whose program would be larger.
+/// The error message for a pattern whose compiled program would be larger.
 pub(crate) const TOO_LARGE: &str = "exceeds size limit";
 
 /// The patterns of a schema.
@@ -38,7 +38,7 @@ impl Patterns {
         }
     }
 
-    /// Whether a text fits a pattern; no text fits one that is broken.
+    /// Returns whether a text matches a pattern. An invalid pattern matches no text.
     pub(crate) fn fits(&self, pattern: &str, text: &str) -> bool {
         self.0
             .get(pattern)
@@ -47,7 +47,7 @@ impl Patterns {
     }
 }
 
-/// Compiles a pattern, or says what is wrong with it as Go does.
+/// Compiles a pattern, or returns the error in Go's words.
 pub(crate) fn compile(pattern: &str) -> Result<Regex, String> {
     let mut builder = RegexBuilder::new(&pattern.replace(r"\Z", r"\z"));
     builder.size_limit(MAX_PATTERN).build().map_err(|error| {

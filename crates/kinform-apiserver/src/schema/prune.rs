@@ -1,13 +1,14 @@
-//! Pruning by a structural schema: removes the fields that the schema does not name.
+//! Pruning by a structural schema: removes the fields that the schema does not declare.
 //!
 //! ```text
 //! schema + object -> object without unknown fields, and their paths
 //! ```
 //!
-//! `metadata` of the root is not touched here: it is read as a built-in's. What stands below
-//! `x-kubernetes-preserve-unknown-fields` is kept, but for named properties, which are pruned again.
+//! `metadata` of the root is not pruned here, because it is read as a built-in's. Fields below
+//! `x-kubernetes-preserve-unknown-fields` are kept, except within declared properties, which are
+//! pruned again.
 //!
-//! BOUND: recursion goes with the object, whose depth the parser limits.
+//! BOUND: the recursion is as deep as the object, whose depth the parser limits.
 //!
 //! Upstream: `kubernetes/apiextensions-apiserver:pkg/apiserver/schema/pruning`.
 
@@ -16,7 +17,7 @@ use serde_json::Value;
 use super::{Whole, flag, join};
 use crate::object::strict::tell;
 
-/// Removes what the schema does not name; its paths are added to `unknown`, sorted.
+/// Removes fields that the schema does not declare, and adds their paths to `unknown`, sorted.
 pub(crate) fn prune(schema: &Value, object: &mut Value, unknown: &mut Vec<String>) {
     let mut found = Vec::new();
     prune_value(Some(schema), object, "", Whole::Yes, &mut found);
@@ -24,7 +25,7 @@ pub(crate) fn prune(schema: &Value, object: &mut Value, unknown: &mut Vec<String
     tell(unknown, found);
 }
 
-/// The same for a part of an object.
+/// Prunes a part of an object.
 pub(crate) fn prune_part(schema: &Value, part: &mut Value) {
     prune_value(Some(schema), part, "", Whole::No, &mut Vec::new());
 }
@@ -55,7 +56,7 @@ fn prune_value(
                         true
                     }
                     _ if keeps => true,
-                    // Any value may stand here, but nothing is known of its members.
+                    // Any value is allowed here, but its members are not declared.
                     Some(Value::Bool(_)) => {
                         prune_value(None, value, &inner, Whole::No, unknown);
                         true

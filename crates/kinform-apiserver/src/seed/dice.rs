@@ -1,4 +1,4 @@
-//! Numbers that look random and are the same for the same seed, on every machine and version.
+//! Deterministic pseudo-random numbers: equal for equal seeds, on every machine and version.
 //!
 //! ```text
 //! seed ──splitmix64──▶ numbers, hexadecimal digits, uids, moments
@@ -26,7 +26,7 @@ impl Dice {
         usize::try_from(self.next() % end.max(1) as u64).unwrap_or_default()
     }
 
-    /// That many hexadecimal digits.
+    /// Returns that many hexadecimal digits.
     pub(crate) fn hex(&mut self, digits: usize) -> String {
         let mut text = String::with_capacity(digits);
         while text.len() < digits {

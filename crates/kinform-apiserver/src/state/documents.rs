@@ -1,7 +1,7 @@
 //! OpenAPI documents, cached as long as the resources that they describe stay the same.
 //!
 //! ```text
-//! name, resources, how to make it ──▶ the document that is kept, or one made now
+//! name, resources, function ──▶ cached document, or a new one
 //! ```
 
 use std::collections::{BTreeMap, HashMap};

@@ -1,18 +1,18 @@
-//! What the server knows: one revision counter, one log, and a snapshot of each resource.
+//! The state of the server: one revision counter, one log, and a snapshot of each resource.
 //!
 //! ```text
 //! write ──commit──▶ revision + 1 ──▶ snapshot of its shelf ──▶ lists, initial events
 //!                        └─────────▶ log of (revision, previous, current) ──▶ watches
 //! ```
 //!
-//! Everything that the API promises about versions follows from here: a list is a snapshot at a
-//! revision, a watch is a cursor in the log, and both are taken under one lock, so nothing can fall
-//! between them. Watchers own no queue: a slow one only has a cursor that the log leaves behind, and
-//! then ends. An older state is the current one with the log's later events undone.
+//! The API's guarantees about versions follow from this module: a list is a snapshot at a revision,
+//! a watch is a cursor in the log, and both are taken under one lock, so no event is lost between
+//! them. Watchers own no queue: the log evicts events past a slow watcher's cursor, and the watch
+//! ends. An older state is the current one with the log's later events undone.
 //!
-//! It never encodes, filters or waits: the lock is held for a look-up, or for copying one object's
-//! bytes. Bounded by the log's events and bytes; what is stored is bounded by who writes.
-//! A *shelf* is the storage of one resource, whatever versions it is served in.
+//! The store never encodes, filters or waits: the lock is held for a look-up, or for copying one
+//! object's bytes. The log is bounded in events and bytes; the stored objects are bounded by the
+//! writers. A *shelf* is the storage of one resource in all its served versions.
 //!
 //! Upstream: `apiserver:pkg/storage/{etcd3,cacher}`.
 
@@ -39,7 +39,7 @@ use watch_window::{Log, Order};
 /// The first revision of a new store, high enough that `resourceVersion=1` is too old.
 pub(crate) const FIRST_REVISION: u64 = 1000;
 
-/// How much of the past is kept.
+/// The bounds of the history.
 #[derive(Clone, Copy, Debug)]
 pub struct HistoryLimits {
     /// Events, over all resources.
@@ -63,7 +63,7 @@ impl Default for HistoryLimits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Shelf(usize);
 
-/// What a write demands of the current state.
+/// The state that a write expects to find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
     /// The key is free.
@@ -72,22 +72,22 @@ pub enum Expect {
     Revision(u64),
     /// The key holds any version.
     Present,
-    /// Anything.
+    /// Any state.
     Any,
 }
 
-/// What a write did.
+/// The outcome of a write.
 #[derive(Clone, Debug)]
 pub struct Committed {
     /// The revision of the change, or of the stored version if nothing changed.
     pub revision: u64,
     /// The version now stored; for a removal, the last one.
     pub object: Arc<Stored>,
-    /// Whether a revision was made: writing what is already there makes none.
+    /// Set if the write made a new revision. Writing the stored state again makes none.
     pub changed: bool,
 }
 
-/// The state differs from what the write expected; this is what is there.
+/// The error of a write that expected another state; contains the current object.
 #[derive(Clone, Debug)]
 pub struct Mismatch(pub Option<Arc<Stored>>);
 
@@ -100,12 +100,12 @@ pub struct View {
     pub revision: u64,
 }
 
-/// Why a state of the past cannot be had.
+/// The reason why a past state is not available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutOfReach {
-    /// Below what is kept.
+    /// The revision is below the history.
     Expired,
-    /// Above the current revision, which is this one.
+    /// The revision is above the current one, which it contains.
     Future(u64),
 }
 
@@ -149,17 +149,17 @@ impl Store {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // Nothing that runs under this lock panics half way through a change.
+        // No code under this lock panics in the middle of a change.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How much of the past is kept.
+    /// Returns the bounds of the history.
     #[must_use]
     pub fn limits(&self) -> HistoryLimits {
         self.lock().order.limits()
     }
 
-    /// The current revision.
+    /// Returns the current revision.
     #[must_use]
     pub fn revision(&self) -> u64 {
         self.lock().revision
@@ -212,7 +212,7 @@ impl Store {
         self.lock().shelves[shelf.0].snapshot.get(key).cloned()
     }
 
-    /// A resource as it is now.
+    /// Returns the current state of a resource.
     #[must_use]
     pub fn view(&self, shelf: Shelf) -> View {
         let inner = self.lock();
@@ -222,12 +222,12 @@ impl Store {
         }
     }
 
-    /// A resource as it was when the store was at `revision`.
+    /// Returns the state of a resource at a past `revision`.
     ///
     /// Complexity: O(events of this resource since then).
     ///
     /// # Errors
-    /// That revision is below what is kept, or not reached yet.
+    /// The revision is below the history, or not reached yet.
     pub fn view_at(&self, shelf: Shelf, revision: u64) -> Result<View, OutOfReach> {
         let (mut snapshot, later) = {
             let inner = self.lock();
@@ -322,8 +322,8 @@ impl Store {
         revision
     }
 
-    /// Lets the revision grow by `by` without a change, as writes to resources that nobody sees do; it
-    /// stops at half of what a signed number holds, so that no write can make it overflow.
+    /// Advances the revision by `by` without a change, as writes to resources that no client sees
+    /// do. It stops at half of the largest signed number, so that no write can make it overflow.
     pub fn advance(&self, by: u64) -> u64 {
         const MOST: u64 = i64::MAX as u64 / 2;
         let mut inner = self.lock();
@@ -332,7 +332,8 @@ impl Store {
         inner.revision
     }
 
-    /// Forgets the past up to `revision`: watches, exact lists and continue tokens below it expire.
+    /// Drops the history up to `revision`: watches, exact lists and continue tokens below it
+    /// expire.
     /// Watches that are under way go on. Returns the floor.
     pub fn compact(&self, revision: u64) -> u64 {
         let mut inner = self.lock();
@@ -340,8 +341,8 @@ impl Store {
         inner.floor
     }
 
-    /// Everything that was written after a revision, in order; if some of it is forgotten, everything that
-    /// is stored. Also the revision up to which this tells.
+    /// Returns the changes after a revision, in order, or the current state if some of them were
+    /// evicted. Both come with the revision up to which they are complete.
     pub(crate) fn since(&self, revision: u64) -> Since {
         let inner = self.lock();
         let upto = inner.revision;
@@ -371,7 +372,8 @@ impl Store {
             .poll(after, ceiling, limits.events)
     }
 
-    /// Whether a watch can start after `revision`; if not, the floor.
+    /// Checks that a watch can start after `revision`. The error is the floor, the lowest such
+    /// revision.
     pub(crate) fn can_resume(&self, revision: u64) -> Result<(), u64> {
         let inner = self.lock();
         if revision < inner.floor {
@@ -381,12 +383,13 @@ impl Store {
         }
     }
 
-    /// Wakes when something was written to a shelf or its watches were told to end.
+    /// Returns a receiver that wakes when a shelf is written to or its watches are ended.
     pub(crate) fn subscribe(&self, shelf: Shelf) -> watch::Receiver<u64> {
         self.lock().shelves[shelf.0].wake.subscribe()
     }
 
-    /// Ends the watches of a shelf: those that poll later see the count of ends grown.
+    /// Ends the watches of a shelf, which notice at their next poll that the count of ends has
+    /// grown.
     pub(crate) fn end_watches(&self, shelf: Shelf, end: EndWatches) {
         let mut inner = self.lock();
         let state = &mut inner.shelves[shelf.0];
@@ -394,12 +397,12 @@ impl Store {
         state.wake.send_modify(|_| {});
     }
 
-    /// How often watches of a shelf were told to end.
+    /// Returns the number of times that the watches of a shelf were ended.
     pub(crate) fn ends(&self, shelf: Shelf) -> Ends {
         self.lock().shelves[shelf.0].log.ends()
     }
 
-    /// Lets everything that waits look again.
+    /// Wakes all watches, so that they poll again.
     pub(crate) fn wake_all(&self) {
         for shelf in &self.lock().shelves {
             shelf.wake.send_modify(|_| {});
@@ -407,7 +410,7 @@ impl Store {
         self.revision.send_modify(|_| {});
     }
 
-    /// Ends the watches of all shelves at once.
+    /// Ends the watches of all shelves immediately.
     pub(crate) fn end_all_watches(&self) {
         let shelves = self.lock().shelves.len();
         for shelf in 0..shelves {
@@ -427,28 +430,28 @@ impl std::fmt::Debug for Store {
     }
 }
 
-/// What was written since a revision.
+/// The changes since a revision.
 #[derive(Debug)]
 pub(crate) enum Since {
     Events(Vec<(Shelf, Event)>, u64),
-    /// The log does not reach that far back: this is what is stored.
+    /// The log does not reach back to that revision; contains the current state instead.
     Lost(Vec<(Shelf, Snapshot)>, u64),
 }
 
-/// How much a poll may take.
+/// The limits of a poll.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PollLimits {
     pub(crate) events: usize,
-    /// A lagging replica shows nothing above it.
+    /// The highest revision that a lagging replica shows.
     pub(crate) ceiling: Option<u64>,
 }
 
-/// Whether watches that end still hear what is already written.
+/// States whether ended watches first receive the events that are already written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EndWatches {
-    /// They end where they are; their clients resume.
+    /// Watches end immediately; their clients resume.
     AtOnce,
-    /// They hear everything first: the resource is going away.
+    /// Watches first receive all events: the resource is going away.
     AfterEvents,
 }
 

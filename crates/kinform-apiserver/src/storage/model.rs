@@ -1,4 +1,4 @@
-//! The storage against a naive model that keeps every state there ever was.
+//! Tests of the storage against a naive model that keeps every past state.
 //!
 //! ```text
 //! random steps ──▶ Store and Model ──▶ the same lists and events at every revision, or expired
@@ -16,7 +16,7 @@ type State = BTreeMap<String, u64>;
 /// Revision, shelf, key, version before, version after.
 type Change = (u64, usize, String, Option<u64>, Option<u64>);
 
-/// Every revision with the state after it, and its change.
+/// The naive model: every revision with its change and the state after it.
 struct Model {
     states: Vec<(u64, [State; 2])>,
     changes: Vec<Change>,

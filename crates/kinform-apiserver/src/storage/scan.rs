@@ -1,19 +1,19 @@
-//! Finds where a few values stand in encoded JSON, without decoding the rest.
+//! Finds the positions of a few values in encoded JSON, without decoding the rest.
 //!
 //! ```text
 //! encoded object ──▶ walk members ──▶ descend into wanted paths, skip the others ──▶ spans
 //! ```
 //!
-//! The bytes come from our own encoder, so they are well formed; still nothing here panics or
-//! recurses on bytes that are not: a walk that meets something unexpected ends early and what was
-//! not found stays absent. Skipping keeps a depth counter instead of a stack.
+//! The bytes come from the server's own encoder, so they are well formed. Even on malformed bytes
+//! the scanner neither panics nor recurses without bound: it ends early, and values that it has not
+//! found are absent. Skipping keeps a depth counter instead of a stack.
 //!
-//! Complexity: one pass, linear in the object's length; a value outside of the wanted paths costs
-//! one look at each of its bytes.
+//! Complexity: one pass, linear in the object's length. Each byte outside of the wanted paths is
+//! looked at once.
 
 use std::ops::Range;
 
-/// Where a value stands in an object's bytes; empty when the object has no such value.
+/// The position of a value in an object's bytes; empty if the object has no such value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Span {
     start: u32,
@@ -37,12 +37,12 @@ impl Span {
         self.start == self.end
     }
 
-    /// The text at this place; empty when absent.
+    /// Returns the text at this position; empty if absent.
     pub(crate) fn of(self, bytes: &[u8]) -> &[u8] {
         bytes.get(self.range()).unwrap_or_default()
     }
 
-    /// The same value in bytes where what stood at a place stands at another.
+    /// Returns the position of the same value after each byte at a place moved to `to(place)`.
     pub(crate) fn moved(self, to: &impl Fn(usize) -> usize) -> Self {
         if self.is_absent() {
             return self;
@@ -51,7 +51,7 @@ impl Span {
         Self::new(to(range.start)..to(range.end))
     }
 
-    /// The same value after `by` bytes were put in at `at`.
+    /// Returns the position of the same value after `by` bytes were inserted at `at`.
     pub(crate) fn shifted(self, at: usize, by: usize) -> Self {
         if self.is_absent() || (self.start as usize) <= at {
             return self;
@@ -61,8 +61,8 @@ impl Span {
     }
 }
 
-/// Calls `visit(name, value)` for each member of the object that starts at `at`, in order. Names are
-/// given as written between their quotes; values with everything that belongs to them.
+/// Calls `visit(name, value)` for each member of the object that starts at `at`, in order. The name
+/// has no quotes and is not unescaped. The value's range includes its quotes or brackets.
 pub(crate) fn members(bytes: &[u8], at: usize, mut visit: impl FnMut(&[u8], Range<usize>)) {
     walk(bytes, at, |name, start| {
         let end = end_of_value(bytes, start);
@@ -71,8 +71,9 @@ pub(crate) fn members(bytes: &[u8], at: usize, mut visit: impl FnMut(&[u8], Rang
     });
 }
 
-/// Calls `visit(name, start)` for each member of the object that starts at `at`; it returns where the
-/// value ends, which it may have found while it looked inside. Returns where the object ends.
+/// Calls `visit(name, start)` for each member of the object that starts at `at`. `visit` returns
+/// the end of the value, which it may already know from looking inside. Returns the end of the
+/// object.
 pub(crate) fn walk(bytes: &[u8], at: usize, mut visit: impl FnMut(&[u8], usize) -> usize) -> usize {
     if bytes.get(at) != Some(&b'{') {
         return end_of_value(bytes, at);
@@ -101,7 +102,7 @@ pub(crate) fn walk(bytes: &[u8], at: usize, mut visit: impl FnMut(&[u8], usize) 
     }
 }
 
-/// The text of a scalar without its quotes. Escapes stay as they are written.
+/// Returns the text of a scalar without its quotes. Escapes are kept.
 pub(crate) fn unquoted(bytes: &[u8], value: Range<usize>) -> Range<usize> {
     if bytes.get(value.start) == Some(&b'"') && value.len() >= 2 {
         value.start + 1..value.end - 1
@@ -117,7 +118,7 @@ fn skip_space(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// One past the closing quote of the string whose opening quote is at `at`.
+/// Returns the position after the closing quote of the string whose opening quote is at `at`.
 fn end_of_string(bytes: &[u8], at: usize) -> usize {
     let mut at = at + 1;
     while let Some(byte) = bytes.get(at) {
@@ -130,7 +131,7 @@ fn end_of_string(bytes: &[u8], at: usize) -> usize {
     bytes.len()
 }
 
-/// One past the value that starts at `at`.
+/// Returns the position after the value that starts at `at`.
 pub(crate) fn end_of_value(bytes: &[u8], at: usize) -> usize {
     match bytes.get(at) {
         Some(b'"') => end_of_string(bytes, at),

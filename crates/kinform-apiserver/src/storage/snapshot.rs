@@ -1,13 +1,13 @@
-//! All objects of one resource at one moment: ordered, and cloned by counting.
+//! All objects of one resource at one moment: ordered, with clones that share the data.
 //!
 //! ```text
 //! snapshot ──clone (two words)──▶ lists, initial events     snapshot ──insert/remove──▶ next state
 //! ```
 //!
-//! Objects stand in leaves of at most [`LEAF`] in the order of their keys' bytes, which is the order of
-//! upstream's storage (`a-b/x` before `a/x`). Leaves and the row of leaves are shared until somebody
-//! writes: the first write after a clone copies the row (8 bytes a leaf) and one leaf, later ones
-//! change in place.
+//! Objects are in leaves of at most [`LEAF`], in the byte order of their keys, which is the order
+//! of upstream's storage (`a-b/x` before `a/x`). Clones share the leaves and the row of leaves
+//! until a write: the first write after a clone copies the row (8 bytes a leaf) and one leaf, later
+//! writes change them in place.
 //!
 //! Complexity: look-up and seek O(log n); insert and remove O(LEAF), plus O(n / LEAF) for the first
 //! write after a clone; clone O(1); counting a range O(leaves in it).
@@ -18,12 +18,12 @@ use std::sync::Arc;
 
 use super::stored::Stored;
 
-/// BOUND: objects in a leaf. Two full leaves' pointers fit a page.
+/// BOUND: objects in a leaf. The pointers of two full leaves fit a page.
 const LEAF: usize = 256;
 
 type Leaf = Arc<Vec<Arc<Stored>>>;
 
-/// An immutable picture of a resource. Clones are cheap and independent of each other.
+/// An immutable state of a resource. Clones are cheap and independent of each other.
 #[derive(Clone, Default)]
 pub struct Snapshot {
     // INVARIANT: leaves are not empty; keys ascend in and across leaves.
@@ -32,31 +32,31 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// How many objects there are.
+    /// Returns the number of objects.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there is no object.
+    /// Returns whether there are no objects.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The object under a key.
+    /// Returns the object with a key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Arc<Stored>> {
         let at = self.seek(key);
         self.at(at).filter(|object| object.key() == key)
     }
 
-    /// All objects in order.
+    /// Iterates over all objects in order.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Stored>> {
         self.leaves.iter().flat_map(|leaf| leaf.iter())
     }
 
-    /// The place of the first object whose key is not below `key`.
+    /// Returns the place of the first object whose key is not below `key`.
     pub(crate) fn seek(&self, key: &str) -> Place {
         let leaf = self.leaf_of(key);
         let offset = self.leaves.get(leaf).map_or(0, |objects| {
@@ -65,12 +65,12 @@ impl Snapshot {
         Place { leaf, offset }.settled(self)
     }
 
-    /// The object at a place; none at the end.
+    /// Returns the object at a place, or `None` at the end.
     pub(crate) fn at(&self, place: Place) -> Option<&Arc<Stored>> {
         self.leaves.get(place.leaf)?.get(place.offset)
     }
 
-    /// The place after the last object.
+    /// Returns the place after the last object.
     pub(crate) fn end(&self) -> Place {
         Place {
             leaf: self.leaves.len(),
@@ -78,7 +78,7 @@ impl Snapshot {
         }
     }
 
-    /// The place after this one.
+    /// Returns the place after this one.
     pub(crate) fn next(&self, place: Place) -> Place {
         Place {
             leaf: place.leaf,
@@ -87,7 +87,7 @@ impl Snapshot {
         .settled(self)
     }
 
-    /// How many objects stand from `from` up to, and without, `to`.
+    /// Counts the objects from `from` up to, but not including, `to`.
     pub(crate) fn count(&self, from: Place, to: Place) -> usize {
         if to.leaf <= from.leaf {
             return to.offset.saturating_sub(from.offset);
@@ -117,7 +117,7 @@ impl Snapshot {
             None => objects.insert(offset, object),
         }
         if objects.len() > LEAF {
-            // Keys that arrive in order leave full leaves behind instead of half ones.
+            // Keys that arrive in order fill leaves completely, instead of leaving half-full ones.
             let cut = if offset == LEAF { LEAF } else { LEAF / 2 };
             let upper = objects.split_off(cut);
             leaves.insert(at + 1, Arc::new(upper));
@@ -151,7 +151,7 @@ impl Snapshot {
         Some(removed)
     }
 
-    /// The leaf that holds `key` or would take it.
+    /// Returns the leaf that contains `key` or would take it.
     fn leaf_of(&self, key: &str) -> usize {
         let after = self
             .leaves
@@ -168,7 +168,7 @@ impl std::fmt::Debug for Snapshot {
     }
 }
 
-/// A position in a snapshot, only good for the snapshot that gave it.
+/// A position in a snapshot, valid only for the snapshot that returned it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
     leaf: usize,
@@ -176,7 +176,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Steps to the next leaf's start when this one is used up.
+    /// Moves to the start of the next leaf if this one is exhausted.
     fn settled(self, snapshot: &Snapshot) -> Self {
         match snapshot.leaves.get(self.leaf) {
             Some(leaf) if self.offset >= leaf.len() => Self {

@@ -1,14 +1,14 @@
-//! One version of an object as the server keeps it: its bytes, encoded once, and a small head.
+//! One version of an object as the server stores it: its bytes, encoded once, and a small head.
 //!
 //! ```text
 //! value ──Draft::new──▶ bytes without a version ──commit(revision)──▶ Stored, shared by the
 //!                                                                    snapshot, the log and every reply
 //! ```
 //!
-//! The bytes hold neither `apiVersion` nor `kind`: replies put them in front, so that one storage
-//! serves every version of a kind, and list items of built-in kinds lack them as upstream's do.
-//! The version goes into a gap that the draft left open: encoding happens outside of the store's lock.
-//! Deletions re-use the last bytes with another version in the gap, as upstream does.
+//! The bytes contain neither `apiVersion` nor `kind`. Replies put them in front, so that one stored
+//! object serves every version of a kind. List items of built-in kinds lack them, as upstream's do.
+//! The revision is written into a gap that the draft left open, so encoding happens outside of the
+//! store's lock. Deletions reuse the last bytes with another revision in the gap, as upstream does.
 //!
 //! Upstream: apiserver:pkg/storage/etcd3/store.go, apiserver:pkg/storage/cacher/caching_object.go.
 
@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use super::scan::{self, Span};
 
-/// A field that `fieldSelector` knows: its name, and the members to walk to it.
+/// A field that `fieldSelector` supports: its name, and the members that lead to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SelectableField {
     name: Box<str>,
@@ -29,13 +29,13 @@ pub struct SelectableField {
 }
 
 impl SelectableField {
-    /// The field `name`, found at the path of the same spelling (`spec.nodeName`).
+    /// Returns the field `name`, whose path has the same spelling (`spec.nodeName`).
     #[must_use]
     pub fn new(name: &str) -> Self {
         Self::at(name, name)
     }
 
-    /// The field `name`, found at `path`, whose members are joined by dots.
+    /// Returns the field `name` at `path`, whose members are joined by dots.
     #[must_use]
     pub fn at(name: &str, path: &str) -> Self {
         Self {
@@ -44,7 +44,7 @@ impl SelectableField {
         }
     }
 
-    /// The same field under another name.
+    /// Returns the same field under another name.
     pub(crate) fn renamed(&self, name: &str) -> Self {
         Self {
             name: name.into(),
@@ -52,7 +52,7 @@ impl SelectableField {
         }
     }
 
-    /// The name that selectors use.
+    /// Returns the name that selectors use.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -69,32 +69,32 @@ pub struct Stored {
     uid: Span,
     labels: Span,
     fields: Box<[Span]>,
-    /// The object in protobuf, once somebody has asked for it: every reader after the first gets the same.
-    // BOUND: one message an object, smaller than its JSON, and gone with it. The history's limit in bytes
-    // counts the JSON alone: with it the history may be twice as large.
+    /// The object in protobuf, encoded at the first request for it and shared by all later ones.
+    // BOUND: one message for each object, smaller than its JSON, and freed with it. The history's
+    // limit in bytes counts the JSON alone, so with the messages the history may be twice as large.
     message: OnceLock<Message>,
 }
 
-/// An object as a message of a type.
+/// An object encoded as a message of a type.
 struct Message {
     of: &'static Type,
     bytes: Bytes,
 }
 
 impl Stored {
-    /// `namespace/name`, or `name` for what has no namespace.
+    /// Returns `namespace/name`, or `name` for a cluster-scoped object.
     #[must_use]
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// The namespace, absent for what has none.
+    /// Returns the namespace, or `None` for a cluster-scoped object.
     #[must_use]
     pub fn namespace(&self) -> Option<&str> {
         self.key.split_once('/').map(|(namespace, _)| namespace)
     }
 
-    /// The name.
+    /// Returns the name.
     #[must_use]
     pub fn name(&self) -> &str {
         self.key
@@ -102,31 +102,31 @@ impl Stored {
             .map_or(&*self.key, |(_, name)| name)
     }
 
-    /// The revision that wrote this version.
+    /// Returns the revision that wrote this version.
     #[must_use]
     pub fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// The uid, empty if the object was stored without one.
+    /// Returns the UID, which is empty if the object was stored without one.
     #[must_use]
     pub fn uid(&self) -> &str {
         std::str::from_utf8(self.uid.of(&self.bytes)).unwrap_or_default()
     }
 
-    /// The encoded object, without `apiVersion` and `kind`.
+    /// Returns the encoded object, without `apiVersion` and `kind`.
     #[must_use]
     pub fn bytes(&self) -> &Bytes {
         &self.bytes
     }
 
-    /// The object decoded, without `apiVersion` and `kind`.
+    /// Returns the decoded object, without `apiVersion` and `kind`.
     #[must_use]
     pub fn value(&self) -> Value {
         serde_json::from_slice(&self.bytes).unwrap_or_default()
     }
 
-    /// The object as a message of this type, made when it is asked for the first time.
+    /// Returns the object as a message of this type, encoded at the first call.
     pub(crate) fn message(
         &self,
         of: &'static Type,
@@ -139,17 +139,18 @@ impl Stored {
         if std::ptr::eq(made.of, of) {
             return made.bytes.clone();
         }
-        // Another version of the kind was asked for first.
+        // The cached message is of another version of the kind.
         encode(of, &self.bytes).into()
     }
 
-    /// The bytes before and after the version, to say the same object under another version.
+    /// Returns the bytes before and after the revision, for writing the object with another
+    /// revision.
     pub(crate) fn around_version(&self) -> (&[u8], &[u8]) {
         let range = self.version.range();
         (&self.bytes[..range.start], &self.bytes[range.end..])
     }
 
-    /// The encoded `metadata`, and the version's place in it.
+    /// Returns the encoded `metadata`, and the revision's place in it.
     pub(crate) fn metadata(&self) -> (&[u8], Range<usize>) {
         let (outer, version) = (self.metadata.range(), self.version.range());
         (
@@ -158,7 +159,8 @@ impl Stored {
         )
     }
 
-    /// Whether the metadata says anything about owners, finalizers or deletion. Reads nothing else.
+    /// Returns whether the metadata has owners, finalizers or a deletion timestamp. Only scans the
+    /// metadata.
     pub(crate) fn has_ties(&self) -> bool {
         let mut found = false;
         scan::members(&self.bytes, self.metadata.range().start, |name, _| {
@@ -170,7 +172,7 @@ impl Stored {
         found
     }
 
-    /// Looks the value of a label up.
+    /// Looks up the value of a label.
     pub(crate) fn label(&self, wanted: &str) -> Option<&str> {
         let mut found = None;
         if self.labels.is_absent() {
@@ -181,11 +183,12 @@ impl Stored {
                 found = Some(Span::new(scan::unquoted(&self.bytes, value)));
             }
         });
-        // Letters of labels need no escapes: what is between the quotes is the value.
+        // Labels need no escapes, so the bytes between the quotes are the value.
         found.and_then(|span| std::str::from_utf8(span.of(&self.bytes)).ok())
     }
 
-    /// The value of the selectable field with this position in its resource's table; `""` when absent.
+    /// Returns the value of the selectable field at this position in its resource's table; `""`
+    /// when absent.
     pub(crate) fn field(&self, position: usize) -> &str {
         let span = self.fields.get(position).copied().unwrap_or_default();
         std::str::from_utf8(span.of(&self.bytes)).unwrap_or_default()
@@ -207,7 +210,7 @@ impl std::fmt::Debug for Stored {
     }
 }
 
-/// An object that is ready to be stored but for its version.
+/// An object that is ready to be stored except for its revision.
 pub struct Draft {
     key: Box<str>,
     bytes: Vec<u8>,
@@ -222,7 +225,7 @@ pub struct Draft {
 impl Draft {
     /// Encodes a value. `apiVersion`, `kind` and any `metadata.resourceVersion` are left out.
     ///
-    /// Returns nothing if the value has no `metadata.name`.
+    /// Returns `None` if the value has no `metadata.name`.
     #[must_use]
     pub fn new(fields: &[SelectableField], mut value: Value) -> Option<Self> {
         let object = value.as_object_mut()?;
@@ -243,10 +246,10 @@ impl Draft {
         Self::from_encoded(fields, key.into(), bytes)
     }
 
-    /// Takes bytes that are encoded already, with an empty `metadata.resourceVersion` and without
-    /// `apiVersion` and `kind`.
+    /// Takes encoded bytes with an empty `metadata.resourceVersion` and without `apiVersion` and
+    /// `kind`.
     ///
-    /// Returns nothing if the gap for the version is not there.
+    /// Returns `None` if there is no gap for the revision.
     pub(crate) fn from_encoded(
         fields: &[SelectableField],
         key: Box<str>,
@@ -274,8 +277,9 @@ impl Draft {
         })
     }
 
-    /// Takes bytes that are this draft's but for values of other lengths: what stood at a place here
-    /// stands at `to(place)` there. Nothing is read, so that many drafts cut from one cost little.
+    /// Takes bytes that equal this draft's except for values of other lengths: the byte at a place
+    /// here is at `to(place)` there. The bytes are not parsed, so that many drafts derived from one
+    /// are cheap.
     pub(crate) fn recut(&self, key: Box<str>, bytes: Vec<u8>, to: impl Fn(usize) -> usize) -> Self {
         let gap = to(self.version.range().start);
         debug_assert_eq!(bytes.get(gap - 1..=gap), Some(&b"\"\""[..]));
@@ -290,18 +294,18 @@ impl Draft {
         }
     }
 
-    /// The key under which it will be stored.
+    /// Returns the key under which the object will be stored.
     #[must_use]
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// Whether storing it over `current` would change nothing.
+    /// Returns whether storing the draft over `current` would change nothing.
     pub(crate) fn repeats(&self, current: &Stored) -> bool {
         current.same_but_for_version(self)
     }
 
-    /// Fills the gap.
+    /// Writes the revision into the gap.
     pub(crate) fn seal(self, revision: u64) -> Stored {
         let gap = self.version.range().start;
         let mut digits = [0; 20];
@@ -348,7 +352,7 @@ struct Found {
 }
 
 impl Found {
-    /// Returns where the metadata ends.
+    /// Reads the metadata and returns its end.
     fn read_metadata(&mut self, bytes: &[u8], at: usize) -> usize {
         scan::walk(bytes, at, |name, start| {
             let end = scan::end_of_value(bytes, start);
@@ -364,8 +368,8 @@ impl Found {
     }
 }
 
-/// Notes the spans of those `active` fields that stand at or below this member, `depth` members deep,
-/// and returns where its value ends.
+/// Records the spans of those `active` fields that are at or below this member, `depth` members
+/// deep, and returns the end of its value.
 fn find_fields(
     bytes: &[u8],
     (name, start): (&[u8], usize),
@@ -387,7 +391,7 @@ fn find_fields(
             *(if last { &mut here } else { &mut deeper }) |= bit;
         }
     }
-    // BOUND: as deep as the longest path of the table.
+    // BOUND: the recursion is as deep as the longest path of the table.
     let end = if deeper == 0 {
         scan::end_of_value(bytes, start)
     } else {

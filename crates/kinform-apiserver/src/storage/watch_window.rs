@@ -1,13 +1,13 @@
-//! The watch window: the log of changes in the order of revisions, as much of it as the bounds allow.
+//! The watch window: the log of recent changes in the order of revisions, within the bounds.
 //!
 //! ```text
 //! commit ──push──▶ Log of the shelf (events)      ──poll(after)──▶ watches, undoing
 //!             └──▶ Order of the store (which shelf) ──over a limit──▶ evict the oldest
 //! ```
 //!
-//! Each shelf has its own events, so that a watch never walks another resource's; the order over all
-//! shelves only says whose oldest event goes next. An event's previous version is what nobody but the
-//! log (and old snapshots) holds, so that is what the byte bound counts.
+//! Each shelf has its own events, so that a watch never walks another resource's events. The order
+//! over all shelves only decides whose oldest event is evicted next. The byte bound counts the
+//! events' previous versions, because only the log (and old snapshots) holds them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,28 +17,28 @@ use super::{EndWatches, HistoryLimits, Shelf, Stored};
 /// A change of one object. Without a previous version it is a creation, without a current one a removal.
 #[derive(Clone, Debug)]
 pub struct Event {
-    /// The revision that the change made.
+    /// The revision of the change.
     pub revision: u64,
-    /// What was stored before.
+    /// The version stored before the change.
     pub previous: Option<Arc<Stored>>,
-    /// What is stored since.
+    /// The version stored by the change.
     pub current: Option<Arc<Stored>>,
 }
 
-/// What a watch finds when it looks.
+/// The result of polling a log.
 #[derive(Debug)]
 pub(crate) struct Polled {
     pub(crate) events: Vec<Event>,
-    /// Everything up to here is in `events` or was before.
+    /// The revision up to which all changes are in `events` or came before the cursor.
     pub(crate) upto: u64,
-    /// Events of the shelf that are still to come after these.
+    /// The number of events of the shelf that follow these.
     pub(crate) remaining: usize,
     /// Events after the cursor were evicted: the watch fell behind.
     pub(crate) lost: bool,
     pub(crate) ends: Ends,
 }
 
-/// How often watches were told to end.
+/// The number of times that the watches of a shelf were ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ends {
     pub(crate) at_once: u64,
@@ -116,7 +116,7 @@ impl Log {
     }
 }
 
-/// Whose event is the oldest.
+/// The order of the events of all shelves, oldest first.
 #[derive(Debug)]
 pub(super) struct Order {
     slots: VecDeque<Slot>,

@@ -51,7 +51,7 @@ impl Write<'_> {
         }
     }
 
-    /// Generated values for an attempt that writes. For services, all services are looked at.
+    /// Generated values for an attempt that writes. For services, all services are read.
     pub(crate) fn fresh(&self) -> Fresh {
         Fresh {
             uid: uuid::Uuid::new_v4().to_string(),

@@ -1,4 +1,4 @@
-//! Texts that name files: a name without a file is where a map begins to lie.
+//! Texts that name files: each name must have a file.
 //!
 //! ```text
 //! header of a module ──"`x.rs`, `x/`"──▶ exists beside it, below it or above it?

@@ -62,10 +62,10 @@ pub(super) fn parent(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
-/// Files that many folders have; a text that names one means none in particular.
+/// Files that many folders have; a text that names one does not mean a particular file.
 const HUBS: [&str; 3] = ["mod.rs", "lib.rs", "main.rs"];
 
-/// The names in backquotes that are paths of ours.
+/// The names in backquotes that are paths of this repository.
 pub(super) fn names(text: &str) -> impl Iterator<Item = &str> {
     let quoted = text.split('`').skip(1).step_by(2);
     quoted.filter(|name| {

@@ -4,9 +4,10 @@
 //! kinform, kinform-testkit ──signatures──▶ types of other crates of ours ──▶ exported by the crate?
 //! ```
 //!
-//! The sources are read, not rustdoc's JSON, which needs a nightly compiler. So some is not seen:
-//! signatures inside of inline modules, items that macros make but for functions, the methods of items
-//! that are exported from other crates, and the type behind an `impl Trait`. Each type counts once.
+//! The check reads the sources, not rustdoc's JSON, which needs a nightly compiler. So it misses
+//! signatures inside of inline modules, items that macros make except functions, the methods of
+//! items that are exported from other crates, and the type behind an `impl Trait`. Each type counts
+//! once.
 
 mod signatures;
 
@@ -94,7 +95,7 @@ mod tests {
     use super::*;
     use crate::text::file::File;
 
-    /// Checks what a file of `kinform` names and does not export.
+    /// Checks for the types that a file of `kinform` names and does not export.
     #[track_caller]
     fn check_code(root: &str, code: &str, expected: &[&str]) {
         let file = |path: &str, text: &str| File {

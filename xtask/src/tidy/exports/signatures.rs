@@ -5,8 +5,8 @@
 //! ```
 //!
 //! Bodies of functions, private fields and inline modules are not read. Of an `impl` of a trait the
-//! head and the associated types count: its functions are the trait's. The `pub fn`s that a macro makes
-//! have no owner here.
+//! head and the associated types count: its functions are the trait's. The `pub fn`s that a macro
+//! makes have no owner here.
 
 use crate::text::tokens::{Kind, Token, tokens};
 
@@ -61,7 +61,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads a public item whose visibility ends before an index; returns where the next begins.
+    /// Reads a public item whose visibility ends before an index; returns the index of the next
+    /// one.
     fn item(&mut self, mut at: usize, owner: Option<&[String]>) -> usize {
         while self.is(at, '"') || self.word(at).is_some_and(|w| QUALIFIERS.contains(&w)) {
             // `const X: T` is an item, `const fn` is not.

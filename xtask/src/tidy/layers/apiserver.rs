@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A room imports from lower ranks only, never sideways. The write path is the reason: admission, a
-//! control plane and a disk enter there, and each needs to know what it may rely on.
+//! control plane and a disk enter there, and each depends on known rooms only.
 
 use super::law::{Law, Order};
 

@@ -7,7 +7,7 @@
 
 use super::law::{Law, Order};
 
-/// For each room the rooms right below it; what those import is allowed as well.
+/// For each room the rooms right below it; the imports of those are allowed as well.
 pub(super) const LAW: Law = Law {
     package: "kinform-core",
     key: "layers.core",

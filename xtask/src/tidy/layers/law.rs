@@ -29,7 +29,7 @@ pub(super) struct Law {
 /// An order of rooms.
 #[derive(Debug)]
 pub(super) enum Order {
-    /// Each room imports the rooms named here, and what those import.
+    /// Each room imports the rooms named here, and their imports.
     Above(&'static [(&'static str, &'static [&'static str])]),
     /// Each room imports rooms of lower ranks; the lowest rank is first.
     Ranks(&'static [&'static [&'static str]]),

@@ -1,4 +1,5 @@
-//! The order of imports: of crates by their manifests, of the rooms of a crate by the map of its imports.
+//! The order of imports: of crates by their manifests, of the rooms of a crate by the map of its
+//! imports.
 //!
 //! ```text
 //! manifest ──crates──▶ findings        map of a crate ──core │ apiserver │ shell──▶ counted findings

@@ -6,7 +6,7 @@
 //!   ◀─ workqueue ◀─ controller ◀─ events overlay expiring parallel
 //! ```
 //!
-//! Modules on one step may import each other, but in no circle: `lister` reads the `store` beside it.
+//! Modules on one step may import each other, but without circles: `lister` reads `store`.
 
 use super::law::{Law, Order};
 

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! An area is a crate, or a group of texts that users read: documentation of public items, texts of
-//! the command line, README, docs, ARCHITECTURE. Strings are not read, nor is code in backquotes:
-//! names of Kubernetes' fields and messages of real servers stand there.
+//! the command line, README, docs, ARCHITECTURE. Strings and code in backquotes are not read: they
+//! hold names of Kubernetes' fields and messages of real servers.
 
 mod comments;
 mod markdown;

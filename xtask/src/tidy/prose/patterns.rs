@@ -1,4 +1,4 @@
-//! Openings and phrases that the house does not write.
+//! Openings and phrases that the house style avoids.
 //!
 //! ```text
 //! "What it does." ──▶ opens with What        "it is told so many" ──▶ "is told", "so many"
@@ -14,7 +14,7 @@ const OPENINGS: [&str; 8] = [
     "What", "Who", "Whom", "Whose", "Which", "Whether", "Where", "How",
 ];
 
-/// Phrases, and what to write.
+/// Phrases, with their replacements.
 const PHRASES: [(&str, &str); 9] = [
     ("is told", "name the actor: is reported, receives"),
     ("are told", "name the actor: are reported, receive"),

@@ -1,11 +1,11 @@
-//! The roles that every cluster begins with, and roles that gather the rules of others.
+//! The initial roles of every cluster, and roles that aggregate the rules of others.
 //!
 //! ```text
-//! bootstrap.json ──at start──▶ cluster roles, bindings          a cluster role written ──▶ those that gather it
+//! bootstrap.json ──at start──▶ cluster roles, bindings    cluster role ──▶ roles that aggregate it
 //! ```
 //!
-//! The rules of upstream's own controllers are left out: those do not run here. What is stored already
-//! stays as it is.
+//! The roles of upstream's own controllers are left out, because those do not run here. Roles that
+//! are already stored are not changed.
 //!
 //! Upstream: `kubernetes/kubernetes:plugin/pkg/auth/authorizer/rbac/bootstrappolicy`,
 //! `pkg/controller/clusterroleaggregation`.
@@ -21,7 +21,7 @@ use crate::object::metadata;
 use crate::storage::{Draft, Expect, Store};
 
 const POLICY: &str = include_str!("bootstrap.json");
-/// BOUND: roles that gather roles that gather roles.
+/// BOUND: the depth of roles that aggregate aggregating roles.
 const ROUNDS: usize = 8;
 
 #[derive(Deserialize)]
@@ -48,7 +48,7 @@ struct PolicyBinding {
     groups: Vec<String>,
 }
 
-/// Stores the roles and bindings that every cluster begins with.
+/// Stores the initial roles and bindings of every cluster.
 pub(crate) fn found(store: &Store, now: Timestamp) {
     let Ok(policy) = serde_json::from_str::<Policy>(POLICY) else {
         debug_assert!(false, "the policy is compiled in");
@@ -69,7 +69,7 @@ pub(crate) fn found(store: &Store, now: Timestamp) {
     };
     let put = |shelf: &str, object: Value| {
         if let Some(draft) = Draft::new(&[], object) {
-            // One that is there already stays as it is.
+            // An object that is already stored is not changed.
             drop(store.put(store.shelf(shelf), draft, Expect::Absent));
         }
     };
@@ -92,7 +92,7 @@ pub(crate) fn found(store: &Store, now: Timestamp) {
     aggregate(store);
 }
 
-/// Brings every role that gathers others up to date.
+/// Updates every role that aggregates others.
 pub(crate) fn aggregate(store: &Store) {
     let shelf = store.shelf(CLUSTER_ROLES);
     for _ in 0..ROUNDS {

@@ -1,10 +1,10 @@
-//! Nobody gives away what they do not hold.
+//! Prevents users from granting permissions that they do not hold.
 //!
 //! ```text
-//! role or binding to be written + its writer's rules ──▶ go on | 403 with what is missing
+//! role or binding to be written + its writer's rules ──▶ go on | 403 with the missing rules
 //! ```
 //!
-//! Whoever has the right to `escalate` a role, or to `bind` one, is not asked for more.
+//! A user with permission to `escalate` a role, or to `bind` one, is not checked further.
 //!
 //! Upstream: `kubernetes/kubernetes:pkg/registry/rbac/*/policybased`, `pkg/registry/rbac/escalation_check.go`.
 
@@ -19,7 +19,8 @@ use crate::object::{at, metadata, text};
 use crate::resource::ResourceInfo;
 use crate::storage::Store;
 
-/// What the garbage collector changes, and what every change does.
+/// Fields whose changes are not checked: the garbage collector's, and those that every write
+/// changes.
 const NOT_ASKED: [&str; 4] = [
     "finalizers",
     "managedFields",
@@ -27,11 +28,11 @@ const NOT_ASKED: [&str; 4] = [
     "resourceVersion",
 ];
 
-/// Whether a user may write this role or binding over what is stored. A label is asked about, too: it may
-/// give a role's rules to those that gather it.
+/// Checks that a user may replace the stored role or binding by this one. A changed label is
+/// checked too, because an aggregating role may select the rules by it.
 ///
 /// # Errors
-/// 403 if it gives more than the user holds, 404 if the role that is bound does not exist.
+/// 403 if it grants more than the user holds, 404 if the bound role does not exist.
 pub(crate) fn check(
     store: &Store,
     user: &User,
@@ -85,14 +86,14 @@ pub(crate) fn check(
             groups.join(" ")
         ));
     }
-    // What it will hold is not known: only who holds everything may say it.
+    // The rules that the role will aggregate are unknown, so the writer must hold all rules.
     if gathers && lacks(&held, &everything()).is_some() {
         return forbidden("must have cluster-admin privileges to use the aggregationRule");
     }
     Ok(())
 }
 
-/// What of the rules wanted is not held, in words.
+/// Describes the wanted rules that no held rule covers. Returns `None` if all are covered.
 fn lacks(held: &[Rule], wanted: &[Rule]) -> Option<String> {
     let Ok(rules) = missing(held, wanted) else {
         return Some("(too many to tell)".to_owned());
@@ -111,7 +112,7 @@ fn asked(object: &Value) -> Value {
     asked
 }
 
-/// Whether the rules of a role are those of others.
+/// Returns whether a role aggregates the rules of other roles.
 fn aggregates(role: &Value) -> bool {
     let selectors = at(role, &["aggregationRule", "clusterRoleSelectors"]);
     let selectors = selectors.and_then(Value::as_array);

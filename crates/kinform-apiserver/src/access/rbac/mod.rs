@@ -1,17 +1,17 @@
-//! Rights by roles and bindings, as they are stored at this moment.
+//! Authorization by the stored roles and bindings.
 //!
 //! ```text
-//! user + bindings ──▶ roles ──▶ rules, in order ──▶ allowed, by which binding | not
+//! user + bindings ──▶ roles ──▶ rules, in order ──▶ allowed, with the binding | not allowed
 //! ```
 //!
-//! Nothing is cached: a binding counts from the revision that wrote it. Bindings of the cluster are looked
-//! at first, then those of the namespace; the first rule that fits decides.
+//! There is no cache: a binding takes effect with the revision that wrote it. Bindings of the
+//! cluster are checked first, then those of the namespace. The first matching rule decides.
 //!
-//! * `rule.rs`: what a rule allows, and which rules cover others;
-//! * `escalation.rs`: nobody gives away what they do not hold;
-//! * `bootstrap.rs`: the roles that every cluster begins with, and aggregated ones.
+//! * `rule.rs`: matching and comparing rules;
+//! * `escalation.rs`: the check that users grant only permissions that they hold;
+//! * `bootstrap.rs`: the initial roles of every cluster, and aggregated ones.
 //!
-//! Complexity: linear in the bindings that are looked at.
+//! Complexity: linear in the bindings that are checked.
 //!
 //! Upstream: `kubernetes/kubernetes:plugin/pkg/auth/authorizer/rbac`, `pkg/registry/rbac`.
 
@@ -37,14 +37,14 @@ pub(crate) const CLUSTER_ROLES: &str = "clusterroles.rbac.authorization.k8s.io";
 const BINDINGS: &str = "rolebindings.rbac.authorization.k8s.io";
 const CLUSTER_BINDINGS: &str = "clusterrolebindings.rbac.authorization.k8s.io";
 
-/// A role, as far as rights go.
+/// The parts of a role that authorization uses.
 #[derive(Debug, Default, Deserialize)]
 struct Role {
     #[serde(default)]
     rules: Option<Vec<Rule>>,
 }
 
-/// A binding, as far as rights go.
+/// The parts of a binding that authorization uses.
 #[derive(Debug, Default, Deserialize)]
 struct Binding {
     #[serde(default)]
@@ -53,7 +53,7 @@ struct Binding {
     role: RoleRef,
 }
 
-/// The role that a binding gives.
+/// The role that a binding refers to.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 pub(crate) struct RoleRef {
     #[serde(default)]
@@ -73,7 +73,7 @@ struct BoundSubject {
 }
 
 impl BoundSubject {
-    /// Whether a user is meant; `within` is the namespace of the binding.
+    /// Returns whether the subject is this user; `within` is the namespace of the binding.
     fn is(&self, user: &User, within: &str) -> bool {
         match self.kind.as_str() {
             "User" => user.name() == self.name,
@@ -105,7 +105,7 @@ impl BoundSubject {
     }
 }
 
-/// Whether the stored roles allow this.
+/// Decides by the stored roles whether a user may do this.
 pub(crate) fn decide(store: &Store, user: &User, asked: &Attributes) -> Decision {
     let namespace = match &asked.subject {
         Subject::Resource(of) => of.namespace.as_str(),
@@ -125,7 +125,7 @@ pub(crate) fn decide(store: &Store, user: &User, asked: &Attributes) -> Decision
     decision
 }
 
-/// All rules that a user has in a namespace, those of the cluster first.
+/// Returns all rules that a user has in a namespace, those of the cluster first.
 pub(crate) fn rules_for(store: &Store, user: &User, namespace: &str) -> Vec<Rule> {
     let mut rules = Vec::new();
     visit(store, user, namespace, &mut |rule, _| {
@@ -174,7 +174,7 @@ fn visit(store: &Store, user: &User, namespace: &str, visitor: Visitor<'_>) {
     }
 }
 
-/// The rules of the role that a binding names; nothing if there is no such role.
+/// Returns the rules of the role that a binding names, or `None` if there is no such role.
 pub(crate) fn role_rules(store: &Store, role: &RoleRef, namespace: &str) -> Option<Vec<Rule>> {
     let stored = match role.kind.as_str() {
         "ClusterRole" => store.get(store.shelf(CLUSTER_ROLES), &role.name)?,

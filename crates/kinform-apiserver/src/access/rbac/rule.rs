@@ -1,7 +1,7 @@
-//! A rule: what it allows, and whether rules cover others.
+//! A rule: the requests that it allows, and comparisons of rules.
 //!
 //! ```text
-//! Rule + Attributes ──▶ yes | no          rules held + rules wanted ──▶ what is missing, in few rules
+//! Rule + Attributes ──▶ yes | no          held rules + wanted rules ──▶ missing rules, combined
 //! ```
 //!
 //! Upstream: `kubernetes/kubernetes:pkg/apis/rbac/v1/evaluation_helpers.go`,
@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::access::attributes::{Attributes, Subject};
 
-/// BOUND: pieces that rules are taken apart into to be compared.
+/// BOUND: the number of pieces that rules are split into for a comparison.
 const PIECES: usize = 100_000;
 
-/// What somebody may do, as a role says it.
+/// A rule of a role: the verbs that it allows on resources or on URLs.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct Rule {
@@ -44,7 +44,7 @@ fn has(list: &[String], wanted: &str) -> bool {
 }
 
 impl Rule {
-    /// Whether this may be done by this rule.
+    /// Returns whether the rule allows a request.
     pub(crate) fn allows(&self, asked: &Attributes) -> bool {
         if !has(&self.verbs, &asked.verb) {
             return false;
@@ -76,7 +76,8 @@ impl Rule {
         })
     }
 
-    /// The rule as pieces of one verb, one group and resource or path, and one name at most.
+    /// Splits the rule into pieces of one verb, one group and resource or path, and at most one
+    /// name.
     fn pieces(&self) -> impl Iterator<Item = Self> + '_ {
         let names: Vec<Vec<String>> = match self.resource_names.is_empty() {
             true => vec![Vec::new()],
@@ -112,7 +113,7 @@ impl Rule {
         of_resources.chain(of_paths)
     }
 
-    /// Whether this rule allows everything that a piece does.
+    /// Returns whether this rule allows everything that a piece allows.
     fn covers(&self, piece: &Self) -> bool {
         let all = |wanted: &[String], held: &[String]| wanted.iter().all(|of| has(held, of));
         if !all(&piece.verbs, &self.verbs) {
@@ -140,7 +141,7 @@ impl Rule {
         all(&piece.api_groups, &self.api_groups) && resources && names
     }
 
-    /// As upstream prints it.
+    /// Formats the rule as upstream prints it.
     pub(super) fn told(&self) -> String {
         let list = |values: &[String]| {
             let quoted: Vec<String> = values.iter().map(|value| format!("{value:?}")).collect();
@@ -169,7 +170,7 @@ impl Rule {
     }
 }
 
-/// The rules of who may do everything.
+/// Returns the rules that allow everything.
 pub(crate) fn everything() -> Vec<Rule> {
     let all = || vec!["*".to_owned()];
     vec![
@@ -187,10 +188,11 @@ pub(crate) fn everything() -> Vec<Rule> {
     ]
 }
 
-/// What of the rules wanted is not held, told in few rules. Nothing is missing if it is empty.
+/// Returns the part of the wanted rules that no held rule covers, combined into few rules. An empty
+/// list means that every wanted rule is covered.
 ///
 /// # Errors
-/// The rules wanted have too many parts to be looked at.
+/// The wanted rules consist of too many pieces to be compared.
 pub(super) fn missing(held: &[Rule], wanted: &[Rule]) -> Result<Vec<Rule>, TooMany> {
     let count = |rule: &Rule| {
         let resources = rule.api_groups.len().saturating_mul(rule.resources.len());
@@ -217,7 +219,7 @@ pub(super) fn missing(held: &[Rule], wanted: &[Rule]) -> Result<Vec<Rule>, TooMa
     Ok(few)
 }
 
-/// There are too many parts to compare.
+/// The error of rules with too many pieces to compare.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct TooMany;
 

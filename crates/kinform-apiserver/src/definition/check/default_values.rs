@@ -1,4 +1,4 @@
-//! Whether the defaults of a schema fit it.
+//! Validates the defaults of a schema against it.
 //!
 //! ```text
 //! schema -> [FieldError]
@@ -12,14 +12,14 @@ use serde_json::Value;
 use crate::schema::compiled::Compiled;
 use crate::schema::prune::prune_part;
 
-/// What is wrong with the defaults of a schema.
+/// Returns the errors of the defaults of a schema.
 pub(super) fn errors(schema: &Value, path: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
     node(schema, path, Metadata::AtRoot, &mut errors);
     errors
 }
 
-/// Whether a node stands at the root, where metadata has defaults of no use.
+/// States whether a node is at the root, where defaults of the metadata have no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Metadata {
     AtRoot,
@@ -35,7 +35,7 @@ fn node(schema: &Value, path: &str, metadata: Metadata, errors: &mut Vec<FieldEr
     }
     let properties = schema.get("properties").and_then(Value::as_object);
     for (name, property) in properties.into_iter().flatten() {
-        // What stands there is told elsewhere: metadata may have no defaults at all.
+        // Another check reports these: metadata may have no defaults at all.
         if metadata == Metadata::AtRoot
             && matches!(name.as_str(), "metadata" | "kind" | "apiVersion")
         {

@@ -1,17 +1,17 @@
-//! What is wrong with a definition.
+//! Validates a custom resource definition.
 //!
 //! ```text
-//! definition (+ as it was) -> [FieldError], warnings
+//! definition (+ old definition) -> [FieldError], warnings
 //! ```
 //!
-//! Paths are those of upstream's inner form: what all versions say alike stands at the top, as
-//! `spec.validation`.
+//! Paths are those of upstream's internal form: a part that is the same in all versions is at the
+//! top, for example `spec.validation`.
 //!
 //! * `names.rs`: names, versions, conversion; `views.rs`: columns, scale, selectable fields;
-//! * `structure.rs`: whether a schema is structural; `schema.rs`: whether it says what a schema may;
-//!   `default_values.rs`: whether its defaults fit it.
+//! * `structure.rs`: structural schemas; `schema.rs`: members of schemas; `default_values.rs`:
+//!   defaults against their schema.
 //!
-//! Conversion by a webhook is refused before (501): nothing here calls one.
+//! Conversion by a webhook is refused earlier (501), so no check calls one.
 //!
 //! Upstream: `apiextensions-apiserver:pkg/apis/apiextensions/validation/validation.go`.
 
@@ -41,7 +41,8 @@ pub(super) fn versions(definition: &Value) -> impl Iterator<Item = &Value> {
         .flatten()
 }
 
-/// A part of all versions, and where it is told: at the top if all say the same.
+/// Returns a part of all versions with its path in errors: at the top if all versions have the
+/// same.
 fn parts<'a>(
     definition: &'a Value,
     member: &str,
@@ -68,7 +69,7 @@ fn parts<'a>(
         .collect()
 }
 
-/// What is wrong with a definition; `old` is what it was.
+/// Returns the errors of a definition; `old` is the definition before an update.
 pub(crate) fn errors(definition: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let mut errors = Vec::new();
     names::definition_name(definition, old, &mut errors);
@@ -198,7 +199,7 @@ fn change_errors(definition: &Value, old: &Value, errors: &mut Vec<FieldError>) 
     keep(&["spec", "names", "plural"]);
 }
 
-/// What a change of the status may not say.
+/// Returns the errors of a changed status.
 pub(crate) fn status_errors(definition: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let path = ["status", "acceptedNames"];
@@ -206,7 +207,7 @@ pub(crate) fn status_errors(definition: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// What a definition's writer is warned of; not again of what it said before.
+/// Returns the warnings for the writer of a definition, without those that the old definition had.
 pub(crate) fn warnings(definition: &Value, old: Option<&Value>) -> Vec<String> {
     let mut found = collected(definition);
     let known = old.map(collected).unwrap_or_default();

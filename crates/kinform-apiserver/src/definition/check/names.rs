@@ -13,11 +13,11 @@ use super::versions as all_versions;
 use crate::object::{at, text};
 use crate::schema::dns_label;
 
-/// The group's suffixes that only the community may use.
+/// The suffixes of groups that are reserved for the community.
 const PROTECTED: [&str; 2] = ["k8s.io", "kubernetes.io"];
 const APPROVED: &str = "api-approved.kubernetes.io";
 
-/// A definition is called by its plural and group; a new one must be called so.
+/// Checks that a definition is named by its plural and its group.
 pub(super) fn definition_name(
     definition: &Value,
     old: Option<&Value>,
@@ -55,7 +55,7 @@ pub(super) fn group_and_scope(definition: &Value, errors: &mut Vec<FieldError>) 
     }
 }
 
-/// Names of versions, and which of them is stored.
+/// Checks the names of versions, and that exactly one version is stored.
 pub(super) fn versions(definition: &Value, errors: &mut Vec<FieldError>) {
     let mut names = Vec::new();
     let mut stored = 0;
@@ -120,7 +120,7 @@ fn deprecation(version: &Value, place: usize, errors: &mut Vec<FieldError>) {
     errors.push(FieldError::invalid(field, warning, detail));
 }
 
-/// Plural, singular, kinds, short names and categories.
+/// Checks plural, singular, kinds, short names and categories.
 pub(super) fn names(definition: &Value, field: &str, path: &[&str], errors: &mut Vec<FieldError>) {
     let names = at(definition, path).unwrap_or(&Value::Null);
     if field.starts_with("spec") {
@@ -180,7 +180,7 @@ pub(super) fn names(definition: &Value, field: &str, path: &[&str], errors: &mut
     }
 }
 
-/// How objects of several versions are converted. That nothing here calls a webhook is told elsewhere.
+/// Checks the conversion between versions. Another check refuses conversion by a webhook.
 pub(super) fn conversion(definition: &Value, errors: &mut Vec<FieldError>) {
     let Some(conversion) = at(definition, &["spec", "conversion"]).filter(|of| of.is_object())
     else {
@@ -232,7 +232,7 @@ pub(super) fn conversion(definition: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// Versions that objects may be stored in must stay.
+/// Checks that versions in which objects may be stored remain.
 pub(super) fn stored_versions(definition: &Value, errors: &mut Vec<FieldError>) {
     let field = "status.storedVersions";
     let list = at(definition, &["status", "storedVersions"]).and_then(Value::as_array);
@@ -268,7 +268,7 @@ pub(super) fn stored_versions(definition: &Value, errors: &mut Vec<FieldError>) 
     }
 }
 
-/// The community's groups need an approval.
+/// Checks that a definition in a community group has an approval.
 pub(super) fn approval(definition: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
     let group = text(definition, &["spec", "group"]);
     let is_protected = PROTECTED

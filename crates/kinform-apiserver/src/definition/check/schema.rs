@@ -1,7 +1,7 @@
-//! Whether a schema says only what a schema may say.
+//! Checks that a schema has only members that a schema may have.
 //!
 //! ```text
-//! schema -> [FieldError]: types, lists and their keys, defaults' places, rules
+//! schema -> [FieldError]: types, lists and their keys, positions of defaults, rules
 //! ```
 //!
 //! Upstream: `ValidateCustomResourceDefinitionOpenAPISchema` in
@@ -15,7 +15,7 @@ use crate::schema::flag;
 use crate::schema::rules::define::{self, Around};
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
-/// What may stand at the root of a schema whose status is a part of its own.
+/// The members that are allowed at the root of a schema with a status subresource.
 const AT_ROOT: [&str; 24] = [
     "description",
     "type",
@@ -47,14 +47,14 @@ const AT_ROOT_WORDS: &str = "only [Description Type Format Title Maximum Exclusi
     Items Properties ExternalDocs Example XPreserveUnknownFields XValidations] fields are allowed at \
     the root of the schema if the status subresource is enabled";
 
-/// Whether rules are compiled: only in schemas whose shape is right.
+/// States whether rules are compiled: only in schemas that are structural.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rules {
     Checked,
     Left,
 }
 
-/// A root whose status is validated by its own part of the schema.
+/// Checks the root of a schema with a status subresource.
 pub(super) fn root_with_status(schema: &Value, path: &str, errors: &mut Vec<FieldError>) {
     let of = text(schema, &["type"]);
     if of != "object" {
@@ -74,7 +74,7 @@ pub(super) fn root_with_status(schema: &Value, path: &str, errors: &mut Vec<Fiel
     }
 }
 
-/// What is wrong with a schema.
+/// Returns the errors of a schema.
 pub(super) fn errors(schema: &Value, path: &str, rules: Rules) -> Vec<FieldError> {
     let around = Place {
         path: path.to_owned(),
@@ -96,7 +96,7 @@ pub(super) fn errors(schema: &Value, path: &str, rules: Rules) -> Vec<FieldError
 struct Found {
     schema: Vec<FieldError>,
     rules: Vec<FieldError>,
-    /// What each rule costs at worst, and where it stands.
+    /// The path and the estimated cost of each rule.
     costs: Vec<(String, f64)>,
 }
 
@@ -105,9 +105,9 @@ struct Place {
     path: String,
     is_root: bool,
     in_metadata: bool,
-    /// Why there may be no default here.
+    /// The reason why a default is not allowed here.
     no_default: Option<String>,
-    /// The closest place around within which old values cannot be told.
+    /// The closest enclosing path within which old values cannot be determined.
     without_old: Option<String>,
     times: f64,
     rules: Rules,
@@ -163,7 +163,7 @@ fn node(schema: &Value, place: &Place, found: &mut Found) {
     }
 }
 
-/// What no schema may say.
+/// Adds the errors that no schema may have.
 fn standard(schema: &Value, place: &Place, errors: &mut Vec<FieldError>) {
     let field = |name: &str| format!("{}.{name}", place.path);
     let of = text(schema, &["type"]);
@@ -264,7 +264,7 @@ fn children(schema: &Value, place: &Place, found: &mut Found) {
     }
 }
 
-/// How lists and maps are merged.
+/// Checks the merge strategies of lists and maps.
 fn lists(schema: &Value, place: &Place, errors: &mut Vec<FieldError>) {
     let field = |name: &str| format!("{}.{name}", place.path);
     let said = |name: &str| schema.get(name).and_then(Value::as_str);
@@ -325,7 +325,7 @@ fn lists(schema: &Value, place: &Place, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// Items of a set are compared whole.
+/// Checks the items of a set, which are compared as a whole.
 fn set_items(schema: &Value, place: &Place, errors: &mut Vec<FieldError>) {
     let Some(items) = schema.get("items").filter(|of| of.is_object()) else {
         return;
@@ -402,7 +402,7 @@ fn map_keys(
     }
 }
 
-/// Keys are always there: they are required or have a default.
+/// Checks that the keys of a list are always present: required or with a default.
 fn key_defaults(
     items: &Value,
     keys: Option<&Vec<Value>>,

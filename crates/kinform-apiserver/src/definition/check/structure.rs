@@ -1,4 +1,5 @@
-//! Whether a schema is structural: every value's shape is said once, outside of combinations.
+//! Checks that a schema is structural: it declares the shape of every value once, outside of
+//! combinations.
 //!
 //! ```text
 //! schema -> [FieldError], sorted by their texts
@@ -13,7 +14,7 @@ use crate::object::text;
 use crate::schema::flag;
 use crate::schema::patterns;
 
-/// Where a node stands.
+/// The position of a schema node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Level {
     Root,
@@ -21,7 +22,7 @@ enum Level {
     Field,
 }
 
-/// What keeps a schema from being structural.
+/// Returns the errors that keep a schema from being structural.
 pub(super) fn errors(schema: &Value, path: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
     node(schema, Level::Root, path, &mut errors);
@@ -30,7 +31,8 @@ pub(super) fn errors(schema: &Value, path: &str) -> Vec<FieldError> {
     errors
 }
 
-/// Whether a schema uses only what a structural one knows; what else it says is told elsewhere.
+/// Returns whether a schema uses only members that a structural schema may have. Other checks
+/// report its other errors.
 pub(super) fn is_readable(schema: &Value) -> bool {
     let names = [
         "$ref",
@@ -66,7 +68,7 @@ pub(super) fn is_readable(schema: &Value) -> bool {
     nested.chain(below).chain(others).all(is_readable)
 }
 
-/// The members of a node that are schemas of fields.
+/// Iterates over the properties of a node.
 fn properties(schema: &Value) -> impl Iterator<Item = (&String, &Value)> {
     let properties = schema.get("properties").and_then(Value::as_object);
     properties.into_iter().flatten()
@@ -159,7 +161,7 @@ fn types(schema: &Value, level: Level, path: &str, errors: &mut Vec<FieldError>)
     }
 }
 
-/// Kind, version and metadata of whole objects.
+/// Checks kind, version and metadata of embedded objects.
 fn whole(schema: &Value, is_whole: bool, level: Level, path: &str, errors: &mut Vec<FieldError>) {
     let of = |name: &str| schema.get("properties").and_then(|of| of.get(name));
     for name in ["kind", "apiVersion"] {
@@ -206,7 +208,7 @@ fn restricts_names_only(metadata: &Value) -> bool {
     })
 }
 
-/// Which combinations say what an int-or-string is, and may name types for it.
+/// Returns the combinations that declare an int-or-string, in which types are allowed.
 fn skipped(schema: &Value) -> Skipped {
     let is_pattern = |of: Option<&Value>| {
         let types = of.and_then(Value::as_array).map(|list| {
@@ -231,7 +233,7 @@ struct Skipped {
     first_all_of: bool,
 }
 
-/// The combinations of a node: `(member, place in it, schema)`.
+/// Iterates over the combinations of a node as `(member, index, schema)`.
 fn combined(schema: &Value) -> impl Iterator<Item = (&'static str, Option<usize>, &Value)> {
     let lists = ["anyOf", "allOf", "oneOf"].into_iter().flat_map(|name| {
         let list = schema.get(name).and_then(Value::as_array);
@@ -262,7 +264,7 @@ fn combinations(schema: &Value, path: &str, skipped: Skipped, errors: &mut Vec<F
     }
     let pattern = text(schema, &["pattern"]);
     let too_large = |error: &FieldError| error.to_string().contains(patterns::TOO_LARGE);
-    // BOUND: each of those takes a while.
+    // BOUND: compiling such a pattern is slow, so only a few are tried.
     let is_enough = errors.len() >= 4 && errors.iter().rev().take(4).all(too_large);
     if !pattern.is_empty()
         && !is_enough
@@ -277,7 +279,7 @@ fn combinations(schema: &Value, path: &str, skipped: Skipped, errors: &mut Vec<F
     }
 }
 
-/// A schema within a combination: it may restrict values, not shape them.
+/// Checks a schema within a combination, which may restrict values but not declare their shape.
 fn nested(schema: &Value, path: &str, skipped: Skipped, errors: &mut Vec<FieldError>) {
     combinations(schema, path, skipped, errors);
     if let Some(items) = items(schema) {
@@ -337,7 +339,8 @@ fn nested(schema: &Value, path: &str, skipped: Skipped, errors: &mut Vec<FieldEr
     }
 }
 
-/// What a combination at the root speaks of must stand outside of it, too. Upstream looks no deeper.
+/// Checks that the fields named by a combination at the root are also declared outside of it. Like
+/// upstream, it does not check the combinations of other nodes.
 fn complete(
     restriction: &Value,
     shape: &Value,

@@ -1,4 +1,4 @@
-//! How objects of a definition are seen: columns, scale, selectable fields.
+//! Validates the views of a definition's objects: columns, scale, selectable fields.
 //!
 //! ```text
 //! definition -> [FieldError]
@@ -15,10 +15,10 @@ use crate::schema::rules::define::{Brackets, field_path};
 
 const COLUMN_TYPES: &str = "boolean,date,integer,number,string";
 const COLUMN_FORMATS: &str = "byte,date,date-time,double,float,int32,int64,password";
-/// BOUND: each is looked up at every write.
+/// BOUND: each selectable field is looked up at every write.
 const MAX_SELECTABLE: usize = 8;
 
-/// What is wrong with the views of all versions.
+/// Adds the errors of the views of all versions.
 pub(super) fn errors(definition: &Value, errors: &mut Vec<FieldError>) {
     for (path, _, part) in parts(definition, "subresources", "subresources") {
         if let Some(scale) = part

@@ -1,15 +1,15 @@
-//! Whether a rule makes sense: its names exist, and its operators and functions fit their values.
+//! Type-checks a rule: its names exist, and its operators and functions fit their values.
 //!
 //! ```text
-//! expression + type of self -> type of the result | what is wrong, and where
+//! expression + type of self -> type of the result | mistake and its position
 //! ```
 //!
-//! The parser keeps no places, so they are found again: the expression is walked in the order in which
-//! it was written, and the nth operator, name or call is the nth in the text.
+//! The parser keeps no positions, so the checker finds them again. It walks the expression in the
+//! order of its text, so the nth operator, name or call is the nth one in the text.
 //!
-//! Functions of libraries are checked by name; the commonest also by their arguments.
+//! Functions of libraries are checked by name, and the most common ones also by their arguments.
 //!
-//! BOUND: recursion goes with the expression, whose depth `program.rs` limits.
+//! BOUND: the recursion is as deep as the expression, whose depth `program.rs` limits.
 //!
 //! Upstream: `cel-go:checker/checker.go`.
 
@@ -22,11 +22,11 @@ use super::functions;
 use super::tokens::Tokens;
 use super::types::Type;
 
-/// What is wrong with an expression.
+/// A type error in an expression.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Mistake {
     pub(super) text: String,
-    /// How many bytes stand before it.
+    /// The offset of the mistake in the text, in bytes.
     pub(super) place: usize,
 }
 
@@ -35,12 +35,13 @@ pub(super) struct Checker<'t, 'a> {
     tokens: &'t Tokens,
     seen: HashMap<String, usize>,
     variables: Vec<(String, Type<'a>)>,
-    /// Whether `oldSelf` is named.
+    /// Set if the expression names `oldSelf`.
     pub(super) uses_old: bool,
 }
 
 impl<'t, 'a> Checker<'t, 'a> {
-    /// A checker of an expression with these tokens, in which `self` and `oldSelf` have these types.
+    /// Returns a checker of an expression with these tokens and these types of `self` and
+    /// `oldSelf`.
     pub(super) fn new(tokens: &'t Tokens, this: Type<'a>, old: Type<'a>) -> Self {
         Self {
             tokens,
@@ -50,14 +51,14 @@ impl<'t, 'a> Checker<'t, 'a> {
         }
     }
 
-    /// Where the next token like this one stands.
+    /// Returns the position of the next such token.
     fn place(&mut self, token: &str) -> usize {
         let seen = self.seen.entry(token.to_owned()).or_default();
         *seen += 1;
         self.tokens.nth(token, *seen)
     }
 
-    /// The type of an expression.
+    /// Returns the type of an expression.
     ///
     /// # Errors
     /// The first mistake in it.
@@ -147,7 +148,7 @@ impl<'t, 'a> Checker<'t, 'a> {
                 return Err(Mistake { text, place: 0 });
             }
         };
-        // The variable is written once, before what is said about it.
+        // The variable is written once, before the expression that uses it.
         self.place(&of.iter_var);
         let accumulated = self.check(&of.accu_init)?;
         let before = self.variables.len();
@@ -204,11 +205,11 @@ impl<'t, 'a> Checker<'t, 'a> {
         arguments.iter().map(|of| self.check(of)).collect()
     }
 
-    /// An operator: its place is between its operands, or before its only one.
+    /// Checks an operator. Its position is between its operands, or before its only one.
     fn operator(&mut self, call: &CallExpr, sign: &str) -> Result<Type<'a>, Mistake> {
         let mut types = Vec::with_capacity(call.args.len());
         let mut place = 0;
-        // What macros add is not in the text.
+        // Arguments that macros generate are not in the text.
         let is_written = !call.args.iter().any(is_made);
         for (at, argument) in call.args.iter().enumerate() {
             let is_before = call.args.len() == 1;
@@ -238,7 +239,7 @@ impl<'t, 'a> Checker<'t, 'a> {
     }
 }
 
-/// Whether an expression is a name that a macro made.
+/// Returns whether an expression is a name that a macro generated.
 fn is_made(expression: &IdedExpr) -> bool {
     matches!(&expression.expr, Expr::Ident(name) if name.starts_with(['@', '_']))
 }

@@ -1,12 +1,12 @@
-//! What is wrong with the rules of a definition.
+//! Validates the rules of a definition.
 //!
 //! ```text
 //! schema node with rules -> [FieldError]
 //! ```
 //!
-//! A rule must compile against the types of its schema and give yes or no; its message must be one line;
-//! its path must lead somewhere; the old value may only be named where it can be told; and nested loops
-//! over lists without bounds are refused before they run.
+//! A rule must compile against the types of its schema and return a boolean. Its message must be
+//! one line, and its field path must exist in the schema. It may name the old value only where an
+//! old value can be determined. Nested loops over lists without bounds are refused before they run.
 //!
 //! Upstream: `apiextensions-apiserver:pkg/apis/apiextensions/validation/validation.go`,
 //! `pkg/apiserver/schema/cel/compilation.go`.
@@ -19,11 +19,11 @@ use super::program::Program;
 use super::types::Type;
 use crate::schema::Whole;
 
-/// What the estimate of a rule's cost may be.
+/// The limit of the estimated cost of one rule.
 const MAX_ESTIMATE: f64 = 10_000_000.0;
-/// What the estimates of all rules may be together.
+/// The limit of the estimated cost of all rules together.
 const MAX_TOTAL: f64 = 100_000_000.0;
-/// The size that a list or map without a bound is thought to have: a request of its smallest items.
+/// The assumed size of a list or map without a bound: a request of its smallest items.
 const UNBOUND: f64 = 1_048_576.0;
 const REASONS: [&str; 4] = [
     "FieldValueDuplicate",
@@ -32,18 +32,18 @@ const REASONS: [&str; 4] = [
     "FieldValueRequired",
 ];
 
-/// Where a node stands.
+/// The position of a schema node.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Around<'a> {
     pub(crate) path: &'a str,
     pub(crate) is_root: bool,
-    /// The closest place around within which old values cannot be told.
+    /// The closest enclosing path within which old values cannot be determined.
     pub(crate) without_old: Option<&'a str>,
-    /// How often the node can stand in an object.
+    /// The maximum number of times that the node can occur in an object.
     pub(crate) times: f64,
 }
 
-/// What is wrong with how rules are written, before they are compiled.
+/// Returns the errors in the form of the rules, which are found before any rule is compiled.
 pub(crate) fn form_errors(schema: &Value, path: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for (at, rule) in rules(schema).enumerate() {
@@ -85,7 +85,7 @@ pub(crate) fn form_errors(schema: &Value, path: &str) -> Vec<FieldError> {
     errors
 }
 
-/// What is wrong with what rules say; the costs of each are added to `costs`.
+/// Returns the errors of compiling the rules, and adds the estimated cost of each rule to `costs`.
 pub(crate) fn errors(
     schema: &Value,
     around: Around<'_>,
@@ -150,7 +150,7 @@ pub(crate) fn errors(
     errors
 }
 
-/// Returns the fault of a `messageExpression`; an empty one has none.
+/// Returns the error of a `messageExpression`. An empty one has no error.
 fn message_error(expression: &str, this: Type<'_>, old: Type<'_>) -> Option<String> {
     if expression.is_empty() {
         return None;
@@ -169,7 +169,7 @@ fn rules(schema: &Value) -> impl Iterator<Item = &Value> {
     list.into_iter().flatten()
 }
 
-/// A rule as upstream shows it: by the names of its fields in Go, with escaped signs.
+/// Formats a rule as upstream shows it: with Go's names of its fields and escaped signs.
 fn shown(rule: &Value) -> ShownValue {
     let text = |name: &str| rule.get(name).cloned().unwrap_or_else(|| json!(""));
     let or_null = |name: &str| rule.get(name).cloned().unwrap_or_default();
@@ -190,7 +190,7 @@ fn shown(rule: &Value) -> ShownValue {
     ShownValue::raw(text)
 }
 
-/// What is wrong with the costs of all rules together.
+/// Returns the errors if the costs of all rules together exceed the limit.
 pub(crate) fn total_errors(path: &str, mut costs: Vec<(String, f64)>) -> Vec<FieldError> {
     let total: f64 = costs.iter().map(|(_, cost)| cost).sum();
     if total <= MAX_TOTAL {
@@ -214,7 +214,7 @@ pub(crate) fn total_errors(path: &str, mut costs: Vec<(String, f64)>) -> Vec<Fie
     errors
 }
 
-/// A cost that is too high, in upstream's words.
+/// Returns the error of a cost that is too high, in upstream's words.
 fn too_costly(what: &str, factor: f64) -> String {
     let factor = match factor {
         factor if factor > 100.0 => "more than 100x".to_owned(),
@@ -227,7 +227,7 @@ fn too_costly(what: &str, factor: f64) -> String {
     )
 }
 
-/// How often the items or members of a node can stand in an object.
+/// Returns the maximum number of items or members that a node can have.
 pub(crate) fn times(schema: &Value, bound: &str) -> f64 {
     schema
         .get(bound)
@@ -236,7 +236,8 @@ pub(crate) fn times(schema: &Value, bound: &str) -> f64 {
         .min(UNBOUND)
 }
 
-/// What a rule costs at worst: its steps, times the sizes of the lists that its loops go through.
+/// Estimates the cost of a rule in the worst case: its steps, multiplied by the sizes of the lists
+/// that its loops iterate over.
 fn estimate(schema: &Value, expression: &IdedExpr) -> f64 {
     let mut scope = vec![
         ("self".to_owned(), Some(schema)),
@@ -263,7 +264,7 @@ fn cost(expression: &IdedExpr, scope: &mut Scope<'_>) -> f64 {
                     (times(schema, "maxProperties"), None)
                 }
                 Some(schema) => (times(schema, "maxItems"), schema.get("items")),
-                // The parts of a text, or what a loop made: their sizes are not known here.
+                // The parts of a text, or the result of a loop: their sizes are not known here.
                 None => (1.0, None),
             };
             let outside = cost(&of.iter_range, scope);
@@ -276,7 +277,7 @@ fn cost(expression: &IdedExpr, scope: &mut Scope<'_>) -> f64 {
     }
 }
 
-/// The schema of what an expression names, if it names a part of the object.
+/// Returns the schema of an expression that refers to a part of the object.
 fn schema_of<'a>(expression: &IdedExpr, scope: &Scope<'a>) -> Option<&'a Value> {
     match &expression.expr {
         Expr::Ident(name) => scope.iter().rev().find(|(known, _)| known == name)?.1,
@@ -295,17 +296,17 @@ fn schema_of<'a>(expression: &IdedExpr, scope: &Scope<'a>) -> Option<&'a Value> 
     }
 }
 
-/// Whether a path may name keys in brackets.
+/// States whether a path may name keys in brackets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Brackets {
     Allowed,
     Refused,
 }
 
-/// The schema that a path (`.spec.color`, `.labels['a']`) leads to.
+/// Returns the schema at a path (`.spec.color`, `.labels['a']`).
 ///
 /// # Errors
-/// Why it leads nowhere.
+/// The reason why there is no schema at the path.
 pub(crate) fn field_path<'a>(
     path: &str,
     schema: &'a Value,

@@ -1,4 +1,4 @@
-//! The operators and functions of rules: their names and what they take and give.
+//! The operators and functions of rules: their names, parameter types and result types.
 //!
 //! ```text
 //! name + types of its arguments -> type of the result | no such function, no such overload
@@ -10,7 +10,7 @@ use kube_cel::cel::common::ast::operators;
 
 use super::types::Type;
 
-/// Names of functions that give what only the rule's run can tell, or that are checked when they run.
+/// Functions whose result type is known only when the rule runs, or that are checked when they run.
 const LOOSE: [&str; 92] = [
     "add",
     "asApproximateFloat",
@@ -105,7 +105,7 @@ const LOOSE: [&str; 92] = [
     "minor",
     "patch",
 ];
-/// Functions that give yes or no.
+/// Functions that return a boolean.
 const QUESTIONS: [&str; 26] = [
     "hasValue",
     "ip.isCanonical",
@@ -136,7 +136,7 @@ const QUESTIONS: [&str; 26] = [
 ];
 /// Functions of texts with one text as their argument.
 const TEXT_QUESTIONS: [&str; 4] = ["startsWith", "endsWith", "contains", "matches"];
-/// Functions that give a text.
+/// Functions that return a text.
 const TEXT_MAKERS: [&str; 9] = [
     "charAt",
     "lowerAscii",
@@ -149,7 +149,7 @@ const TEXT_MAKERS: [&str; 9] = [
     "string",
 ];
 
-/// Whether there is a function of this name.
+/// Returns whether there is a function of this name.
 pub(super) fn is_known(name: &str) -> bool {
     LOOSE.contains(&name)
         || QUESTIONS.contains(&name)
@@ -173,7 +173,7 @@ pub(super) fn is_known(name: &str) -> bool {
         )
 }
 
-/// Whether a name is that of a type.
+/// Returns whether a name is the name of a type.
 pub(super) fn is_type_name(name: &str) -> bool {
     TYPE_NAMES.contains(&name)
 }
@@ -192,7 +192,7 @@ pub(super) const TYPE_NAMES: [&str; 10] = [
     "type",
 ];
 
-/// How an operator is written; nothing for what is none.
+/// Returns the sign of an operator, or `None` if the name is not an operator's.
 pub(super) fn sign(name: &str) -> Option<&'static str> {
     Some(match name {
         operators::CONDITIONAL => "?",
@@ -223,7 +223,7 @@ fn list(types: &[Type<'_>]) -> String {
     texts.join(", ")
 }
 
-/// What an operator gives.
+/// Returns the type of an operator's result.
 ///
 /// # Errors
 /// There is no such operator for these values.
@@ -322,10 +322,10 @@ fn index<'a>(of: &Type<'a>, at: &Type<'a>) -> Option<Type<'a>> {
     }
 }
 
-/// What a function gives.
+/// Returns the type of a function's result.
 ///
 /// # Errors
-/// There is no such function, or none for these values.
+/// There is no such function, or it has no overload for these types.
 pub(super) fn result<'a>(
     name: &str,
     this: Option<&Type<'a>>,

@@ -1,18 +1,18 @@
-//! What an expression costs while it runs, and how it is made to pay.
+//! Meters the cost of an expression while it runs.
 //!
 //! ```text
-//! a.f(b)          -> seen(a).f(seen(b))                     whoever reads a value pays for its size
-//! self.a          -> copied(self.a)                         and whoever copies a part of the object
-//! x.all(i, ..)    -> each turn: pay(steps, result)          and each turn of a loop for itself
+//! a.f(b)          -> seen(a).f(seen(b))               each reader of a value pays for its size
+//! self.a          -> copied(self.a)                   each copy of a part of the object, too
+//! x.all(i, ..)    -> each turn: pay(steps, result)    each turn of a loop pays for itself
 //! ```
 //!
-//! The interpreter knows no limits, and copies the values that it passes on. So calls to functions of
-//! ours are put into the expression: around what a function or an operator is given, around members of the
-//! object, around the items of lists and maps that it writes, and in front of each loop's condition. Nothing can grow without
-//! having been read, so nothing grows beyond the budget. Functions whose result is not of the size of
-//! what they read are replaced (`paid.rs`).
+//! The interpreter has no limits and copies the values that it passes on. So the meter inserts
+//! calls to its own functions into the expression: around the arguments of functions and operators,
+//! around members of the object, around the items of list and map literals, and in front of each
+//! loop's condition. A value cannot grow without being read, so no value grows beyond the budget.
+//! Functions whose results differ in size from their arguments are replaced (`paid.rs`).
 //!
-//! One unit is a plain value or eight letters; upstream's units are others, its budget is the same.
+//! One unit is a plain value or eight letters. Upstream's units differ; its budget is the same.
 //!
 //! Upstream: `kubernetes/apiserver:pkg/cel/library/cost.go`.
 
@@ -28,29 +28,29 @@ use kube_cel::cel::{ExecutionError, Value};
 use super::functions;
 use super::parts::parts;
 
-/// What all rules of an object may cost.
+/// The budget of all rules of an object together.
 const BUDGET: u64 = 10_000_000;
 /// The function that every turn of a loop calls.
 pub(super) const PAY: &str = "@pay";
-/// The function that every value goes through that something else reads.
+/// The function that wraps every value that a function or an operator reads.
 pub(super) const SEEN: &str = "@seen";
-/// The same for a part of the object, which is only copied.
+/// The function that wraps a part of the object that is only copied.
 pub(super) const COPIED: &str = "@copied";
-/// The function that checks the text that says how something is formatted.
+/// The function that checks the format string of a formatted text.
 pub(super) const FORM: &str = "@form";
-/// Negation, with a limit.
+/// The function that replaces negation, with an overflow check.
 pub(super) const NEGATE: &str = "@negate";
 const OUT_OF_BUDGET: &str = "operation cancelled: actual cost limit exceeded";
-/// How many letters cost as much as a plain value.
+/// The number of letters that cost as much as a plain value.
 const LETTERS: u64 = 8;
-/// What a list, a map and one of its members cost beside what is in them: they are allocated.
+/// The costs of allocating a list, a map and a member of a map, in addition to their contents.
 const LIST: u64 = 8;
 const MAP: u64 = 32;
 const MEMBER: u64 = 8;
-/// How many values cost a unit where they are only copied.
+/// The number of values that cost one unit where they are only copied.
 pub(super) const COPIES: u64 = 2;
 
-/// What is left to pay with.
+/// The rest of the budget.
 #[derive(Clone, Debug)]
 pub(super) struct Purse(Arc<AtomicU64>);
 
@@ -72,19 +72,19 @@ impl Purse {
             .map_err(|_| ExecutionError::function_error(PAY, OUT_OF_BUDGET))
     }
 
-    /// Takes what reading a value costs; one that is too large is not looked at to its end.
+    /// Takes the cost of reading a value. A value too large to pay for is not measured to its end.
     pub(super) fn pay_for(&self, value: &Value, share: u64) -> Result<(), ExecutionError> {
         let most = self.0.load(Ordering::Relaxed).saturating_mul(share);
         self.pay(1 + size(value, most) / share)
     }
 }
 
-/// Whether a program ended because of what it costs.
+/// Returns whether a program ended because it exceeded the budget.
 pub(super) fn is_out_of_budget(error: &ExecutionError) -> bool {
     matches!(error, ExecutionError::FunctionError { function, .. } if function == PAY)
 }
 
-/// What copying a value costs; counting ends above `most`.
+/// Returns the cost of copying a value. Counting stops above `most`.
 pub(super) fn size(value: &Value, most: u64) -> u64 {
     let (mut total, mut open) = (0, vec![value]);
     while let Some(value) = open.pop().filter(|_| total <= most) {
@@ -123,19 +123,19 @@ fn call(name: &str, args: Vec<IdedExpr>) -> IdedExpr {
     }))
 }
 
-/// What is paid for where a loop turns: its item, and its result so far.
+/// The variables that each turn of a loop pays for: its item and its result so far.
 #[derive(Clone, Copy)]
 struct Turn<'a> {
     item: &'a str,
     result: &'a str,
 }
 
-/// Makes everything pay for what it reads.
+/// Inserts the metering calls into an expression.
 pub(super) fn meter(expression: &mut IdedExpr) {
     within(expression, None);
 }
 
-/// The same within a loop.
+/// Inserts the metering calls into an expression within a loop.
 fn within(expression: &mut IdedExpr, turn: Option<Turn<'_>>) {
     match &mut expression.expr {
         Expr::Call(call) => within_call(call, turn),
@@ -186,7 +186,7 @@ fn within_call(call: &mut CallExpr, turn: Option<Turn<'_>>) {
     }
 }
 
-/// Operators that look at one value, or at a part that is paid where it is copied.
+/// Returns whether an operator reads only one value, or a part that is paid for where it is copied.
 fn is_free(name: &str) -> bool {
     matches!(
         name,
@@ -201,7 +201,7 @@ fn is_free(name: &str) -> bool {
     )
 }
 
-/// Lets a value through that pays for itself.
+/// Wraps a value in a call that pays for it.
 fn see(of: &mut IdedExpr, turn: Option<Turn<'_>>) {
     within(of, turn);
     let is_paid = match &of.expr {
@@ -219,7 +219,7 @@ fn wrap(of: &mut IdedExpr, by: &str) {
     *of = call(by, vec![inner]);
 }
 
-/// The steps of an expression that runs once. Loops pay for themselves.
+/// Counts the steps of an expression that runs once. Loops pay for themselves.
 fn steps(expression: &IdedExpr) -> i64 {
     let (mut steps, mut open) = (0, vec![expression]);
     while let Some(expression) = open.pop() {

@@ -1,17 +1,17 @@
 //! Rules of definitions (`x-kubernetes-validations`): compiled once, run for every object.
 //!
 //! ```text
-//! schema -> Rules          object (+ as it was) -> [FieldError], warnings
+//! schema -> Rules          object (+ old object) -> [FieldError], warnings
 //! ```
 //!
-//! A rule sees its own part of the object as `self`, and what it was as `oldSelf`. One that names the old
-//! value runs only if there is one, unless it says that it may be missing. A rule that fails for what did
-//! not change is a warning, not an error.
+//! A rule sees its own part of the object as `self`, and the old value of it as `oldSelf`. A rule
+//! that names the old value runs only if there is one, unless it declares it optional. A rule that
+//! fails for an unchanged value causes a warning, not an error.
 //!
-//! * `program.rs`: an expression, its limits; `check.rs` `types.rs` `functions.rs`: whether it makes
-//!   sense; `tokens.rs`: where its mistakes stand; `values.rs`: objects as rules see them;
-//! * `meter.rs`: what it costs to run; `paid.rs`: functions that cost more than others;
-//! * `define.rs`: what is wrong with a rule when it is defined.
+//! * `program.rs`: an expression and its limits; `check.rs` `types.rs` `functions.rs`:
+//!   type-checking; `tokens.rs`: positions of mistakes; `values.rs`: objects as rules see them;
+//! * `meter.rs`: the cost of running; `paid.rs`: functions that cost more than others;
+//! * `define.rs`: the validation of rules in a definition.
 //!
 //! Upstream: `apiextensions-apiserver:pkg/apiserver/schema/cel/validation.go`.
 
@@ -67,13 +67,13 @@ struct Rule {
     message: String,
     made_message: Option<Program>,
     reason: String,
-    /// Where the error is told, below the rule's own place.
+    /// The path of the reported error, relative to the place of the rule.
     field: String,
     may_lack_old: bool,
     program: Result<Program, String>,
 }
 
-/// What rules say about an object.
+/// The errors and warnings of the rules for an object.
 #[derive(Debug, Default)]
 pub(crate) struct Said {
     pub(crate) errors: Vec<FieldError>,
@@ -81,7 +81,7 @@ pub(crate) struct Said {
 }
 
 impl Rules {
-    /// The rules of a schema; nothing if it has none.
+    /// Parses the rules of a schema. Returns `None` if the schema has no rules.
     pub(super) fn of(schema: &Value) -> Option<Self> {
         let root = Node::of(schema, Whole::Yes)?;
         Some(Self { root })
@@ -191,7 +191,7 @@ impl Rule {
         }
     }
 
-    /// What names a rule in an error.
+    /// Returns the name of the rule in an error: its message, or else its text.
     fn name(&self) -> &str {
         match self.message.as_str() {
             "" => &self.text,
@@ -210,12 +210,13 @@ fn types(schema: &Value, whole: Whole, may_lack_old: bool) -> Option<(Type<'_>, 
     Some((this, old))
 }
 
-/// Where a node stands.
+/// The position of a value within the object.
 #[derive(Clone, Copy)]
 struct Place<'a> {
     path: &'a str,
     whole: Whole,
-    /// The closest value around that has an old one, and that: what did not change there is not told.
+    /// The closest enclosing value that has an old value, and that old value. Errors within an
+    /// unchanged value are not reported.
     nearest: Option<(&'a Value, &'a Value)>,
 }
 
@@ -334,7 +335,7 @@ impl Run<'_> {
             } else if let Some(old) = &old {
                 context.add_variable_from_value("oldSelf", old.clone());
             }
-            // Each rule gets a copy of what it sees.
+            // Each rule gets a copy of its value.
             let paid = self.purse.pay_for(&this, COPIES);
             match paid.and_then(|()| program.run(&context)) {
                 Ok(CelValue::Bool(true)) => {}
@@ -415,7 +416,7 @@ impl Run<'_> {
         };
         let is_old = match before.0 {
             Some(_) => before.is(value),
-            // Nobody knows what this value was, but nothing around it changed.
+            // The old value is unknown, but the enclosing value did not change.
             None => place.nearest.is_some_and(|(new, old)| new == old),
         };
         if !program.uses_old && is_old {

@@ -1,14 +1,14 @@
-//! The functions of rules that pay for what they do.
+//! The functions of rules that pay for their own work.
 //!
 //! ```text
 //! Purse -> Context with all functions
 //! ```
 //!
-//! Most come from libraries and cost what they read, which was paid before they are called (`meter.rs`).
-//! Here are those that make or do more than that, and those that the libraries do without a limit:
-//! whole numbers that overflow, patterns whose programs grow.
+//! Most functions come from libraries and cost the size of their arguments, which is paid before
+//! the call (`meter.rs`). This module has the functions that cost more than that, and those that
+//! the libraries run without a limit: whole numbers that overflow, patterns whose programs grow.
 //!
-//! BOUND: a pattern's program of 1 MiB; 1,000 places behind the point in a format.
+//! BOUND: a pattern's program of 1 MiB; 1,000 decimal places in a format.
 //!
 //! Upstream: `kubernetes/apiserver:pkg/cel/library`, `cel-go:ext`.
 
@@ -23,10 +23,10 @@ use regex::{Regex, RegexBuilder};
 use super::functions::TYPE_NAMES;
 use super::meter::{COPIED, COPIES, FORM, NEGATE, PAY, Purse, SEEN};
 
-/// What a pattern costs that was not seen before.
+/// The cost of compiling a pattern that is not yet in the cache.
 const PATTERN: u64 = 20_000;
 const MAX_PATTERN: usize = 1 << 20;
-/// How many places a format may ask for.
+/// BOUND: the number of decimal places that a format may request.
 const MAX_PLACES: usize = 1000;
 
 type List = Arc<Vec<Value>>;
@@ -143,11 +143,11 @@ fn text(text: &str) -> Value {
     Value::String(Arc::new(text.to_owned()))
 }
 
-/// The patterns of a run, each made once.
+/// The patterns of a run, each compiled once.
 #[derive(Clone)]
 struct Patterns {
     purse: Purse,
-    /// BOUND: as many as the purse pays for.
+    /// BOUND: the number of patterns that the budget pays for.
     compiled: Arc<Mutex<HashMap<Arc<String>, Regex>>>,
 }
 
@@ -168,7 +168,7 @@ impl Patterns {
     }
 }
 
-/// A format that asks for no more places than there may be.
+/// Checks that a format requests no more decimal places than the bound.
 fn form_of(form: Value) -> Outcome {
     let Value::String(text) = &form else {
         return Ok(form);
@@ -228,7 +228,7 @@ fn distinct(purse: &Purse, items: &[Value]) -> Outcome {
     Ok(Value::List(Arc::new(kept)))
 }
 
-/// Types are compared as texts that no value is equal to.
+/// Returns a type as a text, so that types can be compared.
 fn type_of(value: &Value) -> Value {
     let name = match value {
         Value::List(_) => "list",

@@ -1,10 +1,10 @@
-//! One expression of a rule, compiled: parsed, checked, and made to count what it costs.
+//! One expression of a rule, compiled: parsed, type-checked and metered.
 //!
 //! ```text
-//! text + types -> Program | what is wrong          Program + values + budget -> value | what went wrong
+//! text + types -> Program | error          Program + values + budget -> value | error
 //! ```
 //!
-//! What it costs is paid while it runs (`meter.rs`).
+//! Its cost is paid while it runs (`meter.rs`).
 //!
 //! BOUND: 16 KiB of text, 96 levels of brackets, 384 of the expression; 10 million units of cost for all
 //! rules of an object, as upstream.
@@ -27,17 +27,18 @@ use crate::schema::rules::parts::parts;
 
 const MAX_TEXT: usize = 16 << 10;
 const MAX_DEPTH: usize = 96;
-/// The parser goes down a level for each sign of a chain, as `1+1+1`: a stack for 16 KiB of them.
+/// The parser recurses for each sign of a chain such as `1+1+1`; this stack suffices for 16 KiB of
+/// them.
 const PARSER_STACK: usize = 32 << 20;
 
 /// An expression that can run.
 #[derive(Debug)]
 pub(super) struct Program {
-    /// As it was written.
+    /// The expression as it was written.
     expression: IdedExpr,
-    /// The same, which pays for what it does.
+    /// The expression with metering calls.
     metered: IdedExpr,
-    /// Whether it names `oldSelf`.
+    /// Set if the expression names `oldSelf`.
     pub(super) uses_old: bool,
 }
 
@@ -48,7 +49,7 @@ impl Program {
     /// Compiles an expression in which `self` and `oldSelf` have these types.
     ///
     /// # Errors
-    /// What is wrong with it, in upstream's words.
+    /// A syntax or type error, in upstream's words.
     pub(super) fn compile<'a>(
         text: &str,
         this: Type<'a>,
@@ -80,15 +81,15 @@ impl Program {
         Ok((program, of))
     }
 
-    /// Its expression, as it was written.
+    /// Returns the expression as it was written.
     pub(super) fn expression(&self) -> &IdedExpr {
         &self.expression
     }
 
-    /// Runs it.
+    /// Runs the expression.
     ///
     /// # Errors
-    /// Why it has no value: a missing key, a value of another type, too high a cost.
+    /// The expression has no value: a missing key, a value of another type, or too high a cost.
     pub(super) fn run(&self, context: &Context<'_>) -> Result<Value, ExecutionError> {
         // The interpreter panics where an argument is missing: no rule may end the server.
         let run = AssertUnwindSafe(|| Value::resolve(&self.metered, context));
@@ -96,7 +97,7 @@ impl Program {
     }
 }
 
-/// An error as upstream words it.
+/// Returns an error in upstream's words.
 pub(super) fn words(error: &ExecutionError) -> String {
     match error {
         ExecutionError::NoSuchKey(key) => format!("no such key: {key}"),
@@ -114,7 +115,8 @@ fn too_deep() -> String {
     format!("ERROR: <input>:-1:0: expression recursion limit exceeded: {MAX_DEPTH}")
 }
 
-/// Parses on a stack that holds whatever the text may be; what is too deep for others ends there.
+/// Parses on a thread whose stack suffices for any text. An expression that is too deep for later
+/// steps is refused there.
 fn parse_aside(text: &str) -> Result<IdedExpr, String> {
     let parse = || {
         let expression = parse(text)?;
@@ -128,7 +130,7 @@ fn parse_aside(text: &str) -> Result<IdedExpr, String> {
         let parsed = aside.spawn_scoped(scope, parse).map(|parser| parser.join());
         match parsed {
             Ok(Ok(parsed)) => parsed,
-            // The system gives no thread, or the parser gave up in a way of its own.
+            // The thread could not be started, or the parser panicked.
             _ => Err("ERROR: <input>:-1:0: the expression could not be parsed".to_owned()),
         }
     })
@@ -155,7 +157,7 @@ fn parse(text: &str) -> Result<IdedExpr, String> {
     })
 }
 
-/// A mistake with the line it stands in.
+/// Formats a mistake with its line of the text.
 fn shown(text: &str, mistake: &Mistake) -> String {
     let before = text.get(..mistake.place).unwrap_or_default();
     let line = before.matches('\n').count();

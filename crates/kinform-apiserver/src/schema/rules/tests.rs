@@ -18,7 +18,7 @@ fn schema() -> Value {
         "on": {"type": "boolean"}}})
 }
 
-/// A rule that doubles what it has again and again.
+/// Returns a rule that doubles its value repeatedly.
 fn doubled(twice: &str, times: usize) -> String {
     let again = format!(".map(a, {twice})").repeat(times);
     format!("dyn(['a']{again}) == dyn(['b'])")

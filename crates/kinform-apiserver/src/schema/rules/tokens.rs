@@ -1,10 +1,10 @@
-//! Where things stand in a rule's text.
+//! Finds the positions of tokens in a rule's text.
 //!
 //! ```text
 //! text -> [(token, place)]; the nth token like one -> its place
 //! ```
 //!
-//! Only as much of a lexer as places need: names, signs, and what is to be skipped.
+//! The lexer is only as complete as positions need: names, signs and skipped text.
 //!
 //! Upstream: `cel-go:parser/gen/CEL.g4`.
 
@@ -26,7 +26,7 @@ impl Tokens {
                 let is_inner = |c: char| c.is_ascii_alphanumeric() || c == '_';
                 let end = rest.find(|c| !is_inner(c)).unwrap_or(rest.len());
                 match rest[end..].chars().next() {
-                    // r'..' and b"..": the letters belong to the text.
+                    // `r'..'` and `b".."`: the prefix belongs to the text.
                     Some(quote @ ('"' | '\'')) if end <= 2 => end + quoted(&rest[end..], quote),
                     _ => end,
                 }
@@ -47,13 +47,14 @@ impl Tokens {
         Self(tokens)
     }
 
-    /// Where the nth token like this one stands, counted from one; the beginning if there is none.
+    /// Returns the position of the nth such token, counted from one, or 0 if there is no such
+    /// token.
     pub(super) fn nth(&self, token: &str, n: usize) -> usize {
         let mut like = self.0.iter().filter(|(other, _)| other == token);
         like.nth(n.saturating_sub(1)).map_or(0, |(_, place)| *place)
     }
 
-    /// The last token of this kind before a place, or the place.
+    /// Returns the last token of this kind before a place, or the place.
     pub(super) fn before(&self, place: usize, token: &str) -> usize {
         let found = self
             .0
@@ -63,7 +64,7 @@ impl Tokens {
         found.map_or(place, |(_, at)| *at)
     }
 
-    /// The first token of this kind after a place, or the place.
+    /// Returns the first token of this kind after a place, or the place.
     pub(super) fn after(&self, place: usize, token: &str) -> usize {
         let found = self
             .0
@@ -95,7 +96,8 @@ fn quoted(text: &str, quote: char) -> usize {
     text.len()
 }
 
-/// Brackets, the deepest nesting of a text, and its operators: what parsing it costs.
+/// Returns the deepest nesting of brackets in a text plus its operators, which bound the parser's
+/// depth.
 pub(super) fn depth(text: &str) -> usize {
     let (mut depth, mut deepest, mut chained) = (0_usize, 0, 0);
     for (token, _) in Tokens::of(text).0 {

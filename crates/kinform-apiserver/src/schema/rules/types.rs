@@ -1,10 +1,10 @@
-//! The types of rules: what a schema's values are in the language of rules.
+//! The types of a schema's values in the language of rules.
 //!
 //! ```text
 //! schema node -> Type          Type.member(name) -> Type | no such field
 //! ```
 //!
-//! What has no type (unknown fields that are kept) cannot be named in a rule.
+//! A value without a type (an unknown field that is kept) cannot be named in a rule.
 //!
 //! Upstream: `apiextensions-apiserver:pkg/apiserver/schema/cel/model`, `kubernetes/apiserver:pkg/cel/types.go`.
 
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::schema::{Whole, flag};
 
-/// Words of the language, which a field cannot be called.
+/// Reserved words of the language, which cannot be names of fields.
 const RESERVED: [&str; 21] = [
     "true",
     "false",
@@ -42,7 +42,7 @@ const RESERVED: [&str; 21] = [
 /// A type of a rule's value.
 #[derive(Clone, Debug)]
 pub(super) enum Type<'a> {
-    /// Known when the rule runs.
+    /// A type that is only known when the rule runs.
     Dynamic,
     Bool,
     Int,
@@ -58,7 +58,7 @@ pub(super) enum Type<'a> {
     List(Box<Self>),
     Map(Box<Self>, Box<Self>),
     Optional(Box<Self>),
-    /// A schema with properties; whether it is a whole object with kind and metadata.
+    /// A schema with properties, and its role: a whole object with kind and metadata, or a part.
     Object(&'a Value, Whole),
     /// The metadata of a whole object.
     Metadata,
@@ -126,7 +126,7 @@ impl<'a> Type<'a> {
         }
     }
 
-    /// Whether a value of the other type may stand where this one is wanted.
+    /// Returns whether a value of the other type is accepted where this type is expected.
     pub(super) fn takes(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Dynamic, _)
@@ -163,7 +163,7 @@ impl<'a> Type<'a> {
         )
     }
 
-    /// The one of two types that says more.
+    /// Returns the more specific of two types.
     pub(super) fn or(self, other: Self) -> Self {
         match (self, other) {
             (Self::Dynamic | Self::Null, other) => other,
@@ -200,7 +200,7 @@ impl fmt::Display for Type<'_> {
     }
 }
 
-/// A field's name as rules write it; nothing if they cannot.
+/// Returns a field's name as rules write it, or `None` if rules cannot name it.
 ///
 /// Upstream: `kubernetes/apiserver:pkg/cel/escaping.go`.
 pub(super) fn escape(name: &str) -> Option<String> {

@@ -4,7 +4,7 @@
 //! schema + JSON -> value: fields by their escaped names, times and durations by their formats
 //! ```
 //!
-//! What the schema does not name cannot be seen, even where it is kept.
+//! Fields that the schema does not declare are invisible to rules, even where they are kept.
 //!
 //! Upstream: `apiextensions-apiserver:pkg/apiserver/schema/cel/values.go`.
 
@@ -22,7 +22,7 @@ use crate::schema::{Whole, flag};
 
 /// Turns JSON into values.
 pub(super) struct Converter<'a> {
-    /// Where functions that read times and durations are found.
+    /// The context that holds the functions that parse times and durations.
     pub(super) context: &'a Context<'static>,
 }
 
@@ -110,7 +110,7 @@ impl Converter<'_> {
         }
     }
 
-    /// What a function of the language makes of a text.
+    /// Calls a function of the language on a text and returns its result.
     fn read(&self, function: &str, text: &str) -> Option<CelValue> {
         use kube_cel::cel::common::ast::{CallExpr, Expr, IdedExpr, LiteralValue};
         let ided = |expr| IdedExpr { id: 0, expr };

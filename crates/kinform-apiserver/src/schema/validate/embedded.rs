@@ -52,11 +52,11 @@ fn each(
     }
 }
 
-/// Reads the metadata of embedded objects as that of built-ins. Unknown members are dropped and added
-/// to `unknown`.
+/// Reads the metadata of embedded objects as that of built-ins. Adds unknown members to `unknown`
+/// and drops them.
 ///
 /// # Errors
-/// What is of another type than metadata has.
+/// A member of the metadata has the wrong type.
 pub(crate) fn coerce(
     schema: &Value,
     object: &mut Value,
@@ -88,7 +88,7 @@ pub(crate) fn coerce(
     wrong.map_or(Ok(()), Err)
 }
 
-/// What is wrong with the embedded objects.
+/// Returns the errors of the embedded objects.
 pub(crate) fn errors(schema: &Value, object: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if !has_embedded(schema) {
@@ -143,7 +143,7 @@ fn check(members: &Map<String, Value>, path: &str, errors: &mut Vec<FieldError>)
     }
 }
 
-/// An error about a value of labels or annotations names no key here.
+/// Removes the key from an error about a value of labels or annotations.
 pub(crate) fn without_key(error: &str) -> String {
     for map in ["ObjectMeta.labels", "ObjectMeta.annotations"] {
         if let Some((before, after)) = error.split_once(&format!("{map}."))

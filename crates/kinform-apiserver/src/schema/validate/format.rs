@@ -1,7 +1,7 @@
-//! What the formats of texts take.
+//! Validates texts against the formats of OpenAPI.
 //!
 //! ```text
-//! format's name + text -> fits, does not, or the format is unknown and says nothing
+//! name of the format + text -> matches | does not match | unknown format
 //! ```
 //!
 //! Names are compared without their dashes.
@@ -18,7 +18,7 @@ use regex::Regex;
 
 use crate::object::duration::seconds;
 
-/// Whether a text is written as a format wants; nothing for an unknown format.
+/// Returns whether a text is in a format, or `None` for an unknown format.
 pub(crate) fn fits(format: &str, text: &str) -> Option<bool> {
     Some(match format.replace('-', "").as_str() {
         "datetime" => is_date_time(text),
@@ -51,7 +51,8 @@ pub(crate) fn fits(format: &str, text: &str) -> Option<bool> {
     })
 }
 
-/// Whether a format is known for a type; others say nothing, and a definition is warned of them.
+/// Returns whether a format is known for a type. A definition with an unknown format gets a
+/// warning.
 pub(crate) fn is_known(of_type: &str, format: &str) -> bool {
     match of_type {
         "" | "string" => fits(format, "").is_some(),
@@ -111,7 +112,7 @@ fn is_date_time(text: &str) -> bool {
     is_date(date) && &parts[1] <= "23" && &parts[2] <= "59" && &parts[3] <= "59"
 }
 
-/// As Go writes it (`1h30m`), or in words (`22 ns`, `3 days`).
+/// Returns whether a text is a duration in Go's form (`1h30m`) or in words (`22 ns`, `3 days`).
 fn is_duration(text: &str) -> bool {
     const PREFIXES: [&str; 8] = [
         "nano", "micro", "milli", "sec", "min", "hour", "day", "week",
@@ -150,7 +151,7 @@ fn is_hostname(text: &str) -> bool {
     text.len() <= 255 && HOSTNAME.is_match(text) && text.split('.').all(|part| part.len() <= 63)
 }
 
-/// An address; leading zeros are let pass, as in old releases of Go.
+/// Returns whether a text is an IP address. Leading zeros are accepted, as in old releases of Go.
 fn is_ip(text: &str) -> bool {
     let decimal = |part: &str| part.len() <= 3 && part.parse::<u8>().is_ok();
     let parts: Vec<&str> = text.split('.').collect();
@@ -181,7 +182,7 @@ fn is_mac(text: &str) -> bool {
     pairs(':', 2) || pairs('-', 2) || pairs('.', 4)
 }
 
-/// What may stand in a request's line: an absolute URI, or an absolute path.
+/// Returns whether a text is a valid request target: an absolute URI or an absolute path.
 fn is_uri(text: &str) -> bool {
     if text.is_empty() || text.chars().any(char::is_control) {
         return false;
@@ -227,7 +228,7 @@ fn is_isbn13(text: &str) -> bool {
     })
 }
 
-/// Thirteen to nineteen digits whose check digit is right.
+/// Returns whether a text has 13 to 19 digits with a valid check digit.
 fn is_credit_card(text: &str) -> bool {
     let digits: Vec<u32> = text.chars().filter_map(|c| c.to_digit(10)).collect();
     let doubled = |(at, digit): (usize, &u32)| match at % 2 {

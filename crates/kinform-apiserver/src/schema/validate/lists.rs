@@ -1,4 +1,4 @@
-//! Lists that are sets or maps: no value twice, no key twice.
+//! Validates lists that are sets or maps: no value and no key occurs twice.
 //!
 //! ```text
 //! schema + object -> [Duplicate value]
@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use super::shown;
 use crate::schema::join;
 
-/// The repeated items of all lists within a value.
+/// Adds errors for the duplicate items of all lists within a value.
 pub(crate) fn errors(schema: &Value, value: &Value, path: &str, errors: &mut Vec<FieldError>) {
     match value {
         Value::Array(items) => {

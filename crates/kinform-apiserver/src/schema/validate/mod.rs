@@ -5,13 +5,14 @@
 //! ```
 //!
 //! Types, bounds, lengths, counts, patterns, formats, enums, required members, and the logical
-//! combinations. An update may keep a stored value that is invalid (`old_value.rs` of the schema), so that a stricter schema does not freeze old objects.
+//! combinations. An update may keep a stored value that is invalid (`old_value.rs` of the schema),
+//! so that a stricter schema does not freeze old objects.
 //!
 //! * `value.rs`: checks of one value; `format.rs`: values of a format;
 //! * `lists.rs`: lists that are sets or maps; `embedded.rs`: whole objects within objects.
 //!
-//! BOUND: recursion goes with the object, whose depth the parser limits, and with the combinations of
-//! the schema, whose depth is limited when a definition is checked.
+//! BOUND: recursion is as deep as the object, whose depth the parser limits, and as the
+//! combinations of the schema, whose depth the check of the definition limits.
 //!
 //! Upstream: `kubernetes/apiextensions-apiserver:pkg/apiserver/validation`, `kube-openapi:pkg/validation`.
 
@@ -29,11 +30,12 @@ use super::old_value::Before;
 use super::patterns::Patterns;
 use super::{flag, join};
 
-/// What was found about a value.
+/// The findings about a value.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) errors: Vec<FieldError>,
-    /// How much of the schema fits: of several that do not fit, the closest one is told about.
+    /// The number of checks that passed. If no alternative matches, the one with most passed checks
+    /// is reported.
     fits: usize,
 }
 
@@ -77,7 +79,8 @@ impl Checker<'_> {
         found
     }
 
-    /// The same for a value that is told about even if it did not change: a part of a combination.
+    /// Checks a value and reports its errors even if it did not change: it is a part of a
+    /// combination.
     fn check_whole(self, schema: &Value, value: &Value, path: &str, before: Before<'_>) -> Found {
         let mut found = Found::default();
         if value.is_null() {
@@ -248,7 +251,7 @@ enum Alternatives {
     One,
 }
 
-/// What alternatives say: how many fit, and the words of the one that fits best.
+/// Evaluates alternatives: counts those that match, and keeps the errors of the closest one.
 fn closest(parts: impl Iterator<Item = Found>, of: Alternatives, path: &str) -> Found {
     let (mut valid, mut best, mut first) = (0, None::<Found>, None);
     for part in parts {
@@ -278,7 +281,7 @@ fn closest(parts: impl Iterator<Item = Found>, of: Alternatives, path: &str) -> 
     found
 }
 
-/// An error that upstream tells without a path.
+/// Returns an error that upstream reports without a path.
 pub(super) fn whole(text: String) -> FieldError {
     FieldError::invalid("<nil>", "", text)
 }
@@ -299,7 +302,7 @@ pub(super) fn shown(value: &Value) -> ShownValue {
     }
 }
 
-/// Whether the schema is of a whole number or a text.
+/// Returns whether the schema accepts both an integer and a text.
 pub(super) fn is_int_or_string(schema: &Value) -> bool {
     flag(schema, "x-kubernetes-int-or-string")
 }

@@ -62,7 +62,7 @@ fn what_was_wrong_before_may_stay_so() {
     assert_eq!(errors(&schema, &new, Some(&old)), Vec::<String>::new());
     new["m"] = json!([{"k": "0", "v": "z"}, {"k": "1", "v": "long"}]);
     assert_eq!(errors(&schema, &new, Some(&old)), Vec::<String>::new());
-    // Items of other lists cannot be told apart.
+    // Items of other lists have no identity.
     new["l"] = json!(["long", "x"]);
     let wrong = ["l[0]: Too long: may not be more than 1 byte"];
     assert_eq!(errors(&schema, &new, Some(&old)), wrong);

@@ -36,7 +36,7 @@ fn type_name(value: &Value) -> &'static str {
     }
 }
 
-/// Whether the value is of the node's type.
+/// Checks that the value is of the node's type.
 pub(super) fn of_type(schema: &Value, value: &Value, path: &str) -> Found {
     let (wanted, name) = (types(schema), type_name(value));
     let fits = match value {
@@ -62,7 +62,7 @@ fn is_whole(number: &serde_json::Number) -> bool {
     number.is_i64() || number.is_u64() || number.as_f64().is_some_and(|f| f.fract() == 0.0)
 }
 
-/// Whether a text is written as its format wants.
+/// Checks that a text is in the format of the node.
 pub(super) fn of_format(schema: &Value, text: &str, path: &str) -> Found {
     let name = schema
         .get("format")
@@ -76,7 +76,7 @@ pub(super) fn of_format(schema: &Value, text: &str, path: &str) -> Found {
     Found::error(FieldError::type_invalid(path, text, detail))
 }
 
-/// Whether the value is one of those listed.
+/// Checks that the value is one of those in the `enum` of the node.
 pub(super) fn of_enum(schema: &Value, value: &Value, path: &str) -> Found {
     let Some(allowed) = schema.get("enum").and_then(Value::as_array) else {
         return Found::default();
@@ -97,7 +97,7 @@ pub(super) fn of_enum(schema: &Value, value: &Value, path: &str) -> Found {
     Found::error(FieldError::not_supported(path, shown(value), &texts))
 }
 
-/// Whether a number keeps its bounds.
+/// Checks that a number is within its bounds.
 pub(super) fn of_number(schema: &Value, value: &Value, path: &str) -> Found {
     let number = value.as_f64().unwrap_or_default();
     let mut errors = Vec::new();
@@ -116,7 +116,7 @@ pub(super) fn of_number(schema: &Value, value: &Value, path: &str) -> Found {
         let shown: ShownValue = shown(value);
         FieldError::invalid(path, shown, format!("{path} in body should be {detail}"))
     };
-    // Upstream cuts the bounds of whole numbers off, where a fraction is no mistake.
+    // Upstream truncates the bounds of integers where a fraction is not an error.
     let is_cut = value.is_i64() && number_type(schema) != "integer";
     let bound = |name: &str| {
         let bound = schema.get(name).and_then(Value::as_f64);
@@ -154,7 +154,7 @@ pub(super) fn of_number(schema: &Value, value: &Value, path: &str) -> Found {
     Found { errors, fits: 1 }
 }
 
-/// The type whose range a number is held against.
+/// Returns the type whose range a number is checked against.
 fn number_type(schema: &Value) -> &str {
     match types(schema) {
         of @ ("integer" | "number") => of,
@@ -186,7 +186,7 @@ fn is_in_range(schema: &Value, value: &Value) -> bool {
     }
 }
 
-/// A number as Go prints it.
+/// Formats a number as Go prints it.
 pub(crate) fn go_number(number: f64) -> String {
     if let Some(whole) = whole_number(number)
         && number.abs() < 1e21
