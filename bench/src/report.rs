@@ -80,7 +80,7 @@ pub fn agreement(results: &Results) -> String {
 #[must_use]
 pub fn markdown(results: &Results) -> String {
     let mut text = format!(
-        "Measured at `{}` on {}. Medians; in brackets the ratio to kinform.\n\n\
+        "Measured at `{}` on {}.\nMedians; in brackets the ratio to kinform.\n\n\
          | scenario | metric | kinform | client-go | kube-rs |\n|---|---|---:|---:|---:|\n",
         results.commit, results.machine
     );

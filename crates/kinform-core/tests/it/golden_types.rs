@@ -22,7 +22,9 @@ where
     K: DeserializeOwned + Any + Send + Sync + PartialEq + Debug,
 {
     let found = object.typed::<K>(meta, TypedCache::Always).unwrap();
-    let expected: K = serde_json::from_value(expected_view(meta, original)).unwrap();
+    // From text, as an error is looked for: from a `Value`, each type would be compiled once more.
+    let text = expected_view(meta, original).to_string();
+    let expected: K = serde_json::from_str(&text).unwrap();
     assert_eq!(*found, expected);
     assert!(Arc::ptr_eq(
         &found,
@@ -39,7 +41,7 @@ macro_rules! check_by_type {
     };
 }
 
-/// Whether the kind has a struct; then the object decodes as it, as serde_json decodes the original.
+/// Returns whether the kind has a struct; then the object decodes as it, as serde_json decodes the original.
 pub(crate) fn is_checked(meta: &TypeMeta, original: &Value, object: &Object) -> bool {
     check_by_type! { meta, original, object,
         "admissionregistration.k8s.io/v1" "ValidatingWebhookConfiguration" =>
