@@ -46,7 +46,7 @@ const TRIES_MAX: u32 = 12;
 const RETRY_PAUSE: Duration = Duration::from_secs(10);
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Whether an event is news or trouble.
+/// The type of an event: normal, or a warning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventType {
     /// As it should be.

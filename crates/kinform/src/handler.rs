@@ -299,8 +299,8 @@ impl<K: 'static> Handlers<K> {
         self
     }
 
-    /// Every stored object is told again each `period`: to `on_resync`, else to `on_update` as old and new. A period is
-    /// at least one second; zero is never.
+    /// The handler hears every stored object again each `period`: in `on_resync`, or else in
+    /// `on_update` as both old and new. A period is at least one second; zero disables resync.
     ///
     /// Default: the informer's. Upstream: `AddEventHandlerWithResyncPeriod`.
     pub fn resync_period(mut self, period: Duration) -> Self {

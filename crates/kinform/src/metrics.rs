@@ -54,13 +54,13 @@ pub struct InformerStats {
     pub reopens: u64,
     /// Requests made.
     pub requests: u64,
-    /// Failures that were waited after.
+    /// Failures that were followed by a wait.
     pub retries: u64,
     /// Watches closed because they were silent.
     pub silences: u64,
-    /// Objects set apart because they could not be read.
+    /// Objects quarantined because they could not be parsed.
     pub quarantined: u64,
-    /// Of these, those that are not well yet.
+    /// Of these, those that are still quarantined.
     pub quarantined_now: u64,
     /// Objects that some index leaves out.
     pub unindexed: u64,

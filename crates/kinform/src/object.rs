@@ -156,7 +156,7 @@ macro_rules! tells {
                 self.object.name()
             }
 
-            /// What tells it from an object of the same name at another time.
+            /// The UID, which tells this object from another one that has its name at another time.
             pub fn uid(&self) -> &$lent str {
                 self.object.uid()
             }
@@ -166,7 +166,7 @@ macro_rules! tells {
                 self.object.resource_version()
             }
 
-            /// Whether its deletion was asked for, and finalizers hold it.
+            /// Returns whether deletion was requested and finalizers still hold the object.
             pub fn is_terminating(&self) -> bool {
                 self.object.is_terminating()
             }
@@ -201,7 +201,8 @@ macro_rules! tells {
                 self.whole().at(path)
             }
 
-            /// Whether a projection or transform took something: such a state must never be written back.
+            /// Returns whether a projection or a transform removed parts of this state, which must
+            /// then never be written back.
             pub fn is_projected(&self) -> bool {
                 self.object.is_projected()
             }

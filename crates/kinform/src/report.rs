@@ -30,11 +30,11 @@ use crate::state::{InformerState, Trouble};
 pub struct Report {
     /// When.
     pub time: Timestamp,
-    /// What.
+    /// The event that is reported.
     pub event: ReportEvent,
 }
 
-/// What happened.
+/// An event in the life of an informer.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ReportEvent {
@@ -56,49 +56,49 @@ pub enum ReportEvent {
     },
     /// A streaming list was given up for pages.
     FellBack {
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// A watch was silent for longer than bookmarks allow.
     Silent {
-        /// For how long.
+        /// The duration of the silence.
         quiet: Duration,
     },
-    /// The server's version went back: it was restored or emptied, or is another one.
+    /// The server's version went back: the server was restored, emptied or replaced.
     ServerWentBack {
-        /// What it had said before.
+        /// The version that the server stated before.
         from: String,
-        /// What it says now.
+        /// The version that the server states now.
         to: String,
     },
-    /// An object was set apart because it cannot be read.
+    /// An object was quarantined because it could not be parsed.
     Quarantined(Quarantine),
-    /// An object is stored but in no place of an index.
+    /// An object is stored but left out of an index.
     Unindexed {
         /// The index.
         index: String,
         /// The object.
         key: ObjectKey,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// A reader left an object out because it does not decode.
     Undecodable {
         /// The object.
         key: ObjectKey,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// A handler panicked over an object; it goes on with the next.
+    /// A handler panicked on an object; it continues with the next.
     HandlerPanicked {
         /// Its name.
         handler: String,
-        /// The object, if it was told one.
+        /// The object, if the call was about one.
         key: Option<ObjectKey>,
     },
     /// Something of a stream was skipped that no server sends today.
     Skipped {
-        /// In a few words.
+        /// A few words about it.
         what: String,
     },
     /// The cache was compared with the server's list at the same version; see
@@ -106,17 +106,17 @@ pub enum ReportEvent {
     Compared {
         /// The version.
         version: String,
-        /// How they differ, if they do; everything is listed again then.
+        /// The difference, if there is one; the resource is then listed again.
         divergence: Option<Divergence>,
     },
     /// The store of a [`Reflector`](crate::Reflector) failed: everything is listed again.
     StoreFailed {
-        /// Why.
+        /// The reason.
         reason: String,
         /// After what time.
         relist_in: Duration,
     },
-    /// This subscriber was late and lost so many reports.
+    /// This subscriber fell behind and lost this number of reports.
     Lost(u64),
 }
 

@@ -1,10 +1,10 @@
-//! How a test's server is set up, and how it comes back after a restart.
+//! The set-up of a test's server, at its start and after a restart.
 //!
 //! ```text
 //! TestServer::start() .crd::<Foo>() .with(|builder| ..) .in_process() .seed(7) ──await──▶ TestServer
 //! ```
 //!
-//! The set-up outlives the start: a restarted server is made by the same one.
+//! The set-up outlives the start: a restart uses the same one.
 
 use std::fmt::{self, Debug};
 use std::future::IntoFuture;
@@ -21,8 +21,8 @@ use kube_core::CustomResourceExt;
 use super::{ClientHolder, Reach, TestError, TestServer, failed};
 use crate::link::Link;
 
-/// How late watches are at most, if nothing else is said: as long as a caught-up watch cache usually
-/// needs, and long enough for a write's reply to come first.
+/// The default maximum lag of watches: as long as a caught-up watch cache usually needs, and long
+/// enough for a write's reply to come first.
 const LAG: Duration = Duration::from_millis(5);
 
 type Change = Box<dyn Fn(Builder) -> Builder + Send + Sync>;
@@ -76,7 +76,7 @@ impl Starting {
         self
     }
 
-    /// Changes how the server is set up: limits, history, TLS. Asked again when it restarts.
+    /// Changes the server's set-up: limits, history, TLS. Called again at a restart.
     pub fn with(mut self, change: impl Fn(Builder) -> Builder + Send + Sync + 'static) -> Self {
         self.changes.push(Box::new(change));
         self
@@ -90,27 +90,28 @@ impl Starting {
         self
     }
 
-    /// What the lag of watches, and the pieces in which bodies come in process, are drawn from; 0 if
-    /// not said.
+    /// The seed from which the lag of watches and the splits of bodies in process are drawn; 0 by
+    /// default.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// Watches are at most that late, 5 ms if not said.
+    /// The maximum lag of watches; 5 ms by default.
     pub fn lag(mut self, most: Duration) -> Self {
         self.lag = Some(most);
         self
     }
 
-    /// Watches tell what happens at once. A cache is then often as fresh as the server, which it is not
-    /// on a cluster: an operator that reads its own writes from a cache passes its tests, and fails there.
+    /// Lets watches report changes immediately. A cache is then often as fresh as the server, which
+    /// it is not on a cluster: an operator that reads its own writes from a cache passes its tests,
+    /// and fails on a cluster.
     pub fn without_lag(mut self) -> Self {
         self.lag = None;
         self
     }
 
-    /// Makes the server, from nothing or from what another left.
+    /// Makes the server, empty or from the state that another left.
     pub(super) async fn server(&self, state: Option<Stopped>) -> Result<Server, TestError> {
         let mut builder = Server::builder().plain();
         if let Some(lag) = self.lag {
@@ -132,7 +133,7 @@ impl Starting {
         }
     }
 
-    /// How to reach it.
+    /// The way to the server, and a client.
     async fn reach(&self, server: &Server) -> Result<(Reach, Client), TestError> {
         if let Place::InProcess = self.place {
             let link = Link::new(server.service(), self.seed);

@@ -19,7 +19,7 @@ use kinform_core::object::typed::DecodeError;
 pub(crate) use self::source::one_line;
 pub use self::source::{SourceError, SourceErrorKind};
 
-/// What an operation of this crate fails with.
+/// The error of every operation in this crate.
 pub struct Error(Box<Inner>);
 
 struct Inner {
@@ -114,7 +114,8 @@ impl Error {
         self.0.kind == ErrorKind::Decode
     }
 
-    /// What was asked for makes no sense (a path that the type lacks, a selector that does not parse).
+    /// Returns whether the request makes no sense (a path that the type lacks, a selector that
+    /// does not parse).
     pub fn is_invalid(&self) -> bool {
         self.0.kind == ErrorKind::Invalid
     }

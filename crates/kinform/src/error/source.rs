@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use kinform_api::Status;
 
-/// What went wrong, as far as decisions depend on it.
+/// The kind of failure, as far as decisions depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SourceErrorKind {
@@ -90,7 +90,7 @@ impl SourceError {
         self
     }
 
-    /// What went wrong, as far as decisions depend on it.
+    /// The kind of failure, as far as decisions depend on it.
     pub fn kind(&self) -> SourceErrorKind {
         self.0.kind
     }

@@ -52,13 +52,13 @@ pub struct InformerBuilder<K> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DecodedValues {
-    /// Nothing: each `typed()` decodes.
+    /// No values: each `typed()` decodes.
     #[default]
     None,
-    /// Those that are read again, up to so many bytes; the one that was not read for longest makes room. The weight
-    /// of a value is estimated from the bytes of its object.
+    /// Those that are read repeatedly, up to this number of bytes; the least recently read value is
+    /// evicted first. The weight of a value is estimated from the bytes of its object.
     Within(usize),
-    /// All, beside the bytes, as long as the object is stored.
+    /// All values, in addition to the bytes, as long as the object is stored.
     All,
 }
 

@@ -72,7 +72,7 @@ impl<K> Informer<K> {
         made.transpose().map_err(|error| error.to_string())
     }
 
-    /// What is watched; of several namespaces, the first.
+    /// The resource that is watched; with several namespaces, that of the first.
     pub fn resource(&self) -> &ResourceInfo {
         self.cores.info()
     }
@@ -114,7 +114,7 @@ impl<K> Informer<K> {
         Informer::new(self.cores.clone(), Arc::clone(&self.lens))
     }
 
-    /// How it is doing; of several namespaces, the one that does worst.
+    /// The state of the informer; with several namespaces, the worst of theirs.
     pub fn state(&self) -> InformerState {
         let members = self.cores.members();
         let states = members
@@ -162,7 +162,7 @@ impl<K> Informer<K> {
         states.collect()
     }
 
-    /// Whether the first list of every namespace watched now has been stored, at any time.
+    /// Returns whether every namespace watched now has stored its first list, at any time.
     pub fn has_synced(&self) -> bool {
         let members = self.cores.members();
         members.iter().all(|member| member.core.root().has_synced())
@@ -210,8 +210,8 @@ impl<K> Informer<K> {
         }
     }
 
-    /// What happens to it, from now on; to a namespace that comes later, from when the stream is
-    /// polled after that.
+    /// A stream of reports from now on. A namespace that is added later is included once the
+    /// stream is polled after that.
     pub fn reports(&self) -> Reports {
         self.cores.reports()
     }

@@ -88,20 +88,22 @@ use crate::source::{ListerWatcher, ResourceInfo};
 use crate::state::InformerState;
 use crate::sync::lock;
 
-/// How a cache keeps its objects.
+/// The form in which a cache keeps its objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Storage {
     /// As the server encoded them.
     #[default]
     Plain,
-    /// Compressed with what they have in common: for large caches of which little is read.
+    /// Compressed with a dictionary of their common content: for large caches of which little is
+    /// read.
     ///
-    /// The common part is learnt from the first 256 objects (64 of large ones), or at the end of a smaller list of at
-    /// least 32; until then they are kept as they came. Keys and versions are read as before; a handle inflates its
-    /// object before anything else is read, for itself: some microseconds an object. A change that is told one by one
-    /// comes as the server said it, with the state before it compressed; first lists, resyncs and the difference that
-    /// a late handler hears come compressed. Indexes cost nothing more, but for those that are added later.
+    /// The dictionary is trained on the first 256 objects (64 if they are large), or at the end of
+    /// a smaller list of at least 32; until then objects are kept as they came. Keys and versions
+    /// are read as before. A handle inflates its object before it reads anything else, which takes
+    /// some microseconds an object. A single change reaches handlers as the server sent it, with
+    /// its previous state compressed; first lists, resyncs and the replay for a late handler reach
+    /// them compressed. Indexes cost no more, except those that are added later.
     ///
     /// Needs the feature `compressed`.
     #[cfg(feature = "compressed")]

@@ -241,7 +241,7 @@ impl OwnWrites {
         unseen.push(Unseen { core, write });
     }
 
-    /// Whether caches have seen everything that was written for `key`.
+    /// Returns whether caches have seen everything that was written for `key`.
     #[must_use]
     pub fn has_seen(&self, key: &ObjectKey) -> bool {
         let mut keys = lock(&self.0);

@@ -35,7 +35,7 @@ use crate::error::{Error, ErrorKind};
 // two reads, which costs a pass more over each: 3 to 9% of a sync's CPU time at 64 KB.
 const READ_BYTES: usize = 256 << 10;
 
-/// How the connections of a client behave; the defaults are right for informers.
+/// Settings of a client's connections; the defaults are right for informers.
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
     keepalive_idle: Duration,

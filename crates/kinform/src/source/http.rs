@@ -33,7 +33,7 @@ use super::refusal::{content_type, from_client, from_reply, not_kubernetes};
 use super::{Body, ListerWatcher, ResourceInfo};
 use crate::error::{SourceError, SourceErrorKind};
 
-/// What of each object is asked for.
+/// The part of each object that is requested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Representation {
@@ -45,7 +45,7 @@ pub enum Representation {
 }
 
 impl Representation {
-    /// What objects of `kind` then state as their type.
+    /// The type that objects of `kind` state in this representation.
     pub(crate) fn type_of(self, kind: &TypeMeta) -> TypeMeta {
         match self {
             Self::Full => kind.clone(),
@@ -57,18 +57,18 @@ impl Representation {
     }
 }
 
-/// Whether replies may come compressed.
+/// The compression that replies may have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Compression {
     /// As they are: least CPU, right inside a cluster.
     #[default]
     Identity,
-    /// Packed where the server likes to: less traffic, right over a long line.
+    /// Compressed if the server chooses to: less traffic, right over a slow line.
     Gzip,
 }
 
-/// In which encodings replies may come.
+/// The encodings that replies may have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Wire {

@@ -41,7 +41,7 @@ pub trait ListerWatcher: Send + Sync + 'static {
     /// Starts one watch, or one streaming list if the options ask for initial events.
     fn watch<'a>(&'a self, options: &'a WatchOptions) -> BoxFuture<'a, Result<Body, SourceError>>;
 
-    /// What is listed and watched, for messages, metrics and identity.
+    /// The resource that is listed and watched, for messages, metrics and identity.
     fn resource(&self) -> &ResourceInfo;
 }
 
@@ -77,7 +77,7 @@ impl Body {
         }
     }
 
-    /// How the objects inside are encoded.
+    /// The encoding of the objects inside.
     pub fn encoding(&self) -> Encoding {
         self.encoding
     }
@@ -96,14 +96,14 @@ impl fmt::Debug for Body {
     }
 }
 
-/// What a source lists and watches.
+/// The resource and namespace that a source lists and watches.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ResourceInfo {
     /// Group, version and plural name.
     pub resource: GroupVersionResource,
     /// The kind of its objects.
     pub kind: String,
-    /// Whether its objects live in namespaces.
+    /// The scope: objects live in namespaces, or belong to the whole cluster.
     pub scope: Scope,
     /// The one namespace looked at; all of them, or a cluster-scoped resource, if absent.
     pub namespace: Option<String>,

@@ -39,7 +39,7 @@ impl<K: Eq + Hash + Clone> Item<K> {
         &self.key
     }
 
-    /// How often it failed in a row before this.
+    /// The number of failures in a row before this attempt.
     pub fn failures(&self) -> u32 {
         self.failures
     }

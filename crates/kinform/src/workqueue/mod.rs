@@ -42,12 +42,12 @@ use crate::env::Env;
 #[doc(alias = "TypedRateLimitingInterface")]
 pub struct WorkQueue<K: Eq + Hash + Clone>(Arc<Shared<K>>);
 
-/// What a drain did not wait for any longer.
+/// The keys that were left when a drain stopped waiting.
 #[derive(Debug)]
 pub struct Undrained<K> {
     /// The keys that workers still have, the longest held first.
     pub running: Vec<Running<K>>,
-    /// How many keys wait for a worker.
+    /// The number of keys that wait for a worker.
     pub waiting: usize,
 }
 
@@ -61,12 +61,12 @@ struct Inner<K> {
     queue: Queue<K>,
     // BOUND: as many as there are pending `get`s. INVARIANT: none at the end of a turn, once the queue is shut down.
     waiters: Vec<Waiter>,
-    /// Who keeps the time, and until when.
+    /// The waiter that keeps the time, and its deadline.
     timekeeper: Option<(NonZeroU64, Instant)>,
     // INVARIANT: as many as there are `Get`s that were woken, and neither polled nor dropped since.
     on_their_way: usize,
     last_id: NonZeroU64,
-    /// How often the queue was closed: a drain that began before ends.
+    /// The number of times the queue was closed: a drain that began before ends.
     closed: u64,
 }
 
@@ -161,7 +161,7 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
         self.lock().queue.forget(key);
     }
 
-    /// How often a key failed since it was last forgotten.
+    /// The number of failures of a key since it was last forgotten.
     #[must_use]
     pub fn num_requeues(&self, key: &K) -> u32 {
         self.lock().queue.num_requeues(key)
@@ -173,19 +173,19 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
         self.lock().queue.len()
     }
 
-    /// Whether no key waits for a worker.
+    /// Returns whether no key waits for a worker.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether adds are refused.
+    /// Returns whether the queue refuses new keys.
     #[must_use]
     pub fn is_shut_down(&self) -> bool {
         self.lock().queue.is_shut_down()
     }
 
-    /// What the queue counts.
+    /// The counters of the queue.
     #[must_use]
     pub fn stats(&self) -> QueueStats {
         self.lock().queue.stats(self.0.env.now())
