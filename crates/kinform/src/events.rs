@@ -1,4 +1,4 @@
-//! Events: what a controller tells people about an object (`kubectl describe` shows it).
+//! Events: a controller's messages to people about an object (`kubectl describe` shows them).
 //!
 //! ```text
 //! EventRecorder::event (never waits) → bounded queue → EventDelivery::run → POST | PATCH of the count
@@ -49,9 +49,9 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// The type of an event: normal, or a warning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventType {
-    /// As it should be.
+    /// Normal operation.
     Normal,
-    /// Somebody may want to look.
+    /// A problem that may need attention.
     Warning,
 }
 
@@ -81,7 +81,7 @@ struct Occurrence {
     at: Timestamp,
 }
 
-/// What makes two events the same.
+/// The properties by which two events are the same.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Identity {
     about: String,
@@ -98,7 +98,7 @@ struct Told {
     first: Timestamp,
 }
 
-/// How one try ended.
+/// The result of one try.
 enum Tried {
     Done,
     /// The event was forgotten by the server.
@@ -108,7 +108,7 @@ enum Tried {
 }
 
 impl EventRecorder {
-    /// A recorder for `component` (the controller's name), and what delivers its events.
+    /// A recorder for `component` (the controller's name), and the delivery of its events.
     pub fn new(client: kube_client::Client, component: &str) -> (Self, EventDelivery) {
         let (sender, receiver) = mpsc::channel(QUEUED_MAX);
         let delivery = EventDelivery {
@@ -391,7 +391,7 @@ fn identity_of(about: &ObjectReference) -> String {
     parts.join(" ")
 }
 
-/// Where to cut a text so that no character is.
+/// The last position up to `max` at which a text can be cut between characters.
 fn cut_at(text: &str, max: usize) -> usize {
     (0..=max.min(text.len()))
         .rev()

@@ -1,4 +1,4 @@
-//! What is counted about one informer, and its snapshot.
+//! The counters of one informer, and their snapshot.
 //!
 //! ```text
 //! loop, handlers, readers → Telemetry (counters) → InformerStats (plain numbers)
@@ -92,7 +92,7 @@ pub(crate) struct Telemetry {
     requests: Mutex<RequestClock>,
 }
 
-/// How long lists and watches take.
+/// Measures the duration of lists and watches.
 #[derive(Debug, Default)]
 pub(crate) struct RequestClock {
     list_began: Option<Instant>,

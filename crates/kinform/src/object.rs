@@ -1,14 +1,14 @@
-//! What users hold of an object: a handle with its type as a lens.
+//! Users' handles of an object: an object with its type as a lens.
 //!
 //! ```text
 //! Object (head + bytes) + type → Obj<K> | ObjRef<K> → key, labels, paths (nothing decoded) | typed() → Arc<K>
 //! ```
 //!
-//! A handle is two counted pointers, or, while a listing is walked, two borrowed ones: both tell the same. It keeps the
-//! state that it was made from, whatever happens to the store. `K` is decoded when `typed()` is called and only then;
-//! there is no `Deref` to it, because decoding costs and can fail. Where the store is compressed, a handle inflates
-//! what it was made from when more than key and version are read, and keeps that for as long as it lives; its clones
-//! inflate anew.
+//! A handle is two counted pointers, or, during a walk over a listing, two borrowed ones, with the
+//! same methods. It keeps the state that it was made from, whatever happens to the store. `K` is
+//! decoded by `typed()` only; there is no `Deref` to it, because decoding costs time and can fail.
+//! In a compressed store, a handle inflates its object when the caller reads more than key and
+//! version, and keeps the result for as long as it lives; its clones inflate anew.
 //!
 //! Upstream counterpart: the `*T` in client-go's stores, decoded for every object at the door.
 
@@ -50,7 +50,7 @@ pub struct ObjRef<'a, K> {
     of: PhantomData<fn() -> K>,
 }
 
-/// What decoding needs beside the bytes; one a handle of an informer.
+/// The context of decoding; one per handle of an informer.
 #[derive(Debug)]
 pub(crate) struct Lens {
     pub(crate) type_meta: TypeMeta,
@@ -58,7 +58,7 @@ pub(crate) struct Lens {
     reporters: Reporters,
 }
 
-/// What is kept of what is decoded.
+/// The policy for keeping decoded values.
 #[derive(Debug)]
 pub(crate) enum Keeps {
     All,
@@ -123,7 +123,8 @@ impl<'a, K> ObjRef<'a, K> {
     }
 }
 
-/// What a handle tells, whether it holds the object or borrows it, and for how long the object lends key and version.
+/// The methods of a handle, whether it holds the object or borrows it; `$lent` is how long the
+/// object lends key and version.
 macro_rules! tells {
     (impl<$($life:lifetime,)? K> $handle:ty, $lent:lifetime) => {
         impl<$($life,)? K> $handle {

@@ -5,12 +5,13 @@
 //! informer's root ────────────────────────────┴─▶ get, list, by_index: the newer of both
 //! ```
 //!
-//! A write is laid over as long as the cache has not reached its version: then the cache says itself
-//! what became of it, whether it kept it, has something newer, or deleted it. So no tombstones are
-//! kept, and a write that is noted late, after its object was changed or deleted again, is not shown.
-//! Versions that are no numbers have no order: there, any change under the key ends the overlay.
+//! A write is laid over the cache as long as the cache has not reached its version; from then on
+//! the cache itself shows the write, a newer state, or the deletion. So no tombstones are kept, and
+//! a write that is recorded late, after its object was changed or deleted again, is not shown.
+//! Versions that are not numbers have no order: there, any change of the key ends the overlay.
 //!
-//! BOUND: so many writes, the oldest give way; each ends with its lifetime, should the informer hang.
+//! BOUND: the number of writes, of which the oldest give way; each ends with its lifetime, in case
+//! the informer hangs.
 //!
 //! Upstream counterpart: `client-go:tools/cache/mutation_cache.go` (`MutationCache`), which compares
 //! versions as integers, panics on others, and learns of deletions from a handler.

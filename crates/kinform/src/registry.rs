@@ -1,12 +1,12 @@
-//! Which watches a factory runs: one for all who ask for the same.
+//! The watches that a factory runs: one for all informers with equal requests.
 //!
 //! ```text
 //! Identity (resource, namespace, selectors, form, projection, transform, storage) → Core, made once
 //! ```
 //!
 //! A recipe makes the watches of one informer, also those of namespaces that come later. It holds
-//! the registry weakly: a handle keeps no factory alive. A watch that every informer gave back is
-//! stopped; asking for it again makes a new one.
+//! the registry weakly: a handle keeps no factory alive. A watch that every informer released is
+//! stopped; a later request makes a new one.
 //! INVARIANT: a user's code that makes a source runs under no lock.
 //!
 //! Upstream counterpart: `client-go:informers/factory.go` (`sharedInformerFactory.informers`).
@@ -38,7 +38,7 @@ pub(crate) struct Registry {
     pub(crate) cores: Mutex<HashMap<Identity, Arc<Core>>>,
 }
 
-/// What makes two watches the same.
+/// The properties by which two watches are the same.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Identity {
     pub(crate) info: ResourceInfo,

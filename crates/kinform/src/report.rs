@@ -1,12 +1,12 @@
-//! What happens to an informer, told in order to whoever wants to know.
+//! Events in the life of an informer, reported in order to subscribers.
 //!
 //! ```text
 //! reflectors' events, applied batches, handlers' panics → Report → Reports (a stream), tracing
 //! ```
 //!
-//! For people, dashboards and tests: nothing decides by them. A subscriber that does not keep up
-//! loses the oldest and is told how many. Messages carry what a server said about a request, never
-//! objects.
+//! For people, dashboards and tests: no code decides by them. A subscriber that does not keep up
+//! loses the oldest reports and receives their number. Messages carry a server's statement about a
+//! request, never objects.
 //!
 //! Upstream counterpart: `client-go:tools/cache/shared_informer.go` (`SetWatchErrorHandler`).
 
@@ -152,7 +152,7 @@ impl fmt::Debug for Reports {
     }
 }
 
-/// What a reflector's event means for people; states are told apart, see [`crate::state`].
+/// The report of a reflector's event; states are reported separately, see [`crate::state`].
 pub(crate) fn translate(event: &ReflectorEvent) -> Option<ReportEvent> {
     Some(match event {
         ReflectorEvent::Retrying { after, problem } => {

@@ -1,14 +1,15 @@
-//! How an informer is doing: readable at any time, awaitable, and told as a stream.
+//! The state of an informer: readable at any time, awaitable, and reported as a stream.
 //!
 //! ```text
 //! reflector's events → InformerState (the latest) and Report (each, in order)
 //! ```
 //!
-//! Waiting never hangs silently: what is late says why. A forbidden or missing kind is a state, not
+//! Waiting never hangs silently: the error of a wait that ran out states the reason. A forbidden or
+//! missing kind is a state, not
 //! an error, since it heals by itself when access is granted or the definition is installed.
 //!
 //! Upstream counterpart: `client-go:tools/cache` (`HasSynced`, `WatchErrorHandler`,
-//! `LastSyncResourceVersion`), which tell less.
+//! `LastSyncResourceVersion`), which report less.
 
 use std::fmt;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What a reconcile function gets beside the object, and what it answers.
+//! The context and the result of a reconcile function.
 //!
 //! ```text
 //! reconcile(object, Ctx<C>) → Ok(Action) | Err(anything that is an error)

@@ -1,4 +1,4 @@
-//! What a controller needs of an informer, and what it makes of changes: keys.
+//! The informer as a controller needs it, and the keys made from its changes.
 //!
 //! ```text
 //! changes of the primary resource → its key ─┐
@@ -6,8 +6,8 @@
 //! changes of watched objects → a function's ─┘   (a batch at a time)
 //! ```
 //!
-//! Only the key travels: by the time a worker has it, the object may be newer or gone. What a first list
-//! or a resync tells waits behind what happens ([`Priority::Low`]).
+//! Only the key travels: by the time a worker has it, the object may be newer or gone. Keys of a
+//! first list or a resync wait behind those of changes ([`Priority::Low`]).
 //! Never: blocks, decodes (a mapping function may, if its author wants), reads the API.
 //!
 //! Upstream counterpart: `sample-controller:controller.go` (`enqueueFoo`, `handleObject`),
@@ -25,9 +25,9 @@ use crate::object::Obj;
 use crate::source::ResourceInfo;
 use crate::workqueue::WorkQueue;
 
-/// What an informer gives a controller.
+/// The part of an informer that a controller needs.
 pub(super) trait Feed<K>: Send + Sync + 'static {
-    /// What it watches.
+    /// The resource that it watches.
     fn resource(&self) -> &ResourceInfo;
     /// The object as it is stored now.
     fn get(&self, key: &ObjectKey) -> Option<Obj<K>>;

@@ -1,4 +1,4 @@
-//! What a controller counts, readable from outside while it runs.
+//! The counters of a controller, readable from outside while it runs.
 //!
 //! ```text
 //! workers → Counters (atomics) → ControllerMetrics::snapshot() → ControllerStats

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, ErrorKind};
 
-/// What can stop a controller.
+/// The causes that stop a controller: its token, or a signal.
 #[derive(Debug)]
 pub(super) struct Stop {
     pub(super) token: CancellationToken,

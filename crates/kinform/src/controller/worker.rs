@@ -37,7 +37,7 @@ pub(super) type BoxError = Box<dyn StdError + Send + Sync>;
 /// current span.
 pub(super) type Call<C> = Arc<dyn Fn(Ctx<C>) -> BoxFuture<'static, Ended> + Send + Sync>;
 
-/// How the work on one key ended.
+/// The result of the work on one key.
 pub(super) enum Ended {
     Done(Action),
     Failed(BoxError),
@@ -47,7 +47,7 @@ pub(super) enum Ended {
     Undecodable(BoxError),
 }
 
-/// What the workers of a controller share.
+/// The state that the workers of a controller share.
 pub(super) struct Work<C> {
     pub(super) resource: String,
     pub(super) queue: WorkQueue<ObjectKey>,

@@ -28,7 +28,7 @@ struct Inner {
     cause: Option<Box<dyn StdError + Send + Sync>>,
 }
 
-/// What questions are answered from.
+/// The kind of an error, from which its `is_` methods answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ErrorKind {
     Config,

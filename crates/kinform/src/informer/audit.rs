@@ -33,10 +33,10 @@ const MIN_PERIOD: Duration = Duration::from_secs(10);
 const MAX_PAGES: u32 = 20_000;
 const PAGE_SIZE: u32 = 500;
 
-/// What came of a comparison.
+/// The result of a comparison.
 pub(super) struct Audited {
     pub(super) version: String,
-    /// The difference, if there is one; or why nothing could be compared.
+    /// The difference, if there is one; or the reason why the comparison failed.
     pub(super) found: Result<Option<Divergence>, String>,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Auditor {
 }
 
 impl Auditor {
-    /// One that compares each `period` with what `source` lists, for at most `limit`.
+    /// An auditor that compares each `period` with a list of `source`, for at most `limit`.
     pub(super) fn new(
         source: Option<Arc<dyn ListerWatcher>>,
         period: Option<Duration>,
@@ -104,7 +104,7 @@ impl Auditor {
         });
     }
 
-    /// What came of the comparison under way; never, if none runs.
+    /// The result of the comparison under way; pending for ever if none runs.
     ///
     /// Cancel safety: nothing is lost.
     pub(super) async fn next(&mut self) -> Audited {

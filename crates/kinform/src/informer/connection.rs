@@ -1,13 +1,12 @@
-//! One request at a time: opening it, reading its body, saying what was observed.
+//! One request at a time: opens it, reads its body, reports what happens.
 //!
 //! ```text
 //! Request → ListerWatcher → Opened | Chunk | Closed → Reader (of a list or a watch, as encoded) → Input…
 //! ```
 //!
-//! Knows bytes and frames, decides nothing: what came is told to the reflector as [`Input`]s. The
-//! deadlines are the reflector's; when one passes, the connection is dropped here, and with it the
-//! socket.
-//! BOUND: what is held is one piece of a body (the splitter's and the framer's bounds).
+//! Knows bytes and frames, decides nothing: reports to the reflector by [`Input`]s. The deadlines
+//! are the reflector's; when one passes, the connection is dropped here, and with it the socket.
+//! BOUND: one piece of a body is held (the splitter's and the framer's bounds).
 //!
 //! Upstream counterpart: `client-go:rest/watch/decoder.go`, `apimachinery:pkg/watch/streamwatcher.go`.
 
@@ -42,14 +41,14 @@ pub(super) enum Connection {
     Reading(BoxStream<'static, Result<Bytes, SourceError>>, Reader),
 }
 
-/// What the body of a request will be.
+/// The kind of body that a request expects.
 #[derive(Clone, Copy)]
 pub(super) enum Asked {
     List,
     Watch,
 }
 
-/// What was observed on the connection.
+/// An event on the connection.
 pub(super) enum Observed {
     Opened(Result<(), SourceError>),
     Chunk(Bytes),
@@ -250,7 +249,7 @@ fn malformed(object: Unreadable) -> Event {
     }
 }
 
-/// What the reflector needs to know of a request that came to nothing.
+/// The failure of a request, as the reflector needs it.
 pub(super) fn failure(error: &SourceError) -> Failure {
     let message = error.to_string();
     match (error.kind(), error.http_code()) {

@@ -1,4 +1,4 @@
-//! What users hold of an informer.
+//! Users' handle of an informer.
 //!
 //! ```text
 //! factory.informer::<Pod>() → Informer<Pod> → state, reports, numbers, namespaces (here)
@@ -50,7 +50,7 @@ impl<K> Informer<K> {
         &self.cores
     }
 
-    /// How its objects are decoded.
+    /// The lens through which its objects are decoded.
     pub(crate) fn lens(&self) -> &Arc<Lens> {
         &self.lens
     }
@@ -251,7 +251,7 @@ impl<K> Informer<K> {
     }
 }
 
-/// Waits until one of these changes; for ever, if there are none.
+/// Waits until one of these changes; pending for ever if `states` is empty.
 async fn any_changes(mut states: Vec<watch::Receiver<InformerState>>) {
     if states.is_empty() {
         std::future::pending::<()>().await;
@@ -261,7 +261,7 @@ async fn any_changes(mut states: Vec<watch::Receiver<InformerState>>) {
 }
 
 impl InformerState {
-    /// Which of several states tells most about what to do.
+    /// The order of states: the one with the highest rank is reported for several namespaces.
     fn badness(&self) -> u8 {
         match self {
             Self::Synced { .. } => 0,

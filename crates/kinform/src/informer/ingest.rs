@@ -92,13 +92,13 @@ impl fmt::Debug for Transform {
 /// Makes objects of bytes.
 #[derive(Debug)]
 pub(crate) struct Ingest {
-    /// What managedFields weighed, in all that was read.
+    /// The total size of managedFields in everything that was read.
     pub(crate) managed_fields_bytes: AtomicU64,
     pub(crate) projection: Projection,
     pub(crate) transform: Option<Transform>,
-    /// What is stored.
+    /// The type that is stored.
     pub(crate) type_meta: TypeMeta,
-    /// What is asked for: the same, or its metadata. Without a kind, all are taken.
+    /// The requested type: the same, or its metadata. Without a kind, every type is accepted.
     pub(crate) wire_type: TypeMeta,
 }
 
@@ -110,17 +110,17 @@ pub(crate) enum Refused {
     Foreign(String),
 }
 
-/// What was read of items.
+/// Facts about the items read so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ItemsRead {
     /// Some did not state their kind: their list must.
     is_unstated: bool,
-    /// What managedFields weighed in those that were not yet counted.
+    /// The size of managedFields in the items that were not yet counted.
     managed_fields_bytes: u64,
 }
 
 impl Ingest {
-    /// What is kept of an item; what was `read` of it is for [`Ingest::count`].
+    /// The object to store of an item; `read` collects facts for [`Ingest::count`].
     pub(crate) fn object(&self, item: Item<'_>, read: &mut ItemsRead) -> Result<Object, Refused> {
         if mutant!("D16") {
             tracing::warn!("{}", String::from_utf8_lossy(item.bytes()));
@@ -139,14 +139,15 @@ impl Ingest {
         self.transformed(object).map_err(Refused::Unreadable)
     }
 
-    /// Counts what was read since; after many items, since each count waits for all of an object to be in memory.
+    /// Adds `read` to the counters. Called once for many items, because each atomic add waits for
+    /// earlier stores.
     pub(crate) fn count(&self, read: &mut ItemsRead) {
         let bytes = std::mem::take(&mut read.managed_fields_bytes);
         self.managed_fields_bytes
             .fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// The same of what the server answered to a write of ours.
+    /// The object of the server's reply to a write of this program.
     pub(crate) fn written(&self, json: &[u8]) -> Result<Object, Unreadable> {
         self.transformed(Object::from_json(json, &self.projection)?)
     }
@@ -158,7 +159,7 @@ impl Ingest {
         }
     }
 
-    /// Whether a list is of what was asked for; else what it is.
+    /// Checks that a list has the requested type; the error names the type that it has.
     ///
     /// A custom resource may name its list as it likes, but its items state their kind.
     pub(crate) fn list(&self, meta: &ListMeta, read: ItemsRead) -> Result<(), String> {
@@ -176,7 +177,7 @@ impl Ingest {
     }
 }
 
-/// Whether what is stated, if anything is, is what is wanted.
+/// Returns whether the stated value, if there is one, is the wanted one.
 fn stated(found: &str, wanted: &str) -> bool {
     found.is_empty() || found == wanted
 }

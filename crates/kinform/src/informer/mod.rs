@@ -110,7 +110,7 @@ pub enum Storage {
     Compressed,
 }
 
-/// How informers of a factory behave.
+/// The options of a factory's informers.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) reflector: ReflectorConfig,
@@ -132,11 +132,11 @@ impl Default for Options {
     }
 }
 
-/// Who owns the tasks: the factory waits for them and can end them.
+/// The owner of the tasks: the factory waits for them and can end them.
 #[derive(Clone, Debug)]
 pub(crate) struct Tasks {
     pub(crate) tracker: TaskTracker,
-    /// Ends everything at once, heard or not.
+    /// Ends everything immediately, without waiting for handlers.
     pub(crate) abort: CancellationToken,
     /// Ends all watches; handlers hear what is left.
     pub(crate) stop: CancellationToken,
@@ -178,17 +178,17 @@ pub(crate) struct Core {
     holders: AtomicUsize,
     stops_when_unused: AtomicBool,
     was_started: AtomicBool,
-    /// Ends the loop; handlers then hear what is left.
+    /// Ends the loop; handlers then hear the remaining changes.
     cancel: CancellationToken,
 }
 
-/// What the loop takes when it starts.
+/// The parts that the loop takes when it starts.
 struct Idle {
     writer: Writer,
     inbox: mpsc::UnboundedReceiver<Command>,
 }
 
-/// What is asked of a running loop.
+/// A command to a running loop.
 enum Command {
     Relist,
     Index(CoreIndex),
@@ -196,15 +196,15 @@ enum Command {
     Forget(HandlerId),
 }
 
-/// Wakes whoever waits for news.
+/// Wakes the tasks that wait for changes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Progress {
     turns: u64,
-    /// The loop has ended: nothing is published any more.
+    /// The loop has ended: it publishes no more.
     pub(crate) ended: bool,
 }
 
-/// What a core is made of.
+/// The parts of a core.
 pub(crate) struct CoreParts {
     pub(crate) source: Arc<dyn ListerWatcher>,
     /// Lists metadata, if the cache is to be compared with it.
@@ -283,7 +283,7 @@ impl Core {
         }
     }
 
-    /// What managedFields weighed, in all that was read.
+    /// The total size of managedFields in everything that was read.
     pub(crate) fn managed_fields_bytes(&self) -> u64 {
         self.ingest.managed_fields_bytes.load(Ordering::Relaxed)
     }
@@ -342,27 +342,27 @@ impl Core {
         }
     }
 
-    /// Whether it runs, or ran.
+    /// Returns whether it runs, or ran.
     pub(crate) fn was_started(&self) -> bool {
         self.was_started.load(Ordering::Relaxed)
     }
 
-    /// One informer more watches this.
+    /// Adds one holder: an informer that watches this.
     pub(crate) fn hold(&self) {
         self.holders.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// One informer less; how many are left.
+    /// Releases one holder; returns the remaining count.
     pub(crate) fn let_go(&self) -> usize {
         self.holders.fetch_sub(1, Ordering::AcqRel) - 1
     }
 
-    /// From now on, it stops when the last handler or stream is gone.
+    /// From now on, the core stops when its last handler or stream is gone.
     pub(crate) fn stop_when_unused(&self) {
         self.stops_when_unused.store(true, Ordering::Relaxed);
     }
 
-    /// Whether an object of this key could be in this store.
+    /// Returns whether an object of this key could be in this store.
     pub(crate) fn may_hold(&self, key: KeyRef<'_>) -> bool {
         let namespace = self.info.namespace.as_deref();
         namespace.is_none_or(|namespace| namespace == key.namespace)
@@ -373,7 +373,7 @@ impl Core {
     }
 
     pub(crate) fn relist(&self) {
-        // A loop that is gone has nobody to listen.
+        // If the loop is gone, the command has no receiver.
         let _ = self.commands.send(Command::Relist);
     }
 
@@ -384,7 +384,7 @@ impl Core {
         found.map(|known| known.index.clone())
     }
 
-    /// Whether the definition is new here.
+    /// Returns whether the definition is new here.
     fn is_new(&self, definition: &Definition) -> Result<bool, Error> {
         let name = definition.index.name();
         let conflict = |why: &str| {
@@ -451,13 +451,13 @@ impl Core {
     }
 }
 
-/// How those who listen are doing.
+/// The state of the listeners.
 #[derive(Debug, Default)]
 pub(crate) struct Listeners {
     pub(crate) count: u64,
-    /// Batches that the latest is behind.
+    /// The lag of the slowest, in batches.
     pub(crate) most_lag: u64,
-    /// Over all of them.
+    /// The sum over all listeners.
     pub(crate) times_behind: u64,
 }
 

@@ -107,7 +107,7 @@ async fn any(all: &mut [watch::Receiver<Progress>]) {
     drop(select_all(changes).await);
 }
 
-/// Whether all up to `version` is in a root; unknown is no.
+/// Returns whether a root includes all changes up to `version`; false if unknown.
 pub(crate) fn has_reached(root: &Root, version: &ResourceVersion) -> bool {
     let reached = ResourceVersion::from(&**root.version());
     matches!(
@@ -136,12 +136,12 @@ impl Write {
         }
     }
 
-    /// Whether this is known to be the later of two writes.
+    /// Returns whether this is known to be the later of two writes.
     pub(crate) fn is_newer_than(&self, other: &Self) -> bool {
         matches!(self.version.compare(&other.version), Ok(Ordering::Greater))
     }
 
-    /// Whether the cache has passed this write, so that it says itself what became of it.
+    /// Returns whether the cache has passed this write, and so shows its effect itself.
     pub(crate) fn is_seen(&self, root: &Root) -> bool {
         let key = self.key.key_ref();
         let is_newer = |version: &str| {

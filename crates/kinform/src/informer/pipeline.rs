@@ -57,7 +57,8 @@ pub(super) struct Pipeline {
     request: Option<Request>,
     builds: JoinSet<BuiltIndex>,
     auditor: Auditor,
-    /// Whether somebody was woken since others had their turn, and how many batches were applied.
+    /// True if a waiter was woken since other tasks had their turn; then the number of batches
+    /// since.
     has_woken: bool,
     unyielded: u32,
 }

@@ -1,10 +1,10 @@
-//! From what the reflector says and the store holds to the one state that users see.
+//! Derives the one state that users see, from the reflector's events and the store.
 //!
 //! ```text
 //! ReflectorEvent… + Root → InformerState
 //! ```
 //!
-//! The reflector is synced when it has handed on a list; users are told so when the list is in the
+//! The reflector is synced when it has handed on a list; users see `Synced` when the list is in the
 //! store. A state changes only when its meaning does: the version inside is that of the moment.
 //!
 //! Upstream counterpart: none; `client-go:tools/cache` has `HasSynced` and a callback for errors.

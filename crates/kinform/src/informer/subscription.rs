@@ -4,10 +4,11 @@
 //! members of the informer ─follow─▶ cursors ─next─▶ Piece::Changes | Piece::Synced
 //! ```
 //!
-//! Handlers and streams of changes look here for what they hear next. A namespace that came adds a cursor
-//! to it: its objects are initial adds. One that was removed is heard out: everything told of it is
-//! told as deleted, before anything else comes, so that a namespace that comes back begins anew.
-//! `Synced` comes once, when every cursor that there is has told what was stored.
+//! Handlers and streams of changes fetch their next notification here. A namespace that is added
+//! gets a cursor of its own: its objects are initial adds. One that is removed is drained: each of
+//! its objects that was reported is reported as deleted, before anything else comes, so that a
+//! namespace that comes back begins anew. `Synced` comes once, when every present cursor has
+//! reported its initial objects.
 //!
 //! Upstream counterpart: `client-go:tools/cache/shared_informer.go` (`processorListener`,
 //! `handlerRegistration`).
@@ -42,10 +43,10 @@ struct NamespaceCursor {
     is_leaving: bool,
 }
 
-/// What a listener hears next.
+/// The next notification of a listener.
 pub(crate) enum Piece {
     Changes(Arc<Core>, Changes),
-    /// Everything that was stored at the beginning was told. Once.
+    /// All initial objects were reported. Once.
     Synced,
 }
 
@@ -89,7 +90,7 @@ impl Subscription {
         }
     }
 
-    /// What is to be heard next. Asking says that everything before was heard.
+    /// The next piece. The call acknowledges all earlier pieces.
     pub(crate) fn next(&mut self) -> Option<Piece> {
         while let Some(at) = self.cursors.iter().position(|position| position.is_leaving) {
             match self.cursors[at].cursor.delivery.next() {
@@ -110,7 +111,7 @@ impl Subscription {
                 match self.cursors[at].cursor.delivery.next() {
                     Next::Changes(changes) => return Some(Piece::Changes(self.core(at), changes)),
                     Next::Synced if self.becomes_synced() => return Some(Piece::Synced),
-                    // What was published meanwhile wakes nobody any more: ask again.
+                    // A publication in the meantime wakes no waiter any more: ask again.
                     Next::Synced => {}
                     Next::Idle => break,
                 }
@@ -128,7 +129,7 @@ impl Subscription {
         becomes
     }
 
-    /// How many batches wait.
+    /// The number of waiting batches.
     pub(crate) fn waiting(&self) -> u64 {
         let cursors = self.cursors.iter();
         cursors
@@ -136,7 +137,7 @@ impl Subscription {
             .sum()
     }
 
-    /// How often the listener fell behind.
+    /// The number of times the listener fell behind.
     pub(crate) fn times_behind(&self) -> u64 {
         let cursors = self.cursors.iter();
         cursors

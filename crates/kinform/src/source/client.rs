@@ -187,7 +187,7 @@ mod tests {
         let socket = SockRef::from(&stream);
         assert!(socket.keepalive().unwrap());
         assert!(socket.tcp_nodelay().unwrap());
-        // Idle: the first probe, and so many more unanswered.
+        // Idle: the first probe, and then `probes` more without a reply.
         let first = socket.tcp_keepalive_time().unwrap();
         let each = socket.tcp_keepalive_interval().unwrap();
         let probes = socket.tcp_keepalive_retries().unwrap();

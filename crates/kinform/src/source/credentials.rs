@@ -113,7 +113,7 @@ impl Shared {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether it is for the caller to renew what it was `refused` with.
+    /// Returns whether the caller is to renew the credentials that were `refused`.
     fn claim(&self, refused: &Arc<AuthLayer>) -> bool {
         let now = self.env.now();
         let mut current = self.lock();
@@ -137,7 +137,8 @@ impl Shared {
         let made = tokio::task::spawn_blocking(move || config.auth_layer()).await;
         match made {
             Ok(Ok(Some(layer))) => self.lock().layer = Arc::new(layer),
-            // What is there stays; the error of a plugin may hold what it printed.
+            // The present layer stays; the error is not logged, since it may quote a plugin's
+            // output.
             Ok(Ok(None) | Err(_)) | Err(_) => {
                 tracing::warn!("the credentials were refused, and there are no new ones");
             }

@@ -157,10 +157,12 @@ impl HttpSource {
         self
     }
 
-    /// Whether to ask for protobuf: of metadata every server has it, else of what is built in.
+    /// Returns whether to ask for protobuf: every server has it for metadata, and for built-in
+    /// types.
     fn has_protobuf(&self) -> bool {
         let GroupVersionResource { group, version, .. } = &self.info.resource;
-        // Looked up last: the table of built-in types is memory that who reads JSON only does without.
+        // Looked up last: a program that reads only JSON thus does not load the table of built-in
+        // types.
         self.wire == Wire::Auto
             && match self.representation {
                 Representation::Full => {

@@ -1,4 +1,4 @@
-//! Where lists and watches come from: one seam, several sources.
+//! Sources of lists and watches: one seam, several implementations.
 //!
 //! ```text
 //! ListOptions | WatchOptions → ListerWatcher → Body { chunks of bytes } | SourceError

@@ -24,25 +24,26 @@ use super::{Item, Waiter, WorkQueue};
 /// Waits for a key: see [`WorkQueue::get`].
 #[must_use = "nothing is handed out before it is awaited"]
 pub struct Get<K: Eq + Hash + Clone> {
-    // Nothing once it was handed on to the item.
+    // `None` once it was handed on to the item.
     queue: Option<WorkQueue<K>>,
-    /// What is to be given back first, also if it is dropped.
+    /// The verdict to settle first, also if the future is dropped.
     back: Option<(Ticket, Verdict)>,
-    /// Its place among those who wait, while it has one.
+    /// Its place among the waiters, while it has one.
     id: Option<NonZeroU64>,
     timer: Option<(Instant, BoxFuture<'static, ()>)>,
 }
 
-/// What a look at the queue came to.
+/// The result of a look at the queue.
 enum Look<K: Eq + Hash + Clone> {
-    /// A key, or nothing any more.
+    /// A key, or `None` at the queue's end.
     End(Option<Item<K>>),
-    /// Nothing yet; keep the time until then, if it says so.
+    /// No key yet; if an instant is given, this waiter keeps the time until then.
     Wait(Option<Instant>),
 }
 
 impl<K: Eq + Hash + Clone> Get<K> {
-    /// What gives that back, and waits for a key of that queue; nothing comes where there is none.
+    /// A future that settles `back`, and waits for a key of `queue`; `queue` is `None` after its
+    /// end.
     pub(super) fn new(queue: Option<WorkQueue<K>>, back: Option<(Ticket, Verdict)>) -> Self {
         Self {
             queue,
@@ -52,7 +53,7 @@ impl<K: Eq + Hash + Clone> Get<K> {
         }
     }
 
-    /// Gives back what is to be given back, and takes a key or a place to wait.
+    /// Settles `back`, and takes a key or a place to wait.
     fn look(&mut self, waker: &Waker) -> Look<K> {
         let Self {
             queue: handle,
