@@ -19,7 +19,7 @@ pub struct Error {
     message: Box<str>,
 }
 
-/// What the text should have been.
+/// The kind of text that was expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Noun {
     Key,
@@ -39,19 +39,19 @@ impl Error {
         }
     }
 
-    /// Whether a label or field selector did not parse.
+    /// Returns whether a label or field selector did not parse.
     #[must_use]
     pub fn is_selector(&self) -> bool {
         matches!(self.noun, Noun::LabelSelector | Noun::FieldSelector)
     }
 
-    /// Whether a resource version is not a positive decimal number.
+    /// Returns whether a resource version is not a positive decimal number.
     #[must_use]
     pub fn is_resource_version(&self) -> bool {
         self.noun == Noun::ResourceVersion
     }
 
-    /// Whether a field path did not parse.
+    /// Returns whether a field path did not parse.
     #[must_use]
     pub fn is_field_path(&self) -> bool {
         self.noun == Noun::FieldPath

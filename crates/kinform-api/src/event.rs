@@ -1,4 +1,4 @@
-//! What a line of a watch is about, and the annotation that ends the initial events.
+//! The type of a watch event, and the annotation that ends the initial events.
 //!
 //! ```text
 //! {"type": "ADDED", "object": ..} ──▶ WatchEventKind
@@ -20,7 +20,7 @@ use crate::quote::quote;
 /// Upstream: `metav1.InitialEventsAnnotationKey`.
 pub const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// What a watch event says.
+/// The type of a watch event.
 ///
 /// Upstream: `watch.EventType`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -1,11 +1,11 @@
-//! What is wrong with one field of an object or of a request, in upstream's words.
+//! The error of one field of an object or of a request, in upstream's words.
 //!
 //! ```text
 //! FieldError::invalid("spec.replicas", -1, "must be ..") ──▶ `spec.replicas: Invalid value: -1: must be ..`
 //! [FieldError] ──Status::invalid──▶ message and causes of a 422
 //! ```
 //!
-//! Pure text: finding what is wrong is the validator's work.
+//! Pure text: validators find the errors.
 //! Upstream: `apimachinery:pkg/util/validation/field/errors.go`.
 
 use std::fmt;
@@ -189,7 +189,7 @@ impl FieldError {
         Self::new(FieldErrorKind::Duplicate, field, Some(value.into()), "")
     }
 
-    /// What is referred to does not exist.
+    /// The object referred to does not exist.
     #[must_use]
     pub fn not_found(field: impl Into<String>, value: impl Into<ShownValue>) -> Self {
         Self::new(FieldErrorKind::NotFound, field, Some(value.into()), "")
@@ -267,7 +267,7 @@ impl FieldError {
         &self.field
     }
 
-    /// What is wrong, without the field.
+    /// The error without its field.
     ///
     /// Upstream: `Error.ErrorBody`.
     #[must_use]

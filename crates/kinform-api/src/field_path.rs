@@ -121,7 +121,7 @@ fn name(text: &str) -> Option<(PathSegment, &str)> {
     (!field.is_empty()).then(|| (PathSegment::Field(field.to_owned()), rest))
 }
 
-/// What follows an opening bracket, up to and with the closing one.
+/// Parses the text after an opening bracket, up to and including the closing one.
 fn bracket(text: &str) -> Option<(PathSegment, &str)> {
     if let Some(rest) = text.strip_prefix("*]") {
         return Some((PathSegment::Each, rest));

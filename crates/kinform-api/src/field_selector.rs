@@ -32,13 +32,13 @@ pub struct FieldSelector {
 pub struct FieldTerm {
     /// The field.
     pub field: String,
-    /// Whether it must be equal or unequal.
+    /// The comparison: equal or unequal.
     pub operator: FieldOperator,
     /// The value, unescaped.
     pub value: String,
 }
 
-/// How a field is compared.
+/// The comparison of a field with a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FieldOperator {
     /// `=` or `==`.
@@ -54,13 +54,14 @@ impl FieldSelector {
         &self.terms
     }
 
-    /// Whether everything is selected.
+    /// Returns whether everything is selected.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.terms.is_empty()
     }
 
-    /// Whether an object is selected, given its fields. A missing field is the empty string.
+    /// Returns whether an object is selected, given its fields. A missing field is the empty
+    /// string.
     pub fn matches<V: AsRef<str>>(&self, mut look_up: impl FnMut(&str) -> Option<V>) -> bool {
         self.terms.iter().all(|term| {
             let found = look_up(&term.field);

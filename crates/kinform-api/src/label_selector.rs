@@ -41,7 +41,7 @@ pub struct Requirement {
     values: Vec<String>,
 }
 
-/// How a label is compared.
+/// The comparison of a label with values.
 ///
 /// Upstream: `selection.Operator`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -81,13 +81,13 @@ impl LabelSelector {
         &self.requirements
     }
 
-    /// Whether everything is selected.
+    /// Returns whether everything is selected.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
     }
 
-    /// Whether an object is selected, given its labels.
+    /// Returns whether an object is selected, given its labels.
     pub fn matches<V: AsRef<str>>(&self, mut look_up: impl FnMut(&str) -> Option<V>) -> bool {
         self.requirements
             .iter()
@@ -155,7 +155,7 @@ impl Requirement {
         &self.key
     }
 
-    /// How it is compared.
+    /// The comparison.
     #[must_use]
     pub fn operator(&self) -> LabelOperator {
         self.operator
@@ -167,7 +167,7 @@ impl Requirement {
         &self.values
     }
 
-    /// Whether a label fulfils this; `None` if the object lacks it.
+    /// Returns whether a label fulfils this; `None` is an object that lacks it.
     #[must_use]
     pub fn matches(&self, label: Option<&str>) -> bool {
         use LabelOperator as Op;

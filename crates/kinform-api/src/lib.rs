@@ -63,7 +63,7 @@ pub use resource::{
 pub use status::{Status, StatusCause, StatusDetails, StatusMetadata, reason};
 pub use version::ResourceVersion;
 
-/// Which objects of a type: by labels and by fields.
+/// Selections of objects by labels and by fields.
 pub mod selector {
     pub use crate::field_selector::{FieldOperator, FieldSelector, FieldTerm};
     pub use crate::label_selector::{LabelOperator, LabelSelector, Requirement};

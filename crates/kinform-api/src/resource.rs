@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Noun};
 
-/// What a path segment may hold unescaped.
+/// The characters of a path segment that need escaping.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -83,7 +83,7 @@ pub struct GroupKind {
     pub kind: String,
 }
 
-/// What every object says about its type: `apiVersion` and `kind`.
+/// The type that every object states: `apiVersion` and `kind`.
 ///
 /// Upstream: `metav1.TypeMeta`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
@@ -95,7 +95,7 @@ pub struct TypeMeta {
     pub kind: String,
 }
 
-/// Whether objects of a resource live in a namespace.
+/// The scope of a resource: its objects live in namespaces, or belong to the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scope {
     /// Each object has a namespace.
@@ -171,7 +171,7 @@ impl GroupVersionKind {
         api_version(&self.group, &self.version)
     }
 
-    /// What objects of this kind say about themselves.
+    /// The type that objects of this kind state.
     #[must_use]
     pub fn type_meta(&self) -> TypeMeta {
         TypeMeta {

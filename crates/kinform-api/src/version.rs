@@ -44,13 +44,13 @@ impl ResourceVersion {
         &self.0
     }
 
-    /// Whether there is no version.
+    /// Returns whether there is no version.
     #[must_use]
     pub fn is_unset(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether this is `"0"`, any version.
+    /// Returns whether this is `"0"`, any version.
     #[must_use]
     pub fn is_zero(&self) -> bool {
         self.0 == "0"
@@ -62,7 +62,7 @@ impl ResourceVersion {
         check(&self.0).ok()?.parse().ok()
     }
 
-    /// Which of two versions of one resource is newer.
+    /// Compares two versions of one resource; the newer one is the greater.
     ///
     /// # Errors
     /// One of them is not a positive decimal without a leading zero.

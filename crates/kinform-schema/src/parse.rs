@@ -232,7 +232,8 @@ impl Reader {
     }
 }
 
-/// Whether JSON has null for what protobuf leaves out: no zero of Go's is written as nothing there.
+/// Returns whether JSON writes `null` for a field that protobuf omits: Go's zero value is nil
+/// there.
 fn is_null_when_absent(field: &Field) -> bool {
     let Flags {
         pointer,

@@ -20,7 +20,7 @@ pub enum PathSegment<'a> {
     Item,
 }
 
-/// What the table says about a path.
+/// The result of looking up a path in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathAnswer {
     /// The kind has this path.
@@ -34,7 +34,7 @@ pub enum PathAnswer {
     NotBuiltin,
 }
 
-/// Whether a kind has a path; group `""` is the core group.
+/// Looks up a path of a kind; group `""` is the core group.
 pub fn knows_path(group: &str, version: &str, kind: &str, path: &[PathSegment<'_>]) -> PathAnswer {
     match builtin(group, version, kind) {
         None => PathAnswer::NotBuiltin,
@@ -42,7 +42,7 @@ pub fn knows_path(group: &str, version: &str, kind: &str, path: &[PathSegment<'_
     }
 }
 
-/// Where a walk stands.
+/// The position of a walk.
 enum Place {
     Struct(&'static Type),
     Many(&'static Field),

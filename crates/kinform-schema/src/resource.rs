@@ -1,4 +1,4 @@
-//! What a server serves of the built-in types: its resources, as its discovery lists them.
+//! The built-in resources that a server serves, as its discovery lists them.
 //!
 //! ```text
 //! (group, version, plural) -> Resource: kind, scope, verbs, short names, subresources
@@ -32,9 +32,9 @@ pub struct Resource {
     pub singular: &'static str,
     /// The kind of its objects.
     pub kind: &'static str,
-    /// Whether its objects live in namespaces.
+    /// True if its objects live in namespaces.
     pub is_namespaced: bool,
-    /// What can be done with it, in the order of discovery.
+    /// The verbs that it supports, in the order of discovery.
     pub verbs: Vec<&'static str>,
     /// Its short names, as `po`.
     pub short_names: Vec<&'static str>,
@@ -55,12 +55,12 @@ pub struct Subresource {
     pub group_version: Option<GroupVersion>,
     /// The kind that it takes and gives.
     pub kind: &'static str,
-    /// What can be done with it.
+    /// The verbs that it supports.
     pub verbs: Vec<&'static str>,
 }
 
 impl Resource {
-    /// Whether it can be asked to do this.
+    /// Returns whether it supports the verb.
     pub fn has_verb(&self, verb: &str) -> bool {
         self.verbs.contains(&verb)
     }

@@ -40,13 +40,13 @@ impl Type {
         self.package
     }
 
-    /// Whether it is a kind: then its JSON may carry `apiVersion` and `kind`, which are no fields
-    /// of the table.
+    /// Returns whether it is a kind: then its JSON may carry `apiVersion` and `kind`, which are
+    /// not fields of the table.
     pub fn is_kind(&self) -> bool {
         self.is_kind
     }
 
-    /// Whether server-side apply takes a value of it as one: who owns a field of it owns all of it.
+    /// Returns whether server-side apply takes a value as a unit: the owner of a field owns it all.
     pub fn is_atomic(&self) -> bool {
         self.is_atomic
     }

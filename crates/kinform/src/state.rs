@@ -4,9 +4,9 @@
 //! reflector's events → InformerState (the latest) and Report (each, in order)
 //! ```
 //!
-//! Waiting never hangs silently: the error of a wait that ran out states the reason. A forbidden or
-//! missing kind is a state, not
-//! an error, since it heals by itself when access is granted or the definition is installed.
+//! Waiting never hangs silently: the error of a wait that timed out states the reason. A forbidden
+//! or missing kind is a state, not an error, since the informer recovers by itself when access is
+//! granted or the definition is installed.
 //!
 //! Upstream counterpart: `client-go:tools/cache` (`HasSynced`, `WatchErrorHandler`,
 //! `LastSyncResourceVersion`), which report less.

@@ -18,7 +18,7 @@ use kube::{Client, CustomResource, CustomResourceExt, ResourceExt};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a Foo asks for.
+/// The desired state of a Foo.
 #[derive(
     CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema,
 )]
@@ -35,12 +35,12 @@ use serde::{Deserialize, Serialize};
 pub struct FooSpec {
     /// The name of the Deployment.
     pub deployment_name: String,
-    /// How many replicas it has; one, if nothing is said.
+    /// The number of replicas; one if absent.
     #[schemars(range(min = 0, max = 10))]
     pub replicas: Option<i32>,
 }
 
-/// What became of it.
+/// The observed state of a Foo.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FooStatus {

@@ -31,7 +31,7 @@ pub const REASON_EXISTS: &str = "ErrResourceExists";
 /// The message of [`REASON_SYNCED`].
 pub const MESSAGE_SYNCED: &str = "Foo synced successfully";
 
-/// What every reconcile needs.
+/// The context of every reconcile.
 pub(crate) struct State {
     pub(crate) client: Client,
     pub(crate) events: EventRecorder,
@@ -57,11 +57,11 @@ pub enum Failed {
     /// The server said no, or nothing.
     #[error("cannot {verb} the {what}")]
     Api {
-        /// What was tried.
+        /// The verb of the request.
         verb: &'static str,
-        /// On what.
+        /// The object of the request.
         what: &'static str,
-        /// What came back.
+        /// The error of the request.
         #[source]
         source: kube::Error,
     },
@@ -175,7 +175,7 @@ async fn update_status(
         .map_err(Failed::to("update", "status of the Foo"))
 }
 
-/// Whether `foo` is the one owner that manages `deployment`.
+/// Returns whether `foo` is the one owner that manages `deployment`.
 fn is_controlled_by(deployment: &Deployment, foo: &Foo) -> bool {
     let controller = deployment
         .owner_references()

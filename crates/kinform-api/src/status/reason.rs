@@ -8,9 +8,9 @@
 //! for which the reason alone decides; for others the HTTP code does.
 //! Upstream: `apimachinery:pkg/apis/meta/v1/types.go` (`StatusReason`, `CauseType`).
 
-/// Who asks is not known (401).
+/// The caller is not authenticated (401).
 pub const UNAUTHORIZED: &str = "Unauthorized";
-/// Who asks may not (403).
+/// The caller is not authorized (403).
 pub const FORBIDDEN: &str = "Forbidden";
 /// The object or resource does not exist (404).
 pub const NOT_FOUND: &str = "NotFound";
@@ -18,17 +18,17 @@ pub const NOT_FOUND: &str = "NotFound";
 pub const ALREADY_EXISTS: &str = "AlreadyExists";
 /// The object changed meanwhile, or a precondition failed (409).
 pub const CONFLICT: &str = "Conflict";
-/// What was asked for is gone for good (410).
+/// The requested resource is gone for good (410).
 pub const GONE: &str = "Gone";
 /// The version or continue token is too old (410).
 pub const EXPIRED: &str = "Expired";
 /// The object or the options are invalid (422).
 pub const INVALID: &str = "Invalid";
-/// The server could not do it in time; try again (500).
+/// The server could not complete the request in time; try again (500).
 pub const SERVER_TIMEOUT: &str = "ServerTimeout";
 /// The storage could not read an object (500).
 pub const STORE_READ_ERROR: &str = "StorageReadError";
-/// The request timed out, or asks for a version of the future (504).
+/// The request timed out, or asks for a version that the server has not reached (504).
 pub const TIMEOUT: &str = "Timeout";
 /// Try again later (429).
 pub const TOO_MANY_REQUESTS: &str = "TooManyRequests";
