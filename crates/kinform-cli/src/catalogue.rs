@@ -1,4 +1,4 @@
-//! What a server serves, and which of it a person means by a word.
+//! The resource types that a server serves, and the one that a user's word names.
 //!
 //! ```text
 //! discovery documents → Catalogue;  "deploy" | "foos.example.com" | "Pod" → ResourceEntry
@@ -25,9 +25,9 @@ pub(crate) struct ResourceEntry {
     pub(crate) singular: String,
     /// Short words, e.g. `po`.
     pub(crate) short_names: Vec<String>,
-    /// Whether its objects live in namespaces.
+    /// The scope: objects live in namespaces, or belong to the cluster.
     pub(crate) scope: Scope,
-    /// What can be done with it.
+    /// The verbs that the resource supports.
     pub(crate) verbs: Vec<String>,
 }
 
@@ -49,7 +49,7 @@ impl ResourceEntry {
     }
 }
 
-/// What a word can mean.
+/// The meaning of a word.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
     /// This resource.
@@ -61,7 +61,7 @@ pub(crate) enum Meaning {
         /// The group.
         group: String,
     },
-    /// Nothing, and with that word never anything.
+    /// No resource type, and a definition installed later cannot change that.
     Unknown,
 }
 
@@ -167,7 +167,7 @@ impl Catalogue {
         }
     }
 
-    /// What `word` means here.
+    /// The meaning of `word` on this server.
     pub(crate) fn find(&self, word: &str) -> Meaning {
         let readable = |entry: &&ResourceEntry| entry.verbs.iter().any(|verb| verb == "list");
         if let Some(entry) = self

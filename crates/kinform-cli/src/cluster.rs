@@ -1,11 +1,11 @@
-//! Which cluster, and as whom: flags and kubeconfig become a client configuration.
+//! The cluster and the user: flags and kubeconfig become a client configuration.
 //!
 //! ```text
 //! ClusterArgs + $KUBECONFIG | ~/.kube/config | in-cluster → kube_client::Config
 //! ```
 //!
 //! Loading, merging, exec credentials and token reload are kube-client's; here are only kubectl's
-//! overrides and the words for what can be wrong. Nothing connects here.
+//! overrides and the messages for wrong configurations. This module opens no connection.
 //!
 //! Upstream counterpart: kubernetes/client-go:tools/clientcmd (flag names, order of sources).
 

@@ -54,7 +54,7 @@ impl Connection {
         })
     }
 
-    /// What the words mean on this server.
+    /// The resource types that the words name on this server.
     ///
     /// # Errors
     /// As [`Discovery::resolve`].
@@ -64,7 +64,7 @@ impl Connection {
             .await
     }
 
-    /// What to list and watch.
+    /// The resource, namespace and selectors to list and watch.
     pub(crate) fn info(
         &self,
         entry: &ResourceEntry,

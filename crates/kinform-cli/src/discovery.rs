@@ -25,11 +25,11 @@ use tokio::time::Instant;
 use crate::catalogue::{Catalogue, GroupList, Meaning, ResourceEntry, ResourceList};
 use crate::exit::Failure;
 
-/// How long nobody may answer before that is an error.
+/// The time without any reply after which discovery fails.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How often an unanswered or awaited thing is asked for again.
+/// The pause before an unanswered or awaited document is requested again.
 const PAUSE: Duration = Duration::from_millis(500);
-/// BOUND: no discovery document of a real cluster comes near this.
+/// BOUND: bytes of a discovery document; those of real clusters are far smaller.
 const MAX_DOCUMENT: usize = 16 << 20;
 /// One request's deadline.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -121,13 +121,14 @@ impl<'a> Discovery<'a> {
         }
     }
 
-    /// What each word means; a `plural.group` that is not installed yet is waited for.
+    /// The resource type that each word names; waits for a `plural.group` that is not installed
+    /// yet.
     ///
     /// # Errors
-    /// As [`Self::catalogue`]; and a word that means nothing here.
+    /// As [`Self::catalogue`]; and a word that names no resource type here.
     ///
     /// # Cancel safety
-    /// Nothing is lost.
+    /// Dropping the future loses no data.
     pub(crate) async fn resolve(&self, words: &[String]) -> Result<Vec<ResourceEntry>, Failure> {
         let mut catalogue = self.catalogue().await?;
         let mut found = Vec::with_capacity(words.len());
@@ -159,7 +160,7 @@ impl<'a> Discovery<'a> {
         Ok(found)
     }
 
-    /// Whether a group is there: one small request, for the wait.
+    /// Returns whether the server has a group: one small request, for the wait.
     async fn serves(&self, group: &str) -> Result<bool, Failure> {
         match self
             .document::<serde::de::IgnoredAny>(&format!("/apis/{group}"))

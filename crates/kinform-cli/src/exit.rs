@@ -1,4 +1,4 @@
-//! How the binary ends: the exit code, and the line and hint that go with a failure.
+//! The end of the process: the exit code, and the line and hint of a failure.
 //!
 //! ```text
 //! command → Result<Ending, Failure> → stderr: "error: .." + "hint: .." → exit code
@@ -13,7 +13,7 @@ use std::fmt;
 /// A good ending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// What was asked is done.
+    /// The command completed.
     Done,
     /// `--for` elapsed before the first sync.
     NeverSynced,
@@ -96,7 +96,7 @@ impl Failure {
         self.code
     }
 
-    /// Whether there is anything to print.
+    /// Returns whether there is no message to print.
     pub(crate) fn is_silent(&self) -> bool {
         self.message.is_empty()
     }

@@ -162,7 +162,7 @@ fn names(entry: &ResourceEntry, objects: &[Obj<DynamicObject>]) -> String {
         .collect()
 }
 
-/// How much a table says.
+/// The set of columns in a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Columns {
     Few,

@@ -119,7 +119,7 @@ fn parse(text: &str) -> Result<Vec<Value>, String> {
     })
 }
 
-/// What a document asks for: itself, a list's items, or what a frame of a watch tells.
+/// The actions of a document: its object, a list's items, or the object of a watch's frame.
 fn steps(value: Value) -> Vec<(Act, Value)> {
     let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
     let act = match text("type") {
@@ -142,7 +142,8 @@ fn steps(value: Value) -> Vec<(Act, Value)> {
         .collect()
 }
 
-/// The objects of a document: itself, a list's items, or none. Items of `PodList` do not say what they are.
+/// The objects of a document: itself, a list's items, or an empty list for `null`. Items of
+/// `PodList` do not state their kind, so it is derived from the list's.
 fn flatten(value: Value) -> Vec<Value> {
     let Value::Object(mut list) = value else {
         return if value.is_null() {

@@ -29,7 +29,7 @@ use crate::signals::Signals;
 use crate::sync::synced;
 use crate::watch::failure;
 
-/// What was measured of one type; `docs/cli.md` defines each figure.
+/// The figures measured of one type; `docs/cli.md` defines each.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Measurement {
@@ -63,7 +63,7 @@ struct Field {
     kept: bool,
 }
 
-/// What every object of a cache has, whatever is dropped.
+/// The fields that every object of a cache has, whatever is dropped.
 const IDENTITY: [&str; 4] = [
     "metadata.name",
     "metadata.namespace",
@@ -71,7 +71,7 @@ const IDENTITY: [&str; 4] = [
     "metadata.resourceVersion",
 ];
 
-/// How many fields are told.
+/// The number of fields in the table.
 const FIELDS: usize = 10;
 
 /// Measures each type and prints.
@@ -85,7 +85,8 @@ pub(crate) async fn run(args: MeasureArgs) -> Result<Ending, Failure> {
     }
 }
 
-/// Whether this program was built with what the flags need: both are most of its build's time and size.
+/// Checks that this program was built with the features that the flags need: both are most of its
+/// build's time and size.
 fn built_for(args: &MeasureArgs) -> Result<(), Failure> {
     let flags = [
         (args.typed, cfg!(feature = "typed"), "typed"),
@@ -345,7 +346,7 @@ async fn tell_progress(informer: Informer<DynamicObject>, title: String) {
     }
 }
 
-/// What the first list was, from what was reported about it.
+/// The mode of the first list, from the reports about it.
 fn mode_used(asked: ModeArg, reports: &mut Reports) -> &'static str {
     if asked == ModeArg::List {
         return "list";
@@ -358,7 +359,7 @@ fn mode_used(asked: ModeArg, reports: &mut Reports) -> &'static str {
     "stream"
 }
 
-/// Nearest rank of sorted sizes.
+/// The percentile of sorted sizes, by nearest rank.
 fn percentile(sorted: &[u64], percent: usize) -> u64 {
     let rank = (sorted.len() * percent).div_ceil(100);
     sorted.get(rank.saturating_sub(1)).copied().unwrap_or(0)
@@ -402,7 +403,7 @@ fn table(measured: &[Measurement]) -> String {
     text
 }
 
-/// What the heaviest fields of one type weigh.
+/// A table of the sizes of one type's heaviest fields.
 fn field_table(m: &Measurement) -> Table {
     let title = format!("FIELDS OF {}", m.resource);
     let mut table = Table::new(&[&title, "BYTES", "SHARE", "KEPT"]);

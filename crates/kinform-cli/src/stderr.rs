@@ -17,7 +17,7 @@ macro_rules! progress {
     ($($words:tt)*) => { $crate::stderr::line(format_args!($($words)*)) };
 }
 
-/// What [`progress!`] calls.
+/// The function behind [`progress!`].
 pub(crate) fn line(words: Arguments<'_>) {
     let mut stderr = anstream::stderr().lock();
     let _ = writeln!(stderr, "{words}").and_then(|()| stderr.flush());

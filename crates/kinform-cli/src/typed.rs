@@ -78,7 +78,7 @@ pub(crate) fn decode_and_keep(entry: &ResourceEntry, informer: &Informer<Dynamic
     }
 }
 
-/// How many could not be decoded.
+/// Decodes every object and returns the number of failures.
 fn all<K: DeserializeOwned + Any + Send + Sync>(informer: &Informer<DynamicObject>) -> usize {
     let listing = informer.list();
     let decoded = listing.iter().map(|object| {

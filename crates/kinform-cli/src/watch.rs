@@ -36,13 +36,13 @@ pub(crate) struct Watched {
     told_of_pages: bool,
 }
 
-/// What comes out of the informers, with the place of its type.
+/// The output of an informer, with the index of its type.
 enum Heard {
     Change(usize, Notification<DynamicObject>),
     Report(usize, Box<Report>),
 }
 
-/// Watches until told to end.
+/// Watches until a signal or the end of the time.
 pub(crate) async fn run(args: WatchArgs) -> Result<Ending, Failure> {
     let mut signals = Signals::listen()?;
     let started = Instant::now();
@@ -230,7 +230,7 @@ fn tell(
     }
 }
 
-/// What to do about a failure that will not pass by itself.
+/// The hint for a failure that does not pass by itself.
 fn hint(reason: &str) -> &'static str {
     match reason {
         "Forbidden" => {

@@ -1,10 +1,10 @@
-//! What the demo does to its own server, and when.
+//! The faults that the demo causes on its own server, and their times.
 //!
 //! ```text
 //! time passed, keys pressed → cut every watch | expire history → a notice
 //! ```
 //!
-//! Each run does both once, whether it lasts long enough or not.
+//! Each run causes both once, whether it lasts long enough or not.
 
 use std::time::Duration;
 

@@ -48,12 +48,12 @@ impl SendClock {
         self.start.elapsed()
     }
 
-    /// What to write into [`WRITTEN`].
+    /// The text to write into [`WRITTEN`].
     pub(crate) fn stamp(&self) -> String {
         self.start.elapsed().as_nanos().to_string()
     }
 
-    /// How long ago `stamp` was taken.
+    /// The time since `stamp` was taken.
     pub(crate) fn since(&self, stamp: &str) -> Option<Duration> {
         let sent = Duration::from_nanos(stamp.parse().ok()?);
         self.start.elapsed().checked_sub(sent)
@@ -71,12 +71,12 @@ pub(crate) struct Targets {
     pub(crate) foos: Vec<(String, String)>,
 }
 
-/// What was sent and what became of it.
+/// The numbers of changes accepted and refused.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    /// Changes that the server took.
+    /// Changes that the server accepted.
     pub(crate) accepted: AtomicU64,
-    /// Changes that it refused, or that did not arrive.
+    /// Changes that the server refused, or that did not arrive.
     pub(crate) refused: AtomicU64,
 }
 

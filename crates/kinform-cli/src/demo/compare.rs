@@ -13,7 +13,7 @@ use std::fmt;
 use kube_client::Client;
 use serde::Deserialize;
 
-/// What identifies one state of one object.
+/// The identity of one state of one object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct State {
     pub(crate) uid: String,
@@ -81,7 +81,7 @@ struct Metadata {
     resource_version: String,
 }
 
-/// What the server has at `path`, in one consistent list.
+/// The objects that the server has at `path`, in one consistent list.
 ///
 /// # Errors
 /// As kube's client.

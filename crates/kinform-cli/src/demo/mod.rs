@@ -32,11 +32,11 @@ use self::pipeline::Pipeline;
 use self::stage::Stage;
 use self::view::View;
 
-/// How long the caches may take to agree with the server once churn has stopped.
+/// The time within which the caches must agree with the server once churn has stopped.
 const SETTLE: Duration = Duration::from_secs(5);
-/// How often numbers are taken and shown.
+/// The interval at which numbers are taken and shown.
 const TICK: Duration = Duration::from_millis(250);
-/// Plain lines come less often than frames.
+/// Ticks per plain line, which come less often than frames.
 const TICKS_A_LINE: u32 = 4;
 
 /// Runs the demo.

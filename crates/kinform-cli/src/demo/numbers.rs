@@ -166,7 +166,7 @@ impl Sampler {
             .collect()
     }
 
-    /// What is known when the showing ends.
+    /// The totals at the end of the demo.
     pub(crate) fn summary(&self, pipeline: &Pipeline) -> Summary {
         let events: u64 = pipeline.stats().iter().map(|(_, stats)| stats.events).sum();
         let seconds = self.started.elapsed().as_secs_f64();

@@ -27,12 +27,12 @@ use super::compare::{Difference, Picture, State, differences, served};
 use super::stage::Stage;
 use crate::exit::Failure;
 
-/// How long the first sync may take.
+/// The time limit of the first sync.
 const SYNC: Duration = Duration::from_secs(60);
-/// Between two comparisons with the server.
+/// The pause between two comparisons with the server.
 const SETTLE_PAUSE: Duration = Duration::from_millis(100);
 
-/// What handlers heard, together.
+/// The totals of all handlers.
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
     pub(crate) notifications: AtomicU64,
@@ -172,7 +172,7 @@ impl Pipeline {
     }
 }
 
-/// Counts what is told and how long it took.
+/// Handlers that count notifications and their latency.
 fn handlers(title: &str, clock: SendClock, heard: &Arc<Heard>) -> Handlers<DynamicObject> {
     let (added, updated, deleted) = (Arc::clone(heard), Arc::clone(heard), Arc::clone(heard));
     Handlers::new()

@@ -168,7 +168,7 @@ impl Printer {
         self.json(&line)
     }
 
-    /// An object that cannot be read: it is set apart until its next version.
+    /// Prints an object that cannot be parsed: it is quarantined until its next version.
     pub(crate) fn unreadable(
         &mut self,
         entry: &ResourceEntry,

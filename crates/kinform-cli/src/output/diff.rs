@@ -1,4 +1,4 @@
-//! What changed between two versions of an object, field by field.
+//! The differences between two versions of an object, field by field.
 //!
 //! ```text
 //! old JSON, new JSON → [Field { path, before, after }]
@@ -6,7 +6,7 @@
 //!
 //! Noise is left out (resourceVersion, managedFields, generation counters). A Secret's values are
 //! shown as digests under a key that is new in every process: enough to see that a value changed,
-//! nothing to guess it from.
+//! but of no use for guessing it.
 
 use std::hash::{BuildHasher as _, RandomState};
 
