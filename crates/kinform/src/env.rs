@@ -78,7 +78,7 @@ impl Env {
         }
     }
 
-    /// A timer for who waits again and again, mostly for later.
+    /// A timer for repeated waits, mostly with a later deadline.
     pub(crate) fn alarm(&self) -> Alarm {
         Alarm {
             env: self.clone(),

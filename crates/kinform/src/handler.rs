@@ -4,10 +4,10 @@
 //! Change (from the ring) → filter → on_add | on_update | on_delete | on_synced
 //! ```
 //!
-//! Handlers are plain closures that get borrowed handles. They run on a task of their own, one
-//! change after the other, and yield between batches; a slow one delays nobody else. A panic is
+//! Handlers are plain closures that receive borrowed handles. They run on a task of their own, one
+//! change after the other, and yield between batches; a slow one delays no other. A panic is
 //! caught, counted as delivered and reported: the next change comes as if nothing had happened.
-//! Never: a lock of ours held while they run.
+//! Never: holds a lock of this crate while they run.
 //!
 //! Upstream counterpart: `client-go:tools/cache/controller.go` (`ResourceEventHandlerDetailedFuncs`,
 //! `FilteringResourceEventHandler`).
@@ -27,29 +27,30 @@ use crate::object::{Lens, Obj};
 /// A notification that is owned: for async handlers and streams.
 ///
 /// # Order guarantees
-/// For one key: `(Added Updated* Deleted)*`, with `Sync` only in between. `old` is what this handler
-/// heard last. Objects of different uid are never joined by an update.
+/// For one key: `(Added Updated* Deleted)*`, with `Sync` only in between. `old` is the last state
+/// that this handler received. Objects of different uid are never joined by an update.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Notification<K> {
-    /// The object is there and was not before.
+    /// The object exists and did not before.
     Added(Added<K>),
     /// The object changed.
     Updated {
-        /// The state that was heard last.
+        /// The state that the handler received last.
         old: Obj<K>,
         /// The state now.
         new: Obj<K>,
     },
     /// The object is gone.
     Deleted(Deleted<K>),
-    /// A resync: the object as it was heard already.
+    /// A resync: the object in its known state.
     Sync(Obj<K>),
-    /// All that was stored when the handler came, or the first list, has been told. Comes once.
+    /// All initial objects were reported: those stored when the handler came, or the first list.
+    /// Once.
     Synced,
 }
 
-/// An object that is there and was not before.
+/// An object that exists and did not before.
 #[derive(Debug)]
 pub struct Added<K> {
     object: Obj<K>,
@@ -110,7 +111,7 @@ pub struct Deleted<K> {
 }
 
 impl<K> Deleted<K> {
-    /// Its state at deletion; the last one told if the final state is unknown.
+    /// Its state at deletion; the last known one if the final state is unknown.
     pub fn object(&self) -> &Obj<K> {
         &self.object
     }
@@ -266,20 +267,20 @@ impl<K: 'static> Handlers<K> {
         self
     }
 
-    /// Called once, when all that was stored at the beginning has been told.
+    /// Called once, when all initial objects have been reported.
     pub fn on_synced(mut self, heard: impl FnMut() + Send + 'static) -> Self {
         self.on_synced = Some(Box::new(heard));
         self
     }
 
-    /// Called when some changes were told, and more may be only later.
+    /// Called after some changes when further ones may follow only later.
     pub(crate) fn on_batch_end(mut self, heard: impl FnMut() + Send + 'static) -> Self {
         self.on_batch_end = Some(Box::new(heard));
         self
     }
 
-    /// Only objects that `keep` wants: an update into its range is heard as an add, one out of it
-    /// as a delete of the old state.
+    /// Passes only objects that `keep` accepts: an update into that set is heard as an add, one out
+    /// of it as a delete of the old state.
     #[doc(alias = "FilteringResourceEventHandler")]
     pub fn filtered(mut self, keep: impl FnMut(&Obj<K>) -> bool + Send + 'static) -> Self {
         self.filter = Some(Box::new(keep));

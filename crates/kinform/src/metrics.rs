@@ -30,7 +30,7 @@ pub struct InformerStats {
     pub heap_bytes: u64,
     /// Bytes of bodies read, decompressed.
     pub wire_bytes: u64,
-    /// Of these, what `metadata.managedFields` weighed.
+    /// Of these, the bytes of `metadata.managedFields`.
     pub managed_fields_bytes: u64,
     /// Events of watches, bookmarks not counted.
     pub events: u64,
@@ -42,15 +42,15 @@ pub struct InformerStats {
     pub lists: u64,
     /// Of these, those after the first.
     pub relists: u64,
-    /// Why these were read again, in a few words, and how often.
+    /// The reasons of relists, in a few words, and their numbers.
     pub relist_reasons: BTreeMap<&'static str, u64>,
     /// Time that lists took, each from its first request until it was read to the end.
     pub list_time: Duration,
-    /// Watches begun; a streaming list is one from its end on.
+    /// Watches begun; a streaming list counts as one from its end on.
     pub watches: u64,
     /// Time that watches lasted, of those that ended.
     pub watch_time: Duration,
-    /// Watches that went on where the one before stopped.
+    /// Watches that continued where the one before stopped.
     pub reopens: u64,
     /// Requests made.
     pub requests: u64,
@@ -62,18 +62,18 @@ pub struct InformerStats {
     pub quarantined: u64,
     /// Of these, those that are still quarantined.
     pub quarantined_now: u64,
-    /// Objects that some index leaves out.
+    /// Objects missing from at least one index.
     pub unindexed: u64,
     /// Deltas that wait to be applied.
     pub queue_depth: u64,
     /// Handlers and streams.
     pub handlers: u64,
-    /// Changes told to handlers and streams.
+    /// Changes reported to handlers and streams.
     pub notifications: u64,
-    /// Batches that the latest handler is behind.
+    /// The lag of the slowest handler, in batches.
     pub handler_lag: u64,
-    /// Times that a handler or stream fell behind what is kept, and was told the difference; of
-    /// those that are there.
+    /// Times that a handler or stream fell behind the kept changes and received a diff instead; of
+    /// those that exist now.
     pub handlers_behind: u64,
     /// Handlers' panics.
     pub handler_panics: u64,

@@ -228,16 +228,16 @@ macro_rules! tells {
             /// The object decoded.
             ///
             /// # Errors
-            /// It does not fit the type; the error names the path, never the content.
+            /// The object does not fit the type; the error names the path, never the content.
             ///
             /// # Complexity
-            /// A full decode each time, unless the informer was told to keep what is decoded.
+            /// A full decode each time, unless the informer keeps decoded values.
             pub fn typed(&self) -> Result<Arc<K>, DecodeError> {
                 let (object, meta): (&Object, _) = (&self.object, &self.lens.type_meta);
                 match &self.lens.keeps {
                     Keeps::All => object.typed(meta, TypedCache::Always),
                     Keeps::Within(budget) => budget.typed(object, meta),
-                    // Nothing is remembered of it: it may as well be read from what was inflated.
+                    // The value is not kept, so it may as well be decoded from the inflated object.
                     Keeps::Nothing => self.whole().typed(meta, TypedCache::Never),
                 }
             }

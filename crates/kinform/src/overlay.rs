@@ -128,11 +128,11 @@ impl<K> Overlay<K> {
         self.look().1.len()
     }
 
-    /// The cache as it is, and the writes that it has not reached; those that it has are forgotten.
+    /// The cache as it is, and the writes that it has not reached; reached ones are removed.
     fn look(&self) -> (Snapshot<K>, Vec<Written>) {
         let now = self.env.now();
         let mut all = lock(&self.written);
-        // Under the lock: nobody forgets a write because of a state newer than this one.
+        // Under the lock: no other caller removes a write because of a state newer than this one.
         let snapshot = self.store.snapshot();
         all.retain(|written| {
             let root = snapshot.root_of(written.write.key.key_ref());

@@ -99,12 +99,13 @@ impl Registry {
             core.hold();
             return Arc::clone(core);
         }
-        // The user's code makes the source: not under the lock. A second caller may be faster.
+        // The user's code makes the source, so it runs outside the lock. A second caller may be
+        // faster.
         let core = self.make(&identity);
         let mut cores = lock(&self.cores);
         let core = match cores.get(&identity) {
             Some(known) if !known.is_stopped() => Arc::clone(known),
-            // None yet, or one that was stopped: whoever holds that keeps its last state.
+            // None yet, or one that was stopped: its holders keep its last state.
             _ => {
                 cores.retain(|_, core| !core.is_stopped());
                 cores.insert(identity, Arc::clone(&core));

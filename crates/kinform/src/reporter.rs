@@ -72,12 +72,12 @@ pub(crate) struct Reporters(Arc<Mutex<Vec<ByNamespace>>>);
 type ByNamespace = (Option<String>, Weak<Reporter>);
 
 impl Reporters {
-    /// Replaces them: one for each namespace watched, or one without a namespace for all.
+    /// Replaces the reporters: one for each namespace watched, or one without a namespace for all.
     pub(crate) fn replace<'a>(
         &self,
         all: impl Iterator<Item = (Option<&'a str>, &'a Arc<Reporter>)>,
     ) {
-        // Weak: an object that somebody keeps must not keep a stream of reports from ending.
+        // Weak: an object that a caller keeps must not keep a stream of reports from ending.
         let all = all.map(|(namespace, one)| (namespace.map(str::to_owned), Arc::downgrade(one)));
         *lock(&self.0) = all.collect();
     }

@@ -31,7 +31,8 @@ pub(super) trait Feed<K>: Send + Sync + 'static {
     fn resource(&self) -> &ResourceInfo;
     /// The object as it is stored now.
     fn get(&self, key: &ObjectKey) -> Option<Obj<K>>;
-    /// Tells all that is stored, then what changes, and all again each period, if one is given.
+    /// Reports all stored objects, then changes, and all objects again each period, if one is
+    /// given.
     fn listen(
         &self,
         hear: Hear<K>,
@@ -39,13 +40,13 @@ pub(super) trait Feed<K>: Send + Sync + 'static {
     ) -> Result<Box<dyn Listening>, Error>;
     /// Waits for the first list.
     fn synced(&self) -> BoxFuture<'static, Result<(), Error>>;
-    /// Waits until nothing will be told any more.
+    /// Waits until no further change will be reported.
     fn stopped(&self) -> BoxFuture<'static, ()>;
 }
 
 /// A handler that was added to a feed.
 pub(super) trait Listening: Send + Sync {
-    /// Tells it nothing more.
+    /// Removes the handler: it receives no more changes.
     fn remove(self: Box<Self>);
 }
 
@@ -152,7 +153,7 @@ impl<T: 'static> Trigger for Mapped<T> {
                     add(object, Priority::Normal)
                 }
                 Heard::Updated { old, new } => {
-                    // Whoever it concerned until now learns that it does so no longer.
+                    // The object that it concerned before is notified, too.
                     add(old, Priority::Normal);
                     add(new, Priority::Normal);
                 }

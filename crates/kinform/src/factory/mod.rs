@@ -1,13 +1,13 @@
-//! One place to get informers from: whoever asks for the same gets the same watch.
+//! One place to get informers from: equal requests share a watch.
 //!
 //! ```text
 //! InformerFactory (one client) → InformerBuilder → Registry → Informer<K>
 //!       start · synced_within · shutdown (drains, leaves no task) · drop (ends everything)
 //! ```
 //!
-//! The same is: resource, namespace, selectors, representation, projection, transform and storage. The type
-//! is not part of it: a typed and a dynamic view share one watch. A factory belongs to one client,
-//! so caches are never shared between credentials.
+//! Two requests are equal if resource, namespace, selectors, representation, projection, transform
+//! and storage are. The type is not part of it: a typed and a dynamic view share one watch. A
+//! factory belongs to one client, so caches are never shared between credentials.
 //! INVARIANT: the factory owns every task of its informers; the handles own none.
 //!
 //! Upstream counterpart: `client-go:informers/factory.go`, `client-go:dynamic/dynamicinformer`.

@@ -4,8 +4,8 @@
 //! factory.select(target) → InformerBuilder (namespaces, selectors, form, transform) → Informer<Pod>
 //! ```
 //!
-//! Everything said here but how values are kept is part of what makes two informers the same: two
-//! that differ in a selector are two watches.
+//! All of these choices, except how values are kept, are part of an informer's identity: two that
+//! differ in a selector are two watches.
 //!
 //! Upstream counterpart: `client-go:informers/factory.go` (`WithNamespace`, `WithTweakListOptions`,
 //! `WithTransform`), there for a whole factory.
@@ -169,7 +169,7 @@ impl<K> InformerBuilder<K> {
         self
     }
 
-    /// The informer: a new one, or one that runs already for somebody who asked for the same.
+    /// The informer: a new one, or one with an equal request that runs already.
     pub fn build(self) -> Informer<K> {
         let selection = self.selection;
         let namespaces: Vec<Option<String>> = match selection.namespaces.as_slice() {

@@ -1,12 +1,12 @@
-//! Compares the cache with the server now and then, for servers that lose events.
+//! Compares the cache with the server periodically, for servers that lose events.
 //!
 //! ```text
 //! period → root at version V → list of metadata at exactly V, in pages → Audit → report, list again
 //! ```
 //!
-//! Off by default. It runs beside the watch, in a task of its own, and holds a root of the cache and
-//! one item of the list. A server that knows the version no more, refuses or takes too long is asked
-//! again after the period; only a difference has consequences.
+//! Off by default. An audit runs in parallel to the watch, in a task of its own, and holds a root
+//! of the cache and one item of the list. A server that no longer knows the version, refuses or
+//! takes too long is asked again after the period; only a difference has consequences.
 //!
 //! Upstream counterpart: `client-go:tools/cache/reflector_data_consistency_detector.go`.
 

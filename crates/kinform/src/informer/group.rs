@@ -5,10 +5,10 @@
 //! remove_namespace ─▶ left ─────────────────▶ handlers, streams (they hear what is gone)
 //! ```
 //!
-//! Whatever was made from an informer reads the members anew each time, so it covers what is watched
-//! at that moment. A watch belongs to every informer that asked for the same: it ends when it is
-//! removed from the last one that is still held.
-//! INVARIANT: a member has every index of the informer before anybody sees it.
+//! Everything that was made from an informer reads the members anew each time, so it covers the
+//! namespaces of that moment. A watch belongs to every informer with an equal request: it ends when
+//! it is removed from the last one that is still held.
+//! INVARIANT: a member has every index of the informer before any reader sees it.
 //!
 //! Upstream counterpart: none; `controller-runtime:pkg/cache` (`multiNamespaceCache`) knows its
 //! namespaces from the start.
@@ -130,7 +130,7 @@ impl Cores {
         self.0.members.load()
     }
 
-    /// Wakes whoever follows the members.
+    /// A receiver that wakes when the members change.
     pub(crate) fn changed(&self) -> watch::Receiver<u64> {
         self.0.changed.subscribe()
     }
@@ -388,7 +388,7 @@ impl Edit {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // Whoever is left may end the watch; the factory keeps it running until then.
+        // Informers that remain may end the watch; the factory keeps it running until then.
         for member in self.members.load().iter() {
             member.core.let_go();
         }

@@ -84,12 +84,12 @@ impl<K> Informer<K> {
         namespaces.flatten().collect()
     }
 
-    /// Watches one more namespace; whether it was not watched. Everything made from this informer
-    /// covers it from now on: stores, indexes, states, reports, and handlers and streams, which hear
-    /// its objects as initial adds. If the informer runs, the namespace is listed at once;
-    /// [`synced`](Self::synced) then waits for it, too.
+    /// Watches one more namespace; returns whether it was not watched before. Everything made from
+    /// this informer covers it from now on: stores, indexes, states, reports, and handlers and
+    /// streams, which hear its objects as initial adds. If the informer runs, the namespace is
+    /// listed immediately; [`synced`](Self::synced) then waits for it, too.
     ///
-    /// Somebody else who asked the factory for the same informer keeps the namespaces asked for.
+    /// An equal informer that another caller got from the factory keeps its own namespaces.
     ///
     /// # Errors
     /// The informer watches all namespaces, a resource of the cluster, or is stopped; or the
@@ -98,13 +98,14 @@ impl<K> Informer<K> {
         self.cores.add(namespace)
     }
 
-    /// Watches this namespace no longer; whether it was watched. Its objects are gone from stores at
-    /// once, and handlers and streams hear each that they were told as deleted, final state unknown.
-    /// Its watch ends, unless another informer that is still held asked for it.
+    /// Stops watching this namespace; returns whether it was watched. Its objects are gone from
+    /// stores immediately. Handlers and streams hear each object that was reported to them as
+    /// deleted, final state unknown. Its watch ends, unless another live informer has it.
     ///
     /// # Order guarantees
-    /// Changes of the namespace that were published before may be left out, but no delete of an object
-    /// that was told. If the namespace comes back, its initial adds come after all of them.
+    /// Changes of the namespace that were published before may be left out, but no delete of an
+    /// object that was reported. If the namespace comes back, its initial adds come after all of
+    /// them.
     pub fn remove_namespace(&self, namespace: &str) -> bool {
         self.cores.remove(namespace)
     }

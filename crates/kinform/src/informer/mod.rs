@@ -1,29 +1,29 @@
-//! Informers: what runs behind the handles.
+//! Informers: the machinery behind the handles.
 //!
 //! ```text
 //! Core (one watch) ── Pipeline (its loop): source → reflector → fifo → store ──▶ ring
 //!   └ Informer<K> (one or more cores) → Store, IndexReader │ Listener tasks, Changes ◀──┘
 //! ```
 //!
-//! | file | what lives there |
+//! | file | content |
 //! |---|---|
 //! | `pipeline` | the loop: the only task that reads a source and writes a store |
 //! | `audit` | compares the cache with the server now and then, on request |
-//! | `connection` | one request at a time, and what its bytes mean |
+//! | `connection` | one request at a time, and the decoding of its body |
 //! | `ingest` | projection and transform, before anything is stored |
 //! | `listener` | the task of one handler |
-//! | `registration` | its handle, and what both share |
-//! | `definition` | the indexes that were asked for |
-//! | `handle` | [`Informer`], what users hold |
+//! | `registration` | its handle, and their shared state |
+//! | `definition` | the requested indexes |
+//! | `handle` | [`Informer`], the users' handle |
 //! | `reflector` | [`Reflector`]: the same loop for a store of the user's own |
-//! | `stream_support` | what the next informer need not learn again |
+//! | `stream_support` | a memory of the resources whose streaming lists stall |
 //! | `group` | the watches of one informer, while namespaces come and go |
 //! | `subscription` | the positions of one listener in all of them |
 //! | `own_writes` | waiting for a version, or for one's own writes |
 //! | `status` | the one state that users see |
 //!
 //! An informer of several namespaces has a core for each: each has its own watch, version and
-//! relists, so nothing that one does can touch the objects of another.
+//! relists, so a relist in one does not touch the objects of another.
 //! INVARIANT: no lock here is held across an await or while user code runs.
 //!
 //! Upstream counterpart: `client-go:tools/cache/shared_informer.go`.
@@ -174,7 +174,7 @@ pub(crate) struct Core {
     // BOUND: one; it keeps the root alive that was last read in order.
     order: Mutex<Option<Arc<Order>>>,
     cursors: AtomicUsize,
-    // Informers that watch this, of those that somebody holds.
+    // The number of live informers that watch this.
     holders: AtomicUsize,
     stops_when_unused: AtomicBool,
     was_started: AtomicBool,

@@ -5,15 +5,15 @@
 //! (key, written object) ──OwnWrites::wrote──▶ seen(key) once the cache has passed those writes
 //! ```
 //!
-//! A cache lags behind the server, and a controller that reads it right after a write decides on what
-//! was before. `OwnWrites` is the gate: not before the cache saw my writes for this key. It asks the
-//! version that the store has reached, which bookmarks move on too, so a write that was overwritten or
-//! deleted meanwhile is seen as well. A server that went back in time has lost the write: nothing is
-//! waited for then.
+//! A cache lags behind the server, and a controller that reads it right after a write decides on
+//! the state before. `OwnWrites` is the gate: not before the cache saw my writes for this key. It
+//! compares with the version that the store has reached, which bookmarks also advance, so a write
+//! that was overwritten or deleted meanwhile counts as seen as well. A server that went back in
+//! time has lost the write: there is no wait then.
 //!
 //! Upstream counterpart: none in client-go; `kubernetes:pkg/controller/util/consistency`
 //! (`ConsistencyStore`) and `kubernetes/enhancements:5647`.
-//! Complexity: O(1) a write and a look; what was seen is forgotten.
+//! Complexity: O(1) a write and a look; a write is forgotten once it was seen.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -30,9 +30,9 @@ use crate::error::{Error, ErrorKind};
 use crate::sync::lock;
 
 impl<K> Informer<K> {
-    /// Waits until the cache has reached `version`: all that the server said up to it is stored. With
-    /// several namespaces, each of them must; a quiet one gets there by a bookmark, within a minute or
-    /// so. A server that went back in time gets there in its new history, if ever.
+    /// Waits until the cache has reached `version`: all changes up to it are stored. With several
+    /// namespaces, each of them must; a quiet one gets there by a bookmark, within a minute or so.
+    /// If the server went back in time, the cache gets there in its new history, if ever.
     ///
     /// # Errors
     /// The informer is stopped before; or versions of this server cannot be compared.
@@ -93,7 +93,7 @@ async fn when(
 
 async fn next(changes: Option<&mut watch::Receiver<u64>>) {
     match changes {
-        // Whoever waits holds the sender.
+        // The waiting caller holds the sender.
         Some(changes) => drop(changes.changed().await),
         None => std::future::pending().await,
     }
@@ -273,7 +273,7 @@ impl OwnWrites {
         when(None, || cores.clone(), |_| self.has_seen(key)).await
     }
 
-    /// Keys with writes that were not seen when somebody last looked: a gauge.
+    /// Keys with writes that were not seen at the last look: a gauge.
     #[must_use]
     pub fn unseen(&self) -> usize {
         lock(&self.0).len()

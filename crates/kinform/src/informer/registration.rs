@@ -139,19 +139,19 @@ impl Registration {
         self.state.heard.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of them that ended in a panic.
+    /// Returns the number of calls that ended in a panic.
     pub fn panics(&self) -> u64 {
         self.state.panics.load(Ordering::Relaxed)
     }
 
-    /// Returns how often these handlers fell behind the kept changes, and heard the difference.
+    /// Returns how often these handlers fell behind the kept changes, and received a diff instead.
     pub fn times_behind(&self) -> u64 {
         self.state.times_behind()
     }
 
-    /// Removes the handlers; returns when the change under way, if any, was heard. What waits is
-    /// not told. Awaited inside one of these handlers it returns at once, and that call is the last;
-    /// inside a task that such a handler started and waits for, it waits for ever.
+    /// Removes the handlers; returns when the call under way, if any, has ended. Waiting changes
+    /// are dropped. Awaited inside one of these handlers it returns immediately, and that call is
+    /// the last; inside a task that such a handler started and waits for, it waits for ever.
     ///
     /// Cancel safety: once polled, they are removed even if the wait is dropped.
     #[doc(alias = "ShutDownEventHandler")]
@@ -160,8 +160,8 @@ impl Registration {
         self.state.ended().await;
     }
 
-    /// Removes the handlers without waiting: the change under way may still be heard, nothing after
-    /// it. Later calls, also after the informer ended, change nothing.
+    /// Removes the handlers without waiting: the call under way may still complete, and none
+    /// follows. Later calls, also after the informer ended, change nothing.
     #[doc(alias = "RemoveEventHandler")]
     pub fn cancel(&self) {
         self.state.remove.cancel();

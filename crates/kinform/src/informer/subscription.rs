@@ -180,7 +180,7 @@ impl Subscription {
         }
     }
 
-    /// Somebody who can report.
+    /// A core that can report; `None` if all namespaces were removed.
     pub(crate) fn any_core(&self) -> Option<&Core> {
         self.cursors.first().map(|position| &*position.cursor.core)
     }
@@ -199,7 +199,7 @@ impl Subscription {
             member.core.add_listener(&self.state);
             if let Some(period) = self.resync {
                 let command = Command::Resync(cursor.delivery.id(), period);
-                // A loop that is gone resyncs nobody.
+                // A loop that is gone has no resyncs.
                 let _ = member.core.commands.send(command);
             }
             self.cursors.push(NamespaceCursor {

@@ -361,7 +361,7 @@ mod tests {
         }
     }
 
-    /// A connection that hands one piece on each time it is polled, and who reads what it hands on.
+    /// A connection that yields one piece each time it is polled, and the reader of these pieces.
     fn connected(version: Version) -> (Arc<Line>, Task, Driven<Come>) {
         let line = Arc::new(Line::default());
         let there = Arc::clone(&line);
@@ -417,12 +417,12 @@ mod tests {
         let woken = Arc::new(Woken::default());
         line.brings([Piece::Byte(1), Piece::Byte(2), Piece::Byte(3)]);
         assert!(poll(&mut task, &woken).is_pending());
-        // One came by the task, the others by who reads.
+        // One piece came by the task, the others by the reader.
         for byte in 1..4 {
             assert_eq!(next(&mut driven), Poll::Ready(Some(byte)));
         }
         assert_eq!(next(&mut driven), Poll::Pending);
-        // Whoever wakes the task now does not take the connection from him.
+        // A wake of the task does not take the connection from the reader now.
         line.brings([Piece::Byte(4)]);
         assert!(poll(&mut task, &woken).is_pending());
         assert!(!line.is_read());

@@ -66,7 +66,7 @@ fn one_line_of(error: &(dyn StdError + 'static)) -> String {
 fn chain<'a>(
     error: &'a (dyn StdError + 'static),
 ) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
-    // BOUND: nobody nests deeper; a cause that points back at itself would never end.
+    // BOUND: the depth of causes; a cause that points back at itself would never end.
     std::iter::successors(Some(error), |&error| {
         let inner = error
             .downcast_ref::<io::Error>()

@@ -58,8 +58,8 @@ impl<K> Snapshot<K> {
     /// Pages of one snapshot fit together: each object is in one of them.
     ///
     /// # Complexity
-    /// O(log objects + page), and what changed since somebody last read this cache in order; the first time,
-    /// O(objects · log objects).
+    /// O(log objects + page), and the changes since this cache was last read in order; the first
+    /// time, O(objects · log objects).
     pub fn page(&self, after: Option<&ObjectKey>, limit: usize) -> Vec<Obj<K>> {
         self.ordered(after.map(ObjectKey::key_ref), limit, |_| true)
     }

@@ -1,18 +1,19 @@
-//! The work queue for async workers: keys in from handlers, keys out to whoever waits.
+//! The work queue for async workers: keys in from handlers, keys out to waiting workers.
 //!
 //! ```text
 //! add (from any thread) → Mutex<Queue> → get().await → Item → settle, or dropped = failed
 //! ```
 //!
-//! A clone is a handle. The lock is a std one, held for the machine's work and never across an await. There is no
-//! background task: a delayed key needs a timer only if a worker waits for it, so one of those that wait keeps the
-//! time, and hands that duty on when it leaves. An add wakes at most one worker, and none if all are busy, or if as
-//! many were woken as keys are ready.
+//! A clone is a handle. The lock is a std one, held for the machine's work and never across an
+//! await. There is no background task: a delayed key needs a timer only if a worker waits for it,
+//! so one of the waiting workers keeps the time, and hands that duty on when it leaves. An add
+//! wakes at most one worker, and none if all are busy, or if as many were woken as keys are ready.
 //!
-//! INVARIANT: while workers wait, as many others were woken and have not looked yet as keys are ready, or
-//! all who look wake the next; while a key is delayed, somebody was woken or keeps the time.
+//! INVARIANT: while workers wait, as many others were woken and have not looked yet as keys are
+//! ready, or each look wakes the next; while a key is delayed, a worker was woken or keeps the
+//! time.
 //!
-//! `item.rs` is what a worker has, `get.rs` how it waits for it.
+//! `item.rs` is a worker's key, `get.rs` the wait for one.
 //!
 //! Upstream counterpart: `client-go:util/workqueue` (`TypedRateLimitingInterface`), where each queue has
 //! a goroutine for delays and one for metrics.
@@ -114,8 +115,9 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
         self.change(|queue| queue.add(key, priority, now))
     }
 
-    /// Adds keys, in order, as [`add_with`](Self::add_with) does one after the other, but in one turn.
-    /// How many began to wait; the others waited already, or are refused.
+    /// Adds keys, in order, as [`add_with`](Self::add_with) does one after the other, but in one
+    /// turn. Returns the number of keys that began to wait; the others waited already, or are
+    /// refused.
     ///
     /// # Panics
     /// If `Hash` or `Eq` of a key does: the keys before it are added then, and it and those after it are not.
@@ -151,7 +153,7 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
         self.change(|queue| queue.add_rate_limited(key, now))
     }
 
-    /// Takes back a delayed add. True if there was one.
+    /// Cancels a delayed add. Returns whether there was one.
     pub fn cancel(&self, key: &K) -> bool {
         self.lock().queue.cancel(key)
     }
@@ -274,7 +276,7 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
         Turn(self, Some(self.lock()))
     }
 
-    /// The turn's end sends home who waits, also if a key panics while it is cloned.
+    /// The end of the turn wakes all waiters, also if a key panics while it is cloned.
     fn end(&self, end: impl FnOnce(&mut Queue<K>, Instant) -> Vec<K>) -> Vec<K> {
         let now = self.0.env.now();
         self.change(|queue| end(queue, now))
@@ -295,7 +297,7 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
         next
     }
 
-    /// Outside of the lock: a waker is somebody else's code.
+    /// Called outside of the lock: a waker is foreign code.
     fn tell(&self, woken: Option<Waker>, drained: bool) {
         if let Some(woken) = woken {
             woken.wake();
@@ -358,7 +360,7 @@ impl<K> Inner<K> {
         woken
     }
 
-    /// All who wait, once the queue is shut down: nobody waits there.
+    /// Takes all waiters once the queue is shut down: no further wait begins then.
     #[inline]
     fn whom_to_send_home(&mut self) -> Vec<Waiter>
     where
@@ -381,7 +383,7 @@ impl<K> Inner<K> {
         Some(self.waiters.remove(at).waker)
     }
 
-    /// A worker looks, or leaves: nobody waits for it any longer.
+    /// A worker looks, or leaves: it is no longer among the woken or waiting.
     fn arrive(&mut self, id: NonZeroU64) {
         if self.remove_waiter(id).is_none() {
             debug_assert!(self.on_their_way > 0, "who was woken is counted");
