@@ -121,7 +121,8 @@ impl<K> Deleted<K> {
         self.object
     }
 
-    /// Returns whether the deletion itself was not seen: a list implied it, or the handler fell behind.
+    /// Returns whether the deletion itself was not seen: a list implied it, or the handler fell
+    /// behind.
     pub fn is_final_state_unknown(&self) -> bool {
         self.final_state_unknown
     }
@@ -182,7 +183,7 @@ impl<K> Notification<K> {
         }
     }
 
-    /// The newest state that this carries; none for `Synced`.
+    /// The newest state in this notification; `None` for `Synced`.
     pub fn object(&self) -> Option<&Obj<K>> {
         match self {
             Self::Added(added) => Some(&added.object),
@@ -201,7 +202,7 @@ type OnSync<K> = Box<dyn FnMut(&Obj<K>) + Send>;
 type Filter<K> = Box<dyn FnMut(&Obj<K>) -> bool + Send>;
 type OnEvent<K> = Box<dyn FnMut(Notification<K>) -> BoxFuture<'static, ()> + Send>;
 
-/// Handlers to be added to an informer; what is not set is not called.
+/// Handlers to be added to an informer; only those that are set are called.
 #[doc(alias = "ResourceEventHandlerFuncs")]
 #[must_use]
 pub struct Handlers<K> {
@@ -237,19 +238,19 @@ impl<K> Default for Handlers<K> {
 }
 
 impl<K: 'static> Handlers<K> {
-    /// Handlers that hear nothing yet.
+    /// An empty set of handlers.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Hears objects that are there and were not before; [`Added::is_initial`] tells those that were
+    /// Hears objects that exist and did not before; [`Added::is_initial`] marks those that were
     /// stored when these handlers came.
     pub fn on_add(mut self, heard: impl FnMut(&Added<K>) + Send + 'static) -> Self {
         self.on_add = Some(Box::new(heard));
         self
     }
 
-    /// Hears changes: the state that these handlers heard last, and the new one.
+    /// Hears changes: the last state that these handlers received, and the new one.
     pub fn on_update(mut self, heard: impl FnMut(&Obj<K>, &Obj<K>) + Send + 'static) -> Self {
         self.on_update = Some(Box::new(heard));
         self

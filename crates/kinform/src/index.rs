@@ -29,7 +29,7 @@ use crate::object::Lens;
 use crate::source::ResourceInfo;
 use crate::store::IndexReader;
 
-/// A named way to find objects of type `K` by something that they say.
+/// A named way to find objects of type `K` by values in them.
 #[doc(alias = "IndexFunc")]
 pub struct Index<K> {
     name: Option<String>,

@@ -32,16 +32,17 @@ use crate::reporter::Reporters;
 pub struct Obj<K> {
     object: Object,
     lens: Arc<Lens>,
-    // Of an object that is kept compressed: what this handle inflated, once it read more than the key.
+    // In a compressed store: the object that this handle inflated, once it read more than the key.
     thawed: OnceBox<Object>,
     of: PhantomData<fn() -> K>,
 }
 
-/// One state of one object, as a `K`, borrowed: what walking a [`Listing`](crate::Listing) gives.
+/// One state of one object, as a `K`, borrowed: the item of a walk over a
+/// [`Listing`](crate::Listing).
 ///
-/// It tells all that an [`Obj`] tells, and counts nothing: walking many objects costs what looking at them costs.
-/// [`ObjRef::to_obj`] is for keeping one longer than its listing. A function that takes an `ObjRef` serves a handler's
-/// [`Obj`], too, by [`Obj::obj_ref`].
+/// It has the methods of an [`Obj`], and counts no references, so a walk over many objects costs no
+/// more than looking at them. [`ObjRef::to_obj`] makes a handle that outlives the listing. A
+/// function that takes an `ObjRef` also serves a handler's [`Obj`], by [`Obj::obj_ref`].
 pub struct ObjRef<'a, K> {
     object: &'a Object,
     lens: &'a Arc<Lens>,
@@ -91,7 +92,7 @@ impl<K> Obj<K> {
         }
     }
 
-    /// The same state, borrowed from this handle. Of a compressed store, it inflates for itself.
+    /// The same state, borrowed from this handle. In a compressed store, it inflates for itself.
     pub fn obj_ref(&self) -> ObjRef<'_, K> {
         ObjRef::new(&self.object, &self.lens)
     }
@@ -112,7 +113,7 @@ impl<'a, K> ObjRef<'a, K> {
         }
     }
 
-    /// A handle that holds the object, for keeping it. Of a compressed store, it inflates anew.
+    /// A handle that holds the object, for keeping it. In a compressed store, it inflates anew.
     pub fn to_obj(&self) -> Obj<K> {
         Obj::new(self.object.clone(), self.lens)
     }
@@ -147,7 +148,7 @@ macro_rules! tells {
                 self.object.key_ref()
             }
 
-            /// The namespace; absent for an object of the cluster.
+            /// The namespace; `None` for an object of the cluster.
             pub fn namespace(&self) -> Option<&$lent str> {
                 self.object.namespace()
             }

@@ -40,7 +40,7 @@ use crate::sync::lock;
 const LIFETIME: Duration = Duration::from_secs(5 * 60);
 const CAPACITY: usize = 1000;
 
-/// A cache that shows one's own writes at once; cheap to clone, clones share the writes.
+/// A cache that shows the caller's own writes immediately; cheap to clone, clones share the writes.
 #[doc(alias = "MutationCache")]
 pub struct Overlay<K> {
     store: Store<K>,
@@ -59,7 +59,8 @@ struct Written {
 }
 
 impl<K> Overlay<K> {
-    /// Nothing laid over the cache of `informer` yet. It holds up to 1,000 writes for up to five minutes.
+    /// An overlay without writes over the cache of `informer`. It holds up to 1,000 writes for up
+    /// to five minutes.
     #[must_use]
     pub fn new(informer: &Informer<K>) -> Self {
         Self {
@@ -72,7 +73,7 @@ impl<K> Overlay<K> {
         }
     }
 
-    /// The same, holding up to `writes` for up to `lifetime`.
+    /// The same, for up to `writes` writes and up to `lifetime`.
     #[must_use]
     pub fn with_bounds(self, writes: usize, lifetime: Duration) -> Self {
         Self {
@@ -82,7 +83,7 @@ impl<K> Overlay<K> {
         }
     }
 
-    /// The newer of what was written and what is stored under a key.
+    /// The newer of the written and the stored object under a key.
     pub fn get(&self, key: &ObjectKey) -> Option<Obj<K>> {
         let (snapshot, laid_over) = self.look();
         let written = laid_over.iter().find(|written| written.write.key == *key);
@@ -143,7 +144,7 @@ impl<K> Overlay<K> {
     }
 }
 
-/// A listing with the writes that belong into it, instead of what is stored under their keys.
+/// A listing with its writes in place of the objects stored under their keys.
 fn lay_over<K>(
     snapshot: &Snapshot<K>,
     listing: &Listing<K>,
@@ -163,10 +164,10 @@ fn lay_over<K>(
 }
 
 impl<K: Serialize + DeserializeOwned + Any + Send + Sync> Overlay<K> {
-    /// Lays what the server answered to a create, update, patch or apply over the cache.
+    /// Lays the server's reply to a create, update, patch or apply over the cache.
     ///
     /// # Errors
-    /// It has no name or version, or cannot be written as JSON; nothing is laid over then.
+    /// It has no name or version, or cannot be written as JSON; no write is recorded then.
     #[doc(alias = "Mutation")]
     pub fn wrote(&self, object: &K) -> Result<(), Error> {
         let invalid = |why: String| {

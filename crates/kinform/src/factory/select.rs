@@ -36,7 +36,7 @@ pub(super) struct Selection {
     pub(super) via: Option<Via>,
 }
 
-/// Narrows and trims an informer before it is asked for.
+/// Configures an informer before it is built.
 #[must_use]
 pub struct InformerBuilder<K> {
     selection: Selection,
@@ -69,7 +69,7 @@ pub enum Lifetime {
     /// As long as the factory, or until it is stopped.
     #[default]
     OfFactory,
-    /// Until its last handler or stream is given back; asking for it again after that makes a new one.
+    /// Until its last handler or stream is dropped; a later request makes a new one.
     WhileUsed,
 }
 
@@ -92,7 +92,7 @@ impl<K> InformerBuilder<K> {
         self
     }
 
-    /// Only objects whose fields match; which fields is up to the server.
+    /// Only objects whose fields match; the server decides which fields it supports.
     pub fn fields(mut self, selector: impl Into<String>) -> Self {
         self.selection.info.field_selector = Some(selector.into());
         self
@@ -108,7 +108,7 @@ impl<K> InformerBuilder<K> {
         self
     }
 
-    /// Asks for metadata only, which is a watch of its own.
+    /// Requests metadata only, which is a watch of its own.
     pub fn metadata_only(mut self) -> Self {
         self.selection.representation = Representation::Metadata;
         self
@@ -127,16 +127,16 @@ impl<K> InformerBuilder<K> {
         self
     }
 
-    /// Sets the options of its reflectors, instead of the factory's: lists, pages, timeouts, backoff,
-    /// the window for internal errors.
-    /// An informer with such options of its own is a watch of its own.
+    /// Sets the options of its reflectors, instead of the factory's: lists, pages, timeouts,
+    /// backoff, the window for internal errors. An informer with its own options has a watch of its
+    /// own.
     pub fn reflector(mut self, options: ReflectorOptions) -> Self {
         self.patience = Patience(Some(options.into_config()));
         self
     }
 
-    /// Sets the period after which each of its handlers hears every stored object again, unless the handler has its own.
-    /// A period is at least one second; zero is never.
+    /// Sets the period after which each of its handlers hears every stored object again, unless the
+    /// handler has its own. A period is at least one second; zero disables resync.
     ///
     /// Default: the factory's. Upstream: the second argument of `NewSharedIndexInformer`.
     #[doc(alias = "defaultEventHandlerResyncPeriod")]
