@@ -45,8 +45,8 @@ impl Action {
     }
 }
 
-/// The second argument of a reconcile function. It derefs to the context that was given to the
-/// controller.
+/// The second argument of a reconcile function. It derefs to the context that the controller was
+/// given.
 pub struct Ctx<C> {
     pub(super) context: Arc<C>,
     pub(super) key: ObjectKey,
@@ -84,7 +84,7 @@ impl<C> Ctx<C> {
 }
 
 impl<C> Ctx<C> {
-    /// The same for a function that was given before the context was.
+    /// The same for a function that is set before the context.
     pub(super) fn without_context(self) -> Ctx<()> {
         let Self {
             key,

@@ -65,11 +65,11 @@ pub(super) enum Heard<'a, K> {
     },
     Deleted(&'a Obj<K>),
     Resynced(&'a Obj<K>),
-    /// More may come only later.
+    /// Further changes may follow only later.
     BatchEnd,
 }
 
-/// A feed with the function that makes keys of its objects; its type is gone.
+/// A feed with the function that makes keys of its objects, with its type erased.
 pub(super) trait Trigger: Send + Sync {
     fn resource(&self) -> &ResourceInfo;
     fn listen(
@@ -81,10 +81,10 @@ pub(super) trait Trigger: Send + Sync {
     fn stopped(&self) -> BoxFuture<'static, ()>;
 }
 
-/// The resource that is reconciled.
+/// The primary resource.
 pub(super) struct Primary<K>(pub(super) Arc<dyn Feed<K>>);
 
-/// Another resource, whose objects concern those that are reconciled.
+/// Another resource, whose objects concern primary ones.
 pub(super) struct Mapped<T> {
     pub(super) feed: Arc<dyn Feed<T>>,
     pub(super) keys_of: KeysOf<T>,
@@ -157,12 +157,12 @@ impl<T: 'static> Trigger for Mapped<T> {
                     add(old, Priority::Normal);
                     add(new, Priority::Normal);
                 }
-                // sample-controller: a resync of an owned object says nothing new.
+                // sample-controller: a resync of an owned object is no news.
                 Heard::Resynced(_) => {}
                 Heard::BatchEnd => batch.end(),
             }
         });
-        // client-go: a resync of what is not reconciled itself says nothing new.
+        // client-go: a resync of a secondary object is no news.
         self.feed.listen(hear, Some(Duration::ZERO))
     }
 
@@ -175,7 +175,7 @@ impl<T: 'static> Trigger for Mapped<T> {
     }
 }
 
-/// Keys of changes that were told together, to be added together.
+/// Keys of changes that were reported together, to be added together.
 struct Batch {
     queue: WorkQueue<ObjectKey>,
     // BOUND: `BATCH_KEYS` of each.
@@ -219,14 +219,15 @@ impl Batch {
         self.queue.add_all(low, Priority::Low);
     }
 
-    /// A poisoned lock only says that a thread panicked with keys in its hands: they are all there.
+    /// The lock. A poisoned one only means that a thread panicked with keys in its hands: they are
+    /// all there.
     fn keys(&self) -> MutexGuard<'_, Keys> {
         self.keys.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The key of the controlling owner, if it is of the kind that is reconciled. Versions of the owner's
-/// group are not compared: an object keeps the reference that it was made with.
+/// The key of the controlling owner, if that has the primary kind. Versions of the owner's group
+/// are not compared: an object keeps the reference that it was made with.
 ///
 /// Upstream: `metav1.GetControllerOf`.
 pub(super) fn owner_key<T>(object: &Obj<T>, primary: &ResourceInfo) -> Option<ObjectKey> {

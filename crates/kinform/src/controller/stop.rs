@@ -1,4 +1,4 @@
-//! When a controller stops: a token, or the process's signals.
+//! The end of a controller: a token, or the process's signals.
 //!
 //! ```text
 //! CancellationToken | SIGTERM, SIGINT, ctrl-c → asked: no new work      a second signal → forced: no more waiting
@@ -29,7 +29,7 @@ impl Stop {
         }
     }
 
-    /// Waits until it is to end at once.
+    /// Waits until the controller is to end immediately.
     pub(super) async fn forced(&mut self) {
         next_of(&mut self.signals).await;
     }

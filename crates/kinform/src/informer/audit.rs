@@ -66,7 +66,7 @@ impl Auditor {
         }
     }
 
-    /// When to say [`Auditor::on_time`]; never, if it is off.
+    /// The time of the next call of [`Auditor::on_time`]; never, if audits are off.
     pub(super) fn next_wake(&mut self, now: Instant) -> Option<Instant> {
         self.source.as_ref()?;
         Some(*self.next.get_or_insert(now + self.period))

@@ -63,7 +63,7 @@ pub(super) enum Reader {
 }
 
 impl Connection {
-    /// Makes `request`; replaces, and so closes, what was open.
+    /// Makes `request`; replaces, and so closes, an open one.
     pub(super) fn open(&mut self, source: &Arc<dyn ListerWatcher>, request: Request) {
         let source = Arc::clone(source);
         *self = match request {
@@ -78,9 +78,9 @@ impl Connection {
         };
     }
 
-    /// The next thing that happens; never, if nothing is open.
+    /// The next event; pending for ever without an open request.
     ///
-    /// Cancel safety: nothing is lost, the connection goes on where it was.
+    /// Cancel safety: nothing is lost, the connection continues where it was.
     pub(super) async fn next(&mut self) -> Observed {
         match self {
             Self::Idle => std::future::pending().await,
@@ -113,7 +113,7 @@ impl Connection {
         }
     }
 
-    /// Puts the reader back; forgets it if the connection is gone meanwhile.
+    /// Puts the reader back; drops it if the connection is gone meanwhile.
     pub(super) fn put_reader(&mut self, with: Reader) {
         if let Self::Reading(_, reader) = self {
             *reader = with;
@@ -133,7 +133,8 @@ impl Reader {
         }
     }
 
-    /// Reads the next bytes of the body. What of a list is in `root` as it is costs a comparison.
+    /// Reads the next bytes of the body. A list's item that is in `root` unchanged costs only a
+    /// comparison.
     pub(super) fn feed(
         &mut self,
         chunk: &[u8],
@@ -144,7 +145,7 @@ impl Reader {
         let fed = match self {
             Self::List(splitter, read, trail) => {
                 let mut part = |part: ListPart<'_>| observe(listed(part, ingest, read));
-                // A transform may tell more of an object than its bytes.
+                // A transform may depend on more than an object's bytes.
                 let fed = if root.is_empty() || ingest.transform.is_some() {
                     splitter.feed(chunk, &mut part)
                 } else {
@@ -167,7 +168,7 @@ impl Reader {
         }
     }
 
-    /// The body has ended by itself.
+    /// Handles the end of the body.
     pub(super) fn finish(self, ingest: &Ingest) -> Input {
         match self {
             Self::List(splitter, read, _) => match splitter.finish() {

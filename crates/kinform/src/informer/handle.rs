@@ -5,7 +5,7 @@
 //!                                           → store, lister, indexes, handlers, changes (their files)
 //! ```
 //!
-//! A handle is cheap to clone and keeps nothing running: the factory does. `K` is only a lens: the
+//! A handle is cheap to clone and keeps no task running: the factory does. `K` is only a lens: the
 //! same informer seen as another type is [`Informer::cast`], on the same watch and cache.
 //!
 //! Upstream counterpart: `client-go:tools/cache/shared_informer.go` (`SharedIndexInformer`).
@@ -61,11 +61,11 @@ impl<K> Informer<K> {
         first.map_or_else(Env::system, |member| member.core.env.clone())
     }
 
-    /// An object as it would be stored, of the JSON that a write was answered with; nothing if no
-    /// namespace is watched.
+    /// An object as it would be stored, from the JSON reply to a write; `None` if no namespace is
+    /// watched.
     pub(crate) fn ingest(&self, json: &[u8]) -> Result<Option<Object>, String> {
         let members = self.cores.members();
-        // All watches of an informer make the same of the same bytes.
+        // All watches of an informer turn the same bytes into the same object.
         let made = members
             .first()
             .map(|member| member.core.ingest.written(json));
@@ -129,7 +129,7 @@ impl<K> Informer<K> {
             })
     }
 
-    /// Waits until `wanted` says yes to the state; gives that state.
+    /// Waits until `wanted` accepts the state; returns that state.
     ///
     /// Cancel safety: nothing is lost.
     pub async fn state_when(
@@ -138,7 +138,7 @@ impl<K> Informer<K> {
     ) -> InformerState {
         let mut namespaces = self.cores.changed();
         loop {
-            // Before looking: what changes from here on wakes us.
+            // Before the look: a change from here on wakes this task.
             namespaces.borrow_and_update();
             let states = self.states();
             let state = self.state();
@@ -172,7 +172,7 @@ impl<K> Informer<K> {
     /// Waits until [`has_synced`](Self::has_synced).
     ///
     /// # Errors
-    /// The informer is stopped before.
+    /// The informer is stopped before the sync.
     ///
     /// Cancel safety: nothing is lost.
     pub async fn synced(&self) -> Result<(), Error> {
@@ -187,7 +187,8 @@ impl<K> Informer<K> {
     /// The same, but no longer than `limit`.
     ///
     /// # Errors
-    /// The time ended first, and the error says what it waits for; or the informer is stopped.
+    /// The time ended first, and the error states the cause of the wait; or the informer is
+    /// stopped.
     ///
     /// Cancel safety: nothing is lost.
     pub async fn synced_within(&self, limit: Duration) -> Result<(), Error> {
@@ -217,7 +218,7 @@ impl<K> Informer<K> {
         self.cores.reports()
     }
 
-    /// Its numbers, over the namespaces watched now.
+    /// The statistics of the informer, over the namespaces watched now.
     pub fn stats(&self) -> InformerStats {
         let mut stats = InformerStats::default();
         let members = self.cores.members();
@@ -245,8 +246,8 @@ impl<K> Informer<K> {
         members.iter().for_each(|member| member.core.relist());
     }
 
-    /// Stops its watch, for everybody who shares it. Handlers hear what was published before.
-    /// The cache stays readable.
+    /// Stops the watch, also for other informers that share it. Handlers hear the changes published
+    /// before. The cache stays readable.
     pub fn stop(&self) {
         self.cores.stop();
     }

@@ -7,7 +7,7 @@
 //! The handler's subscription is made of machines of the core; this module waits, calls and ends.
 //! The task ends when its handler is removed (after the call under way), or when the informer has
 //! ended and the handler has received every published change.
-//! INVARIANT: user code runs under no lock, and its panic ends nothing: it counts as delivered.
+//! INVARIANT: user code runs under no lock, and its panic ends no task: it counts as delivered.
 //!
 //! Upstream counterpart: `client-go:tools/cache/shared_informer.go` (`processorListener`).
 
@@ -40,7 +40,7 @@ pub(crate) enum RunOn {
     Thread,
 }
 
-/// Handlers without their type: what the informer keeps.
+/// Handlers without their type, as the informer keeps them.
 pub(crate) struct ListenerParts {
     pub(crate) name: Option<String>,
     pub(crate) resync: Option<Duration>,
@@ -80,7 +80,7 @@ pub(crate) fn listen(cores: &Cores, parts: ListenerParts) -> Registration {
     let name = parts.name.unwrap_or_else(|| format!("handler-{number}"));
     let state = ListenerState::new(name);
     let listener = Listener {
-        // Here, not in the task: what is published from now on is heard as such.
+        // Here, not in the task: changes published from now on are live, not initial.
         subscription: Subscription::new(cores, Arc::clone(&state), resync),
         state: Arc::clone(&state),
         sink: Some(parts.sink),
@@ -105,7 +105,7 @@ impl Listener {
         lock(&self.state.inside).task = tokio::task::try_id();
         let mut told = 0;
         loop {
-            // Before looking for more: what is published from here on wakes us.
+            // Before the next look: a publication from here on wakes this task.
             let is_over = self.subscription.look();
             let draining = is_over || self.state.drain.is_cancelled();
             if self.state.remove.is_cancelled() {

@@ -8,7 +8,7 @@
 //! | file | content |
 //! |---|---|
 //! | `pipeline` | the loop: the only task that reads a source and writes a store |
-//! | `audit` | compares the cache with the server now and then, on request |
+//! | `audit` | compares the cache with the server periodically, on request |
 //! | `connection` | one request at a time, and the decoding of its body |
 //! | `ingest` | projection and transform, before anything is stored |
 //! | `listener` | the task of one handler |
@@ -17,9 +17,9 @@
 //! | `handle` | [`Informer`], the users' handle |
 //! | `reflector` | [`Reflector`]: the same loop for a store of the user's own |
 //! | `stream_support` | a memory of the resources whose streaming lists stall |
-//! | `group` | the watches of one informer, while namespaces come and go |
+//! | `group` | the watches of one informer, while namespaces are added and removed |
 //! | `subscription` | the positions of one listener in all of them |
-//! | `own_writes` | waiting for a version, or for one's own writes |
+//! | `own_writes` | waiting for a version, or for the caller's own writes |
 //! | `status` | the one state that users see |
 //!
 //! An informer of several namespaces has a core for each: each has its own watch, version and
@@ -138,7 +138,7 @@ pub(crate) struct Tasks {
     pub(crate) tracker: TaskTracker,
     /// Ends everything immediately, without waiting for handlers.
     pub(crate) abort: CancellationToken,
-    /// Ends all watches; handlers hear what is left.
+    /// Ends all watches; handlers hear the remaining changes.
     pub(crate) stop: CancellationToken,
 }
 
@@ -153,7 +153,7 @@ impl Default for Tasks {
     }
 }
 
-/// One watch with its store: what informers share.
+/// One watch with its store, shared by informers.
 pub(crate) struct Core {
     pub(crate) info: ResourceInfo,
     ingest: Ingest,
@@ -207,7 +207,7 @@ pub(crate) struct Progress {
 /// The parts of a core.
 pub(crate) struct CoreParts {
     pub(crate) source: Arc<dyn ListerWatcher>,
-    /// Lists metadata, if the cache is to be compared with it.
+    /// Lists metadata, if the cache is to be audited.
     pub(crate) audit_source: Option<Arc<dyn ListerWatcher>>,
     pub(crate) ingest: Ingest,
     pub(crate) storage: Storage,
@@ -274,7 +274,7 @@ impl Core {
         });
     }
 
-    /// Asks the loop to end. A core that never ran is stopped at once.
+    /// Asks the loop to end. A core that never ran is stopped immediately.
     pub(crate) fn stop(&self) {
         self.cancel.cancel();
         if lock(&self.idle).take().is_some() {
@@ -301,7 +301,7 @@ impl Core {
     /// The objects of a root of this store in the order of their keys.
     ///
     /// # Complexity
-    /// O(1) if the root is the one that was last asked for, else of what changed since.
+    /// O(1) if the root is the last requested one, else O(changes since that).
     pub(crate) fn order(&self, root: &Root) -> Arc<Order> {
         let known = lock(&self.order).clone();
         if let Some(known) = &known
@@ -377,7 +377,7 @@ impl Core {
         let _ = self.commands.send(Command::Relist);
     }
 
-    /// The definition of an index that was asked for, built or not.
+    /// The definition of a requested index, built or not.
     pub(crate) fn definition(&self, name: &str) -> Option<CoreIndex> {
         let definitions = lock(&self.definitions);
         let found = definitions.iter().find(|known| known.index.name() == name);
@@ -416,7 +416,7 @@ impl Core {
         let index = definition.index.clone();
         lock(&self.definitions).push(definition);
         if let Some(idle) = &mut *lock(&self.idle) {
-            // Nothing is stored yet: building costs nothing.
+            // The store is empty: building costs nothing.
             let built = BuiltIndex::build(self.reader.root(), index);
             return idle
                 .writer

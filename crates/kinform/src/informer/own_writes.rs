@@ -1,4 +1,4 @@
-//! Waiting for the cache: until a version is reached, or until it has seen one's own writes.
+//! Waiting for the cache: until a version is reached, or until it has seen the caller's own writes.
 //!
 //! ```text
 //! version ──Informer::reached──▶ once every namespace's root is at or past it
@@ -61,8 +61,8 @@ impl<K> Informer<K> {
     }
 }
 
-/// Waits until what the cores publish makes `is_so` true; which they are is asked again when namespaces
-/// come and go.
+/// Waits until publications of the cores make `is_so` true; the set of cores is read again when
+/// namespaces are added or removed.
 async fn when(
     mut namespaces: Option<watch::Receiver<u64>>,
     watched: impl Fn() -> Vec<Arc<Core>>,
@@ -75,7 +75,7 @@ async fn when(
         let cores = watched();
         let subscribed = cores.iter().map(|core| core.progress.subscribe());
         let mut all: Vec<watch::Receiver<Progress>> = subscribed.collect();
-        // Before looking: what changes from here on wakes us.
+        // Before the look: a change from here on wakes this task.
         let ended = all.iter_mut().position(|one| one.borrow_and_update().ended);
         if is_so(&cores) {
             return Ok(());
@@ -116,12 +116,12 @@ pub(crate) fn has_reached(root: &Root, version: &ResourceVersion) -> bool {
     )
 }
 
-/// A write of ours, and where the cache stood.
+/// A write of the caller, and the state of the cache at that time.
 #[derive(Clone, Debug)]
 pub(crate) struct Write {
     pub(crate) key: ObjectKey,
     pub(crate) version: ResourceVersion,
-    // The epoch of the root, and what was stored under the key, when it was noted.
+    // The epoch of the root, and the object stored under the key, when the write was recorded.
     epoch: u64,
     stored: Option<(String, String)>,
 }
@@ -161,7 +161,7 @@ impl Write {
         let reached = ResourceVersion::from(&**root.version());
         match reached.compare(&self.version) {
             Ok(order) => order != Ordering::Less,
-            // What has no order: whatever changes under the key is taken for the write.
+            // Versions without an order: any change under the key is taken for the write.
             Err(_) => stored(root, key) != self.stored,
         }
     }
@@ -175,8 +175,8 @@ fn stored(root: &Root, key: KeyRef<'_>) -> Option<(String, String)> {
     ))
 }
 
-/// The gate of a controller that reads its own writes: not before the cache saw what I wrote for this
-/// key. Cheap to clone; clones share what they know.
+/// The gate of a controller that reads its own writes: not before the cache saw my writes for this
+/// key. Cheap to clone; clones share their state.
 ///
 /// ```no_run
 /// # use k8s_openapi::api::apps::v1::Deployment;
@@ -186,7 +186,7 @@ fn stored(root: &Root, key: KeyRef<'_>) -> Option<(String, String)> {
 /// # ) -> Result<(), kinform::Error> {
 /// writes.seen(&key).await?; // at the beginning of a reconcile
 /// // .. read caches, decide, write ..
-/// writes.wrote(&key, &deployments, &written); // what the server answered
+/// writes.wrote(&key, &deployments, &written); // the server's reply
 /// # Ok(())
 /// # }
 /// ```
@@ -194,22 +194,23 @@ fn stored(root: &Root, key: KeyRef<'_>) -> Option<(String, String)> {
 #[derive(Clone, Default)]
 pub struct OwnWrites(Arc<Mutex<HashMap<ObjectKey, Vec<Unseen>>>>);
 
-// BOUND: one for each object written for a key and not seen yet; looking at a key forgets what was
-// seen, and so does noting, once there are twice as many keys as were unseen the last time.
+// BOUND: one for each object written for a key and not seen yet; a look at a key removes the writes
+// that were seen, and so does recording, once there are twice as many keys as were unseen the last
+// time.
 struct Unseen {
     core: Arc<Core>,
     write: Write,
 }
 
 impl OwnWrites {
-    /// Nothing written yet.
+    /// A gate without writes.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Notes that `object`, as the server answered a write, was written for `key`. `informer` is the one
-    /// whose cache should have seen it. An object outside of its namespaces is not waited for.
+    /// Records that `object`, the server's reply to a write, was written for `key`. `informer` is
+    /// the one whose cache should see it. An object outside of its namespaces is not waited for.
     pub fn wrote<K, T: kube_core::Resource>(
         &self,
         key: &ObjectKey,
@@ -258,7 +259,7 @@ impl OwnWrites {
     /// Waits until caches have seen everything that was written for `key`.
     ///
     /// # Errors
-    /// An informer that should see it is stopped before, or watches that namespace no longer.
+    /// An informer that should see it is stopped before, or no longer watches that namespace.
     ///
     /// # Cancel safety
     /// Nothing is lost.
@@ -280,10 +281,10 @@ impl OwnWrites {
     }
 }
 
-/// Keys below which noting does not look for what was seen.
+/// Keys below which recording does not look for writes that were seen.
 const SWEEP_AT: usize = 64;
 
-/// Forgets what was seen; whether something is left.
+/// Removes the writes that were seen; returns whether any are left.
 fn forget_seen(unseen: &mut Vec<Unseen>) -> bool {
     unseen.retain(|unseen| !unseen.write.is_seen(&unseen.core.root()));
     !unseen.is_empty()

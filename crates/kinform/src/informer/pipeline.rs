@@ -52,7 +52,7 @@ pub(super) struct Pipeline {
     reflector: Reflector,
     fifo: DeltaFifo,
     status: Status,
-    // What the steps of this turn want of the connection.
+    // The requests of this turn's steps to the connection.
     close: bool,
     request: Option<Request>,
     builds: JoinSet<BuiltIndex>,
@@ -203,11 +203,11 @@ impl Pipeline {
                 if let Some(mut reader) = connection.take_reader() {
                     let core = Arc::clone(&self.core);
                     let root = core.root();
-                    // All of a chunk came at one moment.
+                    // All bytes of a chunk came at one moment.
                     let tell = |input| self.tell_and_take(input, now);
                     reader.feed(&chunk, &core.ingest, &root, tell);
                     connection.put_reader(reader);
-                    // How long it took here is not the server's silence.
+                    // The time spent here is not the server's silence.
                     let now = self.core.env.now();
                     self.tell_and_take(Input::Bytes, now);
                 }
@@ -219,7 +219,7 @@ impl Pipeline {
         self.reflector.handle(input, self.core.env.now());
     }
 
-    /// The same in the middle of a chunk: what is left of it is void once the request is closed.
+    /// The same in the middle of a chunk: the rest of it is void once the request is closed.
     fn tell_and_take(&mut self, input: Input, now: Instant) {
         if self.close {
             return;
@@ -244,7 +244,7 @@ impl Pipeline {
 
     fn enqueue(&mut self, delta: Delta) {
         let mut delta = delta;
-        // A full fifo is emptied here: the writer is the same task, so nobody else could.
+        // A full fifo is emptied here: the writer is the same task, so no other could.
         while let Err(Full(back)) = self.fifo.push(delta) {
             if mutant!("B25") {
                 return self.fifo.close();
@@ -304,7 +304,7 @@ impl Pipeline {
         }
     }
 
-    /// Handlers and streams look again.
+    /// Wakes handlers and streams for another look.
     fn wake(&mut self) {
         self.has_woken = true;
         self.core

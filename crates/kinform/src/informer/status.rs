@@ -43,7 +43,7 @@ impl Status {
         }
     }
 
-    /// `quiet` is how long nothing was heard from the server.
+    /// `quiet` is the time without a byte from the server.
     pub(super) fn state(&mut self, root: &Root, quiet: Duration) -> InformerState {
         let state = self.derive(root, quiet);
         if !matches!(state, InformerState::Synced { .. }) {
@@ -78,7 +78,7 @@ impl Status {
                 let trouble = told("nothing is heard from the server");
                 self.stale(quiet, trouble)
             }
-            // Listing again: what is stored stays right until something failed.
+            // A relist: the stored objects stay valid until something failed.
             Some(State::Pending | State::Listing) if trouble.is_some() => {
                 let trouble = told("the server cannot be followed");
                 self.stale(quiet, trouble)

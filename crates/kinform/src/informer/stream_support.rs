@@ -24,12 +24,12 @@ use crate::sync::lock;
 pub(crate) struct StreamSupport(Arc<Mutex<HashMap<GroupVersionResource, Instant>>>);
 
 impl StreamSupport {
-    /// Streaming lists of `resource` do not work here: pages until then.
+    /// Records that streaming lists of `resource` do not work here: pages until then.
     pub(super) fn no_streams_until(&self, resource: &GroupVersionResource, until: Instant) {
         lock(&self.0).insert(resource.clone(), until);
     }
 
-    /// `config`, as it is best for `resource` here. What the user decided stays.
+    /// Returns `config`, adapted to `resource` on this server. The user's own choices stay.
     pub(super) fn advise(
         &self,
         resource: &GroupVersionResource,

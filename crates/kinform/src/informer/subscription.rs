@@ -32,7 +32,7 @@ pub(crate) struct Subscription {
     // Members up to this one have, or had, a cursor.
     seen: u64,
     changed: watch::Receiver<u64>,
-    // Whose turn it is, so that no namespace starves another.
+    // The cursor whose turn it is, so that no namespace starves another.
     turn: usize,
     is_synced: bool,
 }
@@ -67,8 +67,8 @@ impl Subscription {
         subscription
     }
 
-    /// Takes notice of what came until now: what comes later wakes [`wait`](Self::wait). Whether
-    /// nothing more will be published.
+    /// Marks everything published until now as known: a later publication wakes
+    /// [`wait`](Self::wait). Returns whether no more will be published.
     pub(crate) fn look(&mut self) -> bool {
         if self.changed.has_changed().unwrap_or(false) {
             self.changed.borrow_and_update();
@@ -117,7 +117,7 @@ impl Subscription {
                 }
             }
         }
-        // The one that was waited for may have left.
+        // The awaited namespace may have left.
         self.becomes_synced().then_some(Piece::Synced)
     }
 
@@ -145,7 +145,7 @@ impl Subscription {
             .sum()
     }
 
-    /// Waits until something happened since the last look.
+    /// Waits until there is news since the last look.
     ///
     /// Cancel safety: nothing is lost.
     pub(crate) async fn wait(&mut self) {

@@ -60,11 +60,12 @@ struct Shared<K> {
 
 struct Inner<K> {
     queue: Queue<K>,
-    // BOUND: as many as there are pending `get`s. INVARIANT: none at the end of a turn, once the queue is shut down.
+    // BOUND: the number of pending `get`s. INVARIANT: empty at the end of a turn, once the queue is
+    // shut down.
     waiters: Vec<Waiter>,
     /// The waiter that keeps the time, and its deadline.
     timekeeper: Option<(NonZeroU64, Instant)>,
-    // INVARIANT: as many as there are `Get`s that were woken, and neither polled nor dropped since.
+    // INVARIANT: the number of `Get`s that were woken, and neither polled nor dropped since.
     on_their_way: usize,
     last_id: NonZeroU64,
     /// The number of times the queue was closed: a drain that began before ends.
@@ -80,7 +81,7 @@ struct Waiter {
 const AT_ONCE: usize = 256;
 
 impl<K: Eq + Hash + Clone> WorkQueue<K> {
-    /// An empty queue whose failed keys wait as `limiter` says.
+    /// An empty queue whose failed keys wait according to `limiter`.
     #[must_use]
     pub fn new(limiter: Limiter) -> Self {
         Self::with_env(limiter, Env::system())
@@ -120,7 +121,8 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
     /// refused.
     ///
     /// # Panics
-    /// If `Hash` or `Eq` of a key does: the keys before it are added then, and it and those after it are not.
+    /// If `Hash` or `Eq` of a key panics: the keys before it are added then, but not it and those
+    /// after it.
     pub fn add_all(&self, keys: Vec<K>, priority: Priority) -> usize {
         let mut keys = keys.into_iter();
         let mut queued = 0;
@@ -135,13 +137,13 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
         queued
     }
 
-    /// Adds a key, to be handed out after `delay`, or earlier if it is added earlier.
+    /// Adds a key, to be handed out after `delay`, or earlier after another add.
     pub fn add_after(&self, key: K, delay: Duration) -> AddOutcome {
         let now = self.0.env.now();
         self.change(|queue| queue.add_after(key, delay, now))
     }
 
-    /// Adds a key, to be handed out after `delay` instead of when it was delayed to before.
+    /// Adds a key, to be handed out after `delay`, in place of an earlier delay.
     pub fn replace_after(&self, key: K, delay: Duration) -> AddOutcome {
         let now = self.0.env.now();
         self.change(|queue| queue.replace_after(key, delay, now))
@@ -169,7 +171,7 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
         self.lock().queue.num_requeues(key)
     }
 
-    /// Keys that wait for a worker.
+    /// The number of keys that wait for a worker.
     #[must_use]
     pub fn len(&self) -> usize {
         self.lock().queue.len()
@@ -193,29 +195,31 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
         self.lock().queue.stats(self.0.env.now())
     }
 
-    /// Waits for a key. Nothing comes once the queue is shut down and everything was handed out.
+    /// Waits for a key. Resolves to `None` once the queue is shut down and every key was handed
+    /// out.
     ///
     /// # Cancel safety
-    /// Dropping it loses nothing: a key that it was woken for goes to another worker. One that was woken and is
-    /// neither polled nor dropped, as its task is busy, holds up that key.
+    /// Dropping it loses nothing: a key that it was woken for goes to another worker. A future that
+    /// was woken but is neither polled nor dropped, since its task is busy, delays that key.
     ///
     /// # Order guarantees
-    /// By priority, then first in, first out. One key is never with two workers.
+    /// By priority, then first in, first out. Two workers never hold the same key.
     pub fn get(&self) -> Get<K> {
         Get::new(Some(self.clone()), None)
     }
 
-    /// Refuses what comes from now on; what waits is handed out, delayed keys are given up and returned.
+    /// Refuses further adds; waiting keys are handed out, delayed keys are removed and returned.
     ///
     /// # Panics
-    /// If `Clone` of a key does, which is called only if something else is known of it. The queue is shut down
-    /// then; it and those given up before it are not returned, and another call gives up the others.
+    /// If `Clone` of a key panics, which is called only if the queue has further state of the key.
+    /// The queue is shut down then; this key and those removed before it are not returned, and
+    /// another call removes the others.
     pub fn shut_down(&self) -> Vec<K> {
         self.end(|queue, now| queue.shut_down(now))
     }
 
-    /// The same, and what waits is given up and returned, too. A [`drain`](Self::drain) that waits ends, also while
-    /// workers have keys.
+    /// The same, but waiting keys are removed and returned, too. A [`drain`](Self::drain) that
+    /// waits ends, also while workers have keys.
     pub fn close(&self) -> Vec<K> {
         self.lock().closed += 1;
         let given_up = self.end(|queue, now| queue.close(now));
@@ -223,11 +227,12 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
         given_up
     }
 
-    /// Shuts down and waits until nothing waits and no worker has a key. Returns the delayed keys that
-    /// were given up.
+    /// Shuts down and waits until no key waits and no worker has a key. Returns the delayed keys,
+    /// which are removed.
     ///
     /// # Errors
-    /// `within` went by, or the queue was closed meanwhile, and workers still have keys: they are named.
+    /// `within` went by, or the queue was closed meanwhile, and workers still have keys: the error
+    /// names them.
     ///
     /// # Cancel safety
     /// Dropping it stops the waiting; the queue stays shut down.
@@ -307,15 +312,17 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
         }
     }
 
-    /// The lock. A poisoned one is used on: what can poison it is a panic in a key's `Hash` or `Eq`, and
-    /// those are called before anything is changed for that key, or in its `Clone`, which costs only that key:
-    /// it is forgotten in place of being handed out. In a shutdown it costs what would have been returned.
+    /// The lock. A poisoned one stays usable: it can be poisoned by a panic in a key's `Hash` or
+    /// `Eq`, which are called before anything is changed for that key, or in its `Clone`, which
+    /// costs only that key: it is dropped instead of handed out. In a shutdown it costs the keys to
+    /// be returned.
     fn lock(&self) -> MutexGuard<'_, Inner<K>> {
         self.0.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A turn with the lock; at its end, also by a panic in a key's `Hash`, `Eq` or `Clone`, whom it concerns is woken.
+/// A turn with the lock; its end, also by a panic in a key's `Hash`, `Eq` or `Clone`, wakes the
+/// workers concerned.
 struct Turn<'q, K: Eq + Hash + Clone>(&'q WorkQueue<K>, Option<MutexGuard<'q, Inner<K>>>);
 
 impl<K: Eq + Hash + Clone> Turn<'_, K> {
@@ -339,7 +346,7 @@ impl<K: Eq + Hash + Clone> Drop for Turn<'_, K> {
 }
 
 impl<K> Inner<K> {
-    /// The worker that a change concerns: one for a key that no other is on its way for, or one to keep the time.
+    /// The worker to wake: one for a key that no other was woken for, or one to keep the time.
     fn whom_to_wake(&mut self) -> Option<Waker>
     where
         K: Eq + Hash + Clone,
