@@ -4,8 +4,8 @@
 //! loop, handlers, readers → Telemetry (counters) → InformerStats (plain numbers)
 //! ```
 //!
-//! Counters are local to an informer: no registry, no global. Prometheus' names come where they are
-//! exported. The loop copies its machines' numbers here once a turn.
+//! Counters are local to an informer: no registry, no global. The exporter adds Prometheus' names.
+//! The loop copies its machines' numbers here once a turn.
 //!
 //! Upstream counterpart: `client-go:tools/cache/reflector_metrics.go` (defined there, not wired).
 

@@ -29,7 +29,7 @@ use crate::sync::lock;
 pub(crate) type Sources =
     dyn Fn(ResourceInfo, Representation) -> Arc<dyn ListerWatcher> + Send + Sync;
 
-/// The watches of a factory, and what they are made with.
+/// The watches of a factory, and the parts to make them.
 pub(crate) struct Registry {
     pub(crate) sources: Box<Sources>,
     pub(crate) env: Env,
@@ -50,11 +50,11 @@ pub(crate) struct Identity {
     pub(crate) storage: Storage,
 }
 
-/// Reflector options of an informer's own, if it has any: they are part of what is the same.
+/// Reflector options of one informer, if it has its own: they are part of its identity.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Patience(pub(crate) Option<ReflectorConfig>);
 
-/// Sources of an informer's own, instead of the factory's. Two made apart are never the same:
+/// An informer's own source, instead of the factory's. Two made separately are never the same:
 /// clients cannot be compared, and caches are never shared between credentials.
 #[derive(Clone)]
 pub(crate) struct Via(pub(crate) Arc<Sources>);
@@ -124,7 +124,7 @@ impl Registry {
             options.reflector.clone_from(config);
         }
         if identity.via.is_some() {
-            // Another server: what was learnt of the factory's own says nothing about it.
+            // Another server: the factory's memory of its own server does not apply.
             options.stream_support = Default::default();
         }
         let reflector = &mut options.reflector;

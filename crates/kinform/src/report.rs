@@ -25,10 +25,10 @@ use kinform_core::reflector::report::{Problem, ProblemKind, ReflectorEvent};
 
 use crate::state::{InformerState, Trouble};
 
-/// One thing that happened.
+/// One report: a time and an event.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// When.
+    /// The time of the event.
     pub time: Timestamp,
     /// The event that is reported.
     pub event: ReportEvent,
@@ -46,15 +46,15 @@ pub enum ReportEvent {
     Listed {
         /// Its version.
         version: String,
-        /// Why it was read again; absent for the first.
+        /// The reason of a relist; `None` for the first list.
         relist: Option<String>,
     },
-    /// A watch goes on at the version where the one before stopped.
+    /// A watch continues at the version where the one before stopped.
     Reopened {
-        /// From where.
+        /// The version.
         version: String,
     },
-    /// A streaming list was given up for pages.
+    /// A streaming list was abandoned for pages.
     FellBack {
         /// The reason.
         reason: String,
@@ -96,7 +96,7 @@ pub enum ReportEvent {
         /// The object, if the call was about one.
         key: Option<ObjectKey>,
     },
-    /// Something of a stream was skipped that no server sends today.
+    /// An unknown part of a stream was skipped, which no server sends today.
     Skipped {
         /// A few words about it.
         what: String,
@@ -113,7 +113,7 @@ pub enum ReportEvent {
     StoreFailed {
         /// The reason.
         reason: String,
-        /// After what time.
+        /// The delay.
         relist_in: Duration,
     },
     /// This subscriber fell behind and lost this number of reports.

@@ -3,7 +3,7 @@
 //! ```text
 //! pool ─execute─▶ Drivers ─▶ a task that polls Driver { connection } … and is woken when the reader leaves
 //!                              ▲
-//! reader ─▶ Driven { body, driver } ── nothing has come: polls the connection itself, and looks again
+//! reader ─▶ Driven { body, driver } ── no bytes yet: polls the connection itself, and looks again
 //! ```
 //!
 //! By default an HTTP/1 connection is a task of its own, which reads a piece from the socket and
@@ -321,7 +321,7 @@ mod tests {
         }
     }
 
-    /// Pieces that a socket has, what of them came to the body, and what became of the connection.
+    /// The pieces of a socket, those that reached the body, and the end of the connection.
     #[derive(Default)]
     struct Line {
         socket: Mutex<VecDeque<Piece>>,
@@ -338,7 +338,7 @@ mod tests {
         Panic,
     }
 
-    /// The body of what came over a line.
+    /// The body of a line's pieces.
     struct Come(Arc<Line>);
 
     impl Body for Come {
@@ -355,7 +355,7 @@ mod tests {
             }
         }
 
-        /// That is known once it has come.
+        /// Returns whether the end of the body has come.
         fn is_end_stream(&self) -> bool {
             self.0.body.lock().unwrap().front() == Some(&None)
         }
@@ -381,7 +381,7 @@ mod tests {
             there.body.lock().unwrap().push_back(come);
             Poll::Pending
         })));
-        // Its first turn tells whose it is.
+        // Its first turn shows whose it is.
         let mut context = Context::from_waker(Waker::noop());
         assert!(task.0.poll(Who::Task, &mut context).is_pending());
         let mut response = Response::new(Come(Arc::clone(&line)));
@@ -452,7 +452,7 @@ mod tests {
                 }
             }
             assert_eq!(turns, bytes + 1);
-            // It is still held, and yet the task was woken for whatever comes next.
+            // It is still held, and yet the next event wakes the task.
             assert!(driven.reader.is_none());
             assert_eq!(woken.take(), 1);
             line.brings([Piece::End]);
@@ -469,7 +469,7 @@ mod tests {
         assert!(poll(&mut task, &woken).is_pending());
         assert_eq!(next(&mut driven), Poll::Ready(Some(9)));
         assert!(driven.reader.is_none());
-        // He never had the connection, which may be the next reader's.
+        // This reader never had the connection, which may be the next reader's.
         assert_eq!(woken.take(), 0);
     }
 
@@ -484,7 +484,7 @@ mod tests {
             assert!(task.0.lock().connection.is_none() && driven.reader.is_none());
             assert_eq!(woken.take(), 1);
             assert!(poll(&mut task, &woken).is_ready());
-            // What was handed on before can still be read.
+            // Earlier pieces can still be read.
             line.body.lock().unwrap().push_back(Some(7));
             assert_eq!(next(&mut driven), Poll::Ready(Some(7)));
         }

@@ -66,7 +66,7 @@ pub struct Body {
 }
 
 impl Body {
-    /// A reply in `encoding` whose bytes come from `chunks`, cut anywhere.
+    /// A reply in `encoding` with the bytes of `chunks`, cut anywhere.
     pub fn new(
         encoding: Encoding,
         chunks: impl futures::Stream<Item = Result<Bytes, SourceError>> + Send + 'static,
@@ -105,7 +105,7 @@ pub struct ResourceInfo {
     pub kind: String,
     /// The scope: objects live in namespaces, or belong to the whole cluster.
     pub scope: Scope,
-    /// The one namespace looked at; all of them, or a cluster-scoped resource, if absent.
+    /// The one namespace; `None` means all of them, or a cluster-scoped resource.
     pub namespace: Option<String>,
     /// Label selector as sent.
     pub label_selector: Option<String>,
@@ -114,7 +114,7 @@ pub struct ResourceInfo {
 }
 
 impl ResourceInfo {
-    /// Everything of `resource`, in all namespaces.
+    /// All objects of `resource`, in all namespaces.
     pub fn new(resource: GroupVersionResource, kind: impl Into<String>, scope: Scope) -> Self {
         Self {
             resource,

@@ -25,7 +25,7 @@ use crate::error::{SourceError, SourceErrorKind, one_line};
 
 /// BOUND: bytes read of a failure's body; a Status is a few hundred bytes.
 const MAX_FAILURE_BYTES: usize = 256 * 1024;
-/// BOUND: a server cannot make us wait longer than this by header.
+/// BOUND: the longest wait that a server can demand by header.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(3600);
 
 /// The error of a failed call.
@@ -116,7 +116,7 @@ fn classify(code: u16, content_type: &str, text: &[u8]) -> SourceError {
     if content_type == "text/html" || text.trim_ascii_start().starts_with(b"<") {
         return not_kubernetes(code, "an HTML page");
     }
-    // A refusal comes in the encoding that was asked for.
+    // A refusal comes in the requested encoding.
     match Status::from_slice(text).or_else(|| protobuf::status(text)) {
         Some(status) => SourceError::from_status(code, status),
         _ if (300..400).contains(&code) => not_kubernetes(code, "a redirect"),
@@ -128,7 +128,7 @@ fn classify(code: u16, content_type: &str, text: &[u8]) -> SourceError {
                 .unwrap_or("failure");
             let message = match told.as_str() {
                 "" => format!("the server answered {code} {phrase}"),
-                // Other JSON than a Status may hold anything, also secrets.
+                // JSON other than a Status may hold anything, also secrets.
                 other if other.starts_with(['{', '[']) => {
                     format!("the server answered {code} {phrase} without saying why")
                 }
@@ -139,7 +139,7 @@ fn classify(code: u16, content_type: &str, text: &[u8]) -> SourceError {
     }
 }
 
-/// Something answered that does not speak this API.
+/// The peer answered but does not speak this API.
 pub(super) fn not_kubernetes(code: u16, what: &str) -> SourceError {
     SourceError::new(
         SourceErrorKind::NotKubernetes,
