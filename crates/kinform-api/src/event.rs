@@ -32,7 +32,7 @@ pub enum WatchEventKind {
     Modified,
     /// The object is gone, or no longer selected; the event carries its last state.
     Deleted,
-    /// Only the version moves on.
+    /// Only the version advances.
     Bookmark,
     /// The watch ends with a `Status`.
     Error,
@@ -61,7 +61,7 @@ impl fmt::Display for WatchEventKind {
 impl FromStr for WatchEventKind {
     type Err = Error;
 
-    /// Reads the word on the wire.
+    /// Parses the word on the wire.
     ///
     /// # Errors
     /// A word that no server sends today.

@@ -5,9 +5,9 @@
 //!                             └──print──▶ text (sorted by key)
 //! ```
 //!
-//! Requirements are joined by commas and all must hold. Every requirement is checked when it is
-//! made, so one that exists is one that a server accepts. Cost of matching: one look-up a
-//! requirement, one comparison a value.
+//! Requirements are joined by commas and all must hold. Every requirement is validated when it is
+//! made, so a server accepts each one. Cost of matching: one look-up a requirement, one comparison
+//! a value.
 //! Upstream: `apimachinery:pkg/labels/selector.go`.
 
 use std::fmt::{self, Write};
@@ -37,7 +37,7 @@ pub struct LabelSelector {
 pub struct Requirement {
     key: String,
     operator: LabelOperator,
-    // INVARIANT: as many as the operator takes; sorted and distinct.
+    // INVARIANT: the number that the operator takes; sorted and distinct.
     values: Vec<String>,
 }
 
@@ -58,7 +58,7 @@ pub enum LabelOperator {
     NotEquals,
     /// `key notin (a,b)`, also if it is missing.
     NotIn,
-    /// `key`: the label is there.
+    /// `key`: the label exists.
     Exists,
     /// `key>5`: the label is a larger whole number.
     GreaterThan,
@@ -94,7 +94,7 @@ impl LabelSelector {
             .all(|r| r.matches(look_up(&r.key).as_ref().map(V::as_ref)))
     }
 
-    /// The value that a label must have, if its first requirement says so.
+    /// The value that the first requirement of a label demands, if there is one.
     ///
     /// Upstream: `RequiresExactMatch`.
     #[must_use]
@@ -112,8 +112,8 @@ impl Requirement {
     /// A requirement.
     ///
     /// # Errors
-    /// The key or a value is no label's, or the operator takes another number of values, or
-    /// whole numbers; the message is upstream's.
+    /// The key or a value is invalid, or the operator takes another number of values, or whole
+    /// numbers; the message is upstream's.
     ///
     /// Upstream: `labels.NewRequirement`.
     pub fn new<S: Into<String>>(
@@ -197,7 +197,7 @@ impl FromStr for LabelSelector {
     /// Parses a selector.
     ///
     /// # Errors
-    /// The text is no selector; the message is upstream's.
+    /// The text is not a selector; the message is upstream's.
     fn from_str(text: &str) -> Result<Self, Error> {
         Ok(Self::new(label_parse::parse(text)?))
     }
@@ -233,7 +233,7 @@ impl fmt::Display for Requirement {
     }
 }
 
-/// As many values as the operator takes, and whole numbers where it compares them.
+/// Checks the number of values for the operator, and that it compares whole numbers.
 fn check_values(operator: LabelOperator, values: &[String], errors: &mut Vec<FieldError>) {
     use LabelOperator as Op;
     let (fits, detail) = match operator {
@@ -271,7 +271,7 @@ fn check_values(operator: LabelOperator, values: &[String], errors: &mut Vec<Fie
     }
 }
 
-/// Go's `ParseInt(.., 10, 64)`, which reads what Rust's `parse` reads.
+/// Go's `ParseInt(.., 10, 64)`, which accepts the same texts as Rust's `parse`.
 fn whole(text: &str) -> Option<i64> {
     text.parse().ok()
 }

@@ -123,7 +123,7 @@ pub fn dns_subdomain_errors(name: &str) -> Vec<String> {
     errors
 }
 
-/// Of names upstream says characters, of labels bytes; both count bytes.
+/// Upstream's messages count characters of names and bytes of labels; both count bytes.
 fn too_many(max: usize) -> String {
     format!("must be no more than {max} characters")
 }

@@ -33,13 +33,13 @@ pub enum VersionMatch {
 pub struct ListOptions {
     /// Only objects whose labels match.
     pub label_selector: Option<String>,
-    /// Only objects whose fields match; which fields is up to the server.
+    /// Only objects whose fields match; the server decides which fields it supports.
     pub field_selector: Option<String>,
     /// The maximum number of items in one reply; some servers' caches ignore it.
     pub limit: Option<u32>,
     /// Continues where an earlier reply ended.
     pub continue_token: Option<String>,
-    /// The version to list at; none is the most recent one, read consistently.
+    /// The version to list at; `None` is the most recent one, read consistently.
     pub resource_version: Option<ResourceVersion>,
     /// The meaning of the version; only with a version.
     pub version_match: Option<VersionMatch>,
@@ -52,7 +52,7 @@ pub struct ListOptions {
 pub struct WatchOptions {
     /// Only objects whose labels match.
     pub label_selector: Option<String>,
-    /// Only objects whose fields match; which fields is up to the server.
+    /// Only objects whose fields match; the server decides which fields it supports.
     pub field_selector: Option<String>,
     /// The version to start after.
     pub resource_version: Option<ResourceVersion>,
@@ -79,7 +79,7 @@ impl VersionMatch {
 }
 
 impl ListOptions {
-    /// The query string, without a question mark; empty if nothing is asked.
+    /// The query string, without a question mark; empty if no option is set.
     #[must_use]
     pub fn to_query(&self) -> String {
         let mut query = Query::default();
@@ -114,7 +114,7 @@ impl WatchOptions {
     }
 }
 
-/// Parameters on their way into a string.
+/// Writes parameters into a string.
 struct Query(Serializer<'static, String>);
 
 impl Default for Query {

@@ -4,8 +4,9 @@
 //! ("apps", "v1", "deployments") + namespace ──▶ /apis/apps/v1/namespaces/shop/deployments
 //! ```
 //!
-//! A *kind* is what an object says it is (`Deployment`), a *resource* where a server keeps it
-//! (`deployments`). The core group is the empty string. Nothing here knows which types exist.
+//! A *kind* is the type that an object states (`Deployment`), a *resource* the collection in which
+//! a server keeps it (`deployments`). The core group is the empty string. This module does not know
+//! which types exist.
 //! Upstream: `apimachinery:pkg/runtime/schema/group_version.go`.
 
 use std::fmt;
@@ -48,7 +49,7 @@ pub struct GroupVersionKind {
     pub kind: String,
 }
 
-/// A group, a version and a resource: what a URL path names.
+/// A group, a version and a resource: the parts of a URL path.
 ///
 /// Upstream: `schema.GroupVersionResource`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -114,7 +115,7 @@ impl GroupVersion {
         }
     }
 
-    /// With a kind.
+    /// The same group and version with a kind.
     #[must_use]
     pub fn with_kind(self, kind: impl Into<String>) -> GroupVersionKind {
         GroupVersionKind {
@@ -124,7 +125,7 @@ impl GroupVersion {
         }
     }
 
-    /// With a resource.
+    /// The same group and version with a resource.
     #[must_use]
     pub fn with_resource(self, resource: impl Into<String>) -> GroupVersionResource {
         GroupVersionResource {
@@ -138,7 +139,7 @@ impl GroupVersion {
 impl FromStr for GroupVersion {
     type Err = Error;
 
-    /// Reads an `apiVersion`.
+    /// Parses an `apiVersion`.
     ///
     /// # Errors
     /// More than one slash.
@@ -180,7 +181,7 @@ impl GroupVersionKind {
         }
     }
 
-    /// Without the version.
+    /// The same without the version.
     #[must_use]
     pub fn group_kind(&self) -> GroupKind {
         GroupKind {
@@ -207,7 +208,7 @@ impl GroupVersionResource {
         api_version(&self.group, &self.version)
     }
 
-    /// Without the version.
+    /// The same without the version.
     #[must_use]
     pub fn group_resource(&self) -> GroupResource {
         GroupResource {

@@ -4,7 +4,7 @@
 //! Type -> Field: name, number, type, container -> Field::message() -> Type
 //! ```
 //!
-//! A field says how its value stands in JSON and in protobuf. It says nothing about defaults or
+//! A field states the form of its value in JSON and in protobuf. It does not state defaults or
 //! validation: those are code upstream, not data.
 //!
 //! Upstream: the `json`, `protobuf`, `patchStrategy` and `patchMergeKey` tags of `kubernetes/api`.
@@ -18,7 +18,8 @@ use crate::types::Type;
 pub struct Field {
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
-    /// Apart, since one field in ten has any: every process that reads protobuf holds all fields.
+    /// Boxed, since only one field in ten has any: every process that reads protobuf holds all
+    /// fields.
     pub(crate) rules: Option<Box<Rules>>,
     pub(crate) number: u16,
     pub(crate) container: Container,
@@ -118,7 +119,7 @@ pub(crate) struct Flags {
 }
 
 impl Field {
-    /// Its name in JSON; empty for an inline field, whose own fields stand in the parent.
+    /// Its name in JSON; empty for an inline field, whose own fields are part of the parent.
     pub fn name(&self) -> &'static str {
         self.name
     }
@@ -179,7 +180,7 @@ impl Field {
             .map_or_else(PatchStrategy::default, |rules| rules.patch)
     }
 
-    /// The field of its items by which a strategic merge patch tells them apart.
+    /// The key field by which a strategic merge patch identifies its items.
     pub fn merge_key(&self) -> Option<&'static str> {
         self.rules.as_ref()?.merge_key
     }

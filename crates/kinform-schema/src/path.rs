@@ -1,12 +1,12 @@
-//! Does a path exist in a built-in kind?
+//! Looks up whether a path exists in a built-in kind.
 //!
 //! ```text
 //! kind + segments -> Known | Unknown { depth } | NotBuiltin
 //! ```
 //!
-//! So an index on a misspelt path of a built-in is refused when it is made, not found empty later.
-//! Inline structs are flattened, a map takes any key, and below a field that holds any JSON every
-//! path is known. Whether a path leads to a scalar is not asked.
+//! So an index on a misspelt path of a built-in kind is refused when it is made, not found empty
+//! later. Inline structs are flattened, a map takes any key, and below a field that holds any JSON
+//! every path is known. The look-up does not check whether a path leads to a scalar.
 
 use crate::field::{Container, Field, FieldType};
 use crate::types::{Type, builtin};
@@ -27,7 +27,7 @@ pub enum PathAnswer {
     Known,
     /// The kind is built in and has no such path.
     Unknown {
-        /// The position of the first segment that leads nowhere.
+        /// The position of the first unknown segment.
         depth: usize,
     },
     /// No built-in kind: the table cannot tell.

@@ -59,7 +59,7 @@ fn keys(joined: &'static str) -> &'static [&'static str] {
     if let Some(keys) = known.iter().find(is_this) {
         return keys;
     }
-    // BOUND: as many as the compiled-in data has different ones, some twenty.
+    // BOUND: the different lists in the compiled-in data, some twenty.
     let keys: &'static [&'static str] = joined.split(',').collect::<Vec<_>>().leak();
     known.push(keys);
     keys

@@ -1,4 +1,4 @@
-//! Built-in types and kinds, and how to find them.
+//! Built-in types and kinds, and their look-up.
 //!
 //! ```text
 //! (group, version, kind) or a Go type's name -> Type -> field(JSON name) | field_by_number(n)
@@ -25,7 +25,7 @@ pub struct Type {
     pub(crate) is_kind: bool,
     pub(crate) is_atomic: bool,
     pub(crate) number: u16,
-    /// Positions of the fields that JSON writes as null where protobuf leaves them out.
+    /// Positions of the fields that JSON writes as null when protobuf omits them.
     pub(crate) nulls: Box<[u8]>,
 }
 
@@ -56,8 +56,9 @@ impl Type {
         self.number
     }
 
-    /// The positions in [`fields`](Self::fields) of what JSON writes as null where protobuf leaves it out:
-    /// lists, maps, pointers and bytes that are not omitted when empty, and times that are no pointers.
+    /// The positions in [`fields`](Self::fields) of the fields that JSON writes as null when
+    /// protobuf omits them: lists, maps, pointers and bytes that are not omitted when empty, and
+    /// times that are no pointers.
     pub fn nulls(&self) -> &[u8] {
         &self.nulls
     }

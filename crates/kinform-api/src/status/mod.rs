@@ -1,14 +1,14 @@
-//! `Status`: how a server says no, and sometimes yes.
+//! `Status`: a server's reply without an object, mostly a failure.
 //!
 //! ```text
 //! bytes ──read leniently──▶ Status ──ask──▶ is_expired? retry_after?
 //!                           Status ──written exactly──▶ bytes
 //! ```
 //!
-//! Whatever a proxy made of it is read: any field may be missing, null, or of the wrong type,
-//! and then counts as not said. What is written has upstream's fields in upstream's order. The
-//! questions follow upstream's rule: a known reason decides; without one, the code does.
-//! It never holds more than the answer said; who reads it bounds the body.
+//! Parsing is lenient, since a proxy may have changed the reply: any field may be missing, null, or
+//! of the wrong type, and then counts as absent. Writing has upstream's fields in upstream's order.
+//! The `is_` methods follow upstream's rule: a known reason decides; without one, the code does. A
+//! Status never holds more than the reply; its reader bounds the body.
 //! Upstream: `apimachinery:pkg/apis/meta/v1/types.go` (`Status`) and `pkg/api/errors`.
 
 mod build;
@@ -21,25 +21,25 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
 
-/// A server's answer that is not an object: almost always a failure.
+/// A server's reply that is not an object: almost always a failure.
 ///
-/// Displays the message, or what else there is to say. Deserializing never fails on an object,
+/// Displays the message, or the reason or code without one. Deserializing never fails on an object,
 /// see [`Status::from_slice`].
 ///
 /// Upstream: `metav1.Status`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Status {
-    /// Version and continue token, where an answer has them.
+    /// Version and continue token, if the reply has them.
     pub metadata: StatusMetadata,
-    /// `Failure` or `Success`; empty if not said.
+    /// `Failure` or `Success`; empty if absent.
     pub status: String,
     /// For people.
     pub message: String,
-    /// For programs: one of [`reason`], or one unknown to us; empty if not said.
+    /// For programs: one of [`reason`], or an unknown one; empty if absent.
     pub reason: String,
-    /// More for programs. An empty one is written, none is not.
+    /// More for programs. An empty value is written, `None` is not.
     pub details: Option<StatusDetails>,
-    /// The HTTP code; 0 if not said.
+    /// The HTTP code; 0 if absent.
     pub code: u16,
 }
 
@@ -49,10 +49,10 @@ pub struct Status {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StatusMetadata {
-    /// The version that the answer belongs to; empty if not said.
+    /// The version that the reply belongs to; empty if absent.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub resource_version: String,
-    /// A token to go on with at a newer version, in the answer to an expired one.
+    /// A token for continuing at a newer version, in the reply to an expired one.
     #[serde(rename = "continue", skip_serializing_if = "String::is_empty")]
     pub continue_token: String,
     /// The number of items that a list has left; servers omit it in a Status.
@@ -78,15 +78,15 @@ pub struct StatusDetails {
     /// The object's uid.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
-    /// One for each thing that is wrong.
+    /// The causes, one for each error.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<StatusCause>,
-    /// After how many seconds to try again; 0 if not said.
+    /// The delay in seconds before the next try; 0 if absent.
     #[serde(skip_serializing_if = "is_zero")]
     pub retry_after_seconds: u32,
 }
 
-/// One thing that is wrong.
+/// One error.
 ///
 /// Upstream: `metav1.StatusCause`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
