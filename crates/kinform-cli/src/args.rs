@@ -1,11 +1,12 @@
-//! The command line's words: what can be typed, its defaults and its checks.
+//! The command line: commands, flags, their defaults and their checks.
 //!
 //! ```text
 //! argv → Cli → Command { Demo | Serve | Watch | Get | Measure }
 //! ```
 //!
-//! Parsing only: nothing here connects, reads a file or prints. A bare `kinform` is `kinform demo`
-//! and never touches a real cluster; flags of the demo work without the word, too.
+//! Parsing only: this module opens no connection, reads no file and prints nothing. A bare
+//! `kinform` is `kinform demo` and never touches a real cluster; flags of the demo work without the
+//! command, too.
 //!
 //! Upstream counterpart: flag names follow kubectl and client-go's clientcmd overrides.
 

@@ -71,7 +71,7 @@ pub(crate) struct Catalogue {
     entries: Vec<ResourceEntry>,
 }
 
-/// An `APIResourceList`, as far as it matters here.
+/// An `APIResourceList`, with the fields needed here.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ResourceList {
@@ -97,7 +97,7 @@ struct ListedResource {
     short_names: Vec<String>,
 }
 
-/// An `APIGroupList`, as far as it matters here.
+/// An `APIGroupList`, with the fields needed here.
 #[derive(Debug, Deserialize)]
 pub(crate) struct GroupList {
     #[serde(default)]
@@ -143,7 +143,7 @@ impl Catalogue {
             .split_once('/')
             .unwrap_or(("", &list.group_version));
         for resource in list.resources {
-            // Subresources are no types of their own.
+            // Subresources are not types of their own.
             if resource.name.contains('/') {
                 continue;
             }
@@ -191,7 +191,7 @@ impl Catalogue {
         };
         match self.entries.iter().filter(readable).find(in_group) {
             Some(entry) => Meaning::Known(entry.clone()),
-            // A definition's group has a dot, so nothing shorter can ever come.
+            // A definition's group has a dot, so a shorter word can never be one.
             None if !plural.is_empty() && rest.contains('.') => Meaning::Awaited {
                 plural: plural.to_owned(),
                 group: rest.to_owned(),
@@ -200,7 +200,7 @@ impl Catalogue {
         }
     }
 
-    /// The plural that is nearest to a mistyped word, if one is near.
+    /// The plural that is nearest to a mistyped word, if one is near enough.
     pub(crate) fn nearest(&self, word: &str) -> Option<String> {
         let word = word.to_ascii_lowercase();
         self.entries

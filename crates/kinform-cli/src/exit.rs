@@ -10,7 +10,7 @@
 
 use std::fmt;
 
-/// A good ending.
+/// A successful ending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
     /// The command completed.
@@ -39,8 +39,8 @@ impl Ending {
     }
 }
 
-/// A failure that a person reads: one line saying what was asked and what came back, and what to
-/// do about it.
+/// A failure for the user to read: one line with the request and the result, and a hint for a
+/// remedy.
 #[derive(Debug)]
 pub(crate) struct Failure {
     message: String,
@@ -67,7 +67,7 @@ impl Failure {
         }
     }
 
-    /// Stdout was closed by its reader: nothing to say, exit code 0.
+    /// Stdout was closed by its reader: no message, exit code 0.
     pub(crate) fn closed_stdout() -> Self {
         Self {
             message: String::new(),
@@ -76,7 +76,7 @@ impl Failure {
         }
     }
 
-    /// Somebody else has said it already.
+    /// A failure that a child has already printed.
     pub(crate) fn said(code: u8) -> Self {
         Self {
             message: String::new(),
@@ -85,7 +85,7 @@ impl Failure {
         }
     }
 
-    /// Adds what to do.
+    /// Adds a hint.
     pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self

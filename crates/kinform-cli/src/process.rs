@@ -11,8 +11,9 @@ use std::time::Duration;
 use mimalloc::MiMalloc;
 use nix::sys::resource::{UsageWho, getrusage};
 
-/// Counts what is allocated and not yet freed, to tell what objects cost. Under it is the allocator that the bench
-/// measures with: glibc's takes a quarter to a third more time to decode a cache.
+/// Counts the bytes that are allocated and not yet freed, to measure the cost of objects. It wraps
+/// the allocator that the bench measures with: glibc's takes a quarter to a third more time to
+/// decode a cache.
 #[global_allocator]
 static ALLOCATOR: cap::Cap<MiMalloc> = cap::Cap::new(MiMalloc, usize::MAX);
 
@@ -78,7 +79,7 @@ mod tests {
     #[test]
     fn usage_is_of_this_process() {
         let before = live_bytes();
-        // Far more than what other tests of this process may free meanwhile.
+        // Far more than other tests of this process may free meanwhile.
         let held = vec![1_u8; 64 << 20];
         assert!(live_bytes() >= before + held.len() as u64 / 2);
         assert!(peak_bytes() >= held.len() as u64);

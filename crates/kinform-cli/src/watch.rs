@@ -5,8 +5,8 @@
 //!             reports ─┴→ one ordered stream → lines on stdout, progress on stderr → summary
 //! ```
 //!
-//! It never gives up by itself once a server has answered: errors are lines, and it tries again.
-//! Output is written in batches and flushed whenever nothing more is ready.
+//! It does not end by itself once a server has answered: errors are lines, and it tries again.
+//! Output is written in batches and flushed whenever no further change is ready.
 
 use std::time::{Duration, Instant};
 
@@ -106,7 +106,7 @@ async fn set_up(args: &WatchArgs) -> Result<(InformerFactory, Vec<Watched>), Fai
     }
     let factory = InformerFactory::builder(connection.client.clone())
         .reflector(options)
-        // What is printed is all that the server has, also what this version does not know.
+        // All fields of the server are printed, also those that this version does not know.
         .wire(Wire::Json)
         .build();
     let watched = entries
@@ -208,7 +208,7 @@ fn tell(
                 } => {
                     crate::progress!("{}: listed again at {version}: {why}", entry.title());
                 }
-                // A refusal comes with each try; once is enough to know.
+                // A refusal comes with each try, but is printed once.
                 ReportEvent::FellBack { reason } if !*told_of_pages => {
                     *told_of_pages = true;
                     crate::progress!("{}: lists by pages: {reason}", entry.title());
@@ -271,7 +271,7 @@ async fn elapsed(limit: Option<Duration>) {
     }
 }
 
-/// An error of the library in a person's words.
+/// An error of the library in the user's terms.
 pub(crate) fn failure(error: kinform::Error) -> Failure {
     Failure::new(error.to_string())
 }

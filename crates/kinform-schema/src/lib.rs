@@ -5,13 +5,12 @@
 //! ```
 //!
 //! It holds kinds, their fields (JSON name, protobuf number, type, list or map, pointer, omitempty,
-//! inline,
-//! patch strategy, merge key, topology), and a server's resources (plural, scope, verbs, short
-//! names, subresources). It is data with look-up only: it neither decodes nor validates, and has no
-//! dependencies. The data is made by `cargo xtask schema` and never edited by hand.
+//! inline, patch strategy, merge key, topology), and a server's resources (plural, scope, verbs,
+//! short names, subresources). It is data with look-up only: it neither decodes nor validates, and
+//! has no dependencies. The data is made by `cargo xtask schema` and never edited by hand.
 //!
-//! * `field.rs` and `types.rs`: fields and types; `resource.rs`: what is served; `path.rs`: does a
-//!   path exist in a kind; `parse.rs`: the data's grammar.
+//! * `field.rs` and `types.rs`: fields and types; `resource.rs`: served resources; `path.rs`: paths
+//!   in a kind; `parse.rs`: the data's grammar.
 //!
 //! Everything that the table returns lives for ever (`&'static`). The first look-up parses the
 //! table, some 6,000 lines, in about a millisecond; later ones hash or scan a few names.

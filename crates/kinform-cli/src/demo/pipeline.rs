@@ -1,11 +1,11 @@
-//! The demo's informers, handlers and controller: what a program of a user would have.
+//! The demo's informers, handlers and controller, as in a user's program.
 //!
 //! ```text
 //! factory → nodes, pods (by node), deployments, foos → handlers (count, latency)
 //!                                    └──────────┴────→ sample controller
 //! ```
 //!
-//! One watch for each type, though the controller and the demo both use deployments and foos.
+//! One watch for each type, although the controller and the demo both use deployments and foos.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -39,7 +39,7 @@ pub(crate) struct Heard {
     pub(crate) latencies: Mutex<Histogram>,
 }
 
-/// Everything that runs on the server.
+/// All tasks that use the server.
 #[derive(Debug)]
 pub(crate) struct Pipeline {
     factory: InformerFactory,
@@ -122,7 +122,7 @@ impl Pipeline {
         }
     }
 
-    /// Waits until caches and server agree; what still differs after `limit`.
+    /// Waits until caches and server agree; returns the differences left after `limit`.
     pub(crate) async fn settle(
         &self,
         stage: &Stage,
@@ -145,7 +145,7 @@ impl Pipeline {
         }
     }
 
-    /// Notifications that handlers heard.
+    /// Notifications that handlers received.
     pub(crate) fn notifications(&self) -> u64 {
         self.heard.notifications.load(Ordering::Relaxed)
     }
@@ -185,7 +185,7 @@ fn handlers(title: &str, clock: SendClock, heard: &Arc<Heard>) -> Handlers<Dynam
         })
         .on_update(move |old, new| {
             updated.notifications.fetch_add(1, Ordering::Relaxed);
-            // Somebody else's change keeps the stamp of the change before it.
+            // Another client's change keeps the stamp of the change before it.
             if old.annotation(WRITTEN) != new.annotation(WRITTEN) {
                 updated.took(clock, new);
             }

@@ -1,10 +1,10 @@
-//! The pipeline on a terminal, or as plain lines where there is none.
+//! The pipeline on a terminal, or as plain lines without one.
 //!
 //! ```text
 //! Numbers → full screen (ratatui) | one line on stderr;   keys → Wish
 //! ```
 //!
-//! The terminal is given back however the demo ends.
+//! The terminal is restored however the demo ends.
 
 use std::time::Duration;
 
@@ -79,7 +79,7 @@ impl View {
         Ok(wish)
     }
 
-    /// Something happened that is worth a line.
+    /// Shows a notice.
     pub(crate) fn notice(&mut self, notice: &str) {
         if self.terminal.is_none() {
             crate::progress!("* {notice}");

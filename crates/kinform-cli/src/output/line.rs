@@ -1,4 +1,4 @@
-//! One notification as one line of JSON: what scripts read.
+//! One notification as one line of JSON, for scripts.
 //!
 //! ```text
 //! add | update | delete | synced | error → {"event":..,"time":..,..}   (every key, absent = null)

@@ -8,9 +8,9 @@
 //! ```
 //!
 //! Holds everything that a test of a controller needs: a server, a client, the operator under test,
-//! trouble, and questions that wait. Reads are plain GETs: the test never sees the server through the
-//! caches that it tests. Watches are up to 5 ms late, by a seed, so that an operator that takes its
-//! cache for the present is found out; see [`Starting::without_lag`].
+//! faults, and queries that wait. Reads are plain GETs: the test never sees the server through the
+//! caches that it tests. Watches are up to 5 ms late, by a seed, so that the test exposes an
+//! operator that takes its cache for the present; see [`Starting::without_lag`].
 //!
 //! A controller, and its test:
 //!
@@ -70,9 +70,9 @@ pub use self::starting::Starting;
 use crate::control::Network;
 use crate::link::Link;
 
-/// The time that a question waits for its answer.
+/// The time limit of a waiting query.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The interval at which a question is repeated.
+/// The interval at which a query is repeated.
 const ASK_EACH: Duration = Duration::from_millis(10);
 
 /// The state that a server loses in a restart.
@@ -91,7 +91,7 @@ pub enum Loss {
 #[error("{0}")]
 pub struct TestError(String);
 
-/// An API server for one test. Dropping it ends it.
+/// An API server for one test. Dropping it ends the server.
 #[derive(Debug)]
 pub struct TestServer {
     server: Server,
@@ -116,7 +116,7 @@ impl Debug for ClientHolder {
 }
 
 impl TestServer {
-    /// Begins a server on a free port of loopback, over plain HTTP.
+    /// Starts a server on a free port of loopback, over plain HTTP.
     pub fn start() -> Starting {
         Starting::default()
     }
@@ -135,12 +135,13 @@ impl TestServer {
         }
     }
 
-    /// A client of the test's own.
+    /// A client for the test's own use.
     pub fn client(&self) -> Client {
         self.client.0.clone()
     }
 
-    /// Creates an object, in the namespace `default` if it needs one and names none.
+    /// Creates an object, in the namespace `default` if the object needs a namespace and states
+    /// none.
     ///
     /// # Errors
     /// The server refuses.
@@ -177,7 +178,7 @@ impl TestServer {
     /// Deletes an object.
     ///
     /// # Errors
-    /// The server refuses, or it is not there.
+    /// The server refuses, or the object does not exist.
     pub async fn delete<K: TestObject>(&self, key: &str) -> Result<(), TestError>
     where
         K::DynamicType: Default,

@@ -92,7 +92,8 @@ impl Drop for Operator {
     }
 }
 
-/// An operator that ends by itself is over only when it is stopped, so that its tasks are counted then.
+/// An operator that ends by itself still counts as running until it is stopped, when its tasks are
+/// counted.
 async fn until_stopped<F: Future>(stopped: CancellationToken, operator: impl FnOnce() -> F) {
     tokio::select! {
         biased;

@@ -39,7 +39,7 @@ pub struct Starting {
 
 #[derive(Clone, Copy, Debug)]
 enum Place {
-    /// A port on loopback, the free one or this.
+    /// A port on loopback: a free one, or this.
     Sockets(Option<SocketAddr>),
     InProcess,
 }
@@ -68,7 +68,7 @@ impl Default for Starting {
 }
 
 impl Starting {
-    /// The server knows the custom resource `K`.
+    /// Adds the definition of the custom resource `K`.
     pub fn crd<K: CustomResourceExt>(mut self) -> Self {
         let definition = serde_json::to_value(K::crd());
         self.definitions
@@ -82,9 +82,9 @@ impl Starting {
         self
     }
 
-    /// No sockets: clients reach the server by a function call, through a [`Link`]. Everything works
-    /// under paused time, where a test of hours takes milliseconds and its order is a function of the
-    /// seed. The operator then runs in the test's runtime: [`TestServer::run`].
+    /// Uses no sockets: clients reach the server by a function call, through a [`Link`]. Everything
+    /// works under paused time, where a test of hours takes milliseconds and its order is a
+    /// function of the seed. The operator then runs in the test's runtime: [`TestServer::run`].
     pub fn in_process(mut self) -> Self {
         self.place = Place::InProcess;
         self
@@ -159,7 +159,7 @@ impl IntoFuture for Starting {
         Box::pin(async move {
             let server = self.server(None).await?;
             if let (Place::Sockets(_), Some(address)) = (self.place, server.address()) {
-                // A restarted server is found where this one was.
+                // A restarted server keeps the address of this one.
                 self.place = Place::Sockets(Some(address));
             }
             let (reach, client) = self.reach(&server).await?;
