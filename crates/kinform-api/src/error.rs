@@ -1,16 +1,16 @@
-//! The one error of this crate: a text that does not read as the noun it should be.
+//! The one error of this crate: a text that does not parse as the expected noun.
 //!
 //! ```text
-//! text ──parse──▶ noun │ Error { what it should have been, upstream's message }
+//! text ──parse──▶ noun │ Error { the expected noun, upstream's message }
 //! ```
 //!
-//! The message is what a Kubernetes API server would answer for the same text, so a server
+//! The message is that of a Kubernetes API server for the same text, so a server
 //! can put it into a `Status` as it stands. It names what was wrong with the text; it never
 //! quotes anything else. Upstream: the errors of `k8s.io/apimachinery/pkg/{labels,fields}`.
 
 use std::fmt;
 
-/// A text that could not be read as a key, version, selector, path or name.
+/// A text that did not parse as a key, version, selector, path or name.
 ///
 /// Displays upstream's message for the same text, where upstream has one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub struct Error {
     message: Box<str>,
 }
 
-/// What the text should have been.
+/// The kind of text that was expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Noun {
     Key,
@@ -39,19 +39,19 @@ impl Error {
         }
     }
 
-    /// Whether a label or field selector did not parse.
+    /// Returns whether a label or field selector did not parse.
     #[must_use]
     pub fn is_selector(&self) -> bool {
         matches!(self.noun, Noun::LabelSelector | Noun::FieldSelector)
     }
 
-    /// Whether a resource version is not a positive decimal number.
+    /// Returns whether a resource version is not a positive decimal number.
     #[must_use]
     pub fn is_resource_version(&self) -> bool {
         self.noun == Noun::ResourceVersion
     }
 
-    /// Whether a field path did not parse.
+    /// Returns whether a field path did not parse.
     #[must_use]
     pub fn is_field_path(&self) -> bool {
         self.noun == Noun::FieldPath

@@ -1,4 +1,4 @@
-//! What a line of a watch is about, and the annotation that ends the initial events.
+//! The type of a watch event, and the annotation that ends the initial events.
 //!
 //! ```text
 //! {"type": "ADDED", "object": ..} ──▶ WatchEventKind
@@ -20,7 +20,7 @@ use crate::quote::quote;
 /// Upstream: `metav1.InitialEventsAnnotationKey`.
 pub const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// What a watch event says.
+/// The type of a watch event.
 ///
 /// Upstream: `watch.EventType`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -32,7 +32,7 @@ pub enum WatchEventKind {
     Modified,
     /// The object is gone, or no longer selected; the event carries its last state.
     Deleted,
-    /// Only the version moves on.
+    /// Only the version advances.
     Bookmark,
     /// The watch ends with a `Status`.
     Error,
@@ -61,7 +61,7 @@ impl fmt::Display for WatchEventKind {
 impl FromStr for WatchEventKind {
     type Err = Error;
 
-    /// Reads the word on the wire.
+    /// Parses the word on the wire.
     ///
     /// # Errors
     /// A word that no server sends today.

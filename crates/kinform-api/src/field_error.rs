@@ -1,18 +1,18 @@
-//! What is wrong with one field of an object or of a request, in upstream's words.
+//! The error of one field of an object or of a request, in upstream's words.
 //!
 //! ```text
 //! FieldError::invalid("spec.replicas", -1, "must be ..") ──▶ `spec.replicas: Invalid value: -1: must be ..`
 //! [FieldError] ──Status::invalid──▶ message and causes of a 422
 //! ```
 //!
-//! Pure text: finding what is wrong is the validator's work.
+//! Pure text: validators find the errors.
 //! Upstream: `apimachinery:pkg/util/validation/field/errors.go`.
 
 use std::fmt;
 
 use crate::quote::quote;
 
-/// One thing that is wrong with one field.
+/// One error of one field.
 ///
 /// Displays as `field: body`, as upstream's does.
 ///
@@ -21,25 +21,25 @@ use crate::quote::quote;
 pub struct FieldError {
     kind: FieldErrorKind,
     field: String,
-    /// As it is shown, in quotes if it is a string.
+    /// The value as shown, in quotes if it is a string.
     value: Option<String>,
     detail: String,
 }
 
-/// In which way a field is wrong.
+/// The kind of error.
 ///
 /// Upstream: `field.ErrorType`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FieldErrorKind {
     /// A value that is referred to does not exist.
     NotFound,
-    /// There must be a value.
+    /// A value is required.
     Required,
     /// The value must be unique.
     Duplicate,
     /// The value is malformed or out of bounds.
     Invalid,
-    /// The value is none of those allowed.
+    /// The value is not one of those allowed.
     NotSupported,
     /// The value is not allowed under these conditions.
     Forbidden,
@@ -157,7 +157,7 @@ impl FieldError {
         )
     }
 
-    /// A value is none of those that are supported, which are named in the order given.
+    /// A value is not one of the supported ones, which are named in the order given.
     #[must_use]
     pub fn not_supported(
         field: impl Into<String>,
@@ -189,7 +189,7 @@ impl FieldError {
         Self::new(FieldErrorKind::Duplicate, field, Some(value.into()), "")
     }
 
-    /// What is referred to does not exist.
+    /// The object referred to does not exist.
     #[must_use]
     pub fn not_found(field: impl Into<String>, value: impl Into<ShownValue>) -> Self {
         Self::new(FieldErrorKind::NotFound, field, Some(value.into()), "")
@@ -203,7 +203,7 @@ impl FieldError {
         Self::new(FieldErrorKind::TooLong, field, None, detail)
     }
 
-    /// There are more items than may be.
+    /// There are more items than allowed.
     #[must_use]
     pub fn too_many(field: impl Into<String>, actual: usize, max: usize) -> Self {
         let items = if max == 1 { "item" } else { "items" };
@@ -212,7 +212,7 @@ impl FieldError {
         Self::new(FieldErrorKind::TooMany, field, value, detail)
     }
 
-    /// The same error without the value that is wrong.
+    /// The same error without the invalid value.
     ///
     /// Upstream: `field.OmitValueType`.
     #[must_use]
@@ -255,7 +255,7 @@ impl FieldError {
         }
     }
 
-    /// In which way the field is wrong.
+    /// The kind of error.
     #[must_use]
     pub fn kind(&self) -> FieldErrorKind {
         self.kind
@@ -267,7 +267,7 @@ impl FieldError {
         &self.field
     }
 
-    /// What is wrong, without the field.
+    /// The error without its field.
     ///
     /// Upstream: `Error.ErrorBody`.
     #[must_use]
@@ -293,7 +293,7 @@ impl fmt::Display for FieldError {
 
 impl std::error::Error for FieldError {}
 
-/// Several messages as one: alone as it stands, else in brackets without repeats.
+/// Several messages as one: a single one unchanged, else in brackets without repeats.
 ///
 /// Upstream: `utilerrors.Aggregate`.
 pub(crate) fn aggregate(errors: &[FieldError]) -> String {

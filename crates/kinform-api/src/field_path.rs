@@ -9,8 +9,8 @@
 //! name = letters, digits, "_", "-", "$"      quoted = 'text' or "text", \ escapes
 //! ```
 //!
-//! Whether a type has such a field is not known here. A path is short and its depth bounded, so
-//! that walking one needs no recursion limit of its own. Parsing is linear.
+//! A path does not state whether a type has such a field. A path is short and its depth bounded, so
+//! walking one needs no recursion limit of its own. Parsing is linear.
 //! Upstream: the subset of `client-go:util/jsonpath` that names places and no more.
 
 use std::fmt::{self, Write};
@@ -18,7 +18,7 @@ use std::str::FromStr;
 
 use crate::error::{Error, Noun};
 
-// BOUND: as deep as the JSON that we read.
+// BOUND: the depth limit of the JSON parser.
 const SEGMENTS_MAX: usize = 128;
 
 /// A path to fields of an object; never empty.
@@ -45,7 +45,7 @@ impl FieldPath {
     /// A path of segments.
     ///
     /// # Errors
-    /// There is none, or there are more than 128.
+    /// There are no segments, or more than 128.
     pub fn new(segments: impl IntoIterator<Item = PathSegment>) -> Result<Self, Error> {
         let segments: Vec<_> = segments.into_iter().take(SEGMENTS_MAX + 1).collect();
         match segments.len() {
@@ -55,7 +55,7 @@ impl FieldPath {
         }
     }
 
-    /// The steps.
+    /// The segments.
     #[must_use]
     pub fn segments(&self) -> &[PathSegment] {
         &self.segments
@@ -68,7 +68,7 @@ impl FromStr for FieldPath {
     /// Parses a path; a leading dot is fine.
     ///
     /// # Errors
-    /// The text is no path; the message says where it stops being one.
+    /// The text is not a path; the message states the position of the fault.
     fn from_str(text: &str) -> Result<Self, Error> {
         let mut rest = text.strip_prefix('.').unwrap_or(text);
         let mut segments = Vec::new();
@@ -121,7 +121,7 @@ fn name(text: &str) -> Option<(PathSegment, &str)> {
     (!field.is_empty()).then(|| (PathSegment::Field(field.to_owned()), rest))
 }
 
-/// What follows an opening bracket, up to and with the closing one.
+/// Parses the text after an opening bracket, up to and including the closing one.
 fn bracket(text: &str) -> Option<(PathSegment, &str)> {
     if let Some(rest) = text.strip_prefix("*]") {
         return Some((PathSegment::Each, rest));
@@ -143,7 +143,7 @@ fn bracket(text: &str) -> Option<(PathSegment, &str)> {
     }
 }
 
-/// A text up to its closing quote, unescaped, and what follows.
+/// A text up to its closing quote, unescaped, and the rest.
 fn quoted(text: &str, quote: char) -> Option<(String, &str)> {
     let mut field = String::new();
     let mut chars = text.char_indices();

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Terms are joined by commas and all must hold. A backslash escapes `\`, `,` and `=` in values;
-//! names are taken as they are. A field that an object lacks is the empty string. Which fields
-//! exist is the server's affair. Cost of matching: one look-up a term.
+//! names are taken as they are. A field that an object lacks is the empty string. The server
+//! decides which fields exist. Cost of matching: one look-up a term.
 //! Upstream: `apimachinery:pkg/fields/selector.go`.
 
 use std::fmt::{self, Write};
@@ -32,13 +32,13 @@ pub struct FieldSelector {
 pub struct FieldTerm {
     /// The field.
     pub field: String,
-    /// Whether it must be equal or unequal.
+    /// The comparison: equal or unequal.
     pub operator: FieldOperator,
     /// The value, unescaped.
     pub value: String,
 }
 
-/// How a field is compared.
+/// The comparison of a field with a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FieldOperator {
     /// `=` or `==`.
@@ -54,13 +54,14 @@ impl FieldSelector {
         &self.terms
     }
 
-    /// Whether everything is selected.
+    /// Returns whether everything is selected.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.terms.is_empty()
     }
 
-    /// Whether an object is selected, given its fields. A missing field is the empty string.
+    /// Returns whether an object is selected, given its fields. A missing field is the empty
+    /// string.
     pub fn matches<V: AsRef<str>>(&self, mut look_up: impl FnMut(&str) -> Option<V>) -> bool {
         self.terms.iter().all(|term| {
             let found = look_up(&term.field);
@@ -69,7 +70,7 @@ impl FieldSelector {
         })
     }
 
-    /// The value that a field must have, if a term says so.
+    /// The value that a term requires of a field, if there is such a term.
     ///
     /// Upstream: `RequiresExactMatch`.
     #[must_use]
@@ -127,7 +128,7 @@ impl fmt::Display for FieldTerm {
     }
 }
 
-/// Cuts at commas that no backslash escapes.
+/// Splits at commas that no backslash escapes.
 fn split_terms(text: &str) -> Vec<&str> {
     let mut escaped = false;
     text.split(|c| {
@@ -138,7 +139,7 @@ fn split_terms(text: &str) -> Vec<&str> {
     .collect()
 }
 
-/// The first operator cuts; names have no escapes.
+/// Splits at the first operator; names have no escapes.
 fn parse_term(whole: &str, term: &str) -> Result<FieldTerm, Error> {
     let Some((left, right)) = term.split_once('=') else {
         let message = format!("invalid selector: '{whole}'; can't understand '{term}'");

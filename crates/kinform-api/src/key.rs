@@ -4,10 +4,10 @@
 //! (namespace, name) ──▶ ObjectKey "ns/name" (owned, one pointer to share) ──▶ KeyRef (borrowed)
 //! ```
 //!
-//! Both forms are equal, ordered and hashed by (namespace, name), bytewise, with the cluster
-//! scope before every namespace. An API server lists nearly so: it goes by `namespace/name`, of which
-//! `a-b/x` comes before `a/x`. The text is checked only where a text is parsed; a name made of
-//! hostile parts stays the pair that it was made of.
+//! Both forms are equal, ordered and hashed by (namespace, name), bytewise, with the cluster scope
+//! before every namespace. An API server lists in nearly the same order: by `namespace/name`, in
+//! which `a-b/x` comes before `a/x`. The text is validated only by the parser; a key made of
+//! hostile parts keeps these parts.
 //! Upstream: `client-go:tools/cache/object-names.go` (`ObjectName`) and
 //! `client-go:tools/cache/store.go` (`MetaNamespaceKeyFunc`, `SplitMetaNamespaceKey`).
 
@@ -45,7 +45,7 @@ pub struct KeyRef<'a> {
 }
 
 impl ObjectKey {
-    /// A key from its parts. An empty namespace is no namespace.
+    /// A key from its parts. An empty namespace means no namespace.
     #[must_use]
     pub fn new(namespace: Option<&str>, name: &str) -> Self {
         KeyRef {
@@ -55,7 +55,7 @@ impl ObjectKey {
         .to_key()
     }
 
-    /// The namespace, or nothing for an object of the cluster.
+    /// The namespace, or `None` for an object of the cluster.
     #[must_use]
     #[inline]
     pub fn namespace(&self) -> Option<&str> {
@@ -144,7 +144,7 @@ impl fmt::Debug for ObjectKey {
 impl FromStr for ObjectKey {
     type Err = Error;
 
-    /// Reads `namespace/name` or `name`.
+    /// Parses `namespace/name` or `name`.
     ///
     /// # Errors
     /// More than one slash.
@@ -202,8 +202,8 @@ impl Hash for KeyRef<'_> {
     }
 }
 
-/// Both forms hash alike, and no two pairs tell the hasher the same: the length of one says where the
-/// other begins.
+/// Both forms hash alike, and different pairs feed the hasher differently: the length of one part
+/// marks where the other begins.
 #[inline]
 fn hash_parts<H: Hasher>(namespace: &[u8], name: &[u8], state: &mut H) {
     state.write(namespace);

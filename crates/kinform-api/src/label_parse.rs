@@ -10,8 +10,8 @@
 //!             | key ( "in" | "notin" ) "(" [ value ] { "," [ value ] } ")"
 //! ```
 //!
-//! `in` and `notin` are words only where an operator stands. One pass, no recursion; tokens are
-//! slices of the text. A NUL ends the text, as upstream's lexer has it.
+//! `in` and `notin` are keywords only in an operator's position. One pass, no recursion; tokens are
+//! slices of the text. A NUL ends the text, as in upstream's lexer.
 //! Upstream: `apimachinery:pkg/labels/selector.go` (`Lexer`, `Parser`).
 
 use crate::error::{Error, Noun};
@@ -145,7 +145,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Values in parentheses. A place between commas that is left empty is the empty value.
+    /// Values in parentheses. An empty place between commas is the empty value.
     fn values(&mut self) -> Result<Vec<&'a str>, String> {
         match self.next() {
             Token::Open => {}

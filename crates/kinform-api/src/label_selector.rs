@@ -5,9 +5,9 @@
 //!                             └──print──▶ text (sorted by key)
 //! ```
 //!
-//! Requirements are joined by commas and all must hold. Every requirement is checked when it is
-//! made, so one that exists is one that a server accepts. Cost of matching: one look-up a
-//! requirement, one comparison a value.
+//! Requirements are joined by commas and all must hold. Every requirement is validated when it is
+//! made, so a server accepts each one. Cost of matching: one look-up a requirement, one comparison
+//! a value.
 //! Upstream: `apimachinery:pkg/labels/selector.go`.
 
 use std::fmt::{self, Write};
@@ -37,11 +37,11 @@ pub struct LabelSelector {
 pub struct Requirement {
     key: String,
     operator: LabelOperator,
-    // INVARIANT: as many as the operator takes; sorted and distinct.
+    // INVARIANT: the number that the operator takes; sorted and distinct.
     values: Vec<String>,
 }
 
-/// How a label is compared.
+/// The comparison of a label with values.
 ///
 /// Upstream: `selection.Operator`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -58,7 +58,7 @@ pub enum LabelOperator {
     NotEquals,
     /// `key notin (a,b)`, also if it is missing.
     NotIn,
-    /// `key`: the label is there.
+    /// `key`: the label exists.
     Exists,
     /// `key>5`: the label is a larger whole number.
     GreaterThan,
@@ -81,20 +81,20 @@ impl LabelSelector {
         &self.requirements
     }
 
-    /// Whether everything is selected.
+    /// Returns whether everything is selected.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
     }
 
-    /// Whether an object is selected, given its labels.
+    /// Returns whether an object is selected, given its labels.
     pub fn matches<V: AsRef<str>>(&self, mut look_up: impl FnMut(&str) -> Option<V>) -> bool {
         self.requirements
             .iter()
             .all(|r| r.matches(look_up(&r.key).as_ref().map(V::as_ref)))
     }
 
-    /// The value that a label must have, if its first requirement says so.
+    /// The value that the first requirement of a label demands, if there is one.
     ///
     /// Upstream: `RequiresExactMatch`.
     #[must_use]
@@ -112,8 +112,8 @@ impl Requirement {
     /// A requirement.
     ///
     /// # Errors
-    /// The key or a value is no label's, or the operator takes another number of values, or
-    /// whole numbers; the message is upstream's.
+    /// The key or a value is invalid, or the operator takes another number of values, or whole
+    /// numbers; the message is upstream's.
     ///
     /// Upstream: `labels.NewRequirement`.
     pub fn new<S: Into<String>>(
@@ -155,7 +155,7 @@ impl Requirement {
         &self.key
     }
 
-    /// How it is compared.
+    /// The comparison.
     #[must_use]
     pub fn operator(&self) -> LabelOperator {
         self.operator
@@ -167,7 +167,7 @@ impl Requirement {
         &self.values
     }
 
-    /// Whether a label fulfils this; `None` if the object lacks it.
+    /// Returns whether a label fulfils this; `None` is an object that lacks it.
     #[must_use]
     pub fn matches(&self, label: Option<&str>) -> bool {
         use LabelOperator as Op;
@@ -197,7 +197,7 @@ impl FromStr for LabelSelector {
     /// Parses a selector.
     ///
     /// # Errors
-    /// The text is no selector; the message is upstream's.
+    /// The text is not a selector; the message is upstream's.
     fn from_str(text: &str) -> Result<Self, Error> {
         Ok(Self::new(label_parse::parse(text)?))
     }
@@ -233,7 +233,7 @@ impl fmt::Display for Requirement {
     }
 }
 
-/// As many values as the operator takes, and whole numbers where it compares them.
+/// Checks the number of values for the operator, and that it compares whole numbers.
 fn check_values(operator: LabelOperator, values: &[String], errors: &mut Vec<FieldError>) {
     use LabelOperator as Op;
     let (fits, detail) = match operator {
@@ -271,7 +271,7 @@ fn check_values(operator: LabelOperator, values: &[String], errors: &mut Vec<Fie
     }
 }
 
-/// Go's `ParseInt(.., 10, 64)`, which reads what Rust's `parse` reads.
+/// Go's `ParseInt(.., 10, 64)`, which accepts the same texts as Rust's `parse`.
 fn whole(text: &str) -> Option<i64> {
     text.parse().ok()
 }

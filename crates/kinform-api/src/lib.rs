@@ -1,21 +1,20 @@
 //! Vocabulary of Kubernetes' list and watch: no runtime, no I/O, no knowledge of any type.
 //!
 //! ```text
-//! ObjectKey, KeyRef                              which object
-//! GroupVersionResource, GroupVersionKind, ..     which type, and its URL paths
-//! ListOptions, WatchOptions ──▶ query string     what is asked
-//! selector::{LabelSelector, FieldSelector}       which objects of a type
-//! FieldPath                                      which field of an object
-//! ResourceVersion                                which moment of a server's history
-//! WatchEventKind, Status                         what comes back
-//! names, FieldError                              what a server checks, and its words
+//! ObjectKey, KeyRef                              the identity of an object
+//! GroupVersionResource, GroupVersionKind, ..     the type, and its URL paths
+//! ListOptions, WatchOptions ──▶ query string     the request
+//! selector::{LabelSelector, FieldSelector}       a selection of objects of a type
+//! FieldPath                                      a field of an object
+//! ResourceVersion                                a moment of a server's history
+//! WatchEventKind, Status                         the reply
+//! names, FieldError                              a server's validation, and its messages
 //! ```
 //!
-//! Every room of kinform, client and server alike, names things with these words. Texts are
-//! read as upstream reads them, to the letter of the error message, since servers answer with
-//! these messages and clients react to them; the tests compare with recordings of a real
-//! server. Whatever comes from a server may be hostile: nothing here panics on it or recurses
-//! without a bound.
+//! Every crate of kinform, client and server alike, uses these names. Texts are parsed as upstream
+//! parses them, to the letter of the error message, since servers answer with these messages and
+//! clients react to them; the tests compare with recordings of a real server. All input from a
+//! server may be hostile: no function here panics on it or recurses without a bound.
 //!
 //! ```
 //! use kinform_api::selector::LabelSelector;
@@ -63,7 +62,7 @@ pub use resource::{
 pub use status::{Status, StatusCause, StatusDetails, StatusMetadata, reason};
 pub use version::ResourceVersion;
 
-/// Which objects of a type: by labels and by fields.
+/// Selections of objects by labels and by fields.
 pub mod selector {
     pub use crate::field_selector::{FieldOperator, FieldSelector, FieldTerm};
     pub use crate::label_selector::{LabelOperator, LabelSelector, Requirement};

@@ -1,10 +1,10 @@
-//! Which texts may be label keys, label values and object names, and upstream's words if not.
+//! Validates label keys, label values and object names, with upstream's messages.
 //!
 //! ```text
 //! text ──▶ [] (fine) │ ["must be no more than 63 bytes", ..]
 //! ```
 //!
-//! Each function answers a list, as upstream's do: a field error joins it with "; ". Matching
+//! Each function returns a list, as upstream's do: a field error joins it with "; ". Matching
 //! is by hand over bytes, so a text of any length and content costs one pass and no memory.
 //! Upstream: `apimachinery:pkg/api/validate/content/{kube,dns}.go`, of which the regular
 //! expressions are quoted in the messages.
@@ -31,7 +31,7 @@ const DNS_SUBDOMAIN_WORDS: &str = "a lowercase RFC 1123 subdomain must consist o
 const LABEL_MAX: usize = 63;
 const SUBDOMAIN_MAX: usize = 253;
 
-/// What is wrong with a label key; nothing if it is fine.
+/// The errors of a label key; empty if it is valid.
 ///
 /// Upstream: `content.IsLabelKey`, also known as `IsQualifiedName`.
 #[must_use]
@@ -70,7 +70,7 @@ pub fn label_key_errors(key: &str) -> Vec<String> {
     errors
 }
 
-/// What is wrong with a label value; nothing if it is fine. The empty value is fine.
+/// The errors of a label value; empty if it is valid. The empty value is valid.
 ///
 /// Upstream: `content.IsLabelValue`.
 #[must_use]
@@ -85,7 +85,7 @@ pub fn label_value_errors(value: &str) -> Vec<String> {
     errors
 }
 
-/// What is wrong with a DNS label, such as a namespace's name; nothing if it is fine.
+/// The errors of a DNS label, such as a namespace's name; empty if it is valid.
 ///
 /// Upstream: `content.IsDNS1123Label`.
 #[must_use]
@@ -108,7 +108,7 @@ pub fn dns_label_errors(label: &str) -> Vec<String> {
     errors
 }
 
-/// What is wrong with a DNS subdomain, such as most objects' names; nothing if it is fine.
+/// The errors of a DNS subdomain, such as most objects' names; empty if it is valid.
 ///
 /// Upstream: `content.IsDNS1123Subdomain`.
 #[must_use]
@@ -123,7 +123,7 @@ pub fn dns_subdomain_errors(name: &str) -> Vec<String> {
     errors
 }
 
-/// Of names upstream says characters, of labels bytes; both count bytes.
+/// Upstream's messages count characters of names and bytes of labels; both count bytes.
 fn too_many(max: usize) -> String {
     format!("must be no more than {max} characters")
 }

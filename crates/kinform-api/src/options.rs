@@ -1,12 +1,12 @@
-//! What a client asks of a list or a watch, and the query string that says it.
+//! The options of a list or a watch, and the query string that encodes them.
 //!
 //! ```text
 //! ListOptions │ WatchOptions ──to_query──▶ "limit=500&resourceVersion=0"
 //! ```
 //!
-//! Nothing is checked here: a server answers 422 for what does not go together, and which
-//! combination to ask for is the reflector's decision. Parameters come in alphabetical order,
-//! as Go clients send them; what is not set is not sent.
+//! The options are not validated here: a server answers 422 for a wrong combination, and the
+//! reflector decides which combination to request. Parameters come in alphabetical order, as Go
+//! clients send them; an option that is not set is not sent.
 //! Upstream: `apimachinery:pkg/apis/meta/v1/types.go` (`ListOptions`).
 
 use std::time::Duration;
@@ -15,7 +15,7 @@ use form_urlencoded::Serializer;
 
 use crate::version::ResourceVersion;
 
-/// How a version asked for is meant.
+/// The meaning of a requested version.
 ///
 /// Upstream: `metav1.ResourceVersionMatch`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -26,44 +26,44 @@ pub enum VersionMatch {
     NotOlderThan,
 }
 
-/// What is asked of a list.
+/// The options of a list.
 ///
 /// Upstream: `metav1.ListOptions` without those of a watch.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct ListOptions {
     /// Only objects whose labels match.
     pub label_selector: Option<String>,
-    /// Only objects whose fields match; which fields is up to the server.
+    /// Only objects whose fields match; the server decides which fields it supports.
     pub field_selector: Option<String>,
-    /// At most so many items in one answer; some servers' caches ignore it.
+    /// The maximum number of items in one reply; some servers' caches ignore it.
     pub limit: Option<u32>,
-    /// Go on where an earlier answer ended.
+    /// Continues where an earlier reply ended.
     pub continue_token: Option<String>,
-    /// The version to list at; none is the most recent one, read consistently.
+    /// The version to list at; `None` is the most recent one, read consistently.
     pub resource_version: Option<ResourceVersion>,
-    /// How the version is meant; only with a version.
+    /// The meaning of the version; only with a version.
     pub version_match: Option<VersionMatch>,
 }
 
-/// What is asked of a watch.
+/// The options of a watch.
 ///
 /// Upstream: `metav1.ListOptions` with `Watch`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct WatchOptions {
     /// Only objects whose labels match.
     pub label_selector: Option<String>,
-    /// Only objects whose fields match; which fields is up to the server.
+    /// Only objects whose fields match; the server decides which fields it supports.
     pub field_selector: Option<String>,
     /// The version to start after.
     pub resource_version: Option<ResourceVersion>,
-    /// How the version is meant; only with `send_initial_events`.
+    /// The meaning of the version; only with `send_initial_events`.
     pub version_match: Option<VersionMatch>,
-    /// Whether the state comes first as events, ended by a marked bookmark. Any value needs
+    /// True if the state comes first as events, ended by a marked bookmark. Either value needs
     /// [`VersionMatch::NotOlderThan`].
     pub send_initial_events: Option<bool>,
-    /// Whether bookmarks are welcome.
+    /// True if the server may send bookmarks.
     pub allow_bookmarks: bool,
-    /// When the server shall end the watch; sent in whole seconds, rounded up.
+    /// The time after which the server ends the watch; sent in whole seconds, rounded up.
     pub timeout: Option<Duration>,
 }
 
@@ -79,7 +79,7 @@ impl VersionMatch {
 }
 
 impl ListOptions {
-    /// The query string, without a question mark; empty if nothing is asked.
+    /// The query string, without a question mark; empty if no option is set.
     #[must_use]
     pub fn to_query(&self) -> String {
         let mut query = Query::default();
@@ -114,7 +114,7 @@ impl WatchOptions {
     }
 }
 
-/// Parameters on their way into a string.
+/// Writes parameters into a string.
 struct Query(Serializer<'static, String>);
 
 impl Default for Query {

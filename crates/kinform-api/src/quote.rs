@@ -32,9 +32,9 @@ pub(crate) fn quote(text: &str) -> String {
     out
 }
 
-/// Go's `IsPrint`, so nearly that few characters of the last Unicode versions differ.
+/// Go's `IsPrint`, but for a few characters of the last Unicode versions.
 fn is_print(c: char) -> bool {
-    // A combining mark is escaped only where a text begins, which a letter before it prevents.
+    // A combining mark is escaped only at the start of a text, which a letter before it prevents.
     let after_letter = String::from_iter(['a', c]);
     after_letter.escape_debug().count() == 2
 }

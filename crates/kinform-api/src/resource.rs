@@ -4,8 +4,9 @@
 //! ("apps", "v1", "deployments") + namespace ──▶ /apis/apps/v1/namespaces/shop/deployments
 //! ```
 //!
-//! A *kind* is what an object says it is (`Deployment`), a *resource* where a server keeps it
-//! (`deployments`). The core group is the empty string. Nothing here knows which types exist.
+//! A *kind* is the type that an object states (`Deployment`), a *resource* the collection in which
+//! a server keeps it (`deployments`). The core group is the empty string. This module does not know
+//! which types exist.
 //! Upstream: `apimachinery:pkg/runtime/schema/group_version.go`.
 
 use std::fmt;
@@ -16,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Noun};
 
-/// What a path segment may hold unescaped.
+/// The characters of a path segment that need escaping.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -48,7 +49,7 @@ pub struct GroupVersionKind {
     pub kind: String,
 }
 
-/// A group, a version and a resource: what a URL path names.
+/// A group, a version and a resource: the parts of a URL path.
 ///
 /// Upstream: `schema.GroupVersionResource`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -83,7 +84,7 @@ pub struct GroupKind {
     pub kind: String,
 }
 
-/// What every object says about its type: `apiVersion` and `kind`.
+/// The type that every object states: `apiVersion` and `kind`.
 ///
 /// Upstream: `metav1.TypeMeta`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
@@ -95,7 +96,7 @@ pub struct TypeMeta {
     pub kind: String,
 }
 
-/// Whether objects of a resource live in a namespace.
+/// The scope of a resource: its objects live in namespaces, or belong to the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scope {
     /// Each object has a namespace.
@@ -114,7 +115,7 @@ impl GroupVersion {
         }
     }
 
-    /// With a kind.
+    /// The same group and version with a kind.
     #[must_use]
     pub fn with_kind(self, kind: impl Into<String>) -> GroupVersionKind {
         GroupVersionKind {
@@ -124,7 +125,7 @@ impl GroupVersion {
         }
     }
 
-    /// With a resource.
+    /// The same group and version with a resource.
     #[must_use]
     pub fn with_resource(self, resource: impl Into<String>) -> GroupVersionResource {
         GroupVersionResource {
@@ -138,7 +139,7 @@ impl GroupVersion {
 impl FromStr for GroupVersion {
     type Err = Error;
 
-    /// Reads an `apiVersion`.
+    /// Parses an `apiVersion`.
     ///
     /// # Errors
     /// More than one slash.
@@ -171,7 +172,7 @@ impl GroupVersionKind {
         api_version(&self.group, &self.version)
     }
 
-    /// What objects of this kind say about themselves.
+    /// The type that objects of this kind state.
     #[must_use]
     pub fn type_meta(&self) -> TypeMeta {
         TypeMeta {
@@ -180,7 +181,7 @@ impl GroupVersionKind {
         }
     }
 
-    /// Without the version.
+    /// The same without the version.
     #[must_use]
     pub fn group_kind(&self) -> GroupKind {
         GroupKind {
@@ -207,7 +208,7 @@ impl GroupVersionResource {
         api_version(&self.group, &self.version)
     }
 
-    /// Without the version.
+    /// The same without the version.
     #[must_use]
     pub fn group_resource(&self) -> GroupResource {
         GroupResource {

@@ -1,11 +1,11 @@
-//! `resourceVersion`: where a list or a watch stands in a server's history.
+//! `resourceVersion`: the position of a list or a watch in a server's history.
 //!
 //! ```text
 //! "" (unset) │ "0" (any) │ decimal ──▶ compare, where both are positive decimals
 //! ```
 //!
-//! Opaque unless compared, and never assumed to fit a number: what a server wrote goes back to
-//! it byte for byte. Order is upstream's rule of 1.35: decimal, no leading zero, any length,
+//! Opaque unless compared, and never assumed to fit a number: a server's version returns to it
+//! byte for byte. Order is upstream's rule of 1.35: decimal, no leading zero, any length,
 //! by length and then by text. Upstream: `apimachinery:pkg/util/resourceversion`.
 
 use std::cmp::Ordering;
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Noun};
 
-/// A version as a server wrote it, or as a client asks for it.
+/// A version as a server wrote it, or as a client requests it.
 ///
 /// Upstream: the string `ObjectMeta.ResourceVersion`.
 #[derive(Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -26,7 +26,7 @@ impl ResourceVersion {
     /// No version: the most recent state, read consistently.
     pub const UNSET: Self = Self(String::new());
 
-    /// A version from its text.
+    /// A version with this text.
     #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
@@ -44,13 +44,13 @@ impl ResourceVersion {
         &self.0
     }
 
-    /// Whether there is no version.
+    /// Returns whether there is no version.
     #[must_use]
     pub fn is_unset(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether this is `"0"`, any version.
+    /// Returns whether this is `"0"`, any version.
     #[must_use]
     pub fn is_zero(&self) -> bool {
         self.0 == "0"
@@ -62,7 +62,7 @@ impl ResourceVersion {
         check(&self.0).ok()?.parse().ok()
     }
 
-    /// Which of two versions of one resource is newer.
+    /// Compares two versions of one resource; the newer one is the greater.
     ///
     /// # Errors
     /// One of them is not a positive decimal without a leading zero.

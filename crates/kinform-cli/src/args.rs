@@ -1,11 +1,12 @@
-//! The command line's words: what can be typed, its defaults and its checks.
+//! The command line: commands, flags, their defaults and their checks.
 //!
 //! ```text
 //! argv → Cli → Command { Demo | Serve | Watch | Get | Measure }
 //! ```
 //!
-//! Parsing only: nothing here connects, reads a file or prints. A bare `kinform` is `kinform demo`
-//! and never touches a real cluster; flags of the demo work without the word, too.
+//! Parsing only: this module opens no connection, reads no file and prints nothing. A bare
+//! `kinform` is `kinform demo` and never touches a real cluster; flags of the demo work without the
+//! command, too.
 //!
 //! Upstream counterpart: flag names follow kubectl and client-go's clientcmd overrides.
 
@@ -27,15 +28,15 @@ use kinform_apiserver::FaultRule;
     args_conflicts_with_subcommands = true
 )]
 pub(crate) struct Cli {
-    /// What to do; the demo if nothing is said.
+    /// The command to run; the demo by default.
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
-    /// Flags of the demo, for when no command is named.
+    /// Flags of the demo, for a call without a command.
     #[command(flatten)]
     pub(crate) demo: DemoArgs,
 }
 
-/// What the binary can do.
+/// The commands of the binary.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run an embedded server, a seeded cluster, churn and the sample controller; show the pipeline
@@ -46,7 +47,7 @@ pub(crate) enum Command {
     Watch(WatchArgs),
     /// Print resources out of a synced cache
     Get(GetArgs),
-    /// Tell what caching a resource costs: bytes, CPU, memory, time
+    /// Measure the cost of caching a resource: bytes, CPU, memory, time
     Measure(MeasureArgs),
 }
 
@@ -67,7 +68,7 @@ pub(crate) struct DemoArgs {
     pub(crate) output: Option<DemoOutput>,
 }
 
-/// How the demo ends.
+/// The output at the end of the demo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DemoOutput {
     /// One JSON object on stdout
@@ -83,10 +84,11 @@ pub(crate) struct ServeArgs {
     /// Serve plain HTTP (loopback only) instead of HTTPS
     #[arg(long)]
     pub(crate) http: bool,
-    /// Decide rights by roles and bindings; without this, whoever is known may do everything
+    /// Authorize users by roles and bindings; without this, every authenticated user may do
+    /// everything
     #[arg(long)]
     pub(crate) rbac: bool,
-    /// Let users in by bearer tokens: lines of token,user,uid,"group1,group2"
+    /// Authenticate users by bearer tokens: lines of token,user,uid,"group1,group2"
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
     /// Write a kubeconfig (mode 0600) here once the server answers
@@ -102,14 +104,14 @@ pub(crate) struct ServeArgs {
     /// Events kept over all resources; older versions are 410
     #[arg(long, value_name = "N")]
     pub(crate) history: Option<usize>,
-    /// How often idle watches get a bookmark
+    /// Interval between bookmarks on idle watches
     #[arg(long, value_parser = duration, value_name = "DURATION")]
     pub(crate) bookmark_period: Option<Duration>,
-    /// Hurt clients, as verb=watch,resource=pods,nth=2,status=429 (kinform's command line page has all
-    /// words); more of them, and what is wrong at a time, through the admin path
+    /// Inject a fault, as verb=watch,resource=pods,nth=2,status=429 (kinform's command line page
+    /// lists all keys); for further faults while the server runs, use the admin path
     #[arg(long, value_name = "RULE")]
     pub(crate) fault: Vec<FaultRule>,
-    /// Write a line of JSON for each request when it has ended
+    /// Write a line of JSON for each completed request
     #[arg(long, value_name = "FILE")]
     pub(crate) journal: Option<PathBuf>,
     /// Run this command with KUBECONFIG set, and end with its exit code
@@ -123,19 +125,19 @@ pub(crate) struct WatchArgs {
     /// Resources, as kubectl names them: pods, deploy, foos.example.com, configmaps/NAME
     #[arg(required = true, value_name = "TYPE[/NAME]")]
     pub(crate) types: Vec<String>,
-    /// Where to look and as whom
+    /// Cluster and user
     #[command(flatten)]
     pub(crate) cluster: ClusterArgs,
-    /// Which objects
+    /// Objects to select
     #[command(flatten)]
     pub(crate) select: SelectArgs,
-    /// Do not print what is there at the start
+    /// Do not print the objects that exist at the start
     #[arg(long)]
     pub(crate) watch_only: bool,
     /// End after this long, e.g. 10s, 1m30s (default: when interrupted)
     #[arg(long = "for", value_parser = duration, value_name = "DURATION")]
     pub(crate) run_for: Option<Duration>,
-    /// How to print changes
+    /// Format of the changes
     #[arg(short, long, default_value = "wide", value_name = "FORMAT")]
     pub(crate) output: WatchOutput,
     /// Reopen a watch that was silent for this long
@@ -143,14 +145,14 @@ pub(crate) struct WatchArgs {
     pub(crate) silence_limit: Option<Duration>,
 }
 
-/// How `watch` prints.
+/// The output formats of `watch`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum WatchOutput {
     /// One JSON object a line
     Json,
     /// One padded line a change
     Wide,
-    /// What changed, field by field; secrets' values as digests
+    /// The changed fields; secrets' values as digests
     Diff,
 }
 
@@ -163,21 +165,21 @@ pub(crate) struct GetArgs {
     /// One object's name
     #[arg(value_name = "NAME", conflicts_with = "by")]
     pub(crate) name: Option<String>,
-    /// Where to look and as whom
+    /// Cluster and user
     #[command(flatten)]
     pub(crate) cluster: ClusterArgs,
-    /// Which objects
+    /// Objects to select
     #[command(flatten)]
     pub(crate) select: SelectArgs,
     /// Look up by an index: namespace, label:KEY, owner, or a path as spec.nodeName
     #[arg(long, value_name = "INDEX=VALUE")]
     pub(crate) by: Option<String>,
-    /// How to print
+    /// Output format
     #[arg(short, long, value_name = "FORMAT")]
     pub(crate) output: Option<GetOutput>,
 }
 
-/// How `get` prints.
+/// The output formats of `get`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum GetOutput {
     /// One object, or a List of them
@@ -196,28 +198,28 @@ pub(crate) struct MeasureArgs {
     /// Resources, as kubectl names them
     #[arg(required = true, value_name = "TYPE")]
     pub(crate) types: Vec<String>,
-    /// Where to look and as whom
+    /// Cluster and user
     #[command(flatten)]
     pub(crate) cluster: ClusterArgs,
-    /// Which objects
+    /// Objects to select
     #[command(flatten)]
     pub(crate) select: SelectArgs,
-    /// What to ask the server for
+    /// Encoding to request from the server
     #[arg(long, default_value = "auto", value_name = "ENCODING")]
     pub(crate) encoding: EncodingArg,
-    /// How to get the first list
+    /// Kind of the first list
     #[arg(long, default_value = "auto", value_name = "MODE")]
     pub(crate) mode: ModeArg,
-    /// Decode every object into its type, and keep that
+    /// Decode every object into its type, and keep the values
     #[arg(long)]
     pub(crate) typed: bool,
-    /// Keep the objects compressed, with what they have in common told once
+    /// Keep the objects compressed, with a dictionary of their common content
     #[arg(long)]
     pub(crate) compressed: bool,
-    /// How to print
+    /// Output format
     #[arg(short, long, default_value = "wide", value_name = "FORMAT")]
     pub(crate) output: MeasureOutput,
-    /// Measure in this process: what a parent asks of its child
+    /// Measure in this process: how a parent calls its child
     #[arg(long, hide = true)]
     pub(crate) in_process: bool,
 }
@@ -225,15 +227,15 @@ pub(crate) struct MeasureArgs {
 /// The wire's encoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum EncodingArg {
-    /// What is best of what the server has
+    /// The best that the server supports
     Auto,
     /// JSON
     Json,
-    /// Protobuf, which built-in types have
+    /// Protobuf, for built-in types
     Protobuf,
 }
 
-/// How a cache gets its first list.
+/// The kind of the first list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ModeArg {
     /// Streaming, or paged where the server has no streaming lists
@@ -244,7 +246,7 @@ pub(crate) enum ModeArg {
     Stream,
 }
 
-/// How `measure` prints.
+/// The output formats of `measure`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum MeasureOutput {
     /// One JSON object a type
@@ -253,7 +255,7 @@ pub(crate) enum MeasureOutput {
     Wide,
 }
 
-/// Which cluster, and as whom: named as in kubectl.
+/// The cluster and the user, named as in kubectl.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct ClusterArgs {
     /// Path of the kubeconfig (default: $KUBECONFIG, then ~/.kube/config, then in-cluster)
@@ -279,7 +281,7 @@ pub(crate) struct ClusterArgs {
     pub(crate) impersonate: Option<String>,
 }
 
-/// Which objects of a type.
+/// Selection of objects of a type.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct SelectArgs {
     /// Namespace (default: the context's)
@@ -301,7 +303,7 @@ pub(crate) struct SelectArgs {
     pub(crate) field_selector: Option<String>,
 }
 
-/// Reads a duration as Go and humans write it: `10s`, `1m30s`, `500ms`.
+/// Parses a duration as Go and people write it: `10s`, `1m30s`, `500ms`.
 fn duration(text: &str) -> Result<Duration, String> {
     let parsed: jiff::SignedDuration = text
         .parse()

@@ -1,4 +1,4 @@
-//! What a server serves, and which of it a person means by a word.
+//! The resource types that a server serves, and the one that a user's word names.
 //!
 //! ```text
 //! discovery documents → Catalogue;  "deploy" | "foos.example.com" | "Pod" → ResourceEntry
@@ -25,9 +25,9 @@ pub(crate) struct ResourceEntry {
     pub(crate) singular: String,
     /// Short words, e.g. `po`.
     pub(crate) short_names: Vec<String>,
-    /// Whether its objects live in namespaces.
+    /// The scope: objects live in namespaces, or belong to the cluster.
     pub(crate) scope: Scope,
-    /// What can be done with it.
+    /// The verbs that the resource supports.
     pub(crate) verbs: Vec<String>,
 }
 
@@ -49,7 +49,7 @@ impl ResourceEntry {
     }
 }
 
-/// What a word can mean.
+/// The meaning of a word.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
     /// This resource.
@@ -61,7 +61,7 @@ pub(crate) enum Meaning {
         /// The group.
         group: String,
     },
-    /// Nothing, and with that word never anything.
+    /// No resource type, and a definition installed later cannot change that.
     Unknown,
 }
 
@@ -71,7 +71,7 @@ pub(crate) struct Catalogue {
     entries: Vec<ResourceEntry>,
 }
 
-/// An `APIResourceList`, as far as it matters here.
+/// An `APIResourceList`, with the fields needed here.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ResourceList {
@@ -97,7 +97,7 @@ struct ListedResource {
     short_names: Vec<String>,
 }
 
-/// An `APIGroupList`, as far as it matters here.
+/// An `APIGroupList`, with the fields needed here.
 #[derive(Debug, Deserialize)]
 pub(crate) struct GroupList {
     #[serde(default)]
@@ -143,7 +143,7 @@ impl Catalogue {
             .split_once('/')
             .unwrap_or(("", &list.group_version));
         for resource in list.resources {
-            // Subresources are no types of their own.
+            // Subresources are not types of their own.
             if resource.name.contains('/') {
                 continue;
             }
@@ -167,7 +167,7 @@ impl Catalogue {
         }
     }
 
-    /// What `word` means here.
+    /// The meaning of `word` on this server.
     pub(crate) fn find(&self, word: &str) -> Meaning {
         let readable = |entry: &&ResourceEntry| entry.verbs.iter().any(|verb| verb == "list");
         if let Some(entry) = self
@@ -191,7 +191,7 @@ impl Catalogue {
         };
         match self.entries.iter().filter(readable).find(in_group) {
             Some(entry) => Meaning::Known(entry.clone()),
-            // A definition's group has a dot, so nothing shorter can ever come.
+            // A definition's group has a dot, so a shorter word can never be one.
             None if !plural.is_empty() && rest.contains('.') => Meaning::Awaited {
                 plural: plural.to_owned(),
                 group: rest.to_owned(),
@@ -200,7 +200,7 @@ impl Catalogue {
         }
     }
 
-    /// The plural that is nearest to a mistyped word, if one is near.
+    /// The plural that is nearest to a mistyped word, if one is near enough.
     pub(crate) fn nearest(&self, word: &str) -> Option<String> {
         let word = word.to_ascii_lowercase();
         self.entries

@@ -1,11 +1,11 @@
-//! Which cluster, and as whom: flags and kubeconfig become a client configuration.
+//! The cluster and the user: flags and kubeconfig become a client configuration.
 //!
 //! ```text
 //! ClusterArgs + $KUBECONFIG | ~/.kube/config | in-cluster → kube_client::Config
 //! ```
 //!
 //! Loading, merging, exec credentials and token reload are kube-client's; here are only kubectl's
-//! overrides and the words for what can be wrong. Nothing connects here.
+//! overrides and the messages for wrong configurations. This module opens no connection.
 //!
 //! Upstream counterpart: kubernetes/client-go:tools/clientcmd (flag names, order of sources).
 
@@ -17,10 +17,10 @@ use kube_client::config::{AuthInfo, KubeConfigOptions, Kubeconfig, KubeconfigErr
 use crate::args::ClusterArgs;
 use crate::exit::Failure;
 
-/// Reads the configuration that `args` ask for.
+/// Reads the configuration that `args` select.
 ///
 /// # Errors
-/// A line and a hint for a person: no kubeconfig, an unreadable one, an unknown context, a bad
+/// A line and a hint for the user: no kubeconfig, an unreadable one, an unknown context, a bad
 /// address.
 pub(crate) async fn config(args: &ClusterArgs) -> Result<Config, Failure> {
     let mut config = match load(args).await {
@@ -43,7 +43,7 @@ pub(crate) async fn config(args: &ClusterArgs) -> Result<Config, Failure> {
     Ok(config)
 }
 
-/// The kubeconfig is not there, or something else is wrong.
+/// The error of a missing or invalid kubeconfig.
 enum Missing {
     Kubeconfig(Failure),
     Other(Failure),
@@ -84,7 +84,7 @@ fn read_failure(path: &Path, error: &KubeconfigError) -> Missing {
     )
 }
 
-/// No file at all, as against one that is wrong.
+/// Returns whether there is no file at all, rather than an invalid one.
 fn is_absent(error: &KubeconfigError) -> bool {
     match error {
         KubeconfigError::FindPath => true,
@@ -135,7 +135,7 @@ fn address(server: &str) -> Result<http::Uri, Failure> {
     }
 }
 
-/// A bearer token instead of whatever the kubeconfig's user has; impersonation stays.
+/// Sets a bearer token in place of the credentials of the kubeconfig's user; impersonation stays.
 fn bearer(token: &str, old: &AuthInfo) -> Result<AuthInfo, Failure> {
     // The field's type is a secret of another crate; its kubeconfig form is the public way in.
     let mut auth: AuthInfo = serde_json::from_value(serde_json::json!({ "token": token }))

@@ -1,10 +1,10 @@
-//! From flags to informers: what `watch`, `get` and `measure` have in common.
+//! From flags to informers: the common part of `watch`, `get` and `measure`.
 //!
 //! ```text
 //! ClusterArgs → client;  words → ResourceEntry;  SelectArgs → ResourceInfo → InformerFactory
 //! ```
 //!
-//! One connection to one cluster as one user. Nothing is printed here but progress.
+//! One connection to one cluster as one user. Only progress is printed here.
 
 use kinform::source::{ClientOptions, ResourceInfo, client_for};
 use kinform_api::Scope;
@@ -33,7 +33,7 @@ impl std::fmt::Debug for Connection {
 }
 
 impl Connection {
-    /// Reads the configuration and makes a client; nothing is sent yet.
+    /// Reads the configuration and makes a client, without a request.
     ///
     /// # Errors
     /// No usable configuration; a line and a hint.
@@ -54,7 +54,7 @@ impl Connection {
         })
     }
 
-    /// What the words mean on this server.
+    /// The resource types that the words name on this server.
     ///
     /// # Errors
     /// As [`Discovery::resolve`].
@@ -64,7 +64,7 @@ impl Connection {
             .await
     }
 
-    /// What to list and watch.
+    /// The resource, namespace and selectors to list and watch.
     pub(crate) fn info(
         &self,
         entry: &ResourceEntry,

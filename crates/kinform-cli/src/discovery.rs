@@ -1,12 +1,12 @@
-//! Asking a server what it serves.
+//! Discovers the resources of a server.
 //!
 //! ```text
 //! GET /api/v1, /apis, /apis/G/V  → Catalogue;  words → ResourceEntry (waiting for one not installed yet)
 //! ```
 //!
-//! The first contact with a server is here, so here is also the patience (10 s until the first HTTP
-//! reply, a word on stderr) and the plain words for what newcomers meet: nobody listens, a wrong
-//! token, no right, a login page instead of an API.
+//! The first contact with a server is here, so this module also waits (10 s until the first HTTP
+//! reply, with a line on stderr) and has the plain messages for first-time users: no listener, a
+//! wrong token, no permission, a login page instead of an API.
 //!
 //! Upstream counterpart: kubernetes/client-go:discovery (legacy documents).
 
@@ -25,27 +25,27 @@ use tokio::time::Instant;
 use crate::catalogue::{Catalogue, GroupList, Meaning, ResourceEntry, ResourceList};
 use crate::exit::Failure;
 
-/// How long nobody may answer before that is an error.
+/// The time without any reply after which discovery fails.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How often an unanswered or awaited thing is asked for again.
+/// The pause before an unanswered or awaited document is requested again.
 const PAUSE: Duration = Duration::from_millis(500);
-/// BOUND: no discovery document of a real cluster comes near this.
+/// BOUND: bytes of a discovery document; those of real clusters are far smaller.
 const MAX_DOCUMENT: usize = 16 << 20;
 /// One request's deadline.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// Why one document could not be had.
+/// The reason why a document could not be fetched.
 #[derive(Debug)]
 enum Refusal {
-    /// Nobody listens, or the connection broke: it may pass.
+    /// No listener, or the connection broke: it may pass.
     Unreachable(String),
-    /// The server says there is no such thing.
+    /// The server has no such document.
     Absent,
-    /// An answer that will not get better by waiting.
+    /// A reply that waiting will not improve.
     Final(Failure),
 }
 
-/// A server to ask.
+/// The server to discover.
 #[derive(Clone, Copy)]
 pub(crate) struct Discovery<'a> {
     client: &'a Client,
@@ -61,7 +61,7 @@ impl std::fmt::Debug for Discovery<'_> {
 }
 
 impl<'a> Discovery<'a> {
-    /// Asks through `client`; `address` is for messages.
+    /// Discovers through `client`; `address` is for messages.
     pub(crate) fn new(client: &'a Client, address: &'a str) -> Self {
         Self { client, address }
     }
@@ -69,7 +69,7 @@ impl<'a> Discovery<'a> {
     /// Everything that is served now; waits up to 10 s for the first HTTP reply.
     ///
     /// # Errors
-    /// Unreachable, 401, 403, or something that is no Kubernetes API.
+    /// Unreachable, 401, 403, or not a Kubernetes API.
     pub(crate) async fn catalogue(&self) -> Result<Catalogue, Failure> {
         let (core, groups) = self.roots().await?;
         let mut catalogue = Catalogue::default();
@@ -121,13 +121,14 @@ impl<'a> Discovery<'a> {
         }
     }
 
-    /// What each word means; a `plural.group` that is not installed yet is waited for.
+    /// The resource type that each word names; waits for a `plural.group` that is not installed
+    /// yet.
     ///
     /// # Errors
-    /// As [`Self::catalogue`]; and a word that means nothing here.
+    /// As [`Self::catalogue`]; and a word that names no resource type here.
     ///
     /// # Cancel safety
-    /// Nothing is lost.
+    /// Dropping the future loses no data.
     pub(crate) async fn resolve(&self, words: &[String]) -> Result<Vec<ResourceEntry>, Failure> {
         let mut catalogue = self.catalogue().await?;
         let mut found = Vec::with_capacity(words.len());
@@ -159,7 +160,7 @@ impl<'a> Discovery<'a> {
         Ok(found)
     }
 
-    /// Whether a group is there: one small request, for the wait.
+    /// Returns whether the server has a group: one small request, for the wait.
     async fn serves(&self, group: &str) -> Result<bool, Failure> {
         match self
             .document::<serde::de::IgnoredAny>(&format!("/apis/{group}"))
@@ -249,7 +250,7 @@ impl<'a> Discovery<'a> {
     }
 }
 
-/// The cause at the bottom, which is the one that says something ("connection refused").
+/// The innermost cause, which is the informative one ("connection refused").
 fn innermost(error: &dyn std::error::Error) -> String {
     let mut error = error;
     while let Some(source) = error.source() {

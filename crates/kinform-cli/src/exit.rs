@@ -1,4 +1,4 @@
-//! How the binary ends: the exit code, and the line and hint that go with a failure.
+//! The end of the process: the exit code, and the line and hint of a failure.
 //!
 //! ```text
 //! command → Result<Ending, Failure> → stderr: "error: .." + "hint: .." → exit code
@@ -10,10 +10,10 @@
 
 use std::fmt;
 
-/// A good ending.
+/// A successful ending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// What was asked is done.
+    /// The command completed.
     Done,
     /// `--for` elapsed before the first sync.
     NeverSynced,
@@ -39,8 +39,8 @@ impl Ending {
     }
 }
 
-/// A failure that a person reads: one line saying what was asked and what came back, and what to
-/// do about it.
+/// A failure for the user to read: one line with the request and the result, and a hint for a
+/// remedy.
 #[derive(Debug)]
 pub(crate) struct Failure {
     message: String,
@@ -67,7 +67,7 @@ impl Failure {
         }
     }
 
-    /// Stdout was closed by its reader: nothing to say, exit code 0.
+    /// Stdout was closed by its reader: no message, exit code 0.
     pub(crate) fn closed_stdout() -> Self {
         Self {
             message: String::new(),
@@ -76,7 +76,7 @@ impl Failure {
         }
     }
 
-    /// Somebody else has said it already.
+    /// A failure that a child has already printed.
     pub(crate) fn said(code: u8) -> Self {
         Self {
             message: String::new(),
@@ -85,7 +85,7 @@ impl Failure {
         }
     }
 
-    /// Adds what to do.
+    /// Adds a hint.
     pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
@@ -96,7 +96,7 @@ impl Failure {
         self.code
     }
 
-    /// Whether there is anything to print.
+    /// Returns whether there is no message to print.
     pub(crate) fn is_silent(&self) -> bool {
         self.message.is_empty()
     }

@@ -4,7 +4,7 @@
 //! flags → informer (+ index) → synced → table | names | JSON | YAML on stdout
 //! ```
 //!
-//! It reads what an informer of these flags would hold at this moment, and ends.
+//! It prints the objects that an informer with these flags would hold at this moment, and ends.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -40,7 +40,7 @@ async fn print(args: &GetArgs) -> Result<(), Failure> {
     let (kind, in_word) = split_name(&args.kind);
     let name = args.name.clone().or(in_word);
     let entry = connection.resolve(&[kind]).await?.remove(0);
-    // What is printed is all that the server has, also what this version does not know.
+    // All fields of the server are printed, also those that this version does not know.
     let factory = InformerFactory::builder(connection.client.clone())
         .wire(Wire::Json)
         .build();
@@ -123,7 +123,7 @@ impl Lookup {
     }
 }
 
-/// One object as it is, several as a List.
+/// One object by itself, several as a List.
 fn whole(objects: &[Obj<DynamicObject>], single: bool) -> Result<Value, Failure> {
     let read = |object: &Obj<DynamicObject>| {
         serde_json::from_slice::<Value>(&object.to_json())
@@ -162,7 +162,7 @@ fn names(entry: &ResourceEntry, objects: &[Obj<DynamicObject>]) -> String {
         .collect()
 }
 
-/// How much a table says.
+/// The set of columns in a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Columns {
     Few,

@@ -1,13 +1,13 @@
-//! Manifests and dumps: objects in files, as people write them and as servers tell them.
+//! Manifests and dumps: objects in files, written by people or dumped by servers.
 //!
 //! ```text
 //! YAML or JSON, documents, lists, watch frames → [Document] → created as by a client | restored as they are
 //! ```
 //!
-//! An object without a uid is a manifest's: it is created through the server's own front, and what that
-//! refuses is an error that names the file and the object. One with a uid comes from another server: it
-//! is stored as it is, with its uid, times, owners and status. Frames of a watch are played one after the
-//! other. Namespaces and definitions go first, and a namespace that is only named is made.
+//! An object without a uid is a manifest's: it is created by a request to the server, and a refusal
+//! is an error that names the file and the object. One with a uid comes from another server: it is
+//! stored as it is, with its uid, times, owners and status. Frames of a watch are applied in order.
+//! Namespaces and definitions go first, and a namespace that is only referred to is created.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -19,12 +19,12 @@ use serde_json::{Value, json};
 
 use crate::exit::Failure;
 
-/// BOUND: a file is read whole; a larger one is no manifest.
+/// BOUND: the size of a file, which is read at once.
 const MAX_FILE: u64 = 2 << 30;
-/// The names of files that a folder is read for.
+/// The extensions of the files that are read from a folder.
 const EXTENSIONS: [&str; 4] = ["yaml", "yml", "json", "jsonl"];
 
-/// One object, what to do with it, and where it stood.
+/// One object, its action, and its place in the files.
 #[derive(Debug)]
 pub(crate) struct Document {
     path: PathBuf,
@@ -39,8 +39,8 @@ enum Act {
     Remove,
 }
 
-/// Reads the objects of a file, or of the files of a folder in the order of their names. Lists are taken
-/// apart, empty documents are left out.
+/// Reads the objects of a file, or of the files of a folder in the order of their names. Lists are
+/// split into items, empty documents are left out.
 ///
 /// # Errors
 /// A file cannot be read, or is neither YAML nor JSON of objects.
@@ -102,7 +102,7 @@ fn parse(text: &str) -> Result<Vec<Value>, String> {
             .collect::<Result<_, _>>()
             .map_err(|error| error.to_string());
     }
-    // A file is its user's own: what bounds it is its size.
+    // A file is its user's own: only its size bounds it.
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! {
             max_documents: usize::MAX, max_nodes: usize::MAX, max_events: usize::MAX,
@@ -119,7 +119,7 @@ fn parse(text: &str) -> Result<Vec<Value>, String> {
     })
 }
 
-/// What a document asks for: itself, a list's items, or what a frame of a watch tells.
+/// The actions of a document: its object, a list's items, or the object of a watch's frame.
 fn steps(value: Value) -> Vec<(Act, Value)> {
     let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
     let act = match text("type") {
@@ -142,7 +142,8 @@ fn steps(value: Value) -> Vec<(Act, Value)> {
         .collect()
 }
 
-/// The objects of a document: itself, a list's items, or none. Items of `PodList` do not say what they are.
+/// The objects of a document: itself, a list's items, or an empty list for `null`. Items of
+/// `PodList` do not state their kind, so it is derived from the list's.
 fn flatten(value: Value) -> Vec<Value> {
     let Value::Object(mut list) = value else {
         return if value.is_null() {
@@ -189,7 +190,7 @@ impl Document {
     }
 }
 
-/// Puts the objects into the server.
+/// Applies the objects to the server.
 ///
 /// # Errors
 /// The server does not serve a kind, or refuses an object.
@@ -246,14 +247,14 @@ async fn put(
         Act::Remove => {
             let name = document.text("/metadata/name");
             let key = namespace.map_or_else(|| name.to_owned(), |it| format!("{it}/{name}"));
-            // One that is not there is gone already.
+            // An absent object is already removed.
             let _ = server.store().remove(served.shelf, &key, Expect::Any);
             Ok(())
         }
     }
 }
 
-/// Makes a namespace that is not there.
+/// Creates a namespace that does not exist.
 async fn found(server: &Server, namespace: &str) -> Result<(), String> {
     let shelf = server.store().shelf(&shelf_name("", "namespaces"));
     if server.store().get(shelf, namespace).is_some() {

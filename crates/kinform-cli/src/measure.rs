@@ -1,11 +1,11 @@
-//! `kinform measure`: what caching a type costs, before it is shipped.
+//! `kinform measure`: the cost of caching a type, measured before deployment.
 //!
 //! ```text
-//! types → a process each (so that nothing else is in its numbers) → informer, synced → Measurement
+//! types → a process each (so that its numbers are its own) → informer, synced → Measurement
 //! ```
 //!
-//! The parent only starts children and prints; `--in-process` is what it asks of a child. Every
-//! figure is of that child: its CPU time, its memory, its allocator.
+//! The parent only starts children and prints; a child runs with `--in-process`. Every figure is
+//! the child's: its CPU time, its memory, its allocator.
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -29,7 +29,7 @@ use crate::signals::Signals;
 use crate::sync::synced;
 use crate::watch::failure;
 
-/// What was measured of one type; `docs/cli.md` defines each figure.
+/// The figures measured of one type; `docs/cli.md` defines each.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Measurement {
@@ -63,7 +63,7 @@ struct Field {
     kept: bool,
 }
 
-/// What every object of a cache has, whatever is dropped.
+/// The fields that every object of a cache has, whatever is dropped.
 const IDENTITY: [&str; 4] = [
     "metadata.name",
     "metadata.namespace",
@@ -71,7 +71,7 @@ const IDENTITY: [&str; 4] = [
     "metadata.resourceVersion",
 ];
 
-/// How many fields are told.
+/// The number of fields in the table.
 const FIELDS: usize = 10;
 
 /// Measures each type and prints.
@@ -127,7 +127,7 @@ async fn print(args: &MeasureArgs) -> Result<(), Failure> {
 /// The same command line for one type, in a process of its own.
 async fn in_a_child(kind: &str) -> Result<Measurement, Failure> {
     let this = std::env::current_exe()?;
-    // `output()` would swallow what the child says on stderr.
+    // `output()` would swallow the child's stderr.
     let child = Command::new(this)
         .args(child_words(std::env::args_os().skip(1), kind))
         .stdin(Stdio::null())
@@ -137,7 +137,7 @@ async fn in_a_child(kind: &str) -> Result<Measurement, Failure> {
         .spawn()?;
     let output = child.wait_with_output().await?;
     if !output.status.success() {
-        // The child has said why.
+        // The child has printed the reason.
         return Err(Failure::said(
             output
                 .status
@@ -153,7 +153,7 @@ async fn in_a_child(kind: &str) -> Result<Measurement, Failure> {
     })
 }
 
-/// The parent's words with its types replaced by one; flags stay as they were typed.
+/// The parent's arguments with its types replaced by one; flags stay as they were typed.
 fn child_words(words: impl Iterator<Item = OsString>, kind: &str) -> Vec<OsString> {
     let mut child: Vec<OsString> = vec![
         "measure".into(),
@@ -287,7 +287,7 @@ async fn measure(args: &MeasureArgs, kind: &str) -> Result<Measurement, Failure>
     Ok(measurement)
 }
 
-/// The heaviest fields as they came, and what a cache without those of them that can go would save.
+/// The heaviest fields, and the saving of a cache without those that can be dropped.
 fn fields(informer: &Informer<DynamicObject>, managed_bytes: u64) -> (Vec<Field>, u64) {
     let listing = informer.list();
     let mut weights = FieldWeights::new();
@@ -332,7 +332,7 @@ fn fields(informer: &Informer<DynamicObject>, managed_bytes: u64) -> (Vec<Field>
     (fields, saved.sum())
 }
 
-/// Long syncs show that they go on.
+/// Prints progress during a long sync.
 async fn tell_progress(informer: Informer<DynamicObject>, title: String) {
     loop {
         tokio::time::sleep(Duration::from_secs(2)).await;
@@ -345,7 +345,7 @@ async fn tell_progress(informer: Informer<DynamicObject>, title: String) {
     }
 }
 
-/// What the first list was, from what was reported about it.
+/// The mode of the first list, from the reports about it.
 fn mode_used(asked: ModeArg, reports: &mut Reports) -> &'static str {
     if asked == ModeArg::List {
         return "list";
@@ -358,7 +358,7 @@ fn mode_used(asked: ModeArg, reports: &mut Reports) -> &'static str {
     "stream"
 }
 
-/// Nearest rank of sorted sizes.
+/// The percentile of sorted sizes, by nearest rank.
 fn percentile(sorted: &[u64], percent: usize) -> u64 {
     let rank = (sorted.len() * percent).div_ceil(100);
     sorted.get(rank.saturating_sub(1)).copied().unwrap_or(0)
@@ -402,7 +402,7 @@ fn table(measured: &[Measurement]) -> String {
     text
 }
 
-/// What the heaviest fields of one type weigh.
+/// A table of the sizes of one type's heaviest fields.
 fn field_table(m: &Measurement) -> Table {
     let title = format!("FIELDS OF {}", m.resource);
     let mut table = Table::new(&[&title, "BYTES", "SHARE", "KEPT"]);

@@ -1,33 +1,34 @@
-//! What this process has used: memory, its peak, CPU time.
+//! The resource usage of this process: memory, its peak, CPU time.
 //!
 //! ```text
 //! the operating system → Usage { rss_bytes, peak_rss_bytes, cpu } ;  the allocator → live bytes, their peak
 //! ```
 //!
-//! Resident memory is read where the system tells it (Linux: `/proc`); elsewhere it is the peak.
+//! Resident memory is read from `/proc` on Linux; elsewhere it is the peak.
 
 use std::time::Duration;
 
 use mimalloc::MiMalloc;
 use nix::sys::resource::{UsageWho, getrusage};
 
-/// Counts what is allocated and not yet freed, to tell what objects cost. Under it is the allocator that the bench
-/// measures with: glibc's takes a quarter to a third more time to decode a cache.
+/// Counts the bytes that are allocated and not yet freed, to measure the cost of objects. It wraps
+/// the allocator that the bench measures with: glibc's takes a quarter to a third more time to
+/// decode a cache.
 #[global_allocator]
 static ALLOCATOR: cap::Cap<MiMalloc> = cap::Cap::new(MiMalloc, usize::MAX);
 
-/// What the process has used up to now.
+/// The usage of the process up to now.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Usage {
     /// Resident memory now.
     pub(crate) rss_bytes: u64,
-    /// The most it ever was.
+    /// The peak of resident memory.
     pub(crate) peak_rss_bytes: u64,
     /// User and system time of all threads.
     pub(crate) cpu: Duration,
 }
 
-/// Reads the process's usage; zeros where the system does not tell.
+/// Reads the process's usage; zeros where the system does not report it.
 pub(crate) fn usage() -> Usage {
     let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else {
         return Usage {
@@ -46,7 +47,7 @@ pub(crate) fn usage() -> Usage {
     let rss = resident().unwrap_or(peak);
     Usage {
         rss_bytes: rss,
-        // The kernel brings the peak up to date now and then only.
+        // The kernel updates the peak only now and then.
         peak_rss_bytes: peak.max(rss),
         cpu: time(usage.user_time()) + time(usage.system_time()),
     }
@@ -57,7 +58,7 @@ pub(crate) fn live_bytes() -> u64 {
     ALLOCATOR.allocated() as u64
 }
 
-/// The most bytes that were ever allocated at once.
+/// The peak of allocated bytes.
 pub(crate) fn peak_bytes() -> u64 {
     ALLOCATOR.max_allocated() as u64
 }
@@ -78,7 +79,7 @@ mod tests {
     #[test]
     fn usage_is_of_this_process() {
         let before = live_bytes();
-        // Far more than what other tests of this process may free meanwhile.
+        // Far more than other tests of this process may free meanwhile.
         let held = vec![1_u8; 64 << 20];
         assert!(live_bytes() >= before + held.len() as u64 / 2);
         assert!(peak_bytes() >= held.len() as u64);

@@ -5,8 +5,9 @@
 //!           └─▶ faults, admin path, journal file
 //! ```
 //!
-//! The kubeconfig appears whole and only when the server answers, so a script can wait for the file.
-//! With a command behind `--`, it runs with KUBECONFIG set and its exit code is ours.
+//! The kubeconfig appears complete and only when the server answers, so a script can wait for the
+//! file. A command behind `--` runs with KUBECONFIG set, and its exit code becomes that of
+//! `kinform`.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -22,10 +23,10 @@ use crate::exit::{Ending, Failure};
 use crate::manifest;
 use crate::signals::Signals;
 
-/// Runs the server until told to end.
+/// Runs the server until a signal or the end of its child.
 pub(crate) async fn run(args: ServeArgs) -> Result<Ending, Failure> {
     let mut signals = Signals::listen()?;
-    // Read before anything listens: a typing mistake should not leave a server half filled.
+    // Read before the server listens: a typing mistake should not leave a server half filled.
     let mut manifests = Vec::new();
     for path in &args.load {
         manifests.extend(manifest::read(path)?);
@@ -48,7 +49,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<Ending, Failure> {
     if !manifests.is_empty() {
         crate::progress!("loaded {} objects", manifests.len());
     }
-    // From here on clients are hurt: what filled the server was none.
+    // Faults begin here, so the requests that filled the server met none.
     for rule in &args.fault {
         server.faults().inject(rule.clone());
     }
@@ -119,7 +120,7 @@ async fn start(args: &ServeArgs) -> Result<Server, Failure> {
     })
 }
 
-/// Writes records to a file, a line each. A line is whole, or is not there.
+/// Writes records to a file, a line each. A line is complete, or absent.
 fn journal(path: &Path) -> Result<impl Fn(&Record) + Send + Sync + 'static, Failure> {
     let shown = path.display().to_string();
     let file =
@@ -134,7 +135,8 @@ fn journal(path: &Path) -> Result<impl Fn(&Record) + Send + Sync + 'static, Fail
     })
 }
 
-/// Runs the command with the server's kubeconfig; signals go to it, and it decides when to end.
+/// Runs the command with the server's kubeconfig and forwards signals; the command decides when to
+/// end.
 async fn child(
     args: &ServeArgs,
     kubeconfig: &Path,
@@ -154,7 +156,7 @@ async fn child(
         biased;
         ended = child.wait() => {
             let status = ended?;
-            // A child that a signal ended has no code; shells then say 128 + signal.
+            // A child that a signal ended has no code; shells then report 128 + signal.
             let signal = std::os::unix::process::ExitStatusExt::signal(&status);
             Ok(Ending::Child(status.code().or(signal.map(|signal| 128 + signal)).unwrap_or(1)))
         }
@@ -171,7 +173,7 @@ fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
-/// A path in the temporary folder that goes with the process.
+/// A path in the temporary folder, removed with the process.
 #[derive(Debug)]
 struct TemporaryFile(PathBuf);
 

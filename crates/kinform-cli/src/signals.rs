@@ -1,7 +1,7 @@
 //! Ctrl-C and SIGTERM.
 //!
 //! ```text
-//! SIGINT → Interrupted (130)    SIGTERM → Terminated (143)    a second one → exit at once
+//! SIGINT → Interrupted (130)    SIGTERM → Terminated (143)    a second one → immediate exit
 //! ```
 //!
 //! Upstream counterpart: kubernetes-sigs/controller-runtime:pkg/manager/signals.
@@ -10,7 +10,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::exit::{Ending, Failure};
 
-/// Both signals, from the moment this is made.
+/// Both signals, from its creation on.
 #[derive(Debug)]
 pub(crate) struct Signals {
     interrupt: Signal,
@@ -41,7 +41,7 @@ impl Signals {
         }
     }
 
-    /// From now on a signal ends the process at once: the orderly end took too long for somebody.
+    /// From now on a signal ends the process immediately: the user does not want to wait.
     pub(crate) fn end_at_next(mut self) {
         tokio::spawn(async move {
             let ending = self.ending().await;

@@ -4,7 +4,7 @@
 //! progress!("..") → one line;   RUST_LOG → tracing lines
 //! ```
 //!
-//! A stderr that nobody reads is no reason to end: write errors are dropped here, and only here.
+//! A closed stderr is no reason to end: write errors are dropped here, and only here.
 
 use std::fmt::Arguments;
 use std::io::Write as _;
@@ -17,13 +17,13 @@ macro_rules! progress {
     ($($words:tt)*) => { $crate::stderr::line(format_args!($($words)*)) };
 }
 
-/// What [`progress!`] calls.
+/// The function behind [`progress!`].
 pub(crate) fn line(words: Arguments<'_>) {
     let mut stderr = anstream::stderr().lock();
     let _ = writeln!(stderr, "{words}").and_then(|()| stderr.flush());
 }
 
-/// Logs on stderr as `RUST_LOG` asks; silent if it is unset.
+/// Logs on stderr according to `RUST_LOG`; silent if it is unset.
 pub(crate) fn log_from_environment() {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("off"));
     tracing_subscriber::fmt()

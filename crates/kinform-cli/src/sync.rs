@@ -1,10 +1,10 @@
-//! Waiting for a cache, for commands that end: what will not pass by itself is a failure.
+//! Waiting for a cache in commands that end: a trouble that does not pass by itself is a failure.
 //!
 //! ```text
 //! Informer's states → synced | Failure with a hint
 //! ```
 //!
-//! `watch` waits for ever, since a right may be granted; `get` and `measure` must come to an end.
+//! `watch` waits for ever, since a permission may be granted; `get` and `measure` must end.
 
 use kinform::{Informer, InformerState, Trouble};
 
@@ -13,7 +13,7 @@ use crate::exit::Failure;
 /// Waits until the cache is complete.
 ///
 /// # Errors
-/// 401, 403, 404, an answer that is no Kubernetes answer, or a stopped informer: at once.
+/// 401, 403, 404, a reply that is not Kubernetes', or a stopped informer: immediately.
 ///
 /// # Cancel safety
 /// Nothing is lost.
@@ -31,7 +31,7 @@ pub(crate) async fn synced<K>(informer: &Informer<K>) -> Result<(), Failure> {
         })
 }
 
-/// Absent while waiting makes sense.
+/// The failure of a state, or `None` while waiting makes sense.
 fn verdict(state: &InformerState) -> Option<Result<(), (String, &'static str)>> {
     let failed = |trouble: &Trouble, hint| Some(Err((trouble.message.clone(), hint)));
     match state {

@@ -1,10 +1,10 @@
-//! From a discovered resource to the Rust type that a program would use for it.
+//! Maps a discovered resource to the Rust type that a program would use for it.
 //!
 //! ```text
 //! (group, kind) → k8s-openapi's type | DynamicObject → every object decoded and kept
 //! ```
 //!
-//! For `measure --typed`, which shows what a cache of typed values costs.
+//! For `measure --typed`, which shows the cost of a cache of typed values.
 
 use std::any::Any;
 
@@ -27,7 +27,7 @@ use serde::de::DeserializeOwned;
 
 use crate::catalogue::ResourceEntry;
 
-/// Decodes every stored object into its type and keeps it beside the bytes.
+/// Decodes every stored object into its type and keeps the value along with the bytes.
 pub(crate) fn decode_and_keep(entry: &ResourceEntry, informer: &Informer<DynamicObject>) {
     macro_rules! by_kind {
         ($($group:literal $kind:literal $type:ty,)*) => {
@@ -78,7 +78,7 @@ pub(crate) fn decode_and_keep(entry: &ResourceEntry, informer: &Informer<Dynamic
     }
 }
 
-/// How many could not be decoded.
+/// Decodes every object and returns the number of failures.
 fn all<K: DeserializeOwned + Any + Send + Sync>(informer: &Informer<DynamicObject>) -> usize {
     let listing = informer.list();
     let decoded = listing.iter().map(|object| {

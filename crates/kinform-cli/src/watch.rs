@@ -5,8 +5,8 @@
 //!             reports ─┴→ one ordered stream → lines on stdout, progress on stderr → summary
 //! ```
 //!
-//! It never gives up by itself once a server has answered: errors are lines, and it tries again.
-//! Output is written in batches and flushed whenever nothing more is ready.
+//! It does not end by itself once a server has answered: errors are lines, and it tries again.
+//! Output is written in batches and flushed whenever no further change is ready.
 
 use std::time::{Duration, Instant};
 
@@ -36,13 +36,13 @@ pub(crate) struct Watched {
     told_of_pages: bool,
 }
 
-/// What comes out of the informers, with the place of its type.
+/// The output of an informer, with the index of its type.
 enum Heard {
     Change(usize, Notification<DynamicObject>),
     Report(usize, Box<Report>),
 }
 
-/// Watches until told to end.
+/// Watches until a signal or the end of the time.
 pub(crate) async fn run(args: WatchArgs) -> Result<Ending, Failure> {
     let mut signals = Signals::listen()?;
     let started = Instant::now();
@@ -106,7 +106,7 @@ async fn set_up(args: &WatchArgs) -> Result<(InformerFactory, Vec<Watched>), Fai
     }
     let factory = InformerFactory::builder(connection.client.clone())
         .reflector(options)
-        // What is printed is all that the server has, also what this version does not know.
+        // All fields of the server are printed, also those that this version does not know.
         .wire(Wire::Json)
         .build();
     let watched = entries
@@ -208,7 +208,7 @@ fn tell(
                 } => {
                     crate::progress!("{}: listed again at {version}: {why}", entry.title());
                 }
-                // A refusal comes with each try; once is enough to know.
+                // A refusal comes with each try, but is printed once.
                 ReportEvent::FellBack { reason } if !*told_of_pages => {
                     *told_of_pages = true;
                     crate::progress!("{}: lists by pages: {reason}", entry.title());
@@ -230,7 +230,7 @@ fn tell(
     }
 }
 
-/// What to do about a failure that will not pass by itself.
+/// The hint for a failure that does not pass by itself.
 fn hint(reason: &str) -> &'static str {
     match reason {
         "Forbidden" => {
@@ -271,7 +271,7 @@ async fn elapsed(limit: Option<Duration>) {
     }
 }
 
-/// An error of the library in a person's words.
+/// An error of the library in the user's terms.
 pub(crate) fn failure(error: kinform::Error) -> Failure {
     Failure::new(error.to_string())
 }

@@ -4,7 +4,7 @@
 //! Type -> Field: name, number, type, container -> Field::message() -> Type
 //! ```
 //!
-//! A field says how its value stands in JSON and in protobuf. It says nothing about defaults or
+//! A field states the form of its value in JSON and in protobuf. It does not state defaults or
 //! validation: those are code upstream, not data.
 //!
 //! Upstream: the `json`, `protobuf`, `patchStrategy` and `patchMergeKey` tags of `kubernetes/api`.
@@ -18,24 +18,25 @@ use crate::types::Type;
 pub struct Field {
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
-    /// Apart, since one field in ten has any: every process that reads protobuf holds all fields.
+    /// Boxed, since only one field in ten has any: every process that reads protobuf holds all
+    /// fields.
     pub(crate) rules: Option<Box<Rules>>,
     pub(crate) number: u16,
     pub(crate) container: Container,
     pub(crate) flags: Flags,
 }
 
-/// How writes treat a field, where they do not treat it as its type says.
+/// The rules by which writes treat a field, where they differ from those of its type.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Rules {
     pub(crate) patch: PatchStrategy,
     pub(crate) merge_key: Option<&'static str>,
-    /// Nothing where the value's own type tells it.
+    /// `None` where the value's own type decides.
     pub(crate) topology: Option<Topology>,
     pub(crate) key_default: Option<&'static str>,
 }
 
-/// What a field's value, or an element of its list or map, is.
+/// The type of a field's value, or of an element of its list or map.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum FieldType {
@@ -79,7 +80,7 @@ pub enum FieldType {
     Message(&'static Type),
 }
 
-/// Whether a field holds one value or many.
+/// The number of values in a field: one, a list or a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Container {
     /// One value.
@@ -90,14 +91,14 @@ pub enum Container {
     Map,
 }
 
-/// How a strategic merge patch treats a field.
+/// The treatment of a field by a strategic merge patch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PatchStrategy {
     /// The list is merged item by item, by the merge key (or by value, for scalars).
     pub merge: bool,
     /// The value is replaced as a whole.
     pub replace: bool,
-    /// Keys that the patch does not name in `$retainKeys` go away.
+    /// Keys that the patch does not name in `$retainKeys` are removed.
     pub retain_keys: bool,
 }
 
@@ -118,7 +119,7 @@ pub(crate) struct Flags {
 }
 
 impl Field {
-    /// Its name in JSON; empty for an inline field, whose own fields stand in the parent.
+    /// Its name in JSON; empty for an inline field, whose own fields are part of the parent.
     pub fn name(&self) -> &'static str {
         self.name
     }
@@ -146,45 +147,45 @@ impl Field {
         }
     }
 
-    /// Whether it holds one value or many.
+    /// The number of values: one, a list or a map.
     #[inline]
     pub fn container(&self) -> Container {
         self.container
     }
 
-    /// Whether absent and zero are different.
+    /// Returns whether absent and zero are different.
     pub fn is_pointer(&self) -> bool {
         self.flags.pointer
     }
 
-    /// Whether JSON leaves it out when it is zero or empty. Structs are never left out by this.
+    /// Returns whether JSON omits the field if it is zero or empty. This never omits structs.
     pub fn omits_empty(&self) -> bool {
         self.flags.omit_empty
     }
 
-    /// Whether JSON leaves it out when it is zero, structs included.
+    /// Returns whether JSON omits the field if it is zero, structs included.
     pub fn omits_zero(&self) -> bool {
         self.flags.omit_zero
     }
 
-    /// Whether JSON puts its fields into the parent; protobuf nests them.
+    /// Returns whether JSON puts its fields into the parent; protobuf nests them.
     pub fn is_inline(&self) -> bool {
         self.flags.inline
     }
 
-    /// How a strategic merge patch treats it.
+    /// The treatment of the field by a strategic merge patch.
     pub fn patch_strategy(&self) -> PatchStrategy {
         self.rules
             .as_ref()
             .map_or_else(PatchStrategy::default, |rules| rules.patch)
     }
 
-    /// The field of its items by which a strategic merge patch tells them apart.
+    /// The key field by which a strategic merge patch identifies its items.
     pub fn merge_key(&self) -> Option<&'static str> {
         self.rules.as_ref()?.merge_key
     }
 
-    /// Who may own what of its list, map or struct in server-side apply.
+    /// The parts of its list, map or struct that have owners of their own in server-side apply.
     pub fn topology(&self) -> Topology {
         let named = self.rules.as_ref().and_then(|rules| rules.topology);
         named.unwrap_or_else(|| {
@@ -197,8 +198,8 @@ impl Field {
         })
     }
 
-    /// The default, other than zero, of a field by which items of a list are told apart, as the
-    /// protocol of a port.
+    /// The default, other than zero, of a field that is part of a list item's key, as the protocol
+    /// of a port.
     pub fn key_default(&self) -> Option<&'static str> {
         self.rules.as_ref()?.key_default
     }

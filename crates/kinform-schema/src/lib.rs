@@ -1,19 +1,19 @@
-//! The table of Kubernetes' built-in types: what a real API server knows about its own objects.
+//! The table of Kubernetes' built-in types: a real API server's knowledge of its own objects.
 //!
 //! ```text
 //! data/builtins.txt -> parse (once, on first use) -> builtin(..) resource(..) field(..) knows_path(..)
 //! ```
 //!
-//! Kinds, their fields (JSON name, protobuf number, type, list or map, pointer, omitempty, inline,
-//! patch strategy, merge key, topology), and how a server serves them (plural, scope, verbs, short names,
-//! subresources). It is data with look-up only: it decodes nothing, validates nothing, and has no
-//! dependencies. The data is made by `cargo xtask schema` and never edited by hand.
+//! It holds kinds, their fields (JSON name, protobuf number, type, list or map, pointer, omitempty,
+//! inline, patch strategy, merge key, topology), and a server's resources (plural, scope, verbs,
+//! short names, subresources). It is data with look-up only: it neither decodes nor validates, and
+//! has no dependencies. The data is made by `cargo xtask schema` and never edited by hand.
 //!
-//! * `field.rs` and `types.rs`: fields and types; `resource.rs`: what is served; `path.rs`: does a
-//!   path exist in a kind; `parse.rs`: the data's grammar.
+//! * `field.rs` and `types.rs`: fields and types; `resource.rs`: served resources; `path.rs`: paths
+//!   in a kind; `parse.rs`: the data's grammar.
 //!
-//! Everything handed out lives for ever (`&'static`). The first look-up reads the table, some 6,000
-//! lines, in about a millisecond; later ones hash or scan a few names.
+//! Everything that the table returns lives for ever (`&'static`). The first look-up parses the
+//! table, some 6,000 lines, in about a millisecond; later ones hash or scan a few names.
 //!
 //! Upstream: the Go struct tags of `kubernetes/api`, `kubernetes/apiextensions-apiserver` and
 //! `kubernetes/kube-aggregator`; a real server's discovery.

@@ -4,16 +4,16 @@
 //! data/builtins.txt -> Table { types, kinds, resources } behind a OnceLock
 //! ```
 //!
-//! One fact a line; the first character says which:
+//! One fact a line; the first character states its kind:
 //! * `P package`, `T Name [~atomic]`: a type; types are numbered from 0 in the order of (package, name).
 //! * `.name number form [flags] [~topology] [!default]`: a field. `-` is no name (inline). Form: `[`
 //!   list, `{` map, then
 //!   `s b i l d y ss` scalars, `T M D Q I F R J JB JA JS` special forms, digits a type. Flags: `*`
 //!   pointer, `?` omitempty, `0` omitzero, `^` inline, `m r k` patch strategy, `=key` merge key.
-//!   Topology where the patch strategy does not tell it: `atomic`, `granular`, `set` or keys.
+//!   Topology where the patch strategy does not imply it: `atomic`, `granular`, `set` or keys.
 //! * `V group/version`, `K Kind type`: a kind.
 //! * `G group/version`, `R plural singular Kind n|c verbs short,names categories hash`: a resource;
-//!   `S name group/version Kind verbs`: its subresource; `-` is nothing.
+//!   `S name group/version Kind verbs`: its subresource; `-` means absent.
 //!
 //! INVARIANT: the data is compiled in and read whole by the tests, so a line that does not parse is
 //! a mistake of ours and panics.
@@ -30,7 +30,7 @@ static DATA: &str = include_str!("../data/builtins.txt");
 
 type Key = (&'static str, &'static str, &'static str);
 
-/// The table, read.
+/// The parsed table.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     pub(crate) types: Vec<Type>,
@@ -40,7 +40,7 @@ pub(crate) struct Table {
     pub(crate) group_versions: Vec<GroupVersion>,
 }
 
-/// The table; the first call reads it.
+/// The table; the first call parses it.
 #[inline]
 pub(crate) fn table() -> &'static Table {
     static TABLE: OnceLock<Table> = OnceLock::new();
@@ -58,7 +58,7 @@ pub(crate) fn table() -> &'static Table {
 #[derive(Default)]
 struct Reader {
     table: Table,
-    /// Of the last type, which holds them when it is complete.
+    /// The fields of the last type, until it is complete.
     fields: Vec<Field>,
     package: &'static str,
     group_version: Option<GroupVersion>,
@@ -143,7 +143,8 @@ impl Reader {
         Some(())
     }
 
-    /// Gives the last type its fields: as large as they are, since the table is never written again.
+    /// Moves the fields into the last type, without spare capacity: the table is never written
+    /// again.
     fn close_type(&mut self) -> Option<()> {
         let Some(of) = self.table.types.last_mut() else {
             return self.fields.is_empty().then_some(());
@@ -232,7 +233,8 @@ impl Reader {
     }
 }
 
-/// Whether JSON has null for what protobuf leaves out: no zero of Go's is written as nothing there.
+/// Returns whether JSON writes `null` for a field that protobuf omits: Go's zero value is nil
+/// there.
 fn is_null_when_absent(field: &Field) -> bool {
     let Flags {
         pointer,

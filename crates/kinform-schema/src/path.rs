@@ -1,12 +1,12 @@
-//! Does a path exist in a built-in kind?
+//! Looks up whether a path exists in a built-in kind.
 //!
 //! ```text
 //! kind + segments -> Known | Unknown { depth } | NotBuiltin
 //! ```
 //!
-//! So an index on a misspelt path of a built-in is refused when it is made, not found empty later.
-//! Inline structs are flattened, a map takes any key, and below a field that holds any JSON every
-//! path is known. Whether a path leads to a scalar is not asked.
+//! So an index on a misspelt path of a built-in kind is refused when it is made, not found empty
+//! later. Inline structs are flattened, a map takes any key, and below a field that holds any JSON
+//! every path is known. The look-up does not check whether a path leads to a scalar.
 
 use crate::field::{Container, Field, FieldType};
 use crate::types::{Type, builtin};
@@ -20,21 +20,21 @@ pub enum PathSegment<'a> {
     Item,
 }
 
-/// What the table says about a path.
+/// The result of looking up a path in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathAnswer {
     /// The kind has this path.
     Known,
     /// The kind is built in and has no such path.
     Unknown {
-        /// The position of the first segment that leads nowhere.
+        /// The position of the first unknown segment.
         depth: usize,
     },
     /// No built-in kind: the table cannot tell.
     NotBuiltin,
 }
 
-/// Whether a kind has a path; group `""` is the core group.
+/// Looks up a path of a kind; group `""` is the core group.
 pub fn knows_path(group: &str, version: &str, kind: &str, path: &[PathSegment<'_>]) -> PathAnswer {
     match builtin(group, version, kind) {
         None => PathAnswer::NotBuiltin,
@@ -42,7 +42,7 @@ pub fn knows_path(group: &str, version: &str, kind: &str, path: &[PathSegment<'_
     }
 }
 
-/// Where a walk stands.
+/// The position of a walk.
 enum Place {
     Struct(&'static Type),
     Many(&'static Field),

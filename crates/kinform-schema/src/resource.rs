@@ -1,4 +1,4 @@
-//! What a server serves of the built-in types: its resources, as its discovery lists them.
+//! The built-in resources that a server serves, as its discovery lists them.
 //!
 //! ```text
 //! (group, version, plural) -> Resource: kind, scope, verbs, short names, subresources
@@ -12,7 +12,7 @@
 
 use crate::parse::table;
 
-/// A group and version that is served.
+/// A served group and version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct GroupVersion {
     /// The group, `""` for the core.
@@ -28,19 +28,19 @@ pub struct Resource {
     pub group_version: GroupVersion,
     /// Its name in paths: the plural, in small letters.
     pub plural: &'static str,
-    /// Its name for one.
+    /// Its singular name.
     pub singular: &'static str,
     /// The kind of its objects.
     pub kind: &'static str,
-    /// Whether its objects live in namespaces.
+    /// True if its objects live in namespaces.
     pub is_namespaced: bool,
-    /// What can be done with it, in the order of discovery.
+    /// The verbs that it supports, in the order of discovery.
     pub verbs: Vec<&'static str>,
     /// Its short names, as `po`.
     pub short_names: Vec<&'static str>,
     /// The groups of resources that it is in, as `all`.
     pub categories: Vec<&'static str>,
-    /// The hash by which a client sees that the stored version changed; empty if nothing is stored.
+    /// The hash by which a client sees that the stored version changed; empty if it has no storage.
     pub storage_version_hash: &'static str,
     /// Its subresources, in the order of discovery.
     pub subresources: Vec<Subresource>,
@@ -51,16 +51,16 @@ pub struct Resource {
 pub struct Subresource {
     /// Its name, as `status`.
     pub name: &'static str,
-    /// The group and version of its kind, where they are not its parent's.
+    /// The group and version of its kind, if they differ from its parent's.
     pub group_version: Option<GroupVersion>,
-    /// The kind that it takes and gives.
+    /// The kind of its requests and replies.
     pub kind: &'static str,
-    /// What can be done with it.
+    /// The verbs that it supports.
     pub verbs: Vec<&'static str>,
 }
 
 impl Resource {
-    /// Whether it can be asked to do this.
+    /// Returns whether it supports the verb.
     pub fn has_verb(&self, verb: &str) -> bool {
         self.verbs.contains(&verb)
     }

@@ -1,11 +1,11 @@
-//! Which parts of a list or map have owners of their own.
+//! The parts of a list or map that have owners of their own.
 //!
 //! ```text
 //! marker in the table, else patch strategy -> Topology
 //! ```
 //!
-//! Strategic merge patches and server-side apply mostly agree about lists, but not always: a patch tells
-//! ports apart by number, an owner by number and protocol.
+//! Strategic merge patches and server-side apply mostly agree about lists, but not always: a patch
+//! identifies ports by number, server-side apply by number and protocol.
 //!
 //! Upstream: `x-kubernetes-list-type`, `-list-map-keys` and `-map-type` of
 //! `kubernetes/kube-openapi:pkg/schemaconv`.
@@ -14,21 +14,22 @@ use std::sync::Mutex;
 
 use crate::field::Container;
 
-/// Which parts of a field's value have owners of their own.
+/// The parts of a field's value that have owners of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Topology {
-    /// None: who owns a part owns all of it.
+    /// None: the owner of a part owns all of it.
     Atomic,
     /// Each entry of a map and each field of a struct.
     Granular,
-    /// Each item of a list, told apart by its value.
+    /// Each item of a list, identified by its value.
     Set,
-    /// Each item of a list, told apart by these fields.
+    /// Each item of a list, identified by these fields.
     Keyed(&'static [&'static str]),
 }
 
 impl Topology {
-    /// What a marker says, or the patch strategy of a list that is merged; nothing without one.
+    /// The topology that a marker names, or that follows from the patch strategy of a merged list;
+    /// `None` without either.
     pub(crate) fn named(
         named: Option<&'static str>,
         container: Container,
@@ -58,7 +59,7 @@ fn keys(joined: &'static str) -> &'static [&'static str] {
     if let Some(keys) = known.iter().find(is_this) {
         return keys;
     }
-    // BOUND: as many as the compiled-in data has different ones, some twenty.
+    // BOUND: the different lists in the compiled-in data, some twenty.
     let keys: &'static [&'static str] = joined.split(',').collect::<Vec<_>>().leak();
     known.push(keys);
     keys

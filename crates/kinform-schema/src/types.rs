@@ -1,4 +1,4 @@
-//! Built-in types and kinds, and how to find them.
+//! Built-in types and kinds, and their look-up.
 //!
 //! ```text
 //! (group, version, kind) or a Go type's name -> Type -> field(JSON name) | field_by_number(n)
@@ -25,7 +25,7 @@ pub struct Type {
     pub(crate) is_kind: bool,
     pub(crate) is_atomic: bool,
     pub(crate) number: u16,
-    /// Positions of the fields that JSON writes as null where protobuf leaves them out.
+    /// Positions of the fields that JSON writes as null when protobuf omits them.
     pub(crate) nulls: Box<[u8]>,
 }
 
@@ -40,13 +40,13 @@ impl Type {
         self.package
     }
 
-    /// Whether it is a kind: then its JSON may carry `apiVersion` and `kind`, which are no fields
-    /// of the table.
+    /// Returns whether it is a kind: then its JSON may carry `apiVersion` and `kind`, which are
+    /// not fields of the table.
     pub fn is_kind(&self) -> bool {
         self.is_kind
     }
 
-    /// Whether server-side apply takes a value of it as one: who owns a field of it owns all of it.
+    /// Returns whether server-side apply takes a value as a unit: the owner of a field owns it all.
     pub fn is_atomic(&self) -> bool {
         self.is_atomic
     }
@@ -56,8 +56,9 @@ impl Type {
         self.number
     }
 
-    /// The positions in [`fields`](Self::fields) of what JSON writes as null where protobuf leaves it out:
-    /// lists, maps, pointers and bytes that are not omitted when empty, and times that are no pointers.
+    /// The positions in [`fields`](Self::fields) of the fields that JSON writes as null when
+    /// protobuf omits them: lists, maps, pointers and bytes that are not omitted when empty, and
+    /// times that are no pointers.
     pub fn nulls(&self) -> &[u8] {
         &self.nulls
     }

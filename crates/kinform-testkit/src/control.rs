@@ -1,4 +1,4 @@
-//! The switches of a network that misbehaves: what a socket proxy and a link in process share.
+//! The switches of a network that misbehaves, shared by a socket proxy and a link in process.
 //!
 //! ```text
 //! test ──set, cut, cut_after──▶ Control ──▶ Follower of each connection: may it pass, is it cut
@@ -12,24 +12,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::watch;
 
-/// What the proxy does with bytes and with new connections.
+/// The treatment of bytes and of new connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProxyMode {
     /// Forwards everything.
     Pass,
-    /// Does not listen; connections that are open go on.
+    /// Does not listen; open connections continue.
     Refuse,
-    /// Accepts, and moves nothing in either direction.
+    /// Accepts, and transfers nothing in either direction.
     Stall,
 }
 
-/// What stands between clients and a server, to be hurt.
+/// A network between clients and a server, on which a test inflicts faults.
 pub trait Network: Send + Sync {
-    /// From now on, do this.
+    /// Sets the mode from now on.
     fn set(&self, mode: ProxyMode);
     /// Breaks every open connection now.
     fn cut(&self);
-    /// Breaks every open connection when that many more bytes have gone to clients.
+    /// Breaks every open connection once `bytes` more bytes have gone to clients.
     fn cut_after(&self, bytes: u64);
     /// Counts the times that clients connected.
     fn connections(&self) -> watch::Receiver<u64>;
@@ -80,7 +80,7 @@ impl Control {
         self.budget.store(bytes.min(NO_CUT - 1), Ordering::Relaxed);
     }
 
-    /// How many of these bytes may go to a client; less than all of them if then comes the cut.
+    /// The number of these bytes that may go to a client; fewer than `bytes` if the cut follows.
     pub(crate) fn spend(&self, bytes: usize) -> usize {
         let wanted = bytes as u64;
         let take = |left: u64| (left != NO_CUT).then(|| left.saturating_sub(wanted));

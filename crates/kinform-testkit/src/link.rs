@@ -4,12 +4,12 @@
 //! kube_client::Client → Link { pass | refuse | stall, cut } → kinform_apiserver::Service
 //! ```
 //!
-//! What comes out of [`Link::client`] is an ordinary client: requests and replies take the same path
-//! as over sockets, but for the sockets, so everything works under paused time and a round is a
-//! function of its seed. Bodies arrive in pieces of random size, as from a network.
+//! [`Link::client`] is an ordinary client: requests and replies take the same path as over sockets,
+//! but for the sockets, so everything works under paused time and a round is a function of its
+//! seed. Bodies arrive in pieces of random size, as from a network.
 //!
-//! The server may go and another come in its place ([`Link::connect`]); without one, connecting is
-//! refused. Over sockets, [`Proxy`](crate::proxy::Proxy) does the same.
+//! The server may be replaced ([`Link::connect`]); without one, connections are refused. Over
+//! sockets, [`Proxy`](crate::proxy::Proxy) does the same.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -53,18 +53,18 @@ impl Link {
         }))
     }
 
-    /// From now on, `service` is at the other end. Connections that are open stay with the old one.
+    /// Connects `service` from now on. Open connections stay with the old one.
     pub fn connect(&self, service: Service) {
         self.0.service.send_replace(Some(service));
     }
 
-    /// Nobody is at the other end: connecting is refused, and what is open breaks.
+    /// Disconnects the service: new connections are refused, and open ones break.
     pub fn disconnect(&self) {
         self.0.service.send_replace(None);
         self.0.control.cut();
     }
 
-    /// A client at this end. It retries nothing by itself.
+    /// A client at this end, without retries of its own.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -120,7 +120,7 @@ impl Link {
         stream::unfold(Some(wire), Wire::step)
     }
 
-    /// At most this many bytes travel together now.
+    /// The number of bytes that may travel together now.
     fn piece(&self) -> usize {
         let mut random = self.0.random.lock().unwrap_or_else(PoisonError::into_inner);
         match random.random_range(0..4) {
@@ -152,7 +152,7 @@ fn reset() -> io::Error {
     io::ErrorKind::ConnectionReset.into()
 }
 
-/// A reply on its way.
+/// A reply in transit.
 struct Wire {
     link: Link,
     chunks: BoxStream<'static, io::Result<Bytes>>,

@@ -1,12 +1,12 @@
-//! A TCP proxy that misbehaves on command: what stands between a client and its server in real life.
+//! A TCP proxy that misbehaves on command, as networks between client and server do.
 //!
 //! ```text
 //! client ──▶ Proxy { Pass | Refuse | Stall, cut } ──▶ server
 //! ```
 //!
-//! `Refuse` closes the listening socket, so that connecting fails as it does when nobody listens;
-//! `Stall` keeps every socket open and moves no byte; [`Proxy::cut`] closes every connection at
-//! once, in the middle of whatever was sent. The port stays the same all along.
+//! `Refuse` closes the listening socket, so that connecting fails as without a listener; `Stall`
+//! keeps every socket open and transfers no byte; [`Proxy::cut`] closes every connection
+//! immediately, even in the middle of a message. The port stays the same all along.
 //!
 //! It copies bytes and knows nothing of HTTP or TLS, so it works in front of any server.
 
@@ -56,12 +56,12 @@ impl Proxy {
         })
     }
 
-    /// Where clients connect.
+    /// The address to which clients connect.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// From now on, do this; open connections feel it, too, but for `Refuse`.
+    /// Sets the mode from now on, for open connections too, except `Refuse`.
     pub fn set(&self, mode: ProxyMode) {
         self.control.set(mode);
     }
@@ -71,7 +71,7 @@ impl Proxy {
         self.control.cut();
     }
 
-    /// Closes every open connection when that many more bytes have gone to clients.
+    /// Closes every open connection once `bytes` more bytes have gone to clients.
     pub fn cut_after(&self, bytes: u64) {
         self.control.cut_after(bytes);
     }
@@ -170,7 +170,7 @@ async fn connection(client: TcpStream, upstream: SocketAddr, control: Arc<Contro
     }
 }
 
-/// Moves bytes while they may; `spend` says how many of them come before a cut.
+/// Moves bytes while they may pass; `spend` returns the number of them that precede a cut.
 async fn copy(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,

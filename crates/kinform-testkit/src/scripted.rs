@@ -5,8 +5,8 @@
 //! ```
 //!
 //! Each request of the informer arrives as an [`Ask`], in order; the test looks at its options and
-//! decides what comes back and when. Nothing is answered by itself, so a test says exactly what a
-//! server did. A request that the informer gives up (it drops the call or the body) can be seen.
+//! decides on the reply and its time. There are no automatic replies, so a test states exactly what
+//! a server did. A test sees when the informer abandons a request (drops the call or the body).
 //! Never: sleeps, sockets, real time.
 //!
 //! Upstream counterpart: `client-go:tools/cache/testing/fake_controller_source.go`, and the
@@ -38,13 +38,13 @@ pub struct Script {
     asks: mpsc::UnboundedReceiver<Ask>,
 }
 
-/// One request that waits for its answer. Dropping it breaks the connection.
+/// A request that waits for its answer. Dropping it breaks the connection.
 pub struct Ask {
     request: Request,
     reply: oneshot::Sender<Reply>,
 }
 
-/// What was asked.
+/// A request of the informer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     /// A list.
@@ -72,7 +72,7 @@ impl ScriptedSource {
         let sent = self.asks.unbounded_send(Ask { request, reply }).is_ok();
         Box::pin(async move {
             if !sent {
-                // The test is over: nobody will ever answer.
+                // The test is over: no answer will come.
                 std::future::pending::<()>().await;
             }
             answer.await.unwrap_or_else(|_| Err(broken()))
@@ -139,7 +139,7 @@ impl Script {
         }
     }
 
-    /// Whether nothing was asked that is not answered yet.
+    /// Returns whether there is no further request.
     pub fn is_quiet(&mut self) -> bool {
         match self.asks.try_recv() {
             Ok(ask) => panic!("nothing more was expected, but: {ask:?}"),
@@ -149,7 +149,7 @@ impl Script {
 }
 
 impl Ask {
-    /// What was asked.
+    /// The request to be answered.
     pub fn request(&self) -> &Request {
         &self.request
     }
@@ -162,7 +162,7 @@ impl Ask {
     /// Answers with a body that is sent piece by piece.
     pub fn stream(self) -> Sending {
         let (chunks, receiver) = mpsc::unbounded();
-        // The informer may have given up meanwhile; then the pieces go nowhere.
+        // The informer may have dropped the body meanwhile; the pieces are then lost.
         let _ = self.reply.send(Ok(Body::new(Encoding::Json, receiver)));
         Sending { chunks }
     }
@@ -177,7 +177,7 @@ impl Ask {
         self.refuse(status_error(code, reason, message));
     }
 
-    /// Whether the informer no longer waits for the answer.
+    /// Returns whether the informer has dropped the request.
     pub fn is_given_up(&self) -> bool {
         self.reply.is_canceled()
     }
@@ -221,7 +221,7 @@ impl Sending {
         );
     }
 
-    /// Ends the body as a server does that closes the connection.
+    /// Ends the body as a server does when it closes the connection.
     pub fn end(self) {}
 
     /// Breaks the body in the middle.
@@ -229,7 +229,7 @@ impl Sending {
         let _ = self.chunks.unbounded_send(Err(broken()));
     }
 
-    /// Whether the informer no longer reads.
+    /// Returns whether the informer has dropped the body.
     pub fn is_given_up(&self) -> bool {
         self.chunks.is_closed()
     }

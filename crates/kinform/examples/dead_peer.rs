@@ -68,7 +68,7 @@ fn ip(command: &str) -> Outcome {
     }
 }
 
-/// The other process, which is told and tells a line at a time.
+/// The other process; both sides exchange single lines.
 struct Peer {
     process: Child,
     tell: ChildStdin,

@@ -4,9 +4,9 @@
 //! ring → Delivery → Changes<K>: Added (initial)… Synced, Added | Updated | Deleted …
 //! ```
 //!
-//! The same contract as a handler's, pulled instead of pushed: a stream has no task, and what is not
-//! polled costs nothing but its place. One that falls behind gets the difference from what it heard.
-//! It ends when the informer has ended and everything was heard.
+//! The same contract as a handler's, pulled instead of pushed: a stream has no task, and an
+//! unpolled stream costs only its position. A stream that falls behind receives a diff from its
+//! last state. It ends when the informer has ended and every change was received.
 //!
 //! Upstream counterpart: none; `client-go:tools/watch/informerwatcher.go` comes near.
 
@@ -24,12 +24,12 @@ use crate::handler::Notification;
 use crate::informer::{Cores, Informer, ListenerState, Piece, Subscription};
 use crate::object::Lens;
 
-/// The changes of one informer. Dropping it ends it.
+/// The changes of one informer. Dropping the stream ends it.
 pub struct Changes<K>(BoxStream<'static, Notification<K>>);
 
 struct Cursor<K> {
     subscription: Subscription,
-    // BOUND: what one piece of a delivery holds.
+    // BOUND: one piece of a delivery.
     ready: VecDeque<Notification<K>>,
     lens: Arc<Lens>,
     state: Arc<ListenerState>,
@@ -75,7 +75,7 @@ impl<K> Cursor<K> {
             if let Some(notification) = self.ready.pop_front() {
                 return Some(notification);
             }
-            // Before looking for more: what is published from here on wakes us.
+            // Before the next look: a publication from here on wakes this task.
             let is_over = self.subscription.look();
             match self.subscription.next() {
                 Some(Piece::Changes(core, changes)) => {

@@ -1,10 +1,10 @@
-//! The one door through which time and chance enter.
+//! The single source of time and randomness.
 //!
 //! ```text
 //! tokio's clock, the wall clock, the system's randomness → Env → instants and jitter for the machines
 //! ```
 //!
-//! Nothing else in this crate reads a clock or draws a number. Under tokio's paused time and with
+//! No other code in this crate reads a clock or draws a number. Under tokio's paused time and with
 //! [`Env::seeded`], a run is a function of its inputs, so a failing test replays.
 //! Never: a global. Each informer holds a clone of the environment of its factory.
 //!
@@ -53,7 +53,7 @@ impl Env {
 
     /// A number in `[0, 1)`.
     pub fn jitter(&self) -> f64 {
-        // A poisoned lock only says that some thread panicked while drawing: the state is a number.
+        // A poisoned lock only means that a thread panicked while drawing: the state is a number.
         self.random
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -70,7 +70,7 @@ impl Env {
 
     /// Waits until `at`; for ever if it is [`Instant::FAR_FUTURE`].
     ///
-    /// Cancel safety: dropping it forgets the wake-up, nothing else.
+    /// Cancel safety: dropping it only cancels the wake-up.
     pub async fn sleep_until(&self, at: Instant) {
         match self.deadline(at) {
             Some(when) => tokio::time::sleep_until(when).await,
@@ -78,7 +78,7 @@ impl Env {
         }
     }
 
-    /// A timer for who waits again and again, mostly for later.
+    /// A timer for repeated waits, mostly with a later deadline.
     pub(crate) fn alarm(&self) -> Alarm {
         Alarm {
             env: self.clone(),
@@ -86,28 +86,28 @@ impl Env {
         }
     }
 
-    /// An instant as the runtime's timer takes it. That ends in about two years: what is [`FAR`] is never reached.
+    /// An instant for the runtime's timer, which ends in about two years: [`FAR`] is never reached.
     fn deadline(&self, at: Instant) -> Option<tokio::time::Instant> {
         let near = Some(at.since_start()).filter(|after| *after < FAR)?;
         self.start.checked_add(near)
     }
 }
 
-/// A timer that is set far more often than it rings.
+/// A timer that is set far more often than it fires.
 ///
-/// To set one of the runtime's timers wakes the thread that waits for sockets: who does so for each piece of a body
-/// keeps a second processor busy with nothing. So one is kept, and where it would ring too early it is left as it
-/// is, and set anew when it rings.
+/// Setting one of the runtime's timers wakes the thread that waits for sockets: doing so for each
+/// piece of a body keeps a second processor busy without use. So one timer is kept; if it would
+/// fire too early it is left alone, and set anew when it fires.
 pub(crate) struct Alarm {
     env: Env,
-    /// The runtime's timer, and what it is set to.
+    /// The runtime's timer, and its deadline.
     set: Option<(Instant, Pin<Box<tokio::time::Sleep>>)>,
 }
 
 impl Alarm {
     /// Waits until `at`; for ever if it is [`Instant::FAR_FUTURE`].
     ///
-    /// Cancel safety: dropping it forgets nothing; the next call says until when to wait.
+    /// Cancel safety: dropping it loses nothing; the next call states the deadline again.
     pub(crate) async fn until(&mut self, at: Instant) {
         let Some(deadline) = self.env.deadline(at) else {
             return std::future::pending().await;
@@ -128,7 +128,7 @@ impl Alarm {
     }
 }
 
-/// Sleeps longer than this are for ever.
+/// Sleeps longer than this never end.
 const FAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
 impl Default for Env {
@@ -155,7 +155,7 @@ pub(crate) fn in_runtime() -> Result<(), Error> {
     }
 }
 
-/// The time of day, for what people and other machines read (a `Retry-After` date, a line's time).
+/// The time of day, for people and other machines (a `Retry-After` date, a line's time).
 pub fn wall_clock() -> jiff::Timestamp {
     jiff::Timestamp::now()
 }
@@ -172,7 +172,7 @@ mod tests {
         let env = Env::seeded(1);
         let mut alarm = env.alarm();
         let mut rings_at = async |at: u64| alarm.until(Instant::from_millis(at)).now_or_never();
-        // Each line: how much later it is, until when to wait, whether it rings.
+        // Each line: the time that passes, the deadline, whether the timer fires.
         for (later, at, rings) in [
             (0, 50, false),
             (10, 100, false),
@@ -180,12 +180,12 @@ mod tests {
             (50, 100, false),
             (39, 100, false),
             (1, 100, true),
-            // It has rung: what it is set to lies behind.
+            // It has fired: its deadline lies behind.
             (0, 300, false),
             (100, 250, false),
             (50, 250, true),
             (0, 60_000, false),
-            // Earlier than it is set to.
+            // Earlier than its deadline.
             (50, 300, true),
             (0, 10, true),
         ] {

@@ -1,14 +1,14 @@
-//! Events: what a controller tells people about an object (`kubectl describe` shows it).
+//! Events: a controller's messages to people about an object (`kubectl describe` shows them).
 //!
 //! ```text
 //! EventRecorder::event (never waits) → bounded queue → EventDelivery::run → POST | PATCH of the count
 //! ```
 //!
-//! A recorder is a handle for reconcile functions; delivery is one future that its owner runs beside the
-//! controller. Events are for people, so they are never worth a stall: a full queue drops (and counts)
-//! the new one, a noisy object is cut off, what the server refuses is logged once and forgotten.
-//! Equal events within ten minutes are one object whose count grows.
-//! Never: retries a refusal, keeps more than it has bounds for, fails a reconcile.
+//! A recorder is a handle for reconcile functions; delivery is one future that its owner runs in
+//! parallel to the controller. Events are for people, so they are never worth a stall: a full queue
+//! drops (and counts) the new one, a noisy object is rate limited, an event that the server refuses
+//! is logged once and dropped. Equal events within ten minutes are one object whose count grows.
+//! Never: retries a refusal, exceeds its bounds, fails a reconcile.
 //!
 //! Upstream counterpart: `client-go:tools/record` (`event.go`, `events_cache.go`). Not here: the
 //! aggregation of events that differ in their message only.
@@ -46,12 +46,12 @@ const TRIES_MAX: u32 = 12;
 const RETRY_PAUSE: Duration = Duration::from_secs(10);
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Whether an event is news or trouble.
+/// The type of an event: normal, or a warning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventType {
-    /// As it should be.
+    /// Normal operation.
     Normal,
-    /// Somebody may want to look.
+    /// A problem that may need attention.
     Warning,
 }
 
@@ -62,7 +62,7 @@ pub struct EventRecorder {
     dropped: Arc<AtomicU64>,
 }
 
-/// Brings recorded events to the server while it runs.
+/// Delivers recorded events to the server while it runs.
 #[must_use = "events are delivered by `run`"]
 pub struct EventDelivery {
     client: kube_client::Client,
@@ -81,7 +81,7 @@ struct Occurrence {
     at: Timestamp,
 }
 
-/// What makes two events the same.
+/// The properties by which two events are the same.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Identity {
     about: String,
@@ -98,17 +98,17 @@ struct Told {
     first: Timestamp,
 }
 
-/// How one try ended.
+/// The result of one try.
 enum Tried {
     Done,
-    /// The event was forgotten by the server.
+    /// The server no longer has the event.
     Missing,
     Refused(kube_client::Error),
     Unreachable(String),
 }
 
 impl EventRecorder {
-    /// A recorder for `component` (the controller's name), and what delivers its events.
+    /// A recorder for `component` (the controller's name), and the delivery of its events.
     pub fn new(client: kube_client::Client, component: &str) -> (Self, EventDelivery) {
         let (sender, receiver) = mpsc::channel(QUEUED_MAX);
         let delivery = EventDelivery {
@@ -129,7 +129,8 @@ impl EventRecorder {
         )
     }
 
-    /// Records an event about an object (`kube_core::Resource::object_ref` names it). Returns at once.
+    /// Records an event about an object (`kube_core::Resource::object_ref` names it). Returns
+    /// immediately.
     ///
     /// A message longer than 1 KiB is cut. If the queue is full or delivery has ended, the event is
     /// dropped and counted.
@@ -157,7 +158,7 @@ impl EventRecorder {
         }
     }
 
-    /// Events dropped because too many waited.
+    /// Events dropped because the queue was full or delivery had ended.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
@@ -165,8 +166,8 @@ impl EventRecorder {
 }
 
 impl EventDelivery {
-    /// Delivers events until `stop` is cancelled or every recorder is gone. Then what is queued gets one
-    /// try, for at most ten seconds in all.
+    /// Delivers events until `stop` is cancelled or every recorder is gone. Then each queued event
+    /// gets one try, for at most ten seconds in all.
     ///
     /// # Cancel safety
     /// Dropping it drops the events that are queued.
@@ -227,7 +228,8 @@ impl EventDelivery {
                 Tried::Unreachable(error) => {
                     tracing::debug!(error, attempt, "an event could not be delivered");
                     if attempt < tries {
-                        // The first pause is random, so that many clients do not come back at once.
+                        // The first pause is random, so that many clients do not return at the same
+                        // time.
                         let share = if attempt == 1 { self.env.jitter() } else { 1.0 };
                         let until = self.env.now() + RETRY_PAUSE.mul_f64(share);
                         self.env.sleep_until(until).await;
@@ -340,7 +342,7 @@ impl EventDelivery {
     }
 }
 
-/// A map that forgets: at most [`REMEMBERED_MAX`] entries, the longest unused go first.
+/// A bounded map: at most [`REMEMBERED_MAX`] entries, the least recently used are evicted first.
 #[derive(Debug)]
 struct Remembered<K, V>(HashMap<K, (V, Instant)>);
 
@@ -352,7 +354,7 @@ impl<K: Eq + Hash + Clone, V> Remembered<K, V> {
 
     fn put(&mut self, key: K, value: V, now: Instant) {
         if self.0.len() >= REMEMBERED_MAX && !self.0.contains_key(&key) {
-            // Half of them at once: O(1) a put in the long run.
+            // Half of them together: O(1) a put in the long run.
             let mut used: Vec<Instant> = self.0.values().map(|(_, used)| *used).collect();
             let (_, &mut median, _) = used.select_nth_unstable(REMEMBERED_MAX / 2);
             self.0.retain(|_, (_, used)| *used > median);
@@ -367,7 +369,7 @@ impl<K, V> Default for Remembered<K, V> {
     }
 }
 
-/// The namespace of an object's events: those of the cluster's objects are in `default`.
+/// The namespace of an object's events: `default` for an object of the cluster.
 fn namespace_of(about: &ObjectReference) -> &str {
     about
         .namespace
@@ -391,7 +393,7 @@ fn identity_of(about: &ObjectReference) -> String {
     parts.join(" ")
 }
 
-/// Where to cut a text so that no character is.
+/// The last position up to `max` at which a text can be cut between characters.
 fn cut_at(text: &str, max: usize) -> usize {
     (0..=max.min(text.len()))
         .rev()

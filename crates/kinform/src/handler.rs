@@ -4,10 +4,10 @@
 //! Change (from the ring) → filter → on_add | on_update | on_delete | on_synced
 //! ```
 //!
-//! Handlers are plain closures that get borrowed handles. They run on a task of their own, one
-//! change after the other, and yield between batches; a slow one delays nobody else. A panic is
+//! Handlers are plain closures that receive borrowed handles. They run on a task of their own, one
+//! change after the other, and yield between batches; a slow one delays no other. A panic is
 //! caught, counted as delivered and reported: the next change comes as if nothing had happened.
-//! Never: a lock of ours held while they run.
+//! Never: holds a lock of this crate while they run.
 //!
 //! Upstream counterpart: `client-go:tools/cache/controller.go` (`ResourceEventHandlerDetailedFuncs`,
 //! `FilteringResourceEventHandler`).
@@ -27,29 +27,30 @@ use crate::object::{Lens, Obj};
 /// A notification that is owned: for async handlers and streams.
 ///
 /// # Order guarantees
-/// For one key: `(Added Updated* Deleted)*`, with `Sync` only in between. `old` is what this handler
-/// heard last. Objects of different uid are never joined by an update.
+/// For one key: `(Added Updated* Deleted)*`, with `Sync` only in between. `old` is the last state
+/// that this handler received. Objects of different uid are never joined by an update.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Notification<K> {
-    /// The object is there and was not before.
+    /// The object exists and did not before.
     Added(Added<K>),
     /// The object changed.
     Updated {
-        /// The state that was heard last.
+        /// The state that the handler received last.
         old: Obj<K>,
         /// The state now.
         new: Obj<K>,
     },
     /// The object is gone.
     Deleted(Deleted<K>),
-    /// A resync: the object as it was heard already.
+    /// A resync: the object in its known state.
     Sync(Obj<K>),
-    /// All that was stored when the handler came, or the first list, has been told. Comes once.
+    /// All initial objects were reported: those stored when the handler came, or the first list.
+    /// Once.
     Synced,
 }
 
-/// An object that is there and was not before.
+/// An object that exists and did not before.
 #[derive(Debug)]
 pub struct Added<K> {
     object: Obj<K>,
@@ -110,7 +111,7 @@ pub struct Deleted<K> {
 }
 
 impl<K> Deleted<K> {
-    /// Its state at deletion; the last one told if the final state is unknown.
+    /// Its state at deletion; the last known one if the final state is unknown.
     pub fn object(&self) -> &Obj<K> {
         &self.object
     }
@@ -120,7 +121,8 @@ impl<K> Deleted<K> {
         self.object
     }
 
-    /// Returns whether the deletion itself was not seen: a list implied it, or the handler fell behind.
+    /// Returns whether the deletion itself was not seen: a list implied it, or the handler fell
+    /// behind.
     pub fn is_final_state_unknown(&self) -> bool {
         self.final_state_unknown
     }
@@ -181,7 +183,7 @@ impl<K> Notification<K> {
         }
     }
 
-    /// The newest state that this carries; none for `Synced`.
+    /// The newest state in this notification; `None` for `Synced`.
     pub fn object(&self) -> Option<&Obj<K>> {
         match self {
             Self::Added(added) => Some(&added.object),
@@ -200,7 +202,7 @@ type OnSync<K> = Box<dyn FnMut(&Obj<K>) + Send>;
 type Filter<K> = Box<dyn FnMut(&Obj<K>) -> bool + Send>;
 type OnEvent<K> = Box<dyn FnMut(Notification<K>) -> BoxFuture<'static, ()> + Send>;
 
-/// Handlers to be added to an informer; what is not set is not called.
+/// Handlers to be added to an informer; only those that are set are called.
 #[doc(alias = "ResourceEventHandlerFuncs")]
 #[must_use]
 pub struct Handlers<K> {
@@ -236,19 +238,19 @@ impl<K> Default for Handlers<K> {
 }
 
 impl<K: 'static> Handlers<K> {
-    /// Handlers that hear nothing yet.
+    /// An empty set of handlers.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Hears objects that are there and were not before; [`Added::is_initial`] tells those that were
+    /// Hears objects that exist and did not before; [`Added::is_initial`] marks those that were
     /// stored when these handlers came.
     pub fn on_add(mut self, heard: impl FnMut(&Added<K>) + Send + 'static) -> Self {
         self.on_add = Some(Box::new(heard));
         self
     }
 
-    /// Hears changes: the state that these handlers heard last, and the new one.
+    /// Hears changes: the last state that these handlers received, and the new one.
     pub fn on_update(mut self, heard: impl FnMut(&Obj<K>, &Obj<K>) + Send + 'static) -> Self {
         self.on_update = Some(Box::new(heard));
         self
@@ -266,20 +268,20 @@ impl<K: 'static> Handlers<K> {
         self
     }
 
-    /// Called once, when all that was stored at the beginning has been told.
+    /// Called once, when all initial objects have been reported.
     pub fn on_synced(mut self, heard: impl FnMut() + Send + 'static) -> Self {
         self.on_synced = Some(Box::new(heard));
         self
     }
 
-    /// Called when some changes were told, and more may be only later.
+    /// Called after some changes when further ones may follow only later.
     pub(crate) fn on_batch_end(mut self, heard: impl FnMut() + Send + 'static) -> Self {
         self.on_batch_end = Some(Box::new(heard));
         self
     }
 
-    /// Only objects that `keep` wants: an update into its range is heard as an add, one out of it
-    /// as a delete of the old state.
+    /// Passes only objects that `keep` accepts: an update into that set is heard as an add, one out
+    /// of it as a delete of the old state.
     #[doc(alias = "FilteringResourceEventHandler")]
     pub fn filtered(mut self, keep: impl FnMut(&Obj<K>) -> bool + Send + 'static) -> Self {
         self.filter = Some(Box::new(keep));
@@ -299,8 +301,8 @@ impl<K: 'static> Handlers<K> {
         self
     }
 
-    /// Every stored object is told again each `period`: to `on_resync`, else to `on_update` as old and new. A period is
-    /// at least one second; zero is never.
+    /// The handler hears every stored object again each `period`: in `on_resync`, or else in
+    /// `on_update` as both old and new. A period is at least one second; zero disables resync.
     ///
     /// Default: the informer's. Upstream: `AddEventHandlerWithResyncPeriod`.
     pub fn resync_period(mut self, period: Duration) -> Self {

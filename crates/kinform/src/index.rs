@@ -29,7 +29,7 @@ use crate::object::Lens;
 use crate::source::ResourceInfo;
 use crate::store::IndexReader;
 
-/// A named way to find objects of type `K` by something that they say.
+/// A named way to find objects of type `K` by values in them.
 #[doc(alias = "IndexFunc")]
 pub struct Index<K> {
     name: Option<String>,
@@ -107,14 +107,14 @@ impl<K> Index<K> {
 }
 
 impl<K: DeserializeOwned + Any + Send + Sync> Index<K> {
-    /// By the values that `function` names for a decoded object: texts or any bytes. `name` is what it is asked for
-    /// by: two functions of one name are a conflict.
+    /// By the values that `function` returns for a decoded object: texts or any bytes. `name`
+    /// identifies the index: two functions of one name are a conflict.
     pub fn by<V: Into<Vec<u8>>, I: IntoIterator<Item = V>>(
         name: impl Into<String>,
         function: impl Fn(&K) -> I + Send + Sync + 'static,
     ) -> Self {
         let values = move |object: &Object, meta: &TypeMeta| {
-            // Decoded for the index only: keeping it would cost memory nobody asked for.
+            // Decoded for the index only: keeping the value would cost memory without need.
             let typed = object.typed::<K>(meta, TypedCache::Never);
             typed
                 .map(|typed| function(&typed).into_iter().map(V::into).collect())
@@ -125,11 +125,11 @@ impl<K: DeserializeOwned + Any + Send + Sync> Index<K> {
 }
 
 impl<K> Informer<K> {
-    /// Adds an index, at any time; the same path, label or owner index again is the one that is
-    /// there. While it is built beside a running informer, reads look at each object.
+    /// Adds an index, at any time; an equal path, label or owner index is reused. Until it is built
+    /// beside a running informer, reads look at each object.
     ///
     /// # Errors
-    /// The name is taken by another definition, or the path is none that this type has.
+    /// The name is taken by another definition, or the type has no such path.
     #[doc(alias = "AddIndexers")]
     pub fn add_index(&self, index: Index<K>) -> Result<IndexReader<K>, Error> {
         self.cores().running()?;

@@ -10,9 +10,9 @@ use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
 
-/// A value that objects are found by: a text, or any bytes.
+/// A value under which an index finds objects: a text, or any bytes.
 ///
-/// A number may be given as its big-endian bytes: keys are then in its order.
+/// A number may be given as its big-endian bytes: keys then have its order.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IndexKey(Arc<[u8]>);
 
@@ -27,7 +27,7 @@ impl IndexKey {
         &self.0
     }
 
-    /// The text, if it is one.
+    /// The text, if it is valid UTF-8.
     #[must_use]
     pub fn as_str(&self) -> Option<&str> {
         std::str::from_utf8(&self.0).ok()
@@ -59,7 +59,7 @@ impl PartialEq<str> for IndexKey {
 }
 
 impl fmt::Display for IndexKey {
-    /// The text; bytes that are none are escaped.
+    /// The text; bytes that are not valid UTF-8 are escaped.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.as_str() {
             Some(text) => f.write_str(text),

@@ -14,15 +14,15 @@
 //! | keep less of each object, or change it before it is stored | [`Projection`], [`Transform`] |
 //! | read the cache | [`Store`], [`Snapshot`], [`Lister`] |
 //! | find objects by a field, a label, an owner or a function | [`Index`], [`IndexReader`] |
-//! | hear what changes, in closures | [`Handlers`], [`Registration`] |
-//! | hear what changes, as a stream | [`Informer::changes`], [`Notification`] |
+//! | receive changes in closures | [`Handlers`], [`Registration`] |
+//! | receive changes as a stream | [`Informer::changes`], [`Notification`] |
 //! | reconcile objects | [`Controller`], [`Action`], [`Ctx`] |
 //! | queue keys for workers of my own | [`WorkQueue`], [`Limiter`] |
-//! | read what I wrote | [`OwnWrites`], [`Overlay`], [`Informer::reached`] |
+//! | read my own writes | [`OwnWrites`], [`Overlay`], [`Informer::reached`] |
 //! | keep objects in a store of my own | [`Reflector`], [`ReflectorStore`] |
-//! | know how an informer is doing | [`Informer::state`], [`Informer::reports`], [`InformerStats`] |
-//! | tell people something about an object | [`events::EventRecorder`] |
-//! | read from something that is no API server | [`source::ListerWatcher`] |
+//! | monitor an informer | [`Informer::state`], [`Informer::reports`], [`InformerStats`] |
+//! | publish events about an object | [`events::EventRecorder`] |
+//! | read from a source other than an API server | [`source::ListerWatcher`] |
 //!
 //! # An informer
 //!
@@ -34,11 +34,11 @@
 //! use kinform::{Handlers, Index, InformerFactory};
 //!
 //! let factory = InformerFactory::try_default().await?;
-//! let pods = factory.informer::<Pod>(); // one watch, however many ask
+//! let pods = factory.informer::<Pod>(); // one watch, however many callers
 //! let by_node = pods.add_index(Index::path("spec.nodeName"))?;
 //! pods.add_handler(Handlers::new().on_delete(|pod| println!("{} is gone", pod.key())))?;
 //! factory.start()?;
-//! factory.synced_within(Duration::from_secs(60)).await?; // an error says who is late, and why
+//! factory.synced_within(Duration::from_secs(60)).await?; // an error names late informers, and why
 //! for pod in &by_node.get("node-7") {
 //!     println!("{} {}", pod.key(), pod.resource_version()); // decodes nothing, holds no lock
 //! }
@@ -89,12 +89,13 @@
 //! # What a handler hears
 //!
 //! First every stored object as an initial add, then `synced` once, then each change: add, update
-//! (with the state that this handler heard last) and delete (with the last state). For one object the order is
-//! the server's. A handler that falls too far behind hears the difference from what it heard last; a
-//! delete that was not seen itself says so ([`Deleted::is_final_state_unknown`]). An object that was deleted and
-//! made again under the same name is a delete and an add. A list that finds nothing new is not heard. A resync,
-//! where one is asked for, tells each stored object again: to `on_resync`, else to `on_update`. A panic is caught,
-//! counted and reported; the next change comes as if nothing had happened.
+//! (with the state that this handler received last) and delete (with the last state). For one
+//! object the order is the server's. A handler that falls too far behind receives a diff from its
+//! last state instead; a delete that was not itself seen is marked
+//! ([`Deleted::is_final_state_unknown`]). An object that was deleted and created again under the
+//! same name is a delete and an add. A list without changes causes no calls. A resync, if
+//! requested, repeats each stored object: to `on_resync`, or else to `on_update`. A panic is
+//! caught, counted and reported; the next change comes as if nothing had happened.
 //!
 //! # Coming from client-go
 //!

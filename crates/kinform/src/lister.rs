@@ -1,11 +1,11 @@
-//! The lister: a cache read as client-go's listers are.
+//! The lister: the interface of client-go's listers to a cache.
 //!
 //! ```text
 //! Lister::namespace("a").get("x") → Obj<K> | Error that is_not_found()
 //! ```
 //!
-//! Adds to [`Store`] an error for what is missing, with the resource's name in it, and selection by
-//! labels, which uses an index of a label where there is one.
+//! Adds to [`Store`] an error for a missing object, with the resource's name in it, and selection
+//! by labels, which uses an index of a label if there is one.
 //!
 //! Upstream counterpart: `client-go:tools/cache/listers.go`, `client-go:listers`.
 
@@ -32,7 +32,7 @@ pub struct NamespaceLister<K> {
 }
 
 impl<K> Informer<K> {
-    /// The cache as client-go's listers are read.
+    /// A view of the cache with the interface of client-go's listers.
     pub fn lister(&self) -> Lister<K> {
         Lister::new(self.store(), self.resource().resource.group_resource())
     }
@@ -51,12 +51,12 @@ impl<K> Lister<K> {
         self.find("", name)
     }
 
-    /// The objects that `selector` wants, of all namespaces.
+    /// The objects that `selector` selects, of all namespaces.
     pub fn list(&self, selector: &LabelSelector) -> Vec<Obj<K>> {
         self.store.matching(selector)
     }
 
-    /// One namespace of it; the empty name is all of them, as upstream's.
+    /// A view of one namespace; the empty name means all of them, as upstream's.
     #[must_use]
     pub fn namespace(&self, namespace: impl Into<String>) -> NamespaceLister<K> {
         NamespaceLister {
@@ -85,7 +85,7 @@ impl<K> NamespaceLister<K> {
         self.lister.find(&self.namespace, name)
     }
 
-    /// The objects that `selector` wants.
+    /// The objects that `selector` selects.
     pub fn list(&self, selector: &LabelSelector) -> Vec<Obj<K>> {
         if self.namespace.is_empty() {
             return self.lister.list(selector);

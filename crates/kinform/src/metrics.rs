@@ -1,11 +1,11 @@
-//! What is counted about one informer, and its snapshot.
+//! The counters of one informer, and their snapshot.
 //!
 //! ```text
 //! loop, handlers, readers → Telemetry (counters) → InformerStats (plain numbers)
 //! ```
 //!
-//! Counters are local to an informer: no registry, no global. Prometheus' names come where they are
-//! exported. The loop copies its machines' numbers here once a turn.
+//! Counters are local to an informer: no registry, no global. The exporter adds Prometheus' names.
+//! The loop copies its machines' numbers here once a turn.
 //!
 //! Upstream counterpart: `client-go:tools/cache/reflector_metrics.go` (defined there, not wired).
 
@@ -30,7 +30,7 @@ pub struct InformerStats {
     pub heap_bytes: u64,
     /// Bytes of bodies read, decompressed.
     pub wire_bytes: u64,
-    /// Of these, what `metadata.managedFields` weighed.
+    /// Of these, the bytes of `metadata.managedFields`.
     pub managed_fields_bytes: u64,
     /// Events of watches, bookmarks not counted.
     pub events: u64,
@@ -42,38 +42,38 @@ pub struct InformerStats {
     pub lists: u64,
     /// Of these, those after the first.
     pub relists: u64,
-    /// Why these were read again, in a few words, and how often.
+    /// The reasons of relists, in a few words, and their numbers.
     pub relist_reasons: BTreeMap<&'static str, u64>,
     /// Time that lists took, each from its first request until it was read to the end.
     pub list_time: Duration,
-    /// Watches begun; a streaming list is one from its end on.
+    /// Watches begun; a streaming list counts as one from its end on.
     pub watches: u64,
     /// Time that watches lasted, of those that ended.
     pub watch_time: Duration,
-    /// Watches that went on where the one before stopped.
+    /// Watches that continued where the one before stopped.
     pub reopens: u64,
     /// Requests made.
     pub requests: u64,
-    /// Failures that were waited after.
+    /// Failures that were followed by a wait.
     pub retries: u64,
     /// Watches closed because they were silent.
     pub silences: u64,
-    /// Objects set apart because they could not be read.
+    /// Objects quarantined because they could not be parsed.
     pub quarantined: u64,
-    /// Of these, those that are not well yet.
+    /// Of these, those that are still quarantined.
     pub quarantined_now: u64,
-    /// Objects that some index leaves out.
+    /// Objects missing from at least one index.
     pub unindexed: u64,
     /// Deltas that wait to be applied.
     pub queue_depth: u64,
     /// Handlers and streams.
     pub handlers: u64,
-    /// Changes told to handlers and streams.
+    /// Changes reported to handlers and streams.
     pub notifications: u64,
-    /// Batches that the latest handler is behind.
+    /// The lag of the slowest handler, in batches.
     pub handler_lag: u64,
-    /// Times that a handler or stream fell behind what is kept, and was told the difference; of
-    /// those that are there.
+    /// Times that a handler or stream fell behind the kept changes and received a diff instead; of
+    /// those that exist now.
     pub handlers_behind: u64,
     /// Handlers' panics.
     pub handler_panics: u64,
@@ -92,7 +92,7 @@ pub(crate) struct Telemetry {
     requests: Mutex<RequestClock>,
 }
 
-/// How long lists and watches take.
+/// Measures the duration of lists and watches.
 #[derive(Debug, Default)]
 pub(crate) struct RequestClock {
     list_began: Option<Instant>,

@@ -1,14 +1,14 @@
-//! What users hold of an object: a handle with its type as a lens.
+//! Users' handles of an object: an object with its type as a lens.
 //!
 //! ```text
 //! Object (head + bytes) + type → Obj<K> | ObjRef<K> → key, labels, paths (nothing decoded) | typed() → Arc<K>
 //! ```
 //!
-//! A handle is two counted pointers, or, while a listing is walked, two borrowed ones: both tell the same. It keeps the
-//! state that it was made from, whatever happens to the store. `K` is decoded when `typed()` is called and only then;
-//! there is no `Deref` to it, because decoding costs and can fail. Where the store is compressed, a handle inflates
-//! what it was made from when more than key and version are read, and keeps that for as long as it lives; its clones
-//! inflate anew.
+//! A handle is two counted pointers, or, during a walk over a listing, two borrowed ones, with the
+//! same methods. It keeps the state that it was made from, whatever happens to the store. `K` is
+//! decoded by `typed()` only; there is no `Deref` to it, because decoding costs time and can fail.
+//! In a compressed store, a handle inflates its object when the caller reads more than key and
+//! version, and keeps the result for as long as it lives; its clones inflate anew.
 //!
 //! Upstream counterpart: the `*T` in client-go's stores, decoded for every object at the door.
 
@@ -32,16 +32,17 @@ use crate::reporter::Reporters;
 pub struct Obj<K> {
     object: Object,
     lens: Arc<Lens>,
-    // Of an object that is kept compressed: what this handle inflated, once it read more than the key.
+    // In a compressed store: the object that this handle inflated, once it read more than the key.
     thawed: OnceBox<Object>,
     of: PhantomData<fn() -> K>,
 }
 
-/// One state of one object, as a `K`, borrowed: what walking a [`Listing`](crate::Listing) gives.
+/// One state of one object, as a `K`, borrowed: the item of a walk over a
+/// [`Listing`](crate::Listing).
 ///
-/// It tells all that an [`Obj`] tells, and counts nothing: walking many objects costs what looking at them costs.
-/// [`ObjRef::to_obj`] is for keeping one longer than its listing. A function that takes an `ObjRef` serves a handler's
-/// [`Obj`], too, by [`Obj::obj_ref`].
+/// It has the methods of an [`Obj`], and counts no references, so a walk over many objects costs no
+/// more than looking at them. [`ObjRef::to_obj`] makes a handle that outlives the listing. A
+/// function that takes an `ObjRef` also serves a handler's [`Obj`], by [`Obj::obj_ref`].
 pub struct ObjRef<'a, K> {
     object: &'a Object,
     lens: &'a Arc<Lens>,
@@ -50,7 +51,7 @@ pub struct ObjRef<'a, K> {
     of: PhantomData<fn() -> K>,
 }
 
-/// What decoding needs beside the bytes; one a handle of an informer.
+/// The context of decoding; one per handle of an informer.
 #[derive(Debug)]
 pub(crate) struct Lens {
     pub(crate) type_meta: TypeMeta,
@@ -58,7 +59,7 @@ pub(crate) struct Lens {
     reporters: Reporters,
 }
 
-/// What is kept of what is decoded.
+/// The policy for keeping decoded values.
 #[derive(Debug)]
 pub(crate) enum Keeps {
     All,
@@ -91,7 +92,7 @@ impl<K> Obj<K> {
         }
     }
 
-    /// The same state, borrowed from this handle. Of a compressed store, it inflates for itself.
+    /// The same state, borrowed from this handle. In a compressed store, it inflates for itself.
     pub fn obj_ref(&self) -> ObjRef<'_, K> {
         ObjRef::new(&self.object, &self.lens)
     }
@@ -112,7 +113,7 @@ impl<'a, K> ObjRef<'a, K> {
         }
     }
 
-    /// A handle that holds the object, for keeping it. Of a compressed store, it inflates anew.
+    /// A handle that holds the object, for keeping it. In a compressed store, it inflates anew.
     pub fn to_obj(&self) -> Obj<K> {
         Obj::new(self.object.clone(), self.lens)
     }
@@ -123,7 +124,8 @@ impl<'a, K> ObjRef<'a, K> {
     }
 }
 
-/// What a handle tells, whether it holds the object or borrows it, and for how long the object lends key and version.
+/// The methods of a handle, whether it holds the object or borrows it; `$lent` is how long the
+/// object lends key and version.
 macro_rules! tells {
     (impl<$($life:lifetime,)? K> $handle:ty, $lent:lifetime) => {
         impl<$($life,)? K> $handle {
@@ -146,7 +148,7 @@ macro_rules! tells {
                 self.object.key_ref()
             }
 
-            /// The namespace; absent for an object of the cluster.
+            /// The namespace; `None` for an object of the cluster.
             pub fn namespace(&self) -> Option<&$lent str> {
                 self.object.namespace()
             }
@@ -156,7 +158,7 @@ macro_rules! tells {
                 self.object.name()
             }
 
-            /// What tells it from an object of the same name at another time.
+            /// The UID, which tells this object from another one that has its name at another time.
             pub fn uid(&self) -> &$lent str {
                 self.object.uid()
             }
@@ -166,7 +168,7 @@ macro_rules! tells {
                 self.object.resource_version()
             }
 
-            /// Whether its deletion was asked for, and finalizers hold it.
+            /// Returns whether deletion was requested and finalizers still hold the object.
             pub fn is_terminating(&self) -> bool {
                 self.object.is_terminating()
             }
@@ -201,7 +203,8 @@ macro_rules! tells {
                 self.whole().at(path)
             }
 
-            /// Whether a projection or transform took something: such a state must never be written back.
+            /// Returns whether a projection or a transform removed parts of this state, which must
+            /// then never be written back.
             pub fn is_projected(&self) -> bool {
                 self.object.is_projected()
             }
@@ -226,16 +229,16 @@ macro_rules! tells {
             /// The object decoded.
             ///
             /// # Errors
-            /// It does not fit the type; the error names the path, never the content.
+            /// The object does not fit the type; the error names the path, never the content.
             ///
             /// # Complexity
-            /// A full decode each time, unless the informer was told to keep what is decoded.
+            /// A full decode each time, unless the informer keeps decoded values.
             pub fn typed(&self) -> Result<Arc<K>, DecodeError> {
                 let (object, meta): (&Object, _) = (&self.object, &self.lens.type_meta);
                 match &self.lens.keeps {
                     Keeps::All => object.typed(meta, TypedCache::Always),
                     Keeps::Within(budget) => budget.typed(object, meta),
-                    // Nothing is remembered of it: it may as well be read from what was inflated.
+                    // The value is not kept, so it may as well be decoded from the inflated object.
                     Keeps::Nothing => self.whole().typed(meta, TypedCache::Never),
                 }
             }

@@ -5,12 +5,13 @@
 //! informer's root ────────────────────────────┴─▶ get, list, by_index: the newer of both
 //! ```
 //!
-//! A write is laid over as long as the cache has not reached its version: then the cache says itself
-//! what became of it, whether it kept it, has something newer, or deleted it. So no tombstones are
-//! kept, and a write that is noted late, after its object was changed or deleted again, is not shown.
-//! Versions that are no numbers have no order: there, any change under the key ends the overlay.
+//! A write is laid over the cache as long as the cache has not reached its version; from then on
+//! the cache itself shows the write, a newer state, or the deletion. So no tombstones are kept, and
+//! a write that is recorded late, after its object was changed or deleted again, is not shown.
+//! Versions that are not numbers have no order: there, any change of the key ends the overlay.
 //!
-//! BOUND: so many writes, the oldest give way; each ends with its lifetime, should the informer hang.
+//! BOUND: the number of writes, of which the oldest give way; each ends with its lifetime, in case
+//! the informer hangs.
 //!
 //! Upstream counterpart: `client-go:tools/cache/mutation_cache.go` (`MutationCache`), which compares
 //! versions as integers, panics on others, and learns of deletions from a handler.
@@ -39,7 +40,7 @@ use crate::sync::lock;
 const LIFETIME: Duration = Duration::from_secs(5 * 60);
 const CAPACITY: usize = 1000;
 
-/// A cache that shows one's own writes at once; cheap to clone, clones share the writes.
+/// A cache that shows the caller's own writes immediately; cheap to clone, clones share the writes.
 #[doc(alias = "MutationCache")]
 pub struct Overlay<K> {
     store: Store<K>,
@@ -58,7 +59,8 @@ struct Written {
 }
 
 impl<K> Overlay<K> {
-    /// Nothing laid over the cache of `informer` yet. It holds up to 1,000 writes for up to five minutes.
+    /// An overlay without writes over the cache of `informer`. It holds up to 1,000 writes for up
+    /// to five minutes.
     #[must_use]
     pub fn new(informer: &Informer<K>) -> Self {
         Self {
@@ -71,7 +73,7 @@ impl<K> Overlay<K> {
         }
     }
 
-    /// The same, holding up to `writes` for up to `lifetime`.
+    /// The same, for up to `writes` writes and up to `lifetime`.
     #[must_use]
     pub fn with_bounds(self, writes: usize, lifetime: Duration) -> Self {
         Self {
@@ -81,7 +83,7 @@ impl<K> Overlay<K> {
         }
     }
 
-    /// The newer of what was written and what is stored under a key.
+    /// The newer of the written and the stored object under a key.
     pub fn get(&self, key: &ObjectKey) -> Option<Obj<K>> {
         let (snapshot, laid_over) = self.look();
         let written = laid_over.iter().find(|written| written.write.key == *key);
@@ -127,11 +129,11 @@ impl<K> Overlay<K> {
         self.look().1.len()
     }
 
-    /// The cache as it is, and the writes that it has not reached; those that it has are forgotten.
+    /// The cache as it is, and the writes that it has not reached; reached ones are removed.
     fn look(&self) -> (Snapshot<K>, Vec<Written>) {
         let now = self.env.now();
         let mut all = lock(&self.written);
-        // Under the lock: nobody forgets a write because of a state newer than this one.
+        // Under the lock: no other caller removes a write because of a state newer than this one.
         let snapshot = self.store.snapshot();
         all.retain(|written| {
             let root = snapshot.root_of(written.write.key.key_ref());
@@ -142,7 +144,7 @@ impl<K> Overlay<K> {
     }
 }
 
-/// A listing with the writes that belong into it, instead of what is stored under their keys.
+/// A listing with its writes in place of the objects stored under their keys.
 fn lay_over<K>(
     snapshot: &Snapshot<K>,
     listing: &Listing<K>,
@@ -162,10 +164,10 @@ fn lay_over<K>(
 }
 
 impl<K: Serialize + DeserializeOwned + Any + Send + Sync> Overlay<K> {
-    /// Lays what the server answered to a create, update, patch or apply over the cache.
+    /// Lays the server's reply to a create, update, patch or apply over the cache.
     ///
     /// # Errors
-    /// It has no name or version, or cannot be written as JSON; nothing is laid over then.
+    /// It has no name or version, or cannot be written as JSON; no write is recorded then.
     #[doc(alias = "Mutation")]
     pub fn wrote(&self, object: &K) -> Result<(), Error> {
         let invalid = |why: String| {

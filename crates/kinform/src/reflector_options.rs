@@ -50,8 +50,8 @@ impl ReflectorOptions {
         self
     }
 
-    /// The shortest time that a watch is asked to last; each lasts at random one to two of these. Default: 5 min;
-    /// less counts as that.
+    /// The shortest requested duration of a watch; each lasts at random one to two of these.
+    /// Default: 5 min; less counts as that.
     pub fn with_min_watch_timeout(mut self, timeout: Duration) -> Self {
         self.0.min_watch_timeout = timeout;
         self
@@ -81,8 +81,8 @@ impl ReflectorOptions {
         self
     }
 
-    /// The time that a watch, its headers included, may be without a byte. Default: 90 s, as bookmarks come each
-    /// minute.
+    /// The time that a watch, its headers included, may be without a byte. Default: 90 s, since
+    /// bookmarks come each minute.
     pub fn with_silence_limit(mut self, limit: Duration) -> Self {
         self.0.silence_limit = limit;
         self
@@ -95,9 +95,9 @@ impl ReflectorOptions {
         self
     }
 
-    /// Compares the cache each `period` with a list of metadata at exactly its version, for servers that lose events. A
-    /// difference is reported, and everything is listed again. Default: never; less than 10 s counts as that. Not for
-    /// servers whose versions have no order.
+    /// Compares the cache each `period` with a list of metadata at exactly its version, for servers
+    /// that lose events. A difference is reported, and everything is listed again. Default: never;
+    /// less than 10 s counts as that. Not for servers whose versions have no order.
     pub fn with_audit_period(mut self, period: Duration) -> Self {
         self.0.audit_period = Some(period);
         self

@@ -1,12 +1,12 @@
-//! Which watches a factory runs: one for all who ask for the same.
+//! The watches that a factory runs: one for all informers with equal requests.
 //!
 //! ```text
 //! Identity (resource, namespace, selectors, form, projection, transform, storage) → Core, made once
 //! ```
 //!
 //! A recipe makes the watches of one informer, also those of namespaces that come later. It holds
-//! the registry weakly: a handle keeps no factory alive. A watch that every informer gave back is
-//! stopped; asking for it again makes a new one.
+//! the registry weakly: a handle keeps no factory alive. A watch that every informer released is
+//! stopped; a later request makes a new one.
 //! INVARIANT: a user's code that makes a source runs under no lock.
 //!
 //! Upstream counterpart: `client-go:informers/factory.go` (`sharedInformerFactory.informers`).
@@ -29,7 +29,7 @@ use crate::sync::lock;
 pub(crate) type Sources =
     dyn Fn(ResourceInfo, Representation) -> Arc<dyn ListerWatcher> + Send + Sync;
 
-/// The watches of a factory, and what they are made with.
+/// The watches of a factory, and the parts to make them.
 pub(crate) struct Registry {
     pub(crate) sources: Box<Sources>,
     pub(crate) env: Env,
@@ -38,7 +38,7 @@ pub(crate) struct Registry {
     pub(crate) cores: Mutex<HashMap<Identity, Arc<Core>>>,
 }
 
-/// What makes two watches the same.
+/// The properties by which two watches are the same.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Identity {
     pub(crate) info: ResourceInfo,
@@ -50,11 +50,11 @@ pub(crate) struct Identity {
     pub(crate) storage: Storage,
 }
 
-/// Reflector options of an informer's own, if it has any: they are part of what is the same.
+/// Reflector options of one informer, if it has its own: they are part of its identity.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Patience(pub(crate) Option<ReflectorConfig>);
 
-/// Sources of an informer's own, instead of the factory's. Two made apart are never the same:
+/// An informer's own source, instead of the factory's. Two made separately are never the same:
 /// clients cannot be compared, and caches are never shared between credentials.
 #[derive(Clone)]
 pub(crate) struct Via(pub(crate) Arc<Sources>);
@@ -99,12 +99,13 @@ impl Registry {
             core.hold();
             return Arc::clone(core);
         }
-        // The user's code makes the source: not under the lock. A second caller may be faster.
+        // The user's code makes the source, so it runs outside the lock. A second caller may be
+        // faster.
         let core = self.make(&identity);
         let mut cores = lock(&self.cores);
         let core = match cores.get(&identity) {
             Some(known) if !known.is_stopped() => Arc::clone(known),
-            // None yet, or one that was stopped: whoever holds that keeps its last state.
+            // None yet, or one that was stopped: its holders keep its last state.
             _ => {
                 cores.retain(|_, core| !core.is_stopped());
                 cores.insert(identity, Arc::clone(&core));
@@ -123,7 +124,7 @@ impl Registry {
             options.reflector.clone_from(config);
         }
         if identity.via.is_some() {
-            // Another server: what was learnt of the factory's own says nothing about it.
+            // Another server: the factory's memory of its own server does not apply.
             options.stream_support = Default::default();
         }
         let reflector = &mut options.reflector;

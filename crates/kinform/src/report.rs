@@ -1,12 +1,12 @@
-//! What happens to an informer, told in order to whoever wants to know.
+//! Events in the life of an informer, reported in order to subscribers.
 //!
 //! ```text
 //! reflectors' events, applied batches, handlers' panics → Report → Reports (a stream), tracing
 //! ```
 //!
-//! For people, dashboards and tests: nothing decides by them. A subscriber that does not keep up
-//! loses the oldest and is told how many. Messages carry what a server said about a request, never
-//! objects.
+//! For people, dashboards and tests: no code decides by them. A subscriber that does not keep up
+//! loses the oldest reports and receives their number. Messages carry a server's statement about a
+//! request, never objects.
 //!
 //! Upstream counterpart: `client-go:tools/cache/shared_informer.go` (`SetWatchErrorHandler`).
 
@@ -25,16 +25,16 @@ use kinform_core::reflector::report::{Problem, ProblemKind, ReflectorEvent};
 
 use crate::state::{InformerState, Trouble};
 
-/// One thing that happened.
+/// One report: a time and an event.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// When.
+    /// The time of the event.
     pub time: Timestamp,
-    /// What.
+    /// The event that is reported.
     pub event: ReportEvent,
 }
 
-/// What happened.
+/// An event in the life of an informer.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ReportEvent {
@@ -46,59 +46,59 @@ pub enum ReportEvent {
     Listed {
         /// Its version.
         version: String,
-        /// Why it was read again; absent for the first.
+        /// The reason of a relist; `None` for the first list.
         relist: Option<String>,
     },
-    /// A watch goes on at the version where the one before stopped.
+    /// A watch continues at the version where the one before stopped.
     Reopened {
-        /// From where.
+        /// The version.
         version: String,
     },
-    /// A streaming list was given up for pages.
+    /// A streaming list was abandoned for pages.
     FellBack {
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// A watch was silent for longer than bookmarks allow.
     Silent {
-        /// For how long.
+        /// The duration of the silence.
         quiet: Duration,
     },
-    /// The server's version went back: it was restored or emptied, or is another one.
+    /// The server's version went back: the server was restored, emptied or replaced.
     ServerWentBack {
-        /// What it had said before.
+        /// The version that the server stated before.
         from: String,
-        /// What it says now.
+        /// The version that the server states now.
         to: String,
     },
-    /// An object was set apart because it cannot be read.
+    /// An object was quarantined because it could not be parsed.
     Quarantined(Quarantine),
-    /// An object is stored but in no place of an index.
+    /// An object is stored but left out of an index.
     Unindexed {
         /// The index.
         index: String,
         /// The object.
         key: ObjectKey,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// A reader left an object out because it does not decode.
     Undecodable {
         /// The object.
         key: ObjectKey,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// A handler panicked over an object; it goes on with the next.
+    /// A handler panicked on an object; it continues with the next.
     HandlerPanicked {
         /// Its name.
         handler: String,
-        /// The object, if it was told one.
+        /// The object, if the call was about one.
         key: Option<ObjectKey>,
     },
-    /// Something of a stream was skipped that no server sends today.
+    /// An unknown part of a stream was skipped, which no server sends today.
     Skipped {
-        /// In a few words.
+        /// A few words about it.
         what: String,
     },
     /// The cache was compared with the server's list at the same version; see
@@ -106,17 +106,17 @@ pub enum ReportEvent {
     Compared {
         /// The version.
         version: String,
-        /// How they differ, if they do; everything is listed again then.
+        /// The difference, if there is one; the resource is then listed again.
         divergence: Option<Divergence>,
     },
     /// The store of a [`Reflector`](crate::Reflector) failed: everything is listed again.
     StoreFailed {
-        /// Why.
+        /// The reason.
         reason: String,
-        /// After what time.
+        /// The delay.
         relist_in: Duration,
     },
-    /// This subscriber was late and lost so many reports.
+    /// This subscriber fell behind and lost this number of reports.
     Lost(u64),
 }
 
@@ -152,7 +152,7 @@ impl fmt::Debug for Reports {
     }
 }
 
-/// What a reflector's event means for people; states are told apart, see [`crate::state`].
+/// The report of a reflector's event; states are reported separately, see [`crate::state`].
 pub(crate) fn translate(event: &ReflectorEvent) -> Option<ReportEvent> {
     Some(match event {
         ReflectorEvent::Retrying { after, problem } => {

@@ -5,8 +5,8 @@
 //!                                     └─▶ broadcast → Reports
 //! ```
 //!
-//! Anything that has something to report holds a reporter, so it need not know the informer. A handle
-//! of an object holds [`Reporters`], which finds the watch of a namespace and keeps no cache alive.
+//! Every part that reports holds a reporter, so it need not know the informer. A handle of an
+//! object holds [`Reporters`], which finds the watch of a namespace and keeps no cache alive.
 //!
 //! Upstream counterpart: `client-go:tools/cache/shared_informer.go` (`WatchErrorHandler`).
 
@@ -39,7 +39,7 @@ impl Reporter {
         })
     }
 
-    /// Sends a report to every subscriber there is; having none is normal.
+    /// Sends a report to every subscriber; having none is normal.
     pub(crate) fn report(&self, event: ReportEvent) {
         let _ = self.sender.send(Report::now(event));
     }
@@ -68,16 +68,16 @@ pub(crate) fn stream_of(
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reporters(Arc<Mutex<Vec<ByNamespace>>>);
 
-/// The namespace that a watch is of, if it is of one, and its reporter.
+/// The namespace of a watch, if it has one, and its reporter.
 type ByNamespace = (Option<String>, Weak<Reporter>);
 
 impl Reporters {
-    /// Replaces them: one for each namespace watched, or one without a namespace for all.
+    /// Replaces the reporters: one for each namespace watched, or one without a namespace for all.
     pub(crate) fn replace<'a>(
         &self,
         all: impl Iterator<Item = (Option<&'a str>, &'a Arc<Reporter>)>,
     ) {
-        // Weak: an object that somebody keeps must not keep a stream of reports from ending.
+        // Weak: an object that a caller keeps must not keep a stream of reports from ending.
         let all = all.map(|(namespace, one)| (namespace.map(str::to_owned), Arc::downgrade(one)));
         *lock(&self.0) = all.collect();
     }

@@ -1,11 +1,11 @@
-//! Try again what another writer was faster with.
+//! Retries a write that conflicts with another writer's.
 //!
 //! ```text
 //! read, change, replace ──409──▶ a short wait ──▶ read, change, replace …  at most five times
 //! ```
 //!
 //! For the user's own writes: an optimistic replace that meets a newer version fails with 409, and
-//! nothing but reading again helps. Everything else is handed back at once.
+//! only reading again helps. Every other error is returned immediately.
 //!
 //! Upstream counterpart: `client-go:util/retry/util.go` (`RetryOnConflict`, `DefaultRetry`).
 

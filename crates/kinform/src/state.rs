@@ -1,21 +1,22 @@
-//! How an informer is doing: readable at any time, awaitable, and told as a stream.
+//! The state of an informer: readable at any time, awaitable, and reported as a stream.
 //!
 //! ```text
 //! reflector's events → InformerState (the latest) and Report (each, in order)
 //! ```
 //!
-//! Waiting never hangs silently: what is late says why. A forbidden or missing kind is a state, not
-//! an error, since it heals by itself when access is granted or the definition is installed.
+//! Waiting never hangs silently: the error of a wait that timed out states the reason. A forbidden
+//! or missing kind is a state, not an error, since the informer recovers by itself when access is
+//! granted or the definition is installed.
 //!
 //! Upstream counterpart: `client-go:tools/cache` (`HasSynced`, `WatchErrorHandler`,
-//! `LastSyncResourceVersion`), which tell less.
+//! `LastSyncResourceVersion`), which report less.
 
 use std::fmt;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-/// How an informer is doing.
+/// The state of an informer: first list, synced or stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InformerState {
@@ -23,7 +24,7 @@ pub enum InformerState {
     Pending,
     /// The first list is on its way.
     Listing {
-        /// What the last attempt failed with, if one failed.
+        /// The failure of the last attempt, if it failed.
         trouble: Option<Trouble>,
     },
     /// The cache is complete and a watch keeps it so.
@@ -31,32 +32,32 @@ pub enum InformerState {
         /// The version that the cache has reached.
         version: String,
     },
-    /// The cache was complete; since then the server cannot be followed.
+    /// The cache was complete, but the informer can no longer follow the server.
     Stale {
-        /// Since when.
+        /// The time of the first failure.
         since: Timestamp,
-        /// Why.
+        /// The last failure.
         trouble: Trouble,
     },
     /// The credentials may not list or watch this (401, 403).
     Forbidden(Trouble),
-    /// The server has no such resource type (404): its definition is not installed, not yet or not any
-    /// more. It is asked again at growing distances, with the default backoff at most a minute apart,
-    /// so that the informer wakes within a minute of the definition. What was stored when the
-    /// definition went has been heard as deleted.
+    /// The server has no such resource type (404): its definition is not installed, not yet or not
+    /// any more. The informer asks again at growing intervals, at most a minute with the default
+    /// backoff, so it wakes within a minute of the definition. Handlers have heard the objects that
+    /// were stored when the definition was removed as deleted.
     NoSuchKind(Trouble),
     /// Stopped; nothing changes any more.
     Stopped,
 }
 
-/// What an attempt failed with.
+/// The failure of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble {
     /// One word for machines: `Forbidden`, `NotFound`, `Refused`, `Expired`, ...
     pub reason: String,
     /// One line for people.
     pub message: String,
-    /// When it is tried again, from the time of the failure.
+    /// The delay until the next attempt, from the time of the failure.
     pub retry_in: Option<Duration>,
 }
 
@@ -67,17 +68,17 @@ impl fmt::Display for Trouble {
 }
 
 impl InformerState {
-    /// Whether the cache is complete and followed.
+    /// Returns whether the cache is complete and a watch keeps it so.
     pub fn is_synced(&self) -> bool {
         matches!(self, Self::Synced { .. })
     }
 
-    /// Whether nothing will change any more.
+    /// Returns whether the informer has stopped: the cache does not change any more.
     pub fn is_stopped(&self) -> bool {
         matches!(self, Self::Stopped)
     }
 
-    /// What hinders it.
+    /// The failure of the last attempt, if it failed.
     pub fn trouble(&self) -> Option<&Trouble> {
         match self {
             Self::Listing { trouble } => trouble.as_ref(),

@@ -18,7 +18,7 @@ use kube::{Client, CustomResource, CustomResourceExt, ResourceExt};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a Foo asks for.
+/// The desired state of a Foo.
 #[derive(
     CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema,
 )]
@@ -35,12 +35,12 @@ use serde::{Deserialize, Serialize};
 pub struct FooSpec {
     /// The name of the Deployment.
     pub deployment_name: String,
-    /// How many replicas it has; one, if nothing is said.
+    /// The number of replicas; one if absent.
     #[schemars(range(min = 0, max = 10))]
     pub replicas: Option<i32>,
 }
 
-/// What became of it.
+/// The observed state of a Foo.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FooStatus {
@@ -51,8 +51,8 @@ pub struct FooStatus {
 
 /// The definition of `foos.samplecontroller.k8s.io`.
 ///
-/// Its group is one of Kubernetes' own, so a server wants to know whether it was approved. As
-/// upstream's sample says, it was not.
+/// Its group is one of Kubernetes' own, so a server requires a statement about its approval. Like
+/// upstream's sample, it states that it was not approved.
 pub fn definition() -> CustomResourceDefinition {
     let mut definition = Foo::crd();
     definition.metadata.annotations = Some(BTreeMap::from([(
@@ -62,14 +62,14 @@ pub fn definition() -> CustomResourceDefinition {
     definition
 }
 
-/// Defines Foo, unless it is defined, and waits until the server serves it. One that is there already,
-/// upstream's for example, is left as it is.
+/// Defines Foo, unless it is defined, and waits until the server serves it. An existing definition,
+/// upstream's for example, is left unchanged.
 ///
 /// # Errors
 /// The server refuses, or the definition is not served within ten seconds.
 ///
 /// # Cancel safety
-/// The definition may be there although nobody waited for it.
+/// The definition may exist although the wait was dropped.
 pub fn install_definition(client: Client) -> BoxFuture<'static, Result<(), kube::Error>> {
     // Boxed, so that it is compiled here and not in each program that calls it.
     install(client).boxed()
@@ -79,7 +79,7 @@ async fn install(client: Client) -> Result<(), kube::Error> {
     let definitions: Api<CustomResourceDefinition> = Api::all(client);
     let definition = definition();
     let name = definition.name_any();
-    // A user without the right to define types can still use those that are there.
+    // A user without the right to define types can still use existing ones.
     if definitions.get_opt(&name).await?.is_none() {
         match definitions
             .create(&PostParams::default(), &definition)
@@ -89,7 +89,7 @@ async fn install(client: Client) -> Result<(), kube::Error> {
             created => drop(created?),
         }
     }
-    // BOUND: a hundred questions in ten seconds; a server needs one or two.
+    // BOUND: a hundred requests in ten seconds; a server needs one or two.
     for _ in 0..100 {
         if definitions
             .get(&name)

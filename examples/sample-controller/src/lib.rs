@@ -1,4 +1,4 @@
-//! The sample controller: every `Foo` asks for a Deployment, and this keeps it.
+//! The sample controller: keeps a Deployment for every `Foo`.
 //!
 //! ```text
 //! Foo {deploymentName, replicas} ─┐
@@ -9,7 +9,7 @@
 //! whole program for a cluster that a kubeconfig names.
 //!
 //! Upstream counterpart: `sample-controller:controller.go`. Differences: repairs patch the one field
-//! instead of replacing the Deployment; a status that is right already is not written again; a
+//! instead of replacing the Deployment; a status that is already correct is not written again; a
 //! Deployment that the cache does not have yet is read from the server.
 
 mod foo;
@@ -31,7 +31,7 @@ pub use crate::reconcile::{Failed, MESSAGE_SYNCED, REASON_EXISTS, REASON_SYNCED,
 /// The controller's name in events.
 pub const COMPONENT: &str = "sample-controller";
 
-/// Workers, as upstream's `main.go` has it.
+/// Workers, as in upstream's `main.go`.
 const WORKERS: usize = 2;
 
 /// The controller, ready to run.
@@ -58,7 +58,7 @@ impl SampleController {
         }
     }
 
-    /// The numbers, to be read while it runs.
+    /// The statistics, readable while it runs.
     pub fn metrics(&self) -> ControllerMetrics {
         self.controller.metrics()
     }
@@ -78,7 +78,7 @@ impl SampleController {
     /// As [`Controller::run`].
     ///
     /// # Cancel safety
-    /// Dropping it drops what runs; no task is left.
+    /// Dropping it drops the running reconciles; no task is left.
     pub fn run(self, shutdown: CancellationToken) -> BoxFuture<'static, Result<(), Error>> {
         // Boxed, so that it is compiled here and not in each program that runs it.
         self.run_until(shutdown).boxed()

@@ -1,11 +1,10 @@
-//! One Foo, made true: its Deployment exists, is its own and has the replicas asked for.
+//! The reconciliation of one Foo: its Deployment exists, is its own and has the desired replicas.
 //!
 //! ```text
 //! Foo (from the cache) + Deployment (from the cache) → writes: create | patch replicas, patch status
 //! ```
 //!
-//! Called again and again until nothing is left to do; every write is one that a repetition does no
-//! harm with.
+//! Called again until there is no more to do; repeating a write does no harm.
 //!
 //! Upstream counterpart: `sample-controller:controller.go` (`syncHandler`, `newDeployment`).
 
@@ -24,14 +23,14 @@ use serde_json::json;
 
 use crate::Foo;
 
-/// The reason of the event for a Foo that is as it should be.
+/// The reason of the event for a Foo in its desired state.
 pub const REASON_SYNCED: &str = "Synced";
-/// The reason of the event for a Foo whose Deployment is somebody else's.
+/// The reason of the event for a Foo whose Deployment has another owner.
 pub const REASON_EXISTS: &str = "ErrResourceExists";
 /// The message of [`REASON_SYNCED`].
 pub const MESSAGE_SYNCED: &str = "Foo synced successfully";
 
-/// What every reconcile needs.
+/// The context of every reconcile.
 pub(crate) struct State {
     pub(crate) client: Client,
     pub(crate) events: EventRecorder,
@@ -44,24 +43,24 @@ impl std::fmt::Debug for State {
     }
 }
 
-/// Why a Foo could not be made true.
+/// The reason why a Foo could not be reconciled.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Failed {
-    /// The Deployment of that name belongs to somebody else.
+    /// The Deployment of that name has another owner.
     #[error("Resource {0:?} already exists and is not managed by Foo")]
     NotOurs(String),
     /// The Deployment in the cache does not decode.
     #[error("the Deployment does not decode")]
     Unreadable(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The server said no, or nothing.
+    /// The server refused, or did not reply.
     #[error("cannot {verb} the {what}")]
     Api {
-        /// What was tried.
+        /// The verb of the request.
         verb: &'static str,
-        /// On what.
+        /// The object of the request.
         what: &'static str,
-        /// What came back.
+        /// The error of the request.
         #[source]
         source: kube::Error,
     },
@@ -116,7 +115,7 @@ pub(crate) async fn reconcile(foo: Arc<Foo>, cx: Ctx<State>) -> Result<Action, F
     Ok(Action::await_change())
 }
 
-/// The Deployment as the cache has it: only to be read.
+/// The Deployment in the cache: for reading only.
 fn cached(
     deployments: &Informer<Deployment>,
     namespace: &str,
@@ -131,7 +130,7 @@ fn cached(
         .map_err(|error| Failed::Unreadable(error.into()))
 }
 
-/// Makes the Deployment. If there is one that the cache has not heard of yet, that one.
+/// Creates the Deployment, or returns an existing one that is not in the cache yet.
 async fn create(deployments: &Api<Deployment>, foo: &Foo) -> Result<Deployment, Failed> {
     let wanted = deployment_for(foo);
     match deployments.create(&PostParams::default(), &wanted).await {
@@ -175,7 +174,7 @@ async fn update_status(
         .map_err(Failed::to("update", "status of the Foo"))
 }
 
-/// Whether `foo` is the one owner that manages `deployment`.
+/// Returns whether `foo` is the one owner that manages `deployment`.
 fn is_controlled_by(deployment: &Deployment, foo: &Foo) -> bool {
     let controller = deployment
         .owner_references()
@@ -184,7 +183,7 @@ fn is_controlled_by(deployment: &Deployment, foo: &Foo) -> bool {
     controller.is_some_and(|owner| Some(&owner.uid) == foo.metadata.uid.as_ref())
 }
 
-/// The Deployment that a Foo asks for: nginx, labelled with the Foo's name and owned by it.
+/// The Deployment of a Foo: nginx, labelled with the Foo's name and owned by it.
 pub fn deployment_for(foo: &Foo) -> Deployment {
     let labels: BTreeMap<_, _> = [("app", "nginx"), ("controller", &foo.name_any())]
         .map(|(k, v)| (k.into(), v.into()))

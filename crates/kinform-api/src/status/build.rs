@@ -1,11 +1,11 @@
-//! The answers of a server, with upstream's reason, code and words.
+//! The replies of a server, with upstream's reason, code and message.
 //!
 //! ```text
 //! Status::not_found(pods, "x") ──▶ 404 NotFound `pods "x" not found`
 //! ```
 //!
 //! One function for each of upstream's constructors that a list, a watch or a write can meet.
-//! The words are part of the protocol: old clients read some of them.
+//! The messages are part of the protocol: old clients parse some of them.
 //! Upstream: `apimachinery:pkg/api/errors/errors.go`, `apiserver:pkg/storage/errors.go`.
 
 use super::{Status, StatusCause, StatusDetails, reason};
@@ -26,7 +26,7 @@ impl Status {
         }
     }
 
-    /// Success: what a delete answers when the object is gone at once.
+    /// Success: the reply to a delete that removes the object immediately.
     #[must_use]
     pub fn success(details: StatusDetails) -> Self {
         Self {
@@ -50,7 +50,7 @@ impl Status {
         self
     }
 
-    /// With a token to go on with at a newer version.
+    /// With a token for continuing at a newer version.
     #[must_use]
     pub fn with_continue_token(mut self, token: impl Into<String>) -> Self {
         self.metadata.continue_token = token.into();
@@ -119,7 +119,7 @@ impl Status {
         Self::conflict(resource, name, why)
     }
 
-    /// 401: who asks is not known.
+    /// 401: the caller is not authenticated.
     #[must_use]
     pub fn unauthorized() -> Self {
         Self::failure(401, reason::UNAUTHORIZED, "Unauthorized")
@@ -185,7 +185,7 @@ impl Status {
         Self::expired(format!("too old resource version: {asked} ({oldest})"))
     }
 
-    /// 410: what was asked for is gone for good.
+    /// 410: the requested resource is gone for good.
     #[must_use]
     pub fn gone(message: impl Into<String>) -> Self {
         Self::failure(410, reason::GONE, message)
@@ -213,7 +213,7 @@ impl Status {
         })
     }
 
-    /// 422: the options of a list or a watch do not go together.
+    /// 422: the options of a list or a watch do not fit together.
     #[must_use]
     pub fn invalid_list_options(errors: &[FieldError]) -> Self {
         Self::invalid(&GroupKind::new("meta.k8s.io", "ListOptions"), "", errors)
@@ -244,7 +244,7 @@ impl Status {
         .with_details(StatusDetails::default())
     }
 
-    /// 406: none of the accepted media types can be produced. Those in `available` can.
+    /// 406: the server supports none of the accepted media types; it supports those in `available`.
     #[must_use]
     pub fn not_acceptable(available: &[&str]) -> Self {
         let message = format!(
@@ -261,7 +261,7 @@ impl Status {
         Self::failure(413, reason::REQUEST_ENTITY_TOO_LARGE, message)
     }
 
-    /// 415: the body's media type is none of those in `accepted`.
+    /// 415: the body's media type is not one of those in `accepted`.
     #[must_use]
     pub fn unsupported_media_type(accepted: &[&str]) -> Self {
         let message = format!(
@@ -306,7 +306,7 @@ impl Status {
             .with_details(retry_after(retry_after_seconds))
     }
 
-    /// 504: the version asked for is of the future.
+    /// 504: the server has not reached the requested version.
     #[must_use]
     pub fn too_large_resource_version(asked: u64, current: u64) -> Self {
         let message = format!("Too large resource version: {asked}, current: {current}");

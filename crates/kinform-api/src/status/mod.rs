@@ -1,14 +1,14 @@
-//! `Status`: how a server says no, and sometimes yes.
+//! `Status`: a server's reply without an object, mostly a failure.
 //!
 //! ```text
 //! bytes ──read leniently──▶ Status ──ask──▶ is_expired? retry_after?
 //!                           Status ──written exactly──▶ bytes
 //! ```
 //!
-//! Whatever a proxy made of it is read: any field may be missing, null, or of the wrong type,
-//! and then counts as not said. What is written has upstream's fields in upstream's order. The
-//! questions follow upstream's rule: a known reason decides; without one, the code does.
-//! It never holds more than the answer said; who reads it bounds the body.
+//! Parsing is lenient, since a proxy may have changed the reply: any field may be missing, null, or
+//! of the wrong type, and then counts as absent. Writing has upstream's fields in upstream's order.
+//! The `is_` methods follow upstream's rule: a known reason decides; without one, the code does. A
+//! Status never holds more than the reply; its reader bounds the body.
 //! Upstream: `apimachinery:pkg/apis/meta/v1/types.go` (`Status`) and `pkg/api/errors`.
 
 mod build;
@@ -21,25 +21,25 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
 
-/// A server's answer that is not an object: almost always a failure.
+/// A server's reply that is not an object: almost always a failure.
 ///
-/// Displays the message, or what else there is to say. Deserializing never fails on an object,
+/// Displays the message, or the reason or code without one. Deserializing never fails on an object,
 /// see [`Status::from_slice`].
 ///
 /// Upstream: `metav1.Status`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Status {
-    /// Version and continue token, where an answer has them.
+    /// Version and continue token, if the reply has them.
     pub metadata: StatusMetadata,
-    /// `Failure` or `Success`; empty if not said.
+    /// `Failure` or `Success`; empty if absent.
     pub status: String,
     /// For people.
     pub message: String,
-    /// For programs: one of [`reason`], or one unknown to us; empty if not said.
+    /// For programs: one of [`reason`], or an unknown one; empty if absent.
     pub reason: String,
-    /// More for programs. An empty one is written, none is not.
+    /// More for programs. An empty value is written, `None` is not.
     pub details: Option<StatusDetails>,
-    /// The HTTP code; 0 if not said.
+    /// The HTTP code; 0 if absent.
     pub code: u16,
 }
 
@@ -49,18 +49,18 @@ pub struct Status {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StatusMetadata {
-    /// The version that the answer belongs to; empty if not said.
+    /// The version that the reply belongs to; empty if absent.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub resource_version: String,
-    /// A token to go on with at a newer version, in the answer to an expired one.
+    /// A token for continuing at a newer version, in the reply to an expired one.
     #[serde(rename = "continue", skip_serializing_if = "String::is_empty")]
     pub continue_token: String,
-    /// How many items a list has left; not said in practice.
+    /// The number of items that a list has left; servers omit it in a Status.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remaining_item_count: Option<i64>,
 }
 
-/// What a [`Status`] is about.
+/// The subject of a [`Status`].
 ///
 /// Upstream: `metav1.StatusDetails`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -78,15 +78,15 @@ pub struct StatusDetails {
     /// The object's uid.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
-    /// One for each thing that is wrong.
+    /// The causes, one for each error.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<StatusCause>,
-    /// After how many seconds to try again; 0 if not said.
+    /// The delay in seconds before the next try; 0 if absent.
     #[serde(skip_serializing_if = "is_zero")]
     pub retry_after_seconds: u32,
 }
 
-/// One thing that is wrong.
+/// One error.
 ///
 /// Upstream: `metav1.StatusCause`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -103,21 +103,21 @@ pub struct StatusCause {
 }
 
 impl Status {
-    /// Whether this says success.
+    /// Returns whether this is a success.
     #[must_use]
     pub fn is_success(&self) -> bool {
         self.status == "Success"
     }
 
-    /// Whether history is gone: a version or continue token is too old (410).
+    /// Returns whether history is gone: a version or continue token is too old (410).
     ///
-    /// Upstream: `IsResourceExpired` or `IsGone`, which every caller asks together.
+    /// Upstream: `IsResourceExpired` or `IsGone`, which every caller combines.
     #[must_use]
     pub fn is_expired(&self) -> bool {
         self.reason == reason::EXPIRED || self.is_gone()
     }
 
-    /// Whether the reason is `Gone`, or a 410 without a known reason.
+    /// Returns whether the reason is `Gone`, or the code 410 without a known reason.
     ///
     /// Upstream: `IsGone`.
     #[must_use]
@@ -125,9 +125,9 @@ impl Status {
         self.says(reason::GONE, 410)
     }
 
-    /// Whether a version was asked for that the server has not seen yet.
+    /// Returns whether the requested version is one that the server has not reached.
     ///
-    /// Servers before 1.18.6 said it in a cause's message, before 1.17 in the message only.
+    /// Servers before 1.18.6 stated it in a cause's message, before 1.17 in the message only.
     ///
     /// Upstream: `isTooLargeResourceVersionError` in `client-go:tools/cache/reflector.go`.
     #[must_use]
@@ -144,92 +144,92 @@ impl Status {
                 || self.message.contains(OLD_TEXT))
     }
 
-    /// Whether the object or resource does not exist (404).
+    /// Returns whether the object or resource does not exist (404).
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         self.says(reason::NOT_FOUND, 404)
     }
 
-    /// Whether a name is taken (409).
+    /// Returns whether a name is taken (409).
     #[must_use]
     pub fn is_already_exists(&self) -> bool {
         self.reason == reason::ALREADY_EXISTS
     }
 
-    /// Whether the object changed meanwhile (409).
+    /// Returns whether the object changed meanwhile (409).
     #[must_use]
     pub fn is_conflict(&self) -> bool {
         self.says(reason::CONFLICT, 409)
     }
 
-    /// Whether the object or the options are invalid (422).
+    /// Returns whether the object or the options are invalid (422).
     #[must_use]
     pub fn is_invalid(&self) -> bool {
         self.says(reason::INVALID, 422)
     }
 
-    /// Whether the request makes no sense (400).
+    /// Returns whether the request makes no sense (400).
     #[must_use]
     pub fn is_bad_request(&self) -> bool {
         self.says(reason::BAD_REQUEST, 400)
     }
 
-    /// Whether who asks is not known (401).
+    /// Returns whether the caller is not authenticated (401).
     #[must_use]
     pub fn is_unauthorized(&self) -> bool {
         self.says(reason::UNAUTHORIZED, 401)
     }
 
-    /// Whether who asks may not (403).
+    /// Returns whether the caller is not authorized (403).
     #[must_use]
     pub fn is_forbidden(&self) -> bool {
         self.says(reason::FORBIDDEN, 403)
     }
 
-    /// Whether the resource does not support the verb (405).
+    /// Returns whether the resource does not support the verb (405).
     #[must_use]
     pub fn is_method_not_allowed(&self) -> bool {
         self.says(reason::METHOD_NOT_ALLOWED, 405)
     }
 
-    /// Whether none of the accepted media types can be produced (406).
+    /// Returns whether the server supports no accepted media type (406).
     #[must_use]
     pub fn is_not_acceptable(&self) -> bool {
         self.says(reason::NOT_ACCEPTABLE, 406)
     }
 
-    /// Whether the server asks to try again later (429), whatever the reason.
+    /// Returns whether the server asks to try again later (429), whatever the reason.
     #[must_use]
     pub fn is_too_many_requests(&self) -> bool {
         self.reason == reason::TOO_MANY_REQUESTS || self.code == 429
     }
 
-    /// Whether the server failed (500 without another known reason).
+    /// Returns whether the server failed (500 without another known reason).
     #[must_use]
     pub fn is_internal_error(&self) -> bool {
         self.says(reason::INTERNAL_ERROR, 500)
     }
 
-    /// Whether the server cannot answer now (503).
+    /// Returns whether the server cannot answer now (503).
     #[must_use]
     pub fn is_service_unavailable(&self) -> bool {
         self.says(reason::SERVICE_UNAVAILABLE, 503)
     }
 
-    /// Whether the request took too long (504).
+    /// Returns whether the request took too long (504).
     #[must_use]
     pub fn is_timeout(&self) -> bool {
         self.says(reason::TIMEOUT, 504)
     }
 
-    /// How long to wait before trying again, if the server said so.
+    /// The delay before the next try, if the server stated one.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         let seconds = self.details.as_ref()?.retry_after_seconds;
         (seconds > 0).then(|| Duration::from_secs(seconds.into()))
     }
 
-    /// Whether one of the causes has this reason.
+    /// Returns whether one of the causes has this reason.
     #[must_use]
     pub fn has_cause(&self, reason: &str) -> bool {
         self.details

@@ -1,12 +1,12 @@
-//! Reading a `Status` leniently: what is missing or wrong counts as not said.
+//! Lenient parsing of a `Status`: a missing or wrong field counts as absent.
 //!
 //! ```text
 //! {"kind":"Status","code":"410","details":null} ──▶ Status { code: 410, .. }
 //! ```
 //!
-//! The only thing that must be right is that it is an object; [`Status::from_slice`] also wants
-//! it to say that it is a `Status`. Numbers may come as strings, unknown fields are ignored.
-//! Depth is bounded by `serde_json` (128), size by whoever read the bytes.
+//! The body must only be an object; [`Status::from_slice`] also requires it to state that it is a
+//! `Status`. Numbers may come as strings, unknown fields are ignored. Depth is bounded by
+//! `serde_json` (128), size by the reader of the bytes.
 
 use serde::de::{Deserialize, Deserializer, Error as _};
 use serde_json::{Map, Value};
@@ -94,7 +94,7 @@ fn text(fields: &Map<String, Value>, name: &str) -> String {
         .to_owned()
 }
 
-/// A number, also as a string or with a fraction; 0 if it is none or does not fit.
+/// A number, also as a string or with a fraction; 0 if it is not a number or does not fit.
 fn number<T: TryFrom<u64> + Default>(fields: &Map<String, Value>, name: &str) -> T {
     let whole = match fields.get(name) {
         Some(Value::String(text)) => text.trim().parse().ok(),

@@ -101,7 +101,7 @@ fn constructors_say_what_the_server_said() {
     }
 }
 
-/// What a server made of our constructors answers, by recording.
+/// The replies that a server made of our constructors would send, by recording.
 fn constructed() -> Vec<(&'static str, Status)> {
     [
         reads(),
@@ -117,7 +117,7 @@ fn core(resource: &str) -> GroupResource {
     GroupResource::new("", resource)
 }
 
-/// What is not there, not there yet, or not there any more.
+/// Reads of objects, resources or versions that do not exist, not yet, or not any more.
 fn reads() -> Vec<(&'static str, Status)> {
     let pods = core("pods");
     vec![
@@ -160,7 +160,7 @@ fn reads() -> Vec<(&'static str, Status)> {
     ]
 }
 
-/// Who asks may not, or asks in a way that the server does not speak.
+/// Requests without permission, or in a form that the server does not speak.
 fn refusals() -> Vec<(&'static str, Status)> {
     let pods = core("pods");
     let media = [
@@ -210,7 +210,7 @@ fn refusals() -> Vec<(&'static str, Status)> {
     ]
 }
 
-/// What comes of writes to an object that is there, or not wanted.
+/// Writes that conflict with an object that exists, or that the server does not accept.
 fn writes() -> Vec<(&'static str, Status)> {
     let maps = core("configmaps");
     let uid = "cc594f51-2c66-4faa-ab06-0f3ee2daba4e";
@@ -245,7 +245,7 @@ fn writes() -> Vec<(&'static str, Status)> {
     ]
 }
 
-/// What is wrong with objects.
+/// Writes of invalid objects.
 fn invalid_objects() -> Vec<(&'static str, Status)> {
     let config_map = GroupKind::new("", "ConfigMap");
     vec![
@@ -291,7 +291,7 @@ fn invalid_objects() -> Vec<(&'static str, Status)> {
     ]
 }
 
-/// What does not go together in the options of a list or a watch.
+/// Invalid combinations of options of a list or a watch.
 fn list_options() -> Vec<(&'static str, Status)> {
     let field = "resourceVersionMatch";
     let forbidden = |detail: &str| FieldError::forbidden(field, detail);

@@ -1,21 +1,21 @@
-//! What the demo does to its own server, and when.
+//! The faults that the demo causes on its own server, and their times.
 //!
 //! ```text
 //! time passed, keys pressed → cut every watch | expire history → a notice
 //! ```
 //!
-//! Each run does both once, whether it lasts long enough or not.
+//! Each run causes both once, whether it lasts long enough or not.
 
 use std::time::Duration;
 
 use super::stage::Stage;
 use super::view::Wish;
 
-/// Without a limit: when each act comes.
+/// The times of the acts without a limit.
 const CUT_AFTER: Duration = Duration::from_secs(8);
 const EXPIRE_AFTER: Duration = Duration::from_secs(16);
 
-/// The acts that are still to come.
+/// The acts still to come.
 #[derive(Debug)]
 pub(crate) struct Acts {
     cut_at: Option<Duration>,
@@ -23,7 +23,7 @@ pub(crate) struct Acts {
 }
 
 impl Acts {
-    /// With a limit, at a third and two thirds of it.
+    /// The acts of a run: with a limit, at a third and two thirds of it.
     pub(crate) fn new(limit: Option<Duration>) -> Self {
         match limit {
             Some(limit) => Self {
@@ -37,7 +37,7 @@ impl Acts {
         }
     }
 
-    /// Does what is due or wished.
+    /// Performs the acts that are due or requested.
     pub(crate) async fn play(
         &mut self,
         passed: Duration,
@@ -55,7 +55,7 @@ impl Acts {
         None
     }
 
-    /// Does what has not been done.
+    /// Performs the acts that have not been done.
     pub(crate) async fn play_the_rest(&mut self, stage: &Stage) -> Option<String> {
         if self.cut_at.take().is_some() {
             cut(stage);

@@ -1,11 +1,11 @@
-//! Changes to a cluster, at a rate: what the demo's caches have to follow.
+//! Changes to a cluster, at a given rate, for the demo's caches to follow.
 //!
 //! ```text
 //! rate, seed → create | patch | delete of pods, scale of deployments and foos → HTTP, as any client
 //! ```
 //!
-//! Every change carries the moment it was sent as an annotation, so that whoever hears it can tell
-//! how long it took. Pods come and go in balance: their number stays near what it was.
+//! Every change carries its time of sending as an annotation, so that handlers can measure the
+//! latency. Pods are created and deleted in balance: their number stays near the initial one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,10 +23,10 @@ use serde_json::json;
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
-/// The annotation that carries when a change was sent: nanoseconds since the clock's start.
+/// The annotation with the time of sending: nanoseconds since the clock's start.
 pub(crate) const WRITTEN: &str = "kinform.dev/written";
 
-/// BOUND: changes on their way at once; past that the server is slower than the rate, and waiting is honest.
+/// BOUND: changes in flight; beyond that the server is slower than the rate, and waiting is honest.
 const MAX_IN_FLIGHT: usize = 64;
 
 /// A clock that both ends of the measurement share.
@@ -48,12 +48,12 @@ impl SendClock {
         self.start.elapsed()
     }
 
-    /// What to write into [`WRITTEN`].
+    /// The text to write into [`WRITTEN`].
     pub(crate) fn stamp(&self) -> String {
         self.start.elapsed().as_nanos().to_string()
     }
 
-    /// How long ago `stamp` was taken.
+    /// The time since `stamp` was taken.
     pub(crate) fn since(&self, stamp: &str) -> Option<Duration> {
         let sent = Duration::from_nanos(stamp.parse().ok()?);
         self.start.elapsed().checked_sub(sent)
@@ -71,12 +71,12 @@ pub(crate) struct Targets {
     pub(crate) foos: Vec<(String, String)>,
 }
 
-/// What was sent and what became of it.
+/// The numbers of changes accepted and refused.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    /// Changes that the server took.
+    /// Changes that the server accepted.
     pub(crate) accepted: AtomicU64,
-    /// Changes that it refused, or that did not arrive.
+    /// Changes that the server refused, or that did not arrive.
     pub(crate) refused: AtomicU64,
 }
 
@@ -128,7 +128,7 @@ pub(crate) async fn churn(
     }
 }
 
-/// Mostly patches, some pods come and go, now and then something is scaled.
+/// Mostly patches, some pods created and deleted, now and then something scaled.
 fn choose(targets: &mut Targets, random: &mut SmallRng, made: u64) -> Change {
     let pod = random.random_range(0..targets.pods.len());
     match random.random_range(0..100) {
@@ -196,7 +196,7 @@ async fn send(client: &Client, clock: SendClock, change: Change) -> Result<(), k
     Ok(())
 }
 
-/// The objects of `K` in a namespace as JSON: what the server answers is not read as a type.
+/// The objects of `K` in a namespace as JSON: the reply is not decoded into a type.
 fn objects<K: Resource<DynamicType = ()>>(client: &Client, namespace: &str) -> Api<DynamicObject> {
     Api::namespaced_with(client.clone(), namespace, &ApiResource::erase::<K>(&()))
 }

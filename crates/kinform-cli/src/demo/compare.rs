@@ -1,10 +1,10 @@
-//! The demo's proof: what a cache holds, against what the server says.
+//! The demo's proof: compares a cache with the server.
 //!
 //! ```text
 //! cache: key → (uid, version)     server: a full list      → [Difference]
 //! ```
 //!
-//! The list is read with kube's client and serde_json, not with anything of kinform, so that cache
+//! The list is read with kube's client and serde_json, without any code of kinform, so that cache
 //! and proof cannot share a mistake.
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use std::fmt;
 use kube_client::Client;
 use serde::Deserialize;
 
-/// What identifies one state of one object.
+/// The identity of one state of one object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct State {
     pub(crate) uid: String,
@@ -23,7 +23,7 @@ pub(crate) struct State {
 /// States by `namespace/name`.
 pub(crate) type Picture = BTreeMap<String, State>;
 
-/// One key on which cache and server do not agree.
+/// One key whose state differs between cache and server.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Difference {
     key: String,
@@ -47,7 +47,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// The keys on which the two pictures differ.
+/// The keys whose states differ.
 pub(crate) fn differences(cached: &Picture, served: &Picture) -> Vec<Difference> {
     let mut keys: Vec<&String> = cached.keys().chain(served.keys()).collect();
     keys.sort_unstable();
@@ -81,7 +81,7 @@ struct Metadata {
     resource_version: String,
 }
 
-/// What the server has at `path`, in one consistent list.
+/// The objects that the server has at `path`, in one consistent list.
 ///
 /// # Errors
 /// As kube's client.

@@ -1,11 +1,11 @@
-//! `kinform demo`: the whole machine at work, on a cluster of its own.
+//! `kinform demo`: all parts of kinform at work, on a cluster of their own.
 //!
 //! ```text
 //! stage (server, seeded) → pipeline (informers, handlers, sample controller) ← churn
 //!        └ acts: cut every watch, expire history       └ numbers → view | plain lines → summary
 //! ```
 //!
-//! It never touches a real cluster. At the end it proves itself: churn stops, and the caches are
+//! It never touches a real cluster. At the end it checks itself: churn stops, and the caches are
 //! compared with the server key by key; a difference is a failure.
 
 mod acts;
@@ -32,11 +32,11 @@ use self::pipeline::Pipeline;
 use self::stage::Stage;
 use self::view::View;
 
-/// How long the caches may take to agree with the server once churn has stopped.
+/// The time within which the caches must agree with the server once churn has stopped.
 const SETTLE: Duration = Duration::from_secs(5);
-/// How often numbers are taken and shown.
+/// The interval at which numbers are taken and shown.
 const TICK: Duration = Duration::from_millis(250);
-/// Plain lines come less often than frames.
+/// Ticks per plain line, which come less often than frames.
 const TICKS_A_LINE: u32 = 4;
 
 /// Runs the demo.
@@ -88,7 +88,7 @@ pub(crate) async fn run(args: DemoArgs) -> Result<Ending, Failure> {
     )))
 }
 
-/// Shows the pipeline until it is time to end; what it was by then.
+/// Shows the pipeline until the demo ends; returns its numbers at that time.
 async fn show(
     args: &DemoArgs,
     stage: &Stage,
@@ -129,7 +129,7 @@ async fn show(
         }
         count += 1;
     };
-    // An end that came early still has to show what the demo promises.
+    // An early end still has to show the demo's acts.
     if let Some(notice) = acts.play_the_rest(stage).await {
         view.notice(&notice);
     }

@@ -34,7 +34,7 @@ pub(crate) struct Row {
     pub(crate) handler_lag: u64,
 }
 
-/// All that is shown at once.
+/// All numbers of one frame.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Numbers {
     pub(crate) seconds: f64,
@@ -56,7 +56,7 @@ pub(crate) struct Numbers {
     pub(crate) history: Vec<u64>,
 }
 
-/// Takes numbers, and remembers some.
+/// Takes numbers, and keeps those of the last ticks.
 #[derive(Debug)]
 pub(crate) struct Sampler {
     started: Instant,
@@ -166,7 +166,7 @@ impl Sampler {
             .collect()
     }
 
-    /// What is known when the showing ends.
+    /// The totals at the end of the demo.
     pub(crate) fn summary(&self, pipeline: &Pipeline) -> Summary {
         let events: u64 = pipeline.stats().iter().map(|(_, stats)| stats.events).sum();
         let seconds = self.started.elapsed().as_secs_f64();
@@ -183,7 +183,7 @@ impl Sampler {
 }
 
 impl Summary {
-    /// Adds what is only known at the end.
+    /// Adds the figures that are known only at the end.
     pub(crate) fn complete(&mut self, pipeline: &Pipeline) {
         self.pods = pipeline.types[1].1.stats().objects;
         self.objects = pipeline.objects();

@@ -1,11 +1,11 @@
-//! The demo's informers, handlers and controller: what a program of a user would have.
+//! The demo's informers, handlers and controller, as in a user's program.
 //!
 //! ```text
 //! factory → nodes, pods (by node), deployments, foos → handlers (count, latency)
 //!                                    └──────────┴────→ sample controller
 //! ```
 //!
-//! One watch for each type, though the controller and the demo both use deployments and foos.
+//! One watch for each type, although the controller and the demo both use deployments and foos.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,19 +27,19 @@ use super::compare::{Difference, Picture, State, differences, served};
 use super::stage::Stage;
 use crate::exit::Failure;
 
-/// How long the first sync may take.
+/// The time limit of the first sync.
 const SYNC: Duration = Duration::from_secs(60);
-/// Between two comparisons with the server.
+/// The pause between two comparisons with the server.
 const SETTLE_PAUSE: Duration = Duration::from_millis(100);
 
-/// What handlers heard, together.
+/// The totals of all handlers.
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
     pub(crate) notifications: AtomicU64,
     pub(crate) latencies: Mutex<Histogram>,
 }
 
-/// Everything that runs on the server.
+/// All tasks that use the server.
 #[derive(Debug)]
 pub(crate) struct Pipeline {
     factory: InformerFactory,
@@ -122,7 +122,7 @@ impl Pipeline {
         }
     }
 
-    /// Waits until caches and server agree; what still differs after `limit`.
+    /// Waits until caches and server agree; returns the differences left after `limit`.
     pub(crate) async fn settle(
         &self,
         stage: &Stage,
@@ -145,7 +145,7 @@ impl Pipeline {
         }
     }
 
-    /// Notifications that handlers heard.
+    /// Notifications that handlers received.
     pub(crate) fn notifications(&self) -> u64 {
         self.heard.notifications.load(Ordering::Relaxed)
     }
@@ -172,7 +172,7 @@ impl Pipeline {
     }
 }
 
-/// Counts what is told and how long it took.
+/// Handlers that count notifications and their latency.
 fn handlers(title: &str, clock: SendClock, heard: &Arc<Heard>) -> Handlers<DynamicObject> {
     let (added, updated, deleted) = (Arc::clone(heard), Arc::clone(heard), Arc::clone(heard));
     Handlers::new()
@@ -185,7 +185,7 @@ fn handlers(title: &str, clock: SendClock, heard: &Arc<Heard>) -> Handlers<Dynam
         })
         .on_update(move |old, new| {
             updated.notifications.fetch_add(1, Ordering::Relaxed);
-            // Somebody else's change keeps the stamp of the change before it.
+            // Another client's change keeps the stamp of the change before it.
             if old.annotation(WRITTEN) != new.annotation(WRITTEN) {
                 updated.took(clock, new);
             }

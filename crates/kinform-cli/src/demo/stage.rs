@@ -1,10 +1,10 @@
-//! The demo's cluster: an embedded server with something in it, and a client for it.
+//! The demo's cluster: a seeded embedded server, and a client for it.
 //!
 //! ```text
 //! Server (HTTPS, loopback) + nodes, pods, deployments, Foo definition, foos → client, targets
 //! ```
 //!
-//! Seeding goes straight into the server's storage; foos are created over HTTP like anybody's.
+//! Seeding goes straight into the server's storage; foos are created over HTTP as by any client.
 
 use std::path::PathBuf;
 
@@ -26,7 +26,7 @@ const DEPLOYMENTS: usize = 600;
 /// Foos at the start: each becomes a Deployment.
 const FOOS: usize = 20;
 
-/// The server and what is on it.
+/// The server and its contents.
 #[derive(Debug)]
 pub(crate) struct Stage {
     pub(crate) server: Server,
@@ -35,7 +35,7 @@ pub(crate) struct Stage {
     kubeconfig: KubeconfigFile,
 }
 
-/// kube's client does not print itself.
+/// Without the client, which has no `Debug`.
 #[derive(Clone)]
 pub(crate) struct ClientHandle(Client);
 
@@ -98,7 +98,7 @@ impl Stage {
         })
     }
 
-    /// Says where the server is.
+    /// Prints the address of the server.
     pub(crate) fn announce(&self) {
         crate::progress!(
             "embedded API server on {} with {} pods; any client can look:\n  kubectl --kubeconfig {} get pods -A",
@@ -108,13 +108,13 @@ impl Stage {
         );
     }
 
-    /// Ends every watch, in the middle of whatever was sent.
+    /// Ends every watch, even in the middle of a message.
     pub(crate) fn cut(&self) {
         self.server.cut_watches();
     }
 
-    /// Changes something that no informer of the demo watches, forgets all history, and ends every
-    /// watch: whoever was idle comes back with a version that has expired.
+    /// Changes an object that no informer of the demo watches, forgets all history, and ends every
+    /// watch: idle watches resume with a version that has expired.
     pub(crate) async fn expire(&self) -> Result<(), Failure> {
         let change = http::Request::patch("/api/v1/namespaces/default")
             .header(http::header::CONTENT_TYPE, "application/merge-patch+json")
@@ -136,7 +136,7 @@ impl Stage {
     }
 }
 
-/// Namespaces and names of what is stored.
+/// Namespaces and names of the stored objects.
 fn names(server: &Server, group: &str, plural: &str) -> Vec<(String, String)> {
     let stored = server.objects(&shelf_name(group, plural));
     stored
@@ -156,7 +156,7 @@ async fn client_of(server: &Server) -> Result<Client, Failure> {
     client_for(config, &ClientOptions::default()).map_err(|error| wrong(&error))
 }
 
-/// A kubeconfig in the temporary folder, gone with the demo.
+/// A kubeconfig in the temporary folder, removed with the demo.
 #[derive(Debug)]
 struct KubeconfigFile(PathBuf);
 

@@ -1,10 +1,10 @@
-//! The pipeline on a terminal, or as plain lines where there is none.
+//! The pipeline on a terminal, or as plain lines without one.
 //!
 //! ```text
 //! Numbers → full screen (ratatui) | one line on stderr;   keys → Wish
 //! ```
 //!
-//! The terminal is given back however the demo ends.
+//! The terminal is restored however the demo ends.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use crate::exit::Failure;
 /// BOUND: notices kept on the screen.
 const NOTICES: usize = 6;
 
-/// What a key asked for.
+/// The request of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wish {
     /// End.
@@ -33,7 +33,7 @@ pub(crate) enum Wish {
     Expire,
 }
 
-/// Where numbers are shown.
+/// The place where numbers are shown: the full screen, or lines on stderr.
 #[derive(Debug)]
 pub(crate) struct View {
     terminal: Option<DefaultTerminal>,
@@ -49,7 +49,7 @@ impl View {
         })
     }
 
-    /// Lines on stderr.
+    /// Prints lines on stderr.
     pub(crate) fn plain() -> Self {
         Self {
             terminal: None,
@@ -57,7 +57,7 @@ impl View {
         }
     }
 
-    /// What was asked by key since the last time.
+    /// The last request by key since the previous call.
     pub(crate) fn wish(&self) -> Result<Option<Wish>, Failure> {
         if self.terminal.is_none() {
             return Ok(None);
@@ -79,7 +79,7 @@ impl View {
         Ok(wish)
     }
 
-    /// Something happened that is worth a line.
+    /// Shows a notice.
     pub(crate) fn notice(&mut self, notice: &str) {
         if self.terminal.is_none() {
             crate::progress!("* {notice}");

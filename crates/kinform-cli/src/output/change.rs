@@ -1,11 +1,11 @@
-//! Changes on stdout, in the form that was asked for.
+//! Changes on stdout, in the requested form.
 //!
 //! ```text
-//! Notification → json: a Line | wide: a padded line | diff: a head and the fields that differ
+//! Notification → json: a Line | wide: a padded line | diff: a head and the changed fields
 //! ```
 //!
-//! Written through a buffer; [`Printer::flush`] when nothing more is ready, so that a reader sees
-//! each change soon and a burst costs few system calls.
+//! Written through a buffer; [`Printer::flush`] when no further change is ready, so that a reader
+//! sees each change soon and a burst costs few system calls.
 
 use std::io::{BufWriter, Stdout, Write as _};
 use std::time::Duration;
@@ -45,9 +45,9 @@ impl Printer {
         }
     }
 
-    /// Hands everything to the reader.
+    /// Flushes the buffer to the reader.
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
-        // A reader that is slow blocks this thread; other tasks may go on elsewhere.
+        // A slow reader blocks this thread; other tasks may continue on others.
         tokio::task::block_in_place(|| self.out.flush())?;
         Ok(())
     }
@@ -59,7 +59,7 @@ impl Printer {
         Ok(())
     }
 
-    /// A change that is not `Synced`.
+    /// Prints a change that is not `Synced`.
     pub(crate) fn change(
         &mut self,
         entry: &ResourceEntry,
@@ -69,7 +69,7 @@ impl Printer {
             Notification::Added(added) => (Event::Add, added.object(), None),
             Notification::Updated { old, new } => (Event::Update, new, Some(old)),
             Notification::Deleted(deleted) => (Event::Delete, deleted.object(), None),
-            // A resync is no change; nobody asked for one here.
+            // A resync is no change, and this command requests none.
             _ => return Ok(()),
         };
         match self.form {
@@ -121,7 +121,7 @@ impl Printer {
         self.wide(entry, event, object)?;
         let Some(old) = old else { return Ok(()) };
         let read = |object: &Obj<DynamicObject>| serde_json::from_slice::<Value>(&object.to_json());
-        // What is stored was checked when it came; only a number out of range could fail here.
+        // Stored objects were validated when they came; only a number out of range could fail here.
         let (Ok(before), Ok(after)) = (read(old), read(object)) else {
             return Ok(());
         };
@@ -138,7 +138,7 @@ impl Printer {
         Ok(())
     }
 
-    /// A type's first list is complete.
+    /// Prints that a type's first list is complete.
     pub(crate) fn synced(&mut self, entry: &ResourceEntry, version: &str) -> Result<(), Failure> {
         if self.form != WatchOutput::Json {
             return Ok(());
@@ -148,7 +148,7 @@ impl Printer {
         self.json(&line)
     }
 
-    /// Something failed and is tried again.
+    /// Prints a failure that will be retried.
     pub(crate) fn error(
         &mut self,
         entry: &ResourceEntry,
@@ -168,7 +168,7 @@ impl Printer {
         self.json(&line)
     }
 
-    /// An object that cannot be read: it is set apart until its next version.
+    /// Prints an object that cannot be parsed: it is quarantined until its next version.
     pub(crate) fn unreadable(
         &mut self,
         entry: &ResourceEntry,

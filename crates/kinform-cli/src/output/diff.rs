@@ -1,4 +1,4 @@
-//! What changed between two versions of an object, field by field.
+//! The differences between two versions of an object, field by field.
 //!
 //! ```text
 //! old JSON, new JSON → [Field { path, before, after }]
@@ -6,7 +6,7 @@
 //!
 //! Noise is left out (resourceVersion, managedFields, generation counters). A Secret's values are
 //! shown as digests under a key that is new in every process: enough to see that a value changed,
-//! nothing to guess it from.
+//! but of no use for guessing it.
 
 use std::hash::{BuildHasher as _, RandomState};
 
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::table::visible;
 
-/// BOUND: a change of more fields than this is shown shortened; a terminal is no place for it.
+/// BOUND: fields shown of a change; a larger change is shortened.
 const MAX_FIELDS: usize = 200;
 /// BOUND: longer values are cut.
 const MAX_VALUE: usize = 120;
@@ -24,9 +24,9 @@ const MAX_VALUE: usize = 120;
 pub(crate) struct Field {
     /// As `spec.containers[0].image`.
     pub(crate) path: String,
-    /// Absent if the field is new.
+    /// `None` if the field is new.
     pub(crate) before: Option<String>,
-    /// Absent if the field is gone.
+    /// `None` if the field is gone.
     pub(crate) after: Option<String>,
 }
 
@@ -76,7 +76,7 @@ impl Differ {
     }
 }
 
-/// Fields whose change says nothing.
+/// Fields whose change is of no interest.
 fn is_noise(path: &str) -> bool {
     matches!(
         path,

@@ -1,4 +1,4 @@
-//! One notification as one line of JSON: what scripts read.
+//! One notification as one line of JSON, for scripts.
 //!
 //! ```text
 //! add | update | delete | synced | error → {"event":..,"time":..,..}   (every key, absent = null)
@@ -10,7 +10,7 @@
 
 use serde::Serialize;
 
-/// What happened.
+/// The event of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Event {
@@ -35,7 +35,7 @@ pub(crate) struct Line {
     pub(crate) event: Event,
     /// RFC 3339, microseconds, UTC.
     pub(crate) time: String,
-    /// Whether an add belongs to the first list.
+    /// True if an add belongs to the first list.
     pub(crate) initial: Option<bool>,
     pub(crate) group: Option<String>,
     pub(crate) version: Option<String>,

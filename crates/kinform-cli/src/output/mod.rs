@@ -1,4 +1,4 @@
-//! What goes to stdout: data for programs, and for people.
+//! The output on stdout: data for programs, and for people.
 //!
 //! ```text
 //! changes, objects, measurements → line (JSON) | table (padded) | diff (field by field)

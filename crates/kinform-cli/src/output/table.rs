@@ -64,7 +64,7 @@ pub(crate) fn padded(cells: &[String], widths: &[usize]) -> String {
     line
 }
 
-/// A cell without anything that could steer a terminal.
+/// A cell without characters that could control a terminal.
 pub(crate) fn visible(cell: &str) -> String {
     cell.chars()
         .map(|c| if c.is_control() { '\u{fffd}' } else { c })

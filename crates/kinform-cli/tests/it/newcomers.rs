@@ -1,4 +1,4 @@
-//! What newcomers meet: one clear line and a hint, the right exit code, nothing on stdout.
+//! The errors of first-time users: one clear line and a hint, the right exit code, an empty stdout.
 
 use std::net::Ipv4Addr;
 

@@ -1,5 +1,6 @@
-//! What `kinform watch -o json` prints under faults: the lines draw the server's picture, and none
-//! contradicts an earlier one. Both ends are the real binary; between them is a bad network.
+//! The output of `kinform watch -o json` under faults: the lines add up to the server's objects,
+//! and no line contradicts an earlier one. Both ends are the real binary, with a bad network
+//! between.
 //!
 //! A failing round prints its seed and its plan; `KINFORM_SEED=<seed>` replays it alone.
 

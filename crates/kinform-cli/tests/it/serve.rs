@@ -103,7 +103,7 @@ async fn plain_http_is_for_loopback_only() {
     assert!(stderr.contains("loopback"), "{stderr}");
 }
 
-/// What a served cluster says to `kinform get`, or the failure.
+/// The reply of a served cluster to `kinform get`, or the failure.
 async fn served(flags: &[&str], get: &[&str]) -> (i32, String, String) {
     let this = env!("CARGO_BIN_EXE_kinform");
     let words = [&["serve"], flags, &["--", this, "get"], get].concat();

@@ -1,11 +1,11 @@
-//! One who hears everything and draws the picture: a handler, a stream, or the lines of the CLI.
+//! Applies every notification to a model: of a handler, a stream, or the lines of the CLI.
 //!
 //! ```text
 //! Handlers | Changes | lines → EventChecker { EventModel, first contradiction } → converged(truth) within a bound
 //! ```
 //!
-//! Everything that is heard is remembered for a while, so that a contradiction is told with what led
-//! to it. After the first one a witness believes nothing any more.
+//! The last notifications are remembered, so that a contradiction is reported with those that led
+//! to it. After the first contradiction a checker ignores everything else.
 
 use std::collections::VecDeque;
 use std::fmt::Display;
@@ -17,10 +17,10 @@ use tokio::sync::watch;
 
 use crate::checks::event_model::{EventModel, Line, Told, Truth};
 
-/// BOUND: notifications that are told with a contradiction.
+/// BOUND: notifications that are reported with a contradiction.
 const REMEMBERED: usize = 40;
 
-/// Draws a picture of what it hears. Clones are the same checker.
+/// Builds a model of the notifications it receives. Clones are the same checker.
 #[derive(Clone, Debug)]
 pub struct EventChecker {
     name: Arc<str>,
@@ -36,13 +36,13 @@ struct Inner {
     dismissed: bool,
 }
 
-/// What a witness has against the server or its informer.
+/// A checker's objection to the server or its informer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Violation(String);
 
 impl EventChecker {
-    /// A witness that has heard nothing. The name is for failures.
+    /// A checker that has received no notification. The name is for failures.
     pub fn new(name: &str) -> Self {
         Self {
             name: Arc::from(name),
@@ -51,7 +51,7 @@ impl EventChecker {
         }
     }
 
-    /// Closures through which it hears.
+    /// Closures that pass a handler's notifications to the checker.
     pub fn handlers<K: 'static>(&self) -> Handlers<K> {
         let at_end = self.clone();
         let (add, update, delete) = (self.clone(), self.clone(), self.clone());
@@ -68,7 +68,7 @@ impl EventChecker {
             .on_synced(move || at_end.hear::<K>(&Notification::Synced))
     }
 
-    /// An async function through which it hears, with a pause before each notification.
+    /// An async function that does the same, with a pause before each notification.
     pub fn slow_handlers<K: 'static>(&self, pause: Duration) -> Handlers<K> {
         let witness = self.clone();
         Handlers::new()
@@ -82,7 +82,7 @@ impl EventChecker {
             })
     }
 
-    /// Hears a notification.
+    /// Receives a notification.
     pub fn hear<K>(&self, notification: &Notification<K>) {
         match Told::of(notification) {
             Some(told) => self.draw(&told),
@@ -90,7 +90,7 @@ impl EventChecker {
         }
     }
 
-    /// Hears a line of `kinform watch -o json`.
+    /// Receives a line of `kinform watch -o json`.
     pub fn hear_line(&self, line: &str) {
         match Line::read(line) {
             Ok(Line::Told(told)) => self.draw(&told),
@@ -131,15 +131,15 @@ impl EventChecker {
         self.heard.send_modify(|heard| *heard += 1);
     }
 
-    /// From now on, it must hear nothing.
+    /// From now on, any notification is a contradiction.
     pub fn stop(&self) {
         self.lock().dismissed = true;
     }
 
-    /// Whether nothing contradicted so far.
+    /// Checks that no notification contradicted an earlier one so far.
     ///
     /// # Errors
-    /// The first contradiction, with what was heard before it.
+    /// The first contradiction, with the notifications before it.
     pub fn check(&self) -> Result<(), Violation> {
         let inner = self.lock();
         match &inner.trouble {
@@ -148,17 +148,17 @@ impl EventChecker {
         }
     }
 
-    /// Whether it heard that the beginning is complete.
+    /// Returns whether the first list was reported complete.
     pub fn has_synced(&self) -> bool {
         self.lock().picture.has_synced()
     }
 
-    /// How many notifications it believed.
+    /// The number of notifications applied.
     pub fn told(&self) -> u64 {
         self.lock().picture.told()
     }
 
-    /// Waits until the beginning is complete, for at most `limit`.
+    /// Waits until the first list is complete, for at most `limit`.
     ///
     /// # Errors
     /// It was not, or something contradicted.
@@ -172,7 +172,7 @@ impl EventChecker {
         self.reaches(check, limit).await
     }
 
-    /// Waits until its picture is the truth, for at most `limit`.
+    /// Waits until its model equals the truth, for at most `limit`.
     ///
     /// # Errors
     /// It was not, or something contradicted.

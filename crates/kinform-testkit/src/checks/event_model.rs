@@ -1,15 +1,16 @@
-//! The picture that notifications draw, and every way in which one can contradict another.
+//! A model of the cache, built from notifications, and every way in which a notification can
+//! contradict an earlier one.
 //!
 //! ```text
 //! Notification | line of `kinform watch -o json` → Told → EventModel ──┬─▶ Contradiction
 //!                                        the server's list → Truth ─┴─▶ Difference
 //! ```
 //!
-//! A picture starts empty and believes what it is told, one notification at a time. It fails at the
-//! first that cannot be true if the earlier ones were: an add of what is there, an update or delete of
-//! what is not, an old version that was not shown before, an object that comes again without having
-//! gone. At the end it is compared with the server's own list, which is read as plain JSON: nothing
-//! here uses kinform's machines, so the two cannot be wrong together.
+//! A model starts empty and applies one notification at a time. It fails at the first that cannot
+//! be true if the earlier ones were: an add of an object that exists, an update or delete of one
+//! that does not, an old version that was not shown before, an object that comes again without
+//! having gone. At the end it is compared with the server's own list, which is parsed as plain
+//! JSON: the model uses no code of kinform, so the two cannot be wrong together.
 //! INVARIANT: a notification that contradicts changes nothing.
 //!
 //! Upstream counterpart: none; `client-go:tools/cache/controller_test.go` (`TestHammerController`)
@@ -22,41 +23,41 @@ use kinform::Notification;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// What a notification says happened.
+/// The kind of change that a notification reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Happened {
     /// The object is there and was not.
     Add {
-        /// Whether it belongs to what was there at the beginning.
+        /// True if the object belongs to the first list.
         initial: bool,
     },
     /// The object changed.
     Update,
     /// The object is gone.
     Delete {
-        /// Whether the deletion itself was not seen.
+        /// True if the deletion itself was not seen.
         final_state_unknown: bool,
     },
-    /// The object is told again.
+    /// The object is repeated by a resync.
     Sync,
 }
 
-/// One notification, as far as a picture cares.
+/// One notification, as far as a model needs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Told {
-    /// What happened.
+    /// The kind of change.
     pub happened: Happened,
     /// `namespace/name`, or the name.
     pub key: String,
     /// The object's uid.
     pub uid: String,
-    /// The version told.
+    /// The reported version.
     pub version: String,
-    /// The uid and version that it replaces, if the notification says so.
+    /// The uid and version that it replaces, if the notification states them.
     pub old: Option<(Option<String>, String)>,
 }
 
-/// Why a notification cannot be true.
+/// The reason why a notification cannot be true.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{told}: {why}")]
 pub struct Contradiction {
@@ -64,12 +65,12 @@ pub struct Contradiction {
     why: String,
 }
 
-/// What differs between a picture and the truth, one line each.
+/// The differences between a model and the truth, one line each.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.join("\n"))]
 pub struct Differences(Vec<String>);
 
-/// An object in a picture.
+/// An object in a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Shown {
     uid: String,
@@ -86,7 +87,7 @@ impl fmt::Display for Shown {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Truth(BTreeMap<String, Shown>);
 
-/// What was told so far, put together.
+/// The objects reported so far.
 #[derive(Clone, Debug, Default)]
 pub struct EventModel {
     objects: BTreeMap<String, Shown>,
@@ -95,7 +96,7 @@ pub struct EventModel {
 }
 
 impl Truth {
-    /// Reads a list's JSON. Nothing if it is no list, or an item lacks name, uid or version.
+    /// Parses a list's JSON. `None` if it is not a list, or an item lacks name, uid or version.
     pub fn of_list(list: &Value) -> Option<Self> {
         let items = list.get("items")?.as_array()?;
         let item = |item: &Value| {
@@ -110,22 +111,22 @@ impl Truth {
         items.iter().map(item).collect::<Option<_>>().map(Self)
     }
 
-    /// How many objects there are.
+    /// The number of objects.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there is no object.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
 impl EventModel {
-    /// Draws one notification in.
+    /// Applies one notification.
     ///
     /// # Errors
-    /// It contradicts what was told before.
+    /// It contradicts an earlier one.
     pub fn draw(&mut self, told: &Told) -> Result<(), Contradiction> {
         if let Some(why) = self.objection(told) {
             return Err(Contradiction {
@@ -149,10 +150,10 @@ impl EventModel {
         Ok(())
     }
 
-    /// Hears that the beginning is complete.
+    /// Records that the first list is complete.
     ///
     /// # Errors
-    /// It was told before.
+    /// It was complete before.
     pub fn synced(&mut self) -> Result<(), String> {
         match std::mem::replace(&mut self.synced, true) {
             true => Err("synced was told twice".to_owned()),
@@ -160,17 +161,17 @@ impl EventModel {
         }
     }
 
-    /// Whether it was told that the beginning is complete.
+    /// Returns whether the first list was reported complete.
     pub fn has_synced(&self) -> bool {
         self.synced
     }
 
-    /// How many notifications were drawn in.
+    /// The number of notifications applied.
     pub fn told(&self) -> u64 {
         self.told
     }
 
-    /// Whether it shows exactly what the server has.
+    /// Compares the model with the objects that the server has.
     ///
     /// # Errors
     /// Each difference, in the order of keys.
@@ -196,7 +197,7 @@ impl EventModel {
         Err(Differences(lines))
     }
 
-    /// Why this cannot be true.
+    /// The reason why this cannot be true, if it cannot.
     fn objection(&self, told: &Told) -> Option<String> {
         if told.uid.is_empty() || told.version.is_empty() {
             return Some("it has no uid or no version".to_owned());
@@ -218,7 +219,7 @@ impl EventModel {
     }
 }
 
-/// What is wrong with the version told of an object that is shown, uid and all.
+/// The objection to the reported version of an object that is shown with the same uid.
 fn objection_to_version(happened: Happened, shown: &Shown, told: &Told) -> Option<String> {
     let same = shown.version == told.version;
     match happened {
@@ -257,7 +258,7 @@ fn key(namespace: Option<&str>, name: &str) -> String {
 }
 
 impl Told {
-    /// What a handler or a stream heard; nothing for `Synced`.
+    /// The notification that a handler or a stream received; `None` for `Synced`.
     pub fn of<K>(notification: &Notification<K>) -> Option<Self> {
         let (happened, old) = match notification {
             Notification::Added(added) => {
@@ -342,10 +343,10 @@ struct RawLine {
 }
 
 impl Line {
-    /// Reads a line.
+    /// Parses a line.
     ///
     /// # Errors
-    /// It is not what the contract promises.
+    /// The line does not follow the contract.
     pub fn read(line: &str) -> Result<Self, String> {
         let bad = |why: &dyn fmt::Display| format!("{why}: {line}");
         let raw: RawLine = serde_json::from_str(line).map_err(|error| bad(&error))?;

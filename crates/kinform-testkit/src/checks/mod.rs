@@ -9,7 +9,7 @@
 //! |---|---|
 //! | `stage` | a server behind a network that misbehaves |
 //! | `writer` | random writes by ordinary requests, and the truth read by one |
-//! | `event_model`, `event_checker` | what was heard, put together; contradictions; convergence |
+//! | `event_model`, `event_checker` | a model of the notifications; contradictions; convergence |
 //! | `rounds` | sequences of faults from a seed |
 
 pub mod event_checker;

@@ -1,14 +1,15 @@
-//! One round of trouble: from a seed to a sequence of faults, and through them to peace.
+//! One round of faults: a seed becomes a sequence of faults, after which the informers must
+//! converge.
 //!
 //! ```text
 //! seed → FaultPlan { acts } → Round::perform: trouble begins, writes, history expires, it ends
 //!                      → Round::settle: peace, the truth, every witness agrees; again after more writes
 //! ```
 //!
-//! An act is a trouble with the writes that happen during and after it. Under paused time an act lasts
-//! as long as it says; over sockets it lasts until clients have noticed, and nothing waits for a clock.
+//! An act is a fault with the writes during and after it. Under paused time an act lasts as long
+//! as it says; over sockets it lasts until clients have noticed, without waiting for a clock.
 //! The same seed gives the same plan and the same writes.
-//! Never: decides what is right. The witnesses do, and the server's own list.
+//! Never: decides what is right. The event checkers do, and the server's own list.
 
 use std::fmt;
 use std::time::Duration;
@@ -24,18 +25,18 @@ use crate::checks::writer::Writer;
 use crate::control::ProxyMode;
 use crate::server::Loss;
 
-/// What goes wrong.
+/// The fault of an act.
 #[derive(Clone, Debug)]
 pub enum Trouble {
-    /// Nothing.
+    /// None.
     None,
     /// Every connection breaks.
     Cut,
-    /// Every connection breaks when that many more bytes have come.
+    /// Every connection breaks once this number of bytes more has arrived.
     CutAfter(u64),
-    /// Every connection breaks and no new one comes about.
+    /// Every connection breaks and no new one can be made.
     Refuse,
-    /// Connections are open and nothing moves.
+    /// Connections stay open but transfer nothing.
     Stall,
     /// The server is restarted during an outage.
     Restart(Loss),
@@ -43,9 +44,9 @@ pub enum Trouble {
     CutWatches,
     /// The server's watches send nothing for a while.
     StallWatches,
-    /// Reads that may be stale are.
+    /// Reads that may be stale are stale.
     Lag,
-    /// Watches get no bookmarks.
+    /// Watches receive no bookmarks.
     NoBookmarks,
     /// Streaming lists never end.
     NoInitialEventsEnd,
@@ -53,49 +54,49 @@ pub enum Trouble {
     Fault(&'static str, Box<Fault>, usize),
 }
 
-/// A trouble and what happens meanwhile.
+/// A fault and the writes around it.
 #[derive(Clone, Debug)]
 pub struct Act {
-    /// What goes wrong.
+    /// The fault.
     pub trouble: Trouble,
-    /// Writes while it does.
+    /// The number of writes during the fault.
     pub writes: usize,
-    /// Objects that are deleted and created again under their names while it does.
+    /// The number of objects deleted and created again under their names during the fault.
     pub recreated: usize,
-    /// Whether the server forgets its history while it does.
+    /// The server's history during the fault: kept or forgotten.
     pub expires: Expires,
-    /// How long it takes, under paused time.
+    /// The duration of the fault under paused time.
     pub lasts: Duration,
-    /// Writes afterwards.
+    /// The number of writes afterwards.
     pub writes_after: usize,
 }
 
-/// Whether the server forgets its history during an act.
+/// The server's history during an act: kept or forgotten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expires {
-    /// It keeps it, as far as its bound allows.
+    /// Kept, as far as its bound allows.
     No,
-    /// It forgets all of it.
+    /// Forgotten completely.
     All,
 }
 
-/// Which troubles a stage can have.
+/// The set of faults that a stage supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// All of them.
+    /// All faults.
     Everything,
-    /// Those of a network, and what an embedded server does to its answers.
+    /// Those of a network, and those of an embedded server's replies.
     Sockets,
     /// Those of a network only.
     Network,
 }
 
-/// What a round does, a function of its seed.
+/// The plan of a round, a function of its seed.
 #[derive(Clone, Debug)]
 pub struct FaultPlan {
     /// The seed of everything.
     pub seed: u64,
-    /// One after the other.
+    /// The acts, in order.
     pub acts: Vec<Act>,
 }
 
@@ -125,7 +126,7 @@ fn act(random: &mut SmallRng, reach: Reach) -> Act {
         trouble,
     };
     if matches!(act.trouble, Trouble::Restart(Loss::Everything)) {
-        // A server that counted past what a client has seen cannot be told from one that went on:
+        // A server that counted past the versions a client has seen looks like one that went on:
         // few writes, and time to notice.
         act.writes = act.writes.min(2);
         act.recreated = 0;
@@ -189,7 +190,7 @@ fn fault(random: &mut SmallRng, verb: &'static str) -> Trouble {
     Trouble::Fault(verb, Box::new(fault), random.random_range(1..4))
 }
 
-/// Whether time is paused.
+/// The pace of acts: paused time, or until clients notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
     /// An act lasts as long as it says.
@@ -201,20 +202,20 @@ pub enum Pace {
 /// A round on its stage.
 #[derive(Debug)]
 pub struct Round<S> {
-    /// Where it takes place.
+    /// The stage on which the round takes place.
     pub stage: S,
-    /// Who writes.
+    /// The source of writes.
     pub writer: Writer,
     pace: Pace,
 }
 
 impl<S: Stage> Round<S> {
-    /// Begins a round: the namespaces are there, and some objects.
+    /// Begins a round: creates the namespaces and some objects.
     ///
     /// # Errors
     /// The server cannot be written to.
     ///
-    /// Cancel safety: some objects may be there.
+    /// Cancel safety: some objects may exist.
     pub async fn begin(stage: S, seed: u64, pace: Pace) -> Result<Self, StageError> {
         let mut writer = Writer::new(stage.direct()?, seed);
         writer.namespaces().await?;
@@ -226,12 +227,12 @@ impl<S: Stage> Round<S> {
         })
     }
 
-    /// Goes through acts, one after the other.
+    /// Performs acts, one after the other.
     ///
     /// # Errors
     /// The server cannot be written to, or does not come back.
     ///
-    /// Cancel safety: the trouble under way goes on.
+    /// Cancel safety: the fault under way continues.
     pub async fn perform(&mut self, acts: &[Act]) -> Result<(), StageError> {
         for act in acts {
             self.act(act).await?;
@@ -262,7 +263,7 @@ impl<S: Stage> Round<S> {
         match self.pace {
             Pace::Paused => tokio::time::sleep(act.lasts).await,
             Pace::Live(limit) if act.trouble.is_noticed() => {
-                // A client that waits before it tries again may take longer: that is fine.
+                // A client that backs off may take longer, which is fine.
                 let _ = tokio::time::timeout(limit, connections.changed()).await;
             }
             Pace::Live(_) => {}
@@ -272,7 +273,7 @@ impl<S: Stage> Round<S> {
         Ok(())
     }
 
-    /// By command, or by writes.
+    /// Expires the history by command, or by writes.
     async fn expire(&mut self) -> Result<(), StageError> {
         if let Some(server) = self.stage.embedded() {
             server.expire_history();
@@ -317,11 +318,11 @@ impl<S: Stage> Round<S> {
         }
     }
 
-    /// Makes peace, and waits until every witness sees what the server has; then once more after
-    /// further writes, since a watch that is dead would not be missed the first time.
+    /// Ends the fault, and waits until every checker's model equals the server's list; then once
+    /// more after further writes, because the first wait does not notice a dead watch.
     ///
     /// # Errors
-    /// A witness objects or does not come to see it within the limit, or the server fails.
+    /// A checker objects or does not converge within the limit, or the server fails.
     ///
     /// Cancel safety: nothing is lost.
     pub async fn settle(
@@ -342,7 +343,7 @@ impl<S: Stage> Round<S> {
 }
 
 impl Trouble {
-    /// Whether clients connect again because of it, while it lasts.
+    /// Returns whether clients reconnect because of the fault while it lasts.
     fn is_noticed(&self) -> bool {
         match self {
             Self::Cut | Self::Stall | Self::StallWatches | Self::CutWatches | Self::Fault(..) => {

@@ -1,12 +1,12 @@
-//! Where a round takes place: a server, a network before it, and ways around the network.
+//! The stage of a round: a server, a network before it, and ways around the network.
 //!
 //! ```text
 //! informer → network (Link | Proxy) → server ← direct client ← Writer
 //! ```
 //!
-//! [`Embedded`] is the embedded server, in process or behind a proxy over sockets. It can be taken away
-//! and brought back, with all, without its history, or empty. Whoever has another server to torment
-//! implements [`Stage`] for it.
+//! [`Embedded`] is the embedded server, in process or behind a proxy over sockets. It can be taken
+//! away and brought back with all its state, without its history, or empty. A test of another
+//! server implements [`Stage`] for it.
 
 use std::time::Duration;
 
@@ -23,26 +23,26 @@ use crate::server::Loss;
 /// BOUND: events that servers on a stage remember, so that outages outlast them.
 pub const HISTORY: usize = 200;
 
-/// What went wrong with a stage; the round says nothing about informers then.
+/// The failure of a stage; the round then states nothing about informers.
 pub type StageError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A server with a network before it.
 pub trait Stage: Send {
-    /// What stands between informers and the server.
+    /// The network between informers and the server.
     fn network(&self) -> &dyn Network;
 
-    /// A client that goes around the network; to be asked for again after a restart.
+    /// A client that goes around the network; to be requested again after a restart.
     ///
     /// # Errors
     /// It cannot be made.
     fn direct(&self) -> Result<Client, StageError>;
 
-    /// The server, if it is one whose faults and history can be commanded.
+    /// The server, if its faults and history can be commanded.
     fn embedded(&self) -> Option<&Server> {
         None
     }
 
-    /// How many events the server remembers, if that many writes are how its history expires.
+    /// The number of events that the server remembers, if its history expires by writes.
     fn history(&self) -> Option<usize> {
         None
     }
@@ -122,7 +122,7 @@ impl Embedded {
         }
     }
 
-    /// What a client needs to come through the network; over sockets only.
+    /// The configuration of a client that goes through the network; over sockets only.
     ///
     /// # Errors
     /// The server is gone, or in process.

@@ -1,13 +1,14 @@
-//! A cluster's users, at random: creates, patches and deletes of small objects, and the truth.
+//! Random writes of a cluster's users: creates, patches and deletes of small objects, and the
+//! truth.
 //!
 //! ```text
 //! seed → Writer ──POST, PATCH, DELETE──▶ server ──GET──▶ Truth
 //! ```
 //!
-//! Requests are ordinary ones, through whatever client is given; it should lead straight to the server,
-//! around the faults that its informers suffer from. The few names make objects come back under the
-//! same name often. What another writer or a fault has done in between is no error: a conflict, an
-//! object that is gone or there already.
+//! Requests are ordinary ones, through the client that the caller passes; it should lead straight
+//! to the server, around the faults that its informers suffer from. The few names make objects come
+//! back under the same name often. The effect of another writer or of a fault in between is no
+//! error: a conflict, an object that is gone or exists already.
 //! Never: reads through kinform.
 
 use std::fmt;
@@ -22,9 +23,9 @@ use serde_json::{Value, json};
 
 use crate::checks::event_model::Truth;
 
-/// What is written: config maps, in these namespaces.
+/// The namespaces of the config maps that are written.
 const NAMESPACES: [&str; 3] = ["apple", "birch", "cedar"];
-/// BOUND: names a namespace has.
+/// BOUND: names in a namespace.
 const NAMES: usize = 12;
 
 /// Writes at random. The same seed and the same server give the same writes.
@@ -43,7 +44,7 @@ pub struct WriteError {
 }
 
 impl Writer {
-    /// A writer through `client`.
+    /// Makes a writer through `client`.
     pub fn new(client: Client, seed: u64) -> Self {
         Self {
             client,
@@ -52,22 +53,22 @@ impl Writer {
         }
     }
 
-    /// Goes on through another client.
+    /// Continues through another client.
     pub fn through(&mut self, client: Client) {
         self.client = client;
     }
 
-    /// How many writes were done.
+    /// The number of writes done.
     pub fn writes(&self) -> u64 {
         self.writes
     }
 
-    /// Makes sure that the namespaces are there.
+    /// Creates the namespaces that do not exist.
     ///
     /// # Errors
     /// The server does not create them.
     ///
-    /// Cancel safety: some are there.
+    /// Cancel safety: some may exist.
     pub async fn namespaces(&mut self) -> Result<(), WriteError> {
         for name in NAMESPACES {
             let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
@@ -77,10 +78,10 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes that many times.
+    /// Writes `times` times.
     ///
     /// # Errors
-    /// The server refuses what it should not refuse, or cannot be reached.
+    /// The server refuses a write that it should accept, or cannot be reached.
     ///
     /// Cancel safety: the write under way may have been done.
     pub async fn write(&mut self, times: usize) -> Result<(), WriteError> {
@@ -102,7 +103,7 @@ impl Writer {
         self.create(namespace, &name).await
     }
 
-    /// What the server has now, by a consistent list.
+    /// The objects that the server has now, by a consistent list.
     ///
     /// # Errors
     /// The list cannot be read.
@@ -171,7 +172,7 @@ impl Writer {
             .await
     }
 
-    /// One write; what others may have done in between is fine.
+    /// One write; the effects that others may have had in between are no error.
     async fn send(
         &mut self,
         method: Method,

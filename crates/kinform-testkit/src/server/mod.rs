@@ -8,9 +8,9 @@
 //! ```
 //!
 //! Holds everything that a test of a controller needs: a server, a client, the operator under test,
-//! trouble, and questions that wait. Reads are plain GETs: the test never sees the server through the
-//! caches that it tests. Watches are up to 5 ms late, by a seed, so that an operator that takes its
-//! cache for the present is found out; see [`Starting::without_lag`].
+//! faults, and queries that wait. Reads are plain GETs: the test never sees the server through the
+//! caches that it tests. Watches are up to 5 ms late, by a seed, so that the test exposes an
+//! operator that takes its cache for the present; see [`Starting::without_lag`].
 //!
 //! A controller, and its test:
 //!
@@ -70,28 +70,28 @@ pub use self::starting::Starting;
 use crate::control::Network;
 use crate::link::Link;
 
-/// How long a question waits for its answer.
+/// The time limit of a waiting query.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How often it is asked.
+/// The interval at which a query is repeated.
 const ASK_EACH: Duration = Duration::from_millis(10);
 
-/// What a restart costs a server.
+/// The state that a server loses in a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
-    /// Nothing: objects and history are as before.
+    /// No state: objects and history are as before.
     Nothing,
-    /// Its history: what clients have seen last is too old to go on from.
+    /// Its history: the versions that clients saw last are too old to continue from.
     History,
     /// Everything: it is empty and counts its versions from the beginning.
     Everything,
 }
 
-/// What a test's server or operator fails with: one line for the test's output.
+/// The error of a test's server or operator: one line for the test's output.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct TestError(String);
 
-/// An API server for one test. Dropping it ends it.
+/// An API server for one test. Dropping it ends the server.
 #[derive(Debug)]
 pub struct TestServer {
     server: Server,
@@ -116,7 +116,7 @@ impl Debug for ClientHolder {
 }
 
 impl TestServer {
-    /// Begins a server on a free port of loopback, over plain HTTP.
+    /// Starts a server on a free port of loopback, over plain HTTP.
     pub fn start() -> Starting {
         Starting::default()
     }
@@ -126,7 +126,8 @@ impl TestServer {
         &self.server
     }
 
-    /// How to reach it. In process nobody is at its address: use [`client`](Self::client).
+    /// The configuration of a client. In process there is no listener at its address: use
+    /// [`client`](Self::client).
     pub fn config(&self) -> Config {
         match &self.reach {
             Reach::Sockets(config) => (**config).clone(),
@@ -134,12 +135,13 @@ impl TestServer {
         }
     }
 
-    /// A client of the test's own.
+    /// A client for the test's own use.
     pub fn client(&self) -> Client {
         self.client.0.clone()
     }
 
-    /// Creates an object, in the namespace `default` if it needs one and names none.
+    /// Creates an object, in the namespace `default` if the object needs a namespace and states
+    /// none.
     ///
     /// # Errors
     /// The server refuses.
@@ -157,7 +159,7 @@ impl TestServer {
     /// Reads an object by its key: `namespace/name`, or a name.
     ///
     /// # Errors
-    /// The server refuses; an object that is not there is none.
+    /// The server refuses. An absent object is `None`, not an error.
     pub async fn get<K: TestObject>(&self, key: &str) -> Result<Option<K>, TestError>
     where
         K::DynamicType: Default,
@@ -176,7 +178,7 @@ impl TestServer {
     /// Deletes an object.
     ///
     /// # Errors
-    /// The server refuses, or it is not there.
+    /// The server refuses, or the object does not exist.
     pub async fn delete<K: TestObject>(&self, key: &str) -> Result<(), TestError>
     where
         K::DynamicType: Default,
@@ -203,10 +205,10 @@ impl TestServer {
         reply.map_err(|error| failed(what, &error))
     }
 
-    /// Waits until the object of this key is there and `holds` of it; gives it.
+    /// Waits until the object of this key exists and `holds` of it, and returns it.
     ///
     /// # Errors
-    /// It does not come to that within 10 s; the error shows the last state.
+    /// The condition does not hold within 10 s; the error shows the last state.
     pub async fn until<K: TestObject>(
         &self,
         key: &str,
@@ -236,10 +238,10 @@ impl TestServer {
         }
     }
 
-    /// Waits until no object of this key is there.
+    /// Waits until no object has this key.
     ///
     /// # Errors
-    /// It is still there after 10 s.
+    /// The object still exists after 10 s.
     pub async fn until_gone<K: TestObject>(&self, key: &str) -> Result<(), TestError>
     where
         K::DynamicType: Default,
@@ -257,7 +259,7 @@ impl TestServer {
         })
     }
 
-    /// Forgets all history: watches of older versions are told 410.
+    /// Forgets all history: watches of older versions receive 410.
     pub fn expire_history(&self) {
         self.server.expire_history();
     }
@@ -267,40 +269,42 @@ impl TestServer {
         self.server.cut_watches();
     }
 
-    /// Watches tell nothing more, on open connections; [`resume_watches`](Self::resume_watches) ends it.
+    /// Stalls watches: they send nothing, on open connections, until
+    /// [`resume_watches`](Self::resume_watches).
     pub fn stall_watches(&self) {
         self.server.faults().stall_watches();
     }
 
-    /// Stalled watches go on.
+    /// Resumes stalled watches.
     pub fn resume_watches(&self) {
         self.server.faults().resume_watches();
     }
 
-    /// The next requests, that many, are answered 429 with `Retry-After: 1`.
+    /// Answers the next `requests` requests with 429 and `Retry-After: 1`.
     pub fn throttle(&self, requests: usize) {
         let busy = Status::too_many_requests("too many requests, please try again later", 1);
         let rule = FaultRule::new(Fault::Reply(busy)).times(requests);
         self.server.faults().inject(rule);
     }
 
-    /// From now on, watches and lists that may be stale see nothing newer than this moment;
-    /// [`catch_up`](Self::catch_up) ends it.
+    /// From now on, watches and lists that may be stale see nothing newer than this moment, until
+    /// [`catch_up`](Self::catch_up).
     pub fn lag(&self) {
         self.server.lag();
     }
 
-    /// What lagged is as new as the rest.
+    /// Ends a [`lag`](Self::lag): watches and stale lists catch up with the storage.
     pub fn catch_up(&self) {
         self.server.catch_up();
     }
 
-    /// Stops the server and starts it again at the same place, with the same credentials. Faults and
-    /// the journal begin anew. After a loss of everything, watches of versions that are yet to come are
-    /// silent, as a real server's: informers find out when they ask again, after a minute or so.
+    /// Stops the server and starts it again at the same place, with the same credentials. Faults
+    /// and the journal begin anew. After a loss of everything, watches of versions still to come
+    /// are silent, as a real server's are: informers notice at their next request, after a minute
+    /// or so.
     ///
     /// # Errors
-    /// Somebody took its port meanwhile.
+    /// Another process took its port meanwhile.
     ///
     /// # Cancel safety
     /// The server is gone, with its state.
@@ -321,7 +325,8 @@ impl TestServer {
         Ok(self)
     }
 
-    /// The network before a server in process, to be cut, refused or stalled; none over sockets.
+    /// The network before a server in process, for a test to cut, refuse or stall; `None` over
+    /// sockets.
     pub fn network(&self) -> Option<&dyn Network> {
         match &self.reach {
             Reach::Sockets(_) => None,
@@ -329,8 +334,8 @@ impl TestServer {
         }
     }
 
-    /// Runs what is tested, on a thread and runtime of its own, so that the tasks that it leaves behind
-    /// can be counted. It reaches the server over sockets.
+    /// Runs an operator on a thread and runtime of its own, so that the tasks it leaves behind can
+    /// be counted. It reaches the server over sockets.
     ///
     /// # Panics
     /// The server is in process, and has no address: see [`run`](Self::run).
@@ -346,7 +351,7 @@ impl TestServer {
         Operator::thread(move || operator(config))
     }
 
-    /// Runs what is tested as a task of this runtime, with a client of its own: in process, under the
+    /// Runs an operator as a task of this runtime, with a client of its own: in process, under the
     /// same paused time as the test.
     ///
     /// # Panics
@@ -377,7 +382,7 @@ impl TestServer {
     }
 }
 
-/// What a test creates and reads.
+/// The bounds of an object that a test creates and reads.
 pub trait TestObject:
     Resource + Serialize + DeserializeOwned + Clone + Debug + Send + Sync + 'static
 {

@@ -13,12 +13,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::TestError;
 
-/// How long an operator's tasks may take to end.
+/// The time within which an operator's tasks must end.
 const END_WITHIN: Duration = Duration::from_secs(5);
-/// How often they are counted.
+/// The interval at which they are counted.
 const COUNT_EACH: Duration = Duration::from_millis(10);
 
-/// What is tested, while it runs. Dropping it asks the operator to end, without waiting.
+/// The operator under test, while it runs. Dropping it asks the operator to end, without waiting.
 #[derive(Debug)]
 pub struct Operator {
     stop: CancellationToken,
@@ -64,7 +64,7 @@ impl Operator {
         }
     }
 
-    /// Drops the operator and waits for its end; one that was spawned, for what it spawned, too.
+    /// Drops the operator and waits for its end; a spawned operator must end its tasks, too.
     ///
     /// # Errors
     /// A task is left behind (after [`TestServer::spawn`](super::TestServer::spawn)), or the operator
@@ -92,7 +92,8 @@ impl Drop for Operator {
     }
 }
 
-/// An operator that ends by itself is over only when it is stopped, so that its tasks are counted then.
+/// An operator that ends by itself still counts as running until it is stopped, when its tasks are
+/// counted.
 async fn until_stopped<F: Future>(stopped: CancellationToken, operator: impl FnOnce() -> F) {
     tokio::select! {
         biased;
@@ -101,7 +102,7 @@ async fn until_stopped<F: Future>(stopped: CancellationToken, operator: impl FnO
     }
 }
 
-/// Waits for what an operator spawned; what does not end is an error.
+/// Waits for the tasks that an operator spawned; a task that does not end is an error.
 fn left_behind(runtime: &tokio::runtime::Runtime) -> Result<(), TestError> {
     let alive = || runtime.metrics().num_alive_tasks();
     runtime.block_on(async {

@@ -1,10 +1,10 @@
-//! How a test's server is set up, and how it comes back after a restart.
+//! The set-up of a test's server, at its start and after a restart.
 //!
 //! ```text
 //! TestServer::start() .crd::<Foo>() .with(|builder| ..) .in_process() .seed(7) ──await──▶ TestServer
 //! ```
 //!
-//! The set-up outlives the start: a restarted server is made by the same one.
+//! The set-up outlives the start: a restart uses the same one.
 
 use std::fmt::{self, Debug};
 use std::future::IntoFuture;
@@ -21,8 +21,8 @@ use kube_core::CustomResourceExt;
 use super::{ClientHolder, Reach, TestError, TestServer, failed};
 use crate::link::Link;
 
-/// How late watches are at most, if nothing else is said: as long as a caught-up watch cache usually
-/// needs, and long enough for a write's reply to come first.
+/// The default maximum lag of watches: as long as a caught-up watch cache usually needs, and long
+/// enough for a write's reply to come first.
 const LAG: Duration = Duration::from_millis(5);
 
 type Change = Box<dyn Fn(Builder) -> Builder + Send + Sync>;
@@ -39,7 +39,7 @@ pub struct Starting {
 
 #[derive(Clone, Copy, Debug)]
 enum Place {
-    /// A port on loopback, the free one or this.
+    /// A port on loopback: a free one, or this.
     Sockets(Option<SocketAddr>),
     InProcess,
 }
@@ -68,7 +68,7 @@ impl Default for Starting {
 }
 
 impl Starting {
-    /// The server knows the custom resource `K`.
+    /// Adds the definition of the custom resource `K`.
     pub fn crd<K: CustomResourceExt>(mut self) -> Self {
         let definition = serde_json::to_value(K::crd());
         self.definitions
@@ -76,41 +76,42 @@ impl Starting {
         self
     }
 
-    /// Changes how the server is set up: limits, history, TLS. Asked again when it restarts.
+    /// Changes the server's set-up: limits, history, TLS. Called again at a restart.
     pub fn with(mut self, change: impl Fn(Builder) -> Builder + Send + Sync + 'static) -> Self {
         self.changes.push(Box::new(change));
         self
     }
 
-    /// No sockets: clients reach the server by a function call, through a [`Link`]. Everything works
-    /// under paused time, where a test of hours takes milliseconds and its order is a function of the
-    /// seed. The operator then runs in the test's runtime: [`TestServer::run`].
+    /// Uses no sockets: clients reach the server by a function call, through a [`Link`]. Everything
+    /// works under paused time, where a test of hours takes milliseconds and its order is a
+    /// function of the seed. The operator then runs in the test's runtime: [`TestServer::run`].
     pub fn in_process(mut self) -> Self {
         self.place = Place::InProcess;
         self
     }
 
-    /// What the lag of watches, and the pieces in which bodies come in process, are drawn from; 0 if
-    /// not said.
+    /// The seed from which the lag of watches and the splits of bodies in process are drawn; 0 by
+    /// default.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// Watches are at most that late, 5 ms if not said.
+    /// The maximum lag of watches; 5 ms by default.
     pub fn lag(mut self, most: Duration) -> Self {
         self.lag = Some(most);
         self
     }
 
-    /// Watches tell what happens at once. A cache is then often as fresh as the server, which it is not
-    /// on a cluster: an operator that reads its own writes from a cache passes its tests, and fails there.
+    /// Lets watches report changes immediately. A cache is then often as fresh as the server, which
+    /// it is not on a cluster: an operator that reads its own writes from a cache passes its tests,
+    /// and fails on a cluster.
     pub fn without_lag(mut self) -> Self {
         self.lag = None;
         self
     }
 
-    /// Makes the server, from nothing or from what another left.
+    /// Makes the server, empty or from the state that another left.
     pub(super) async fn server(&self, state: Option<Stopped>) -> Result<Server, TestError> {
         let mut builder = Server::builder().plain();
         if let Some(lag) = self.lag {
@@ -132,7 +133,7 @@ impl Starting {
         }
     }
 
-    /// How to reach it.
+    /// The way to the server, and a client.
     async fn reach(&self, server: &Server) -> Result<(Reach, Client), TestError> {
         if let Place::InProcess = self.place {
             let link = Link::new(server.service(), self.seed);
@@ -158,7 +159,7 @@ impl IntoFuture for Starting {
         Box::pin(async move {
             let server = self.server(None).await?;
             if let (Place::Sockets(_), Some(address)) = (self.place, server.address()) {
-                // A restarted server is found where this one was.
+                // A restarted server keeps the address of this one.
                 self.place = Place::Sockets(Some(address));
             }
             let (reach, client) = self.reach(&server).await?;

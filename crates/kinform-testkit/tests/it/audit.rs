@@ -12,7 +12,7 @@ use kinform_testkit::checks::event_checker::EventChecker;
 use kinform_testkit::checks::rounds::{FaultPlan, Pace, Reach, Round, Trouble};
 use kinform_testkit::checks::stage::{Embedded, StageError};
 
-/// How often a cache was what the server had, and how it was not.
+/// The number of audits in which cache and server agreed, and the divergences of the others.
 type Compared = Arc<Mutex<(usize, Vec<String>)>>;
 
 async fn round(seed: u64, policy: FifoPolicy, compared: Compared) -> Result<(), StageError> {

@@ -1,4 +1,4 @@
-//! What a reconcile function gets beside the object, and what it answers.
+//! The context and the result of a reconcile function.
 //!
 //! ```text
 //! reconcile(object, Ctx<C>) → Ok(Action) | Err(anything that is an error)
@@ -15,7 +15,7 @@ use std::time::Duration;
 use kinform_api::ObjectKey;
 use tokio_util::sync::CancellationToken;
 
-/// What happens to a key after a reconcile that succeeded.
+/// The next step for a key after a reconcile that succeeded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct Action {
@@ -23,14 +23,14 @@ pub struct Action {
 }
 
 impl Action {
-    /// Nothing, until something changes. Units and default: this is the default.
+    /// No reconcile until something changes. Units and default: this is the default.
     pub const fn await_change() -> Self {
         Self {
             requeue_after: None,
         }
     }
 
-    /// Again after `delay`, or when something changes before.
+    /// A reconcile after `delay`, or sooner if something changes.
     #[doc(alias = "RequeueAfter")]
     pub const fn requeue(delay: Duration) -> Self {
         Self {
@@ -38,15 +38,15 @@ impl Action {
         }
     }
 
-    /// After what time the key comes again by itself.
+    /// The delay after which the key is reconciled without a change.
     #[must_use]
     pub const fn requeue_after(self) -> Option<Duration> {
         self.requeue_after
     }
 }
 
-/// What a reconcile function gets beside the object. It derefs to the context that was given to the
-/// controller.
+/// The second argument of a reconcile function. It derefs to the context that the controller was
+/// given.
 pub struct Ctx<C> {
     pub(super) context: Arc<C>,
     pub(super) key: ObjectKey,
@@ -70,7 +70,7 @@ impl<C> Ctx<C> {
         &self.key
     }
 
-    /// How often this key failed in a row before.
+    /// The number of failures of this key in a row before this attempt.
     #[must_use]
     pub fn failures(&self) -> u32 {
         self.failures
@@ -84,7 +84,7 @@ impl<C> Ctx<C> {
 }
 
 impl<C> Ctx<C> {
-    /// The same for a function that was given before the context was.
+    /// The same for a function that is set before the context.
     pub(super) fn without_context(self) -> Ctx<()> {
         let Self {
             key,

@@ -1,4 +1,4 @@
-//! What a controller needs of an informer, and what it makes of changes: keys.
+//! The informer as a controller needs it, and the keys made from its changes.
 //!
 //! ```text
 //! changes of the primary resource → its key ─┐
@@ -6,8 +6,8 @@
 //! changes of watched objects → a function's ─┘   (a batch at a time)
 //! ```
 //!
-//! Only the key travels: by the time a worker has it, the object may be newer or gone. What a first list
-//! or a resync tells waits behind what happens ([`Priority::Low`]).
+//! Only the key travels: by the time a worker has it, the object may be newer or gone. Keys of a
+//! first list or a resync wait behind those of changes ([`Priority::Low`]).
 //! Never: blocks, decodes (a mapping function may, if its author wants), reads the API.
 //!
 //! Upstream counterpart: `sample-controller:controller.go` (`enqueueFoo`, `handleObject`),
@@ -25,13 +25,14 @@ use crate::object::Obj;
 use crate::source::ResourceInfo;
 use crate::workqueue::WorkQueue;
 
-/// What an informer gives a controller.
+/// The part of an informer that a controller needs.
 pub(super) trait Feed<K>: Send + Sync + 'static {
-    /// What it watches.
+    /// The resource that it watches.
     fn resource(&self) -> &ResourceInfo;
     /// The object as it is stored now.
     fn get(&self, key: &ObjectKey) -> Option<Obj<K>>;
-    /// Tells all that is stored, then what changes, and all again each period, if one is given.
+    /// Reports all stored objects, then changes, and all objects again each period, if one is
+    /// given.
     fn listen(
         &self,
         hear: Hear<K>,
@@ -39,13 +40,13 @@ pub(super) trait Feed<K>: Send + Sync + 'static {
     ) -> Result<Box<dyn Listening>, Error>;
     /// Waits for the first list.
     fn synced(&self) -> BoxFuture<'static, Result<(), Error>>;
-    /// Waits until nothing will be told any more.
+    /// Waits until no further change will be reported.
     fn stopped(&self) -> BoxFuture<'static, ()>;
 }
 
 /// A handler that was added to a feed.
 pub(super) trait Listening: Send + Sync {
-    /// Tells it nothing more.
+    /// Removes the handler: it receives no more changes.
     fn remove(self: Box<Self>);
 }
 
@@ -64,11 +65,11 @@ pub(super) enum Heard<'a, K> {
     },
     Deleted(&'a Obj<K>),
     Resynced(&'a Obj<K>),
-    /// More may come only later.
+    /// Further changes may follow only later.
     BatchEnd,
 }
 
-/// A feed with the function that makes keys of its objects; its type is gone.
+/// A feed with the function that makes keys of its objects, with its type erased.
 pub(super) trait Trigger: Send + Sync {
     fn resource(&self) -> &ResourceInfo;
     fn listen(
@@ -80,10 +81,10 @@ pub(super) trait Trigger: Send + Sync {
     fn stopped(&self) -> BoxFuture<'static, ()>;
 }
 
-/// The resource that is reconciled.
+/// The primary resource.
 pub(super) struct Primary<K>(pub(super) Arc<dyn Feed<K>>);
 
-/// Another resource, whose objects concern those that are reconciled.
+/// Another resource, whose objects concern primary ones.
 pub(super) struct Mapped<T> {
     pub(super) feed: Arc<dyn Feed<T>>,
     pub(super) keys_of: KeysOf<T>,
@@ -152,16 +153,16 @@ impl<T: 'static> Trigger for Mapped<T> {
                     add(object, Priority::Normal)
                 }
                 Heard::Updated { old, new } => {
-                    // Whoever it concerned until now learns that it does so no longer.
+                    // The object that it concerned before is notified, too.
                     add(old, Priority::Normal);
                     add(new, Priority::Normal);
                 }
-                // sample-controller: a resync of an owned object says nothing new.
+                // sample-controller: a resync of an owned object is no news.
                 Heard::Resynced(_) => {}
                 Heard::BatchEnd => batch.end(),
             }
         });
-        // client-go: a resync of what is not reconciled itself says nothing new.
+        // client-go: a resync of a secondary object is no news.
         self.feed.listen(hear, Some(Duration::ZERO))
     }
 
@@ -174,7 +175,7 @@ impl<T: 'static> Trigger for Mapped<T> {
     }
 }
 
-/// Keys of changes that were told together, to be added together.
+/// Keys of changes that were reported together, to be added together.
 struct Batch {
     queue: WorkQueue<ObjectKey>,
     // BOUND: `BATCH_KEYS` of each.
@@ -218,14 +219,15 @@ impl Batch {
         self.queue.add_all(low, Priority::Low);
     }
 
-    /// A poisoned lock only says that a thread panicked with keys in its hands: they are all there.
+    /// The lock. A poisoned one only means that a thread panicked with keys in its hands: they are
+    /// all there.
     fn keys(&self) -> MutexGuard<'_, Keys> {
         self.keys.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The key of the controlling owner, if it is of the kind that is reconciled. Versions of the owner's
-/// group are not compared: an object keeps the reference that it was made with.
+/// The key of the controlling owner, if that has the primary kind. Versions of the owner's group
+/// are not compared: an object keeps the reference that it was made with.
 ///
 /// Upstream: `metav1.GetControllerOf`.
 pub(super) fn owner_key<T>(object: &Obj<T>, primary: &ResourceInfo) -> Option<ObjectKey> {

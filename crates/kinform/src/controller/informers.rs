@@ -1,4 +1,4 @@
-//! Informers as what feeds a controller.
+//! Informers as the feed of a controller.
 //!
 //! ```text
 //! Informer<K> → Feed<K> (its handlers, its cache, its state) → Controller
@@ -36,8 +36,8 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
         self.owns_feed(Arc::new(informer.clone()))
     }
 
-    /// Reconciles what `keys_of` makes of an object of `informer` when that changes or is gone;
-    /// at a change, what it makes of the old and of the new state. It runs where handlers run: it must
+    /// Reconciles the keys that `keys_of` returns for an object of `informer` when that changes or
+    /// is gone; at a change, for the old and for the new state. It runs where handlers run: it must
     /// not block.
     pub fn watches<T, I>(
         self,
@@ -97,7 +97,7 @@ impl<K: Send + Sync + 'static> Feed<K> for Informer<K> {
 
 impl Listening for Registration {
     fn remove(self: Box<Self>) {
-        // One poll removes them; nobody has to wait until the change under way was heard, for the queue
+        // One poll removes them; waiting for the call under way is not needed, since the queue
         // refuses its key.
         let _ = (*self).remove().now_or_never();
     }

@@ -1,4 +1,4 @@
-//! The controller: a reconcile function, called for every object until it is as it should be.
+//! The controller: a reconcile function, called for every object until it has the desired state.
 //!
 //! ```text
 //! informers → keys → queue → N workers → reconcile(object, context) → Action | error → queue
@@ -8,8 +8,8 @@
 //! key that failed again when the rate limiter allows, a success forgets the failures, a panic is
 //! that key's error. It stops in order: no new keys, then the running reconciles end within a
 //! deadline. Everything lives inside [`Controller::run`]: dropping its future ends the workers,
-//! removes the handlers and leaves nothing behind.
-//! Never: the API. What a reconcile writes is the user's business.
+//! removes the handlers and leaves no task behind.
+//! Never: calls the API. Writes are up to the user's reconcile function.
 //!
 //! Upstream counterpart: `sample-controller:controller.go`, `controller-runtime:pkg/internal/controller`.
 
@@ -47,7 +47,7 @@ use crate::object::Obj;
 use crate::workqueue::WorkQueue;
 
 /// The default grace period of running reconciles: a little less than the 30 s
-/// that Kubernetes gives a pod.
+/// that Kubernetes grants a pod.
 const GRACE: Duration = Duration::from_secs(25);
 
 /// Reconciles the objects of one informer.
@@ -88,7 +88,7 @@ impl<K: Send + Sync + 'static> Controller<K> {
         }
     }
 
-    /// Gives every reconcile the same context. The default is `()`.
+    /// Sets the context of every reconcile. The default is `()`.
     pub fn context<C: Send + Sync + 'static>(self, context: C) -> Controller<K, C> {
         let on_gone = self
             .on_gone
@@ -136,15 +136,15 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
         self
     }
 
-    /// Sets the delays of failed keys. Units and default: upstream's, see [`Limiter::default`]. To be set
-    /// before [`Controller::queue`] and [`Controller::metrics`] are asked for.
+    /// Sets the delays of failed keys. Units and default: upstream's, see [`Limiter::default`]. To
+    /// be called before [`Controller::queue`] and [`Controller::metrics`].
     pub fn limiter(mut self, limiter: Limiter) -> Self {
         self.queue = WorkQueue::new(limiter);
         self
     }
 
-    /// A reconcile that takes longer is dropped at its next await and counts as failed. Units and
-    /// default: none.
+    /// Sets the deadline of a reconcile, which is then dropped at its next await and counts as
+    /// failed. Units and default: none.
     pub fn reconcile_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
@@ -157,8 +157,8 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
         self
     }
 
-    /// Reconciles every object again each period although nothing changed, behind everything else. A period is at
-    /// least one second; zero is never. Default: the informer's.
+    /// Reconciles every object again each period without a change, at the lowest priority. A period
+    /// is at least one second; zero disables it. Default: the informer's.
     #[doc(alias = "SyncPeriod")]
     pub fn resync_period(mut self, period: Duration) -> Self {
         self.resync_period = Some(period);
@@ -177,8 +177,8 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
         self
     }
 
-    /// Calls `gone` for a key whose object is gone: after its deletion, and when something that it owns
-    /// or concerns changes although it is gone. Without this, such keys are dropped.
+    /// Calls `gone` for a key whose object is gone: after its deletion, and when an owned or
+    /// related object changes afterwards. Without this, such keys are dropped.
     pub fn on_gone<F, R, E>(mut self, gone: F) -> Self
     where
         F: Fn(ObjectKey, Ctx<C>) -> R + Send + Sync + 'static,
@@ -192,13 +192,13 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
         self
     }
 
-    /// The queue, to add keys to from elsewhere.
+    /// The queue, for adding keys from elsewhere.
     #[must_use]
     pub fn queue(&self) -> WorkQueue<ObjectKey> {
         self.queue.clone()
     }
 
-    /// The numbers, to be read while the controller runs.
+    /// The numbers, readable while the controller runs.
     #[must_use]
     pub fn metrics(&self) -> ControllerMetrics {
         ControllerMetrics {
@@ -207,24 +207,24 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
         }
     }
 
-    /// Reconciles objects until the controller is asked to stop, or one of its informers is stopped.
+    /// Reconciles objects until the controller is stopped, or one of its informers is.
     ///
-    /// `reconcile` gets the object as the cache has it when the worker starts. It is
-    /// decoded each time, unless the informer keeps decoded values
-    /// ([`DecodedValues`](crate::DecodedValues)).
-    /// An object that does not decode is reported, counted and left alone until it changes.
+    /// `reconcile` receives the object that the cache has when the worker starts. It is decoded
+    /// each time, unless the informer keeps decoded values
+    /// ([`DecodedValues`](crate::DecodedValues)). An object that does not decode is reported,
+    /// counted and skipped until it changes.
     ///
     /// # Errors
     /// An informer was stopped before its first list, or reconciles were still running at the
-    /// deadline of the shutdown: they are named and dropped.
+    /// deadline of the shutdown: the error names them, and they are dropped.
     ///
     /// # Cancel safety
     /// Dropping it drops the running reconciles at their next await, removes the handlers and closes the
     /// queue. No task is left.
     ///
     /// # Order guarantees
-    /// One key is never in two reconciles at once. A change that comes while its key is reconciled leads
-    /// to another reconcile after it.
+    /// One key is never in two reconciles at the same time. A change during a reconcile of its key
+    /// leads to another reconcile after it.
     pub async fn run<F, R, E>(self, reconcile: F) -> Result<(), Error>
     where
         K: DeserializeOwned + Any,
@@ -250,7 +250,7 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
         self.run_calls(call).await
     }
 
-    /// The same with the bare key: the object, if there still is one, is the function's to look up.
+    /// The same with the bare key: the function looks the object up itself, if it still exists.
     ///
     /// # Errors
     /// As [`Controller::run`].
@@ -329,7 +329,7 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
                     break;
                 }
                 Some(ended) = workers.join_next() => match ended {
-                    // Somebody closed the queue: there is nothing more to do.
+                    // Another caller closed the queue: there is no more work.
                     Ok(()) => break,
                     Err(panic) if mutant!("D15") => panic!("{panic}"),
                     Err(panic) => {
@@ -356,7 +356,7 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
     }
 }
 
-/// A user's function, called where a panic is caught.
+/// Calls a user's function and catches its panic.
 fn ended<R, E>(reconciling: R) -> BoxFuture<'static, Ended>
 where
     R: Future<Output = Result<Action, E>> + Send + 'static,
@@ -377,7 +377,7 @@ struct Intake {
 }
 
 impl Intake {
-    /// Stops listening and gives up what waits. Returns how many keys that were.
+    /// Stops listening and drops the waiting keys. Returns their number.
     fn close(&mut self) -> usize {
         self.listening
             .drain(..)

@@ -1,4 +1,4 @@
-//! What a controller counts, readable from outside while it runs.
+//! The counters of a controller, readable from outside while it runs.
 //!
 //! ```text
 //! workers → Counters (atomics) → ControllerMetrics::snapshot() → ControllerStats
@@ -39,7 +39,7 @@ pub(super) struct Counters {
     pub(super) undecodable: Counter,
 }
 
-/// Reads a controller's numbers, before, while and after it runs.
+/// Reads a controller's numbers, before, during and after its run.
 #[derive(Clone, Debug)]
 pub struct ControllerMetrics {
     pub(super) counters: Arc<Counters>,
@@ -58,7 +58,7 @@ pub struct ControllerStats {
     pub panics: u64,
     /// Those that met their deadline (`controller_runtime_reconcile_timeouts_total`).
     pub timeouts: u64,
-    /// Keys whose object was gone, where nobody asked to hear of that.
+    /// Keys whose object was gone, without a function for deleted objects.
     pub gone: u64,
     /// Keys whose object did not decode.
     pub undecodable: u64,

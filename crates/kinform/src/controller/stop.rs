@@ -1,4 +1,4 @@
-//! When a controller stops: a token, or the process's signals.
+//! The end of a controller: a token, or the process's signals.
 //!
 //! ```text
 //! CancellationToken | SIGTERM, SIGINT, ctrl-c → asked: no new work      a second signal → forced: no more waiting
@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, ErrorKind};
 
-/// What can stop a controller.
+/// The causes that stop a controller: its token, or a signal.
 #[derive(Debug)]
 pub(super) struct Stop {
     pub(super) token: CancellationToken,
@@ -29,7 +29,7 @@ impl Stop {
         }
     }
 
-    /// Waits until it is to end at once.
+    /// Waits until the controller is to end immediately.
     pub(super) async fn forced(&mut self) {
         next_of(&mut self.signals).await;
     }

@@ -185,7 +185,7 @@ fn deployments() -> Arc<Script<Deployment>> {
     Script::new("apps", "deployments", "Deployment")
 }
 
-/// What a reconcile function saw, in order.
+/// The observations of a reconcile function, in order.
 #[derive(Clone, Default)]
 struct Seen(Arc<Mutex<Vec<String>>>);
 

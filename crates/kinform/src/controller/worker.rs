@@ -1,13 +1,13 @@
-//! One worker: takes a key, looks its object up, calls the user's function, gives the key back.
+//! One worker: takes a key, looks its object up, calls the user's function, settles the key.
 //!
 //! ```text
 //! queue.get() → object (decoded) → reconcile, in a span, with a deadline
 //!     Ok → forget (+ requeue)      error, panic, deadline → retry when the limiter allows
 //! ```
 //!
-//! Everything of the user's (decoding, the call, the future) runs where a panic is caught: it
-//! is that key's error. A key is given back on every way out; a worker that is aborted drops its item,
-//! which counts as failed.
+//! All user code (decoding, the call, the future) runs where a panic is caught: it is that key's
+//! error. A key is settled on every way out; a worker that is aborted drops its item, which counts
+//! as failed.
 //!
 //! Upstream counterpart: `sample-controller:controller.go` (`processNextWorkItem`).
 
@@ -30,24 +30,24 @@ use super::action::Ctx;
 use super::stats::Counters;
 use crate::workqueue::{Get, Item, WorkQueue};
 
-/// Whatever a user's function fails with.
+/// The error type of a user's function.
 pub(super) type BoxError = Box<dyn StdError + Send + Sync>;
 
 /// The user's function with all types but the context's erased. It records the object's version in the
 /// current span.
 pub(super) type Call<C> = Arc<dyn Fn(Ctx<C>) -> BoxFuture<'static, Ended> + Send + Sync>;
 
-/// How the work on one key ended.
+/// The result of the work on one key.
 pub(super) enum Ended {
     Done(Action),
     Failed(BoxError),
-    /// The object is gone and nobody asked to hear of that.
+    /// The object is gone and there is no function for deleted objects.
     Gone,
     /// The object does not decode: it will be tried again when it changes.
     Undecodable(BoxError),
 }
 
-/// What the workers of a controller share.
+/// The state that the workers of a controller share.
 pub(super) struct Work<C> {
     pub(super) resource: String,
     pub(super) queue: WorkQueue<ObjectKey>,
@@ -74,7 +74,7 @@ impl<C: Send + Sync + 'static> Work<C> {
         }
     }
 
-    /// Works on one key; what is returned gives it back and waits for the next.
+    /// Works on one key; the returned future settles it and waits for the next.
     async fn process(&self, item: Item<ObjectKey>) -> Get<ObjectKey> {
         let ctx = Ctx {
             context: Arc::clone(&self.context),
@@ -153,7 +153,7 @@ impl<C: Send + Sync + 'static> Work<C> {
     }
 }
 
-/// Says in the span which version of the object is worked on.
+/// Records the version of the object in the span.
 pub(super) fn record_version(version: &str) {
     Span::current().record("version", version);
 }

@@ -4,7 +4,7 @@
 //! SourceError | DecodeError | misuse → Error → is_forbidden()? is_not_found()? retry_after()?
 //! ```
 //!
-//! What happens normally is no error: a watch that ends, history that expires, a shutdown.
+//! Normal events are no errors: a watch that ends, history that expires, a shutdown.
 //!
 //! Upstream counterpart: `apimachinery:pkg/api/errors`.
 
@@ -19,7 +19,7 @@ use kinform_core::object::typed::DecodeError;
 pub(crate) use self::source::one_line;
 pub use self::source::{SourceError, SourceErrorKind};
 
-/// What an operation of this crate fails with.
+/// The error of every operation in this crate.
 pub struct Error(Box<Inner>);
 
 struct Inner {
@@ -28,7 +28,7 @@ struct Inner {
     cause: Option<Box<dyn StdError + Send + Sync>>,
 }
 
-/// What questions are answered from.
+/// The kind of an error, from which its `is_` methods answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ErrorKind {
     Config,
@@ -55,7 +55,7 @@ impl Error {
         self
     }
 
-    /// An operation on something that was stopped.
+    /// An operation on an informer or factory that was stopped.
     pub(crate) fn stopped(what: impl fmt::Display) -> Self {
         Self::new(
             ErrorKind::Stopped,
@@ -67,64 +67,66 @@ impl Error {
         self.0.cause.as_deref()?.downcast_ref()
     }
 
-    /// Nothing of that name: an object that is not in the cache, an index, a 404.
+    /// Returns whether the name does not exist: an object that is not in the cache, an index, a
+    /// 404.
     pub fn is_not_found(&self) -> bool {
         self.0.kind == ErrorKind::NotFound
             || self.source_error().is_some_and(SourceError::is_not_found)
     }
 
-    /// The name is taken by something else (an index of another definition).
+    /// Returns whether the name is taken (by an index of another definition).
     pub fn is_name_taken(&self) -> bool {
         self.0.kind == ErrorKind::NameTaken
     }
 
-    /// 409: another writer was faster, or an object of that name exists.
+    /// Returns whether another writer was faster, or an object of that name exists (409).
     pub fn is_conflict(&self) -> bool {
         self.source_error().is_some_and(SourceError::is_conflict)
     }
 
-    /// The server knows us and refuses.
+    /// Returns whether the server knows the caller and refuses (403).
     pub fn is_forbidden(&self) -> bool {
         self.source_error().is_some_and(SourceError::is_forbidden)
     }
 
-    /// The server does not know us.
+    /// Returns whether the server does not know the caller (401).
     pub fn is_unauthorized(&self) -> bool {
         self.source_error()
             .is_some_and(SourceError::is_unauthorized)
     }
 
-    /// History that was asked for is gone.
+    /// Returns whether the requested history is gone.
     pub fn is_expired(&self) -> bool {
         self.source_error().is_some_and(SourceError::is_expired)
     }
 
-    /// The informer or factory is stopped.
+    /// Returns whether the informer or factory is stopped.
     pub fn is_stopped(&self) -> bool {
         self.0.kind == ErrorKind::Stopped
     }
 
-    /// The time given ended first.
+    /// Returns whether the time limit ended first.
     pub fn is_timeout(&self) -> bool {
         self.0.kind == ErrorKind::TimedOut
     }
 
-    /// An object did not decode into the type asked for.
+    /// Returns whether an object did not decode into the requested type.
     pub fn is_decode(&self) -> bool {
         self.0.kind == ErrorKind::Decode
     }
 
-    /// What was asked for makes no sense (a path that the type lacks, a selector that does not parse).
+    /// Returns whether the request makes no sense (a path that the type lacks, a selector that
+    /// does not parse).
     pub fn is_invalid(&self) -> bool {
         self.0.kind == ErrorKind::Invalid
     }
 
-    /// No configuration was found, or it cannot be used.
+    /// Returns whether no configuration was found, or it cannot be used.
     pub fn is_config(&self) -> bool {
         self.0.kind == ErrorKind::Config
     }
 
-    /// When the server wants us back.
+    /// The delay that the server asks for before the next try.
     pub fn retry_after(&self) -> Option<Duration> {
         self.source_error().and_then(SourceError::retry_after)
     }

@@ -1,12 +1,12 @@
-//! Why a list or a watch could not be opened, or its body broke.
+//! Errors of opening a list or a watch, or of reading its body.
 //!
 //! ```text
-//! client's error | reply's status and body → SourceError → what the reflector decides upon
+//! client's error | reply's status and body → SourceError → the reflector's decision
 //! ```
 //!
-//! One opaque error with questions. The kind is what decisions need (is the server there? did it
-//! refuse? is it a server of ours at all?); the text is what people need. It never holds tokens,
-//! headers or object bodies.
+//! One opaque error with questions. The kind is for decisions (is the server there? did it refuse?
+//! is it a Kubernetes server at all?); the text is for people. It never holds tokens, headers or
+//! object bodies.
 //!
 //! Upstream counterpart: `apimachinery:pkg/api/errors` and `pkg/util/net/http.go`
 //! (`IsConnectionRefused`, `IsProbableEOF`).
@@ -17,19 +17,19 @@ use std::time::Duration;
 
 use kinform_api::Status;
 
-/// What went wrong, as far as decisions depend on it.
+/// The kind of failure, as far as decisions depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SourceErrorKind {
-    /// No connection came about: refused, unreachable, unknown host, failed handshake.
+    /// No connection was made: refused, unreachable, unknown host, failed handshake.
     Refused,
     /// The server answered with a failure that it describes.
     Status,
-    /// Something answered that is not a Kubernetes API server.
+    /// The peer is not a Kubernetes API server.
     NotKubernetes,
     /// The connection broke, or its bytes make no sense.
     Transport,
-    /// Nothing came in the time that we give.
+    /// No bytes came within the time limit.
     Deadline,
     /// The request cannot be made: credentials, an invalid selector or name.
     Request,
@@ -83,14 +83,14 @@ impl SourceError {
         self
     }
 
-    /// The same error with the server's wish when to come again.
+    /// The same error with the delay that the server asks for.
     #[must_use]
     pub fn with_retry_after(mut self, retry_after: Option<Duration>) -> Self {
         self.0.retry_after = retry_after.or(self.0.retry_after);
         self
     }
 
-    /// What went wrong, as far as decisions depend on it.
+    /// The kind of failure, as far as decisions depend on it.
     pub fn kind(&self) -> SourceErrorKind {
         self.0.kind
     }
@@ -105,39 +105,39 @@ impl SourceError {
         self.0.status.as_ref()
     }
 
-    /// When the server wants us back: its header, else its Status.
+    /// The delay that the server asks for: from its header, else from its Status.
     pub fn retry_after(&self) -> Option<Duration> {
         self.0.retry_after
     }
 
-    /// 403: the credentials are known and may not do this.
+    /// Returns whether the credentials are known and have no permission (403).
     pub fn is_forbidden(&self) -> bool {
         self.0.http_code == Some(403)
     }
 
-    /// 401: the credentials are not known.
+    /// Returns whether the credentials are not known (401).
     pub fn is_unauthorized(&self) -> bool {
         self.0.http_code == Some(401)
     }
 
-    /// 404: no such resource type, namespace path or object.
+    /// Returns whether there is no such resource type, namespace path or object (404).
     pub fn is_not_found(&self) -> bool {
         self.0.http_code == Some(404)
     }
 
-    /// 409: another writer was faster, or an object of that name exists.
+    /// Returns whether another writer was faster, or an object of that name exists (409).
     pub fn is_conflict(&self) -> bool {
         self.0.http_code == Some(409)
     }
 
-    /// History that was asked for is gone (410, or a Status saying so).
+    /// Returns whether the requested history is gone (410, or a Status of that reason).
     pub fn is_expired(&self) -> bool {
         let described = self.status().is_some_and(|s| s.is_expired() || s.is_gone());
         described || self.0.http_code == Some(410)
     }
 }
 
-/// At most this much of a server's text gets into an error.
+/// BOUND: characters of a server's text in an error.
 const MAX_MESSAGE_CHARS: usize = 1024;
 
 /// `text` without line breaks and control characters, shortened.

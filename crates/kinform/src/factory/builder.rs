@@ -1,7 +1,8 @@
 //! Configures a factory before it makes informers.
 //!
 //! ```text
-//! client, or sources of one's own → FactoryBuilder (namespaces, projection, bounds, periods) → InformerFactory
+//! client, or a program's own sources → FactoryBuilder (namespaces, projection, bounds) →
+//! InformerFactory
 //! ```
 //!
 //! Upstream counterpart: `client-go:informers/factory.go` (`SharedInformerOption`).
@@ -64,7 +65,7 @@ impl FactoryBuilder {
         }
     }
 
-    /// Only these namespaces; each gets a watch of its own. All of them if none is named.
+    /// Only these namespaces; each gets a watch of its own. All namespaces if the list is empty.
     pub fn namespaces<N: Into<String>>(mut self, namespaces: impl IntoIterator<Item = N>) -> Self {
         self.namespaces = namespaces.into_iter().map(N::into).collect();
         self.namespaces.sort_unstable();
@@ -78,13 +79,13 @@ impl FactoryBuilder {
         self
     }
 
-    /// Lets replies come compressed; not for sources of one's own.
+    /// Sets the compression of replies; not for a program's own sources.
     pub fn compression(mut self, compression: Compression) -> Self {
         self.compression = compression;
         self
     }
 
-    /// In which encodings replies may come; not for sources of one's own.
+    /// Sets the encodings of replies; not for a program's own sources.
     pub fn wire(mut self, wire: Wire) -> Self {
         self.wire = wire;
         self
@@ -96,9 +97,8 @@ impl FactoryBuilder {
         self
     }
 
-    /// Sets the period after which each handler hears every stored object again, unless an informer or the handler has
-    /// its own.
-    /// A period is at least one second; zero is never.
+    /// Sets the period after which each handler hears every stored object again, unless an informer
+    /// or the handler has its own. A period is at least one second; zero disables resync.
     ///
     /// Default: never. Upstream: the second argument of `NewSharedInformerFactory`.
     #[doc(alias = "defaultResync")]
@@ -107,25 +107,26 @@ impl FactoryBuilder {
         self
     }
 
-    /// In what order deltas are applied.
+    /// Sets the order in which deltas are applied.
     pub fn fifo(mut self, policy: FifoPolicy) -> Self {
         self.options.fifo = policy;
         self
     }
 
-    /// Bounds the deltas that wait between reading and applying; at the bound, reading waits.
+    /// Bounds the deltas that wait between reading and applying; at the bound, reading stops.
     pub fn fifo_limits(mut self, limits: FifoLimits) -> Self {
         self.options.fifo_limits = limits;
         self
     }
 
-    /// Bounds the changes that are kept for late handlers; a handler that falls further behind hears the difference.
+    /// Bounds the changes that are kept for late handlers; a handler that falls further behind
+    /// receives a diff instead.
     pub fn ring_limits(mut self, limits: RingLimits) -> Self {
         self.options.ring = limits;
         self
     }
 
-    /// Other clocks and randomness, for tests.
+    /// Sets other clocks and randomness, for tests.
     pub fn env(mut self, env: Env) -> Self {
         self.env = env;
         self

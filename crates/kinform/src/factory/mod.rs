@@ -1,13 +1,13 @@
-//! One place to get informers from: whoever asks for the same gets the same watch.
+//! One place to get informers from: equal requests share a watch.
 //!
 //! ```text
 //! InformerFactory (one client) → InformerBuilder → Registry → Informer<K>
 //!       start · synced_within · shutdown (drains, leaves no task) · drop (ends everything)
 //! ```
 //!
-//! The same is: resource, namespace, selectors, representation, projection, transform and storage. The type
-//! is not part of it: a typed and a dynamic view share one watch. A factory belongs to one client,
-//! so caches are never shared between credentials.
+//! Two requests are equal if resource, namespace, selectors, representation, projection, transform
+//! and storage are. The type is not part of it: a typed and a dynamic view share one watch. A
+//! factory belongs to one client, so caches are never shared between credentials.
 //! INVARIANT: the factory owns every task of its informers; the handles own none.
 //!
 //! Upstream counterpart: `client-go:informers/factory.go`, `client-go:dynamic/dynamicinformer`.
@@ -43,7 +43,7 @@ use crate::source::{
 use crate::sync::lock;
 
 /// Makes informers, starts them together and ends them together. Cheap to clone; when the last
-/// clone is dropped, everything it started ends.
+/// clone is dropped, every informer that it started ends.
 #[derive(Clone)]
 #[doc(alias = "SharedInformerFactory")]
 pub struct InformerFactory(Arc<Inner>);
@@ -61,8 +61,8 @@ struct Inner {
 impl InformerFactory {
     /// A factory whose informers use `client`, over all namespaces.
     ///
-    /// A client that kube made retries 429, 503 and 504 by itself up to 15 times, which hides them
-    /// from the informers; [`from_config`](Self::from_config) makes one that does not.
+    /// A client from kube retries 429, 503 and 504 by itself up to 15 times, which hides them from
+    /// the informers; [`from_config`](Self::from_config) makes one that does not.
     pub fn new(client: Client) -> Self {
         Self::builder(client).build()
     }
@@ -104,14 +104,14 @@ impl InformerFactory {
         self.select(Target::new()).build()
     }
 
-    /// The informer of a [`Target`], to be narrowed or trimmed first: a type, a resource known by name
-    /// ([`ResourceInfo`]), a discovered one (kube's `ApiResource` with its scope or capabilities), or what a
-    /// `kube::Api` reaches.
+    /// Starts a builder for the informer of a [`Target`]: a type, a resource known by name
+    /// ([`ResourceInfo`]), a discovered one (kube's `ApiResource` with its scope or capabilities),
+    /// or the resource of a `kube::Api`.
     ///
-    /// A namespace or selectors in a [`ResourceInfo`] are taken as they are. With an `Api`, requests go through the
-    /// client of that `Api`, in its namespace; clients cannot be compared, so each call is a watch of its own, and
-    /// nothing is shared between credentials: clone the informer instead. That client's own retries apply, see
-    /// [`new`](Self::new).
+    /// A namespace or selectors in a [`ResourceInfo`] are taken as they are. With an `Api`,
+    /// requests go through the client of that `Api`, in its namespace; clients cannot be compared,
+    /// so each call makes a watch of its own, and credentials share nothing: clone the informer
+    /// instead. That client's own retries apply, see [`new`](Self::new).
     pub fn select<K>(&self, target: impl Into<Target<K>>) -> InformerBuilder<K> {
         let target = target.into();
         let namespaces = match (&target.namespaces, target.resource.scope) {
@@ -138,8 +138,8 @@ impl InformerFactory {
         })
     }
 
-    /// Starts every informer that was asked for and does not run yet; to be called again after
-    /// asking for more.
+    /// Starts every informer of the factory that does not run yet; to be called again after further
+    /// informers were made.
     ///
     /// # Errors
     /// The factory was shut down, or no tokio runtime runs here.
@@ -158,9 +158,10 @@ impl InformerFactory {
     /// Waits until every informer has stored its first list.
     ///
     /// # Errors
-    /// The time ended first, or an informer was stopped; the error names each that is late, and why.
+    /// The time ended first, or an informer was stopped; the error names each late informer, and
+    /// why.
     ///
-    /// Cancel safety: nothing is lost.
+    /// Cancel safety: dropping the future loses nothing.
     #[doc(alias = "WaitForCacheSync")]
     pub async fn synced_within(&self, limit: Duration) -> Result<(), Error> {
         let informers = self.informers();
@@ -173,7 +174,8 @@ impl InformerFactory {
         }
     }
 
-    /// Stops all informers, lets handlers hear what was published, and returns when no task is left.
+    /// Stops all informers, lets handlers hear all published changes, and returns when no task is
+    /// left.
     ///
     /// Cancel safety: once polled, everything ends even if the wait is dropped.
     pub async fn shutdown(&self) {
@@ -185,7 +187,7 @@ impl InformerFactory {
         self.0.registry.tasks.tracker.wait().await;
     }
 
-    /// The same, but handlers that are not done at the limit are ended after the change under way.
+    /// The same, but handlers that are not done at the limit are ended after the call under way.
     ///
     /// Cancel safety: as [`shutdown`](Self::shutdown).
     pub async fn shutdown_within(&self, limit: Duration) {
@@ -198,12 +200,12 @@ impl InformerFactory {
         self.0.registry.tasks.tracker.wait().await;
     }
 
-    /// Returns the number of tasks that run for it.
+    /// Returns the number of tasks that run for the factory.
     pub fn task_count(&self) -> usize {
         self.0.registry.tasks.tracker.len()
     }
 
-    /// The informers that were asked for, one for each watch.
+    /// The informers of the factory, one for each watch.
     pub fn informers(&self) -> Vec<Informer<DynamicObject>> {
         let cores: Vec<_> = {
             let cores = lock(&self.0.registry.cores);

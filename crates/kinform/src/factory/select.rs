@@ -4,8 +4,8 @@
 //! factory.select(target) → InformerBuilder (namespaces, selectors, form, transform) → Informer<Pod>
 //! ```
 //!
-//! Everything said here but how values are kept is part of what makes two informers the same: two
-//! that differ in a selector are two watches.
+//! All of these choices, except how values are kept, are part of an informer's identity: two that
+//! differ in a selector are two watches.
 //!
 //! Upstream counterpart: `client-go:informers/factory.go` (`WithNamespace`, `WithTweakListOptions`,
 //! `WithTransform`), there for a whole factory.
@@ -36,7 +36,7 @@ pub(super) struct Selection {
     pub(super) via: Option<Via>,
 }
 
-/// Narrows and trims an informer before it is asked for.
+/// Configures an informer before it is built.
 #[must_use]
 pub struct InformerBuilder<K> {
     selection: Selection,
@@ -52,13 +52,13 @@ pub struct InformerBuilder<K> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DecodedValues {
-    /// Nothing: each `typed()` decodes.
+    /// No values: each `typed()` decodes.
     #[default]
     None,
-    /// Those that are read again, up to so many bytes; the one that was not read for longest makes room. The weight
-    /// of a value is estimated from the bytes of its object.
+    /// Those that are read repeatedly, up to this number of bytes; the least recently read value is
+    /// evicted first. The weight of a value is estimated from the bytes of its object.
     Within(usize),
-    /// All, beside the bytes, as long as the object is stored.
+    /// All values, in addition to the bytes, as long as the object is stored.
     All,
 }
 
@@ -69,7 +69,7 @@ pub enum Lifetime {
     /// As long as the factory, or until it is stopped.
     #[default]
     OfFactory,
-    /// Until its last handler or stream is given back; asking for it again after that makes a new one.
+    /// Until its last handler or stream is dropped; a later request makes a new one.
     WhileUsed,
 }
 
@@ -92,7 +92,7 @@ impl<K> InformerBuilder<K> {
         self
     }
 
-    /// Only objects whose fields match; which fields is up to the server.
+    /// Only objects whose fields match; the server decides which fields it supports.
     pub fn fields(mut self, selector: impl Into<String>) -> Self {
         self.selection.info.field_selector = Some(selector.into());
         self
@@ -108,7 +108,7 @@ impl<K> InformerBuilder<K> {
         self
     }
 
-    /// Asks for metadata only, which is a watch of its own.
+    /// Requests metadata only, which is a watch of its own.
     pub fn metadata_only(mut self) -> Self {
         self.selection.representation = Representation::Metadata;
         self
@@ -127,16 +127,16 @@ impl<K> InformerBuilder<K> {
         self
     }
 
-    /// Sets the options of its reflectors, instead of the factory's: lists, pages, timeouts, backoff,
-    /// the window for internal errors.
-    /// An informer with such options of its own is a watch of its own.
+    /// Sets the options of its reflectors, instead of the factory's: lists, pages, timeouts,
+    /// backoff, the window for internal errors. An informer with its own options has a watch of its
+    /// own.
     pub fn reflector(mut self, options: ReflectorOptions) -> Self {
         self.patience = Patience(Some(options.into_config()));
         self
     }
 
-    /// Sets the period after which each of its handlers hears every stored object again, unless the handler has its own.
-    /// A period is at least one second; zero is never.
+    /// Sets the period after which each of its handlers hears every stored object again, unless the
+    /// handler has its own. A period is at least one second; zero disables resync.
     ///
     /// Default: the factory's. Upstream: the second argument of `NewSharedIndexInformer`.
     #[doc(alias = "defaultEventHandlerResyncPeriod")]
@@ -169,7 +169,7 @@ impl<K> InformerBuilder<K> {
         self
     }
 
-    /// The informer: a new one, or one that runs already for somebody who asked for the same.
+    /// The informer: a new one, or one with an equal request that runs already.
     pub fn build(self) -> Informer<K> {
         let selection = self.selection;
         let namespaces: Vec<Option<String>> = match selection.namespaces.as_slice() {

@@ -32,7 +32,7 @@ use crate::source::{Representation, ResourceInfo};
 /// ```
 pub struct Target<K> {
     pub(super) resource: ResourceInfo,
-    /// Instead of the factory's, if the target says so.
+    /// The namespaces to use instead of the factory's, if the target has its own.
     pub(super) namespaces: Option<Vec<String>>,
     pub(super) representation: Representation,
     pub(super) client: Option<Client>,

@@ -1,12 +1,12 @@
-//! Compares the cache with the server now and then, for servers that lose events.
+//! Compares the cache with the server periodically, for servers that lose events.
 //!
 //! ```text
 //! period → root at version V → list of metadata at exactly V, in pages → Audit → report, list again
 //! ```
 //!
-//! Off by default. It runs beside the watch, in a task of its own, and holds a root of the cache and
-//! one item of the list. A server that knows the version no more, refuses or takes too long is asked
-//! again after the period; only a difference has consequences.
+//! Off by default. An audit runs in parallel to the watch, in a task of its own, and holds a root
+//! of the cache and one item of the list. A server that no longer knows the version, refuses or
+//! takes too long is asked again after the period; only a difference has consequences.
 //!
 //! Upstream counterpart: `client-go:tools/cache/reflector_data_consistency_detector.go`.
 
@@ -33,10 +33,10 @@ const MIN_PERIOD: Duration = Duration::from_secs(10);
 const MAX_PAGES: u32 = 20_000;
 const PAGE_SIZE: u32 = 500;
 
-/// What came of a comparison.
+/// The result of a comparison.
 pub(super) struct Audited {
     pub(super) version: String,
-    /// The difference, if there is one; or why nothing could be compared.
+    /// The difference, if there is one; or the reason why the comparison failed.
     pub(super) found: Result<Option<Divergence>, String>,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Auditor {
 }
 
 impl Auditor {
-    /// One that compares each `period` with what `source` lists, for at most `limit`.
+    /// An auditor that compares each `period` with a list of `source`, for at most `limit`.
     pub(super) fn new(
         source: Option<Arc<dyn ListerWatcher>>,
         period: Option<Duration>,
@@ -66,7 +66,7 @@ impl Auditor {
         }
     }
 
-    /// When to say [`Auditor::on_time`]; never, if it is off.
+    /// The time of the next call of [`Auditor::on_time`]; never, if audits are off.
     pub(super) fn next_wake(&mut self, now: Instant) -> Option<Instant> {
         self.source.as_ref()?;
         Some(*self.next.get_or_insert(now + self.period))
@@ -104,7 +104,7 @@ impl Auditor {
         });
     }
 
-    /// What came of the comparison under way; never, if none runs.
+    /// The result of the comparison under way; pending for ever if none runs.
     ///
     /// Cancel safety: nothing is lost.
     pub(super) async fn next(&mut self) -> Audited {

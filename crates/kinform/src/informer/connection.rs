@@ -1,13 +1,12 @@
-//! One request at a time: opening it, reading its body, saying what was observed.
+//! One request at a time: opens it, reads its body, reports what happens.
 //!
 //! ```text
 //! Request → ListerWatcher → Opened | Chunk | Closed → Reader (of a list or a watch, as encoded) → Input…
 //! ```
 //!
-//! Knows bytes and frames, decides nothing: what came is told to the reflector as [`Input`]s. The
-//! deadlines are the reflector's; when one passes, the connection is dropped here, and with it the
-//! socket.
-//! BOUND: what is held is one piece of a body (the splitter's and the framer's bounds).
+//! Knows bytes and frames, decides nothing: reports to the reflector by [`Input`]s. The deadlines
+//! are the reflector's; when one passes, the connection is dropped here, and with it the socket.
+//! BOUND: one piece of a body is held (the splitter's and the framer's bounds).
 //!
 //! Upstream counterpart: `client-go:rest/watch/decoder.go`, `apimachinery:pkg/watch/streamwatcher.go`.
 
@@ -42,14 +41,14 @@ pub(super) enum Connection {
     Reading(BoxStream<'static, Result<Bytes, SourceError>>, Reader),
 }
 
-/// What the body of a request will be.
+/// The kind of body that a request expects.
 #[derive(Clone, Copy)]
 pub(super) enum Asked {
     List,
     Watch,
 }
 
-/// What was observed on the connection.
+/// An event on the connection.
 pub(super) enum Observed {
     Opened(Result<(), SourceError>),
     Chunk(Bytes),
@@ -64,7 +63,7 @@ pub(super) enum Reader {
 }
 
 impl Connection {
-    /// Makes `request`; replaces, and so closes, what was open.
+    /// Makes `request`; replaces, and so closes, an open one.
     pub(super) fn open(&mut self, source: &Arc<dyn ListerWatcher>, request: Request) {
         let source = Arc::clone(source);
         *self = match request {
@@ -79,9 +78,9 @@ impl Connection {
         };
     }
 
-    /// The next thing that happens; never, if nothing is open.
+    /// The next event; pending for ever without an open request.
     ///
-    /// Cancel safety: nothing is lost, the connection goes on where it was.
+    /// Cancel safety: nothing is lost, the connection continues where it was.
     pub(super) async fn next(&mut self) -> Observed {
         match self {
             Self::Idle => std::future::pending().await,
@@ -114,7 +113,7 @@ impl Connection {
         }
     }
 
-    /// Puts the reader back; forgets it if the connection is gone meanwhile.
+    /// Puts the reader back; drops it if the connection is gone meanwhile.
     pub(super) fn put_reader(&mut self, with: Reader) {
         if let Self::Reading(_, reader) = self {
             *reader = with;
@@ -134,7 +133,8 @@ impl Reader {
         }
     }
 
-    /// Reads the next bytes of the body. What of a list is in `root` as it is costs a comparison.
+    /// Reads the next bytes of the body. A list's item that is in `root` unchanged costs only a
+    /// comparison.
     pub(super) fn feed(
         &mut self,
         chunk: &[u8],
@@ -145,7 +145,7 @@ impl Reader {
         let fed = match self {
             Self::List(splitter, read, trail) => {
                 let mut part = |part: ListPart<'_>| observe(listed(part, ingest, read));
-                // A transform may tell more of an object than its bytes.
+                // A transform may depend on more than an object's bytes.
                 let fed = if root.is_empty() || ingest.transform.is_some() {
                     splitter.feed(chunk, &mut part)
                 } else {
@@ -168,7 +168,7 @@ impl Reader {
         }
     }
 
-    /// The body has ended by itself.
+    /// Handles the end of the body.
     pub(super) fn finish(self, ingest: &Ingest) -> Input {
         match self {
             Self::List(splitter, read, _) => match splitter.finish() {
@@ -250,7 +250,7 @@ fn malformed(object: Unreadable) -> Event {
     }
 }
 
-/// What the reflector needs to know of a request that came to nothing.
+/// The failure of a request, as the reflector needs it.
 pub(super) fn failure(error: &SourceError) -> Failure {
     let message = error.to_string();
     match (error.kind(), error.http_code()) {

@@ -8,7 +8,7 @@
 
 use kinform_core::store::index::Index;
 
-/// An index as the store knows it, and what it was made from: the same twice is no conflict.
+/// An index of the store and its origin: adding an equal origin again is no conflict.
 #[derive(Clone, Debug)]
 pub(crate) struct Definition {
     pub(crate) index: Index,

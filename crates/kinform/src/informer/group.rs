@@ -2,13 +2,13 @@
 //!
 //! ```text
 //! add_namespace → Recipe → Core ─▶ members ─▶ stores, indexes, states, reports (at the next read)
-//! remove_namespace ─▶ left ─────────────────▶ handlers, streams (they hear what is gone)
+//! remove_namespace ─▶ left ─────────────────▶ handlers, streams (they hear deletes)
 //! ```
 //!
-//! Whatever was made from an informer reads the members anew each time, so it covers what is watched
-//! at that moment. A watch belongs to every informer that asked for the same: it ends when it is
-//! removed from the last one that is still held.
-//! INVARIANT: a member has every index of the informer before anybody sees it.
+//! Everything that was made from an informer reads the members anew each time, so it covers the
+//! namespaces of that moment. A watch belongs to every informer with an equal request: it ends when
+//! it is removed from the last one that is still held.
+//! INVARIANT: a member has every index of the informer before any reader sees it.
 //!
 //! Upstream counterpart: none; `controller-runtime:pkg/cache` (`multiNamespaceCache`) knows its
 //! namespaces from the start.
@@ -38,7 +38,7 @@ use crate::sync::lock;
 pub(crate) trait Recipe: Send + Sync {
     /// The watch of this namespace, counted as held once more; `None` if the factory is gone.
     fn core(&self, namespace: Option<&str>) -> Option<Arc<Core>>;
-    /// Takes back a watch that the informer needs no longer: it stops if no other holds it.
+    /// Returns a watch that the informer no longer needs: it stops if no other informer holds it.
     fn give_back(&self, core: &Core);
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct Member {
 
 /// The parts of a group of watches.
 pub(crate) struct CoresParts<'a> {
-    /// Makes watches of namespaces that come later; absent for a view of one watch.
+    /// Makes watches of namespaces that come later; `None` for a view of one watch.
     pub(crate) recipe: Option<Arc<dyn Recipe>>,
     pub(crate) cores: Vec<(Option<String>, Arc<Core>)>,
     pub(crate) tasks: &'a Tasks,
@@ -69,7 +69,7 @@ pub(crate) struct CoresParts<'a> {
 
 pub(crate) struct Group {
     info: ResourceInfo,
-    // Absent for a view of one watch.
+    // `None` for a view of one watch.
     recipe: Option<Arc<dyn Recipe>>,
     tasks: Tasks,
     members: ArcSwap<Vec<Member>>,
@@ -81,7 +81,7 @@ pub(crate) struct Group {
     resync_period: Option<Duration>,
 }
 
-/// The state that changes of the members need. No code of a user's runs under its lock.
+/// The state that changes of the members need. No user code runs under its lock.
 #[derive(Default)]
 struct Edit {
     next_id: u64,
@@ -90,7 +90,7 @@ struct Edit {
 }
 
 impl Cores {
-    /// A group of these watches, which count it among those that hold them.
+    /// A group of these watches, which becomes one of their holders.
     pub(crate) fn new(parts: CoresParts<'_>) -> Self {
         let CoresParts {
             recipe,
@@ -120,7 +120,7 @@ impl Cores {
         }))
     }
 
-    /// The watched resource; of several namespaces, the first that it began with.
+    /// The watched resource; with several namespaces, that of the first.
     pub(crate) fn info(&self) -> &ResourceInfo {
         &self.0.info
     }
@@ -130,7 +130,7 @@ impl Cores {
         self.0.members.load()
     }
 
-    /// Wakes whoever follows the members.
+    /// A receiver that wakes when the members change.
     pub(crate) fn changed(&self) -> watch::Receiver<u64> {
         self.0.changed.subscribe()
     }
@@ -177,7 +177,7 @@ impl Cores {
         self.0.listeners.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Ended as a whole: by its owner, or with its factory.
+    /// Stopped as a whole: by its owner, or with its factory.
     pub(crate) fn stop_token(&self) -> &CancellationToken {
         &self.0.stop
     }
@@ -187,7 +187,7 @@ impl Cores {
         self.members().iter().for_each(|member| member.core.stop());
     }
 
-    /// Fails if it, or one of its watches, is stopped.
+    /// Fails if the group, or one of its watches, is stopped.
     pub(crate) fn running(&self) -> Result<(), Error> {
         let members = self.members();
         match members.iter().find(|member| member.core.is_stopped()) {
@@ -197,7 +197,7 @@ impl Cores {
         }
     }
 
-    /// The definition of an index that was asked for, built or not.
+    /// The definition of a requested index, built or not.
     pub(crate) fn definition(&self, name: &str) -> Option<CoreIndex> {
         let members = self.members();
         let known = members
@@ -236,7 +236,7 @@ impl Cores {
         Ok(())
     }
 
-    /// Watches one more namespace; whether it was not watched.
+    /// Watches one more namespace; returns whether it was not watched before.
     pub(crate) fn add(&self, namespace: &str) -> Result<bool, Error> {
         self.running()?;
         let recipe = self.may_change(namespace)?;
@@ -279,7 +279,7 @@ impl Cores {
         Ok(true)
     }
 
-    /// Watches this namespace no longer; whether it was watched.
+    /// Stops watching this namespace; returns whether it was watched.
     pub(crate) fn remove(&self, namespace: &str) -> bool {
         let Ok(recipe) = self.may_change(namespace) else {
             return false;
@@ -388,7 +388,7 @@ impl Edit {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // Whoever is left may end the watch; the factory keeps it running until then.
+        // Informers that remain may end the watch; the factory keeps it running until then.
         for member in self.members.load().iter() {
             member.core.let_go();
         }

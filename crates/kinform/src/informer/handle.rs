@@ -1,11 +1,11 @@
-//! What users hold of an informer.
+//! Users' handle of an informer.
 //!
 //! ```text
 //! factory.informer::<Pod>() → Informer<Pod> → state, reports, numbers, namespaces (here)
 //!                                           → store, lister, indexes, handlers, changes (their files)
 //! ```
 //!
-//! A handle is cheap to clone and keeps nothing running: the factory does. `K` is only a lens: the
+//! A handle is cheap to clone and keeps no task running: the factory does. `K` is only a lens: the
 //! same informer seen as another type is [`Informer::cast`], on the same watch and cache.
 //!
 //! Upstream counterpart: `client-go:tools/cache/shared_informer.go` (`SharedIndexInformer`).
@@ -50,7 +50,7 @@ impl<K> Informer<K> {
         &self.cores
     }
 
-    /// How its objects are decoded.
+    /// The lens through which its objects are decoded.
     pub(crate) fn lens(&self) -> &Arc<Lens> {
         &self.lens
     }
@@ -61,18 +61,18 @@ impl<K> Informer<K> {
         first.map_or_else(Env::system, |member| member.core.env.clone())
     }
 
-    /// An object as it would be stored, of the JSON that a write was answered with; nothing if no
-    /// namespace is watched.
+    /// An object as it would be stored, from the JSON reply to a write; `None` if no namespace is
+    /// watched.
     pub(crate) fn ingest(&self, json: &[u8]) -> Result<Option<Object>, String> {
         let members = self.cores.members();
-        // All watches of an informer make the same of the same bytes.
+        // All watches of an informer turn the same bytes into the same object.
         let made = members
             .first()
             .map(|member| member.core.ingest.written(json));
         made.transpose().map_err(|error| error.to_string())
     }
 
-    /// What is watched; of several namespaces, the first.
+    /// The resource that is watched; with several namespaces, that of the first.
     pub fn resource(&self) -> &ResourceInfo {
         self.cores.info()
     }
@@ -84,12 +84,12 @@ impl<K> Informer<K> {
         namespaces.flatten().collect()
     }
 
-    /// Watches one more namespace; whether it was not watched. Everything made from this informer
-    /// covers it from now on: stores, indexes, states, reports, and handlers and streams, which hear
-    /// its objects as initial adds. If the informer runs, the namespace is listed at once;
-    /// [`synced`](Self::synced) then waits for it, too.
+    /// Watches one more namespace; returns whether it was not watched before. Everything made from
+    /// this informer covers it from now on: stores, indexes, states, reports, and handlers and
+    /// streams, which hear its objects as initial adds. If the informer runs, the namespace is
+    /// listed immediately; [`synced`](Self::synced) then waits for it, too.
     ///
-    /// Somebody else who asked the factory for the same informer keeps the namespaces asked for.
+    /// An equal informer that another caller got from the factory keeps its own namespaces.
     ///
     /// # Errors
     /// The informer watches all namespaces, a resource of the cluster, or is stopped; or the
@@ -98,13 +98,14 @@ impl<K> Informer<K> {
         self.cores.add(namespace)
     }
 
-    /// Watches this namespace no longer; whether it was watched. Its objects are gone from stores at
-    /// once, and handlers and streams hear each that they were told as deleted, final state unknown.
-    /// Its watch ends, unless another informer that is still held asked for it.
+    /// Stops watching this namespace; returns whether it was watched. Its objects are gone from
+    /// stores immediately. Handlers and streams hear each object that was reported to them as
+    /// deleted, final state unknown. Its watch ends, unless another live informer has it.
     ///
     /// # Order guarantees
-    /// Changes of the namespace that were published before may be left out, but no delete of an object
-    /// that was told. If the namespace comes back, its initial adds come after all of them.
+    /// Changes of the namespace that were published before may be left out, but no delete of an
+    /// object that was reported. If the namespace comes back, its initial adds come after all of
+    /// them.
     pub fn remove_namespace(&self, namespace: &str) -> bool {
         self.cores.remove(namespace)
     }
@@ -114,7 +115,7 @@ impl<K> Informer<K> {
         Informer::new(self.cores.clone(), Arc::clone(&self.lens))
     }
 
-    /// How it is doing; of several namespaces, the one that does worst.
+    /// The state of the informer; with several namespaces, the worst of theirs.
     pub fn state(&self) -> InformerState {
         let members = self.cores.members();
         let states = members
@@ -128,7 +129,7 @@ impl<K> Informer<K> {
             })
     }
 
-    /// Waits until `wanted` says yes to the state; gives that state.
+    /// Waits until `wanted` accepts the state; returns that state.
     ///
     /// Cancel safety: nothing is lost.
     pub async fn state_when(
@@ -137,7 +138,7 @@ impl<K> Informer<K> {
     ) -> InformerState {
         let mut namespaces = self.cores.changed();
         loop {
-            // Before looking: what changes from here on wakes us.
+            // Before the look: a change from here on wakes this task.
             namespaces.borrow_and_update();
             let states = self.states();
             let state = self.state();
@@ -162,7 +163,7 @@ impl<K> Informer<K> {
         states.collect()
     }
 
-    /// Whether the first list of every namespace watched now has been stored, at any time.
+    /// Returns whether every namespace watched now has stored its first list, at any time.
     pub fn has_synced(&self) -> bool {
         let members = self.cores.members();
         members.iter().all(|member| member.core.root().has_synced())
@@ -171,7 +172,7 @@ impl<K> Informer<K> {
     /// Waits until [`has_synced`](Self::has_synced).
     ///
     /// # Errors
-    /// The informer is stopped before.
+    /// The informer is stopped before the sync.
     ///
     /// Cancel safety: nothing is lost.
     pub async fn synced(&self) -> Result<(), Error> {
@@ -186,7 +187,8 @@ impl<K> Informer<K> {
     /// The same, but no longer than `limit`.
     ///
     /// # Errors
-    /// The time ended first, and the error says what it waits for; or the informer is stopped.
+    /// The time ended first, and the error states the cause of the wait; or the informer is
+    /// stopped.
     ///
     /// Cancel safety: nothing is lost.
     pub async fn synced_within(&self, limit: Duration) -> Result<(), Error> {
@@ -210,13 +212,13 @@ impl<K> Informer<K> {
         }
     }
 
-    /// What happens to it, from now on; to a namespace that comes later, from when the stream is
-    /// polled after that.
+    /// A stream of reports from now on. A namespace that is added later is included once the
+    /// stream is polled after that.
     pub fn reports(&self) -> Reports {
         self.cores.reports()
     }
 
-    /// Its numbers, over the namespaces watched now.
+    /// The statistics of the informer, over the namespaces watched now.
     pub fn stats(&self) -> InformerStats {
         let mut stats = InformerStats::default();
         let members = self.cores.members();
@@ -244,14 +246,14 @@ impl<K> Informer<K> {
         members.iter().for_each(|member| member.core.relist());
     }
 
-    /// Stops its watch, for everybody who shares it. Handlers hear what was published before.
-    /// The cache stays readable.
+    /// Stops the watch, also for other informers that share it. Handlers hear the changes published
+    /// before. The cache stays readable.
     pub fn stop(&self) {
         self.cores.stop();
     }
 }
 
-/// Waits until one of these changes; for ever, if there are none.
+/// Waits until one of these changes; pending for ever if `states` is empty.
 async fn any_changes(mut states: Vec<watch::Receiver<InformerState>>) {
     if states.is_empty() {
         std::future::pending::<()>().await;
@@ -261,7 +263,7 @@ async fn any_changes(mut states: Vec<watch::Receiver<InformerState>>) {
 }
 
 impl InformerState {
-    /// Which of several states tells most about what to do.
+    /// The order of states: the one with the highest rank is reported for several namespaces.
     fn badness(&self) -> u8 {
         match self {
             Self::Synced { .. } => 0,

@@ -1,14 +1,14 @@
-//! The stage between the wire and the store: what is kept of an object, and what is made of it.
+//! The stage between the wire and the store: projection and transform of each object.
 //!
 //! ```text
-//! bytes of one object → is it of our kind? → Projection → (typed transform) → Object | Refused
+//! bytes of one object → the requested kind? → Projection → (typed transform) → Object | Refused
 //! ```
 //!
-//! An object that states another kind than asked for (a Table, what a wrong proxy gives) is not
-//! ours; one that states none is, if its list says so, or if it came in a watch.
-//! Runs once an object version, before anything is stored or compared, outside all locks. A
-//! transform that fails or panics sets its object apart, as one that cannot be read: it heals with
-//! its next version. Key, uid and version always stay those of the wire.
+//! An object that states another kind than the requested one (a Table, or a wrong proxy's reply) is
+//! refused; one that states no kind is accepted if its list has the right kind, or if it came in a
+//! watch. Runs once per object version, before the object is stored or compared, outside all locks.
+//! An object whose transform fails or panics is quarantined like an unparseable one: until its next
+//! version. Key, uid and version always stay those of the wire.
 //!
 //! Upstream counterpart: `client-go:tools/cache` (`TransformFunc`), which runs on decoded objects;
 //! the checks of type in `reflector.go` (`handleAnyWatch`).
@@ -35,8 +35,8 @@ type Apply = dyn Fn(&Object, &TypeMeta) -> Result<Object, Unreadable> + Send + S
 
 /// A function that changes objects before they are stored.
 ///
-/// Clones of one transform are equal; two made apart are not, even of the same function: informers
-/// share a watch only if they were given clones of one.
+/// Clones of one transform are equal; two made separately are not, even from the same function:
+/// informers share a watch only if they were given clones of one.
 #[derive(Clone)]
 pub struct Transform(Arc<Apply>);
 
@@ -89,38 +89,38 @@ impl fmt::Debug for Transform {
     }
 }
 
-/// Makes objects of bytes.
+/// Makes objects from bytes.
 #[derive(Debug)]
 pub(crate) struct Ingest {
-    /// What managedFields weighed, in all that was read.
+    /// The total size of managedFields in everything that was read.
     pub(crate) managed_fields_bytes: AtomicU64,
     pub(crate) projection: Projection,
     pub(crate) transform: Option<Transform>,
-    /// What is stored.
+    /// The type that is stored.
     pub(crate) type_meta: TypeMeta,
-    /// What is asked for: the same, or its metadata. Without a kind, all are taken.
+    /// The requested type: the same, or its metadata. Without a kind, every type is accepted.
     pub(crate) wire_type: TypeMeta,
 }
 
-/// Why there is no object.
+/// The reason why there is no object.
 pub(crate) enum Refused {
-    /// It cannot be read, or the transform failed.
+    /// It cannot be parsed, or the transform failed.
     Unreadable(Unreadable),
-    /// It is of this other kind.
+    /// It has this other kind.
     Foreign(String),
 }
 
-/// What was read of items.
+/// Facts about the items read so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ItemsRead {
-    /// Some did not state their kind: their list must.
+    /// Some items did not state their kind: their list must.
     is_unstated: bool,
-    /// What managedFields weighed in those that were not yet counted.
+    /// The size of managedFields in the items that were not yet counted.
     managed_fields_bytes: u64,
 }
 
 impl Ingest {
-    /// What is kept of an item; what was `read` of it is for [`Ingest::count`].
+    /// The object to store of an item; `read` collects facts for [`Ingest::count`].
     pub(crate) fn object(&self, item: Item<'_>, read: &mut ItemsRead) -> Result<Object, Refused> {
         if mutant!("D16") {
             tracing::warn!("{}", String::from_utf8_lossy(item.bytes()));
@@ -139,14 +139,15 @@ impl Ingest {
         self.transformed(object).map_err(Refused::Unreadable)
     }
 
-    /// Counts what was read since; after many items, since each count waits for all of an object to be in memory.
+    /// Adds `read` to the counters. Called once for many items, because each atomic add waits for
+    /// earlier stores.
     pub(crate) fn count(&self, read: &mut ItemsRead) {
         let bytes = std::mem::take(&mut read.managed_fields_bytes);
         self.managed_fields_bytes
             .fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// The same of what the server answered to a write of ours.
+    /// The object of the server's reply to a write of this program.
     pub(crate) fn written(&self, json: &[u8]) -> Result<Object, Unreadable> {
         self.transformed(Object::from_json(json, &self.projection)?)
     }
@@ -158,7 +159,7 @@ impl Ingest {
         }
     }
 
-    /// Whether a list is of what was asked for; else what it is.
+    /// Checks that a list has the requested type; the error names the type that it has.
     ///
     /// A custom resource may name its list as it likes, but its items state their kind.
     pub(crate) fn list(&self, meta: &ListMeta, read: ItemsRead) -> Result<(), String> {
@@ -176,7 +177,7 @@ impl Ingest {
     }
 }
 
-/// Whether what is stated, if anything is, is what is wanted.
+/// Returns whether the stated value, if there is one, is the wanted one.
 fn stated(found: &str, wanted: &str) -> bool {
     found.is_empty() || found == wanted
 }
@@ -229,7 +230,7 @@ mod tests {
         check(pod, ["NodeList", "v1"], true, false);
         check(pod, ["NodeList", "v1"], false, false);
         check(foo, ["FooList", "example.com/v1"], true, true);
-        // `spec.names.listKind` of its definition says so.
+        // `spec.names.listKind` of its definition allows it.
         check(foo, ["Foos", "example.com/v1"], false, true);
         check(foo, ["Foos", "example.com/v1"], true, false);
         check(foo, ["Foos", "example.com/v2"], false, false);

@@ -1,13 +1,13 @@
-//! The task of one handler: takes what it is to hear from the ring, and calls it.
+//! The task of one handler: takes its changes from the ring, and calls it.
 //!
 //! ```text
 //! progress → Subscription::next → change by change → Sink (panics caught) → synced, lag, counters
 //! ```
 //!
-//! The handler's subscription is made of machines of the core; here is who waits, calls and ends.
-//! It ends when it is removed (after the change under way), or when the informer has ended and
-//! everything published was heard.
-//! INVARIANT: user code runs under no lock, and its panic ends nothing: it counts as delivered.
+//! The handler's subscription is made of machines of the core; this module waits, calls and ends.
+//! The task ends when its handler is removed (after the call under way), or when the informer has
+//! ended and the handler has received every published change.
+//! INVARIANT: user code runs under no lock, and its panic ends no task: it counts as delivered.
 //!
 //! Upstream counterpart: `client-go:tools/cache/shared_informer.go` (`processorListener`).
 
@@ -27,7 +27,7 @@ use kinform_core::informer::delivery::Changes;
 use kinform_core::informer::resync::MINIMUM_PERIOD;
 use kinform_core::mutant;
 
-/// BOUND: changes told, but for the rest of a batch, before other tasks have their turn.
+/// BOUND: changes delivered before other tasks have their turn, but for the rest of a batch.
 const AT_ONCE: usize = 256;
 
 /// The place where handlers run.
@@ -40,7 +40,7 @@ pub(crate) enum RunOn {
     Thread,
 }
 
-/// Handlers without their type: what the informer keeps.
+/// Handlers without their type, as the informer keeps them.
 pub(crate) struct ListenerParts {
     pub(crate) name: Option<String>,
     pub(crate) resync: Option<Duration>,
@@ -53,7 +53,7 @@ pub(crate) struct ListenerParts {
 pub(crate) enum Told<'a> {
     Change(&'a Change),
     Synced,
-    /// To sinks that are not async: more may be told only later.
+    /// To sinks that are not async: further changes may follow only later.
     BatchEnd,
 }
 
@@ -80,7 +80,7 @@ pub(crate) fn listen(cores: &Cores, parts: ListenerParts) -> Registration {
     let name = parts.name.unwrap_or_else(|| format!("handler-{number}"));
     let state = ListenerState::new(name);
     let listener = Listener {
-        // Here, not in the task: what is published from now on is heard as such.
+        // Here, not in the task: changes published from now on are live, not initial.
         subscription: Subscription::new(cores, Arc::clone(&state), resync),
         state: Arc::clone(&state),
         sink: Some(parts.sink),
@@ -105,7 +105,7 @@ impl Listener {
         lock(&self.state.inside).task = tokio::task::try_id();
         let mut told = 0;
         loop {
-            // Before looking for more: what is published from here on wakes us.
+            // Before the next look: a publication from here on wakes this task.
             let is_over = self.subscription.look();
             let draining = is_over || self.state.drain.is_cancelled();
             if self.state.remove.is_cancelled() {
@@ -238,7 +238,7 @@ fn panicked(state: &ListenerState, core: Option<&Core>, change: Option<&Change>)
     state.panics.fetch_add(1, Ordering::Relaxed);
     let key = change.map(|change| change.object().key());
     tracing::error!(handler = %state.name, key = ?key, "a handler panicked");
-    // An informer whose namespaces were all removed has nobody who reports.
+    // An informer whose namespaces were all removed has no core, and so no reporter.
     let Some(core) = core else { return };
     core.reporter.telemetry.handler_panicked();
     core.reporter.report(ReportEvent::HandlerPanicked {

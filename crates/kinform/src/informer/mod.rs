@@ -1,29 +1,29 @@
-//! Informers: what runs behind the handles.
+//! Informers: the machinery behind the handles.
 //!
 //! ```text
 //! Core (one watch) ── Pipeline (its loop): source → reflector → fifo → store ──▶ ring
 //!   └ Informer<K> (one or more cores) → Store, IndexReader │ Listener tasks, Changes ◀──┘
 //! ```
 //!
-//! | file | what lives there |
+//! | file | content |
 //! |---|---|
 //! | `pipeline` | the loop: the only task that reads a source and writes a store |
-//! | `audit` | compares the cache with the server now and then, on request |
-//! | `connection` | one request at a time, and what its bytes mean |
+//! | `audit` | compares the cache with the server periodically, on request |
+//! | `connection` | one request at a time, and the decoding of its body |
 //! | `ingest` | projection and transform, before anything is stored |
 //! | `listener` | the task of one handler |
-//! | `registration` | its handle, and what both share |
-//! | `definition` | the indexes that were asked for |
-//! | `handle` | [`Informer`], what users hold |
+//! | `registration` | its handle, and their shared state |
+//! | `definition` | the requested indexes |
+//! | `handle` | [`Informer`], the users' handle |
 //! | `reflector` | [`Reflector`]: the same loop for a store of the user's own |
-//! | `stream_support` | what the next informer need not learn again |
-//! | `group` | the watches of one informer, while namespaces come and go |
+//! | `stream_support` | a memory of the resources whose streaming lists stall |
+//! | `group` | the watches of one informer, while namespaces are added and removed |
 //! | `subscription` | the positions of one listener in all of them |
-//! | `own_writes` | waiting for a version, or for one's own writes |
+//! | `own_writes` | waiting for a version, or for the caller's own writes |
 //! | `status` | the one state that users see |
 //!
 //! An informer of several namespaces has a core for each: each has its own watch, version and
-//! relists, so nothing that one does can touch the objects of another.
+//! relists, so a relist in one does not touch the objects of another.
 //! INVARIANT: no lock here is held across an await or while user code runs.
 //!
 //! Upstream counterpart: `client-go:tools/cache/shared_informer.go`.
@@ -88,27 +88,29 @@ use crate::source::{ListerWatcher, ResourceInfo};
 use crate::state::InformerState;
 use crate::sync::lock;
 
-/// How a cache keeps its objects.
+/// The form in which a cache keeps its objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Storage {
     /// As the server encoded them.
     #[default]
     Plain,
-    /// Compressed with what they have in common: for large caches of which little is read.
+    /// Compressed with a dictionary of their common content: for large caches of which little is
+    /// read.
     ///
-    /// The common part is learnt from the first 256 objects (64 of large ones), or at the end of a smaller list of at
-    /// least 32; until then they are kept as they came. Keys and versions are read as before; a handle inflates its
-    /// object before anything else is read, for itself: some microseconds an object. A change that is told one by one
-    /// comes as the server said it, with the state before it compressed; first lists, resyncs and the difference that
-    /// a late handler hears come compressed. Indexes cost nothing more, but for those that are added later.
+    /// The dictionary is trained on the first 256 objects (64 if they are large), or at the end of
+    /// a smaller list of at least 32; until then objects are kept as they came. Keys and versions
+    /// are read as before. A handle inflates its object before it reads anything else, which takes
+    /// some microseconds an object. A single change reaches handlers as the server sent it, with
+    /// its previous state compressed; first lists, resyncs and the replay for a late handler reach
+    /// them compressed. Indexes cost no more, except those that are added later.
     ///
     /// Needs the feature `compressed`.
     #[cfg(feature = "compressed")]
     Compressed,
 }
 
-/// How informers of a factory behave.
+/// The options of a factory's informers.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) reflector: ReflectorConfig,
@@ -130,13 +132,13 @@ impl Default for Options {
     }
 }
 
-/// Who owns the tasks: the factory waits for them and can end them.
+/// The owner of the tasks: the factory waits for them and can end them.
 #[derive(Clone, Debug)]
 pub(crate) struct Tasks {
     pub(crate) tracker: TaskTracker,
-    /// Ends everything at once, heard or not.
+    /// Ends everything immediately, without waiting for handlers.
     pub(crate) abort: CancellationToken,
-    /// Ends all watches; handlers hear what is left.
+    /// Ends all watches; handlers hear the remaining changes.
     pub(crate) stop: CancellationToken,
 }
 
@@ -151,7 +153,7 @@ impl Default for Tasks {
     }
 }
 
-/// One watch with its store: what informers share.
+/// One watch with its store, shared by informers.
 pub(crate) struct Core {
     pub(crate) info: ResourceInfo,
     ingest: Ingest,
@@ -172,21 +174,21 @@ pub(crate) struct Core {
     // BOUND: one; it keeps the root alive that was last read in order.
     order: Mutex<Option<Arc<Order>>>,
     cursors: AtomicUsize,
-    // Informers that watch this, of those that somebody holds.
+    // The number of live informers that watch this.
     holders: AtomicUsize,
     stops_when_unused: AtomicBool,
     was_started: AtomicBool,
-    /// Ends the loop; handlers then hear what is left.
+    /// Ends the loop; handlers then hear the remaining changes.
     cancel: CancellationToken,
 }
 
-/// What the loop takes when it starts.
+/// The parts that the loop takes when it starts.
 struct Idle {
     writer: Writer,
     inbox: mpsc::UnboundedReceiver<Command>,
 }
 
-/// What is asked of a running loop.
+/// A command to a running loop.
 enum Command {
     Relist,
     Index(CoreIndex),
@@ -194,18 +196,18 @@ enum Command {
     Forget(HandlerId),
 }
 
-/// Wakes whoever waits for news.
+/// Wakes the tasks that wait for changes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Progress {
     turns: u64,
-    /// The loop has ended: nothing is published any more.
+    /// The loop has ended: it publishes no more.
     pub(crate) ended: bool,
 }
 
-/// What a core is made of.
+/// The parts of a core.
 pub(crate) struct CoreParts {
     pub(crate) source: Arc<dyn ListerWatcher>,
-    /// Lists metadata, if the cache is to be compared with it.
+    /// Lists metadata, if the cache is to be audited.
     pub(crate) audit_source: Option<Arc<dyn ListerWatcher>>,
     pub(crate) ingest: Ingest,
     pub(crate) storage: Storage,
@@ -272,7 +274,7 @@ impl Core {
         });
     }
 
-    /// Asks the loop to end. A core that never ran is stopped at once.
+    /// Asks the loop to end. A core that never ran is stopped immediately.
     pub(crate) fn stop(&self) {
         self.cancel.cancel();
         if lock(&self.idle).take().is_some() {
@@ -281,7 +283,7 @@ impl Core {
         }
     }
 
-    /// What managedFields weighed, in all that was read.
+    /// The total size of managedFields in everything that was read.
     pub(crate) fn managed_fields_bytes(&self) -> u64 {
         self.ingest.managed_fields_bytes.load(Ordering::Relaxed)
     }
@@ -299,7 +301,7 @@ impl Core {
     /// The objects of a root of this store in the order of their keys.
     ///
     /// # Complexity
-    /// O(1) if the root is the one that was last asked for, else of what changed since.
+    /// O(1) if the root is the last requested one, else O(changes since that).
     pub(crate) fn order(&self, root: &Root) -> Arc<Order> {
         let known = lock(&self.order).clone();
         if let Some(known) = &known
@@ -340,27 +342,27 @@ impl Core {
         }
     }
 
-    /// Whether it runs, or ran.
+    /// Returns whether it runs, or ran.
     pub(crate) fn was_started(&self) -> bool {
         self.was_started.load(Ordering::Relaxed)
     }
 
-    /// One informer more watches this.
+    /// Adds one holder: an informer that watches this.
     pub(crate) fn hold(&self) {
         self.holders.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// One informer less; how many are left.
+    /// Releases one holder; returns the remaining count.
     pub(crate) fn let_go(&self) -> usize {
         self.holders.fetch_sub(1, Ordering::AcqRel) - 1
     }
 
-    /// From now on, it stops when the last handler or stream is gone.
+    /// From now on, the core stops when its last handler or stream is gone.
     pub(crate) fn stop_when_unused(&self) {
         self.stops_when_unused.store(true, Ordering::Relaxed);
     }
 
-    /// Whether an object of this key could be in this store.
+    /// Returns whether an object of this key could be in this store.
     pub(crate) fn may_hold(&self, key: KeyRef<'_>) -> bool {
         let namespace = self.info.namespace.as_deref();
         namespace.is_none_or(|namespace| namespace == key.namespace)
@@ -371,18 +373,18 @@ impl Core {
     }
 
     pub(crate) fn relist(&self) {
-        // A loop that is gone has nobody to listen.
+        // If the loop is gone, the command has no receiver.
         let _ = self.commands.send(Command::Relist);
     }
 
-    /// The definition of an index that was asked for, built or not.
+    /// The definition of a requested index, built or not.
     pub(crate) fn definition(&self, name: &str) -> Option<CoreIndex> {
         let definitions = lock(&self.definitions);
         let found = definitions.iter().find(|known| known.index.name() == name);
         found.map(|known| known.index.clone())
     }
 
-    /// Whether the definition is new here.
+    /// Returns whether the definition is new here.
     fn is_new(&self, definition: &Definition) -> Result<bool, Error> {
         let name = definition.index.name();
         let conflict = |why: &str| {
@@ -414,7 +416,7 @@ impl Core {
         let index = definition.index.clone();
         lock(&self.definitions).push(definition);
         if let Some(idle) = &mut *lock(&self.idle) {
-            // Nothing is stored yet: building costs nothing.
+            // The store is empty: building costs nothing.
             let built = BuiltIndex::build(self.reader.root(), index);
             return idle
                 .writer
@@ -449,13 +451,13 @@ impl Core {
     }
 }
 
-/// How those who listen are doing.
+/// The state of the listeners.
 #[derive(Debug, Default)]
 pub(crate) struct Listeners {
     pub(crate) count: u64,
-    /// Batches that the latest is behind.
+    /// The lag of the slowest, in batches.
     pub(crate) most_lag: u64,
-    /// Over all of them.
+    /// The sum over all listeners.
     pub(crate) times_behind: u64,
 }
 

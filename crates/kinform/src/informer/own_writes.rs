@@ -1,19 +1,19 @@
-//! Waiting for the cache: until a version is reached, or until it has seen one's own writes.
+//! Waiting for the cache: until a version is reached, or until it has seen the caller's own writes.
 //!
 //! ```text
 //! version ──Informer::reached──▶ once every namespace's root is at or past it
 //! (key, written object) ──OwnWrites::wrote──▶ seen(key) once the cache has passed those writes
 //! ```
 //!
-//! A cache lags behind the server, and a controller that reads it right after a write decides on what
-//! was before. `OwnWrites` is the gate: not before the cache saw my writes for this key. It asks the
-//! version that the store has reached, which bookmarks move on too, so a write that was overwritten or
-//! deleted meanwhile is seen as well. A server that went back in time has lost the write: nothing is
-//! waited for then.
+//! A cache lags behind the server, and a controller that reads it right after a write decides on
+//! the state before. `OwnWrites` is the gate: not before the cache saw my writes for this key. It
+//! compares with the version that the store has reached, which bookmarks also advance, so a write
+//! that was overwritten or deleted meanwhile counts as seen as well. A server that went back in
+//! time has lost the write: there is no wait then.
 //!
 //! Upstream counterpart: none in client-go; `kubernetes:pkg/controller/util/consistency`
 //! (`ConsistencyStore`) and `kubernetes/enhancements:5647`.
-//! Complexity: O(1) a write and a look; what was seen is forgotten.
+//! Complexity: O(1) a write and a look; a write is forgotten once it was seen.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -30,9 +30,9 @@ use crate::error::{Error, ErrorKind};
 use crate::sync::lock;
 
 impl<K> Informer<K> {
-    /// Waits until the cache has reached `version`: all that the server said up to it is stored. With
-    /// several namespaces, each of them must; a quiet one gets there by a bookmark, within a minute or
-    /// so. A server that went back in time gets there in its new history, if ever.
+    /// Waits until the cache has reached `version`: all changes up to it are stored. With several
+    /// namespaces, each of them must; a quiet one gets there by a bookmark, within a minute or so.
+    /// If the server went back in time, the cache gets there in its new history, if ever.
     ///
     /// # Errors
     /// The informer is stopped before; or versions of this server cannot be compared.
@@ -61,8 +61,8 @@ impl<K> Informer<K> {
     }
 }
 
-/// Waits until what the cores publish makes `is_so` true; which they are is asked again when namespaces
-/// come and go.
+/// Waits until publications of the cores make `is_so` true; the set of cores is read again when
+/// namespaces are added or removed.
 async fn when(
     mut namespaces: Option<watch::Receiver<u64>>,
     watched: impl Fn() -> Vec<Arc<Core>>,
@@ -75,7 +75,7 @@ async fn when(
         let cores = watched();
         let subscribed = cores.iter().map(|core| core.progress.subscribe());
         let mut all: Vec<watch::Receiver<Progress>> = subscribed.collect();
-        // Before looking: what changes from here on wakes us.
+        // Before the look: a change from here on wakes this task.
         let ended = all.iter_mut().position(|one| one.borrow_and_update().ended);
         if is_so(&cores) {
             return Ok(());
@@ -93,7 +93,7 @@ async fn when(
 
 async fn next(changes: Option<&mut watch::Receiver<u64>>) {
     match changes {
-        // Whoever waits holds the sender.
+        // The waiting caller holds the sender.
         Some(changes) => drop(changes.changed().await),
         None => std::future::pending().await,
     }
@@ -107,7 +107,7 @@ async fn any(all: &mut [watch::Receiver<Progress>]) {
     drop(select_all(changes).await);
 }
 
-/// Whether all up to `version` is in a root; unknown is no.
+/// Returns whether a root includes all changes up to `version`; false if unknown.
 pub(crate) fn has_reached(root: &Root, version: &ResourceVersion) -> bool {
     let reached = ResourceVersion::from(&**root.version());
     matches!(
@@ -116,12 +116,12 @@ pub(crate) fn has_reached(root: &Root, version: &ResourceVersion) -> bool {
     )
 }
 
-/// A write of ours, and where the cache stood.
+/// A write of the caller, and the state of the cache at that time.
 #[derive(Clone, Debug)]
 pub(crate) struct Write {
     pub(crate) key: ObjectKey,
     pub(crate) version: ResourceVersion,
-    // The epoch of the root, and what was stored under the key, when it was noted.
+    // The epoch of the root, and the object stored under the key, when the write was recorded.
     epoch: u64,
     stored: Option<(String, String)>,
 }
@@ -136,12 +136,12 @@ impl Write {
         }
     }
 
-    /// Whether this is known to be the later of two writes.
+    /// Returns whether this is known to be the later of two writes.
     pub(crate) fn is_newer_than(&self, other: &Self) -> bool {
         matches!(self.version.compare(&other.version), Ok(Ordering::Greater))
     }
 
-    /// Whether the cache has passed this write, so that it says itself what became of it.
+    /// Returns whether the cache has passed this write, and so shows its effect itself.
     pub(crate) fn is_seen(&self, root: &Root) -> bool {
         let key = self.key.key_ref();
         let is_newer = |version: &str| {
@@ -161,7 +161,7 @@ impl Write {
         let reached = ResourceVersion::from(&**root.version());
         match reached.compare(&self.version) {
             Ok(order) => order != Ordering::Less,
-            // What has no order: whatever changes under the key is taken for the write.
+            // Versions without an order: any change under the key is taken for the write.
             Err(_) => stored(root, key) != self.stored,
         }
     }
@@ -175,8 +175,8 @@ fn stored(root: &Root, key: KeyRef<'_>) -> Option<(String, String)> {
     ))
 }
 
-/// The gate of a controller that reads its own writes: not before the cache saw what I wrote for this
-/// key. Cheap to clone; clones share what they know.
+/// The gate of a controller that reads its own writes: not before the cache saw my writes for this
+/// key. Cheap to clone; clones share their state.
 ///
 /// ```no_run
 /// # use k8s_openapi::api::apps::v1::Deployment;
@@ -186,7 +186,7 @@ fn stored(root: &Root, key: KeyRef<'_>) -> Option<(String, String)> {
 /// # ) -> Result<(), kinform::Error> {
 /// writes.seen(&key).await?; // at the beginning of a reconcile
 /// // .. read caches, decide, write ..
-/// writes.wrote(&key, &deployments, &written); // what the server answered
+/// writes.wrote(&key, &deployments, &written); // the server's reply
 /// # Ok(())
 /// # }
 /// ```
@@ -194,22 +194,23 @@ fn stored(root: &Root, key: KeyRef<'_>) -> Option<(String, String)> {
 #[derive(Clone, Default)]
 pub struct OwnWrites(Arc<Mutex<HashMap<ObjectKey, Vec<Unseen>>>>);
 
-// BOUND: one for each object written for a key and not seen yet; looking at a key forgets what was
-// seen, and so does noting, once there are twice as many keys as were unseen the last time.
+// BOUND: one for each object written for a key and not seen yet; a look at a key removes the writes
+// that were seen, and so does recording, once there are twice as many keys as were unseen the last
+// time.
 struct Unseen {
     core: Arc<Core>,
     write: Write,
 }
 
 impl OwnWrites {
-    /// Nothing written yet.
+    /// A gate without writes.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Notes that `object`, as the server answered a write, was written for `key`. `informer` is the one
-    /// whose cache should have seen it. An object outside of its namespaces is not waited for.
+    /// Records that `object`, the server's reply to a write, was written for `key`. `informer` is
+    /// the one whose cache should see it. An object outside of its namespaces is not waited for.
     pub fn wrote<K, T: kube_core::Resource>(
         &self,
         key: &ObjectKey,
@@ -241,7 +242,7 @@ impl OwnWrites {
         unseen.push(Unseen { core, write });
     }
 
-    /// Whether caches have seen everything that was written for `key`.
+    /// Returns whether caches have seen everything that was written for `key`.
     #[must_use]
     pub fn has_seen(&self, key: &ObjectKey) -> bool {
         let mut keys = lock(&self.0);
@@ -258,7 +259,7 @@ impl OwnWrites {
     /// Waits until caches have seen everything that was written for `key`.
     ///
     /// # Errors
-    /// An informer that should see it is stopped before, or watches that namespace no longer.
+    /// An informer that should see it is stopped before, or no longer watches that namespace.
     ///
     /// # Cancel safety
     /// Nothing is lost.
@@ -273,17 +274,17 @@ impl OwnWrites {
         when(None, || cores.clone(), |_| self.has_seen(key)).await
     }
 
-    /// Keys with writes that were not seen when somebody last looked: a gauge.
+    /// Keys with writes that were not seen at the last look: a gauge.
     #[must_use]
     pub fn unseen(&self) -> usize {
         lock(&self.0).len()
     }
 }
 
-/// Keys below which noting does not look for what was seen.
+/// Keys below which recording does not look for writes that were seen.
 const SWEEP_AT: usize = 64;
 
-/// Forgets what was seen; whether something is left.
+/// Removes the writes that were seen; returns whether any are left.
 fn forget_seen(unseen: &mut Vec<Unseen>) -> bool {
     unseen.retain(|unseen| !unseen.write.is_seen(&unseen.core.root()));
     !unseen.is_empty()

@@ -5,9 +5,9 @@
 //!                     └─ requests, timers, reports ◀────────────┘
 //! ```
 //!
-//! Each turn waits for one thing (the end, a command, a timer, bytes), tells it to the machines and
-//! does what they say. Nothing else runs here: handlers have tasks of their own and take what they
-//! hear from the ring. Between batches the loop yields.
+//! Each turn waits for one thing (the end, a command, a timer, bytes), passes it to the machines
+//! and takes the steps that they return. Nothing else runs here: handlers have tasks of their own
+//! and take their changes from the ring. Between batches the loop yields.
 //! INVARIANT: one request is open at a time; all of a turn's deltas are applied before the next.
 //!
 //! Upstream counterpart: `client-go:tools/cache/reflector.go` (`ListAndWatch`) and `controller.go`
@@ -41,7 +41,7 @@ use crate::report::{ReportEvent, translate};
 /// BOUND: deltas applied and published at once; larger batches make publishing cheaper, smaller
 /// ones let others run.
 const BATCH: usize = 256;
-/// BOUND: batches that nobody is woken for, between two turns of others: 2,048 deltas at most.
+/// BOUND: batches that wake no task, between two turns of others: 2,048 deltas at most.
 const UNYIELDED: u32 = 8;
 
 pub(super) struct Pipeline {
@@ -52,12 +52,13 @@ pub(super) struct Pipeline {
     reflector: Reflector,
     fifo: DeltaFifo,
     status: Status,
-    // What the steps of this turn want of the connection.
+    // The requests of this turn's steps to the connection.
     close: bool,
     request: Option<Request>,
     builds: JoinSet<BuiltIndex>,
     auditor: Auditor,
-    /// Whether somebody was woken since others had their turn, and how many batches were applied.
+    /// True if a waiter was woken since other tasks had their turn; then the number of batches
+    /// since.
     has_woken: bool,
     unyielded: u32,
 }
@@ -134,7 +135,7 @@ impl Pipeline {
         self.tell_state();
     }
 
-    /// Does what the machines want after something was told to them.
+    /// Takes the steps that the machines ask for after an input.
     async fn settle(&mut self, connection: &mut Connection) {
         self.take_steps();
         let (telemetry, now) = (&self.core.reporter.telemetry, self.core.env.now());
@@ -202,11 +203,11 @@ impl Pipeline {
                 if let Some(mut reader) = connection.take_reader() {
                     let core = Arc::clone(&self.core);
                     let root = core.root();
-                    // All of a chunk came at one moment.
+                    // All bytes of a chunk came at one moment.
                     let tell = |input| self.tell_and_take(input, now);
                     reader.feed(&chunk, &core.ingest, &root, tell);
                     connection.put_reader(reader);
-                    // How long it took here is not the server's silence.
+                    // The time spent here is not the server's silence.
                     let now = self.core.env.now();
                     self.tell_and_take(Input::Bytes, now);
                 }
@@ -218,7 +219,7 @@ impl Pipeline {
         self.reflector.handle(input, self.core.env.now());
     }
 
-    /// The same in the middle of a chunk: what is left of it is void once the request is closed.
+    /// The same in the middle of a chunk: the rest of it is void once the request is closed.
     fn tell_and_take(&mut self, input: Input, now: Instant) {
         if self.close {
             return;
@@ -243,7 +244,7 @@ impl Pipeline {
 
     fn enqueue(&mut self, delta: Delta) {
         let mut delta = delta;
-        // A full fifo is emptied here: the writer is the same task, so nobody else could.
+        // A full fifo is emptied here: the writer is the same task, so no other could.
         while let Err(Full(back)) = self.fifo.push(delta) {
             if mutant!("B25") {
                 return self.fifo.close();
@@ -253,9 +254,10 @@ impl Pipeline {
         }
     }
 
-    /// Applies what is queued, and lets others run after each batch that somebody was woken for. After the last one,
-    /// too: who was woken may wait behind this task, where no other thread finds it, and a source that always has
-    /// bytes never makes this task wait. Of most batches of a first list nobody hears: there, others run after a few.
+    /// Applies the queue, and lets others run after each batch that woke a task. After the last
+    /// batch, too: a woken task may wait behind this one, where no other thread finds it, and a
+    /// source that always has bytes never makes this task wait. Most batches of a first list wake
+    /// no task: there, others run after a few.
     async fn apply_all(&mut self) {
         while !self.fifo.is_empty() {
             self.apply_batch();
@@ -273,10 +275,11 @@ impl Pipeline {
             .machines(stats.0, stats.1, self.fifo.len());
     }
 
-    /// Learns how to compress what is stored, where that is wanted and there is enough of it. Nothing is read
-    /// meanwhile, for a fraction of a second: what came in would be kept as it came.
+    /// Trains the compression on the stored objects, if it is wanted and there are enough of them.
+    /// The connection is not read meanwhile, for a fraction of a second: objects that came in would
+    /// be kept uncompressed.
     async fn learn(&mut self) {
-        // Whoever ends does not learn any more.
+        // A loop that ends does not train any more.
         if self.core.cancel.is_cancelled() {
             return;
         }
@@ -284,7 +287,7 @@ impl Pipeline {
             return;
         };
         let learning = tokio::task::spawn_blocking(move || training.run());
-        // A training that panicked learnt nothing.
+        // A training that panicked has no result.
         let trained = learning.await.unwrap_or_else(|_| Trained::nothing());
         tracing::debug!(?trained, "learnt how to compress");
         self.writer.trained(trained);
@@ -301,7 +304,7 @@ impl Pipeline {
         }
     }
 
-    /// Handlers and streams look again.
+    /// Wakes handlers and streams for another look.
     fn wake(&mut self) {
         self.has_woken = true;
         self.core

@@ -1,14 +1,13 @@
-//! A reflector alone: keeps a store of the user's own as a server has it.
+//! A reflector alone: keeps a user's own store in step with a server.
 //!
 //! ```text
 //! ListerWatcher → bytes → reflector machine → add, update, delete, replace, resync → ReflectorStore
 //! ```
 //!
-//! For programs that keep objects their own way: in a database, a channel, a map of what they need. Indexes,
-//! handlers and sharing are an [`Informer`](super::Informer)'s. One future does it all: it spawns nothing, and
-//! dropping it ends the watch.
-//! INVARIANT: the store is called in the server's order, and a list that broke off is never shown to it.
-//! BOUND: one list, until it is whole.
+//! For programs that keep objects their own way: in a database, a channel, a map of selected
+//! values. Indexes, handlers and sharing are an [`Informer`](super::Informer)'s. One future does it
+//! all: it spawns no task, and dropping it ends the watch. INVARIANT: the store is called in the
+//! server's order, and never with an incomplete list. BOUND: one list, until it is complete.
 //!
 //! Upstream counterpart: `client-go:tools/cache/reflector.go` (`NewReflector`, `ReflectorStore`).
 
@@ -44,61 +43,61 @@ use crate::source::{ListerWatcher, Representation, ResourceInfo};
 /// An error of a store.
 pub type StoreError = Box<dyn StdError + Send + Sync>;
 
-/// A store that a [`Reflector`] keeps as the server has it.
+/// A store that a [`Reflector`] keeps in step with a server.
 ///
-/// The methods run in the reflector's future, one after the other: nothing is read meanwhile, and a method that
-/// blocks blocks its thread. An error is reported, and everything is listed again, later after each failure, so that
-/// [`replace`](Self::replace) brings the store back to what the server has.
+/// The methods run in the reflector's future, one after the other: the connection is not read
+/// meanwhile, and a method that blocks blocks its thread. An error is reported, and everything is
+/// listed again, later after each failure, so that [`replace`](Self::replace) restores the store.
 #[doc(alias = "Store")]
 pub trait ReflectorStore<K>: Send {
-    /// Stores an object that the server says is new.
+    /// Stores an object that is new on the server.
     ///
     /// # Errors
-    /// The store cannot take it.
+    /// The store fails.
     fn add(&mut self, object: Obj<K>) -> Result<(), StoreError>;
 
     /// Stores a new state of an object.
     ///
     /// # Errors
-    /// The store cannot take it.
+    /// The store fails.
     fn update(&mut self, object: Obj<K>) -> Result<(), StoreError>;
 
     /// Removes an object; this is its state at deletion.
     ///
     /// # Errors
-    /// The store cannot do it.
+    /// The store fails.
     fn delete(&mut self, object: Obj<K>) -> Result<(), StoreError>;
 
-    /// Replaces everything by a whole list at this version: an object that is not in it is gone.
+    /// Replaces everything by a complete list at this version: an object that is not in it is gone.
     ///
     /// # Errors
-    /// The store cannot take it.
+    /// The store fails.
     fn replace(&mut self, objects: Vec<Obj<K>>, resource_version: &str) -> Result<(), StoreError>;
 
-    /// Goes through everything once more; called each period if the reflector has one.
+    /// Visits every object again; called each period if the reflector has one.
     ///
     /// # Errors
-    /// The store cannot do it.
+    /// The store fails.
     fn resync(&mut self) -> Result<(), StoreError> {
         Ok(())
     }
 
-    /// Notes that nothing changed up to this version.
+    /// Records that nothing changed up to this version.
     ///
     /// # Errors
-    /// The store cannot do it.
+    /// The store fails.
     fn bookmark(&mut self, resource_version: &str) -> Result<(), StoreError> {
         let _ = resource_version;
         Ok(())
     }
 
-    /// Notes an object that cannot be read. A list with such an object is replaced without it.
+    /// Reports an object that cannot be parsed. A list with such an object is stored without it.
     fn unreadable(&mut self, quarantine: &Quarantine) {
         let _ = quarantine;
     }
 }
 
-/// Lists and watches one resource into a store of the user's own.
+/// Lists and watches one resource into a user's own store.
 ///
 /// ```no_run
 /// # use std::collections::BTreeMap;
@@ -149,7 +148,7 @@ pub struct Reflector<K, S> {
 }
 
 impl<K, S: ReflectorStore<K>> Reflector<K, S> {
-    /// A reflector that keeps `store` as `source` says.
+    /// A reflector that keeps `store` in step with `source`.
     #[doc(alias = "NewReflector")]
     pub fn new(source: impl ListerWatcher, store: S) -> Self {
         Self {
@@ -178,19 +177,19 @@ impl<K, S: ReflectorStore<K>> Reflector<K, S> {
         self
     }
 
-    /// Says that the source gives metadata only.
+    /// Declares that the source returns metadata only.
     pub fn metadata_only(mut self) -> Self {
         self.representation = Representation::Metadata;
         self
     }
 
-    /// Sets the period of [`ReflectorStore::resync`]; zero is never. Default: never.
+    /// Sets the period of [`ReflectorStore::resync`]; zero disables it. Default: never.
     pub fn resync_period(mut self, period: Duration) -> Self {
         self.resync_period = Some(period).filter(|period| !period.is_zero());
         self
     }
 
-    /// Other clocks and randomness, for tests.
+    /// Sets other clocks and randomness, for tests.
     pub fn env(mut self, env: Env) -> Self {
         self.env = env;
         self
@@ -202,12 +201,12 @@ impl<K, S: ReflectorStore<K>> Reflector<K, S> {
         self
     }
 
-    /// Returns its reports, from now on.
+    /// Returns a stream of its reports from now on.
     pub fn reports(&self) -> Reports {
         Reports::of(stream_of(self.reporter.subscribe()))
     }
 
-    /// Lists and watches until it is asked to stop; returns the store.
+    /// Lists and watches until it is stopped; returns the store.
     ///
     /// # Cancel safety
     /// Dropping it ends the watch; the store is dropped between two calls of its methods.

@@ -39,7 +39,7 @@ pub(crate) struct ListenerState {
     pub(super) inside: Mutex<Inside>,
 }
 
-/// The task or thread of the callbacks: a callback that waits for the end would wait for itself.
+/// The task or thread of the callbacks: a callback that waited for the end would wait for itself.
 #[derive(Debug, Default)]
 pub(super) struct Inside {
     pub(super) task: Option<tokio::task::Id>,
@@ -70,7 +70,7 @@ impl ListenerState {
         self.times_behind.load(Ordering::Relaxed)
     }
 
-    /// Notes how many batches wait, and how often the listener fell behind.
+    /// Records the number of waiting batches, and how often the listener fell behind.
     pub(crate) fn measure(&self, waiting: u64, times_behind: u64) {
         self.lag.store(waiting, Ordering::Relaxed);
         self.times_behind.fetch_max(times_behind, Ordering::Relaxed);
@@ -88,7 +88,7 @@ impl ListenerState {
         Guard(self)
     }
 
-    /// Waits for the end of the task, but for the callback that asks.
+    /// Waits for the end of the task, except in a callback, which would wait for itself.
     async fn ended(&self) {
         let is_own = {
             let inside = lock(&self.inside);
@@ -106,18 +106,18 @@ impl Registration {
         Self { state }
     }
 
-    /// The name given to the handlers, or one that was made up.
+    /// The name given to the handlers, or a generated one.
     pub fn name(&self) -> &str {
         &self.state.name
     }
 
-    /// Returns whether everything that was stored at the beginning has been heard.
+    /// Returns whether the handlers have received all initial objects.
     pub fn has_synced(&self) -> bool {
         *self.state.synced.borrow()
     }
 
-    /// Waits until everything that was stored at the beginning has been heard, or the handlers are
-    /// gone; whether it was heard.
+    /// Waits until the handlers have received all initial objects, or are gone; returns whether
+    /// they received them.
     ///
     /// Cancel safety: nothing is lost.
     pub async fn synced(&self) -> bool {
@@ -129,7 +129,7 @@ impl Registration {
         }
     }
 
-    /// Returns the number of batches that wait to be heard.
+    /// Returns the number of batches that wait for delivery.
     pub fn lag(&self) -> u64 {
         self.state.lag()
     }
@@ -139,19 +139,19 @@ impl Registration {
         self.state.heard.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of them that ended in a panic.
+    /// Returns the number of calls that ended in a panic.
     pub fn panics(&self) -> u64 {
         self.state.panics.load(Ordering::Relaxed)
     }
 
-    /// Returns how often these handlers fell behind the kept changes, and heard the difference.
+    /// Returns how often these handlers fell behind the kept changes, and received a diff instead.
     pub fn times_behind(&self) -> u64 {
         self.state.times_behind()
     }
 
-    /// Removes the handlers; returns when the change under way, if any, was heard. What waits is
-    /// not told. Awaited inside one of these handlers it returns at once, and that call is the last;
-    /// inside a task that such a handler started and waits for, it waits for ever.
+    /// Removes the handlers; returns when the call under way, if any, has ended. Waiting changes
+    /// are dropped. Awaited inside one of these handlers it returns immediately, and that call is
+    /// the last; inside a task that such a handler started and waits for, it waits for ever.
     ///
     /// Cancel safety: once polled, they are removed even if the wait is dropped.
     #[doc(alias = "ShutDownEventHandler")]
@@ -160,15 +160,15 @@ impl Registration {
         self.state.ended().await;
     }
 
-    /// Removes the handlers without waiting: the change under way may still be heard, nothing after
-    /// it. Later calls, also after the informer ended, change nothing.
+    /// Removes the handlers without waiting: the call under way may still complete, and none
+    /// follows. Later calls, also after the informer ended, change nothing.
     #[doc(alias = "RemoveEventHandler")]
     pub fn cancel(&self) {
         self.state.remove.cancel();
     }
 
-    /// Removes the handlers when they have heard everything published so far. Awaited inside one of
-    /// these handlers it returns at once, and they go on until then.
+    /// Removes the handlers when they have received everything published so far. Awaited inside one
+    /// of these handlers it returns immediately, and they continue until then.
     ///
     /// Cancel safety: once polled, they are removed even if the wait is dropped.
     pub async fn drain(self) {

@@ -1,10 +1,10 @@
-//! From what the reflector says and the store holds to the one state that users see.
+//! Derives the one state that users see, from the reflector's events and the store.
 //!
 //! ```text
 //! ReflectorEvent… + Root → InformerState
 //! ```
 //!
-//! The reflector is synced when it has handed on a list; users are told so when the list is in the
+//! The reflector is synced when it has handed on a list; users see `Synced` when the list is in the
 //! store. A state changes only when its meaning does: the version inside is that of the moment.
 //!
 //! Upstream counterpart: none; `client-go:tools/cache` has `HasSynced` and a callback for errors.
@@ -43,7 +43,7 @@ impl Status {
         }
     }
 
-    /// `quiet` is how long nothing was heard from the server.
+    /// `quiet` is the time without a byte from the server.
     pub(super) fn state(&mut self, root: &Root, quiet: Duration) -> InformerState {
         let state = self.derive(root, quiet);
         if !matches!(state, InformerState::Synced { .. }) {
@@ -78,7 +78,7 @@ impl Status {
                 let trouble = told("nothing is heard from the server");
                 self.stale(quiet, trouble)
             }
-            // Listing again: what is stored stays right until something failed.
+            // A relist: the stored objects stay valid until something failed.
             Some(State::Pending | State::Listing) if trouble.is_some() => {
                 let trouble = told("the server cannot be followed");
                 self.stale(quiet, trouble)

@@ -1,11 +1,11 @@
-//! What one informer learns about the server, and the next of the same factory need not learn again.
+//! A factory's memory of the resources whose streaming lists stall.
 //!
 //! ```text
 //! FellBack { until } of one reflector → StreamSupport (a factory's) → ReflectorConfig of the next
 //! ```
 //!
-//! A factory talks to one server. Where a streaming list stalled there, it would stall again: for
-//! some time each new informer of that resource begins with pages.
+//! A factory talks to one server. A streaming list that stalled there would stall again: for some
+//! time each new informer of that resource begins with pages.
 //! BOUND: one instant for each resource that the factory was asked for.
 //!
 //! Upstream counterpart: none; `client-go:tools/cache/reflector.go` tries the stream each time.
@@ -19,17 +19,17 @@ use kinform_core::time::Instant;
 
 use crate::sync::lock;
 
-/// What a factory's informers have learnt; clones share it.
+/// The resources whose streaming lists stalled, each with the end of its memory; clones share it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StreamSupport(Arc<Mutex<HashMap<GroupVersionResource, Instant>>>);
 
 impl StreamSupport {
-    /// Streaming lists of `resource` do not work here: pages until then.
+    /// Records that streaming lists of `resource` do not work here: pages until then.
     pub(super) fn no_streams_until(&self, resource: &GroupVersionResource, until: Instant) {
         lock(&self.0).insert(resource.clone(), until);
     }
 
-    /// `config`, as it is best for `resource` here. What the user decided stays.
+    /// Returns `config`, adapted to `resource` on this server. The user's own choices stay.
     pub(super) fn advise(
         &self,
         resource: &GroupVersionResource,

@@ -4,10 +4,11 @@
 //! members of the informer ─follow─▶ cursors ─next─▶ Piece::Changes | Piece::Synced
 //! ```
 //!
-//! Handlers and streams of changes look here for what they hear next. A namespace that came adds a cursor
-//! to it: its objects are initial adds. One that was removed is heard out: everything told of it is
-//! told as deleted, before anything else comes, so that a namespace that comes back begins anew.
-//! `Synced` comes once, when every cursor that there is has told what was stored.
+//! Handlers and streams of changes fetch their next notification here. A namespace that is added
+//! gets a cursor of its own: its objects are initial adds. One that is removed is drained: each of
+//! its objects that was reported is reported as deleted, before anything else comes, so that a
+//! namespace that comes back begins anew. `Synced` comes once, when every present cursor has
+//! reported its initial objects.
 //!
 //! Upstream counterpart: `client-go:tools/cache/shared_informer.go` (`processorListener`,
 //! `handlerRegistration`).
@@ -31,7 +32,7 @@ pub(crate) struct Subscription {
     // Members up to this one have, or had, a cursor.
     seen: u64,
     changed: watch::Receiver<u64>,
-    // Whose turn it is, so that no namespace starves another.
+    // The cursor whose turn it is, so that no namespace starves another.
     turn: usize,
     is_synced: bool,
 }
@@ -42,10 +43,10 @@ struct NamespaceCursor {
     is_leaving: bool,
 }
 
-/// What a listener hears next.
+/// The next notification of a listener.
 pub(crate) enum Piece {
     Changes(Arc<Core>, Changes),
-    /// Everything that was stored at the beginning was told. Once.
+    /// All initial objects were reported. Once.
     Synced,
 }
 
@@ -66,8 +67,8 @@ impl Subscription {
         subscription
     }
 
-    /// Takes notice of what came until now: what comes later wakes [`wait`](Self::wait). Whether
-    /// nothing more will be published.
+    /// Marks everything published until now as known: a later publication wakes
+    /// [`wait`](Self::wait). Returns whether no more will be published.
     pub(crate) fn look(&mut self) -> bool {
         if self.changed.has_changed().unwrap_or(false) {
             self.changed.borrow_and_update();
@@ -89,7 +90,7 @@ impl Subscription {
         }
     }
 
-    /// What is to be heard next. Asking says that everything before was heard.
+    /// The next piece. The call acknowledges all earlier pieces.
     pub(crate) fn next(&mut self) -> Option<Piece> {
         while let Some(at) = self.cursors.iter().position(|position| position.is_leaving) {
             match self.cursors[at].cursor.delivery.next() {
@@ -110,13 +111,13 @@ impl Subscription {
                 match self.cursors[at].cursor.delivery.next() {
                     Next::Changes(changes) => return Some(Piece::Changes(self.core(at), changes)),
                     Next::Synced if self.becomes_synced() => return Some(Piece::Synced),
-                    // What was published meanwhile wakes nobody any more: ask again.
+                    // A publication in the meantime wakes no waiter any more: ask again.
                     Next::Synced => {}
                     Next::Idle => break,
                 }
             }
         }
-        // The one that was waited for may have left.
+        // The awaited namespace may have left.
         self.becomes_synced().then_some(Piece::Synced)
     }
 
@@ -128,7 +129,7 @@ impl Subscription {
         becomes
     }
 
-    /// How many batches wait.
+    /// The number of waiting batches.
     pub(crate) fn waiting(&self) -> u64 {
         let cursors = self.cursors.iter();
         cursors
@@ -136,7 +137,7 @@ impl Subscription {
             .sum()
     }
 
-    /// How often the listener fell behind.
+    /// The number of times the listener fell behind.
     pub(crate) fn times_behind(&self) -> u64 {
         let cursors = self.cursors.iter();
         cursors
@@ -144,7 +145,7 @@ impl Subscription {
             .sum()
     }
 
-    /// Waits until something happened since the last look.
+    /// Waits until there is news since the last look.
     ///
     /// Cancel safety: nothing is lost.
     pub(crate) async fn wait(&mut self) {
@@ -179,7 +180,7 @@ impl Subscription {
         }
     }
 
-    /// Somebody who can report.
+    /// A core that can report; `None` if all namespaces were removed.
     pub(crate) fn any_core(&self) -> Option<&Core> {
         self.cursors.first().map(|position| &*position.cursor.core)
     }
@@ -198,7 +199,7 @@ impl Subscription {
             member.core.add_listener(&self.state);
             if let Some(period) = self.resync {
                 let command = Command::Resync(cursor.delivery.id(), period);
-                // A loop that is gone resyncs nobody.
+                // A loop that is gone has no resyncs.
                 let _ = member.core.commands.send(command);
             }
             self.cursors.push(NamespaceCursor {

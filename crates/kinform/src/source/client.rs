@@ -4,13 +4,17 @@
 //! kube_client::Config → TCP keepalive + user timeout → TLS → credentials → kube_client::Client
 //! ```
 //!
-//! Differs from `kube_client::Client::try_from` in five points. A peer that is gone without a word is
-//! noticed within 30 s by the kernel, without asking the server anything (idle: keepalive probes;
-//! waiting for an answer: user timeout). And nothing is retried behind the reflector's back: kube's
-//! own layer retries 429, 503 and 504 up to 15 times and so hides them for minutes. And credentials
-//! that a server refuses are taken anew from the configuration, see `credentials`. And a connection
-//! reads 256 KB at most: an idle watch keeps the buffer that its list made grow, 400 KB by hyper's default.
-//! And who reads a reply drives its connection, see `driver`.
+//! Differs from `kube_client::Client::try_from` in five points:
+//!
+//! - The kernel notices a vanished peer within 30 s, without a request to the server (idle: keepalive
+//!   probes; waiting for a reply: user timeout).
+//! - Only the reflector retries: kube's own layer retries 429, 503 and 504 up to 15 times and so hides
+//!   them for minutes.
+//! - Credentials that a server refuses are loaded anew from the configuration, see `credentials`.
+//! - A connection reads 256 KB at most: an idle watch keeps the buffer that its list made grow, 400 KB
+//!   by hyper's default.
+//! - The reader of a reply drives its connection, see `driver`.
+//!
 //! Needs this crate's feature `rustls-tls` for `https`; with kube's other TLS features, or a proxy in
 //! the configuration, the client is kube's own, and only the second point holds.
 //!
@@ -35,7 +39,7 @@ use crate::error::{Error, ErrorKind};
 // two reads, which costs a pass more over each: 3 to 9% of a sync's CPU time at 64 KB.
 const READ_BYTES: usize = 256 << 10;
 
-/// How the connections of a client behave; the defaults are right for informers.
+/// Settings of a client's connections; the defaults are right for informers.
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
     keepalive_idle: Duration,
@@ -187,7 +191,7 @@ mod tests {
         let socket = SockRef::from(&stream);
         assert!(socket.keepalive().unwrap());
         assert!(socket.tcp_nodelay().unwrap());
-        // Idle: the first probe, and so many more unanswered.
+        // Idle: the first probe, and then `probes` more without a reply.
         let first = socket.tcp_keepalive_time().unwrap();
         let each = socket.tcp_keepalive_interval().unwrap();
         let probes = socket.tcp_keepalive_retries().unwrap();

@@ -1,12 +1,13 @@
-//! Credentials of a request, taken anew from the configuration when a server does not know them.
+//! Credentials of a request, loaded anew from the configuration when a server rejects them.
 //!
 //! ```text
 //! request → + Authorization → inner → 401? ──▶ read token file, run exec plugin again (once in 10 s)
-//!                                     the 401 goes on to the caller, whose next try has the new ones
+//!                                     the caller receives the 401; its next try has the new ones
 //! ```
 //!
-//! kube's layer reads a token again when it expires by the clock: one that was revoked or replaced
-//! before is sent on for a minute, or for as long as an exec plugin promised. Nothing is retried here.
+//! kube's layer reads a token again when it expires by the clock: a token that was revoked or
+//! replaced before is still sent for a minute, or for as long as an exec plugin promised. No
+//! request is retried here.
 //! BOUND: one renewal in 10 s, however many requests are refused.
 //!
 //! Upstream counterpart: `client-go:transport/token_source.go` (`ResetTokenOlderThan`) and
@@ -47,12 +48,12 @@ struct Shared {
 
 struct Current {
     layer: Arc<AuthLayer>,
-    // Before that, a refusal says nothing new.
+    // The time of the last renewal; soon after it, a further refusal is no news.
     renewed_at: Option<Instant>,
 }
 
 impl CredentialsLayer {
-    /// Nothing, if the configuration has no credentials that go into a header.
+    /// `None`, if the configuration has no credentials that go into a header.
     pub(super) fn new(config: &Config) -> Result<Option<Self>, kube_client::Error> {
         let Some(layer) = config.auth_layer()? else {
             return Ok(None);
@@ -90,7 +91,7 @@ where
     type Future = BoxFuture<'static, Result<Response<B>, BoxError>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        // Each call has a service of its own, and waits for that.
+        // Each call has a service of its own, and waits for it.
         Poll::Ready(Ok(()))
     }
 
@@ -113,7 +114,7 @@ impl Shared {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether it is for the caller to renew what it was `refused` with.
+    /// Returns whether the caller is to renew the credentials that were `refused`.
     fn claim(&self, refused: &Arc<AuthLayer>) -> bool {
         let now = self.env.now();
         let mut current = self.lock();
@@ -137,7 +138,8 @@ impl Shared {
         let made = tokio::task::spawn_blocking(move || config.auth_layer()).await;
         match made {
             Ok(Ok(Some(layer))) => self.lock().layer = Arc::new(layer),
-            // What is there stays; the error of a plugin may hold what it printed.
+            // The present layer stays; the error is not logged, since it may quote a plugin's
+            // output.
             Ok(Ok(None) | Err(_)) | Err(_) => {
                 tracing::warn!("the credentials were refused, and there are no new ones");
             }

@@ -1,20 +1,22 @@
-//! Connections that are driven by who reads from them.
+//! Connections that their readers drive.
 //!
 //! ```text
 //! pool ─execute─▶ Drivers ─▶ a task that polls Driver { connection } … and is woken when the reader leaves
 //!                              ▲
-//! reader ─▶ Driven { body, driver } ── nothing has come: polls the connection itself, and looks again
+//! reader ─▶ Driven { body, driver } ── no bytes yet: polls the connection itself, and looks again
 //! ```
 //!
-//! An HTTP/1 connection is a task of its own, which reads a piece from the socket and hands it to the body. Two tasks
-//! that take turns are put on two threads by a scheduler that means well: of a list of 100,000 pods in protobuf 1,400
-//! times, each of which wakes a thread, and has it work on what the other processor has in its cache. So who waits for
-//! a piece polls the connection in its own turn, and reads the socket where the piece is used: some 600 such times are
-//! left, and a tenth less CPU time. Whoever polls is woken by what comes; a reader that leaves wakes the task, which
-//! goes on as if there had been none.
+//! By default an HTTP/1 connection is a task of its own, which reads a piece from the socket and
+//! hands it to the body. The scheduler puts the two alternating tasks on two threads: 1,400 times
+//! for a list of 100,000 pods in protobuf, each of which wakes a thread and works on data in
+//! another processor's cache. So a reader that waits for a piece polls the connection in its own
+//! turn, and reads the socket where the piece is used: some 600 such times are left, and a tenth
+//! less CPU time. The last task to poll is the one that is woken; a reader that leaves wakes the
+//! connection's task, which continues as if there had been no reader.
 //!
-//! Which connection a response came over is told by its stream: the first that reads from it is its driver.
-//! HTTP/2 connections, which many readers share, are left to their tasks: one that is slow must not stop the others.
+//! The stream identifies the connection of a response: the first driver that reads from it is the
+//! connection's. HTTP/2 connections, which many readers share, are left to their tasks: a slow
+//! reader must not stop the others.
 //!
 //! INVARIANT: a connection that was woken is polled: by its task, or by the reader that was woken in its place.
 //! Upstream: none; Go's transport has two goroutines a connection.
@@ -35,11 +37,11 @@ use http_body::{Body, Frame};
 use hyper::rt::{Executor, Read, ReadBufCursor, Write};
 use hyper_util::client::legacy::connect::{Connected, Connection};
 
-/// Runs what a pool of connections runs beside its requests.
+/// Runs the background tasks of a connection pool.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Drivers;
 
-/// A connection, and who polls it if no reader does.
+/// A connection, and the waker of the task that polls it if no reader does.
 struct Driver {
     // The lock is held for one poll, of a read at most.
     inner: Mutex<Inner>,
@@ -47,9 +49,9 @@ struct Driver {
 }
 
 struct Inner {
-    /// Nothing once it has ended.
+    /// `None` once it has ended.
     connection: Option<BoxFuture<'static, ()>>,
-    /// Who polled it last, and so is woken.
+    /// The last to poll the connection, which is thus the one woken.
     woken: Who,
 }
 
@@ -63,7 +65,7 @@ enum Who {
 struct Task(Arc<Driver>);
 
 thread_local! {
-    /// Whose connection is being polled.
+    /// The driver whose connection is being polled.
     static POLLED: RefCell<Weak<Driver>> = const { RefCell::new(Weak::new()) };
 }
 
@@ -83,7 +85,7 @@ impl Future for Task {
 }
 
 impl Drop for Task {
-    /// Its runtime has ended, or the connection: who reads is told, and the socket is closed.
+    /// The runtime or the connection has ended: closes the socket, and so the reader's body ends.
     fn drop(&mut self) {
         let left = self.0.lock().connection.take();
         drop(left);
@@ -101,14 +103,16 @@ impl Driver {
         })
     }
 
-    /// Ready once the connection has ended. A panic in it ends it, as it would its task, and no reader.
+    /// Ready once the connection has ended. A panic ends the connection, as it would its task, but
+    /// not the reader.
     fn poll(self: &Arc<Self>, who: Who, context: &mut Context<'_>) -> Poll<()> {
         let mut inner = self.lock();
         let Inner { connection, woken } = &mut *inner;
         let Some(running) = connection else {
             return Poll::Ready(());
         };
-        // Woken by what was heard before a reader came: it would take the connection from him.
+        // The task was woken by an earlier event, from before the reader came: it must not take the
+        // connection over.
         if (who, *woken) == (Who::Task, Who::Reader) {
             return Poll::Pending;
         }
@@ -127,7 +131,7 @@ impl Driver {
     }
 }
 
-/// A turn of a connection; at its end it is known no longer.
+/// A turn of a connection; its driver is in `POLLED` until the turn ends.
 struct Polled(Weak<Driver>);
 
 impl Polled {
@@ -148,7 +152,7 @@ pub(super) struct Known<S> {
     place: Place,
 }
 
-/// Where a connection's driver is told; responses over it bring it along.
+/// The slot for a connection's driver; responses over the connection carry it.
 // Weak, since the connection holds the stream.
 #[derive(Clone, Default)]
 struct Place(Arc<OnceLock<Weak<Driver>>>);
@@ -210,18 +214,18 @@ impl<S: Write + Unpin> Write for Known<S> {
     }
 }
 
-/// What comes over a connection, which is driven by who reads it.
+/// The body of a response, whose reader drives the connection.
 pub(super) struct Driven<B> {
     // Dropped before the reader leaves, so that the task finds it gone.
     body: B,
-    /// Nothing once all has come: the connection is another request's then.
+    /// `None` once the body is complete: the connection then belongs to another request.
     reader: Option<Reader>,
 }
 
-/// One that polls a connection; dropped, it leaves that to the task again.
+/// A reader that polls a connection; its drop returns that to the task.
 struct Reader {
     driver: Arc<Driver>,
-    /// Else the connection may be the next one's.
+    /// If false, the connection may already belong to the next request.
     has_polled: bool,
 }
 
@@ -271,7 +275,7 @@ impl<B: Body + Unpin> Stream for Driven<B> {
             }
             come = this.come(context);
         }
-        // The last bytes may come with the word that they are.
+        // The last bytes may come together with the end of the stream.
         if matches!(come, Poll::Ready(None | Some(Err(_)))) || this.body.is_end_stream() {
             this.reader = None;
         }
@@ -317,7 +321,7 @@ mod tests {
         }
     }
 
-    /// Pieces that a socket has, what of them came to the body, and what became of the connection.
+    /// The pieces of a socket, those that reached the body, and the end of the connection.
     #[derive(Default)]
     struct Line {
         socket: Mutex<VecDeque<Piece>>,
@@ -334,7 +338,7 @@ mod tests {
         Panic,
     }
 
-    /// The body of what came over a line.
+    /// The body of a line's pieces.
     struct Come(Arc<Line>);
 
     impl Body for Come {
@@ -351,13 +355,13 @@ mod tests {
             }
         }
 
-        /// That is known once it has come.
+        /// Returns whether the end of the body has come.
         fn is_end_stream(&self) -> bool {
             self.0.body.lock().unwrap().front() == Some(&None)
         }
     }
 
-    /// A connection that hands one piece on each time it is polled, and who reads what it hands on.
+    /// A connection that yields one piece each time it is polled, and the reader of these pieces.
     fn connected(version: Version) -> (Arc<Line>, Task, Driven<Come>) {
         let line = Arc::new(Line::default());
         let there = Arc::clone(&line);
@@ -377,7 +381,7 @@ mod tests {
             there.body.lock().unwrap().push_back(come);
             Poll::Pending
         })));
-        // Its first turn tells whose it is.
+        // Its first turn shows whose it is.
         let mut context = Context::from_waker(Waker::noop());
         assert!(task.0.poll(Who::Task, &mut context).is_pending());
         let mut response = Response::new(Come(Arc::clone(&line)));
@@ -413,12 +417,12 @@ mod tests {
         let woken = Arc::new(Woken::default());
         line.brings([Piece::Byte(1), Piece::Byte(2), Piece::Byte(3)]);
         assert!(poll(&mut task, &woken).is_pending());
-        // One came by the task, the others by who reads.
+        // One piece came by the task, the others by the reader.
         for byte in 1..4 {
             assert_eq!(next(&mut driven), Poll::Ready(Some(byte)));
         }
         assert_eq!(next(&mut driven), Poll::Pending);
-        // Whoever wakes the task now does not take the connection from him.
+        // A wake of the task does not take the connection from the reader now.
         line.brings([Piece::Byte(4)]);
         assert!(poll(&mut task, &woken).is_pending());
         assert!(!line.is_read());
@@ -448,7 +452,7 @@ mod tests {
                 }
             }
             assert_eq!(turns, bytes + 1);
-            // It is still held, and yet the task was woken for whatever comes next.
+            // It is still held, and yet the next event wakes the task.
             assert!(driven.reader.is_none());
             assert_eq!(woken.take(), 1);
             line.brings([Piece::End]);
@@ -465,7 +469,7 @@ mod tests {
         assert!(poll(&mut task, &woken).is_pending());
         assert_eq!(next(&mut driven), Poll::Ready(Some(9)));
         assert!(driven.reader.is_none());
-        // He never had the connection, which may be the next reader's.
+        // This reader never had the connection, which may be the next reader's.
         assert_eq!(woken.take(), 0);
     }
 
@@ -480,7 +484,7 @@ mod tests {
             assert!(task.0.lock().connection.is_none() && driven.reader.is_none());
             assert_eq!(woken.take(), 1);
             assert!(poll(&mut task, &woken).is_ready());
-            // What was handed on before can still be read.
+            // Earlier pieces can still be read.
             line.body.lock().unwrap().push_back(Some(7));
             assert_eq!(next(&mut driven), Poll::Ready(Some(7)));
         }

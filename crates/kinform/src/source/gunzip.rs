@@ -5,9 +5,9 @@
 //! ```
 //!
 //! API servers compress large lists as one member and, from 1.37, streaming lists as one member for
-//! each flush. Each flush becomes readable at once: nothing waits for the end of the stream.
-//! INVARIANT: memory is one inflate window and what one piece of input becomes, whatever the ratio.
-//! Never: holds what was read; a cut in the middle of a member is an error of the transport.
+//! each flush. Each flush is readable immediately, without waiting for the end of the stream.
+//! INVARIANT: memory is one inflate window and the output of one piece of input, whatever the
+//! ratio. Never: keeps output; a cut in the middle of a member is an error of the transport.
 //!
 //! Upstream counterpart: `net/http:transport.go` (`gzipReader`), which reads members the same way.
 

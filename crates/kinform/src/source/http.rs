@@ -5,12 +5,11 @@
 //!                                      → else → SourceError (refusal.rs)
 //! ```
 //!
-//! Uses the client for what it is good at (address, TLS, credentials that expire, proxies) and
-//! nothing else: its typed calls copy a list's text twice and decode all of it before the first
-//! object is seen. Accept and Accept-Encoding are ours: protobuf of built-in kinds and of metadata, JSON of
-//! the rest (the answer's content type decides), uncompressed by default, because inflating costs more CPU
-//! than everything else that is done to a list.
-//! Never: a retry, a deadline, a log line with a body in it.
+//! Uses the client for address, TLS, credentials that expire and proxies, but not for typed calls:
+//! those copy a list's text twice and decode all of it before the first object is available. Accept
+//! and Accept-Encoding are set here: protobuf for built-in kinds and metadata, JSON for the rest
+//! (the reply's content type decides), uncompressed by default, because inflating costs more CPU
+//! than all other work on a list. Never: a retry, a deadline, a log line with a body in it.
 //!
 //! Upstream counterpart: `client-go:rest/request.go` (`Do`, `Watch`).
 
@@ -33,7 +32,7 @@ use super::refusal::{content_type, from_client, from_reply, not_kubernetes};
 use super::{Body, ListerWatcher, ResourceInfo};
 use crate::error::{SourceError, SourceErrorKind};
 
-/// What of each object is asked for.
+/// The part of each object that is requested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Representation {
@@ -45,7 +44,7 @@ pub enum Representation {
 }
 
 impl Representation {
-    /// What objects of `kind` then state as their type.
+    /// The type that objects of `kind` state in this representation.
     pub(crate) fn type_of(self, kind: &TypeMeta) -> TypeMeta {
         match self {
             Self::Full => kind.clone(),
@@ -57,28 +56,28 @@ impl Representation {
     }
 }
 
-/// Whether replies may come compressed.
+/// The compression that replies may have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Compression {
     /// As they are: least CPU, right inside a cluster.
     #[default]
     Identity,
-    /// Packed where the server likes to: less traffic, right over a long line.
+    /// Compressed if the server chooses to: less traffic, right over a slow line.
     Gzip,
 }
 
-/// In which encodings replies may come.
+/// The encodings that replies may have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Wire {
     /// Protobuf of built-in kinds and of metadata, JSON of everything else: least CPU and memory.
     ///
-    /// Fields that this version does not know, which a newer server may have, are not seen then, as in
-    /// client-go.
+    /// Fields that this version does not know, which a newer server may have, are dropped then, as
+    /// in client-go.
     #[default]
     Auto,
-    /// JSON only: everything that the server has is seen.
+    /// JSON only: all fields of the server are visible.
     Json,
 }
 
@@ -116,28 +115,28 @@ impl HttpSource {
         }
     }
 
-    /// The same source, asking for `representation`.
+    /// The same source with `representation`.
     #[must_use]
     pub fn with_representation(mut self, representation: Representation) -> Self {
         self.representation = representation;
         self
     }
 
-    /// The same source, allowing `compression`.
+    /// The same source with `compression`.
     #[must_use]
     pub fn with_compression(mut self, compression: Compression) -> Self {
         self.compression = compression;
         self
     }
 
-    /// The same source, asking for these encodings.
+    /// The same source with these encodings.
     #[must_use]
     pub fn with_wire(mut self, wire: Wire) -> Self {
         self.wire = wire;
         self
     }
 
-    /// The same source; `tweak` has the last word on the options of each list.
+    /// The same source; `tweak` may change the options of each list last.
     #[must_use]
     pub fn with_list_tweak(
         mut self,
@@ -147,7 +146,7 @@ impl HttpSource {
         self
     }
 
-    /// The same source; `tweak` has the last word on the options of each watch.
+    /// The same source; `tweak` may change the options of each watch last.
     #[must_use]
     pub fn with_watch_tweak(
         mut self,
@@ -157,10 +156,12 @@ impl HttpSource {
         self
     }
 
-    /// Whether to ask for protobuf: of metadata every server has it, else of what is built in.
+    /// Returns whether to ask for protobuf: every server has it for metadata, and for built-in
+    /// types.
     fn has_protobuf(&self) -> bool {
         let GroupVersionResource { group, version, .. } = &self.info.resource;
-        // Looked up last: the table of built-in types is memory that who reads JSON only does without.
+        // Looked up last: a program that reads only JSON thus does not load the table of built-in
+        // types.
         self.wire == Wire::Auto
             && match self.representation {
                 Representation::Full => {
@@ -261,7 +262,7 @@ impl fmt::Debug for HttpSource {
     }
 }
 
-/// The JSON at `path_and_query`, whole; for small documents such as discovery's.
+/// The JSON at `path_and_query`, complete; for small documents such as discovery's.
 ///
 /// # Errors
 /// As a list's; also if the reply is longer than `max_bytes`.

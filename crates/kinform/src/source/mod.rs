@@ -1,4 +1,4 @@
-//! Where lists and watches come from: one seam, several sources.
+//! Sources of lists and watches: one seam, several implementations.
 //!
 //! ```text
 //! ListOptions | WatchOptions → ListerWatcher → Body { chunks of bytes } | SourceError
@@ -41,7 +41,7 @@ pub trait ListerWatcher: Send + Sync + 'static {
     /// Starts one watch, or one streaming list if the options ask for initial events.
     fn watch<'a>(&'a self, options: &'a WatchOptions) -> BoxFuture<'a, Result<Body, SourceError>>;
 
-    /// What is listed and watched, for messages, metrics and identity.
+    /// The resource that is listed and watched, for messages, metrics and identity.
     fn resource(&self) -> &ResourceInfo;
 }
 
@@ -66,7 +66,7 @@ pub struct Body {
 }
 
 impl Body {
-    /// A reply in `encoding` whose bytes come from `chunks`, cut anywhere.
+    /// A reply in `encoding` with the bytes of `chunks`, cut anywhere.
     pub fn new(
         encoding: Encoding,
         chunks: impl futures::Stream<Item = Result<Bytes, SourceError>> + Send + 'static,
@@ -77,7 +77,7 @@ impl Body {
         }
     }
 
-    /// How the objects inside are encoded.
+    /// The encoding of the objects inside.
     pub fn encoding(&self) -> Encoding {
         self.encoding
     }
@@ -96,16 +96,16 @@ impl fmt::Debug for Body {
     }
 }
 
-/// What a source lists and watches.
+/// The resource and namespace that a source lists and watches.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ResourceInfo {
     /// Group, version and plural name.
     pub resource: GroupVersionResource,
     /// The kind of its objects.
     pub kind: String,
-    /// Whether its objects live in namespaces.
+    /// The scope: objects live in namespaces, or belong to the whole cluster.
     pub scope: Scope,
-    /// The one namespace looked at; all of them, or a cluster-scoped resource, if absent.
+    /// The one namespace; `None` means all of them, or a cluster-scoped resource.
     pub namespace: Option<String>,
     /// Label selector as sent.
     pub label_selector: Option<String>,
@@ -114,7 +114,7 @@ pub struct ResourceInfo {
 }
 
 impl ResourceInfo {
-    /// Everything of `resource`, in all namespaces.
+    /// All objects of `resource`, in all namespaces.
     pub fn new(resource: GroupVersionResource, kind: impl Into<String>, scope: Scope) -> Self {
         Self {
             resource,

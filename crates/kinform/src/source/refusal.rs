@@ -1,12 +1,12 @@
-//! Puts what came instead of a list or watch into words and kinds.
+//! Turns a failed list or watch into an error with a kind and a message.
 //!
 //! ```text
 //! kube_client::Error | code + headers + bounded body → SourceError
 //! ```
 //!
-//! A connection that never came about is told from one that broke (the first never loses events);
-//! a reply that no Kubernetes server gives is named as such, with what to check. Bodies are read up
-//! to a bound; only a Status' message, or a short plain text, gets into the error.
+//! A connection that was never made is distinguished from one that broke (the first never loses
+//! events); a reply that no Kubernetes server sends is named as such, with what to check. Bodies
+//! are read up to a bound; only a Status' message, or a short plain text, gets into the error.
 //!
 //! Upstream counterpart: `client-go:rest/request.go` (`transformResponse`, `newUnstructuredResponseError`).
 
@@ -23,12 +23,12 @@ use kube_client::client::Body as ReplyBody;
 
 use crate::error::{SourceError, SourceErrorKind, one_line};
 
-/// BOUND: of a failure's body this much is read; a Status is a few hundred bytes.
+/// BOUND: bytes read of a failure's body; a Status is a few hundred bytes.
 const MAX_FAILURE_BYTES: usize = 256 * 1024;
-/// BOUND: a server cannot make us wait longer than this by header.
+/// BOUND: the longest wait that a server can demand by header.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(3600);
 
-/// What a failed call says.
+/// The error of a failed call.
 pub(super) fn from_client(error: kube_client::Error) -> SourceError {
     let connect = chain(&error).any(|cause| {
         let pool = cause.downcast_ref::<hyper_util::client::legacy::Error>();
@@ -66,7 +66,7 @@ fn one_line_of(error: &(dyn StdError + 'static)) -> String {
 fn chain<'a>(
     error: &'a (dyn StdError + 'static),
 ) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
-    // BOUND: nobody nests deeper; a cause that points back at itself would never end.
+    // BOUND: the depth of causes; a cause that points back at itself would never end.
     std::iter::successors(Some(error), |&error| {
         let inner = error
             .downcast_ref::<io::Error>()
@@ -77,7 +77,7 @@ fn chain<'a>(
     .take(32)
 }
 
-/// What a reply that is no success says; reads its body.
+/// The error of a reply that is not a success; reads its body.
 pub(super) async fn from_reply(code: u16, headers: &HeaderMap, body: ReplyBody) -> SourceError {
     let retry_after = headers
         .get(RETRY_AFTER)
@@ -116,7 +116,7 @@ fn classify(code: u16, content_type: &str, text: &[u8]) -> SourceError {
     if content_type == "text/html" || text.trim_ascii_start().starts_with(b"<") {
         return not_kubernetes(code, "an HTML page");
     }
-    // A refusal comes in the encoding that was asked for.
+    // A refusal comes in the requested encoding.
     match Status::from_slice(text).or_else(|| protobuf::status(text)) {
         Some(status) => SourceError::from_status(code, status),
         _ if (300..400).contains(&code) => not_kubernetes(code, "a redirect"),
@@ -128,7 +128,7 @@ fn classify(code: u16, content_type: &str, text: &[u8]) -> SourceError {
                 .unwrap_or("failure");
             let message = match told.as_str() {
                 "" => format!("the server answered {code} {phrase}"),
-                // Other JSON than a Status may hold anything, also secrets.
+                // JSON other than a Status may hold anything, also secrets.
                 other if other.starts_with(['{', '[']) => {
                     format!("the server answered {code} {phrase} without saying why")
                 }
@@ -139,7 +139,7 @@ fn classify(code: u16, content_type: &str, text: &[u8]) -> SourceError {
     }
 }
 
-/// Something answered that does not speak this API.
+/// The peer answered but does not speak this API.
 pub(super) fn not_kubernetes(code: u16, what: &str) -> SourceError {
     SourceError::new(
         SourceErrorKind::NotKubernetes,

@@ -1,10 +1,10 @@
-//! A listing: some objects of a cache at one moment, to be walked or kept.
+//! A listing: some objects of a cache at one moment, to be iterated or kept.
 //!
 //! ```text
 //! roots (views, or objects that were found) → Listing → Handles (ObjRef<K>) | Objects | typed() → Arc<K>
 //! ```
 //!
-//! It owns what it lists; walking it decodes nothing and counts nothing.
+//! It owns its objects; iterating decodes nothing and counts no references.
 //!
 //! Upstream counterpart: the slices that `client-go:tools/cache` `List` and `ByIndex` copy.
 
@@ -109,8 +109,8 @@ impl<K> Listing<K> {
         self.len() == 0
     }
 
-    /// The objects, in no order that means anything, borrowed: no reference is counted. [`Listing::to_objs`] is for
-    /// keeping them.
+    /// The objects, in no particular order, borrowed: no reference is counted. [`Listing::to_objs`]
+    /// makes handles to keep.
     pub fn iter(&self) -> Handles<'_, K> {
         Handles {
             objects: self.objects(),
@@ -124,8 +124,9 @@ impl<K> Listing<K> {
         self.held(self.objects())
     }
 
-    /// The same objects without a type, borrowed: no reference is counted. Of a compressed store, read more than
-    /// keys and versions from [`Object::thawed`]: what is inflated in place stays as long as the object is stored.
+    /// The same objects without a type, borrowed: no reference is counted. In a compressed store,
+    /// read more than keys and versions from [`Object::thawed`]: an object inflated in place stays
+    /// inflated as long as it is stored.
     pub fn objects(&self) -> Objects<'_> {
         Objects {
             part: PartIter::Found([].iter()),
@@ -152,7 +153,8 @@ impl<K> Listing<K> {
         self.held(page)
     }
 
-    /// Handles of those that `keep` wants; the others are not counted. It reads from [`Object::thawed`].
+    /// Handles of the objects that `keep` accepts; the others are not counted. `keep` reads from
+    /// [`Object::thawed`].
     pub(crate) fn matching(&self, mut keep: impl FnMut(&Object) -> bool) -> Vec<Obj<K>> {
         self.held(self.objects().filter(|object| keep(object)))
     }
@@ -171,7 +173,7 @@ impl<K> Listing<K> {
 }
 
 impl<K: DeserializeOwned + Any + Send + Sync> Listing<K> {
-    /// The objects decoded; what does not decode is left out, counted and reported.
+    /// The objects decoded; one that does not decode is left out, counted and reported.
     pub fn typed(&self) -> impl Iterator<Item = Arc<K>> {
         self.iter().filter_map(|object| match object.typed() {
             Ok(typed) => Some(typed),

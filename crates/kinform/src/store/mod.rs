@@ -1,13 +1,13 @@
-//! Reading a cache: snapshots, listings, indexes. Nothing here waits or locks.
+//! Reading a cache: snapshots, listings, indexes. No read waits or locks.
 //!
 //! ```text
 //! Store (follows the informer) → Snapshot (stands still) → Listing → ObjRef<K> → Obj<K>, to keep
 //! ```
 //!
 //! A [`Store`] answers from the newest root at each call. A [`Snapshot`] is one moment: several
-//! reads from it fit together. A [`Listing`] owns what it lists; walking it decodes nothing.
+//! reads from it fit together. A [`Listing`] owns its objects; iterating it decodes nothing.
 //! With several namespaces there is one root for each, every one consistent in itself.
-//! INVARIANT: read handles keep nothing running and stay readable after the informer stopped.
+//! INVARIANT: read handles keep no task running and stay readable after the informer stopped.
 //!
 //! Upstream counterpart: `client-go:tools/cache/store.go` (`Store`, `Indexer`).
 
@@ -52,7 +52,7 @@ pub struct Snapshot<K> {
 }
 
 impl<K> Informer<K> {
-    /// The cache, to be read at any time.
+    /// The cache, readable at any time.
     pub fn store(&self) -> Store<K> {
         Store::new(self.cores().clone(), self.lens())
     }
@@ -234,7 +234,7 @@ impl<K> Snapshot<K> {
         self.roots.iter().map(|root| &**root.version())
     }
 
-    /// Returns whether the first list of every part is in it.
+    /// Returns whether it includes the first list of every part.
     pub fn has_synced(&self) -> bool {
         self.roots.iter().all(Root::has_synced)
     }

@@ -5,7 +5,8 @@
 //! (prefix, after, limit) → Order of each root → the next objects in the order of keys
 //! ```
 //!
-//! Upstream counterpart: `client-go:tools/cache/listers.go` (`ListAll`), which walks everything; pages have none.
+//! Upstream counterpart: `client-go:tools/cache/listers.go` (`ListAll`), which walks everything; it
+//! has no pages.
 
 use kinform_api::selector::{LabelOperator, LabelSelector, Requirement};
 use kinform_api::{KeyRef, ObjectKey};
@@ -19,8 +20,8 @@ impl<K> Snapshot<K> {
     /// The objects whose labels `selector` selects.
     ///
     /// # Complexity
-    /// O(objects under the values asked for) if a label that must have one of some values has an index
-    /// ([`Index::label`](crate::Index::label)), else O(objects).
+    /// O(objects under the selected values) if a label that must have one of some values has an
+    /// index ([`Index::label`](crate::Index::label)), else O(objects).
     pub fn matching(&self, selector: &LabelSelector) -> Vec<Obj<K>> {
         let candidates = self.labelled(selector).unwrap_or_else(|| self.list());
         candidates.matching(|object| is_selected(object, selector))
@@ -36,7 +37,7 @@ impl<K> Snapshot<K> {
         })
     }
 
-    /// The objects that an index of labels gives for the requirement that leaves the fewest.
+    /// The objects from an index of labels, for the requirement with the fewest objects.
     fn labelled(&self, selector: &LabelSelector) -> Option<Listing<K>> {
         let is_one_of = |requirement: &&Requirement| {
             use LabelOperator::{DoubleEquals, Equals, In};
@@ -58,8 +59,8 @@ impl<K> Snapshot<K> {
     /// Pages of one snapshot fit together: each object is in one of them.
     ///
     /// # Complexity
-    /// O(log objects + page), and what changed since somebody last read this cache in order; the first time,
-    /// O(objects · log objects).
+    /// O(log objects + page), and the changes since this cache was last read in order; the first
+    /// time, O(objects · log objects).
     pub fn page(&self, after: Option<&ObjectKey>, limit: usize) -> Vec<Obj<K>> {
         self.ordered(after.map(ObjectKey::key_ref), limit, |_| true)
     }
@@ -89,7 +90,7 @@ impl<K> Snapshot<K> {
         page
     }
 
-    /// The objects after a key in order, as long as they belong.
+    /// The objects after a key in order, as long as they match.
     fn ordered(
         &self,
         after: Option<KeyRef<'_>>,
@@ -101,7 +102,7 @@ impl<K> Snapshot<K> {
             name: "",
         };
         let mut parts: Vec<_> = self.members.iter().zip(&*self.roots).collect();
-        // Each namespace has one part: what is in one comes before all of the next.
+        // Each namespace has one part: all keys of a part come before those of the next.
         parts.sort_unstable_by(|(a, _), (b, _)| a.namespace.cmp(&b.namespace));
         let mut page = Vec::new();
         for (member, root) in parts {

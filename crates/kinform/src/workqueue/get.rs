@@ -1,8 +1,8 @@
 //! Waiting for a key.
 //!
 //! ```text
-//! poll → look: give back, take ──a key──▶ Item
-//!                  └── nothing ──▶ a place among those who wait ──woken, or its time is up──▶ look
+//! poll → look: settle, take ──a key──▶ Item
+//!                 └── no key ──▶ a place among the waiters ──woken, or its time is up──▶ look
 //! ```
 //!
 //! Upstream counterpart: `client-go:util/workqueue/queue.go` (`Get`), which holds a goroutine and cannot be
@@ -24,25 +24,26 @@ use super::{Item, Waiter, WorkQueue};
 /// Waits for a key: see [`WorkQueue::get`].
 #[must_use = "nothing is handed out before it is awaited"]
 pub struct Get<K: Eq + Hash + Clone> {
-    // Nothing once it was handed on to the item.
+    // `None` once it was handed on to the item.
     queue: Option<WorkQueue<K>>,
-    /// What is to be given back first, also if it is dropped.
+    /// The verdict to settle first, also if the future is dropped.
     back: Option<(Ticket, Verdict)>,
-    /// Its place among those who wait, while it has one.
+    /// Its place among the waiters, while it has one.
     id: Option<NonZeroU64>,
     timer: Option<(Instant, BoxFuture<'static, ()>)>,
 }
 
-/// What a look at the queue came to.
+/// The result of a look at the queue.
 enum Look<K: Eq + Hash + Clone> {
-    /// A key, or nothing any more.
+    /// A key, or `None` at the queue's end.
     End(Option<Item<K>>),
-    /// Nothing yet; keep the time until then, if it says so.
+    /// No key yet; if an instant is given, this waiter keeps the time until then.
     Wait(Option<Instant>),
 }
 
 impl<K: Eq + Hash + Clone> Get<K> {
-    /// What gives that back, and waits for a key of that queue; nothing comes where there is none.
+    /// A future that settles `back`, and waits for a key of `queue`; `queue` is `None` after its
+    /// end.
     pub(super) fn new(queue: Option<WorkQueue<K>>, back: Option<(Ticket, Verdict)>) -> Self {
         Self {
             queue,
@@ -52,7 +53,7 @@ impl<K: Eq + Hash + Clone> Get<K> {
         }
     }
 
-    /// Gives back what is to be given back, and takes a key or a place to wait.
+    /// Settles `back`, and takes a key or a place to wait.
     fn look(&mut self, waker: &Waker) -> Look<K> {
         let Self {
             queue: handle,
@@ -64,10 +65,10 @@ impl<K: Eq + Hash + Clone> Get<K> {
             .as_ref()
             .expect("a future is not polled after its end");
         let now = queue.0.env.now();
-        // Its end wakes whom this concerns: also who keeps the time, for what is given back and due earlier.
+        // The end of the turn wakes others: also the timekeeper, if a settled key is due earlier.
         let mut turn = queue.turn();
         let inner = turn.inner();
-        // It has no place any more, also if a key panics while it is cloned.
+        // The future no longer has a place, also if a key panics while it is cloned.
         if let Some(id) = id.take() {
             inner.arrive(id);
         }
@@ -75,7 +76,7 @@ impl<K: Eq + Hash + Clone> Get<K> {
             inner.queue.settle(ticket, verdict, now);
         }
         if let Some(taken) = inner.queue.take(now) {
-            // Whom the turn's end wakes may panic: until then, it is this future that gives the key back.
+            // A waker called at the turn's end may panic: until then, this future settles the key.
             *back = Some((taken.ticket, Verdict::Retry));
             drop(turn);
             let held = handle.take().zip(back.take());
@@ -138,8 +139,7 @@ impl<K: Eq + Hash + Clone> Future for Get<K> {
 }
 
 impl<K: Eq + Hash + Clone> Drop for Get<K> {
-    /// Gives back what it would have given back, leaves, and passes on what it was woken for or kept the
-    /// time for.
+    /// Settles its verdict, leaves the queue, and passes on its wake-up or its timekeeping.
     fn drop(&mut self) {
         let Some(queue) = &self.queue else { return };
         if let Some((ticket, verdict)) = self.back.take() {

@@ -1,4 +1,4 @@
-//! A key that a worker has.
+//! A key in the hands of a worker.
 //!
 //! ```text
 //! get().await → Item → settle(verdict) | settle_and_get(verdict) → Get | dropped = failed
@@ -17,7 +17,7 @@ use super::{Get, WorkQueue};
 
 /// A key that was handed out. Dropped without a verdict, it counts as failed and is retried.
 pub struct Item<K: Eq + Hash + Clone> {
-    // Nothing once it was given back.
+    // `None` once it was settled.
     held: Option<(WorkQueue<K>, Ticket)>,
     key: K,
     failures: u32,
@@ -39,17 +39,17 @@ impl<K: Eq + Hash + Clone> Item<K> {
         &self.key
     }
 
-    /// How often it failed in a row before this.
+    /// The number of failures in a row before this attempt.
     pub fn failures(&self) -> u32 {
         self.failures
     }
 
-    /// The time that it waited for a worker.
+    /// The time that the key waited for a worker.
     pub fn waited(&self) -> Duration {
         self.waited
     }
 
-    /// Gives the key back.
+    /// Settles the key.
     pub fn settle(mut self, verdict: Verdict) -> Next {
         match self.held.take() {
             Some((queue, ticket)) => queue.settle(ticket, verdict),
@@ -57,12 +57,12 @@ impl<K: Eq + Hash + Clone> Item<K> {
         }
     }
 
-    /// Gives the key back and waits for the next one, as [`settle`](Self::settle) and
-    /// [`WorkQueue::get`] do one after the other, but in one turn. The key is given back when the future
-    /// is first polled, or dropped.
+    /// Settles the key and waits for the next one, as [`settle`](Self::settle) and
+    /// [`WorkQueue::get`] do one after the other, but in one turn. The key is settled when the
+    /// future is first polled, or dropped.
     ///
     /// # Cancel safety
-    /// As of [`WorkQueue::get`]; the key is given back in any case.
+    /// As of [`WorkQueue::get`]; the key is settled in any case.
     pub fn settle_and_get(mut self, verdict: Verdict) -> Get<K> {
         let (queue, ticket) = self.held.take().unzip();
         Get::new(queue, ticket.map(|ticket| (ticket, verdict)))

@@ -1,18 +1,19 @@
-//! The work queue for async workers: keys in from handlers, keys out to whoever waits.
+//! The work queue for async workers: keys in from handlers, keys out to waiting workers.
 //!
 //! ```text
 //! add (from any thread) → Mutex<Queue> → get().await → Item → settle, or dropped = failed
 //! ```
 //!
-//! A clone is a handle. The lock is a std one, held for the machine's work and never across an await. There is no
-//! background task: a delayed key needs a timer only if a worker waits for it, so one of those that wait keeps the
-//! time, and hands that duty on when it leaves. An add wakes at most one worker, and none if all are busy, or if as
-//! many were woken as keys are ready.
+//! A clone is a handle. The lock is a std one, held for the machine's work and never across an
+//! await. There is no background task: a delayed key needs a timer only if a worker waits for it,
+//! so one of the waiting workers keeps the time, and hands that duty on when it leaves. An add
+//! wakes at most one worker, and none if all are busy, or if as many were woken as keys are ready.
 //!
-//! INVARIANT: while workers wait, as many others were woken and have not looked yet as keys are ready, or
-//! all who look wake the next; while a key is delayed, somebody was woken or keeps the time.
+//! INVARIANT: while workers wait, as many others were woken and have not looked yet as keys are
+//! ready, or each look wakes the next; while a key is delayed, a worker was woken or keeps the
+//! time.
 //!
-//! `item.rs` is what a worker has, `get.rs` how it waits for it.
+//! `item.rs` is a worker's key, `get.rs` the wait for one.
 //!
 //! Upstream counterpart: `client-go:util/workqueue` (`TypedRateLimitingInterface`), where each queue has
 //! a goroutine for delays and one for metrics.
@@ -42,12 +43,12 @@ use crate::env::Env;
 #[doc(alias = "TypedRateLimitingInterface")]
 pub struct WorkQueue<K: Eq + Hash + Clone>(Arc<Shared<K>>);
 
-/// What a drain did not wait for any longer.
+/// The keys that were left when a drain stopped waiting.
 #[derive(Debug)]
 pub struct Undrained<K> {
     /// The keys that workers still have, the longest held first.
     pub running: Vec<Running<K>>,
-    /// How many keys wait for a worker.
+    /// The number of keys that wait for a worker.
     pub waiting: usize,
 }
 
@@ -59,14 +60,15 @@ struct Shared<K> {
 
 struct Inner<K> {
     queue: Queue<K>,
-    // BOUND: as many as there are pending `get`s. INVARIANT: none at the end of a turn, once the queue is shut down.
+    // BOUND: the number of pending `get`s. INVARIANT: empty at the end of a turn, once the queue is
+    // shut down.
     waiters: Vec<Waiter>,
-    /// Who keeps the time, and until when.
+    /// The waiter that keeps the time, and its deadline.
     timekeeper: Option<(NonZeroU64, Instant)>,
-    // INVARIANT: as many as there are `Get`s that were woken, and neither polled nor dropped since.
+    // INVARIANT: the number of `Get`s that were woken, and neither polled nor dropped since.
     on_their_way: usize,
     last_id: NonZeroU64,
-    /// How often the queue was closed: a drain that began before ends.
+    /// The number of times the queue was closed: a drain that began before ends.
     closed: u64,
 }
 
@@ -79,7 +81,7 @@ struct Waiter {
 const AT_ONCE: usize = 256;
 
 impl<K: Eq + Hash + Clone> WorkQueue<K> {
-    /// An empty queue whose failed keys wait as `limiter` says.
+    /// An empty queue whose failed keys wait according to `limiter`.
     #[must_use]
     pub fn new(limiter: Limiter) -> Self {
         Self::with_env(limiter, Env::system())
@@ -114,11 +116,13 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
         self.change(|queue| queue.add(key, priority, now))
     }
 
-    /// Adds keys, in order, as [`add_with`](Self::add_with) does one after the other, but in one turn.
-    /// How many began to wait; the others waited already, or are refused.
+    /// Adds keys, in order, as [`add_with`](Self::add_with) does one after the other, but in one
+    /// turn. Returns the number of keys that began to wait; the others waited already, or are
+    /// refused.
     ///
     /// # Panics
-    /// If `Hash` or `Eq` of a key does: the keys before it are added then, and it and those after it are not.
+    /// If `Hash` or `Eq` of a key panics: the keys before it are added then, but not it and those
+    /// after it.
     pub fn add_all(&self, keys: Vec<K>, priority: Priority) -> usize {
         let mut keys = keys.into_iter();
         let mut queued = 0;
@@ -133,13 +137,13 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
         queued
     }
 
-    /// Adds a key, to be handed out after `delay`, or earlier if it is added earlier.
+    /// Adds a key, to be handed out after `delay`, or earlier after another add.
     pub fn add_after(&self, key: K, delay: Duration) -> AddOutcome {
         let now = self.0.env.now();
         self.change(|queue| queue.add_after(key, delay, now))
     }
 
-    /// Adds a key, to be handed out after `delay` instead of when it was delayed to before.
+    /// Adds a key, to be handed out after `delay`, in place of an earlier delay.
     pub fn replace_after(&self, key: K, delay: Duration) -> AddOutcome {
         let now = self.0.env.now();
         self.change(|queue| queue.replace_after(key, delay, now))
@@ -151,7 +155,7 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
         self.change(|queue| queue.add_rate_limited(key, now))
     }
 
-    /// Takes back a delayed add. True if there was one.
+    /// Cancels a delayed add. Returns whether there was one.
     pub fn cancel(&self, key: &K) -> bool {
         self.lock().queue.cancel(key)
     }
@@ -161,59 +165,61 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
         self.lock().queue.forget(key);
     }
 
-    /// How often a key failed since it was last forgotten.
+    /// The number of failures of a key since it was last forgotten.
     #[must_use]
     pub fn num_requeues(&self, key: &K) -> u32 {
         self.lock().queue.num_requeues(key)
     }
 
-    /// Keys that wait for a worker.
+    /// The number of keys that wait for a worker.
     #[must_use]
     pub fn len(&self) -> usize {
         self.lock().queue.len()
     }
 
-    /// Whether no key waits for a worker.
+    /// Returns whether no key waits for a worker.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether adds are refused.
+    /// Returns whether the queue refuses new keys.
     #[must_use]
     pub fn is_shut_down(&self) -> bool {
         self.lock().queue.is_shut_down()
     }
 
-    /// What the queue counts.
+    /// The counters of the queue.
     #[must_use]
     pub fn stats(&self) -> QueueStats {
         self.lock().queue.stats(self.0.env.now())
     }
 
-    /// Waits for a key. Nothing comes once the queue is shut down and everything was handed out.
+    /// Waits for a key. Resolves to `None` once the queue is shut down and every key was handed
+    /// out.
     ///
     /// # Cancel safety
-    /// Dropping it loses nothing: a key that it was woken for goes to another worker. One that was woken and is
-    /// neither polled nor dropped, as its task is busy, holds up that key.
+    /// Dropping it loses nothing: a key that it was woken for goes to another worker. A future that
+    /// was woken but is neither polled nor dropped, since its task is busy, delays that key.
     ///
     /// # Order guarantees
-    /// By priority, then first in, first out. One key is never with two workers.
+    /// By priority, then first in, first out. Two workers never hold the same key.
     pub fn get(&self) -> Get<K> {
         Get::new(Some(self.clone()), None)
     }
 
-    /// Refuses what comes from now on; what waits is handed out, delayed keys are given up and returned.
+    /// Refuses further adds; waiting keys are handed out, delayed keys are removed and returned.
     ///
     /// # Panics
-    /// If `Clone` of a key does, which is called only if something else is known of it. The queue is shut down
-    /// then; it and those given up before it are not returned, and another call gives up the others.
+    /// If `Clone` of a key panics, which is called only if the queue has further state of the key.
+    /// The queue is shut down then; this key and those removed before it are not returned, and
+    /// another call removes the others.
     pub fn shut_down(&self) -> Vec<K> {
         self.end(|queue, now| queue.shut_down(now))
     }
 
-    /// The same, and what waits is given up and returned, too. A [`drain`](Self::drain) that waits ends, also while
-    /// workers have keys.
+    /// The same, but waiting keys are removed and returned, too. A [`drain`](Self::drain) that
+    /// waits ends, also while workers have keys.
     pub fn close(&self) -> Vec<K> {
         self.lock().closed += 1;
         let given_up = self.end(|queue, now| queue.close(now));
@@ -221,11 +227,12 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
         given_up
     }
 
-    /// Shuts down and waits until nothing waits and no worker has a key. Returns the delayed keys that
-    /// were given up.
+    /// Shuts down and waits until no key waits and no worker has a key. Returns the delayed keys,
+    /// which are removed.
     ///
     /// # Errors
-    /// `within` went by, or the queue was closed meanwhile, and workers still have keys: they are named.
+    /// `within` went by, or the queue was closed meanwhile, and workers still have keys: the error
+    /// names them.
     ///
     /// # Cancel safety
     /// Dropping it stops the waiting; the queue stays shut down.
@@ -274,7 +281,7 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
         Turn(self, Some(self.lock()))
     }
 
-    /// The turn's end sends home who waits, also if a key panics while it is cloned.
+    /// The end of the turn wakes all waiters, also if a key panics while it is cloned.
     fn end(&self, end: impl FnOnce(&mut Queue<K>, Instant) -> Vec<K>) -> Vec<K> {
         let now = self.0.env.now();
         self.change(|queue| end(queue, now))
@@ -295,7 +302,7 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
         next
     }
 
-    /// Outside of the lock: a waker is somebody else's code.
+    /// Called outside of the lock: a waker is foreign code.
     fn tell(&self, woken: Option<Waker>, drained: bool) {
         if let Some(woken) = woken {
             woken.wake();
@@ -305,15 +312,17 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
         }
     }
 
-    /// The lock. A poisoned one is used on: what can poison it is a panic in a key's `Hash` or `Eq`, and
-    /// those are called before anything is changed for that key, or in its `Clone`, which costs only that key:
-    /// it is forgotten in place of being handed out. In a shutdown it costs what would have been returned.
+    /// The lock. A poisoned one stays usable: it can be poisoned by a panic in a key's `Hash` or
+    /// `Eq`, which are called before anything is changed for that key, or in its `Clone`, which
+    /// costs only that key: it is dropped instead of handed out. In a shutdown it costs the keys to
+    /// be returned.
     fn lock(&self) -> MutexGuard<'_, Inner<K>> {
         self.0.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A turn with the lock; at its end, also by a panic in a key's `Hash`, `Eq` or `Clone`, whom it concerns is woken.
+/// A turn with the lock; its end, also by a panic in a key's `Hash`, `Eq` or `Clone`, wakes the
+/// workers concerned.
 struct Turn<'q, K: Eq + Hash + Clone>(&'q WorkQueue<K>, Option<MutexGuard<'q, Inner<K>>>);
 
 impl<K: Eq + Hash + Clone> Turn<'_, K> {
@@ -337,7 +346,7 @@ impl<K: Eq + Hash + Clone> Drop for Turn<'_, K> {
 }
 
 impl<K> Inner<K> {
-    /// The worker that a change concerns: one for a key that no other is on its way for, or one to keep the time.
+    /// The worker to wake: one for a key that no other was woken for, or one to keep the time.
     fn whom_to_wake(&mut self) -> Option<Waker>
     where
         K: Eq + Hash + Clone,
@@ -358,7 +367,7 @@ impl<K> Inner<K> {
         woken
     }
 
-    /// All who wait, once the queue is shut down: nobody waits there.
+    /// Takes all waiters once the queue is shut down: no further wait begins then.
     #[inline]
     fn whom_to_send_home(&mut self) -> Vec<Waiter>
     where
@@ -381,7 +390,7 @@ impl<K> Inner<K> {
         Some(self.waiters.remove(at).waker)
     }
 
-    /// A worker looks, or leaves: nobody waits for it any longer.
+    /// A worker looks, or leaves: it is no longer among the woken or waiting.
     fn arrive(&mut self, id: NonZeroU64) {
         if self.remove_waiter(id).is_none() {
             debug_assert!(self.on_their_way > 0, "who was woken is counted");

@@ -29,7 +29,7 @@ const SECOND: Duration = Duration::from_secs(1);
 /// The longest pause between two questions after a type: the backoff's cap, stretched by jitter.
 const WAKES_WITHIN: Duration = Duration::from_secs(60);
 
-/// What a real API server answered over the life of a definition.
+/// A reply of a real API server, recorded during the life of a definition.
 fn recorded(file: &str) -> (u16, Option<String>, String) {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/golden/crd.jsonl.gz");
     let mut text = String::new();

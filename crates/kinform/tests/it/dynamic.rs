@@ -115,7 +115,7 @@ fn line<K: Debug>(told: &Notification<K>) -> String {
     }
 }
 
-/// What an informer's stream tells while a config map lives and dies.
+/// The notifications of an informer's stream during the life of a config map.
 async fn life<K: Debug + 'static>(
     client: &Client,
     factory: &InformerFactory,

@@ -48,7 +48,7 @@ pub(crate) async fn first_list(script: &mut Script, pods: &[Value], version: u64
     watch
 }
 
-/// What handlers hear, as lines.
+/// The calls of handlers, as lines.
 #[derive(Clone, Default)]
 pub(crate) struct Heard(Arc<Mutex<Vec<String>>>);
 

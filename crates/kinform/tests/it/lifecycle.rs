@@ -226,7 +226,7 @@ async fn shutdown_leaves_no_task_and_no_callback_whatever_came_first() {
             pods.synced().await.is_ok() == order.contains("start"),
             "{order:?}"
         );
-        // Whoever asks too late is told so, and hangs nowhere.
+        // A late caller receives an error, and never hangs.
         let late = factory.informer::<Node>();
         assert_eq!(late.state(), InformerState::Stopped);
         assert!(late.synced().await.unwrap_err().is_stopped());

@@ -1,4 +1,4 @@
-//! What users of the crate see, tested through its public interface.
+//! Tests of the crate through its public interface.
 
 #![expect(clippy::unwrap_used, reason = "a test may unwrap")]
 

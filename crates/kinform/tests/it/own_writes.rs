@@ -25,7 +25,7 @@ fn recreated(name: &str, version: u64, node: &str) -> Value {
     pod
 }
 
-/// What a task comes to, within a minute.
+/// The result of a task, within a minute.
 async fn soon<T>(task: tokio::task::JoinHandle<T>) -> T {
     let within = tokio::time::timeout(Duration::from_secs(60), task);
     within.await.expect("it waits in vain").unwrap()

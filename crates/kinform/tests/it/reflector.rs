@@ -1,4 +1,4 @@
-//! Reflectors inside of informers: what they are told, what they remember, how they end.
+//! Reflectors inside of informers: their inputs, their memory, their end.
 
 use kube_core::DynamicObject;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -198,7 +198,8 @@ async fn a_removal_inside_a_blocking_callback_returns_too() {
     factory.shutdown().await;
 }
 
-/// What handlers hear put together: a contradiction is a panic, which the registration counts.
+/// Handlers that check each call against the earlier ones: a contradiction is a panic, which the
+/// registration counts.
 fn checking(wrong: &Arc<AtomicUsize>) -> Handlers<Pod> {
     let known = Arc::new(Mutex::new(std::collections::HashMap::new()));
     let [adds, updates, deletes] = [(); 3].map(|()| (Arc::clone(&known), Arc::clone(wrong)));

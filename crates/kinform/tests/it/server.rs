@@ -163,7 +163,7 @@ async fn metadata_alone_is_a_watch_of_its_own() {
     api.stop().await;
 }
 
-/// What a cache holds of config maps, as values with their versions.
+/// The config maps in a cache, as values with their versions.
 fn held(maps: &Informer<ConfigMap>) -> Vec<(String, ConfigMap, serde_json::Value)> {
     let list = maps.list();
     let one = |map: kinform::ObjRef<'_, ConfigMap>| {

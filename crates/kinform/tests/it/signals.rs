@@ -11,7 +11,7 @@ use crate::fixture::{factory, first_list, pod};
 
 const SOON: Duration = Duration::from_secs(20);
 
-/// What a reconcile does until it may end.
+/// The messages around a reconcile: it reports that it began, then waits until it may end.
 enum Told {
     Began,
     MayEnd,

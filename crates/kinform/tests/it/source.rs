@@ -285,7 +285,7 @@ const EMPTY: &str =
 const WATCH: &str =
     "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n";
 
-/// A server of one connection that sends what it is told to, and says when it was asked.
+/// A server of one connection that sends the test's text, and notifies the test of a request.
 struct Told {
     source: HttpSource,
     send: tokio::sync::mpsc::UnboundedSender<&'static str>,
@@ -428,7 +428,7 @@ async fn d17_a_client_of_ours_asks_once() {
     assert_eq!(text(body).await, b"{}");
 }
 
-/// What the kernel waits for on our end of the connection to `port`: which timer, and how long.
+/// The kernel's timer on our end of the connection to `port`: its kind and remaining time.
 #[cfg(target_os = "linux")]
 fn timer_of_connection_to(port: u16) -> Option<(u8, Duration)> {
     const ESTABLISHED: &str = "01";

@@ -21,7 +21,7 @@ use crate::fixture::{first_list, pod, pods, settle};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Keeps versions by key and the calls as lines; refuses what it is told to.
+/// Keeps versions by key and the calls as lines; fails where the test asks for it.
 #[derive(Clone, Default)]
 struct Versions(Arc<Mutex<Inner>>);
 

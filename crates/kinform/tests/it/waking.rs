@@ -1,4 +1,4 @@
-//! Whom a work queue wakes: as many as there is work for, and never too few.
+//! The workers that a work queue wakes: as many as there are keys for, and never too few.
 //!
 //! ```text
 //! adds, looks, verdicts, drops, time → which wakers were called, and who has a key
@@ -26,7 +26,7 @@ fn queue() -> WorkQueue<u32> {
     WorkQueue::new(Limiter::exponential(5 * MS, 1000 * MS))
 }
 
-/// How often a waker was called.
+/// The number of times a waker was called.
 #[derive(Default)]
 struct Woken(AtomicUsize);
 
@@ -98,7 +98,7 @@ impl Worker {
         matches!(self.doing, Doing::Waiting(_))
     }
 
-    /// How often it was woken since it last looked.
+    /// The number of times the worker was woken since it last looked.
     fn woken(&self) -> usize {
         self.woken.0.load(Ordering::Relaxed)
     }
@@ -198,7 +198,7 @@ async fn who_waits_is_sent_home_also_if_a_key_panics_in_the_shutdown() {
     }
 }
 
-/// What panics when it is woken.
+/// A waker that panics.
 struct Broken;
 
 impl Wake for Broken {

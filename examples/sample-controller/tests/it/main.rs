@@ -1,4 +1,4 @@
-//! The sample controller on a server of its own: what upstream's test pins, and through faults.
+//! The sample controller on a server of its own: the promises of upstream's test, and faults.
 //!
 //! ```text
 //! TestServer ⇄ sample controller (an operator, spawned);  the test writes Foos and reads Deployments
