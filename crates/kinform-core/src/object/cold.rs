@@ -130,7 +130,7 @@ impl Told {
 }
 
 impl Object {
-    /// Whether its bytes are kept compressed.
+    /// Returns whether its bytes are kept compressed.
     #[must_use]
     pub fn is_cold(&self) -> bool {
         self.head().cold.is_some()

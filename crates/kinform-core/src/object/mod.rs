@@ -328,7 +328,7 @@ impl Object {
         one.around_version() == other.around_version()
     }
 
-    /// Whether both are clones of one object.
+    /// Returns whether both are clones of one object.
     #[must_use]
     pub fn ptr_eq(&self, other: &Self) -> bool {
         ThinArc::as_ptr(&self.0) == ThinArc::as_ptr(&other.0)
@@ -346,7 +346,7 @@ impl Object {
         self.head().flags.has(Flags::PROJECTED)
     }
 
-    /// Whether the object has a `deletionTimestamp`.
+    /// Returns whether the object has a `deletionTimestamp`.
     #[must_use]
     pub fn is_terminating(&self) -> bool {
         self.head().flags.has(Flags::TERMINATING)

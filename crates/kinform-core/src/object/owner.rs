@@ -13,7 +13,7 @@ use crate::wire::json::cursor;
 use crate::wire::protobuf::fields::{self, Fields};
 use crate::wire::protobuf::value::utf8;
 
-/// Who owns an object.
+/// The owner of an object.
 ///
 /// Upstream: `metav1.OwnerReference`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -26,9 +26,9 @@ pub struct OwnerReference {
     pub name: String,
     /// Uid of the owner.
     pub uid: String,
-    /// Whether this owner is the one that manages the object.
+    /// Marks this owner as the one that manages the object.
     pub controller: bool,
-    /// Whether the owner's foreground deletion waits for the object.
+    /// Makes the owner's foreground deletion wait for the object.
     pub block_owner_deletion: bool,
 }
 
