@@ -39,12 +39,18 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<String, String> 
         let mut command = suite::cargo();
         command
             .current_dir(directory)
-            .env("CARGO_TARGET_DIR", &target);
+            .env("CARGO_TARGET_DIR", &target)
+            // As a user's program is built; the command line itself forgoes it for a shorter build.
+            .env("CARGO_PROFILE_RELEASE_LTO", "false");
         command.args(build).args(words);
         succeed(command, "build")
     };
     // The bench starts the programs next to it: the subjects, and `kinform` for its `measure`.
-    cargo(root, &["--package", "kinform-cli", "--bin", "kinform"])?;
+    let kinform = ["--package", "kinform-cli", "--bin", "kinform"];
+    cargo(
+        root,
+        &[&kinform[..], &["--features", "typed,compressed"]].concat(),
+    )?;
     cargo(&bench, &["--bins"])?;
     let mut command = Command::new(target.join("release").join("bench"));
     command.current_dir(&bench).args(&arguments.options);

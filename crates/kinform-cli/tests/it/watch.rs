@@ -294,6 +294,25 @@ async fn a_measurement_is_one_object_a_type() {
     }
 }
 
+#[cfg(not(all(feature = "typed", feature = "compressed")))]
+#[tokio::test]
+async fn a_measurement_that_this_program_was_not_built_for_is_refused() {
+    for (flag, is_built) in [
+        ("typed", cfg!(feature = "typed")),
+        ("compressed", cfg!(feature = "compressed")),
+    ] {
+        if is_built {
+            continue;
+        }
+        let words = ["measure", "pods", &format!("--{flag}")];
+        let (code, stdout, stderr) = outcome(kinform(None, &words)).await;
+        assert_eq!((code, stdout.as_str()), (2, ""), "{stderr}");
+        let hint = format!("cargo install kinform-cli --features {flag}");
+        assert!(stderr.contains(&hint), "{stderr}");
+    }
+}
+
+#[cfg(feature = "typed")]
 #[tokio::test]
 async fn a_measurement_with_typed_values_counts_them() {
     let (_server, kubeconfig) = two_thousand_pods().await;
@@ -315,6 +334,7 @@ async fn a_measurement_with_typed_values_counts_them() {
     }
 }
 
+#[cfg(feature = "compressed")]
 #[tokio::test]
 async fn a_measurement_tells_what_compressing_would_leave() {
     let (_server, kubeconfig) = two_thousand_pods().await;
