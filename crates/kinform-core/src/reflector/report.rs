@@ -209,7 +209,7 @@ pub enum ReflectorEvent {
     EpochChanged {
         /// The version reported before.
         from: ResourceVersion,
-        /// What it says now.
+        /// The version reported now.
         to: ResourceVersion,
     },
     /// Events of a watch were skipped, the first of this stream just now.
