@@ -116,8 +116,8 @@ impl Writer {
     /// path and to pass its outcome to [`trained`](Self::trained). Always `None` for a store that
     /// is not compressed.
     ///
-    /// Until `trained` is called, objects are stored uncompressed: a caller that bounds memory
-    /// reads no further meanwhile.
+    /// Until the first outcome is passed on, objects are stored uncompressed: a caller that bounds
+    /// memory reads no further meanwhile.
     pub fn training(&mut self) -> Option<Training> {
         self.applier.training()
     }
