@@ -52,7 +52,7 @@ struct Loop {
     prepare: fn(Load) -> Round,
 }
 
-/// What a loop is prepared for.
+/// The load that a loop is prepared for.
 #[derive(Clone, Copy)]
 struct Load {
     size: usize,
@@ -370,8 +370,8 @@ fn apply(load: Load, handlers: usize) -> Round {
     })
 }
 
-/// What ten handlers hear of ring and store, each batch as it comes; applying is not counted in time, as it
-/// comes first.
+/// Ten handlers hear the changes of ring and store, batch by batch. Applying comes first and is not
+/// counted in time.
 fn hear_applied(load: Load) -> Round {
     let mut informers: Vec<_> = (0..load.rounds)
         .map(|round| {

@@ -1,4 +1,5 @@
-//! What malformed lists cost beside good ones: `cargo bench -p kinform-core --bench malformed [NAME]`.
+//! The cost of malformed lists compared with good ones:
+//! `cargo bench -p kinform-core --bench malformed [NAME]`.
 //!
 //! ```text
 //! recorded items, each broken in one way ──▶ body ──▶ ListReader, item by item, as an informer ──▶ instructions a byte, beside the good body's
@@ -52,7 +53,7 @@ struct Body {
     items: usize,
 }
 
-/// What all of its items are.
+/// The outcome of all of its items.
 #[derive(Clone, Copy)]
 enum Yields {
     Objects,
@@ -255,7 +256,7 @@ fn items(encoding: Encoding) -> Vec<Vec<u8>> {
     items
 }
 
-/// So many bytes of recorded items, each changed.
+/// Returns about `size` bytes of recorded items, each changed.
 fn changed(encoding: Encoding, size: usize, change: impl Fn(&[u8]) -> Vec<u8>) -> Vec<Vec<u8>> {
     let mut left = size;
     let items = items(encoding);
@@ -300,7 +301,7 @@ fn cut(mut body: Body) -> Body {
     body
 }
 
-/// What is called items is something else.
+/// A list whose `items` is not an array.
 fn items_are(size: usize, open: &[u8], close: &[u8]) -> Body {
     let items = changed(Json, size, <[u8]>::to_vec).join(&b","[..]);
     Body {

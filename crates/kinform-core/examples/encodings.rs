@@ -1,11 +1,11 @@
-//! What a pod costs in each encoding: `cargo run --release -p kinform-core --example encodings`.
+//! The cost of a pod in each encoding: `cargo run --release -p kinform-core --example encodings`.
 //!
 //! ```text
 //! recorded lists (JSON, protobuf) → split, check, keep | typed view → microseconds and bytes a pod
 //! ```
 //!
-//! The recorded list is read again and again in chunks of 64 KiB; of each figure the least of all rounds
-//! is told, which other work on the machine disturbs least.
+//! The recorded list is read again and again in chunks of 64 KiB. Each figure is the least of all
+//! rounds, which other work on the machine disturbs least.
 #![expect(
     clippy::print_stdout,
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! How fast a list of pods becomes objects: what `wire` and `object` cost, and nothing else.
+//! Measures the way from a list of pods to objects: the cost of `wire` and `object` alone.
 //!
 //! ```text
 //! seed → pods of about 8 KB (40% managedFields) as one list → 64 KB chunks → split → objects

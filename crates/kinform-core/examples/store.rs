@@ -1,4 +1,4 @@
-//! What the store and the fan-out cost: `cargo run --release -p kinform-core --example store`.
+//! The cost of the store and the fan-out: `cargo run --release -p kinform-core --example store`.
 //!
 //! ```text
 //! sizes (arguments; 100000 and 1000000 by default) ──▶ one line a measurement
@@ -66,7 +66,7 @@ impl Running {
     }
 }
 
-/// What is over in milliseconds: the shortest of some runs, by the wall clock.
+/// Measures work of milliseconds: the shortest of some runs, by the wall clock.
 fn best<T>(mut run: impl FnMut() -> T) -> (Duration, T) {
     let mut once = || {
         let start = Instant::now();
@@ -391,7 +391,7 @@ fn report(
     assert_eq!(heard, events * cursors, "something was not heard");
 }
 
-/// What the least of handlers does with a change: it looks at which one it is.
+/// The least work of a handler with a change: it looks at the kind of the change.
 fn visit(change: &Change) -> usize {
     match black_box(change) {
         Change::Updated { .. } => 1,

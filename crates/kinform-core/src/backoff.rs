@@ -1,4 +1,4 @@
-//! How long to wait after a failure: longer each time, shorter again only after real health.
+//! Delays after a failure: longer each time, shorter again only after real health.
 //!
 //! ```text
 //! failed(now, jitter) → delay      healthy(now) → the clock of health starts

@@ -47,7 +47,7 @@ pub enum Delta {
     ListAbort,
     /// The resync period of these handlers has passed: they hear every stored object once more.
     Sync {
-        /// Who is due.
+        /// The handlers that are due.
         due: Arc<[HandlerId]>,
     },
     /// Nothing changed up to this version.
@@ -59,14 +59,14 @@ pub enum Delta {
     Quarantined(Quarantine),
 }
 
-/// An object set apart since it cannot be read: where it is, and why; never its content.
+/// An object quarantined since it cannot be read: its place and the reason; never its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Quarantine {
-    /// Whose, as far as it can be read.
+    /// Its key, as far as it can be read.
     pub key: Option<ObjectKey>,
     /// Its version, as far as it can be read.
     pub version: Option<String>,
-    /// Where in the object reading stopped.
+    /// The path in the object at which reading stopped.
     pub path: String,
     /// Why it cannot be read: one line.
     pub reason: String,
@@ -89,7 +89,7 @@ pub enum HeardIn {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HandlerId(pub u64);
 
-/// What a handler hears about one object.
+/// A change of one object, as one handler hears it.
 ///
 /// # Order guarantees
 /// For one handler and one key: `(Added Updated* Deleted)*`, with `Sync` only between `Added` and
@@ -101,12 +101,12 @@ pub enum Change {
     Added {
         /// Its state.
         object: Object,
-        /// Whether it belongs to what was stored when the handler came.
+        /// True if the object was stored when the handler came.
         initial: bool,
     },
     /// The object changed.
     Updated {
-        /// What this handler heard last.
+        /// The state that this handler heard last.
         old: Object,
         /// The state now.
         new: Object,
@@ -115,7 +115,7 @@ pub enum Change {
     Deleted {
         /// Its state at deletion; or the last state told, if the deletion itself was not heard.
         object: Object,
-        /// Whether the deletion itself was not heard, so that `object` may be older than the end.
+        /// True if the deletion itself was not heard, so that `object` may be older than the end.
         final_state_unknown: bool,
     },
     /// A resync: the object as this handler knows it already.

@@ -14,7 +14,7 @@
 #[cfg(all(kinform_mutants, not(debug_assertions)))]
 compile_error!("known bugs are put back in debug builds only");
 
-/// Whether the known bug of this name is put back: never, but in `cargo xtask mutants`.
+/// Returns whether the known bug of this name is active: never, except in `cargo xtask mutants`.
 #[cfg(not(kinform_mutants))]
 #[doc(hidden)]
 #[macro_export]
@@ -24,7 +24,7 @@ macro_rules! mutant {
     };
 }
 
-/// Whether the known bug of this name is put back: if the environment says so.
+/// Returns whether the known bug of this name is active: if the environment says so.
 #[cfg(kinform_mutants)]
 #[doc(hidden)]
 #[macro_export]
@@ -34,7 +34,7 @@ macro_rules! mutant {
     };
 }
 
-/// Whether `KINFORM_MUTANT` names this bug; read once.
+/// Returns whether `KINFORM_MUTANT` names this bug; read once.
 #[cfg(kinform_mutants)]
 #[doc(hidden)]
 #[must_use]

@@ -75,7 +75,7 @@ impl Histogram {
         *self = Self::new();
     }
 
-    /// How many durations were recorded.
+    /// Returns the number of durations recorded.
     pub const fn count(&self) -> u64 {
         self.count
     }
@@ -144,7 +144,7 @@ impl fmt::Debug for Histogram {
     }
 }
 
-/// What one reflector has done since it started.
+/// The counts of one reflector's work since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReflectorStats {
     /// Whole lists handed on, paged or streamed.
@@ -163,7 +163,7 @@ pub struct ReflectorStats {
     pub events: u64,
     /// Bookmarks that moved the version on.
     pub bookmarks: u64,
-    /// Items and events that could not be read and were set apart.
+    /// Items and events that could not be read and were quarantined.
     pub quarantined: u64,
     /// Events skipped: of another kind or of an unknown type.
     pub skipped: u64,

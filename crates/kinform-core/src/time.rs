@@ -51,7 +51,7 @@ impl Instant {
         self.0
     }
 
-    /// How long after `earlier` this is; zero if it is not after it.
+    /// Returns the time from `earlier` to this instant; zero if it is not after `earlier`.
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.nanos_since(earlier))
     }

@@ -1,4 +1,4 @@
-//! What is kept alive, measured at the allocator: in a binary of its own, one test at a time.
+//! Memory kept alive, measured at the allocator: in a binary of its own, one test at a time.
 //!
 //! ```text
 //! deltas → fifo → writer → handlers that hear, stall or leave → bytes allocated
@@ -310,7 +310,7 @@ fn recorded(encoding: Encoding) -> Vec<Object> {
     objects
 }
 
-/// What a decoded value weighs is estimated: never too little, and not many times too much.
+/// The estimated size of a decoded value is never too small, and not many times too large.
 #[test]
 fn typed_values_take_no_more_than_their_budget() {
     let _alone = alone();
@@ -345,8 +345,8 @@ fn typed_values_take_no_more_than_their_budget() {
 
 const CHUNK: usize = 64 << 10;
 
-/// Reads what is `before`, so many chunks of the same text, and what is `after`: the keys of its items, or what is
-/// wrong with them, how the list ends, and the most that was kept behind a chunk.
+/// Reads `before`, a number of `chunks` of the same text, and `after`. Returns the keys of the
+/// items or their errors, the error that ends the list, and the most memory kept after a chunk.
 fn fed(
     encoding: Encoding,
     [before, after]: [&[u8]; 2],
@@ -375,7 +375,7 @@ fn fed(
     (keys, end, most)
 }
 
-/// What a reader keeps beside an item.
+/// The allowance for a reader's own memory, without an item.
 const BESIDE: usize = 1 << 20;
 
 #[test]

@@ -1,4 +1,5 @@
-//! What the benches of inner loops share: a recorded list, and the count of a run's instructions.
+//! Shared parts of the benches of inner loops: a recorded list, and the count of a run's
+//! instructions.
 //!
 //! ```text
 //! this program, NAME --rounds N ──▶ valgrind ──▶ instructions, and what the run says that it worked on

@@ -47,7 +47,7 @@ pub enum FifoPolicy {
     Coalescing,
 }
 
-/// How much may wait in a queue of deltas.
+/// The limits of a queue of deltas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FifoLimits {
     /// Deltas, in a coalescing queue objects; at least one. 4,096 by default.
@@ -83,7 +83,7 @@ pub struct DeltaFifo {
     /// Entries that still take deltas of their object, by key: those after the last barrier.
     /// BOUND: names that were chosen to collide make it a walk over at most `capacity` entries.
     open: HashTable<u64>,
-    /// What has been pushed so far.
+    /// The version pushed last.
     pushed: Reached,
     deltas: usize,
     is_in_list: bool,
@@ -93,7 +93,7 @@ pub struct DeltaFifo {
     is_closed: bool,
 }
 
-/// What comes out at once.
+/// The deltas handed out together.
 #[derive(Debug, Default)]
 pub struct Batch {
     /// In order; deltas of one object next to each other, if coalescing.
@@ -109,7 +109,7 @@ pub struct Full(pub Delta);
 
 #[derive(Debug)]
 struct Entry {
-    /// What had been pushed before the first of these deltas.
+    /// The version pushed before the first of these deltas.
     before: Arc<str>,
     hash: Option<u64>,
     deltas: SmallVec<[Delta; 1]>,
@@ -123,7 +123,8 @@ struct Reached {
 }
 
 impl DeltaFifo {
-    /// An empty queue of so many entries: deltas in order, objects if coalescing; at least one.
+    /// Returns an empty queue of at most `capacity` entries (deltas in order, objects if
+    /// coalescing), at least one.
     pub fn new(policy: FifoPolicy, capacity: usize) -> Self {
         Self {
             policy,
@@ -194,8 +195,8 @@ impl DeltaFifo {
         }
     }
 
-    /// Whether a delta is taken, whatever it is. In a coalescing queue, one of an object that
-    /// waits already may be taken without it, and a rare one refused in spite of it.
+    /// Returns whether any delta would be accepted. In a coalescing queue, a delta of an object
+    /// that waits already may be accepted without room, and a rare one refused in spite of room.
     pub fn has_room(&self) -> bool {
         self.entries.len() < self.capacity && self.bytes < self.max_bytes
     }
@@ -219,8 +220,8 @@ impl DeltaFifo {
         batch
     }
 
-    /// Whether the first list, all of it, was handed out, or there was none before the first
-    /// change. Handed out is not applied: for that ask the store.
+    /// Returns whether the first list was handed out completely, or there was none before the first
+    /// change. Handed out is not applied: the store knows that.
     pub fn has_synced(&self) -> bool {
         self.is_populated && self.synced_after.is_none_or(|number| self.first >= number)
     }
@@ -230,7 +231,7 @@ impl DeltaFifo {
         self.deltas
     }
 
-    /// Whether nothing waits.
+    /// Returns whether no delta waits.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -245,12 +246,12 @@ impl DeltaFifo {
         self.is_closed = true;
     }
 
-    /// Whether nothing will ever come out again: closed and empty.
+    /// Returns whether the queue is closed and empty, so that no delta will ever come out again.
     pub fn is_finished(&self) -> bool {
         self.is_closed && self.is_empty()
     }
 
-    /// Whether such a delta of the same object waits; asked where known bugs are put back only.
+    /// Returns whether such a delta of the same object waits; only used to reintroduce known bugs.
     fn waits(&self, object: &Object, is_such: fn(&Delta) -> bool) -> bool {
         let mut waiting = self.entries.iter().flat_map(|entry| &entry.deltas);
         waiting.any(|delta| is_such(delta) && key_of(delta) == Some(object.key_ref()))
@@ -367,7 +368,7 @@ impl DeltaFifo {
 }
 
 impl Batch {
-    /// Whether nothing came out.
+    /// Returns whether the batch has no deltas.
     pub fn is_empty(&self) -> bool {
         self.deltas.is_empty()
     }

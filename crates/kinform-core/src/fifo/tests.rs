@@ -332,7 +332,7 @@ fn history() -> impl Strategy<Value = Vec<String>> {
     })
 }
 
-/// What waits for a key, in order, in words.
+/// Returns the words of the deltas that wait for a key, in order.
 fn of_key(words: &[String], key: char) -> Vec<&String> {
     words
         .iter()

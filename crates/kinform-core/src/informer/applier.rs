@@ -1,4 +1,4 @@
-//! What a batch of deltas does to the store.
+//! Applies a batch of deltas to the store.
 //!
 //! ```text
 //! [Delta] ──▶ Edit of the published root │ Edit of a list that runs ──▶ Applied { root, news, .. }
@@ -13,10 +13,11 @@
 //!   a stored uid and version is compared byte by byte.
 //! - A uid that changed is a delete, then an add. A list has the last word: in it, older wins, too, and
 //!   a list below the stored version is reported as [`super::report::ApplyEvent::WentBack`].
-//! - An unreadable object is set apart. What is stored under its key stays; if a list has one without
-//!   a readable key, that list deletes nothing, and says so.
+//! - An unreadable object is quarantined. The object stored under its key stays; if a list has one
+//!   without a readable key, that list deletes no object, and reports so.
 //!
-//! INVARIANT: the version of a root moves only past what was applied, set apart, or voided by a list.
+//! INVARIANT: the version of a root moves only past an object that was applied, quarantined, or
+//! voided by a list.
 //!
 //! Upstream counterpart: `client-go:tools/cache/controller.go` (`processDeltas`, `processReplacedAll`).
 
@@ -48,16 +49,16 @@ pub struct Applier {
     tier: Option<Tier>,
 }
 
-/// What came of a batch.
+/// The outcome of a batch.
 #[derive(Debug)]
 pub struct Applied {
     /// The root after it: the one before, if nothing changed.
     pub root: Root,
-    /// What handlers hear.
+    /// The changes for handlers.
     pub news: News,
-    /// Who is due to hear everything again.
+    /// The handlers due to hear every object again.
     pub due: Vec<HandlerId>,
-    /// What is worth saying.
+    /// The events worth a report.
     pub events: Vec<ApplyEvent>,
 }
 
@@ -114,7 +115,7 @@ impl Applier {
         self
     }
 
-    /// What there is to learn about compressing these objects, once; what comes of it goes to
+    /// Returns the training of a compression dictionary, once; its outcome is passed to
     /// [`trained`](Self::trained).
     pub fn training(&mut self) -> Option<Training> {
         self.tier.as_mut()?.training()
@@ -150,7 +151,7 @@ impl Applier {
         self.counts
     }
 
-    /// Whether a list has begun and not ended.
+    /// Returns whether a list has begun and not ended.
     #[must_use]
     pub fn is_listing(&self) -> bool {
         self.list.is_some()
@@ -459,7 +460,7 @@ impl Applier {
 }
 
 impl Batch {
-    /// What the fifo has handed out is applied, and what it has not may be older than what is applied.
+    /// Records that deltas up to this version are applied; those still in the fifo may be older.
     fn reach(&mut self, version: &ResourceVersion) {
         let revision = version.parsed();
         let is_below = revision.is_some() && revision < self.floor;
@@ -510,7 +511,7 @@ impl Listing {
         self.pending.stored(old, new);
     }
 
-    /// What is listed under a stored version is another state of it, if the server went back.
+    /// Stores objects listed under a stored version as new states, if the server went back.
     fn believe_reused(&mut self, tier: &mut Option<Tier>) {
         for object in std::mem::take(&mut self.reused) {
             let stored = self.edit.get(object.key_ref());
@@ -552,7 +553,7 @@ impl Reached {
     }
 }
 
-/// Where both versions are numbers, whether the first is the lower.
+/// Returns whether the first version is the lower; false unless both are numbers.
 fn is_older(object: &Object, stored: &Object) -> bool {
     matches!((object.revision(), stored.revision()), (Some(new), Some(old)) if new < old)
 }
@@ -561,7 +562,7 @@ fn revision(version: &str) -> Option<u64> {
     ResourceVersion::from(version).parsed()
 }
 
-/// What is stored of an object in its place, where a store is compressed.
+/// Returns the compressed form to store in an object's place, if the store is compressed.
 fn cold(tier: &mut Option<Tier>, object: &Object) -> Option<Object> {
     tier.as_mut()?.keep(object)
 }

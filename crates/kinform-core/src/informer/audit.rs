@@ -1,4 +1,4 @@
-//! Whether a store is what its server says it was at the same version.
+//! Compares a store with its server's state at the same version.
 //!
 //! ```text
 //! root at version V + items of a list at exactly V → Audit → nothing | Divergence
@@ -30,7 +30,7 @@ pub struct Audit {
     has_nameless: bool,
 }
 
-/// How a store differs from its server.
+/// The differences between a store and its server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Divergence {
     /// Objects that the server has and the store has not.

@@ -12,9 +12,9 @@
 //! What is handed out counts as heard when [`Delivery::next`] is called again: so a handler is synced
 //! only after it returned from its last initial add, or panicked in it.
 //!
-//! A resync hands out pieces in turn with fresh batches: neither starves the other, and each object is
-//! told as this handler knows it at that moment. It pins at most two roots: the one told and, while it
-//! catches up, the one it is led to.
+//! A resync hands out pieces in turn with fresh batches: neither starves the other, and each object
+//! is delivered in the state that this handler knows at that moment. It pins at most two roots: the
+//! delivered one and, while it catches up, the target.
 //!
 //! A handler that leaves a store (its namespace is no longer watched) forgets it: the difference from
 //! what it was told to nothing.
@@ -52,7 +52,7 @@ pub struct Delivery {
     is_leaving: bool,
 }
 
-/// What comes next for a handler.
+/// The next delivery for a handler.
 #[derive(Debug)]
 pub enum Next {
     /// Changes to hear, in order.
@@ -70,10 +70,10 @@ pub struct Changes {
     held: Held,
 }
 
-/// Where changes come from.
+/// The origin of changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// What was stored when the handler came.
+    /// The objects stored when the handler came.
     Initial,
     /// As the server said it.
     Live,
@@ -133,7 +133,7 @@ impl Delivery {
         }
     }
 
-    /// What the handler hears next. Asking says that everything handed out before was heard.
+    /// Returns the next delivery for the handler. A call acknowledges everything handed out before.
     ///
     /// # Order guarantees
     /// For one key, that of the server. Over keys, too, but for what a difference tells.
@@ -171,25 +171,25 @@ impl Delivery {
         self.is_leaving = true;
     }
 
-    /// Which handler this is, for resync.
+    /// Returns the handler's id, for resync.
     #[must_use]
     pub fn id(&self) -> HandlerId {
         self.id
     }
 
-    /// Whether the handler has heard everything that was stored when it came.
+    /// Returns whether the handler has heard everything that was stored when it came.
     #[must_use]
     pub fn has_synced(&self) -> bool {
         self.phase == Phase::Live
     }
 
-    /// How often the handler fell behind the ring.
+    /// Returns the number of times that the handler fell behind the ring.
     #[must_use]
     pub fn times_behind(&self) -> u64 {
         self.times_behind
     }
 
-    /// How many batches wait for this handler.
+    /// Returns the number of batches that wait for this handler.
     #[must_use]
     pub fn waiting(&self) -> u64 {
         self.reader.ring().end().saturating_sub(self.cursor)
@@ -304,7 +304,7 @@ impl Delivery {
 }
 
 impl Changes {
-    /// Where they come from.
+    /// Returns the origin of the changes.
     #[must_use]
     pub fn origin(&self) -> Origin {
         self.origin

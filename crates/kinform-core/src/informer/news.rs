@@ -1,4 +1,4 @@
-//! What a batch or a list brings for handlers, as it is gathered.
+//! Gathers the changes of a batch or a list for handlers.
 //!
 //! ```text
 //! stored(old, new), push(change) ──▶ Pending ──into_news──▶ News: the changes in order │ take the difference of roots
@@ -12,7 +12,7 @@
 use crate::delta::Change;
 use crate::object::Object;
 
-/// What a batch brings for handlers.
+/// The changes of a batch for handlers.
 #[derive(Debug)]
 pub enum News {
     /// Nothing changed.

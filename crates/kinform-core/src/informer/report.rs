@@ -1,4 +1,4 @@
-//! What the applier has to say besides changes: events for people, counts for metrics.
+//! Reports of the applier: events for people, counts for metrics.
 //!
 //! ```text
 //! Applier ──ApplyEvent, ApplyCounts──▶ the shell's reports and metrics
@@ -28,15 +28,15 @@ pub enum ApplyEvent {
         /// The version of the list.
         to: String,
     },
-    /// An object was set apart.
+    /// An object was quarantined.
     Quarantined(Quarantine),
-    /// An object that had been set apart is well again, or gone.
+    /// A quarantined object can be read again, or was deleted.
     Healed(ObjectKey),
     /// An object is stored, but not under this index.
     Unindexed(IndexFailure),
 }
 
-/// What a list did.
+/// The outcome of a list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Listed {
     /// Its version.
@@ -66,7 +66,7 @@ pub struct ApplyCounts {
     pub unknown_deletes: u64,
     /// Bookmarks below the version that was reached already.
     pub late_bookmarks: u64,
-    /// Objects set apart.
+    /// Objects quarantined.
     pub quarantined: u64,
     /// Objects that an index leaves out.
     pub unindexed: u64,

@@ -1,4 +1,4 @@
-//! Which handlers are due to hear every stored object again.
+//! The schedule by which handlers are resynced with every stored object.
 //!
 //! ```text
 //! add(handler, period), remove, start, due(now) ──▶ who is due; next_wake ──▶ when to ask
@@ -30,7 +30,7 @@ pub struct ResyncSchedule {
     handlers: BTreeMap<HandlerId, Wish>,
 }
 
-/// What became of the period that a handler asked for.
+/// The outcome of a handler's request for a period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Granted {
     /// It is resynced at this period, the one that it asked for.
@@ -109,7 +109,7 @@ impl ResyncSchedule {
         self.next_check.filter(|_| !self.handlers.is_empty())
     }
 
-    /// Who is due now; empty between checks.
+    /// Returns the handlers that are due now; empty between checks.
     pub fn due(&mut self, now: Instant) -> Vec<HandlerId> {
         let (Some(check), Some(period)) = (self.next_check, self.check_period) else {
             return Vec::new();

@@ -30,7 +30,7 @@ use crate::store::root::Root;
 const BATCH_BYTES: usize = 4 * 1024;
 const CHANGE_BYTES: usize = 1024;
 
-/// How much a ring keeps.
+/// The limits of a ring's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RingLimits {
     /// Batches; rounded up to a power of two. 4,096 by default.
@@ -49,7 +49,7 @@ pub struct Batch {
     root: Root,
 }
 
-/// What a cursor finds at a position.
+/// The content that a cursor finds at a position.
 #[derive(Debug)]
 pub enum Found {
     /// The batch.
@@ -111,7 +111,7 @@ impl Batch {
 }
 
 impl Ring {
-    /// What is at a position.
+    /// Returns the content at a position.
     #[must_use]
     pub fn at(&self, position: u64) -> Found {
         if position < self.first.load(Ordering::Acquire) {

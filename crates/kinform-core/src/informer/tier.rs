@@ -27,7 +27,7 @@ const FEW_SAMPLES: usize = 32;
 const SAMPLED_BYTES: usize = 4 << 20;
 /// Objects over which it is measured what is left of them.
 const WINDOW: usize = 1024;
-/// BOUND: a kind whose objects have nothing in common is not learnt for ever, and so many dictionaries are held.
+/// BOUND: trainings, and thus dictionaries held, for a kind whose objects have nothing in common.
 const MAX_TRAININGS: usize = 16;
 
 /// Keeps the objects of one store compressed.
@@ -53,7 +53,7 @@ struct Samples {
     bytes: usize,
 }
 
-/// What is left of the objects of late.
+/// The compression ratio of recent objects.
 #[derive(Debug, Default)]
 struct Window {
     objects: usize,
@@ -67,7 +67,7 @@ struct Window {
 #[derive(Debug)]
 pub struct Training(Samples);
 
-/// What came of a training.
+/// The outcome of a training.
 #[derive(Debug)]
 pub struct Trained(Option<Arc<Dictionary>>);
 
@@ -78,7 +78,7 @@ impl Tier {
         Self::default()
     }
 
-    /// What is to be stored of an object in its place, if anything else than itself.
+    /// Returns the packed form to store in an object's place; `None` if it is stored as it is.
     pub fn keep(&mut self, object: &Object) -> Option<Object> {
         self.stage.sample(object);
         let packed = self.press.as_mut()?.pack(object);
@@ -97,7 +97,7 @@ impl Tier {
         self.stage.end_sampling(FEW_SAMPLES);
     }
 
-    /// What there is to learn, once; the answer goes to [`trained`](Self::trained).
+    /// Returns the training, once; its outcome is passed to [`trained`](Self::trained).
     pub fn training(&mut self) -> Option<Training> {
         let stage = std::mem::replace(&mut self.stage, Stage::Training);
         match stage {

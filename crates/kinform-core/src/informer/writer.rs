@@ -48,14 +48,14 @@ pub struct Reader {
     pub(super) hub: Arc<Hub>,
 }
 
-/// What a batch came to, for those who wake and report.
+/// The outcome of a batch, for wakers and reports.
 #[derive(Debug)]
 pub struct Published {
-    /// Whether handlers have something to hear.
+    /// True if there are changes for handlers.
     pub is_news: bool,
-    /// Whether the version of the store moved.
+    /// True if the version of the store moved.
     pub has_moved: bool,
-    /// What is worth saying.
+    /// The events worth a report.
     pub events: Vec<ApplyEvent>,
 }
 
@@ -67,7 +67,7 @@ pub(super) struct Hub {
     marks: ArcSwap<BTreeMap<HandlerId, Weak<ResyncMark>>>,
 }
 
-/// How often a handler was due to hear everything again, and since which position.
+/// The number of times a handler was due for a resync, and the position of the last one.
 #[derive(Debug, Default)]
 pub(super) struct ResyncMark {
     pub(super) times: AtomicU64,
@@ -112,10 +112,12 @@ impl Writer {
         self
     }
 
-    /// What there is to learn about compressing, once: to be run where nobody waits for it, and what comes of it
-    /// told to [`trained`](Self::trained). Never anything of a store that is not compressed.
+    /// Returns the training of a compression dictionary, once, for the caller to run off the hot
+    /// path and to pass its outcome to [`trained`](Self::trained). Always `None` for a store that
+    /// is not compressed.
     ///
-    /// Until it is told, objects are stored as they come: whoever bounds memory reads no further meanwhile.
+    /// Until the first outcome is passed on, objects are stored uncompressed: a caller that bounds
+    /// memory reads no further meanwhile.
     pub fn training(&mut self) -> Option<Training> {
         self.applier.training()
     }

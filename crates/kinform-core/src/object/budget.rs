@@ -23,8 +23,9 @@ use super::Object;
 use super::typed::DecodeError;
 use crate::wire::encoding::Encoding;
 
-/// What a byte of an object becomes when it is decoded into a type of Kubernetes, at most. Their structs are
-/// wide and mostly empty: measured on recorded pods, with room for allocators' rounding.
+/// The bytes that a byte of an object takes when it is decoded into a type of Kubernetes, at most.
+/// Their structs are wide and mostly empty: measured on recorded pods, with room for allocators'
+/// rounding.
 const BYTES_OF_JSON: usize = 8;
 const BYTES_OF_PROTOBUF: usize = 14;
 
@@ -98,7 +99,7 @@ impl TypedBudget {
         kept
     }
 
-    /// What is kept weighs so much, as estimated.
+    /// Returns the estimated size of the values kept.
     #[must_use]
     pub fn used(&self) -> usize {
         self.clock().used

@@ -37,12 +37,12 @@ use crate::wire::unreadable::{Unreadable, is_name};
 const PACKED_BYTES: usize = 64 << 10;
 
 thread_local! {
-    /// Where objects are packed, one after the other: memory that was just used is in the processor's cache, and what
-    /// an allocator hands out anew is not.
+    /// Scratch space in which objects are packed, one after the other: memory that was just used is
+    /// in the processor's cache, unlike a fresh allocation.
     static PACKED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What of an object never changes.
+/// The parts of an object that never change.
 struct Identity<'a> {
     name: Cow<'a, str>,
     namespace: Cow<'a, str>,

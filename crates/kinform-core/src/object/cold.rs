@@ -26,8 +26,8 @@ use super::{Head, Object};
 
 /// BOUND: bytes of a dictionary. A quarter of it did as well on generated pods; real ones have more to repeat.
 const DICTIONARY_BYTES: usize = 64 << 10;
-/// So many times its own size of samples a dictionary has at least. Its makers advise 100 times; of pods 19 times
-/// was as good, and less was not measured.
+/// The size of the samples of a dictionary, in multiples of its own size, at least. Zstd's authors
+/// advise 100 times; for pods 19 times was as good, and less was not measured.
 const SAMPLES_PER_DICTIONARY: usize = 8;
 /// BOUND: what a sample adds to a training; what objects repeat is at their beginning as well.
 pub(crate) const SAMPLE_BYTES: usize = 64 << 10;
@@ -38,11 +38,11 @@ pub struct Press {
     packed: Vec<u8>,
 }
 
-/// What a cold object has beside its head.
+/// The part of a cold object that lies outside its head.
 pub(super) struct Cold {
     dictionary: Arc<Dictionary>,
-    // INVARIANT: so many bytes of the payload are compressed; the strings of the identity follow, and then what
-    // followed the bytes before.
+    // INVARIANT: the first `packed` bytes of the payload are compressed; the strings of the
+    // identity follow, then the content that followed the bytes before.
     packed: u32,
     // What somebody read in place.
     warm: OnceLock<Object>,

@@ -30,7 +30,7 @@ thread_local! {
     static INFLATING: RefCell<(DCtx<'static>, Vec<u8>)> = RefCell::new((DCtx::create(), Vec::new()));
 }
 
-/// What objects of one kind have in common, written once.
+/// The content that objects of one kind have in common, written once.
 pub struct Dictionary {
     #[cfg(feature = "compressed")]
     encoder: EncoderDictionary<'static>,

@@ -1,4 +1,4 @@
-//! What is read from an object's bytes in place: labels, annotations, owners, scalars at a path.
+//! Reads parts of an object's bytes in place: labels, annotations, owners, scalars at a path.
 //!
 //! ```text
 //! Object, key | path → cursor over the bytes → texts, borrowed unless they are escaped

@@ -46,7 +46,7 @@ impl Stored for Object {
 
     fn is_known_end(&self, at: usize) -> bool {
         let head = self.head();
-        // Texts are told without their quotes. Copies of them lie behind all members.
+        // Texts have no quotes here. Copies of them lie behind all members.
         let texts = [head.name, head.namespace, head.uid, head.resource_version];
         let texts = texts.map(|span| span.end() + 1);
         let values = [head.labels, head.annotations, head.owners].map(|span| span.end());

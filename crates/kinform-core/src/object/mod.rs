@@ -52,7 +52,7 @@ use crate::wire::unreadable::{OneLine, Unreadable};
 #[derive(Clone)]
 pub struct Object(ThinArc<Head, u8>);
 
-/// What is known of an object without looking at its bytes. Kept small: there is one an object.
+/// The facts known of an object without a look at its bytes. Kept small: there is one an object.
 // In this order, so that the count of handles and what walks ask for lie in the first line of 64 bytes.
 #[repr(C)]
 struct Head {
@@ -192,7 +192,7 @@ impl Object {
         }
     }
 
-    /// Whether its key is this one.
+    /// Returns whether its key is this one.
     #[must_use]
     pub fn has_key(&self, key: KeyRef<'_>) -> bool {
         // Bytes, not texts: to compare them they need not be checked again.
@@ -200,7 +200,7 @@ impl Object {
             && *self.told(Told::Namespace) == *key.namespace.as_bytes()
     }
 
-    /// Whether a server lists it before this key: by the path that it is stored under, bytewise.
+    /// Returns whether a server lists it before this key: by its storage path, bytewise.
     ///
     /// Not by the pair of namespace and name: `a-b/x` comes before `a/x`.
     pub(crate) fn is_listed_before(&self, key: KeyRef<'_>) -> bool {
@@ -259,7 +259,7 @@ impl Object {
         head.flags.has(Flags::HAS_REVISION).then_some(head.revision)
     }
 
-    /// How [`bytes`](Self::bytes) are encoded.
+    /// Returns the encoding of [`bytes`](Self::bytes).
     #[must_use]
     pub fn encoding(&self) -> Encoding {
         self.head().encoding
@@ -276,7 +276,7 @@ impl Object {
         }
     }
 
-    /// How many bytes that are, without inflating them.
+    /// Returns the length of [`bytes`](Self::bytes), without inflating them.
     #[must_use]
     pub fn byte_len(&self) -> usize {
         self.head().body as usize
@@ -292,7 +292,7 @@ impl Object {
         object + cold
     }
 
-    /// Whether the content is the same, version included.
+    /// Returns whether the content is the same, version included.
     ///
     /// # Complexity
     /// A comparison of bytes; constant for clones and for different lengths. Of two encodings, both
@@ -311,7 +311,7 @@ impl Object {
         }
     }
 
-    /// Whether the bytes are the same apart from the version: an update of what is not kept.
+    /// Returns whether the bytes are the same apart from the version: an update of dropped fields.
     #[must_use]
     pub fn same_but_version(&self, other: &Self) -> bool {
         if self.encoding() != other.encoding() {
@@ -334,13 +334,13 @@ impl Object {
         ThinArc::as_ptr(&self.0) == ThinArc::as_ptr(&other.0)
     }
 
-    /// Whether nobody else has a clone of it.
+    /// Returns whether this is the only handle of the object.
     fn is_alone(&self) -> bool {
         self.0.with_arc(|arc| triomphe::Arc::strong_count(arc) == 1)
     }
 
-    /// Whether a projection or transform took or changed something: such a view is never written
-    /// back.
+    /// Returns whether a projection or transform dropped or changed a field: such a view is never
+    /// written back.
     #[must_use]
     pub fn is_projected(&self) -> bool {
         self.head().flags.has(Flags::PROJECTED)
@@ -426,7 +426,7 @@ impl fmt::Debug for Object {
     }
 }
 
-/// What a server stores an object under, behind what is its kind's.
+/// Returns the part of an object's storage path that follows its kind's prefix.
 fn path<'a>(namespace: &'a [u8], name: &'a [u8]) -> impl Iterator<Item = &'a u8> {
     namespace.iter().chain(b"/").chain(name)
 }

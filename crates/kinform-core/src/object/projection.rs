@@ -1,4 +1,4 @@
-//! What is kept of each object: the transform on bytes.
+//! Selects the fields kept of each object: the transform on bytes.
 //!
 //! ```text
 //! checked JSON → Projection::apply → smaller JSON, if something went
@@ -19,7 +19,7 @@ use crate::wire::json::cursor;
 use crate::wire::json::head::{Cuts, Cutter, ManagedFields};
 use crate::wire::strip;
 
-/// What is kept of each object. The default drops `metadata.managedFields` only.
+/// The fields kept of each object. The default drops `metadata.managedFields` only.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Projection {
     keeps_managed_fields: bool,
@@ -61,7 +61,7 @@ impl Projection {
         self
     }
 
-    /// Whether objects keep all their fields, but for `metadata.managedFields`.
+    /// Returns whether objects keep all their fields, except for `metadata.managedFields`.
     #[must_use]
     pub fn keeps_all_else(&self) -> bool {
         self.drops.is_empty() && self.keeps.is_none()
@@ -75,7 +75,7 @@ impl Projection {
         }
     }
 
-    /// What is left of a checked message; `None` if all of it.
+    /// Returns the rest of a checked message; `None` if no field is dropped.
     pub(super) fn apply_message(&self, of: &'static Type, bytes: &[u8]) -> Option<Vec<u8>> {
         let kept = self.keeps.as_ref().and_then(|keeps| {
             let paths = keeps.iter().map(FieldPath::segments);
@@ -88,7 +88,7 @@ impl Projection {
         prune::message(of, bytes, &paths, Unmatched::Keep).or(kept)
     }
 
-    /// What is left of a checked object; `None` if all of it.
+    /// Returns the rest of a checked object; `None` if no field is dropped.
     pub(super) fn apply(&self, json: &[u8]) -> Option<Vec<u8>> {
         let mut cuts = Cuts::new();
         if let Some(keeps) = &self.keeps {
@@ -131,14 +131,15 @@ fn without(json: &[u8], cuts: &mut Cuts) -> Option<Vec<u8>> {
     Some(kept)
 }
 
-/// What happens to what no path matches; what one matches wholly meets the opposite.
+/// The treatment of fields that no path matches; a field that a path matches wholly meets the
+/// opposite.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unmatched {
     Cut,
     Keep,
 }
 
-/// What is left of JSON inside of a message; `None` if all of it.
+/// Returns the rest of JSON inside a message; `None` if no field is dropped.
 pub(super) fn prune_json(
     json: &[u8],
     paths: &[&[PathSegment]],
@@ -184,7 +185,7 @@ fn cut(json: &[u8], at: usize, paths: &[&[PathSegment]], unmatched: Unmatched, c
     cutter.finish(cuts);
 }
 
-/// What is left of the paths whose first segment matches.
+/// Returns the remaining segments of the paths whose first segment matches.
 pub(super) fn rests<'p>(
     paths: &[&'p [PathSegment]],
     matches: impl Fn(&PathSegment) -> bool,

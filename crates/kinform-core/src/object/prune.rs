@@ -19,7 +19,7 @@ use crate::wire::protobuf::value::{last_bytes, pair as entry_value, utf8};
 
 type Paths<'p> = [&'p [PathSegment]];
 
-/// What is left of a message; `None` if all of it.
+/// Returns the rest of a message; `None` if no field is dropped.
 pub(super) fn message(
     of: &'static Type,
     bytes: &[u8],
@@ -117,7 +117,7 @@ impl Pruner<'_> {
         }
     }
 
-    /// One value, of which the rests of the paths are told; of a map's entry with its key.
+    /// Prunes one value by the rests of the paths that match it; `key` is that of a map's entry.
     fn value(
         &mut self,
         spec: &'static Spec,

@@ -4,9 +4,10 @@
 //! Object + TypeMeta → typed::<K> → Arc<K> | DecodeError {key, path, reason}
 //! ```
 //!
-//! `apiVersion` and `kind`, which objects do not keep, are told first. Text and messages are read as they
-//! are, without anything in between. What is remembered is the first type asked for; another type is decoded each time. A failure is
-//! always remembered: it is small, and reading again cannot heal it. Messages never hold values.
+//! The deserializer receives `apiVersion` and `kind`, which objects do not keep, first. JSON and
+//! protobuf are read as they are, without an intermediate form. The first type asked for is
+//! remembered; another type is decoded each time. A failure is always remembered: it is small, and
+//! decoding again cannot mend it. Messages never hold values.
 //!
 //! Upstream: `runtime.Decoder`, run on every object at the door.
 
@@ -24,7 +25,7 @@ use crate::wire::protobuf;
 use crate::wire::type_meta::Mismatch;
 use crate::wire::unreadable::OneLine;
 
-/// Whether a decoded value is remembered beside its bytes.
+/// The policy for remembering decoded values along with their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum TypedCache {
     /// Decode each time; failures are remembered all the same.
@@ -48,14 +49,14 @@ struct Failure {
     reason: String,
 }
 
-/// Where the typed value of an object is remembered.
+/// The place of an object's remembered typed value.
 #[derive(Default)]
 pub(super) struct TypedSlot(Mutex<Option<Box<Remembered>>>);
 
 enum Remembered {
     Value {
         value: Arc<dyn Any + Send + Sync>,
-        /// Whether it was read since a budget last looked.
+        /// True if it was read since a budget last looked.
         was_read: bool,
     },
     Failure(TypeId, DecodeError),
@@ -96,7 +97,7 @@ impl Object {
         decoded
     }
 
-    /// Whether a typed value is remembered.
+    /// Returns whether a typed value is remembered.
     #[must_use]
     pub fn has_typed(&self) -> bool {
         matches!(
@@ -105,7 +106,7 @@ impl Object {
         )
     }
 
-    /// What is remembered of this type, marked as read: a value, or why there is none.
+    /// Returns the remembered value or failure of this type, and marks it as read.
     pub(super) fn recall<K>(&self) -> Option<Result<Arc<K>, DecodeError>>
     where
         K: Any + Send + Sync,
@@ -113,7 +114,7 @@ impl Object {
         self.head().typed.recall()
     }
 
-    /// Whether the remembered value was read since this was asked last.
+    /// Returns whether the remembered value was read since the last call.
     pub(super) fn was_read(&self) -> bool {
         match self.head().typed.lock().as_deref_mut() {
             Some(Remembered::Value { was_read, .. }) => std::mem::take(was_read),
@@ -252,7 +253,7 @@ fn offset(json: &[u8], error: &serde_json::Error) -> usize {
     (start + error.column()).saturating_sub(1)
 }
 
-/// What serde expected, without what it found: that may be a secret.
+/// Returns the reason that serde reports, without the value it found, which may be a secret.
 fn reason(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let text = text
@@ -293,13 +294,13 @@ impl DecodeError {
         &self.0.resource_version
     }
 
-    /// Where in the object, as `spec.containers[0].image`.
+    /// Returns the path in the object, as `spec.containers[0].image`.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.0.path
     }
 
-    /// What the type wants there.
+    /// Returns the type's expectation there.
     #[must_use]
     pub fn reason(&self) -> &str {
         &self.0.reason

@@ -1,12 +1,12 @@
-//! What the fields of objects weigh, and so which of them are worth leaving out.
+//! Weighs the fields of objects, and so finds those worth leaving out.
 //!
 //! ```text
 //! objects → FieldWeights::add → bytes by path → largest → FieldWeight {path, bytes} ...
 //! ```
 //!
-//! Counted is what a field takes of the bytes as they are encoded, its name or tag included: what a
-//! projection that drops it saves. A field that weighs much is told by the fields in it, if a few of those
-//! make up most of it: `spec.containers[*].env`, not `spec`. No two of the paths told overlap.
+//! A field counts with its share of the encoded bytes, its name or tag included: a projection that
+//! drops it saves that much. A heavy field is replaced by the fields in it, if a few of those make
+//! up most of it: `spec.containers[*].env`, not `spec`. No two of the reported paths overlap.
 //!
 //! BOUND: names of a path, and paths over all; what lies deeper or comes later counts for what it is in.
 //! Upstream: none. Complexity: a few scans of the bytes of each object.
@@ -25,12 +25,12 @@ use crate::wire::protobuf::value::{pair, utf8};
 const NAMES: u32 = 4;
 /// BOUND: paths that are counted.
 const PATHS: usize = 4096;
-/// A field is looked into if it is at least one of so many parts of the whole.
+/// A field is looked into if it is at least 1/`HEAVY` of the whole.
 const HEAVY: u64 = 20;
-/// So many fields must make up half of what they are in to be told in its place.
+/// Up to `FEW` fields replace the field that they are in, if they make up half of it.
 const FEW: usize = 10;
 
-/// What the fields of some objects weigh.
+/// The bytes that the fields of some objects take.
 #[derive(Debug, Default)]
 pub struct FieldWeights {
     top: Branch,
@@ -40,16 +40,16 @@ pub struct FieldWeights {
 /// One field over all objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldWeight {
-    /// Where it is.
+    /// The field's path.
     pub path: FieldPath,
-    /// What it takes in all objects together.
+    /// The bytes that it takes in all objects together.
     pub bytes: u64,
 }
 
 #[derive(Debug, Default)]
 struct Branch {
     bytes: u64,
-    /// Whether what is inside is inside of the elements of a list.
+    /// True if the fields inside are those of a list's elements.
     is_list: bool,
     inside: BTreeMap<Box<str>, Self>,
 }
@@ -123,7 +123,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// The field of this name, with so many bytes more; nothing if there are too many paths.
+    /// Adds bytes to the field of this name and returns it; `None` if there are too many paths.
     fn weigh<'b>(
         &mut self,
         branch: &'b mut Branch,

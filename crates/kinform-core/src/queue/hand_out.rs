@@ -19,9 +19,9 @@ use crate::time::Instant;
 pub struct Taken<K> {
     /// The key.
     pub key: K,
-    /// What gives it back.
+    /// The ticket that gives it back.
     pub ticket: Ticket,
-    /// How often it failed in a row.
+    /// The number of its failures in a row.
     pub failures: u32,
     /// Time that it waited since it was added.
     pub waited: Duration,
@@ -35,7 +35,7 @@ pub struct Ticket {
     generation: u32,
 }
 
-/// How a worker gives a key back.
+/// The verdict with which a worker gives a key back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Nothing more; failures are still remembered (`Done`).
@@ -48,7 +48,7 @@ pub enum Verdict {
     Retry,
 }
 
-/// What happens to a key that was given back.
+/// The next state of a key that was given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Nothing, until it is added.

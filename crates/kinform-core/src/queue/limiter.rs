@@ -1,4 +1,4 @@
-//! How long a failed key waits: five rate limiters and their combination.
+//! Delays of a failed key: five rate limiters and their combination.
 //!
 //! ```text
 //! failures so far, now → Limiter → delay
@@ -102,7 +102,7 @@ impl Limiter {
         })
     }
 
-    /// How long a key waits that has failed `failures` times before this one.
+    /// Returns the delay of a key that has failed `failures` times before this one.
     pub fn delay(&mut self, failures: u32, now: Instant) -> Duration {
         match &mut self.0 {
             Rule::Exponential { base, max } => doubled(*base, failures, *max),

@@ -44,19 +44,19 @@ use wheel::Wheel;
 
 use crate::time::Instant;
 
-/// Which lane a key waits in. A key that waits already moves up, never down.
+/// The lane that a key waits in. A key that waits already moves up, never down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Priority {
     /// Behind everything else: the first list, resyncs.
     Low,
-    /// What happens.
+    /// Live changes.
     #[default]
     Normal,
     /// Before everything else.
     High,
 }
 
-/// What became of an add.
+/// The outcome of an add.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddOutcome {
     /// The key waits now: for a worker, or for the one that has it to give it back.
@@ -171,7 +171,7 @@ impl<K: Eq + Hash + Clone> Queue<K> {
         }
     }
 
-    /// How often a key failed since it was last forgotten.
+    /// Returns the number of times that a key failed since it was last forgotten.
     ///
     /// Upstream: `NumRequeues`.
     #[must_use]
@@ -355,25 +355,25 @@ impl<K> Queue<K> {
         self.lanes.len()
     }
 
-    /// Whether no key is ready to be handed out.
+    /// Returns whether no key is ready to be handed out.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.lanes.len() == 0
     }
 
-    /// Whether adds are refused.
+    /// Returns whether adds are refused.
     #[must_use]
     pub fn is_shut_down(&self) -> bool {
         self.life != Life::Open
     }
 
-    /// Whether the queue is shut down and nothing waits for a worker: a worker can go home.
+    /// Returns whether the queue is shut down and no key waits for a worker: a worker can go home.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.is_shut_down() && self.is_empty()
     }
 
-    /// Whether the queue is shut down, nothing waits and no worker has a key.
+    /// Returns whether the queue is shut down, no key waits and no worker has a key.
     #[must_use]
     pub fn is_drained(&self) -> bool {
         (self.is_finished() || mutant!("B28")) && self.running.is_empty()

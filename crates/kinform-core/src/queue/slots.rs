@@ -1,4 +1,4 @@
-//! Where keys live: one slot a key, found by hash, linked into at most one list.
+//! Storage of keys: one slot a key, found by hash, linked into at most one list.
 //!
 //! ```text
 //! key → hash table → slot number → state, links, failures
@@ -28,7 +28,7 @@ const KEPT_SLOTS: usize = 512;
 /// that comes again and again is not paid for each time. A megabyte, with keys of two words.
 const KEPT_BURST: usize = 16_384;
 
-/// What one key is doing. The names of client-go's sets are in brackets.
+/// The state of one key. The names of client-go's sets are in brackets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     /// Only its failures are remembered.
@@ -55,7 +55,7 @@ pub(super) struct Slot<K> {
     hash: u32,
     pub(super) prev: u32,
     pub(super) next: u32,
-    /// Which hand-out a ticket belongs to.
+    /// The hand-out that a ticket belongs to.
     pub(super) generation: u32,
     /// Its place among the running, while handed out.
     pub(super) running_at: u32,

@@ -1,4 +1,4 @@
-//! What a queue counts about itself.
+//! Counts of a queue's work.
 //!
 //! ```text
 //! queue → QueueStats, a copy of all numbers at one instant

@@ -1,4 +1,4 @@
-//! What client-go's own tests of its queues pin, said for ours.
+//! Ports of client-go's own tests of its queues.
 //!
 //! ```text
 //! client-go:util/workqueue/*_test.go → one test here for each, named in a comment

@@ -1,4 +1,4 @@
-//! What a reflector is told once: what to ask for, and how patient to be.
+//! The fixed configuration of a reflector: its requests and its time limits.
 //!
 //! ```text
 //! the informer's options → ReflectorConfig → Reflector
@@ -13,7 +13,7 @@ use std::time::Duration;
 use crate::backoff::BackoffPolicy;
 use crate::time::Instant;
 
-/// Whether the state is asked for as a stream of events (`sendInitialEvents`) or as pages.
+/// The way of listing: a stream of events (`sendInitialEvents`), or pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StreamingList {
     /// As a stream first, as pages if that does not work.
@@ -26,7 +26,7 @@ pub enum StreamingList {
     Never,
 }
 
-/// Which state the first list asks for. Later lists never ask for less than what was seen.
+/// The state that the first list asks for. Later lists never ask for an older one than was seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FirstList {
     /// Pages take any state that the server has at hand, a stream takes the most recent: what
@@ -40,7 +40,7 @@ pub enum FirstList {
     MostRecent,
 }
 
-/// What to ask for, and how patient to be.
+/// The requests of a reflector, and its time limits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReflectorConfig {
     /// Sent with every request.
@@ -49,30 +49,30 @@ pub struct ReflectorConfig {
     pub field_selector: Option<String>,
     /// Streaming list or pages. Default: streaming first.
     pub streaming_list: StreamingList,
-    /// Which state the first list asks for. Default: by its mode.
+    /// The state that the first list asks for. Default: by its mode.
     pub first_list: FirstList,
     /// Items a page, whatever the version asked for. Default: 500, but all of it at a version that caches serve.
     pub page_size: Option<u32>,
     /// A watch lasts at random one to two of these. Default 5 min; less counts as that.
     pub min_watch_timeout: Duration,
-    /// How long one list request may take, first byte to last. Default 2 min: servers give up
-    /// after one.
+    /// The limit of one list request, first byte to last. Default 2 min: servers give up after one.
     pub list_deadline: Duration,
-    /// How long a streaming list, its headers included, may be without a byte. Default 30 s.
+    /// The limit of a streaming list, its headers included, without a byte. Default 30 s.
     pub progress_limit: Duration,
-    /// How long a streaming list may take until its end bookmark. Default 5 min.
+    /// The limit of a streaming list until its end bookmark. Default 5 min.
     pub initial_events_limit: Duration,
-    /// How long to stay with pages after a streaming list stalled. Default 10 min.
+    /// The time to stay with pages after a streaming list stalled. Default 10 min.
     pub fallback_memory: Duration,
-    /// How long a watch, its headers included, may be without a byte. Default 90 s: bookmarks
-    /// come each minute.
+    /// The limit of a watch, its headers included, without a byte. Default 90 s: bookmarks come
+    /// each minute.
     pub silence_limit: Duration,
     /// For so long after the first internal error a watch is reopened instead of listing again.
     /// Default zero: never.
     pub internal_error_window: Duration,
-    /// How often the owner compares what is stored with a list of metadata at exactly its version,
-    /// for servers that lose events. A difference is reported, and everything is listed again. Default:
-    /// never; less than 10 s counts as that. Not for servers whose versions have no order.
+    /// The period at which the owner compares the store with a list of metadata at exactly its
+    /// version, for servers that lose events. A difference is reported, and everything is listed
+    /// again. Default: never; less than 10 s counts as 10 s. Not for servers whose versions have no
+    /// order.
     pub audit_period: Option<Duration>,
     /// Delays after failures.
     pub backoff: BackoffPolicy,

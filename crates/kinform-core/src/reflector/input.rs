@@ -1,11 +1,11 @@
-//! What a reflector is told: everything that its shell can observe.
+//! The input of a reflector: everything that its shell can observe.
 //!
 //! ```text
 //! connection, body, clock, owner → Input → Reflector
 //! ```
 //!
-//! The shell classifies what the transport says and no more: what follows from it is decided by the
-//! machine. Messages are for people; nothing is decided by them.
+//! The shell classifies what the transport reports and does no more: the machine decides what
+//! follows. Messages are for people; no decision depends on them.
 //!
 //! Upstream counterpart: `apimachinery:pkg/watch/watch.go` (`Event`) and the errors of
 //! `client-go:rest/request.go`.
@@ -17,7 +17,7 @@ use kinform_api::{ResourceVersion, Status, WatchEventKind};
 use crate::object::Object;
 use crate::wire::unreadable::Unreadable;
 
-/// What the shell observed.
+/// One observation of the shell.
 #[derive(Clone, Debug)]
 pub enum Input {
     /// The server accepted the request: success, headers are there, the body follows.
@@ -42,7 +42,7 @@ pub enum Input {
     /// The shell reads again after it had waited for room downstream for so long: the silence was
     /// our own.
     Unblocked {
-        /// How long nothing was read.
+        /// The time during which no byte was read.
         blocked: Duration,
     },
     /// The time of [`next_wake`](super::Reflector::next_wake) has come.
@@ -69,16 +69,16 @@ pub enum Event {
     Bookmark {
         /// Nothing changed up to here.
         version: ResourceVersion,
-        /// Whether it carries the mark that ends the initial events, with the value `true`.
+        /// True if it carries the mark that ends the initial events, with the value `true`.
         initial_events_end: bool,
     },
     /// `ERROR`, or a bare Status in a frame's place; nothing if it is no Status.
     Error(Option<Status>),
     /// An event of a known type whose object cannot be read.
     Unreadable {
-        /// Which type.
+        /// The event's type.
         kind: WatchEventKind,
-        /// What can be said of the object.
+        /// The facts known about the object.
         object: Unreadable,
     },
     /// An event of a type that no server sends today, or with an object of another kind (a Table).
@@ -88,19 +88,19 @@ pub enum Event {
     },
 }
 
-/// How a body ended.
+/// The way in which a body ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// In order, after the last byte.
     Clean,
     /// In the middle: a reset, a lost connection, half a frame at the end.
     Cut {
-        /// What the connection said.
+        /// The connection's message.
         message: String,
     },
     /// It is still open or not, but its bytes are no list or no frames, or of another kind.
     Garbled {
-        /// What is wrong, in a few words.
+        /// A short description of the fault.
         message: String,
     },
 }
@@ -110,7 +110,7 @@ pub enum Ending {
 pub enum Failure {
     /// The connection was refused.
     Refused {
-        /// What the connection said.
+        /// The connection's message.
         message: String,
     },
     /// The server answered with an error.
@@ -126,12 +126,12 @@ pub enum Failure {
     NotKubernetes {
         /// The HTTP status.
         code: u16,
-        /// What it is, in a few words.
+        /// A short description of the fault.
         message: String,
     },
     /// The connection failed in another way.
     Transport {
-        /// What the connection said.
+        /// The connection's message.
         message: String,
     },
     /// No answer within the deadline.

@@ -35,7 +35,7 @@ use super::{Phase, Reflector, Request, Step};
 /// BOUND: streaming lists that end before their end bookmark, a cycle.
 const MAX_EARLY_ENDS: u8 = 3;
 
-/// What one cycle, and those before, have taught about listing.
+/// State of the listing: the current cycle, and lessons from earlier ones.
 #[derive(Clone, Debug)]
 pub(super) struct ListCycle {
     /// When the cycle under way, or the last one, began.
@@ -52,7 +52,7 @@ pub(super) struct ListCycle {
     pages_at_zero: bool,
     /// The pages of the list before did not fit: ask for it in one piece.
     unpaged_once: bool,
-    /// What the streaming list under way asked for.
+    /// The version that the streaming list under way asked for.
     asked: ResourceVersion,
 }
 

@@ -53,7 +53,7 @@ use report::{ReflectorEvent, RelistReason, State};
 use verdict::Ask;
 use watch::StreamHabits;
 
-/// What the shell does next, in order.
+/// One action for the shell; actions are carried out in order.
 #[derive(Clone, Debug)]
 pub enum Step {
     /// Make this request; none is open.
@@ -66,7 +66,7 @@ pub enum Step {
     Report(ReflectorEvent),
 }
 
-/// What to ask the server.
+/// A request to send to the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     /// A list, or one page of it.
@@ -92,7 +92,7 @@ pub enum Request {
     },
 }
 
-/// What it is doing.
+/// The reflector's current activity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Idle,
@@ -227,12 +227,12 @@ impl Reflector {
         }
     }
 
-    /// What it is doing.
+    /// Returns the current state.
     pub const fn state(&self) -> &State {
         &self.state
     }
 
-    /// Whether a whole list was handed on, at any time.
+    /// Returns whether a complete list has ever been handed on.
     pub const fn has_synced(&self) -> bool {
         self.has_synced
     }
@@ -247,7 +247,7 @@ impl Reflector {
         self.heard_at
     }
 
-    /// What it has done so far.
+    /// Returns the counts of its work so far.
     pub const fn stats(&self) -> &ReflectorStats {
         &self.stats
     }

@@ -20,7 +20,7 @@ const MAX_PAGES: u32 = 20_000;
 /// BOUND: pages in a row without an item. A server may filter a page away, but not for ever.
 const MAX_EMPTY_PAGES: u32 = 50;
 
-/// What a page's end leads to.
+/// The next step after a page has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
     /// There are more pages.
@@ -34,7 +34,7 @@ pub(super) enum Turn {
 /// The list being read.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pager {
-    /// What was asked with the first page; unset for the most recent state.
+    /// The version asked for with the first page; unset for the most recent state.
     asked: ResourceVersion,
     limit: Option<u32>,
     version: Option<ResourceVersion>,
@@ -61,17 +61,17 @@ impl Pager {
         *self = Self::new(std::mem::take(&mut self.asked), None);
     }
 
-    /// What was asked for.
+    /// Returns the version asked for.
     pub(super) fn asked(&self) -> &ResourceVersion {
         &self.asked
     }
 
-    /// Whether the request under way is one after the first.
+    /// Returns whether the request under way is one after the first.
     pub(super) fn is_continuing(&self) -> bool {
         self.token.is_some()
     }
 
-    /// What the next request says: version, limit, token.
+    /// Returns the parameters of the next request: version, limit, token.
     pub(super) fn request(&self) -> (Option<ResourceVersion>, Option<u32>, Option<String>) {
         let version = (self.token.is_none() && !self.asked.is_unset()).then(|| self.asked.clone());
         (version, self.limit, self.token.clone())

@@ -1,11 +1,11 @@
-//! Where a reflector stands in the server's history, and what it asks for from there.
+//! The position of a reflector in the server's history, and the versions it asks for from there.
 //!
 //! ```text
 //! whole lists, events, bookmarks → Position → version of the next list, of the next watch
 //! ```
 //!
-//! INVARIANT: the version moves only with something that was handed on (or set apart), forward
-//! within a stream, and to whatever a whole list says.
+//! INVARIANT: the version moves only with an object or bookmark that was handed on (or an object
+//! that was quarantined), forward within a stream, and to the version of every complete list.
 //! The ladder of lists: `"0"` (any state) or unset (the most recent one) at first, as configured, the
 //! last version seen afterwards, unset after a server said that this version is too old or too new.
 //! A list without a version of its own (unset or `"0"`) is never a point to resume from: the
@@ -31,7 +31,7 @@ use super::config::FirstList;
 const MAX_DISORDERS: u8 = 3;
 const DISORDER_WINDOW: Duration = Duration::from_secs(600);
 
-/// Where a reflector stands.
+/// The position of a reflector.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Position {
     /// The last version seen, if it is a point to resume from.
@@ -58,7 +58,7 @@ impl Position {
         self.version.clone().unwrap_or_default()
     }
 
-    /// What a list in pages asks for.
+    /// Returns the version that a list in pages asks for.
     pub(super) fn for_pages(&self, first: FirstList) -> ResourceVersion {
         self.for_list(match first {
             FirstList::ByMode | FirstList::AnyVersion => ResourceVersion::zero(),
@@ -66,7 +66,7 @@ impl Position {
         })
     }
 
-    /// What a streaming list asks for.
+    /// Returns the version that a streaming list asks for.
     pub(super) fn for_streaming(&self, first: FirstList) -> ResourceVersion {
         if mutant!("D8") {
             return ResourceVersion::zero();
@@ -84,18 +84,18 @@ impl Position {
         self.version.clone().unwrap_or(first)
     }
 
-    /// Whether what the server says now can be told from what it said before.
+    /// Returns whether a new version of the server can be compared with the last one.
     pub(super) fn is_comparable(&self) -> bool {
         self.revision.is_some() && !self.is_unordered
     }
 
-    /// Whether an event's version lies before this one; never, where they do not compare.
+    /// Returns whether an event's version lies before this one; false if they do not compare.
     pub(super) fn is_after(&self, revision: Option<u64>) -> bool {
         !self.is_unordered
             && matches!((self.revision, revision), (Some(mine), Some(theirs)) if theirs < mine)
     }
 
-    /// Whether a list's or a bookmark's version lies before this one.
+    /// Returns whether a list's or a bookmark's version lies before this one.
     pub(super) fn is_after_version(&self, version: &ResourceVersion) -> bool {
         let mine = self.version.as_ref().filter(|_| !self.is_unordered);
         mine.is_some_and(|mine| matches!(version.compare(mine), Ok(Ordering::Less)))

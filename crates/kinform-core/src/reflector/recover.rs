@@ -1,4 +1,4 @@
-//! What follows a failure: wait, list again, or ask differently.
+//! Recovery from a failure: wait, list again, or ask differently.
 //!
 //! ```text
 //! Failure | ERROR event → verdict → request now | wait (backoff, Retry-After) → request
@@ -27,7 +27,7 @@ const RELIST_SPACING: Duration = Duration::from_secs(30);
 /// BOUND: watches that could not be opened in a row, before everything is listed again.
 const MAX_FAILED_OPENS: u8 = 3;
 
-/// What follows a wait.
+/// The action that follows a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// A new cycle: list, then watch.
@@ -238,7 +238,7 @@ impl Reflector {
     }
 }
 
-/// Whether it may be another server, or the same with another past, that answers next.
+/// Returns whether the next answer may come from another server, or one with another history.
 fn may_be_a_restart(kind: ProblemKind) -> bool {
     matches!(
         kind,

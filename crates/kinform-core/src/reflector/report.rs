@@ -1,12 +1,13 @@
-//! What a reflector says about itself: its state, and what happened to it.
+//! Reports of a reflector: its state, and the events of its life.
 //!
 //! ```text
 //! Reflector → State (what it is now) + ReflectorEvent (what happened) → logs, metrics, waiters
 //! ```
 //!
-//! These are for people and dashboards: nothing downstream decides by them. A state is reported
-//! when it changes, an event when it happens, and what a hostile server can cause without end (skipped
-//! events) once a stream. Messages carry what the server said about the request, never objects.
+//! These are for people and dashboards: no code downstream decides by them. A state is reported
+//! when it changes, and an event when it happens. Events that a hostile server can cause without
+//! end (skipped events) are reported once a stream. Messages carry the server's words about the
+//! request, never objects.
 //!
 //! Upstream counterpart: `client-go:tools/cache/reflector.go` (`WatchErrorHandler`) and its logs.
 
@@ -17,7 +18,7 @@ use kinform_api::ResourceVersion;
 
 use crate::time::Instant;
 
-/// What a reflector is doing, as far as its user cares.
+/// The state of a reflector, as far as its user is concerned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
     /// Nothing was heard from the server yet, or only failures.
@@ -27,17 +28,17 @@ pub enum State {
     /// The state of the server was handed on as of this version, and is followed. The version is
     /// that of the moment when the state was entered, unset for a server without versions.
     Synced {
-        /// Where the server stood.
+        /// The version at which the server stood.
         version: ResourceVersion,
     },
-    /// What was handed on may be outdated: nothing was heard since then.
+    /// The objects handed on may be outdated: no byte has arrived since then.
     Stale {
         /// When the last byte came.
         since: Instant,
     },
     /// The server refuses (403); it is asked again, slowly.
     Forbidden {
-        /// What it refuses.
+        /// The verb that the server refuses.
         verb: Verb,
     },
     /// The server does not know who asks (401); it is asked again, slowly.
@@ -48,7 +49,7 @@ pub enum State {
     Stopped,
 }
 
-/// What was asked when something failed.
+/// The request that was under way when an operation failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verb {
     /// One page of a list, or all of it.
@@ -61,7 +62,7 @@ pub enum Verb {
     Probe,
 }
 
-/// What kind of thing went wrong.
+/// The kind of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ProblemKind {
     /// Nobody listens: the connection was refused.
@@ -70,7 +71,7 @@ pub enum ProblemKind {
     Transport,
     /// No answer within our deadline.
     Deadline,
-    /// What answered is no Kubernetes: a login page, a proxy.
+    /// The answer does not come from Kubernetes but from a login page or a proxy.
     NotKubernetes,
     /// 429: come back later.
     TooManyRequests,
@@ -105,13 +106,13 @@ pub enum ProblemKind {
 /// Something that went wrong, in one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// What was asked.
+    /// The request that failed.
     pub verb: Verb,
-    /// What kind of thing it is.
+    /// The kind of the problem.
     pub kind: ProblemKind,
     /// The HTTP status or the code of the error event, if there was one.
     pub code: Option<u16>,
-    /// What the server or the connection said.
+    /// The message of the server or of the connection.
     pub message: String,
 }
 
@@ -159,7 +160,7 @@ pub enum FallbackReason {
     EndedEarly,
 }
 
-/// What happened.
+/// One event in the life of a reflector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReflectorEvent {
     /// The state changed.
@@ -187,7 +188,7 @@ pub enum ReflectorEvent {
     Retrying {
         /// When, counted from now.
         after: Duration,
-        /// What failed.
+        /// The problem.
         problem: Problem,
     },
     /// A streaming list was given up for pages.
@@ -206,9 +207,9 @@ pub enum ReflectorEvent {
     },
     /// The server's version went back: a restored or emptied server, or another one.
     EpochChanged {
-        /// What it had said before.
+        /// The version reported before.
         from: ResourceVersion,
-        /// What it says now.
+        /// The version reported now.
         to: ResourceVersion,
     },
     /// Events of a watch were skipped, the first of this stream just now.

@@ -19,7 +19,7 @@ use kinform_api::{Status, reason};
 use super::input::Failure;
 use super::report::{FallbackReason, Problem, ProblemKind, RelistReason, Verb};
 
-/// What was asked.
+/// The kind of request that was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ask {
     StreamingList,
@@ -31,7 +31,7 @@ pub(super) enum Ask {
     Probe,
 }
 
-/// What happens next.
+/// The next step after a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// Wait, then ask the same again; a list starts from its beginning.
@@ -66,7 +66,7 @@ impl Ask {
 }
 
 impl Failure {
-    /// How long the server asks to wait.
+    /// Returns the time that the server asks the client to wait.
     pub(super) fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Status {

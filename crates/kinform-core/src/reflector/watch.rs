@@ -41,7 +41,7 @@ const SHORT: Duration = Duration::from_secs(5);
 /// BOUND: short watches in a row that are opened again at once.
 const MAX_SHORT: u8 = 3;
 
-/// How the watches have fared.
+/// The record of recent watches.
 #[derive(Clone, Debug, Default)]
 pub(super) struct StreamHabits {
     /// Events of the stream under way.

@@ -1,4 +1,4 @@
-//! What changed from one root to another, as a handler hears it.
+//! The difference between two roots, as a handler hears it.
 //!
 //! ```text
 //! (old root, new root) ──blocks that they do not share──▶ Added, Updated, Deleted
@@ -36,7 +36,7 @@ pub struct Diff {
 }
 
 impl Diff {
-    /// What a handler that heard `old` has to hear to know `new`.
+    /// Returns the changes from `old`, which a handler has heard, to `new`.
     #[must_use]
     pub fn between(old: Root, new: Root) -> Self {
         let is_done = old.0.slots.ptr_eq(&new.0.slots);
@@ -49,7 +49,7 @@ impl Diff {
         }
     }
 
-    /// What a handler that heard nothing has to hear to know `root`: adds, marked initial.
+    /// Returns the changes from an empty store to `root`: adds, marked initial.
     #[must_use]
     pub fn initial(root: Root) -> Self {
         let old = Root::empty(root.0.seed);
@@ -65,7 +65,7 @@ impl Diff {
         &self.new
     }
 
-    /// Whether everything was taken.
+    /// Returns whether everything was taken.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.is_done
@@ -104,7 +104,7 @@ impl Diff {
             }
         }
         // The slot is new, given back, or changed hands. The other half of a move is found where
-        // the old object stood, so each key is told once.
+        // the old object stood, so each key is reported once.
         if let Some(old) = old {
             match self.new.get(old.key_ref()) {
                 Some(new) => told(old, new, out),
@@ -144,8 +144,8 @@ fn gone(old: &Object) -> Change {
     }
 }
 
-/// Whether two objects of one key are the same version of the same object. Objects without a
-/// version are compared by content.
+/// Returns whether two objects of one key are the same version of the same object. Objects without
+/// a version are compared by content.
 pub(crate) fn same_version(old: &Object, new: &Object) -> bool {
     if mutant!("B8") {
         let path = "metadata.resourceVersion".parse().ok();

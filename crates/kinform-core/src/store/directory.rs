@@ -28,7 +28,7 @@ const SPLIT_BITS: u32 = 4;
 // BOUND: 2^20 shards; at four billion slots a shard holds 4,096 entries.
 const MAX_BITS: u32 = 20;
 
-/// What makes the hashes of one store its own, so that nobody outside can choose names that collide.
+/// The seed of one store's hashes, so that no outsider can choose names that collide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Seed(pub u64);
 
@@ -108,7 +108,7 @@ impl Directory {
         }
     }
 
-    /// How many names there are.
+    /// Returns the number of names.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -123,7 +123,7 @@ impl Directory {
         }
     }
 
-    /// Splits the shards until there is room for so many more.
+    /// Splits the shards until there is room for `more` entries.
     fn make_room(&mut self, more: usize) {
         while self.len + more > SHARD_ENTRIES << self.bits && self.bits < MAX_BITS {
             self.split();

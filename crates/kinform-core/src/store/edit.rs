@@ -45,7 +45,7 @@ pub struct Edit {
 /// Objects that no index function could place: how many, and the first of them.
 #[derive(Debug, Clone, Default)]
 pub struct Failures {
-    /// How many.
+    /// The number of failures.
     pub count: usize,
     /// The first of them.
     pub first: Vec<IndexFailure>,
@@ -63,7 +63,7 @@ pub struct Seen {
 pub struct Marked<'a> {
     /// The object.
     pub object: &'a Object,
-    /// Whether it was marked before.
+    /// True if it was marked before.
     pub was_seen: bool,
     pub(crate) slot: u32,
 }
@@ -116,13 +116,13 @@ impl Edit {
         &mut self.state
     }
 
-    /// How many objects are in it.
+    /// Returns the number of objects in it.
     #[must_use]
     pub fn len(&self) -> usize {
         self.state.keys.len() + self.frontier.waiting_len()
     }
 
-    /// Whether it holds nothing.
+    /// Returns whether it holds no object.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -274,7 +274,7 @@ impl Edit {
         self.frontier.waiting_len()
     }
 
-    /// How many objects were not seen.
+    /// Returns the number of objects that were not seen.
     #[must_use]
     pub fn count_unseen(&self, seen: &Seen) -> usize {
         self.unseen(seen).count()
@@ -334,7 +334,7 @@ impl Edit {
         Ok(IndexId(state.indexes.len() - 1))
     }
 
-    /// What no index function could place since the last time this was asked.
+    /// Returns the objects that no index function could place since the last call.
     pub fn take_failures(&mut self) -> Failures {
         std::mem::take(&mut self.failures)
     }

@@ -53,7 +53,7 @@ impl Frontier {
         }
     }
 
-    /// Whether a key comes behind all keys that are there.
+    /// Returns whether a key comes behind all stored keys.
     pub(super) fn is_passed_by(&self, state: &State, key: KeyRef<'_>) -> bool {
         match self.greatest {
             Greatest::Unknown => false,
@@ -90,7 +90,8 @@ impl Frontier {
         self.greatest = Greatest::Unknown;
     }
 
-    /// What is in this slot is about to go away, after all that wait are entered.
+    /// Notes that the object in this slot is about to be removed, after all waiting keys are
+    /// entered.
     pub(super) fn forget(&mut self, slot: u32) {
         if self.greatest == Greatest::At(slot) {
             self.greatest = Greatest::Unknown;
@@ -104,7 +105,7 @@ impl Frontier {
         }
     }
 
-    /// How many wait.
+    /// Returns the number of keys that wait.
     pub(super) fn waiting_len(&self) -> usize {
         self.waiting.len()
     }
@@ -148,7 +149,7 @@ mod tests {
 
     #[derive(Debug, Clone)]
     enum Do {
-        /// Puts the key so many further on than the last one.
+        /// Puts the key this number of places behind the last one.
         Ahead(usize),
         Put(usize),
         Remove(usize),

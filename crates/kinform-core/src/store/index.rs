@@ -1,4 +1,4 @@
-//! What an index looks at, and the index itself: from a value to the slots of its objects.
+//! Index functions, and the index itself: from a value to the slots of its objects.
 //!
 //! ```text
 //! object ──Index::extract──▶ values ──▶ value id ──▶ members (sorted slots)
@@ -241,7 +241,7 @@ impl IndexData {
         }
     }
 
-    /// Whether this is by namespace, the one value that never changes.
+    /// Returns whether this is the index by namespace, the one value that never changes.
     pub(crate) fn is_namespace(&self) -> bool {
         matches!(self.index.extract, Extract::Namespace)
     }
@@ -252,7 +252,7 @@ impl IndexData {
         Some(&self.values.get(id as usize)?.members)
     }
 
-    /// How many values there are.
+    /// Returns the number of values.
     pub(crate) fn len(&self) -> usize {
         self.by_name.len()
     }

@@ -24,7 +24,7 @@ use triomphe::Arc;
 // million objects: 64 wide 18 us an update, 16 wide 8.5, 8 wide 5.3 (on a machine about four times as
 // slow as an idle one), and deeper trees read slower.
 pub(super) const BITS: u32 = 4;
-/// How many values one block holds.
+/// The number of values in one block.
 pub(crate) const WIDTH: usize = 1 << BITS;
 
 /// A block of values at consecutive indices.
@@ -41,7 +41,7 @@ pub(crate) struct Radix<T> {
     height: u32,
 }
 
-/// What is below a node is said above it: who looks for a value reads of a node, and of a leaf, nothing but a place.
+/// A subtree; its parent stores its kind, so a look-up reads only one place of each node and leaf.
 #[derive(Debug, Clone)]
 pub(super) enum Node<T> {
     Leaves(Arc<Leaves<T>>),
@@ -60,7 +60,7 @@ impl<T> Default for Radix<T> {
     }
 }
 
-/// Which child of a node at `level` leads to `index`.
+/// Returns the child of a node at `level` that leads to `index`.
 pub(super) fn digit(index: usize, level: u32) -> usize {
     (index >> (BITS * level)) % WIDTH
 }
@@ -100,7 +100,7 @@ impl<T: Clone> Radix<T> {
         Some(nodes)
     }
 
-    /// Whether there is no room for `index`.
+    /// Returns whether there is no room for `index`.
     fn is_too_low(&self, index: usize) -> bool {
         index >> (BITS * self.height) >= WIDTH
     }
@@ -174,7 +174,7 @@ impl<T: Clone> Radix<T> {
         }
     }
 
-    /// Whether both are the same version.
+    /// Returns whether both are the same version.
     pub(crate) fn ptr_eq(&self, other: &Self) -> bool {
         Side::of(self).shares(Side::of(other))
     }

@@ -81,13 +81,13 @@ impl Root {
         }))
     }
 
-    /// How many objects are stored.
+    /// Returns the number of stored objects.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.keys.len()
     }
 
-    /// Whether nothing is stored.
+    /// Returns whether no object is stored.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -179,7 +179,7 @@ impl Root {
             .flat_map(IndexData::values)
     }
 
-    /// How many values of an index have objects.
+    /// Returns the number of an index's values that have objects.
     #[must_use]
     pub fn index_len(&self, index: IndexId) -> usize {
         self.0.indexes.get(index.0).map_or(0, IndexData::len)
@@ -193,14 +193,14 @@ impl Root {
         &self.0.version
     }
 
-    /// How often the server went back in time, as far as its lists showed it: versions of one epoch
-    /// have no order with those of another.
+    /// Returns the number of times that the server went back, as far as its lists showed it:
+    /// versions of one epoch have no order with those of another.
     #[must_use]
     pub fn epoch(&self) -> u64 {
         self.0.epoch
     }
 
-    /// Whether a whole list has been stored.
+    /// Returns whether a complete list has been stored.
     #[must_use]
     pub fn has_synced(&self) -> bool {
         self.0.synced
@@ -245,7 +245,7 @@ impl Root {
         Some(next)
     }
 
-    /// Whether both are the very same version.
+    /// Returns whether both are the very same version.
     #[must_use]
     pub fn ptr_eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)

@@ -255,7 +255,8 @@ impl Many {
 }
 
 impl<'a> SlotIter<'a> {
-    /// The next members of one block, at most so many, which is not 0; none only after the last.
+    /// Returns the next members of one block, at most `most`, which is not 0; empty only after the
+    /// last.
     pub(crate) fn next_few(&mut self, most: usize) -> &'a [u32] {
         if self.block.len() == 0
             && let Some(block) = self.rest.next()

@@ -22,16 +22,16 @@ use super::root::{Root, State};
 use crate::object::Object;
 use crate::wire::known::{Shelf, Stored};
 
-/// Where one reader of a store was last; a new one follows no trail yet.
+/// The last place of one reader of a store; a new one follows no trail yet.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Trail {
     next: u32,
-    /// Whether the last object lay where the trail led.
+    /// True if the last object lay where the trail led.
     holds: bool,
 }
 
 impl Trail {
-    /// What lies where it leads.
+    /// Returns the object at the place where it leads.
     fn ahead<'a>(&self, state: &'a State) -> Option<&'a Object> {
         match self.holds {
             true => state.slots.get(self.next as usize),

@@ -67,7 +67,7 @@ impl View {
         }
     }
 
-    /// How many objects it lists.
+    /// Returns the number of objects that it lists.
     #[must_use]
     pub fn len(&self) -> usize {
         match &self.members {
@@ -76,7 +76,7 @@ impl View {
         }
     }
 
-    /// Whether it lists nothing.
+    /// Returns whether it lists no object.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -202,7 +202,7 @@ mod tests {
         const COUNT: usize = 24 * AHEAD;
         let key = |number: usize| ObjectKey::new(Some("s"), &format!("p{number}"));
         let mut edit = Edit::new(&Root::empty(Seed(1)));
-        // So many that an index keeps them in several blocks.
+        // Enough for an index to keep them in several blocks.
         for number in 0..COUNT {
             let key = key(number);
             let json = format!(

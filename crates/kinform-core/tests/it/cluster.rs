@@ -64,7 +64,7 @@ pub(crate) struct Server {
     pub(crate) streaming: StreamingLists,
     pub(crate) sends_bookmarks: bool,
     pub(crate) is_up: bool,
-    /// One answer in so many fails; 0 is none.
+    /// One answer in `failures` fails; 0 means that no answer fails.
     pub(crate) failures: u64,
 }
 
@@ -279,7 +279,7 @@ impl Server {
         });
     }
 
-    /// What a watch has to say meanwhile.
+    /// Sends a watch the events and bookmarks that are due.
     pub(crate) fn go_on(&self, connection: &mut Connection, now: Instant) {
         let Connection {
             pending,

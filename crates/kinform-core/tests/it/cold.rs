@@ -56,7 +56,7 @@ fn check(object: &Object, cold: &Object) {
     let at = format!("{object:?}");
     assert!(cold.is_cold() && !object.is_cold(), "{at}");
     assert!(cold.heap_size() < object.heap_size(), "{at}");
-    // What is told without inflating.
+    // Accessors that do not inflate.
     assert_eq!(cold.key(), object.key());
     assert_eq!(
         (cold.namespace(), cold.name()),

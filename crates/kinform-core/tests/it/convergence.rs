@@ -183,7 +183,7 @@ impl World {
         }
     }
 
-    /// Reads up to so many inputs.
+    /// Reads at most `most` inputs.
     fn read(&mut self, most: u64) {
         for _ in 0..most {
             let Some(connection) = &mut self.connection else {

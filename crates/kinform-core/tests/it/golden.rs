@@ -1,4 +1,4 @@
-//! What a real API server sent, read by us and by serde_json.
+//! Responses of a real API server, read by us and by serde_json.
 //!
 //! Every recorded JSON list and watch stream that is no Table: cut in every way the same events,
 //! and heads, keys, versions, labels and owners equal those that serde_json reads.

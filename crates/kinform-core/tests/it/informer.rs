@@ -1,4 +1,4 @@
-//! What handlers hear: one test a promise.
+//! Changes as handlers hear them: one test a promise.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use crate::messages::field;
 use crate::protobuf_hostile::list;
 
-/// What came of an item.
+/// The outcome of an item.
 #[derive(Debug, PartialEq)]
 enum Told {
     Object {

@@ -15,7 +15,7 @@ use proptest::prelude::*;
 
 use crate::objects::Pod;
 
-/// What there is to say about an object: uid and version.
+/// The state of an object: uid and version.
 pub(crate) type State = (String, u64);
 pub(crate) type Model = BTreeMap<ObjectKey, State>;
 

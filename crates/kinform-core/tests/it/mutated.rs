@@ -70,7 +70,7 @@ fn mutated() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// Whether serde_json's reading of the object gives a head.
+/// Returns whether serde_json's reading of the object has a valid head.
 fn has_head(json: &Value) -> bool {
     let metadata = &json["metadata"];
     let text_or_null = |name: &str| metadata[name].is_string() || metadata[name].is_null();

@@ -1,4 +1,5 @@
-//! What a real API server sent in protobuf, and its twin in JSON: the same objects in every respect.
+//! Protobuf recorded from a real API server, and its twin in JSON: the same objects in every
+//! respect.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -19,7 +19,8 @@ use crate::golden::exchanges;
 
 const NOW: Instant = Instant::from_millis(1_000_000);
 
-/// What a list makes of a refusal, told twice: some are answered by another question first.
+/// Returns the problem that a list reports after two refusals; the first may lead to another
+/// request.
 fn named(code: u16, body: &str) -> Option<ProblemKind> {
     let streaming_list = StreamingList::Never;
     let mut machine = Reflector::new(

@@ -1,4 +1,4 @@
-//! What handlers are told of recorded protobuf is what they are told of its twin in JSON.
+//! Handlers hear the same changes of recorded protobuf as of its twin in JSON.
 //!
 //! Every recorded list, list after list, and every recorded watch, from the bytes to a handler's changes; and
 //! the bookmark that ends the initial events, of every built-in kind.
@@ -17,7 +17,8 @@ use crate::informer::{line, list};
 use crate::listeners::writer;
 use crate::protobuf::{list_twins, listed, recorded, twins, untyped_claims};
 
-/// What a handler heard: which change of which version, and the whole object as JSON and as a typed value.
+/// The changes that a handler heard: kind and version, and the whole object as JSON and as a typed
+/// value.
 type Heard = Vec<(String, Value)>;
 
 fn heard(delivery: &mut Delivery, meta: &TypeMeta) -> Heard {
@@ -59,8 +60,8 @@ fn handlers_hear_the_same_of_recorded_lists_in_both_encodings() {
             let mut delivery = writer.reader().deliver();
             writer.apply(list(first.iter().cloned(), version));
             let of_first = heard(&mut delivery, &meta);
-            // The server's other encoding, of the same state: nothing is new but where the type of an object inside
-            // of another one is told in JSON only.
+            // The server's other encoding, of the same state: the only changes are in objects whose
+            // nested objects have a type in JSON only.
             writer.apply(list(second.iter().cloned(), version));
             (of_first, heard(&mut delivery, &meta))
         };
@@ -139,7 +140,7 @@ fn handlers_hear_the_same_of_recorded_watches_in_both_encodings() {
             let mut writer = writer(RingLimits::default());
             let mut delivery = writer.reader().deliver();
             let mut told = Heard::new();
-            // One by one: a handler that falls behind is told the newest state only.
+            // One by one: a handler that falls behind receives the newest state only.
             for delta in deltas {
                 writer.apply([delta]);
                 told.extend(heard(&mut delivery, &meta));

@@ -1,4 +1,5 @@
-//! What client-go's tests of its queues, controller and stores pin, from delta to what is heard.
+//! Ports of client-go's tests of its queues, controller and stores, from a delta to a handler's
+//! line.
 //!
 //! ```text
 //! "[ =a@1 ]1 | ~a@2" (words) → fifo (both policies, batches of 1, 3, 100) → writer → one handler's lines

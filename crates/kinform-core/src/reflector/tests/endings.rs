@@ -1,4 +1,4 @@
-//! How watches end, fall silent and are taken up again.
+//! Tests of watches that end, fall silent and are resumed.
 //!
 //! ```text
 //! scripts → machine → steps

@@ -101,7 +101,7 @@ impl Chaos {
         ["ended", "cut", "garbled", "transport"][self.below(4) as usize].to_owned()
     }
 
-    /// What the server does next with what is open.
+    /// Returns the server's next action on the open request.
     fn answer(&mut self) -> String {
         if !self.is_accepted {
             return if self.below(3) == 0 {
