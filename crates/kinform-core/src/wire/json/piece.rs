@@ -42,7 +42,7 @@ impl Piece {
         }
     }
 
-    /// Whether no byte of the value was read yet.
+    /// Returns whether no byte of the value was read yet.
     pub(in crate::wire) fn is_fresh(&self) -> bool {
         self.length == 0
     }

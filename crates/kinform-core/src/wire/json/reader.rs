@@ -280,7 +280,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A number, as it is told to a visitor.
+/// A number, as it is passed to a visitor.
 enum Number {
     Unsigned(u64),
     Signed(i64),

@@ -1,4 +1,4 @@
-//! What a type is told of a text is what serde_json tells it.
+//! The deserializer drives visitors exactly as serde_json does.
 //!
 //! ```text
 //! text ─▶ read::<K> = serde_json::from_str::<K> of the same with apiVersion and kind in front
