@@ -16,7 +16,7 @@ use crate::wire::scan::{BLOCK, Nesting, filled};
 
 /// BOUND: the number of characters of a key in a message.
 const MOST_CHARS: usize = 128;
-/// BOUND: of a path so many levels are shown, the outer ones and the inner ones: more tell nobody anything.
+/// BOUND: the number of levels of a path that are shown, the outer ones and the inner ones.
 pub(in crate::wire) const OUTER_LEVELS: usize = 24;
 pub(in crate::wire) const INNER_LEVELS: usize = 8;
 /// Most paths are shorter.
