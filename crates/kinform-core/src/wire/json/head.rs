@@ -32,7 +32,7 @@ pub(crate) enum ManagedFields {
     Keep,
 }
 
-/// Where things are in the bytes of an object. Strings: between the quotes.
+/// Positions in the bytes of an object. Strings: between the quotes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Layout {
     /// The object without white space around it.
@@ -122,13 +122,13 @@ impl From<Fault> for HeadFault {
 #[derive(Debug, Default)]
 pub(in crate::wire) struct Reading {
     pub(in crate::wire) layout: Layout,
-    /// Where the brace is that opens it.
+    /// The position of the brace that opens it.
     pub(in crate::wire) start: usize,
     /// Behind its last member that was read whole, or behind the brace.
     pub(in crate::wire) done: usize,
     /// The member that is being read.
     pub(in crate::wire) open: Option<OpenMember>,
-    /// Whether its metadata were read whole.
+    /// Set if its metadata were read whole.
     pub(in crate::wire) has_metadata: bool,
     /// Where the last of its members begin; which of them is the next to give way, their number says.
     begins: [usize; MOST_BEGINS],
