@@ -42,7 +42,7 @@ pub(in crate::wire) struct Envelope {
     has_items: bool,
 }
 
-/// What a byte of the envelope led to.
+/// The effect of a byte of the envelope.
 pub(in crate::wire) enum Pushed {
     More,
     Items,

@@ -58,7 +58,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// What `metadata.managedFields` weighs, name and comma included.
+    /// Returns the size of `metadata.managedFields`, name and comma included.
     pub(crate) fn managed_fields_bytes(&self) -> usize {
         match self.managed_bytes {
             0 => self.managed_cuts.iter().map(ExactSizeIterator::len).sum(),
@@ -140,7 +140,7 @@ pub(in crate::wire) struct Reading {
 /// A member whose value is being read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::wire) struct OpenMember {
-    /// Where its key begins, with the quote.
+    /// The position of its key, with the quote.
     pub(in crate::wire) key: usize,
     pub(in crate::wire) value: usize,
     pub(in crate::wire) is_metadata: bool,
