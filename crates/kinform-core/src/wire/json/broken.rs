@@ -1,4 +1,5 @@
-//! An object that is broken: what is told of it, and where it ends, by what was read of it up to its fault.
+//! Diagnoses a malformed object: its key, the path of the fault and where it ends, from what was
+//! parsed.
 //!
 //! ```text
 //! fault, what was read → Broken ─▶ find_end: by the brackets that are open at the fault, from there on
@@ -23,7 +24,7 @@ use crate::wire::unreadable::{Told, Unreadable, reason};
 pub(crate) struct Broken {
     fault: HeadFault,
     reading: Reading,
-    /// Where the fault is, if its end was asked for.
+    /// The place of the fault, if the end of the object was asked for.
     place: Option<Place>,
 }
 
@@ -150,7 +151,7 @@ impl OpenMember {
         matches!(bytes.get(self.value), Some(b'{' | b'['))
     }
 
-    /// Whether `at` is in its value, and that a string.
+    /// Returns whether `at` is inside its value, and the value is a string.
     fn is_in_string(self, bytes: &[u8], at: usize) -> bool {
         at > self.value && bytes.get(self.value) == Some(&b'"')
     }

@@ -29,7 +29,7 @@ const LONGEST_ITEMS: usize = 5 * 6;
 #[derive(Debug, Default)]
 pub(in crate::wire) struct Envelope {
     bytes: Vec<u8>,
-    /// Whether the bracket of the list itself was read.
+    /// Set once the bracket of the list itself was read.
     is_open: bool,
     /// The value in brackets that is being read.
     inside: Option<Nesting>,
@@ -37,12 +37,12 @@ pub(in crate::wire) struct Envelope {
     escaped: bool,
     /// Where the text of the last string of the list itself begins: its key.
     key: usize,
-    /// Whether the next value is the list's `items`.
+    /// Set if the next value is the list's `items`.
     at_items: bool,
     has_items: bool,
 }
 
-/// What a byte of the envelope led to.
+/// The effect of a byte of the envelope.
 pub(in crate::wire) enum Pushed {
     More,
     Items,

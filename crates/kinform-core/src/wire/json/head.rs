@@ -32,7 +32,7 @@ pub(crate) enum ManagedFields {
     Keep,
 }
 
-/// Where things are in the bytes of an object. Strings: between the quotes.
+/// Positions in the bytes of an object. Strings: between the quotes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Layout {
     /// The object without white space around it.
@@ -58,7 +58,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// What `metadata.managedFields` weighs, name and comma included.
+    /// Returns the size of `metadata.managedFields`, name and comma included.
     pub(crate) fn managed_fields_bytes(&self) -> usize {
         match self.managed_bytes {
             0 => self.managed_cuts.iter().map(ExactSizeIterator::len).sum(),
@@ -122,13 +122,13 @@ impl From<Fault> for HeadFault {
 #[derive(Debug, Default)]
 pub(in crate::wire) struct Reading {
     pub(in crate::wire) layout: Layout,
-    /// Where the brace is that opens it.
+    /// The position of the brace that opens it.
     pub(in crate::wire) start: usize,
     /// Behind its last member that was read whole, or behind the brace.
     pub(in crate::wire) done: usize,
     /// The member that is being read.
     pub(in crate::wire) open: Option<OpenMember>,
-    /// Whether its metadata were read whole.
+    /// Set if its metadata were read whole.
     pub(in crate::wire) has_metadata: bool,
     /// Where the last of its members begin; which of them is the next to give way, their number says.
     begins: [usize; MOST_BEGINS],
@@ -140,7 +140,7 @@ pub(in crate::wire) struct Reading {
 /// A member whose value is being read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::wire) struct OpenMember {
-    /// Where its key begins, with the quote.
+    /// The position of its key, with the quote.
     pub(in crate::wire) key: usize,
     pub(in crate::wire) value: usize,
     pub(in crate::wire) is_metadata: bool,

@@ -1,4 +1,4 @@
-//! How many elements a list has, told before its first one is read.
+//! Counts the elements of a list before its first one is decoded.
 //!
 //! ```text
 //! text, position of `[` ─▶ Lengths ─▶ number of elements

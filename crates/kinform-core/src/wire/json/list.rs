@@ -33,7 +33,7 @@ pub(in crate::wire) struct ListSplitter {
     piece: Piece,
     guess: Guess,
     previous: PreviousItem,
-    /// What was wrong with the last item that was read and is none.
+    /// The fault of the last item that was read, if it was malformed.
     broken: Option<Box<Broken>>,
 }
 

@@ -1,4 +1,4 @@
-//! Where in an object something is: `spec.containers[0].image`.
+//! The path of a place in an object: `spec.containers[0].image`.
 //!
 //! ```text
 //! text, (the member from which on it was not looked at,) offset → Place {open brackets} → path, Nesting
@@ -14,9 +14,9 @@ use super::cursor::{LONGEST_CHAR, members_from, next_in, unescape, value_end};
 use super::validate::{MAX_DEPTH, space};
 use crate::wire::scan::{BLOCK, Nesting, filled};
 
-/// BOUND: a key in a message has at most so many characters.
+/// BOUND: the number of characters of a key in a message.
 const MOST_CHARS: usize = 128;
-/// BOUND: of a path so many levels are shown, the outer ones and the inner ones: more tell nobody anything.
+/// BOUND: the number of levels of a path that are shown, the outer ones and the inner ones.
 pub(in crate::wire) const OUTER_LEVELS: usize = 24;
 pub(in crate::wire) const INNER_LEVELS: usize = 8;
 /// Most paths are shorter.
@@ -36,7 +36,7 @@ pub(in crate::wire) struct Place {
 #[derive(Clone, Copy, Debug)]
 struct Open {
     bracket: usize,
-    /// How many commas stand in it.
+    /// The number of commas in it.
     commas: usize,
     /// Behind the last of them, or behind the bracket.
     behind: usize,

@@ -10,10 +10,10 @@
 
 use crate::wire::scan::Nesting;
 
-/// How much of a value that is too large is kept to find its name.
+/// The number of bytes of a too large value that are kept to find its name.
 const SALVAGE_BYTES: usize = 64 << 10;
 
-/// How much memory is kept for the next value.
+/// The capacity that is kept for the next value.
 const KEPT_CAPACITY: usize = 1 << 20;
 
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub(in crate::wire) struct Piece {
     length: usize,
 }
 
-/// What a chunk had of the value.
+/// The part of the value that a chunk held.
 #[derive(Debug, PartialEq)]
 pub(in crate::wire) enum Read<'a> {
     More,
@@ -42,7 +42,7 @@ impl Piece {
         }
     }
 
-    /// Whether no byte of the value was read yet.
+    /// Returns whether no byte of the value was read yet.
     pub(in crate::wire) fn is_fresh(&self) -> bool {
         self.length == 0
     }

@@ -280,20 +280,20 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A number, as it is told to a visitor.
+/// A number, as it is passed to a visitor.
 enum Number {
     Unsigned(u64),
     Signed(i64),
     Float(f64),
 }
 
-/// What stands between two positions. In two steps, which are compiled in place.
+/// The text between two positions. In two steps, which are compiled in place.
 #[inline(always)]
 fn between(text: &str, start: usize, end: usize) -> Option<&str> {
     text.get(start..)?.get(..end.checked_sub(start)?)
 }
 
-/// What a type asks for that is a number.
+/// Implements the methods by which a type asks for a number.
 macro_rules! numbers {
     ($($method:ident)*) => {$(
         #[inline]
@@ -444,7 +444,7 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
 /// The members of an object. Whoever does not read all of them has left the text.
 struct Entries<'s, 'a> {
     reader: &'s mut Reader<'a>,
-    /// What stands before the next one: the bracket, or a comma.
+    /// The byte before the next one: the bracket, or a comma.
     before: u8,
 }
 

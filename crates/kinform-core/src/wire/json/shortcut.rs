@@ -20,7 +20,7 @@ pub(in crate::wire) trait Shortcut {
     fn close(&mut self);
 }
 
-/// How much of a value in brackets is known to be sound.
+/// The extent to which a value in brackets is known to be sound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::wire) enum Sound {
     Nothing,
@@ -30,7 +30,7 @@ pub(in crate::wire) enum Sound {
     Begin {
         /// The position after that value.
         at: usize,
-        /// How many brackets are open there.
+        /// The number of brackets that are open there.
         levels: u32,
         /// One bit each, the innermost lowest: 1 is an object.
         objects: u128,

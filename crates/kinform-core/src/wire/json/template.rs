@@ -67,7 +67,8 @@ enum Form {
     Scalar,
 }
 
-/// How far a value is like a template: how many of its bytes were only compared, and where it goes on.
+/// The extent to which a value is like a template: the bytes that were only compared, and where it
+/// goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::wire) enum Like {
     /// It differs in leaves only, and ends before this position.

@@ -22,7 +22,7 @@ use crate::wire::scan::Stops;
 /// Deepest nesting of arrays and objects that is read; serde_json's recursion limit.
 pub const MAX_DEPTH: u32 = 128;
 
-/// What is wrong with a piece of JSON, and where; never what was there.
+/// The kind and the place of a fault in a piece of JSON; never the value that was there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) at: usize,
@@ -364,7 +364,7 @@ impl Checked {
         }
     }
 
-    /// Whether the key that was given last holds escapes.
+    /// Returns whether the last key returned holds escapes.
     #[inline]
     pub(crate) fn is_escaped(&self) -> bool {
         self.is_escaped

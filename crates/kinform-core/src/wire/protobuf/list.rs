@@ -30,9 +30,9 @@ use crate::wire::list::{ListMeta, ListPart};
 const ITEMS: u32 = 2;
 /// BOUND: what a list says about itself is a few hundred bytes.
 const MAX_ENVELOPE_BYTES: usize = 1 << 20;
-/// How much of an item that is too large is kept to find its name.
+/// The number of bytes of a too large item that are kept to find its name.
 pub(super) const SALVAGE_BYTES: usize = 64 << 10;
-/// How much memory is kept for the next item.
+/// The capacity that is kept for the next item.
 const KEPT_CAPACITY: usize = 1 << 20;
 
 /// Splits one list body in protobuf; resumable at any byte.
@@ -48,7 +48,7 @@ pub(in crate::wire) struct ListSplitter {
     alike: RefCell<Alike>,
     meta: ListMeta,
     has_list: bool,
-    /// Where the bytes are that are read.
+    /// The position of the bytes that are read.
     at: u64,
     /// Where the value began that is read.
     began: u64,

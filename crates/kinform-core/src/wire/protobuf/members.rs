@@ -229,7 +229,7 @@ fn several(step: Step, bytes: &[u8], number: u32) -> (Node<'_>, &[u8]) {
     (node, rest)
 }
 
-/// Whether Go's JSON leaves the value out.
+/// Returns whether Go's JSON leaves the value out.
 #[inline(always)]
 fn is_left_out(step: Step, node: Node<'_>) -> bool {
     let is_zero = match node {

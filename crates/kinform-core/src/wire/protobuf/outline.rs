@@ -31,7 +31,7 @@ const MOST_SPOTS: usize = 4 << 10;
 /// The whole message.
 const ROOT: u16 = u16::MAX;
 
-/// Where values are. The default knows none.
+/// The positions of values. The default knows none.
 #[derive(Debug, Default)]
 pub(super) struct Outline {
     spots: Vec<Spot>,
@@ -63,7 +63,7 @@ impl Spot {
     }
 }
 
-/// What is in a spot.
+/// The kind of value in a spot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A message, whose fields have spots of their own.
@@ -80,7 +80,7 @@ pub(super) enum Kind {
 struct Open {
     spot: u16,
     end: usize,
-    /// Where the counterpart ends.
+    /// The end of the counterpart.
     beside: usize,
 }
 

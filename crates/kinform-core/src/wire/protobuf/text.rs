@@ -163,7 +163,7 @@ fn any_moment(bytes: &[u8]) -> (i64, i64) {
     )
 }
 
-/// Whether a time has a text: its year has four digits.
+/// Returns whether a time has a text: its year has four digits.
 pub(crate) fn has_text(bytes: &[u8]) -> bool {
     RANGE.contains(&moment(bytes).0)
 }

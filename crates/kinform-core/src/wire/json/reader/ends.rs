@@ -1,4 +1,4 @@
-//! Where strings end, in a text that passed the check.
+//! Finds the ends of strings in a validated text.
 //!
 //! ```text
 //! text, position in a string ─▶ Ends ─▶ position of the next quote or backslash

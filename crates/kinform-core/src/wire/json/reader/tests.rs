@@ -1,4 +1,4 @@
-//! What a type is told of a text is what serde_json tells it.
+//! The deserializer drives visitors exactly as serde_json does.
 //!
 //! ```text
 //! text ─▶ read::<K> = serde_json::from_str::<K> of the same with apiVersion and kind in front
@@ -48,7 +48,7 @@ enum Choice {
     Two { a: u8 },
 }
 
-/// What serde_json makes of the same.
+/// The result of serde_json for the same text.
 fn by_serde<K: DeserializeOwned>(text: &str) -> Option<K> {
     let inside = &text.trim_start()[1..];
     let comma = if inside.trim_start().starts_with('}') {
