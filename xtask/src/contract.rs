@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 use clap::Args;
 
 use crate::suite::{self, Binary};
-use crate::tidy::contract::{FOLDER, tests};
+use crate::text::file::read;
+use crate::tidy::contract::{FOLDER, is_page, tests};
 
 /// The number of runs.
 #[derive(Debug, Args)]
@@ -30,8 +31,12 @@ pub(crate) struct Arguments {
 /// # Errors
 /// A test failed, with its output, or does not exist.
 pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<String, String> {
-    let pages = pages(root).map_err(|e| format!("{FOLDER}: {e}"))?;
-    let mut named: BTreeSet<&str> = pages.iter().flat_map(|page| tests(page)).collect();
+    let files = read(root)?;
+    let pages = files.iter().filter(|file| is_page(&file.path));
+    let mut named: BTreeSet<&str> = pages.flat_map(|page| tests(&page.text)).collect();
+    if named.is_empty() {
+        return Err(format!("contract: no page of {FOLDER}/ names a test"));
+    }
     let elsewhere = outside(root)?;
     named.retain(|name| !elsewhere.contains(*name));
     let chosen = choose(&suite::build(root, &["--workspace"])?, &named)?;
@@ -55,17 +60,6 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<String, String> 
         total.as_secs_f64() / f64::from(arguments.times.max(1)),
         slowest.as_secs_f64()
     ))
-}
-
-/// The text of each page.
-fn pages(root: &Path) -> std::io::Result<Vec<String>> {
-    let mut paths = Vec::new();
-    for entry in fs::read_dir(root.join(FOLDER))? {
-        paths.push(entry?.path());
-    }
-    paths.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
-    paths.sort();
-    paths.iter().map(fs::read_to_string).collect()
 }
 
 /// The chosen tests of each binary.

@@ -210,10 +210,11 @@ pub(crate) struct MeasureArgs {
     /// Kind of the first list
     #[arg(long, default_value = "auto", value_name = "MODE")]
     pub(crate) mode: ModeArg,
-    /// Decode every object into its type, and keep the values
+    /// Decode every object into its type, and keep the values (needs the feature `typed`)
     #[arg(long)]
     pub(crate) typed: bool,
-    /// Keep the objects compressed, with a dictionary of their common content
+    /// Keep the objects compressed, with a dictionary of their common content (needs the feature
+    /// `compressed`)
     #[arg(long)]
     pub(crate) compressed: bool,
     /// Output format

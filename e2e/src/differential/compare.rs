@@ -4,8 +4,8 @@
 //! Performance of client-go + of kinform ──segment by segment, handler by handler──▶ rules | Difference
 //! ```
 //!
-//! Where neither subject listed in a segment, both must have heard exactly the log, event by event
-//! and, in order, over keys as well. Where one did list, they are compared key by key, and
+//! In a segment without a list, both subjects must have heard exactly the log, event by event and,
+//! in order, over keys as well. After a list by either subject, they are compared key by key, and
 //! consecutive updates of one uid count as one. Any remaining difference must be explained by a
 //! [`Rule`]. A store must hold at the end the objects of the server.
 

@@ -49,7 +49,11 @@ pub(crate) fn check(page: &File, sources: &[Source<'_>]) -> Vec<Finding> {
             message,
         });
     };
-    for entry in entries(&page.text) {
+    for (line, item) in items(&page.text) {
+        let Some(entry) = Entry::parse(line, item) else {
+            push(line, "an entry begins with its promise in bold".to_owned());
+            continue;
+        };
         let names = entry.tests();
         if !TESTED.contains(&entry.verdict) && !UNTESTED.contains(&entry.verdict) {
             push(
@@ -95,11 +99,11 @@ pub(crate) fn check_complete(pages: &[&File]) -> Vec<Finding> {
 
 /// The tests that a page names, sorted, each once.
 pub(crate) fn tests(page: &str) -> BTreeSet<&str> {
-    entries(page).iter().flat_map(Entry::tests).collect()
+    let entries = items(page).filter_map(|(line, item)| Entry::parse(line, item));
+    entries.flat_map(|entry| entry.tests()).collect()
 }
 
 /// One promise.
-#[derive(Default)]
 struct Entry<'a> {
     line: usize,
     promise: &'a str,
@@ -137,23 +141,25 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// The entries of a page: list items, each with the indented lines below it.
-fn entries(page: &str) -> Vec<Entry<'_>> {
-    let mut starts = Vec::new();
+/// The list items of a page with their lines, each with the indented lines below it.
+fn items(page: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut items: Vec<(usize, usize, usize)> = Vec::new();
     let mut at = 0;
     for (line, text) in (1..).zip(page.split_inclusive('\n')) {
+        let end = at + text.len();
         if text.starts_with("- ") {
-            starts.push((line, at, at + text.len()));
-        } else if let Some(item) = starts.last_mut()
-            && item.2 == at
+            items.push((line, at, end));
+        } else if let Some((.., until)) = items.last_mut()
+            && *until == at
             && text.starts_with("  ")
         {
-            item.2 += text.len();
+            *until = end;
         }
-        at += text.len();
+        at = end;
     }
-    let parse = |(line, from, to)| Entry::parse(line, page.get(from..to)?);
-    starts.into_iter().filter_map(parse).collect()
+    items
+        .into_iter()
+        .filter_map(|(line, from, until)| Some((line, page.get(from..until)?)))
 }
 
 /// The names of all functions in code.
@@ -190,8 +196,10 @@ mod tests {
     fn named_tests_exist() {
         let text = "text `x`\n\n- **A.** *Same.*\n  Tests: `late_handler_hears`,\n  \
                     `queue::tests::drains`.\n  Upstream: TestX, `y`.\n- **B.** *Better.* So.\n  \
-                    Tests: `gone`.\n\n- an item `z` of another list\n";
-        assert_eq!(findings(text), [(7, "there is no test gone".to_owned())]);
+                    Tests: `gone`.\n\n- `z`, in plain letters\n";
+        let plain = "an entry begins with its promise in bold".to_owned();
+        let gone = "there is no test gone".to_owned();
+        assert_eq!(findings(text), [(7, gone), (10, plain)]);
     }
 
     #[test]

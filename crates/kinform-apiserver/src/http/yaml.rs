@@ -4,7 +4,7 @@
 //! bytes ──first document, within bounds──▶ Parsed { value, duplicate }       Value ──▶ text
 //! ```
 //!
-//! Where YAML has more than JSON, it is read as upstream's parser does: `yes` and `on` are
+//! Features that JSON lacks are read as upstream's parser reads them: `yes` and `on` are
 //! booleans, `017` is fifteen, merge keys merge, and the last of two equal keys wins and is
 //! reported. Documents after the first are ignored. Errors name a line and never quote its text,
 //! which may be a secret. The writer quotes every text that a reader of any version of YAML might

@@ -158,8 +158,9 @@ impl Object {
         json: &[u8],
         meta: &TypeMeta,
     ) -> Result<K, DecodeError> {
-        // Of what does not fit, serde_json says where: errors are the same in both encodings. It reads a `str`, as
-        // kube-client has it do: a program that also asks the server for `K` compiles this reading once.
+        // serde_json finds the place of what does not fit, so errors are the same in both
+        // encodings. It reads a `str`, as kube-client does: a program that also requests `K` from
+        // the server compiles this deserialization once.
         let json = String::from_utf8_lossy(json);
         serde_json::from_str(&json).map_err(|error| {
             DecodeError(Arc::new(Failure {

@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use crate::golden::{every_cut, exchanges, expected_view, recordings};
 use crate::golden_types::is_checked;
+use crate::messages::{envelope_of, field, list_message};
 
 /// One body in protobuf.
 pub(crate) struct Recorded {
@@ -486,4 +487,53 @@ fn projections_leave_the_same_in_both_encodings() {
             assert_eq!(object.label("app"), twin.label("app"), "{projection:?}");
         }
     }
+}
+
+/// A user's own type, with structs, lists and maps in the place of any JSON.
+#[derive(Debug, PartialEq, serde::Deserialize)]
+struct OwnRevision {
+    revision: i64,
+    data: OwnData,
+}
+
+#[derive(Debug, PartialEq, serde::Deserialize)]
+struct OwnData {
+    names: Vec<String>,
+    counts: BTreeMap<String, u64>,
+    nested: Option<Box<Self>>,
+}
+
+#[test]
+fn json_inside_a_message_is_read_as_a_type_of_ones_own() {
+    let json = r#" { "counts" : {"a": 1}, "names":["x","\u00e9"],
+        "nested": {"names":[],"counts":{},"nested":null} } "#;
+    let named = field(1, &[field(1, b"r"), field(3, b"n")].concat());
+    let message = [named, field(2, &field(1, json.as_bytes())), vec![0x18, 7]].concat();
+    let body = envelope_of(
+        "apps/v1",
+        "ControllerRevisionList",
+        &list_message(&[message]),
+    );
+    let (objects, _) = listed(Encoding::Protobuf, &body, &Projection::new());
+    let meta = TypeMeta {
+        api_version: "apps/v1".to_owned(),
+        kind: "ControllerRevision".to_owned(),
+    };
+    let own = objects[0].typed::<OwnRevision>(&meta, TypedCache::Never);
+    let any = objects[0].typed::<Value>(&meta, TypedCache::Never).unwrap();
+    let expected: Value = serde_json::from_str(json).unwrap();
+    assert_eq!(any["data"], expected);
+    assert_eq!(
+        *own.unwrap(),
+        serde_json::from_value::<OwnRevision>((*any).clone()).unwrap()
+    );
+    let error = objects[0].typed::<Wrong>(&meta, TypedCache::Never);
+    assert_eq!(error.unwrap_err().path(), "data.counts.a");
+}
+
+/// A type that the JSON inside does not fit.
+#[derive(Debug, serde::Deserialize)]
+struct Wrong {
+    #[expect(dead_code, reason = "it is never read")]
+    data: BTreeMap<String, BTreeMap<String, String>>,
 }

@@ -7,8 +7,7 @@
 //! Says to a type just what `serde_json` says of the server's JSON, without the text in between. What fails
 //! here is read as JSON, and an error is told there, with its path; so the error here is only a mark. Structs,
 //! lists and maps of a user's own in the place of a field that holds any JSON are read that way, too: a
-//! type's visitors are compiled for the nodes that Kubernetes' own types have there, which halves what a
-//! program compiles for each type.
+//! type's visitors are compiled for the nodes that Kubernetes' own types have there, and for no others.
 //!
 //! Upstream: none; client-go has generated structs. Complexity: one look at each byte that the type reads.
 
