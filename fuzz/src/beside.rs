@@ -12,7 +12,7 @@ use std::cell::Cell;
 use kinform_core::store::directory::Seed;
 use kinform_core::store::edit::Edit;
 use kinform_core::store::root::Root;
-use kinform_core::store::trail::Beside;
+use kinform_core::store::baseline::RootBaseline;
 use kinform_core::{Encoding, ListPart, ListReader, Object, Projection};
 
 use crate::cuts;
@@ -85,8 +85,8 @@ fn read(
 ) -> (Vec<String>, Vec<Object>) {
     let mut reader = ListReader::new(encoding);
     let (mut told, mut objects) = (Vec::new(), Vec::new());
-    let trail = Cell::default();
-    let stored = Beside::new(store, &trail);
+    let hint = Cell::default();
+    let stored = RootBaseline::new(store, &hint);
     for chunk in chunks {
         let mut part = |part: ListPart<'_>| {
             let read = match part {

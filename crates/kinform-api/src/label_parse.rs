@@ -14,13 +14,27 @@
 //! slices of the text. A NUL ends the text, as in upstream's lexer.
 //! Upstream: `apimachinery:pkg/labels/selector.go` (`Lexer`, `Parser`).
 
+use std::str::FromStr;
+
 use crate::error::{Error, Noun};
 use crate::field_error::FieldError;
-use crate::label_selector::{LabelOperator, Requirement};
+use crate::label_selector::{LabelOperator, LabelSelector, Requirement};
 use crate::names::label_key_errors;
 
+impl FromStr for LabelSelector {
+    type Err = Error;
+
+    /// Parses a selector.
+    ///
+    /// # Errors
+    /// The text is not a selector; the message is upstream's.
+    fn from_str(text: &str) -> Result<Self, Error> {
+        Ok(Self::new(parse(text)?))
+    }
+}
+
 /// The requirements in a text, in its order.
-pub(crate) fn parse(text: &str) -> Result<Vec<Requirement>, Error> {
+fn parse(text: &str) -> Result<Vec<Requirement>, Error> {
     let mut parser = Parser {
         rest: text.split('\0').next().unwrap_or_default(),
     };

@@ -11,11 +11,9 @@
 //! Upstream: `apimachinery:pkg/labels/selector.go`.
 
 use std::fmt::{self, Write};
-use std::str::FromStr;
 
 use crate::error::{Error, Noun};
 use crate::field_error::{FieldError, ShownValue, aggregate};
-use crate::label_parse;
 use crate::names::{label_key_errors, label_value_errors};
 use crate::quote::quote;
 
@@ -188,18 +186,6 @@ impl Requirement {
                 }
             }
         }
-    }
-}
-
-impl FromStr for LabelSelector {
-    type Err = Error;
-
-    /// Parses a selector.
-    ///
-    /// # Errors
-    /// The text is not a selector; the message is upstream's.
-    fn from_str(text: &str) -> Result<Self, Error> {
-        Ok(Self::new(label_parse::parse(text)?))
     }
 }
 

@@ -29,11 +29,11 @@ use kinform_core::informer::delivery::{Delivery, Next};
 use kinform_core::informer::ring::RingLimits;
 use kinform_core::informer::writer::Writer;
 use kinform_core::queue::{Limiter, Priority, Queue, Verdict};
+use kinform_core::store::baseline::RootBaseline;
 use kinform_core::store::directory::Seed;
 use kinform_core::store::edit::Edit;
 use kinform_core::store::index::Index;
 use kinform_core::store::root::Root;
-use kinform_core::store::trail::Beside;
 use kinform_core::time::Instant;
 use kinform_core::{Encoding, Item, ListPart, ListReader, Object, Projection, TypedCache};
 use serde_json::Value;
@@ -243,8 +243,8 @@ fn known() -> Round {
     let read = move |root: &Root| {
         let mut objects = Vec::new();
         let mut reader = ListReader::new(Encoding::Json);
-        let trail = Cell::default();
-        let stored = Beside::new(root, &trail);
+        let hint = Cell::default();
+        let stored = RootBaseline::new(root, &hint);
         for chunk in body.chunks(CHUNK) {
             let fed = reader.feed_beside(chunk, &stored, &mut |part| match part {
                 ListPart::Item(item) => {

@@ -9,8 +9,8 @@
 //! short names, subresources). It is data with look-up only: it neither decodes nor validates, and
 //! has no dependencies. The data is made by `cargo xtask schema` and never edited by hand.
 //!
-//! * `field.rs` and `types.rs`: fields and types; `resource.rs`: served resources; `path.rs`: paths
-//!   in a kind; `parse.rs`: the data's grammar.
+//! * `types.rs`: types and their fields; `resource.rs`: served resources; `parse.rs`: the data's
+//!   grammar; `lookup.rs`: look-ups by name; `path.rs`: paths in a kind.
 //!
 //! Everything that the table returns lives for ever (`&'static`). The first look-up parses the
 //! table, some 6,000 lines, in about a millisecond; later ones hash or scan a few names.
@@ -18,18 +18,16 @@
 //! Upstream: the Go struct tags of `kubernetes/api`, `kubernetes/apiextensions-apiserver` and
 //! `kubernetes/kube-aggregator`; a real server's discovery.
 
-mod field;
+mod lookup;
 mod parse;
 mod path;
 mod resource;
-mod topology;
 mod types;
 
-pub use field::{Container, Field, FieldType, PatchStrategy};
+pub use lookup::{builtin, group_versions, kinds, named_type, numbered_type, resource, resources};
 pub use path::{PathAnswer, PathSegment, knows_path};
-pub use resource::{GroupVersion, Resource, Subresource, group_versions, resource, resources};
-pub use topology::Topology;
-pub use types::{Type, builtin, kinds, named_type, numbered_type};
+pub use resource::{GroupVersion, Resource, Subresource};
+pub use types::{Container, Field, FieldType, PatchStrategy, Topology, Type};
 
 /// The examples of the README.
 #[cfg(doctest)]

@@ -19,12 +19,12 @@
 //! a mistake of ours and panics.
 
 use std::collections::HashMap;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 
-use crate::field::{Container, Field, FieldType, Flags, Kind, PatchStrategy, Rules};
 use crate::resource::{GroupVersion, Resource, Subresource};
-use crate::topology::Topology;
-use crate::types::Type;
+use crate::types::{
+    self, Container, Field, FieldType, Flags, Kind, PatchStrategy, Rules, Topology, Type,
+};
 
 static DATA: &str = include_str!("../data/builtins.txt");
 
@@ -33,7 +33,7 @@ type Key = (&'static str, &'static str, &'static str);
 /// The parsed table.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
-    pub(crate) types: Vec<Type>,
+    pub(crate) types: &'static [Type],
     pub(crate) kinds: HashMap<Key, u16>,
     pub(crate) resources: Vec<Resource>,
     pub(crate) by_plural: HashMap<Key, usize>,
@@ -58,6 +58,7 @@ pub(crate) fn table() -> &'static Table {
 #[derive(Default)]
 struct Reader {
     table: Table,
+    types: Vec<Type>,
     /// The fields of the last type, until it is complete.
     fields: Vec<Field>,
     package: &'static str,
@@ -96,13 +97,13 @@ impl Reader {
             Some(_) => return None,
         };
         self.close_type()?;
-        self.table.types.push(Type {
+        self.types.push(Type {
             package: self.package,
             name,
             fields: Box::default(),
             by_number: Box::default(),
             is_kind: false,
-            number: u16::try_from(self.table.types.len()).ok()?,
+            number: u16::try_from(self.types.len()).ok()?,
             nulls: Box::default(),
             is_atomic,
         });
@@ -125,11 +126,11 @@ impl Reader {
         if words.next().is_some() {
             return None;
         }
-        self.table.types.last()?;
+        self.types.last()?;
         let rules = Rules {
             patch,
             merge_key,
-            topology: Topology::named(named, container, patch.merge, merge_key),
+            topology: topology(named, container, patch.merge, merge_key),
             key_default,
         };
         self.fields.push(Field {
@@ -146,7 +147,7 @@ impl Reader {
     /// Moves the fields into the last type, without spare capacity: the table is never written
     /// again.
     fn close_type(&mut self) -> Option<()> {
-        let Some(of) = self.table.types.last_mut() else {
+        let Some(of) = self.types.last_mut() else {
             return self.fields.is_empty().then_some(());
         };
         let fields = std::mem::take(&mut self.fields);
@@ -170,7 +171,8 @@ impl Reader {
         let Some(()) = self.close_type() else {
             panic!("the table's last type has too many fields")
         };
-        self.table.types.shrink_to_fit();
+        self.types.shrink_to_fit();
+        self.table.types = types::keep(self.types);
         self.table.resources.shrink_to_fit();
         self.table
     }
@@ -180,7 +182,7 @@ impl Reader {
         let number: u16 = number.parse().ok()?;
         let GroupVersion { group, version } = self.group_version?;
         self.table.kinds.insert((group, version, kind), number);
-        self.table.types.get_mut(usize::from(number))?.is_kind = true;
+        self.types.get_mut(usize::from(number))?.is_kind = true;
         Some(())
     }
 
@@ -338,6 +340,42 @@ fn flags(text: &'static str) -> Option<(Flags, PatchStrategy, Option<&'static st
     Some((flags, patch, merge_key))
 }
 
+/// The topology that a marker names, or that follows from the patch strategy of a merged list;
+/// `None` without either.
+fn topology(
+    named: Option<&'static str>,
+    container: Container,
+    merges: bool,
+    merge_key: Option<&'static str>,
+) -> Option<Topology> {
+    Some(match (named, container) {
+        (Some("atomic"), _) => Topology::Atomic,
+        (Some("granular"), _) => Topology::Granular,
+        (Some("set"), _) => Topology::Set,
+        (Some(names), _) => Topology::Keyed(keys(names)),
+        (None, Container::List) if merges => {
+            merge_key.map_or(Topology::Set, |key| Topology::Keyed(keys(key)))
+        }
+        (None, _) => return None,
+    })
+}
+
+/// The names of a list joined by commas. The table is read once, and has few such lists: each is kept.
+fn keys(joined: &'static str) -> &'static [&'static str] {
+    static KNOWN: Mutex<Vec<&'static [&'static str]>> = Mutex::new(Vec::new());
+    let mut known = KNOWN
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let is_this = |keys: &&&'static [&'static str]| keys.iter().copied().eq(joined.split(','));
+    if let Some(keys) = known.iter().find(is_this) {
+        return keys;
+    }
+    // BOUND: the different lists in the compiled-in data, some twenty.
+    let keys: &'static [&'static str] = joined.split(',').collect::<Vec<_>>().leak();
+    known.push(keys);
+    keys
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -345,7 +383,7 @@ mod tests {
     #[test]
     fn every_line_of_the_table_parses_and_every_reference_leads_somewhere() {
         let table = table();
-        for of in &table.types {
+        for of in table.types {
             for field in of.fields() {
                 if let Kind::Message(number) = field.kind {
                     assert!(

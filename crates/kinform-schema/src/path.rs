@@ -8,8 +8,8 @@
 //! later. Inline structs are flattened, a map takes any key, and below a field that holds any JSON
 //! every path is known. The look-up does not check whether a path leads to a scalar.
 
-use crate::field::{Container, Field, FieldType};
-use crate::types::{Type, builtin};
+use crate::lookup::builtin;
+use crate::types::{Container, Field, FieldType, Type};
 
 /// One step of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,8 +10,6 @@
 //!
 //! Upstream: `kubernetes/apiserver:pkg/endpoints/installer.go`.
 
-use crate::parse::table;
-
 /// A served group and version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct GroupVersion {
@@ -71,23 +69,4 @@ impl Resource {
             .iter()
             .find(|subresource| subresource.name == name)
     }
-}
-
-/// Every served resource, in the order of discovery.
-pub fn resources() -> &'static [Resource] {
-    &table().resources
-}
-
-/// Every served group and version, in the order of discovery.
-pub fn group_versions() -> &'static [GroupVersion] {
-    &table().group_versions
-}
-
-/// The resource of a group (`""` is the core), a version and a plural.
-pub fn resource(group: &str, version: &str, plural: &str) -> Option<&'static Resource> {
-    let table = table();
-    table
-        .by_plural
-        .get(&(group, version, plural))
-        .map(|at| &table.resources[*at])
 }

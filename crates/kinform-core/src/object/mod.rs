@@ -24,7 +24,8 @@ pub mod weight;
 mod build;
 mod lens;
 mod message;
-mod prune;
+mod prune_json;
+mod prune_message;
 #[cfg(test)]
 mod tests;
 

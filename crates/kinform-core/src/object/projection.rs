@@ -14,10 +14,9 @@
 use kinform_api::{FieldPath, PathSegment};
 use kinform_schema::Type;
 
-use super::prune;
-use crate::wire::json::cursor;
-use crate::wire::json::head::{Cuts, Cutter, ManagedFields};
-use crate::wire::strip;
+use super::prune_json::{self, Unmatched};
+use super::prune_message;
+use crate::wire::json::head::ManagedFields;
 
 /// The fields kept of each object. The default drops `metadata.managedFields` only.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -81,27 +80,24 @@ impl Projection {
             let paths = keeps.iter().map(FieldPath::segments);
             let identity = identity_paths();
             let paths: Vec<_> = paths.chain(identity.iter().map(Vec::as_slice)).collect();
-            prune::message(of, bytes, &paths, Unmatched::Cut)
+            prune_message::prune(of, bytes, &paths, Unmatched::Cut)
         });
         let paths: Vec<_> = self.drops.iter().map(FieldPath::segments).collect();
         let bytes = kept.as_deref().unwrap_or(bytes);
-        prune::message(of, bytes, &paths, Unmatched::Keep).or(kept)
+        prune_message::prune(of, bytes, &paths, Unmatched::Keep).or(kept)
     }
 
     /// Returns the rest of a checked object; `None` if no field is dropped.
     pub(super) fn apply(&self, json: &[u8]) -> Option<Vec<u8>> {
-        let mut cuts = Cuts::new();
-        if let Some(keeps) = &self.keeps {
+        let kept = self.keeps.as_ref().and_then(|keeps| {
             let paths = keeps.iter().map(FieldPath::segments);
             let identity = identity_paths();
             let paths: Vec<_> = paths.chain(identity.iter().map(Vec::as_slice)).collect();
-            cut(json, 0, &paths, Unmatched::Cut, &mut cuts);
-        }
-        let kept = without(json, &mut cuts);
+            prune_json::prune(json, &paths, Unmatched::Cut)
+        });
         let paths: Vec<_> = self.drops.iter().map(FieldPath::segments).collect();
         let json = kept.as_deref().unwrap_or(json);
-        cut(json, 0, &paths, Unmatched::Keep, &mut cuts);
-        without(json, &mut cuts).or(kept)
+        prune_json::prune(json, &paths, Unmatched::Keep).or(kept)
     }
 }
 
@@ -118,84 +114,6 @@ fn identity_paths() -> [Vec<PathSegment>; 4] {
             .map(|name| PathSegment::Field(name.to_owned()))
             .to_vec()
     })
-}
-
-fn without(json: &[u8], cuts: &mut Cuts) -> Option<Vec<u8>> {
-    if cuts.is_empty() {
-        return None;
-    }
-    cuts.sort_unstable_by_key(|cut| cut.start);
-    let mut kept = Vec::with_capacity(strip::length(&(0..json.len()), cuts));
-    strip::copy(json, 0..json.len(), cuts, &mut kept);
-    cuts.clear();
-    Some(kept)
-}
-
-/// The treatment of fields that no path matches; a field that a path matches wholly meets the
-/// opposite.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unmatched {
-    Cut,
-    Keep,
-}
-
-/// Returns the rest of JSON inside a message; `None` if no field is dropped.
-pub(super) fn prune_json(
-    json: &[u8],
-    paths: &[&[PathSegment]],
-    unmatched: Unmatched,
-) -> Option<Vec<u8>> {
-    let mut cuts = Cuts::new();
-    let start = json.len() - json.trim_ascii_start().len();
-    cut(json, start, paths, unmatched, &mut cuts);
-    without(json, &mut cuts)
-}
-
-fn cut(json: &[u8], at: usize, paths: &[&[PathSegment]], unmatched: Unmatched, cuts: &mut Cuts) {
-    let mut cutter = Cutter::default();
-    let mut each = |matching: Vec<&[PathSegment]>, start: usize, value: std::ops::Range<usize>| {
-        let whole = matching.iter().any(|rest| rest.is_empty());
-        let container = matches!(json.get(value.start), Some(b'{' | b'['));
-        let inside = !whole && !matching.is_empty() && container;
-        if inside {
-            cut(json, value.start, &matching, unmatched, cuts);
-        }
-        let gone = match unmatched {
-            Unmatched::Cut => !whole && !inside,
-            Unmatched::Keep => whole,
-        };
-        cutter.member(gone, start..value.end, cuts);
-    };
-    for member in cursor::members(json, at) {
-        let key = cursor::unescape(&json[member.key.clone()]);
-        let matching = rests(
-            paths,
-            |first| matches!(first, PathSegment::Field(name) if *name == key),
-        );
-        each(matching, member.key.start - 1, member.value);
-    }
-    for (index, value) in cursor::elements(json, at).enumerate() {
-        let matching = rests(paths, |first| match first {
-            PathSegment::Each => true,
-            PathSegment::Index(wanted) => *wanted == index,
-            PathSegment::Field(_) => false,
-        });
-        each(matching, value.start, value);
-    }
-    cutter.finish(cuts);
-}
-
-/// Returns the remaining segments of the paths whose first segment matches.
-pub(super) fn rests<'p>(
-    paths: &[&'p [PathSegment]],
-    matches: impl Fn(&PathSegment) -> bool,
-) -> Vec<&'p [PathSegment]> {
-    let rest = |path: &&'p [PathSegment]| path.split_first().filter(|(first, _)| matches(first));
-    paths
-        .iter()
-        .filter_map(rest)
-        .map(|(_, rest)| rest)
-        .collect()
 }
 
 #[cfg(test)]

@@ -24,9 +24,10 @@ use super::directory::Entry;
 use super::frontier::Frontier;
 use super::index::{Index, IndexConflict, IndexData, IndexError, IndexFailure};
 use super::radix::WIDTH;
-use super::root::{IndexId, Root, State};
+use super::root::{IndexId, Root};
+use super::slot_hint::SlotHint;
 use super::slots::SlotSet;
-use super::trail::Trail;
+use super::state::State;
 use crate::delta::Quarantine;
 use crate::object::Object;
 
@@ -55,7 +56,7 @@ pub struct Failures {
 #[derive(Debug, Default)]
 pub struct Seen {
     words: Vec<u64>,
-    trail: Trail,
+    hint: SlotHint,
 }
 
 /// A stored object that was marked as seen.
@@ -248,7 +249,7 @@ impl Edit {
         if self.frontier.is_passed_by(&self.state, key) {
             return None;
         }
-        let (slot, object) = seen.trail.find(self.settled(), key)?;
+        let (slot, object) = seen.hint.find(self.settled(), key)?;
         let was_seen = seen.mark(slot);
         Some(Marked {
             object,

@@ -17,7 +17,7 @@
 use kinform_api::KeyRef;
 
 use super::directory::{Directory, Entry};
-use super::root::State;
+use super::state::State;
 
 /// BOUND: entries that wait, of eight bytes each. Entering them takes some milliseconds, and longer where shards are
 /// split, as entering one may.

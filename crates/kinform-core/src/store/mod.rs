@@ -13,7 +13,8 @@
 //! | `diff` | [`diff::Diff`], what changed from one root to another |
 //! | `view` | [`view::View`], a listing that owns its root |
 //! | `order` | [`order::Order`], the keys of a root in their order |
-//! | `trail` | [`trail::Trail`], where the next object of a relist likely lies |
+//! | `state` | the data of a root or an edit |
+//! | `baseline` | [`baseline::RootBaseline`], the stored objects that a list is compared with; `slot_hint` the guess at the next of them |
 //! | `frontier` | where new keys of a first list wait to be entered together |
 //! | `index` | [`index::Index`], what an index looks at, and its postings |
 //! | `radix`, `cursor` | the persistent array below them, and how many of its values are read at once |
@@ -23,6 +24,7 @@
 //!
 //! Upstream counterpart: `client-go:tools/cache/store.go`, `thread_safe_store.go`.
 
+pub mod baseline;
 mod cursor;
 pub mod diff;
 pub mod directory;
@@ -33,6 +35,7 @@ pub mod order;
 mod radix;
 pub mod root;
 pub mod shared;
+pub mod slot_hint;
 mod slots;
-pub mod trail;
+mod state;
 pub mod view;

@@ -20,9 +20,9 @@ use kinform_api::{KeyRef, ObjectKey};
 use super::directory::{Directory, Seed};
 use super::index::{Index, IndexData, NAMESPACE};
 use super::radix::{Radix, WIDTH};
+use super::slot_hint::SlotHint;
 use super::slots::SlotSet;
-use super::trail::Trail;
-use super::view::View;
+use super::state::State;
 use crate::delta::Quarantine;
 use crate::object::Object;
 
@@ -33,23 +33,6 @@ use crate::object::Object;
 /// it lives, and a new one may take the place of one that is gone. Upstream's order is random.
 #[derive(Clone)]
 pub struct Root(pub(super) Arc<State>);
-
-#[derive(Debug, Clone)]
-pub(super) struct State {
-    pub(super) slots: Radix<Object>,
-    // INVARIANT: holds exactly the slots in use, by the hash of their object's key; in an edit, but for what
-    // waits at its frontier.
-    pub(super) keys: Directory,
-    pub(super) free: SlotSet,
-    pub(super) indexes: Vec<IndexData>,
-    pub(super) seed: Seed,
-    pub(super) heap_size: usize,
-    pub(super) version: Arc<str>,
-    pub(super) synced: bool,
-    pub(super) position: u64,
-    pub(super) epoch: u64,
-    pub(super) quarantined: Arc<BTreeMap<ObjectKey, Quarantine>>,
-}
 
 /// Names an index of one store: its place among the indexes, the same in all later roots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -99,53 +82,11 @@ impl Root {
         self.0.object_of(key).map(|(_, object)| object)
     }
 
-    /// The same, for who asks for many in about the order in which they were stored: a relist.
+    /// The object of this key, looked for first where the hint points: for readers that ask for
+    /// many keys in about the order in which they were stored, as a relist does.
     #[must_use]
-    pub fn get_along(&self, key: KeyRef<'_>, trail: &mut Trail) -> Option<&Object> {
-        trail.find(&self.0, key).map(|(_, object)| object)
-    }
-
-    /// All objects.
-    #[must_use]
-    pub fn list(&self) -> View {
-        View::all(self.clone())
-    }
-
-    /// All objects of a namespace; of the cluster, if it is empty.
-    #[must_use]
-    pub fn in_namespace(&self, namespace: &str) -> View {
-        self.by(IndexId(0), namespace)
-    }
-
-    /// The objects under a value of an index.
-    #[must_use]
-    pub fn by(&self, index: IndexId, value: impl AsRef<[u8]>) -> View {
-        let data = self.0.indexes.get(index.0);
-        let members = data.and_then(|data| data.members(self.0.seed, value.as_ref()));
-        View::of(self.clone(), members.cloned().unwrap_or_default())
-    }
-
-    /// The objects under any of some values of an index, each once.
-    ///
-    /// Upstream: `Indexer.Index`, given the values instead of an object that has them.
-    ///
-    /// # Complexity
-    /// One value costs nothing; several are merged, O(members).
-    #[must_use]
-    pub fn by_any<V: AsRef<[u8]>>(
-        &self,
-        index: IndexId,
-        values: impl IntoIterator<Item = V>,
-    ) -> View {
-        let members = self.0.indexes.get(index.0).map(|data| {
-            let seed = self.0.seed;
-            SlotSet::union(
-                values
-                    .into_iter()
-                    .filter_map(|value| data.members(seed, value.as_ref())),
-            )
-        });
-        View::of(self.clone(), members.unwrap_or_default())
+    pub fn get_with_hint(&self, key: KeyRef<'_>, hint: &mut SlotHint) -> Option<&Object> {
+        hint.find(&self.0, key).map(|(_, object)| object)
     }
 
     /// The index of a name.
@@ -249,22 +190,6 @@ impl Root {
     #[must_use]
     pub fn ptr_eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
-    }
-}
-
-impl State {
-    pub(super) fn slot_of(&self, key: KeyRef<'_>) -> Option<u32> {
-        self.object_of(key).map(|(slot, _)| slot)
-    }
-
-    pub(super) fn object_of(&self, key: KeyRef<'_>) -> Option<(u32, &Object)> {
-        let mut found = None;
-        let slot = self.keys.find(self.seed.hash(key), |slot| {
-            let object = self.slots.get(slot as usize);
-            found = object.filter(|object| object.has_key(key));
-            found.is_some()
-        });
-        slot.zip(found)
     }
 }
 

@@ -10,7 +10,8 @@
 use arc_swap::ArcSwap;
 use kinform_api::KeyRef;
 
-use super::root::{Root, State};
+use super::root::Root;
+use super::state::State;
 use crate::object::Object;
 
 /// Holds the newest root; loaded by many, published by one.

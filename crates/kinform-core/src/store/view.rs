@@ -1,4 +1,4 @@
-//! A listing that owns the root it lists.
+//! Listings of a root: views that own the root they list.
 //!
 //! ```text
 //! Root + members ──▶ View ──iter──▶ &Object
@@ -12,7 +12,7 @@
 
 use super::cursor::Cursor;
 use super::radix::{Radix, WIDTH};
-use super::root::Root;
+use super::root::{IndexId, Root};
 use super::slots::{SlotIter, SlotSet};
 use crate::object::Object;
 
@@ -52,15 +52,60 @@ enum Walk<'a> {
     Some(Cursor<'a, Object>, SlotIter<'a>),
 }
 
+impl Root {
+    /// All objects.
+    #[must_use]
+    pub fn list(&self) -> View {
+        View::all(self.clone())
+    }
+
+    /// All objects of a namespace; of the cluster, if it is empty.
+    #[must_use]
+    pub fn in_namespace(&self, namespace: &str) -> View {
+        self.by(IndexId(0), namespace)
+    }
+
+    /// The objects under a value of an index.
+    #[must_use]
+    pub fn by(&self, index: IndexId, value: impl AsRef<[u8]>) -> View {
+        let data = self.0.indexes.get(index.0);
+        let members = data.and_then(|data| data.members(self.0.seed, value.as_ref()));
+        View::of(self.clone(), members.cloned().unwrap_or_default())
+    }
+
+    /// The objects under any of some values of an index, each once.
+    ///
+    /// Upstream: `Indexer.Index`, given the values instead of an object that has them.
+    ///
+    /// # Complexity
+    /// One value costs nothing; several are merged, O(members).
+    #[must_use]
+    pub fn by_any<V: AsRef<[u8]>>(
+        &self,
+        index: IndexId,
+        values: impl IntoIterator<Item = V>,
+    ) -> View {
+        let members = self.0.indexes.get(index.0).map(|data| {
+            let seed = self.0.seed;
+            SlotSet::union(
+                values
+                    .into_iter()
+                    .filter_map(|value| data.members(seed, value.as_ref())),
+            )
+        });
+        View::of(self.clone(), members.unwrap_or_default())
+    }
+}
+
 impl View {
-    pub(super) fn all(root: Root) -> Self {
+    fn all(root: Root) -> Self {
         Self {
             root,
             members: Members::All,
         }
     }
 
-    pub(super) fn of(root: Root, members: SlotSet) -> Self {
+    fn of(root: Root, members: SlotSet) -> Self {
         Self {
             root,
             members: Members::Some(members),

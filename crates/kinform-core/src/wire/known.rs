@@ -49,7 +49,7 @@ pub trait Stored: Any {
     fn is_known_end(&self, at: usize) -> bool;
 }
 
-/// Finds what is stored, for who reads a list of it: [`Beside`](crate::store::trail::Beside).
+/// Finds what is stored, for who reads a list of it: [`RootBaseline`](crate::store::baseline::RootBaseline).
 pub trait Shelf<'s> {
     /// What is stored under a key.
     fn get(&self, key: KeyRef<'_>) -> Option<&'s dyn Stored>;

@@ -3,10 +3,10 @@
 use std::cell::Cell;
 
 use kinform_api::ObjectKey;
+use kinform_core::store::baseline::RootBaseline;
 use kinform_core::store::directory::Seed;
 use kinform_core::store::edit::Edit;
 use kinform_core::store::root::Root;
-use kinform_core::store::trail::Beside;
 use kinform_core::{Encoding, ListPart, ListReader, Object, Projection};
 use proptest::prelude::*;
 
@@ -44,8 +44,8 @@ fn read(
 ) -> (Vec<Told>, Vec<Object>, usize) {
     let (mut told, mut objects, mut known) = (Vec::new(), Vec::new(), 0);
     let mut reader = ListReader::new(encoding);
-    let trail = Cell::default();
-    let stored = Beside::new(store, &trail);
+    let hint = Cell::default();
+    let stored = RootBaseline::new(store, &hint);
     for chunk in body.chunks(chunk) {
         let _ = reader.feed_beside(chunk, &stored, &mut |part| {
             let read = match part {

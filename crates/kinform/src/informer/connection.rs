@@ -21,8 +21,9 @@ use kinform_core::Encoding;
 use kinform_core::object::Object;
 use kinform_core::reflector::Request;
 use kinform_core::reflector::input::{Ending, Event, Failure, Input};
+use kinform_core::store::baseline::RootBaseline;
 use kinform_core::store::root::Root;
-use kinform_core::store::trail::{Beside, Trail};
+use kinform_core::store::slot_hint::SlotHint;
 use kinform_core::wire::encoding::{ListReader, WatchReader};
 use kinform_core::wire::error::WireError;
 use kinform_core::wire::list::ListPart;
@@ -58,7 +59,7 @@ pub(super) enum Observed {
 
 /// Makes inputs of a body's bytes.
 pub(super) enum Reader {
-    List(Box<ListReader>, ItemsRead, Cell<Trail>),
+    List(Box<ListReader>, ItemsRead, Cell<SlotHint>),
     Watch(WatchReader),
 }
 
@@ -143,13 +144,13 @@ impl Reader {
         mut observe: impl FnMut(Input),
     ) {
         let fed = match self {
-            Self::List(splitter, read, trail) => {
+            Self::List(splitter, read, hint) => {
                 let mut part = |part: ListPart<'_>| observe(listed(part, ingest, read));
                 // A transform may depend on more than an object's bytes.
                 let fed = if root.is_empty() || ingest.transform.is_some() {
                     splitter.feed(chunk, &mut part)
                 } else {
-                    splitter.feed_beside(chunk, &Beside::new(root, trail), &mut part)
+                    splitter.feed_beside(chunk, &RootBaseline::new(root, hint), &mut part)
                 };
                 ingest.count(read);
                 fed

@@ -1,11 +1,11 @@
 //! A projection of a message: fields go, and the lengths around them are written again.
 //!
 //! ```text
-//! type, bytes, paths → message → smaller message, if something went
+//! type, bytes, paths → prune → smaller message, if something went
 //! ```
 //!
-//! Paths are those of JSON: inline structs take no segment, keys of a map one. What is left of a schema or
-//! a list that the table has as one form is all of it or nothing.
+//! Paths are those of JSON: inline structs take no segment, keys of a map one. A schema or a list
+//! that the table holds as one form is kept whole or dropped whole.
 //!
 //! INVARIANT: recursion is as deep as the longest path, and never deeper than the checked bytes.
 //! Upstream: none.
@@ -13,14 +13,14 @@
 use kinform_api::PathSegment;
 use kinform_schema::{Container, Field as Spec, FieldType, Type};
 
-use super::projection::{Unmatched, prune_json, rests};
+use super::prune_json::{self, Unmatched, rests};
 use crate::wire::protobuf::fields::{Field, Fields, Wire, put_bytes};
 use crate::wire::protobuf::value::{last_bytes, pair as entry_value, utf8};
 
 type Paths<'p> = [&'p [PathSegment]];
 
 /// Returns the rest of a message; `None` if no field is dropped.
-pub(super) fn message(
+pub(super) fn prune(
     of: &'static Type,
     bytes: &[u8],
     paths: &Paths<'_>,
@@ -38,7 +38,7 @@ pub(super) fn message(
         last = field.number;
         match of.field_by_number(field.number) {
             Some(spec) => pruner.field(spec, field, index, paths),
-            // What has no name is of no path.
+            // A field that the table does not know has no name, so no path matches it.
             None if unmatched == Unmatched::Cut => pruner.drop(field),
             None => {}
         }
@@ -69,7 +69,7 @@ impl Pruner<'_> {
         if spec.is_inline() {
             let inside = spec.message().zip(field.value.bytes());
             if let Some((of, bytes)) = inside
-                && let Some(left) = message(of, bytes, paths, self.unmatched)
+                && let Some(left) = prune(of, bytes, paths, self.unmatched)
             {
                 self.replace(field, &left);
             }
@@ -130,16 +130,16 @@ impl Pruner<'_> {
         let inside = value.bytes().unwrap_or_default();
         let is_deep = !is_whole && !rest.is_empty();
         let left = match spec.field_type() {
-            FieldType::Message(of) if is_deep => message(of, inside, rest, self.unmatched),
+            FieldType::Message(of) if is_deep => prune(of, inside, rest, self.unmatched),
             FieldType::FieldsV1 | FieldType::RawExtension | FieldType::Json if is_deep => {
-                prune_json(last_bytes(inside, 1), rest, self.unmatched).map(|json| {
+                prune_json::prune(last_bytes(inside, 1), rest, self.unmatched).map(|json| {
                     let mut message = Vec::new();
                     put_bytes(&mut message, 1, &json);
                     message
                 })
             }
             of => {
-                // What is one form is not looked into: a path that leads there keeps it whole.
+                // The inside of such a form is not read: a path that leads there keeps it whole.
                 let leads_in = is_deep && is_one_form(of);
                 let is_dropped = match self.unmatched {
                     Unmatched::Keep => is_whole,
