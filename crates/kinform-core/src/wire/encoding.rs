@@ -1,11 +1,11 @@
-//! How a body is encoded, and the reader that fits it.
+//! The encodings of a body, and a reader for each.
 //!
 //! ```text
-//! content type → Encoding → ListReader | WatchReader → items, frames: the same for every encoding
+//! content type → Encoding → ListReader | WatchReader → items, frames (the same in each encoding)
 //! ```
 //!
-//! A list or watch in protobuf gives the same items, events and ends as its twin in JSON; only the
-//! bytes of the items differ.
+//! A list or watch in protobuf yields the same items, events and ends as its counterpart in JSON;
+//! only the bytes of the items differ.
 //!
 //! Upstream: `apimachinery:pkg/runtime/serializer` (`SerializerInfo`, `StreamSerializerInfo`).
 
@@ -16,17 +16,17 @@ use super::list::{ListMeta, ListPart};
 use super::watch::Frame;
 use super::{DEFAULT_MAX_ITEM_BYTES, json, protobuf};
 
-/// How the bytes of a body or an object are encoded.
+/// The encoding of a body or an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Encoding {
     /// JSON, UTF-8.
     Json,
-    /// Protobuf: a body in Kubernetes' envelope; of an object the message of its type, without it.
+    /// Protobuf: a body is in Kubernetes' envelope, an object is the bare message of its type.
     Protobuf,
 }
 
-/// Splits a list into its items; resumable at any byte.
+/// Splits a list into its items; chunks may end at any byte.
 #[derive(Debug)]
 pub struct ListReader(ListBy);
 
@@ -36,7 +36,7 @@ enum ListBy {
     Protobuf(Feeder<protobuf::list::ListSplitter>),
 }
 
-/// Splits a watch into its frames; resumable at any byte.
+/// Splits a watch into its frames; chunks may end at any byte.
 #[derive(Debug)]
 pub struct WatchReader(WatchBy);
 
@@ -47,13 +47,14 @@ enum WatchBy {
 }
 
 impl ListReader {
-    /// A reader before the first byte of a body in `encoding`, for items up to [`DEFAULT_MAX_ITEM_BYTES`].
+    /// Creates a reader of a body in `encoding`, for items of up to [`DEFAULT_MAX_ITEM_BYTES`].
     #[must_use]
     pub fn new(encoding: Encoding) -> Self {
         Self::with_max_item_bytes(encoding, DEFAULT_MAX_ITEM_BYTES)
     }
 
-    /// A reader that passes over larger items, which it hands on as unreadable.
+    /// Creates a reader that skips items larger than `max_item_bytes` and reports them as
+    /// unreadable.
     #[must_use]
     pub fn with_max_item_bytes(encoding: Encoding, max_item_bytes: usize) -> Self {
         Self(match encoding {
@@ -66,7 +67,8 @@ impl ListReader {
         })
     }
 
-    /// Reads the next bytes of the body and hands on what they complete, in order.
+    /// Reads the next bytes of the body and passes each part that they complete to `part`, in
+    /// order.
     ///
     /// # Errors
     /// The body is not a list; every later call fails with the same error.
@@ -81,11 +83,12 @@ impl ListReader {
         }
     }
 
-    /// The same, beside a store: an item that is stored just so is handed on as the stored object,
-    /// which costs a comparison in place of a check and a copy.
+    /// As [`feed`](Self::feed), but compares items with the stored objects: an item that equals
+    /// one carries it, which costs a comparison in place of a validation and a copy.
     ///
-    /// `stored` tells what is stored under a key, made by the projection that items of this list are
-    /// made by, and by no transform. `Object::from_item` tells no difference but the time.
+    /// The objects that `stored` finds must be made by the projection that this list's objects
+    /// are made by, and by no transform. `Object::from_item` then returns the same object as
+    /// after `feed`, in less time.
     ///
     /// # Errors
     /// As [`feed`](Self::feed).
@@ -101,10 +104,10 @@ impl ListReader {
         }
     }
 
-    /// The body has ended: what it said about itself.
+    /// Ends the body; returns the metadata of the list.
     ///
     /// # Errors
-    /// The body ended in the middle, is no list, is a `Status` or a `Table`.
+    /// The body ended in the middle, or is not a list: a `Status` or a `Table`, for example.
     pub fn finish(self) -> Result<ListMeta, WireError> {
         match self.0 {
             ListBy::Json(splitter) => splitter.finish(),
@@ -114,13 +117,14 @@ impl ListReader {
 }
 
 impl WatchReader {
-    /// A reader before the first byte of a body in `encoding`, for objects up to [`DEFAULT_MAX_ITEM_BYTES`].
+    /// Creates a reader of a body in `encoding`, for objects of up to [`DEFAULT_MAX_ITEM_BYTES`].
     #[must_use]
     pub fn new(encoding: Encoding) -> Self {
         Self::with_max_item_bytes(encoding, DEFAULT_MAX_ITEM_BYTES)
     }
 
-    /// A reader that passes over larger objects, whose frames it hands on as malformed.
+    /// Creates a reader that skips objects larger than `max_item_bytes` and reports their frames
+    /// as malformed.
     #[must_use]
     pub fn with_max_item_bytes(encoding: Encoding, max_item_bytes: usize) -> Self {
         Self(match encoding {
@@ -133,10 +137,11 @@ impl WatchReader {
         })
     }
 
-    /// Reads the next bytes of the body and hands on the frames that they complete, in order.
+    /// Reads the next bytes of the body and passes each frame that they complete to `frame`, in
+    /// order.
     ///
     /// # Errors
-    /// The body has something else than frames; every later call fails with the same error.
+    /// The body has something other than frames; every later call fails with the same error.
     pub fn feed(
         &mut self,
         chunk: &[u8],
@@ -148,10 +153,10 @@ impl WatchReader {
         }
     }
 
-    /// The body has ended.
+    /// Ends the body.
     ///
     /// # Errors
-    /// It ended in the middle of a frame, or failed before.
+    /// The body ended in the middle of a frame, or an earlier call failed.
     pub fn finish(self) -> Result<(), WireError> {
         match self.0 {
             WatchBy::Json(framer) => framer.finish(),

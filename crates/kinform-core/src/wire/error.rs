@@ -1,46 +1,48 @@
-//! Why a body could not be read as a list or a stream of watch events.
+//! The errors of a body that is not a list or a stream of watch events.
 //!
 //! ```text
 //! list, watch → WireError → reflector: retry, relist or report
 //! ```
 //!
-//! One bad object is no such error: it is set apart and the rest is read. Messages hold nothing
-//! of the body but a kind. Upstream: decode errors of `client-go:rest` (`ClientWatchDecoding`).
+//! A malformed object is not such an error: it is quarantined and the rest of the body is read.
+//! Messages contain no part of the body but its kind, or the `Status` that the server sent.
+//!
+//! Upstream: decode errors of `client-go:rest` (`ClientWatchDecoding`).
 
 use std::fmt;
 
 use kinform_api::Status;
 
-/// A body that is not what was asked for.
+/// A body that is not the list or the watch that the client asked for.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum WireError {
-    /// The bytes are no JSON, or not the JSON of a Kubernetes API: an HTML page, for example.
+    /// The bytes are not JSON, or not the JSON of a Kubernetes API: an HTML page, for example.
     NotJson {
-        /// Where, counted from the start of the body.
+        /// The offset of the fault from the start of the body, in bytes.
         at: u64,
-        /// What is wrong there.
+        /// The fault at that offset.
         reason: &'static str,
     },
-    /// The bytes are no protobuf, or not that of a Kubernetes API.
+    /// The bytes are not protobuf, or not that of a Kubernetes API.
     NotProtobuf {
-        /// Where, counted from the start of the body.
+        /// The offset of the fault from the start of the body, in bytes.
         at: u64,
-        /// What is wrong there.
+        /// The fault at that offset.
         reason: &'static str,
     },
     /// The body ended in the middle.
     Truncated,
     /// The server answered with a `Status` in place of a list.
     Status(Box<Status>),
-    /// The server answered with a `Table`: something asked for the form meant for printing.
+    /// The server answered with a `Table`, the form for printing, in place of a list.
     Table,
-    /// An object that is no list.
+    /// The body is an object, but not a list.
     NotAList {
         /// Its kind; empty if it has none.
         kind: String,
     },
-    /// What surrounds the items of a list is larger than any server makes it.
+    /// The part of a list outside its items is larger than any server makes it.
     EnvelopeTooLarge,
 }
 

@@ -1,10 +1,11 @@
-//! What lists and watches have in common in both encodings: a body comes in chunks, and what is wrong with it stays so.
+//! Feeds a body in chunks to a reader of lists or watches, in either encoding; errors are final.
 //!
 //! ```text
-//! chunk ─▶ Feeder ─▶ Step::step, until the chunk is read ─▶ parts, in order │ WireError, now and from then on
+//! chunk ─▶ Feeder ─▶ Step::step, until the chunk is read ─▶ parts, in order
+//!                                                         └▶ WireError, in every later call, too
 //! ```
 //!
-//! INVARIANT: what comes out depends on the bytes only, never on where the chunks were cut.
+//! INVARIANT: the parts depend on the bytes only, never on the boundaries of the chunks.
 //! Upstream: `apimachinery:pkg/util/framer`.
 
 use super::error::WireError;
@@ -12,12 +13,13 @@ use super::known::Lookup;
 
 /// A reader of one kind of body in one encoding.
 pub(super) trait Step {
-    /// What it hands on: a part of a list, or a frame.
+    /// A piece of output: a part of a list, or a frame.
     type Part<'a>;
-    /// What a body says about itself, known at its end.
+    /// The metadata of a body, complete at its end.
     type End;
 
-    /// Reads bytes of a body, at least one of the chunk that begins at `at` of it; returns how many.
+    /// Reads one byte or more of `chunk`, which begins at offset `at` of the body; returns the
+    /// number of bytes read.
     fn step(
         &mut self,
         chunk: &[u8],
@@ -26,7 +28,7 @@ pub(super) trait Step {
         part: &mut impl FnMut(Self::Part<'_>),
     ) -> Result<usize, WireError>;
 
-    /// The body has ended.
+    /// Ends the body.
     fn end(self) -> Result<Self::End, WireError>;
 }
 
@@ -47,8 +49,8 @@ impl<S: Step> Feeder<S> {
         }
     }
 
-    /// Reads the next bytes of the body and hands on the parts that they complete, in order. After an error every later
-    /// call fails with it.
+    /// Reads the next bytes of the body and passes each part that they complete to `part`, in
+    /// order. After an error every later call fails with the same error.
     pub(super) fn feed(
         &mut self,
         mut chunk: &[u8],
@@ -67,7 +69,7 @@ impl<S: Step> Feeder<S> {
         self.failed.clone().map_or(Ok(()), Err)
     }
 
-    /// The body has ended: what it said about itself.
+    /// Ends the body; returns its metadata.
     pub(super) fn finish(self) -> Result<S::End, WireError> {
         match self.failed {
             Some(error) => Err(error),

@@ -1,12 +1,12 @@
-//! One object cut out of a body: its bytes, and its head if that was read on the way.
+//! One object cut out of a body: its bytes, and its head if that was parsed on the way.
 //!
 //! ```text
 //! list, watch → Item {bytes, layout?, object?} → Object::from_item
 //! ```
 //!
-//! Where a chunk holds an object whole, reading its head finds its end, too: one pass in place of
-//! two. Where an item is stored just so already, it brings the stored object (`known`). Only the time it takes
-//! tells whether that happened; the object is the same.
+//! If a chunk holds an object whole, parsing its head also finds its end: one pass in place of two.
+//! If an item equals a stored object, it carries that object (`known`). Both only save time: the
+//! object made from the item is the same.
 //!
 //! Upstream: none.
 
@@ -28,26 +28,26 @@ use super::protobuf::{envelope, head as message};
 use super::unreadable::Unreadable;
 use super::watch::Bookmark;
 
-/// The bytes of one object, borrowed from the body until the next one is read.
+/// The bytes of one object, borrowed until the next one is read.
 pub struct Item<'a> {
     bytes: &'a [u8],
-    // INVARIANT: if there is one, it is the layout of just these bytes, which were checked.
+    // INVARIANT: the layout, if present, is that of exactly these bytes, which were validated.
     layout: Option<Layout>,
     form: Form<'a>,
-    /// The stored object that these bytes are.
+    /// The stored object that these bytes equal.
     known: Option<&'a dyn Stored>,
-    // INVARIANT: if there is one, it is what a check of just these bytes finds.
+    // INVARIANT: the diagnosis, if present, is what a validation of exactly these bytes finds.
     broken: Option<&'a Broken>,
-    /// The message that it may be like.
+    /// The earlier item of the list that this one is compared with when it is validated.
     alike: Option<&'a RefCell<Alike>>,
 }
 
-/// How the bytes are encoded, and what was said around them.
+/// The encoding of the bytes, and the type stated in the envelope around them.
 #[derive(Clone, Copy)]
 enum Form<'a> {
     Json,
     Protobuf {
-        /// None, if the table does not know it.
+        /// `None` if the schema does not have the type.
         of: Option<&'static Type>,
         api_version: &'a str,
         kind: &'a str,
@@ -55,7 +55,8 @@ enum Form<'a> {
 }
 
 impl<'a> Item<'a> {
-    /// A message of this type, with what its envelope says, if it has one of its own; not checked.
+    /// Creates an item from a message of this type, not validated. `api_version` and `kind` are
+    /// those of its own envelope, or empty.
     pub(super) fn message(
         bytes: &'a [u8],
         of: &'static Type,
@@ -76,7 +77,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// An item of a list of that type; not checked.
+    /// Creates an item of this type from a list, not validated, to be compared with `alike`.
     pub(super) fn listed(bytes: &'a [u8], of: &'static Type, alike: &'a RefCell<Alike>) -> Self {
         Self {
             alike: Some(alike),
@@ -84,7 +85,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// A message of a type that the table does not know.
+    /// Creates an item from a message of a type that the schema does not have.
     pub(super) fn foreign(bytes: &'a [u8], api_version: &'a str, kind: &'a str) -> Self {
         Self {
             bytes,
@@ -100,7 +101,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// Its type, if it is a message of one.
+    /// Returns the message's type; `None` for JSON and for a type that the schema does not have.
     pub(crate) fn message_type(&self) -> Option<&'static Type> {
         match self.form {
             Form::Json => None,
@@ -108,15 +109,15 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// Whether it is a message, of whatever type.
+    /// Returns whether it is a protobuf message, of any type.
     pub(crate) fn is_message(&self) -> bool {
         matches!(self.form, Form::Protobuf { .. })
     }
 
-    /// Reads it as the object of a bookmark.
+    /// Parses it as the object of a bookmark.
     ///
     /// # Errors
-    /// It is broken, or has no version.
+    /// The object is malformed, or has no resource version.
     pub fn bookmark(&self) -> Result<Bookmark, Unreadable> {
         match self.form {
             Form::Json => bookmark(self.bytes),
@@ -124,7 +125,8 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// Reads it as a `Status`: the object of an `ERROR` event, or a frame that is one.
+    /// Parses it as a `Status`, the object of an `ERROR` event or a bare frame; `None` if it is
+    /// not one.
     #[must_use]
     pub fn status(&self) -> Option<Status> {
         match self.form {
@@ -134,7 +136,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// Bytes that were cut out by their brackets, and not checked.
+    /// Creates an item from JSON that was cut out by its brackets, not validated.
     pub(super) fn cut(bytes: &'a [u8]) -> Self {
         Self {
             bytes,
@@ -146,7 +148,8 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// The object that `bytes` begin with, if it is stored just so and no longer than `limit`.
+    /// Cuts out the object at the start of `bytes`, if it equals a stored one and is not longer
+    /// than `limit`.
     pub(super) fn first_known<'s: 'a>(
         bytes: &'a [u8],
         limit: usize,
@@ -163,7 +166,7 @@ impl<'a> Item<'a> {
         })
     }
 
-    /// The same, with the object if it is stored just so.
+    /// Returns the item with the stored object that it equals, if there is one.
     pub(super) fn beside<'s: 'a>(self, stored: Lookup<'s>) -> Self {
         if self.layout.is_some() {
             return self;
@@ -184,13 +187,14 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// The stored object that it is, if it was found to be one.
+    /// Returns the stored object that it equals, if one was found.
     pub(crate) fn known(&self) -> Option<&'a dyn Stored> {
         self.known
     }
 
-    /// What the bracket opens that `bytes` begin with, if it is whole and no longer than `limit`, with its head or what is wrong.
-    /// What it has in common with objects seen before may be only compared.
+    /// Cuts out the bracketed value at the start of `bytes`, with its head or its fault, if it is
+    /// complete and not longer than `limit`. The parts that equal those of the previous item may
+    /// be compared with it only, and not validated.
     pub(super) fn first(
         bytes: &'a [u8],
         limit: usize,
@@ -213,10 +217,10 @@ impl<'a> Item<'a> {
         })
     }
 
-    /// The same, its head read: what is asked of it then costs no pass of its own.
+    /// Validates the item and parses its head, so that later questions need no pass of their own.
     ///
     /// # Errors
-    /// It is no object; what can be said of it is said.
+    /// The item is not a valid object; the report has its name if that is readable.
     pub fn checked(self) -> Result<Self, Unreadable> {
         if self.layout.is_some() {
             return Ok(self);
@@ -239,13 +243,14 @@ impl<'a> Item<'a> {
             }
             Form::Protobuf { of: Some(of), .. } => message::read(of, self.bytes, self.alike)
                 .map_err(|fault| message::unreadable(self.bytes, fault))?,
-            // What it is of is told by its kind; nothing else can be.
+            // Without a schema of its type a message cannot be validated.
             Form::Protobuf { of: None, .. } => None,
         };
         Ok(Self { layout, ..self })
     }
 
-    /// The kind that it states; empty if it states none, or was not [`checked`](Self::checked).
+    /// Returns the kind that it states; empty if it states none, or if JSON was not
+    /// [`checked`](Self::checked).
     #[must_use]
     pub fn kind(&self) -> Cow<'a, str> {
         if let Form::Protobuf { kind, .. } = self.form {
@@ -254,7 +259,7 @@ impl<'a> Item<'a> {
         self.text(|layout| layout.kind.clone())
     }
 
-    /// The same of its `apiVersion`.
+    /// Returns the `apiVersion` that it states, with the same exceptions as [`kind`](Self::kind).
     #[must_use]
     pub fn api_version(&self) -> Cow<'a, str> {
         if let Form::Protobuf { api_version, .. } = self.form {
@@ -270,15 +275,15 @@ impl<'a> Item<'a> {
         })
     }
 
-    /// The bytes; they may be no JSON, or no message.
+    /// Returns the bytes, which may be invalid JSON or an invalid message.
     #[must_use]
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// What `metadata.managedFields` weighs in them; zero if they cannot be read.
+    /// Returns the size of `metadata.managedFields` in the bytes; zero if these cannot be parsed.
     ///
-    /// Complexity: free where the object lay whole in a chunk, one more pass over it elsewhere.
+    /// Complexity: no pass over the bytes if the head was parsed already, else one.
     #[must_use]
     pub fn managed_fields_bytes(&self) -> usize {
         match (&self.layout, self.form) {
@@ -295,19 +300,20 @@ impl<'a> Item<'a> {
     }
 }
 
-/// When it is worth the try to read an object's head at once: objects of one body are alike.
+/// Predicts whether a chunk holds the next object whole, by the length of the last one: objects
+/// of one body are similar.
 #[derive(Debug, Default)]
 pub(super) struct Guess {
     last: usize,
 }
 
 impl Guess {
-    /// Whether a chunk with `left` bytes may hold the next object whole.
+    /// Returns whether a chunk with `left` bytes may hold the next object whole.
     pub(super) fn may_hold(&self, left: usize) -> bool {
         left >= self.last
     }
 
-    /// An object had `length` bytes.
+    /// Records the length of an object.
     pub(super) fn was(&mut self, length: usize) {
         self.last = length;
     }

@@ -1,19 +1,23 @@
-//! Items that are stored already: told by their bytes, before anything is read of them.
+//! Recognises items that are stored already, by their bytes, before they are parsed.
 //!
 //! ```text
-//! bytes of a list ─▶ name ─▶ stored object ─▶ the same but for what is not kept? ─▶ that object, and where the item ends
+//! bytes of a list ─▶ name ─▶ stored object ─▶ equal, but for the dropped parts?
+//!                                               └▶ that object, and the end of the item
 //! ```
 //!
-//! Most of what a relist brings has not changed. Its bytes are those of the stored object, with `kind`,
-//! `apiVersion` and managedFields put back where they were cut out; bytes that are equal to checked ones need no
-//! check, and make no second object. The name is a hint where to look, no more: what is compared is every byte.
-//! Whatever is not equal, or looks unusual, is read as if nothing was stored. Lists come in the order of keys, and so
-//! do the objects of a store that a list filled: what is stored behind the last one is looked at before the name is.
+//! Most items of a relist have not changed. Their bytes are those of the stored object, with
+//! `kind`, `apiVersion` and managedFields in the places where they were cut out. Bytes that equal
+//! validated ones need no validation and make no second object. The name is only a hint for the
+//! look-up: every byte is compared. An item that is not equal, or has an unusual form, is parsed as
+//! if the store was empty.
 //!
-//! INVARIANT: the item is handed on with the object that its bytes would make.
+//! Lists come in the order of keys, and so do the objects of a store that a list filled. So the
+//! object stored after the last match is tried first, before the name is read.
+//!
+//! INVARIANT: an item carries the object that its bytes would make.
 //! Upstream: none; client-go decodes a relist as it does a first list.
-//! Complexity: a look-up, one comparison of what is kept, one check of managedFields; two of each, where the guess is
-//! wrong.
+//! Complexity: one look-up, one comparison of the kept bytes and one validation of managedFields;
+//! two of each if the first guess is wrong.
 
 use std::any::Any;
 use std::ops::Range;
@@ -29,45 +33,48 @@ use super::protobuf::fields::{Fields, put_varint};
 use super::protobuf::head::{self as message, MANAGED_FIELDS};
 use super::scan::{Stops, common};
 
-/// What is stored under a key, as far as bytes can tell whether an item is just that.
+/// A stored object that the bytes of an item are compared with.
 ///
-/// An object of the store, seen from where bytes are read; nothing else is one.
+/// Only `Object` implements it; `wire` stands below the module of that type and cannot name it.
 pub trait Stored: Any {
-    /// What is kept of it, as encoded.
+    /// Returns the bytes that are kept of it, in its encoding.
     fn bytes(&self) -> &[u8];
 
-    /// Whether it is a message of this type; of none, whether it is JSON.
+    /// Returns whether it is a message of this type; for `None`, whether it is JSON.
     fn is_of(&self, message: Option<&Type>) -> bool;
 
-    /// Whether a projection took something out, beside managedFields.
+    /// Returns whether a projection removed more than managedFields.
     fn is_projected(&self) -> bool;
 
-    /// Whether its managedFields, if it has some, are kept: then an item that has others is another object.
+    /// Returns whether its projection keeps managedFields: then an item with other managedFields
+    /// is another object.
     fn keeps_managed_fields(&self) -> bool;
 
-    /// Whether a member of its metadata ends at this byte, as far as that is known without reading them.
+    /// Returns whether a member of its metadata is known to end at this byte. `false` proves
+    /// nothing: the caller then parses the metadata.
     fn is_known_end(&self, at: usize) -> bool;
 }
 
-/// Finds what is stored, for who reads a list of it: [`RootBaseline`](crate::store::baseline::RootBaseline).
+/// Finds stored objects for the reader of a list; a
+/// [`RootBaseline`](crate::store::baseline::RootBaseline) is one.
 pub trait Shelf<'s> {
-    /// What is stored under a key.
+    /// Returns the object stored under a key.
     fn get(&self, key: KeyRef<'_>) -> Option<&'s dyn Stored>;
 
-    /// What is likely listed next. A wrong guess costs a comparison, which ends where both differ, and a check of
-    /// managedFields if that is where they do.
+    /// Returns the object that is likely listed next. A wrong guess costs a comparison up to the
+    /// first difference, and a validation of managedFields if the difference is there.
     fn next(&self) -> Option<&'s dyn Stored>;
 
-    /// What was likely listed next is what was listed.
+    /// Confirms that the object of [`next`](Self::next) was the one listed.
     fn advance(&self);
 }
 
-/// Whom to ask.
+/// The shelf that a reader of a list asks for stored objects.
 pub type Lookup<'s> = &'s dyn Shelf<'s>;
 
 const MANAGED: &[u8] = b",\"managedFields\":[";
 
-/// The stored object that `bytes` begin with, and its layout in them.
+/// Returns the stored object that equals the item at the start of `bytes`, and its layout there.
 pub(super) fn json<'s>(
     bytes: &[u8],
     stored: Lookup<'s>,
@@ -86,8 +93,8 @@ pub(super) fn json<'s>(
     Some((layout, object))
 }
 
-/// The layout of the item that `bytes` begin with, if it is this object. Where managedFields are, may be known, and
-/// that they are sound.
+/// Returns the layout of the item at the start of `bytes`, if it equals this object. `checked` is
+/// the span of its managedFields, if these were found and validated before.
 fn json_is(
     bytes: &[u8],
     start: &Start,
@@ -111,8 +118,8 @@ fn json_is(
     } else {
         let checked = checked.map(|array| array.start - start.metadata..array.end - start.metadata);
         let cut = managed_fields(rest, same, checked, previous)?;
-        // Only those of the object itself were cut out.
-        // No farther than the cut, however large the object is.
+        // Only managedFields among the metadata's own members were cut out, so a member must end
+        // at the cut. The search reads no farther than the cut, however large the object is.
         let before_cut = &kept[..=cut.start];
         let mut ends = cursor::members(before_cut, inside).map(|member| member.value.end);
         if !object.is_known_end(before.len() + cut.start)
@@ -135,7 +142,7 @@ fn json_is(
     Some(layout)
 }
 
-/// What managedFields weigh that were not cut out.
+/// Returns the size of managedFields that were not cut out.
 fn managed_bytes_kept(kept: &[u8], metadata: usize) -> usize {
     let (mut cutter, mut cuts) = (Cutter::default(), Cuts::new());
     for member in cursor::members(kept, metadata) {
@@ -146,19 +153,20 @@ fn managed_bytes_kept(kept: &[u8], metadata: usize) -> usize {
     cuts.iter().map(ExactSizeIterator::len).sum()
 }
 
-/// Where things are before an object's metadata.
+/// The positions of an object's first members, up to its metadata.
 struct Start {
     kind: Option<Range<usize>>,
     api_version: Option<Range<usize>>,
-    /// The first key.
+    /// The position of the first key.
     first: usize,
-    /// The key `metadata`, and the brace after it.
+    /// The position of the key `metadata`, and of the brace after it.
     metadata: usize,
     inside: usize,
 }
 
 impl Start {
-    /// Of an object that begins with its metadata, or with its type and then its metadata.
+    /// Reads an object that begins with its metadata, or with its type and then its metadata;
+    /// returns `None` for any other.
     fn of(bytes: &[u8]) -> Option<Self> {
         let stops = &mut Stops::new(bytes);
         let mut members = (bytes.first() == Some(&b'{')).then(|| Checked::after(0))?;
@@ -189,8 +197,8 @@ impl Start {
     }
 }
 
-/// The key in the metadata whose `{` is at `at`, if it can be read at a glance, and where managedFields are,
-/// if they stand before it and are sound.
+/// Returns the key in the metadata that open at `at`, without resolving escapes, and the span of
+/// managedFields, if they stand before it. Invalid managedFields make it `None`.
 fn key<'a>(
     bytes: &'a [u8],
     at: usize,
@@ -213,7 +221,7 @@ fn key<'a>(
                 members.skip_to(end);
                 checked = Some(value..end);
             }
-            // In both orders that servers write, it comes after the others.
+            // In both orders that servers write, `uid` comes after name and namespace.
             b"uid" => break,
             _ => continue,
         }
@@ -225,15 +233,17 @@ fn key<'a>(
     Some((KeyRef { namespace, name }, checked))
 }
 
-/// The member `managedFields` with the comma before it, if it begins not far before `at`, and is sound.
-/// An array that was found to be sound before is not looked at again.
+/// Returns the span of the member `managedFields` with the comma before it, if it is valid and
+/// begins at `at`, the first difference, or shortly before. The array at `checked` was validated
+/// before, and is not validated again.
 fn managed_fields(
     bytes: &[u8],
     at: usize,
     checked: Option<Range<usize>>,
     previous: &mut PreviousItem,
 ) -> Option<Range<usize>> {
-    // What comes behind it in the stored object begins with a comma, too, and a quote.
+    // The stored object may continue with another member. This begins with a comma and a quote,
+    // too, so the first difference may lie after the start.
     let start = (at.saturating_sub(MANAGED.len())..=at)
         .rev()
         .find(|start| bytes[*start..].starts_with(MANAGED))?;
@@ -247,7 +257,7 @@ fn managed_fields(
     Some(start..end)
 }
 
-/// The stored object that a message of this type is, and its layout.
+/// Returns the stored object that a message of this type equals, and the message's layout.
 pub(super) fn protobuf<'s>(
     of: &'static Type,
     bytes: &[u8],
@@ -272,7 +282,7 @@ pub(super) fn protobuf<'s>(
     message_is(of, bytes, &layout, object).then_some((layout, object))
 }
 
-/// Whether a message is this object.
+/// Returns whether a message equals this object.
 fn message_is(of: &'static Type, bytes: &[u8], layout: &Layout, object: &dyn Stored) -> bool {
     if object.is_projected() || !object.is_of(Some(of)) {
         return false;
@@ -285,12 +295,13 @@ fn message_is(of: &'static Type, bytes: &[u8], layout: &Layout, object: &dyn Sto
     }
 }
 
-/// Whether a message with managedFields is one without, whose metadata are as long as `length` at `at` says.
+/// Returns whether a message equals `kept` once its managedFields are cut out and `length`, the
+/// new length of its metadata, is written at `at`.
 fn is_same_without(layout: &Layout, bytes: &[u8], kept: &[u8], at: usize, length: u64) -> bool {
     let [excess, managed] = &layout.cuts(ManagedFields::Drop)[..] else {
         return false;
     };
-    // Nothing else may stand between the first and the last of them.
+    // The cut spans the first to the last of the managedFields; no other field may be between.
     let mut run = Fields::of(&bytes[managed.clone()]);
     let is_run = run
         .by_ref()

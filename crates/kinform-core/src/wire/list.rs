@@ -4,12 +4,12 @@
 //! body of a list → json::list | protobuf::list → ListPart .., ListMeta
 //! ```
 //!
-//! Upstream: `metav1.ListMeta`; lists of `client-go:tools/pager` come decoded.
+//! Upstream: `metav1.ListMeta`; `client-go:tools/pager` receives its lists decoded.
 
 use super::item::Item;
 use super::unreadable::Unreadable;
 
-/// Something of a list, borrowed until the next one.
+/// A part of a list, borrowed until the next one is read.
 #[derive(Debug, PartialEq)]
 #[expect(
     clippy::large_enum_variant,
@@ -18,21 +18,21 @@ use super::unreadable::Unreadable;
 pub enum ListPart<'a> {
     /// One item.
     Item(Item<'a>),
-    /// An item that can be no object: null, a scalar, or too large.
+    /// An item that cannot be an object: null, a scalar, or too large.
     Unreadable(Unreadable),
 }
 
-/// What a list says about itself.
+/// The metadata of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListMeta {
     /// The version of the list; empty if the server sent none.
     pub resource_version: String,
-    /// Where the next page begins; empty on the last one.
+    /// The token that asks for the next page; empty on the last page.
     pub continue_token: String,
-    /// How many items the later pages hold, if the server counted.
+    /// The number of items on later pages, if the server counted them.
     pub remaining: Option<u64>,
-    /// `PodList`; empty if the server sent none.
+    /// The kind of the list, as `PodList`; empty if the server sent none.
     pub kind: String,
-    /// `v1`; empty if the server sent none.
+    /// The `apiVersion` of the list, as `v1`; empty if the server sent none.
     pub api_version: String,
 }

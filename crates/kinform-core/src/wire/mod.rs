@@ -1,14 +1,20 @@
-//! Bytes into borrowed items: nothing here builds an object or keeps one.
+//! Parses bodies into borrowed items; builds and keeps no objects.
 //!
 //! ```text
-//! body chunks → encoding → json | protobuf → list, watch (items, frames) → bytes of one object, its head → object
+//! body chunks → encoding → json | protobuf → list, watch (items, frames)
+//! items, frames → bytes of one object, its head → object
 //! ```
 //!
-//! `json` and `protobuf` read the two encodings, in rooms of the same names; `encoding` has the readers that fit a body,
-//! each a `feeder` of one of them.
-//! `item` is what is cut out, `scan` finds ends (safe SIMD), `known` finds what is stored already, `strip` copies what is
-//! kept, `type_meta` puts `apiVersion` and `kind` in front. Server data is hostile: no recursion, no panic, every buffer
-//! bounded.
+//! `json` and `protobuf` parse the two encodings and divide the work into modules of the same
+//! names. `encoding` selects one of them for a body, and `feeder` feeds it chunk by chunk. `list`
+//! and `watch` have the parts of the two kinds of body, `item` is one object cut out of a body.
+//! `error` has the errors of a whole body, `unreadable` the report on one object.
+//!
+//! `scan` finds the ends of strings and values (safe SIMD). `known` recognises items that are
+//! stored already; `serving` decides when an item is compared with an earlier one. `strip` copies
+//! an object without the parts that are dropped; `type_meta` puts `apiVersion` and `kind` in front.
+//!
+//! INVARIANT: hostile bodies cause no recursion and no panic, and every buffer is bounded.
 //!
 //! Upstream: `apimachinery:pkg/runtime/serializer/json`, `apimachinery:pkg/util/framer`.
 
@@ -27,8 +33,8 @@ pub(crate) mod type_meta;
 pub mod unreadable;
 pub mod watch;
 
-/// Largest item of a list or frame of a watch, unless set otherwise.
+/// The largest size of an item of a list or an object of a watch, unless set otherwise.
 ///
-/// BOUND: etcd takes 1.5 MiB by default and about 10 MiB at most; JSON escapes make up to six
+/// BOUND: etcd accepts 1.5 MiB by default and about 10 MiB at most; a JSON escape makes up to six
 /// bytes of one.
 pub const DEFAULT_MAX_ITEM_BYTES: usize = 64 << 20;

@@ -1,33 +1,33 @@
-//! Byte scanning, sixteen bytes at a time: where a string ends, where a bracketed value ends.
+//! Finds the end of a string or a bracketed value, sixteen bytes at a time.
 //!
 //! ```text
 //! bytes → string_stop, Stops → position of the next quote, backslash or control character
-//! bytes → Nesting::advance → position after the bracket that closes the value (resumable at any byte)
+//! chunks, cut at any byte → Nesting::advance → position after the bracket that closes the value
 //! ```
 //!
-//! `Nesting` only counts brackets outside strings; it does not check that they match. What it
-//! cuts out is checked by `wire::json::validate` before anything else reads it. No unsafe code: `wide`
-//! gives SSE2, NEON or plain loops behind one safe type.
+//! `Nesting` only counts brackets outside strings; it does not check that they match. The value
+//! that it cuts out is validated by `wire::json::validate` before other modules parse it. No unsafe
+//! code: `wide` has SSE2, NEON or plain loops behind one safe type.
 //!
 //! Upstream: none; client-go decodes every byte (`encoding/json`, `json.Decoder`).
-//! Complexity: linear, each byte once, whatever the chunking.
+//! Complexity: linear, each byte once, for any division into chunks.
 
 use wide::u8x16;
 
 const QUOTE: u8 = b'"';
 const BACKSLASH: u8 = b'\\';
-/// How many bytes are looked at together.
+/// The number of bytes that one mask covers.
 pub(crate) const BLOCK: usize = 64;
 
-/// The last bytes of a text as a block: white space stands behind them.
+/// Returns the last bytes of a text as a block, padded with spaces.
 pub(super) fn filled(rest: &[u8]) -> [u8; BLOCK] {
     let mut block = [b' '; BLOCK];
     block[..rest.len()].copy_from_slice(rest);
     block
 }
 
-/// Position of the first `"`, `\` or control character at or after `at`; the length if there is
-/// none.
+/// Returns the position of the first `"`, `\` or control character at or after `at`, or else the
+/// length.
 pub(crate) fn string_stop(bytes: &[u8], mut at: usize) -> usize {
     while let Some(window) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
         let mask = stops(window);
@@ -41,7 +41,7 @@ pub(crate) fn string_stop(bytes: &[u8], mut at: usize) -> usize {
     at + rest.iter().position(stop).unwrap_or(rest.len())
 }
 
-/// Position of the first of some bytes at or after `at`; the length if there is none.
+/// Returns the position of the first byte at or after `at` that is in `wanted`, or else the length.
 pub(crate) fn first_of<const N: usize>(bytes: &[u8], mut at: usize, wanted: [u8; N]) -> usize {
     while let Some(window) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
         let lane = u8x16::new(*window);
@@ -60,8 +60,10 @@ pub(crate) fn first_of<const N: usize>(bytes: &[u8], mut at: usize, wanted: [u8;
     at + found.unwrap_or(rest.len())
 }
 
-/// Position of the first quote at or after `at` that no backslash since then escapes: however many of these there are,
-/// it costs the same.
+/// Returns the position of the first quote at or after `at` that is not escaped by a backslash in
+/// between.
+///
+/// Complexity: linear, independent of the number of escapes.
 pub(crate) fn quote(bytes: &[u8], at: usize) -> Option<usize> {
     let mut is_escaped = false;
     for (number, block) in bytes.get(at..)?.chunks(BLOCK).enumerate() {
@@ -74,8 +76,10 @@ pub(crate) fn quote(bytes: &[u8], at: usize) -> Option<usize> {
     None
 }
 
-/// Whether no byte is above 127. Made for texts of some bytes, which `[u8]::is_ascii` looks at one by one:
-/// pieces that overlap leave no rest.
+/// Returns whether no byte is above 127.
+///
+/// Faster for short texts than `[u8]::is_ascii`, which checks these byte by byte: here the last
+/// piece overlaps the one before it, so no remainder is left.
 #[inline(always)]
 pub(crate) fn is_ascii(bytes: &[u8]) -> bool {
     const HIGH: u64 = 0x8080_8080_8080_8080;
@@ -96,7 +100,7 @@ pub(crate) fn is_ascii(bytes: &[u8]) -> bool {
     bytes.iter().fold(0, |seen, byte| seen | byte) < 0x80
 }
 
-/// How many bytes both begin with alike.
+/// Returns the length of the common prefix.
 #[inline]
 pub(crate) fn common(one: &[u8], other: &[u8]) -> usize {
     const LANES: usize = 32;
@@ -109,7 +113,7 @@ pub(crate) fn common(one: &[u8], other: &[u8]) -> usize {
             return number * LANES + differs.trailing_zeros() as usize;
         }
     }
-    // The last ones once more, of which the first are the same.
+    // The last `LANES` bytes, of which the first ones were compared before and are equal.
     if let (Some(last), Some(other)) = (one.last_chunk::<LANES>(), other.last_chunk()) {
         return match differing(last, other) {
             0 => length,
@@ -120,7 +124,7 @@ pub(crate) fn common(one: &[u8], other: &[u8]) -> usize {
     differs.unwrap_or(length)
 }
 
-/// A bit for each byte that is another one.
+/// Returns a mask with a bit for each byte that differs.
 #[inline(always)]
 fn differing(one: &[u8; 32], other: &[u8; 32]) -> u32 {
     let same = |at: usize| {
@@ -130,21 +134,21 @@ fn differing(one: &[u8; 32], other: &[u8; 32]) -> u32 {
     !(same(0) | same(1) << 16)
 }
 
-/// [`string_stop`] for one string after the other: what was seen of the last 64 bytes is kept.
+/// [`string_stop`] for consecutive strings: keeps the mask of the last block.
 ///
-/// Most strings are short, so most stops are found by a shift in place of a load and compares,
-/// whose latency is what bounds the validator.
+/// Most strings are short, so most stops are found by a shift. The latency of a load and
+/// comparisons would otherwise bound the validator.
 #[derive(Debug)]
 pub(crate) struct Stops<'a> {
     bytes: &'a [u8],
-    // INVARIANT: bit n of `mask` tells of the byte at `from + n`.
+    // INVARIANT: bit n of `mask` is set if the byte at `from + n` is a stop.
     from: usize,
     mask: u64,
 }
 
 impl<'a> Stops<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
-        // Nothing was seen; no position is so near to this one.
+        // No block was scanned yet: no position lies within a block of this one.
         Self {
             bytes,
             from: usize::MAX / 2,
@@ -156,7 +160,7 @@ impl<'a> Stops<'a> {
         self.bytes
     }
 
-    /// Position of the first stop at or after `at`; the length if there is none.
+    /// Returns the position of the first stop at or after `at`, or else the length.
     #[inline(always)]
     pub(crate) fn find(&mut self, at: usize) -> usize {
         let seen = at.wrapping_sub(self.from);
@@ -184,7 +188,7 @@ impl<'a> Stops<'a> {
     }
 }
 
-/// The quotes, backslashes and control characters of a block.
+/// Returns the mask of the quotes, backslashes and control characters of a block.
 #[inline(always)]
 pub(super) fn stops(window: &[u8; BLOCK]) -> u64 {
     let mut mask = 0;
@@ -198,10 +202,11 @@ pub(super) fn stops(window: &[u8; BLOCK]) -> u64 {
     mask
 }
 
-/// Where a bracketed value ends: the state between two chunks.
+/// The search for the end of a bracketed value; the state between two chunks.
 ///
-/// Starts before the opening bracket, or anywhere where that many are open. Depth is a counter, so input cannot grow it.
-/// Whoever keeps count of the brackets himself asks for [`marks`](Self::marks) instead.
+/// Starts before the opening bracket, or inside the value at a known depth. The depth is a counter,
+/// so deeply nested input allocates no memory. A caller that counts the brackets itself uses
+/// [`marks`](Self::marks) instead.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Nesting {
     depth: u64,
@@ -210,7 +215,8 @@ pub(crate) struct Nesting {
 }
 
 impl Nesting {
-    /// In the middle of a value, so many brackets open. The byte before is no backslash.
+    /// Starts in the middle of a value, with `depth` brackets open. The byte before must not be
+    /// an unescaped backslash.
     pub(crate) fn inside(depth: u64, in_string: bool) -> Self {
         Self {
             depth,
@@ -219,13 +225,13 @@ impl Nesting {
         }
     }
 
-    /// Whether the next byte is one of a string.
+    /// Returns whether the next byte is inside a string.
     pub(crate) fn is_in_string(&self) -> bool {
         self.in_string
     }
 
-    /// Reads on; returns the position after the bracket that closes the value, or `None` if the
-    /// value goes on in the next chunk.
+    /// Scans the next chunk; returns the position after the bracket that closes the value, or
+    /// `None` if the value continues in the next chunk.
     pub(crate) fn advance(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut blocks = bytes.chunks_exact(BLOCK);
         let mut at = 0;
@@ -247,8 +253,8 @@ impl Nesting {
         let mut opens = masks.opens & !strings;
         let mut closes = masks.closes & !strings;
         if self.depth > 0 {
-            // What is opened and closed at once ends nothing, and is half of all brackets in
-            // managedFields: without it, few blocks come near to the end.
+            // An empty pair, as `{}`, cannot close the value. Half of all brackets in managedFields
+            // are such pairs; without them, few blocks have enough closing brackets to be searched.
             let empty = opens & closes >> 1;
             opens ^= empty;
             closes ^= empty << 1;
@@ -271,7 +277,7 @@ impl Nesting {
         None
     }
 
-    /// What stands in a block outside of strings; whoever asks has a stack of his own.
+    /// Returns the marks of a block, for a caller with a stack of brackets of its own.
     #[inline(always)]
     pub(crate) fn marks(&mut self, block: &[u8; BLOCK]) -> Marks {
         let (mut stops, mut commas, mut brackets) = (0, 0, 0);
@@ -283,7 +289,7 @@ impl Nesting {
             slashes |= slash;
             stops |= mask(slash | lane.simd_eq(u8x16::splat(QUOTE)));
             commas |= mask(lane.simd_eq(u8x16::splat(b',')));
-            // All four, and letters and marks that stand in strings only.
+            // The four brackets, and `Y`, `y`, `_` and DEL, which JSON has in strings only.
             let folded = lane | u8x16::splat(0x26);
             brackets |= mask(folded.simd_eq(u8x16::splat(0x7f)));
         }
@@ -299,7 +305,7 @@ impl Nesting {
         }
     }
 
-    /// Which bytes of the block are in strings, opening quotes included.
+    /// Returns the mask of the block's bytes in strings, opening quotes included.
     #[inline(always)]
     fn strings(&mut self, quotes: u64, backslashes: u64) -> u64 {
         let quotes = quotes & !escaped_bytes(backslashes, &mut self.escaped);
@@ -317,10 +323,10 @@ impl Nesting {
         None
     }
 
-    /// One byte; true if it closed the value.
+    /// Scans one byte; returns whether it closed the value.
     fn step(&mut self, byte: u8) -> bool {
-        // A backslash spares quotes and backslashes only, as in `block`: both must agree on broken
-        // input, too.
+        // A backslash escapes only a quote or a backslash, as in `block`: both must agree on
+        // malformed input, too.
         let escaped = std::mem::take(&mut self.escaped);
         match byte {
             BACKSLASH => self.escaped = !escaped,
@@ -337,7 +343,8 @@ impl Nesting {
     }
 }
 
-/// The bytes of a block that a backslash before them escapes; `carry` tells of the last one's.
+/// Returns the mask of the bytes of a block that a backslash escapes. `carry` says whether the
+/// first byte is escaped, and receives the same for the next block.
 #[inline(always)]
 fn escaped_bytes(backslashes: u64, carry: &mut bool) -> u64 {
     const ODD: u64 = 0xaaaa_aaaa_aaaa_aaaa;
@@ -346,8 +353,9 @@ fn escaped_bytes(backslashes: u64, carry: &mut bool) -> u64 {
         *carry = false;
         return carried;
     }
-    // Runs of backslashes escape what follows if they are odd; the addition carries a run to
-    // the place after it, and its parity tells whether the run was odd.
+    // A run of backslashes escapes the byte after it if its length is odd. Subtraction and XOR
+    // leave the bits of the first, third, .. backslash of each run, and of the byte after an odd
+    // run.
     let starting = backslashes & !carried;
     let follows = starting << 1;
     let maybe = follows | ODD;
@@ -358,12 +366,12 @@ fn escaped_bytes(backslashes: u64, carry: &mut bool) -> u64 {
     escaped
 }
 
-/// What stands in a block of checked text: bit n tells of the nth byte.
+/// The marks of a block of valid JSON: bit n stands for the nth byte.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Marks {
-    /// Quotes and backslashes, wherever they are.
+    /// Quotes and backslashes, in and outside of strings.
     pub(crate) stops: u64,
-    /// Brackets outside of strings; which they are, their bytes say.
+    /// Brackets of all four kinds outside of strings.
     pub(crate) brackets: u64,
     /// Commas outside of strings.
     pub(crate) commas: u64,
@@ -387,7 +395,7 @@ impl Masks {
         };
         for (index, lane) in block.as_chunks::<16>().0.iter().enumerate() {
             let lane = u8x16::new(*lane);
-            // `[` and `{`, `]` and `}` differ in one bit only, and in no other pair is it set.
+            // Setting this bit turns `[` into `{` and `]` into `}`, and no other byte into either.
             let folded = lane | u8x16::splat(0x20);
             let mask = |hits: u8x16| u64::from(hits.to_bitmask()) << (16 * index);
             masks.quotes |= mask(lane.simd_eq(u8x16::splat(QUOTE)));
@@ -399,7 +407,7 @@ impl Masks {
     }
 }
 
-/// Each bit becomes the parity of the bits up to it: from quotes to "inside a string".
+/// Turns each bit into the parity of the bits up to it: from quotes to "inside a string".
 #[inline(always)]
 fn prefix_xor(mut bits: u64) -> u64 {
     for shift in [1, 2, 4, 8, 16, 32] {

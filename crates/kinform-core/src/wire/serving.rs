@@ -1,38 +1,41 @@
-//! How well a template serves: when the next item is compared with it, when another takes its place.
+//! Decides when an item is compared with a template, and when it becomes the next template.
 //!
 //! ```text
-//! item ─▶ turn ─▶ compared with the template │ checked alone ─▶ served: bytes that were the same ─▶ is to be learnt?
+//! item ─▶ turn ─▶ validated alone
+//!              └▶ compared with the template ─▶ served (equal bytes) ─▶ learn the item?
 //! ```
 //!
-//! Lists come in the order of keys, in which replicas are neighbours: a template serves until theirs end. Where items
-//! are not alike, that is found out, and seldom tried again, so that lists of strangers cost what they did.
+//! A template is an earlier item, or a value in one. Lists come in the order of keys, in which
+//! replicas are neighbours, so one template serves until its replicas end. An item that has too
+//! little in common with it is a *stranger*. After some strangers in a row most items are validated
+//! alone, so that a list of dissimilar items costs little more than without a template.
 //!
 //! Upstream: none.
 
-/// Of so many bytes of an item, one at least is only compared, or it is a stranger.
+/// An item is a stranger if less than one byte in `ONE_OF` equals the template's.
 const ONE_OF: usize = 32;
-/// After so many strangers in a row, some items are checked alone.
+/// The number of strangers in a row that are tolerated; the next one starts a pause.
 const STRANGERS: u32 = 2;
-/// How many are, before it is tried again.
+/// The number of items that a pause lasts; they are validated alone.
 pub(super) const ALONE: u32 = 100;
 
-/// How a template served.
+/// The record of one template.
 #[derive(Debug, Default)]
 pub(super) struct Serving {
-    /// The most bytes that were compared with it at once.
+    /// The most bytes that one item had in common with it.
     pub(super) best: usize,
-    /// So many items in a row were strangers.
+    /// The number of strangers in a row.
     pub(super) strangers: u32,
-    /// So many more are checked alone.
+    /// The number of items still to be validated alone.
     pub(super) alone: u32,
 }
 
-/// What is done with the next item.
+/// The treatment of the next item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
     Compare,
     Alone,
-    /// It is the next template.
+    /// The item is validated alone and becomes the next template.
     AloneAndLearn,
 }
 
@@ -51,7 +54,8 @@ impl Serving {
         }
     }
 
-    /// So many bytes of an item were only compared: whether it is to take the template's place.
+    /// Records that `compared` of an item's `length` bytes equalled the template's; returns
+    /// whether the item is to become the template.
     #[inline]
     pub(super) fn served(&mut self, compared: usize, length: usize) -> bool {
         self.strangers = match compared * ONE_OF < length {
@@ -59,7 +63,7 @@ impl Serving {
             false => 0,
         };
         if self.strangers > STRANGERS {
-            // One try more is granted after that.
+            // After the pause a single stranger starts the next one.
             (self.strangers, self.alone) = (STRANGERS, ALONE);
             return false;
         }
@@ -86,13 +90,13 @@ mod tests {
         // The first is learnt; the others are compared with it.
         assert_eq!(round(0), Some(true));
         assert!((0..100).all(|_| round(500) == Some(false)));
-        // Half as well is too little.
+        // An item that shares less than half of the best count replaces the template.
         assert_eq!([round(300), round(200)], [Some(false), Some(true)]);
         assert_eq!([round(90), round(90)], [Some(false); 2]);
         let strangers: Vec<_> = (0..1_000).map(|_| round(1)).collect();
         let compared = strangers.iter().flatten().count();
         assert!((8..16).contains(&compared), "{compared}");
-        // Whoever comes then is known soon.
+        // After the next pause, similar items are compared again.
         let alike = (0..2 * ALONE).filter(|_| round(800).is_some()).count();
         assert!(alike >= ALONE as usize - 1, "{alike}");
     }

@@ -1,14 +1,15 @@
-//! Copies an object without what is not kept.
+//! Copies an object without the parts that are dropped.
 //!
 //! ```text
-//! bytes, cuts → copy → bytes kept;  position in the bytes → moved → position in the copy
+//! bytes, cuts → copy → bytes kept
+//! position in the bytes → moved → position in the copy
 //! ```
 //!
 //! Upstream: `client-go:tools/cache` transforms that set `ManagedFields` to nil, after decoding.
 
 use std::ops::Range;
 
-/// Appends `bytes[body]` without the cuts, which are sorted and lie inside it.
+/// Appends `bytes[body]` without the cuts, which are sorted and lie inside `body`.
 pub(crate) fn copy(bytes: &[u8], body: Range<usize>, cuts: &[Range<usize>], to: &mut Vec<u8>) {
     let mut at = body.start;
     for cut in cuts {
@@ -18,7 +19,7 @@ pub(crate) fn copy(bytes: &[u8], body: Range<usize>, cuts: &[Range<usize>], to: 
     to.extend_from_slice(&bytes[at..body.end]);
 }
 
-/// Where `at`, which lies in no cut, is in the copy.
+/// Returns the position in the copy of the byte at `at`, which lies in no cut.
 pub(crate) fn moved(at: usize, body: &Range<usize>, cuts: &[Range<usize>]) -> usize {
     let gone: usize = cuts
         .iter()
@@ -28,7 +29,7 @@ pub(crate) fn moved(at: usize, body: &Range<usize>, cuts: &[Range<usize>]) -> us
     at - body.start - gone
 }
 
-/// How long the copy is.
+/// Returns the length of the copy.
 pub(crate) fn length(body: &Range<usize>, cuts: &[Range<usize>]) -> usize {
     body.len() - cuts.iter().map(ExactSizeIterator::len).sum::<usize>()
 }

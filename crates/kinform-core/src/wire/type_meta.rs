@@ -1,11 +1,11 @@
-//! `apiVersion` and `kind` as the first members of an object that is read as a type.
+//! Puts `apiVersion` and `kind` before the other members of an object that is read as a type.
 //!
 //! ```text
 //! TypeMeta + members of an object → WithTypeMeta (serde::Deserializer) → K
 //! ```
 //!
-//! Objects do not keep the two, which are those of their collection; types want them. The other members come from the
-//! reader of their encoding.
+//! Objects do not keep these two, because they are the same for a whole collection; types expect
+//! them. The other members come from the reader of their encoding.
 //!
 //! Upstream: `runtime.TypeMeta`, inline in each kind.
 
@@ -16,11 +16,11 @@ use serde::de::value::{BorrowedStrDeserializer, StrDeserializer};
 use serde::de::{DeserializeSeed, MapAccess, Visitor};
 use serde::{Deserializer, forward_to_deserialize_any};
 
-/// The type does not fit what is there: serde_json says where.
+/// A value does not fit the type; the caller lets serde_json find the place.
 #[derive(Debug)]
 pub(crate) struct Mismatch;
 
-/// An object that begins with its type.
+/// An object with `apiVersion` and `kind` as its first members.
 pub(super) struct WithTypeMeta<'s, M> {
     pub(super) meta: &'s TypeMeta,
     pub(super) members: M,
@@ -58,7 +58,7 @@ impl<'de, M: MapAccess<'de, Error = Mismatch>> Deserializer<'de> for WithTypeMet
     }
 }
 
-/// The two members, and then those of the object.
+/// Yields the two members, then those of the object.
 struct Chain<'s, M> {
     first: [(&'static str, &'s str); 2],
     given: usize,
@@ -91,7 +91,8 @@ impl<'de, M: MapAccess<'de, Error = Mismatch>> MapAccess<'de> for Chain<'_, M> {
     }
 }
 
-/// What an object is, however a type asks for it: as a text, a text of its own, or one that may be missing.
+/// The value of `apiVersion` or `kind`, as a string, newtype, option or enum: whichever the type
+/// asks for.
 struct Text<'s>(&'s str);
 
 impl<'de> Deserializer<'de> for Text<'_> {

@@ -1,11 +1,12 @@
-//! Why an object could not be read, with as much of its name as there is.
+//! The report on an object that cannot be read: its key, if that is readable, and the fault.
 //!
 //! ```text
-//! bytes that were not read → salvage ┐
-//! what was read up to a fault → broken ┴→ Unreadable {key?, version?, path, reason} → quarantine
+//! bytes not parsed ─▶ salvage ──────────┐
+//! parsed up to a fault ─▶ json::broken ─┴▶ Unreadable {key?, version?, path, reason} ─▶ quarantine
 //! ```
 //!
-//! Names keys and positions, never values: it goes to logs and events.
+//! Reports contain keys and positions, never values, because they go to logs and events.
+//!
 //! Upstream: none; a decode error ends a reflector's list in `client-go:tools/cache/reflector.go`.
 
 use std::fmt;
@@ -20,27 +21,28 @@ use super::json::validate::{Fault, space};
 
 const MAX_NAME_BYTES: usize = 253;
 
-/// An object that cannot be read; its place is the quarantine.
+/// An object that cannot be read, and is quarantined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unreadable {
-    /// Namespace and name, if they could be read.
+    /// Namespace and name, if they are readable.
     pub key: Option<ObjectKey>,
-    /// The version, if it could be read.
+    /// The resource version, if it is readable.
     pub resource_version: Option<String>,
-    /// Where the fault is, as `spec.containers[0].image`; empty for the object itself. Of more than 32 levels the first 24
-    /// and the last 8 are told, `…` between them.
+    /// The path of the fault, as `spec.containers[0].image`; empty for the object itself.
+    ///
+    /// A path of more than 32 levels has its first 24 and last 8, with `…` between them.
     pub path: String,
-    /// What is wrong there, in a few words.
+    /// The fault at that path, in a few words.
     pub reason: String,
 }
 
 impl Unreadable {
-    /// Of what has no name to be found.
+    /// Reports an object without a readable name.
     pub(crate) fn unknown(reason: impl Into<String>) -> Self {
         named(None, None, None, reason)
     }
 
-    /// Reads what can be read of the name of a broken object.
+    /// Reports a malformed object, with its name and version if these are readable.
     #[must_use]
     pub fn salvage(bytes: &[u8], reason: impl Into<String>) -> Self {
         let mut told = Told::default();
@@ -48,7 +50,7 @@ impl Unreadable {
         while let Some((key, value)) = members.next() {
             if cursor::text_is(&bytes[key], "metadata") {
                 let end;
-                // As in Go the last of two counts.
+                // As in Go, the last of several members `metadata` counts.
                 (told, end) = Told::of(bytes, value);
                 if let Some(end) = end {
                     members.skip_to(end);
@@ -58,14 +60,14 @@ impl Unreadable {
         told.unreadable(reason)
     }
 
-    /// Of a document that is no JSON.
+    /// Reports a document that is not JSON.
     pub(crate) fn broken(bytes: &[u8], fault: Fault) -> Self {
         let mut found = Self::salvage(bytes, reason(fault));
         found.path = path_to(bytes, fault.at);
         found
     }
 
-    /// Of an object that was read, but is none, as this path of it says.
+    /// Reports an object that was parsed, but whose field at `path` is invalid.
     pub(crate) fn field(bytes: &[u8], layout: &Layout, path: &str, why: &str) -> Self {
         let mut found = Told::by(bytes, layout).unreadable(why);
         path.clone_into(&mut found.path);
@@ -73,12 +75,12 @@ impl Unreadable {
     }
 }
 
-/// What is wrong and where, in a few words.
+/// Describes a fault and its offset in a few words.
 pub(super) fn reason(fault: Fault) -> String {
     format!("{} at byte {}", fault.what.text(), fault.at)
 }
 
-/// What broken metadata tell.
+/// The name and version found in malformed metadata.
 #[derive(Debug, Default)]
 pub(super) struct Told {
     name: Option<String>,
@@ -87,7 +89,7 @@ pub(super) struct Told {
 }
 
 impl Told {
-    /// What was read.
+    /// Reads the name and version at the spans of a layout.
     pub(super) fn by(bytes: &[u8], layout: &Layout) -> Self {
         let text = |span: &Option<Range<usize>>| short_text(&bytes[span.clone()?]);
         Self {
@@ -97,7 +99,7 @@ impl Told {
         }
     }
 
-    /// Of the metadata at `at`, and where they end, if that was found.
+    /// Reads the metadata at `at`; also returns the position after them, if they have an end.
     pub(super) fn of(bytes: &[u8], at: usize) -> (Self, Option<usize>) {
         let mut told = Self::default();
         let mut members = cursor::open_members(bytes, at);
@@ -126,21 +128,21 @@ impl Told {
     }
 }
 
-/// The text of the inside of a string, if it may be a name.
+/// Unescapes the inside of a string, unless it is too long for a name.
 fn short_text(raw: &[u8]) -> Option<String> {
     let may_be = raw.len() <= cursor::LONGEST_CHAR * MAX_NAME_BYTES;
     let text = may_be.then(|| cursor::unescape(raw).into_owned());
     text.filter(|text| text.len() <= MAX_NAME_BYTES)
 }
 
-/// What is known of an object that cannot be read.
+/// Reports an object that cannot be read, with those of its names that are valid.
 pub(crate) fn named(
     name: Option<&str>,
     namespace: Option<&str>,
     resource_version: Option<&str>,
     reason: impl Into<String>,
 ) -> Unreadable {
-    // BOUND: a name is at most 253 bytes; what is longer is no name.
+    // BOUND: a name is at most 253 bytes; a longer text is not a name.
     let short = |text: &&str| text.len() <= MAX_NAME_BYTES;
     let namespace = namespace.filter(short).unwrap_or_default();
     let name = name.filter(short).filter(|name| is_name(name));
@@ -155,7 +157,7 @@ pub(crate) fn named(
     }
 }
 
-/// Whether `text` can be a path segment of a URL, as names and namespaces must.
+/// Returns whether `text` can be a path segment of a URL, as names and namespaces must.
 pub(crate) fn is_name(text: &str) -> bool {
     !text.is_empty() && !text.contains('/')
 }
@@ -179,7 +181,7 @@ impl fmt::Display for Unreadable {
 
 impl std::error::Error for Unreadable {}
 
-/// A text of the server's in a message of one line.
+/// A text from the server in a message of one line: control characters become `?`.
 pub(crate) struct OneLine<'a>(pub(crate) &'a str);
 
 impl fmt::Display for OneLine<'_> {

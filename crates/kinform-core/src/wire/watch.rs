@@ -1,4 +1,4 @@
-//! The frames of a watch, in any encoding: events and broken ones.
+//! The frames of a watch, in any encoding: events, and frames that are malformed.
 //!
 //! ```text
 //! body of a watch → json::watch | protobuf::watch → Frame {kind, object}
@@ -11,41 +11,41 @@ use kinform_api::WatchEventKind;
 use super::item::Item;
 use super::unreadable::Unreadable;
 
-/// BOUND: what a frame adds to its object.
+/// BOUND: the size of a frame beyond its object.
 pub(super) const FRAME_BYTES: usize = 1 << 10;
 
-/// One frame of a watch, borrowed until the next one.
+/// One frame of a watch, borrowed until the next one is read.
 #[derive(Debug, PartialEq)]
 pub struct Frame<'a> {
-    /// What the frame is.
+    /// The kind of the frame.
     pub kind: FrameKind,
-    /// Its object; empty if the frame is malformed.
+    /// The object of the frame; empty if the frame is malformed.
     pub object: Item<'a>,
 }
 
-/// What a frame is.
+/// The kind of a frame.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FrameKind {
-    /// An event of a type that we know.
+    /// An event of a known type.
     Known(WatchEventKind),
-    /// An event of another type; its first 64 characters.
+    /// An event of another type: the first 64 characters of that type.
     Unknown(String),
-    /// A bare `Status` in place of an event; it is the frame's object.
+    /// A bare `Status` in place of an event; the status is the frame's object.
     Status,
-    /// No event: the frame is broken, too large, or has no type or object.
+    /// Not an event: the frame is malformed, too large, or has no type or object.
     Malformed(Unreadable),
 }
 
-/// What a bookmark says.
+/// The content of a bookmark.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bookmark {
-    /// The version up to which the watch has told everything.
+    /// The resource version up to which the watch has sent every event.
     pub resource_version: String,
-    /// Whether the objects that existed at the start have all been told.
+    /// True on the bookmark that follows the last object that existed at the start of the watch.
     pub initial_events_end: bool,
 }
 
-/// A frame that is no event.
+/// Creates a malformed frame.
 pub(super) fn malformed(unreadable: Unreadable) -> Frame<'static> {
     Frame {
         kind: FrameKind::Malformed(unreadable),
@@ -53,7 +53,7 @@ pub(super) fn malformed(unreadable: Unreadable) -> Frame<'static> {
     }
 }
 
-/// A frame or an object without this member.
+/// Reports the missing member at `path` of a frame or an object.
 pub(super) fn missing(path: &str) -> Unreadable {
     let mut unreadable = Unreadable::unknown("is missing");
     path.clone_into(&mut unreadable.path);
