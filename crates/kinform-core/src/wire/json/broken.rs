@@ -47,7 +47,7 @@ impl Broken {
             HeadFault::Broken(fault) if fault.what == What::End => None,
             _ if self.is_whole() => Some(self.reading.layout.body.end),
             HeadFault::Broken(fault) => self.place.insert(self.place(bytes, fault)).end(bytes, 0),
-            // Only an array ends elsewhere: an object that is valid JSON was parsed completely.
+            // An array is not parsed. An object with a faulty field was parsed to its end.
             HeadFault::Field { .. } if bytes.starts_with(b"[") => Nesting::default().advance(bytes),
             HeadFault::Field { .. } => None,
         }

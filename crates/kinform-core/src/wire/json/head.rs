@@ -1,8 +1,8 @@
 //! The head of an object: key, uid, version and the spans of its metadata, found while every byte
-//! of the object is checked.
+//! of the object is validated.
 //!
 //! ```text
-//! bytes of one object → read → Layout {spans, cuts} | Broken {fault {at, why}, parsed until then}
+//! bytes of one object → read → Layout {spans, cuts} | Broken {fault {at, why}, parsed part}
 //! ```
 //!
 //! One pass. `kind`, `apiVersion` and (unless kept) `metadata.managedFields` become cuts: they are
@@ -224,7 +224,7 @@ fn object(
     previous: &mut PreviousItem,
     reading: &mut Reading,
 ) -> Result<(), HeadFault> {
-    // An array may be malformed inside, too; that it is not an object is what is reported.
+    // An array may have other faults, too; that it is not an object is reported first.
     if bytes.get(start) != Some(&b'{') {
         return Err(HeadFault::Field {
             at: start,

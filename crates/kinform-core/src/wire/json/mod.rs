@@ -4,14 +4,14 @@
 //! ```text
 //! body chunks → list (items of a list) ──┐
 //! body chunks → watch (frames of a watch) ┴→ bytes of an object → validate → head → Layout
-//!                        └ checked bytes → cursor → texts, paths │ reader → serde
+//!                        └ validated bytes → cursor → texts, paths │ reader → serde
 //! ```
 //!
 //! `validate` checks every byte of an object once. It may take a `shortcut`: for the items of a
 //! list, `previous` passes one, a `walk` of the preceding item (`template`). `cursor` walks
 //! validated bytes. `head` finds the key, the version and the other spans of an object's metadata.
-//! `broken` diagnoses a malformed object and names the `path` of its fault. `piece` holds an item
-//! that two chunks share. `envelope` is the rest of a list. `reader` deserializes an object
+//! `broken` diagnoses a malformed object and names the `path` of its fault. `piece` buffers an item
+//! that spans several chunks. `envelope` is the rest of a list. `reader` deserializes an object
 //! (`lengths` counts its lists first).
 //!
 //! Upstream: `apimachinery:pkg/runtime/serializer/json`.

@@ -41,7 +41,7 @@ struct Remembered {
 }
 
 impl PreviousItem {
-    /// Creates it for items that are alike.
+    /// Returns a memory for items that are alike, as those of a list.
     pub(crate) fn new() -> Self {
         Self {
             most: MOST_MEMBERS,

@@ -291,7 +291,7 @@ enum Number {
     Float(f64),
 }
 
-/// Returns the text between two positions. Two steps, because the compiler inlines both.
+/// Returns the text between two positions, in two steps that the compiler inlines.
 #[inline(always)]
 fn between(text: &str, start: usize, end: usize) -> Option<&str> {
     text.get(start..)?.get(..end.checked_sub(start)?)

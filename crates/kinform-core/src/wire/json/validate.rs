@@ -1,4 +1,4 @@
-//! The validator: one pass over the bytes of one JSON value, no recursion, nothing built.
+//! The validator: one pass over the bytes of one JSON value, without recursion, without a tree.
 //!
 //! ```text
 //! bytes, position of a value → value → position after it | Fault {at, what}
@@ -239,7 +239,7 @@ pub(in crate::wire) fn value_with(
             }
             _ => at = scalar(bytes, at)?,
         }
-        // A value ended before `at`: close what closes, and go to the next one.
+        // A value ended before `at`: closes the values that end here, and moves to the next one.
         while depth != outside {
             let in_object = objects & 1 == 1;
             let close = if in_object { b'}' } else { b']' };

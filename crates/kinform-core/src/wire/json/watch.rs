@@ -5,8 +5,8 @@
 //! ```
 //!
 //! Frames are cut out by their brackets, so newlines between them are optional. The frame's own
-//! keys are validated here, its object when one is made of it. A frame that is not an event becomes
-//! a malformed one, and the stream goes on after it.
+//! keys are validated here, its object when one is made of it. A frame that is not an event is
+//! passed on as a status, as unknown or as malformed, and the stream goes on after it.
 //!
 //! INVARIANT: the frames depend on the bytes only, never on where the chunks were cut.
 //! BOUND: one frame is held, never more.

@@ -47,7 +47,7 @@ pub(crate) struct Fault {
     /// A path such as `spec.containers[0].image`.
     pub(crate) path: String,
     pub(crate) why: &'static str,
-    /// The number of levels between the begin of its path and the fault.
+    /// The number of levels between the start of its path and the fault.
     levels: usize,
 }
 

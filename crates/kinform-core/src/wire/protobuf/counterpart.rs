@@ -9,7 +9,7 @@
 //! element of a list is compared with the k-th. The cursor advances only when a field is looked up,
 //! so that messages without inner messages cost nothing.
 //!
-//! INVARIANT: the cursor is at the begin of a field, or at the end.
+//! INVARIANT: the cursor is at the start of a field, or at the end.
 //! Complexity: a level is linear in its template; the caller bounds how often bytes are compared in
 //! vain.
 //! Upstream: none.
@@ -37,7 +37,7 @@ pub(super) enum Met<'a> {
 }
 
 impl<'a> Template<'a> {
-    /// Places the cursor at the begin of a counterpart. An empty one has no fields to compare with.
+    /// Places the cursor at the start of a counterpart. An empty one has no fields to compare with.
     #[inline(always)]
     pub(super) fn of(counterpart: Counterpart<'a>) -> Self {
         Self(counterpart)

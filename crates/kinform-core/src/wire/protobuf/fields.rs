@@ -8,7 +8,8 @@
 //! which no Kubernetes type has, count as malformed. `next_open` is lenient: of a last value that
 //! is cut off it returns the bytes that are left.
 //!
-//! Upstream: `protowire`, `gogo/protobuf` (`skipGenerated`). Complexity: a field is a few bytes read.
+//! Upstream: `protowire`, `gogo/protobuf` (`skipGenerated`). Complexity: one look at the first
+//! bytes of each field.
 
 /// One field of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,7 +12,8 @@
 //!
 //! INVARIANT: the message was validated and is in the usual order; on other bytes every function is
 //! total and ends early.
-//! Upstream: the `json` tags of `kubernetes/api` with `encoding/json`. Complexity: one look at each field.
+//! Upstream: the `json` tags of `kubernetes/api` with `encoding/json`. Complexity: one look at each
+//! field.
 
 use smallvec::SmallVec;
 
@@ -102,8 +103,8 @@ impl<'a> Members<'a> {
         self.top.rest.is_empty() && self.top.absent == 0 && self.outer.is_empty()
     }
 
-    /// Reads a member of a usual form: one text, message or number that JSON shows. For any other,
-    /// `None`, and `unusual` reads the field from its start.
+    /// Reads a member of a usual form: one text, message, time or number that JSON shows. For any
+    /// other, `None`, and `unusual` reads the field from its start.
     #[inline(always)]
     fn usual(&mut self, value: &mut Node<'a>) -> Option<&'static str> {
         let level = &mut self.top;

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! body chunks → list, watch → message of one object → check → head → object
-//!                                       checked message → value → text, paths, serde
+//!                                     validated message → value → text, paths, serde
 //! ```
 //!
 //! `fields` reads tags and lengths, `envelope` the type around a message. `check` validates every

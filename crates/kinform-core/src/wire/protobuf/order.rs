@@ -7,8 +7,8 @@
 //! Kubernetes sends no message that needs this, but protobuf allows it. As in Go a message that
 //! comes twice is merged, and of a scalar the last value counts. Unknown fields are dropped.
 //!
-//! Upstream: the generated `Unmarshal` functions, which take any order. Complexity: one pass over the
-//! message for each number in it.
+//! Upstream: the generated `Unmarshal` functions, which take any order. Complexity: one pass over
+//! the message for each number in it.
 
 use kinform_schema::{Container, Field as Spec, FieldType, Type};
 

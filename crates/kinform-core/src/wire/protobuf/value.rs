@@ -9,7 +9,8 @@
 //!
 //! INVARIANT: the message was validated and is in the usual order; on other bytes every function is
 //! total and ends early.
-//! Upstream: the `json` tags of `kubernetes/api` with `encoding/json`. Complexity: one look at each tag.
+//! Upstream: the `json` tags of `kubernetes/api` with `encoding/json`. Complexity: one look at each
+//! tag.
 
 use super::fields::{Fields, Split, Wire};
 use super::plan::{Plan, Shown, Step, plans};

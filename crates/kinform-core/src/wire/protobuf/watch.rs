@@ -10,7 +10,8 @@
 //!
 //! INVARIANT: the frames depend on the bytes only, never on where the chunks were cut.
 //! BOUND: one frame is held, never more, whatever a length says.
-//! Upstream: `apimachinery:pkg/util/framer` (`lengthDelimitedFrameReader`), `client-go:rest/watch/decoder.go`.
+//! Upstream: `apimachinery:pkg/util/framer` (`lengthDelimitedFrameReader`),
+//! `client-go:rest/watch/decoder.go`.
 
 use super::envelope::{self, Envelope};
 use super::fields::Fields;
