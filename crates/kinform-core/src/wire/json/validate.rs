@@ -304,8 +304,7 @@ fn member(stops: &mut Stops<'_>, at: usize) -> Result<Member> {
     Ok(Member::Value(value))
 }
 
-/// Handles a value that is followed neither by a comma nor by the closing bracket: skips white
-/// space, or fails.
+/// Handles a value without a comma or the closing bracket after it: skips white space, or fails.
 #[inline(never)]
 fn close_or_comma(bytes: &[u8], at: usize) -> Result<usize> {
     match space(bytes, at) {
@@ -323,8 +322,7 @@ pub(in crate::wire) fn scalar(bytes: &[u8], at: usize) -> Result<usize> {
     }
 }
 
-/// Returns the end of a number of digits only, or of a word, as most are. Does not look at the byte
-/// after it.
+/// Returns the end of a word, or of a number of digits only; the byte after it is not checked.
 #[inline(always)]
 fn short_scalar(bytes: &[u8], at: usize) -> Option<usize> {
     let four = bytes.get(at..)?.first_chunk()?;
