@@ -322,7 +322,7 @@ pub(in crate::wire) fn scalar(bytes: &[u8], at: usize) -> Result<usize> {
     }
 }
 
-/// Returns the end of a word, or of a number of digits only; the byte after it is not checked.
+/// Returns the end of a word, or of a number of digits only; the caller checks the byte after it.
 #[inline(always)]
 fn short_scalar(bytes: &[u8], at: usize) -> Option<usize> {
     let four = bytes.get(at..)?.first_chunk()?;
