@@ -2,13 +2,13 @@
 //! parsed.
 //!
 //! ```text
-//! fault, what was read → Broken ─▶ find_end: by the brackets that are open at the fault, from there on
-//!                               └▶ unreadable: name and version as they were read, the path of the fault
+//! fault, parsed part → Broken ─▶ find_end: from the fault on, by the brackets that are open there
+//!                             └▶ unreadable: name and version as parsed, the path of the fault
 //! ```
 //!
-//! What stands before the fault was read once, and costs what it costs in a good object; only the member that has the
-//! fault is looked at again. It is named by the metadata that the fault is in, by the last ones before it, else by the
-//! first behind it.
+//! The bytes before the fault are parsed once, at the cost of a valid object; only the member that
+//! holds the fault is read again. The object's name comes from the metadata that hold the fault, or
+//! from the last metadata before it, or from the first after it.
 //!
 //! Upstream: none; a decode error ends a reflector's list in `client-go:tools/cache/reflector.go`.
 
@@ -19,19 +19,19 @@ use super::validate::{Fault, What};
 use crate::wire::scan::Nesting;
 use crate::wire::unreadable::{Told, Unreadable, reason};
 
-/// Why bytes are no object, with what was read of them.
+/// The reason why bytes are not an object, and the part of it that was parsed.
 #[derive(Debug)]
 pub(crate) struct Broken {
     fault: HeadFault,
     reading: Reading,
-    /// The place of the fault, if the end of the object was asked for.
+    /// The place of the fault, once `find_end` has located it.
     place: Option<Place>,
 }
 
 impl Broken {
     #[cold]
     pub(in crate::wire) fn new(fault: HeadFault, mut reading: Reading) -> Self {
-        // It is not copied; of hostile metadata they may be many.
+        // A malformed object is not copied, and hostile metadata can have many cuts.
         reading.layout.forget_cuts();
         Self {
             fault,
@@ -40,20 +40,20 @@ impl Broken {
         }
     }
 
-    /// Behind the object by its brackets, if it ends in `bytes`, which it begins: where a search from its first one would
-    /// find it.
+    /// Returns the position after the object, by its brackets, if it ends in `bytes`, which begin
+    /// with it. The result is that of a search from its first bracket.
     pub(in crate::wire) fn find_end(&mut self, bytes: &[u8]) -> Option<usize> {
         match self.fault {
             HeadFault::Broken(fault) if fault.what == What::End => None,
             _ if self.is_whole() => Some(self.reading.layout.body.end),
             HeadFault::Broken(fault) => self.place.insert(self.place(bytes, fault)).end(bytes, 0),
-            // An array: of an object that is JSON all is read.
+            // An array is not parsed. An object with a faulty field was parsed to its end.
             HeadFault::Field { .. } if bytes.starts_with(b"[") => Nesting::default().advance(bytes),
             HeadFault::Field { .. } => None,
         }
     }
 
-    /// What is told of these bytes, which were read.
+    /// Reports the fault in these bytes, which were parsed.
     #[cold]
     pub(crate) fn unreadable(&self, bytes: &[u8]) -> Unreadable {
         let fault = match self.fault {
@@ -78,7 +78,7 @@ impl Broken {
         found
     }
 
-    /// Whether all of it was read, and something else is wrong.
+    /// Returns whether the object was parsed to its end, and is faulty for another reason.
     fn is_whole(&self) -> bool {
         !self.reading.layout.body.is_empty()
     }
@@ -113,7 +113,7 @@ impl Broken {
         }
     }
 
-    /// The key of the last member, if that ends right there, which is its place, too.
+    /// Returns the key of the last member, if it ends at `at`; the fault is then reported there.
     fn key_before<'a>(&self, bytes: &'a [u8], at: usize) -> Option<&'a [u8]> {
         let reading = &self.reading;
         let has_members = reading.done > reading.start + 1;
@@ -156,7 +156,7 @@ impl OpenMember {
         at > self.value && bytes.get(self.value) == Some(&b'"')
     }
 
-    /// Its key as it is written: up to the last quote before its value.
+    /// Returns its key as it is written: up to the last quote before its value.
     fn key_in(self, bytes: &[u8]) -> Option<&[u8]> {
         let key = bytes.get(self.key + 1..self.value)?;
         let end = key.iter().rposition(|&byte| byte == b'"')?;
@@ -209,7 +209,7 @@ mod tests {
         check(r#"{"x":"\"#, None);
         check(r#"{"metadata":["name","a"],"x":!"#, None);
         check(r#"{"metadata":{"name":"a"}}x"#, Some("a"));
-        // No object at all.
+        // Not an object at all.
         check(r#""metadata":{"name":"a"}"#, None);
         check(r#" ,"metadata":{"name":"a"}"#, None);
         check(r#"["metadata",{"name":"a"}"#, None);
@@ -251,7 +251,7 @@ mod tests {
         );
     }
 
-    /// Ends and paths are those that a look at all of it finds.
+    /// Ends and paths equal those that a search of all bytes finds.
     fn check(bytes: &[u8]) -> Result<(), TestCaseError> {
         let mut reading = Reading::default();
         let Err(fault) = head::read_first(bytes, &mut PreviousItem::new(), &mut reading) else {

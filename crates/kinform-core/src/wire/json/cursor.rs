@@ -1,11 +1,11 @@
-//! Walks over JSON that was checked already: members, elements, texts; no tree.
+//! Walks over validated JSON: members, elements, texts; builds no tree.
 //!
 //! ```text
 //! bytes, position → Members | Elements → spans → unescape → text
 //! ```
 //!
-//! Everything here is total: on bytes that were not checked it ends early, and never panics or
-//! loops. That is also how the key of a broken object is salvaged.
+//! Every function is total: on bytes that were not validated it ends early, and never panics or
+//! loops. The key of a malformed object is salvaged that way.
 //!
 //! Upstream: none. Complexity: skipping a value is one block scan of its bytes.
 
@@ -15,33 +15,33 @@ use std::ops::Range;
 use super::validate::space;
 use crate::wire::scan::{Nesting, quote, string_stop};
 
-/// The longest that is written of one character of ASCII: `\u0061`.
+/// The length of the longest escape of an ASCII character: `\u0061`.
 pub(crate) const LONGEST_CHAR: usize = 6;
-/// No key that is looked for is longer, however it was escaped.
+/// The length of the longest key that callers look for, with every character escaped.
 const LONGEST_KEY: usize = LONGEST_CHAR * "deletionTimestamp".len();
 
 /// One `"key": value` of an object, as spans.
 #[derive(Clone, Debug)]
 pub(crate) struct Member {
-    /// Between the quotes.
+    /// The text between the quotes.
     pub(crate) key: Range<usize>,
     pub(crate) value: Range<usize>,
 }
 
 impl Member {
-    /// Whether the key is `name`, however it was escaped.
+    /// Returns whether the key is `name`, escaped or not.
     pub(crate) fn is(&self, bytes: &[u8], name: &str) -> bool {
         text_is(&bytes[self.key.clone()], name)
     }
 }
 
-/// Whether the inside of a string reads as `text`.
+/// Returns whether the inside of a string reads as `text`.
 pub(crate) fn text_is(raw: &[u8], text: &str) -> bool {
     let may_be = raw.len() <= LONGEST_CHAR * text.len() && raw.contains(&b'\\');
     raw == text.as_bytes() || (may_be && unescape(raw) == text)
 }
 
-/// The text of a key, if it may be one that is looked for; what is too long for that is left as it stands.
+/// Returns the text of a key; a key longer than any that callers look for is returned as written.
 #[cold]
 pub(crate) fn key_text(raw: &[u8]) -> Cow<'_, [u8]> {
     match raw.len() <= LONGEST_KEY && raw.contains(&b'\\') {
@@ -56,7 +56,7 @@ pub(crate) struct Members<'a> {
     at: usize,
 }
 
-/// As [`Members`], but each value is given by its start only: the last may have no end.
+/// As [`Members`], but yields only the start of each value: the last value may have no end.
 pub(crate) struct OpenMembers<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -69,7 +69,7 @@ pub(crate) struct Elements<'a> {
     at: usize,
 }
 
-/// The members of the object at `at`; none if it is not an object.
+/// Returns the members of the object at `at`; empty if there is no object.
 pub(crate) fn members(bytes: &[u8], at: usize) -> Members<'_> {
     let at = if bytes.get(at) == Some(&b'{') {
         at + 1
@@ -79,13 +79,13 @@ pub(crate) fn members(bytes: &[u8], at: usize) -> Members<'_> {
     Members { bytes, at }
 }
 
-/// As [`members`], for bytes that may break off or be broken.
+/// As [`members`], for bytes that may be truncated or malformed.
 pub(crate) fn open_members(bytes: &[u8], at: usize) -> OpenMembers<'_> {
     let Members { bytes, at } = members(bytes, at);
     members_from(bytes, at)
 }
 
-/// Those that stand at or after `at`, in the middle of an object.
+/// Returns the members at or after `at`, which is inside an object.
 pub(crate) fn members_from(bytes: &[u8], at: usize) -> OpenMembers<'_> {
     OpenMembers {
         bytes,
@@ -94,7 +94,7 @@ pub(crate) fn members_from(bytes: &[u8], at: usize) -> OpenMembers<'_> {
     }
 }
 
-/// The elements of the array at `at`; none if it is not an array.
+/// Returns the elements of the array at `at`; empty if there is no array.
 pub(crate) fn elements(bytes: &[u8], at: usize) -> Elements<'_> {
     let at = if bytes.get(at) == Some(&b'[') {
         at + 1
@@ -119,12 +119,12 @@ impl Iterator for Members<'_> {
 }
 
 impl OpenMembers<'_> {
-    /// The value that was given last ends there: saves a search.
+    /// Takes the end of the last value from the caller, which saves a search.
     pub(crate) fn skip_to(&mut self, end: usize) {
         (self.value, self.at) = (None, end);
     }
 
-    /// Behind the object, if all of its members were given and it is closed.
+    /// Returns the position after the object, if all of its members were returned and it is closed.
     pub(crate) fn end(&self) -> Option<usize> {
         let at = space(self.bytes, self.at);
         (self.value.is_none() && self.bytes.get(at) == Some(&b'}')).then_some(at + 1)
@@ -144,7 +144,7 @@ impl Iterator for OpenMembers<'_> {
     }
 }
 
-/// The next member at or after `at`: the span of its key, and where its value starts.
+/// Returns the next member at or after `at`: the span of its key, and the position of its value.
 fn member_at(bytes: &[u8], at: usize) -> Option<(Range<usize>, usize)> {
     let open = next_in(bytes, at)?;
     if bytes.get(open) != Some(&b'"') {
@@ -173,7 +173,7 @@ impl Iterator for Elements<'_> {
     }
 }
 
-/// Position of the next key or element: over white space and one comma.
+/// Returns the position of the next key or element, after white space and at most one comma.
 pub(in crate::wire) fn next_in(bytes: &[u8], at: usize) -> Option<usize> {
     let mut at = space(bytes, at);
     if bytes.get(at) == Some(&b',') {
@@ -182,7 +182,7 @@ pub(in crate::wire) fn next_in(bytes: &[u8], at: usize) -> Option<usize> {
     (at < bytes.len()).then_some(at)
 }
 
-/// Position after the string whose opening quote is at `at`.
+/// Returns the position after the string whose opening quote is at `at`.
 fn string_end(bytes: &[u8], at: usize) -> Option<usize> {
     let stop = string_stop(bytes, at + 1);
     match bytes.get(stop)? {
@@ -191,7 +191,7 @@ fn string_end(bytes: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// Position after the value at `at`; `None` if there is none or it has no end.
+/// Returns the position after the value at `at`; `None` if there is none or it has no end.
 pub(crate) fn value_end(bytes: &[u8], at: usize) -> Option<usize> {
     match bytes.get(at)? {
         b'"' => string_end(bytes, at),
@@ -205,17 +205,19 @@ pub(crate) fn value_end(bytes: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// The inside of the string that `span` covers with its quotes; `None` if it is no string.
+/// Returns the inside of the string that `span` covers with its quotes; `None` if it is not a
+/// string.
 pub(crate) fn string_in(bytes: &[u8], span: Range<usize>) -> Option<&[u8]> {
     bytes.get(span)?.strip_prefix(b"\"")?.strip_suffix(b"\"")
 }
 
-/// The text that some bytes are. Nearly all are, and a look at them as a whole is cheaper than a lossy one.
+/// Returns bytes as text. Nearly all are valid UTF-8, and validating is cheaper than a lossy
+/// conversion.
 pub(crate) fn text(raw: &[u8]) -> Cow<'_, str> {
     std::str::from_utf8(raw).map_or_else(|_| String::from_utf8_lossy(raw), Cow::Borrowed)
 }
 
-/// The text of the inside of a string. A lone surrogate reads as U+FFFD, as in Go.
+/// Returns the text of the inside of a string. A lone surrogate reads as U+FFFD, as in Go.
 pub(crate) fn unescape(raw: &[u8]) -> Cow<'_, str> {
     if !raw.contains(&b'\\') {
         return text(raw);
@@ -236,7 +238,7 @@ pub(crate) fn unescape(raw: &[u8]) -> Cow<'_, str> {
     )
 }
 
-/// One escape at the start of `rest`: how long it is, and the character that it stands for.
+/// Returns the length of the escape that `rest` begins with, and the character that it stands for.
 fn escape(rest: &[u8]) -> (usize, char) {
     let simple = match rest.get(1) {
         Some(b'b') => '\u{8}',
@@ -274,7 +276,7 @@ fn unicode(rest: &[u8]) -> (usize, char) {
     }
 }
 
-/// The number in `\uXXXX` at the start of `rest`.
+/// Returns the number in `\uXXXX` at the start of `rest`.
 fn hex(rest: &[u8]) -> Option<u32> {
     let digits = rest.strip_prefix(b"\\u")?.get(..4)?;
     digits.iter().try_fold(0, |number, &digit| {

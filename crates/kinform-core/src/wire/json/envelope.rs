@@ -1,12 +1,13 @@
-//! What stands around the items of a list: small, kept to the end, then checked and read.
+//! The envelope of a list, which is the list without its items: small, kept to the end, then
+//! validated and read.
 //!
 //! ```text
 //! bytes of the list, items left out → Envelope::push → read → ListMeta | WireError
 //! ```
 //!
-//! Left without its items a list is a JSON document like any other, so the order of its keys,
-//! escapes in them and white space need no care. Here a `Status` or a `Table` in place of a list
-//! is told apart.
+//! Without its items a list is a JSON document like any other, so the order of its keys, escapes in
+//! them and white space need no special care. A `Status` or a `Table` in place of a list is
+//! recognized here.
 //!
 //! Upstream: `metav1.ListMeta`. BOUND: [`MAX_ENVELOPE_BYTES`].
 
@@ -25,17 +26,17 @@ pub(in crate::wire) const MAX_ENVELOPE_BYTES: usize = 1 << 20;
 /// `items` with each of its letters escaped.
 const LONGEST_ITEMS: usize = 5 * 6;
 
-/// The list without its items, as it comes: a JSON document of its own.
+/// The list without its items, as received: a JSON document of its own.
 #[derive(Debug, Default)]
 pub(in crate::wire) struct Envelope {
     bytes: Vec<u8>,
-    /// Set once the bracket of the list itself was read.
+    /// Set once the opening bracket of the list itself was read.
     is_open: bool,
-    /// The value in brackets that is being read.
+    /// The bracketed value that is being read.
     inside: Option<Nesting>,
     in_string: bool,
     escaped: bool,
-    /// Where the text of the last string of the list itself begins: its key.
+    /// The offset of the last string of the list itself, after its quote: the last key.
     key: usize,
     /// Set if the next value is the list's `items`.
     at_items: bool,
@@ -55,13 +56,13 @@ impl Envelope {
         self.bytes.len()
     }
 
-    /// The array of items has ended.
+    /// Ends the array of items.
     pub(in crate::wire) fn close_items(&mut self) {
         self.bytes.push(b']');
     }
 
-    /// Takes what is surely the inside of a string, or of a value in brackets, up to the bound; says how many bytes that
-    /// are.
+    /// Takes the bytes up to the end of the current string or bracketed value, at most up to the
+    /// bound; returns their number.
     pub(in crate::wire) fn push_inside(&mut self, bytes: &[u8]) -> usize {
         let room = MAX_ENVELOPE_BYTES.saturating_sub(self.bytes.len());
         let bytes = &bytes[..bytes.len().min(room)];
@@ -116,7 +117,7 @@ impl Envelope {
     }
 
     fn key_is_items(&self) -> bool {
-        // BOUND: whatever a key weighs, so much of it is looked at for each colon behind it.
+        // BOUND: each colon after a key looks at this much of it, however long the key is.
         let key = self.bytes[self.key..].iter().take(LONGEST_ITEMS + 1);
         let Some(length) = key.into_iter().position(|&byte| byte == b'"') else {
             return false;
@@ -162,7 +163,7 @@ impl Envelope {
             },
             "Table" => Err(WireError::Table),
             _ if self.has_items => Ok(meta),
-            // Some servers leave out what is empty; a list of API resources has no version.
+            // Some servers omit an empty list; a list of API resources has no version.
             _ if is_null => Ok(meta),
             kind if absent && kind.ends_with("List") && !meta.resource_version.is_empty() => {
                 Ok(meta)

@@ -1,14 +1,14 @@
 //! The head of an object: key, uid, version and the spans of its metadata, found while every byte
-//! of the object is checked.
+//! of the object is validated.
 //!
 //! ```text
-//! bytes of one object → read → Layout {spans, cuts} | Broken {fault {at, why}, what was read until then}
+//! bytes of one object → read → Layout {spans, cuts} | Broken {fault {at, why}, parsed part}
 //! ```
 //!
 //! One pass. `kind`, `apiVersion` and (unless kept) `metadata.managedFields` become cuts: they are
-//! checked, but not copied. As in Go the last of two equal keys counts and null is absence. A field that is
-//! not what it must be is told at the end, when the rest is known.
-//! Nothing is allocated unless a key of the head is escaped.
+//! validated, but not copied. As in Go the last of two equal keys counts and null is absence. A
+//! field of the wrong type is reported at the end of the object, when its other fields are known.
+//! Allocates only if a key of the head has escapes.
 //!
 //! Upstream: `apimachinery:pkg/api/meta` (accessors on decoded objects).
 
@@ -22,10 +22,10 @@ use super::previous::PreviousItem;
 use super::validate::{self, Checked, Fault, What, space};
 use crate::wire::scan::Stops;
 
-/// Pieces of the input that are not kept, in order, not overlapping.
+/// Ranges of the input that are not copied, in order, not overlapping.
 pub(crate) type Cuts = SmallVec<[Range<usize>; 3]>;
 
-/// Whether `metadata.managedFields` is copied.
+/// The choice to copy `metadata.managedFields` or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ManagedFields {
     Drop,
@@ -51,9 +51,10 @@ pub(crate) struct Layout {
     type_cuts: Cuts,
     /// `metadata.managedFields`.
     managed_cuts: Cuts,
-    /// What they weigh, where the cuts hold more than them.
+    /// The size of managedFields if the cuts also remove other bytes; 0 otherwise.
     managed_bytes: usize,
-    /// Where the length of the metadata stands, and what it is without managedFields: protobuf only.
+    /// The offset of the metadata's length prefix, and its value without managedFields: protobuf
+    /// only.
     patch: Option<(usize, u64)>,
 }
 
@@ -66,29 +67,30 @@ impl Layout {
         }
     }
 
-    /// What managedFields weigh, where they are no cuts.
+    /// Sets the size of managedFields, if they are not cuts.
     pub(crate) fn set_managed_bytes(&mut self, bytes: usize) {
         self.managed_bytes = bytes;
     }
 
-    /// As a message has it: what managedFields weigh, what goes with them, and the length that it changes.
+    /// Sets the managedFields of a message: their size, the cuts that remove them, and the length
+    /// prefix that this changes.
     pub(crate) fn set_managed(&mut self, bytes: usize, cuts: Cuts, patch: (usize, u64)) {
         self.managed_bytes = bytes;
         self.managed_cuts = cuts;
         self.patch = Some(patch);
     }
 
-    /// The length that is another one without what is not kept.
+    /// Returns the length prefix to rewrite if managedFields are dropped.
     pub(crate) fn patch(&self, managed: ManagedFields) -> Option<(usize, u64)> {
         self.patch.filter(|_| managed == ManagedFields::Drop)
     }
 
-    /// Of what is not copied.
+    /// Drops the cuts: a malformed object is not copied.
     pub(in crate::wire) fn forget_cuts(&mut self) {
         (self.type_cuts, self.managed_cuts) = Default::default();
     }
 
-    /// What is not kept.
+    /// Returns the ranges that are not copied.
     pub(crate) fn cuts(&self, managed: ManagedFields) -> Cuts {
         let mut cuts = self.type_cuts.clone();
         if managed == ManagedFields::Drop {
@@ -99,12 +101,12 @@ impl Layout {
     }
 }
 
-/// Why an object has no head.
+/// The reason why an object has no head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HeadFault {
-    /// The bytes are no JSON.
+    /// The bytes are not JSON.
     Broken(Fault),
-    /// They are, but a field of the head is not what it must be.
+    /// The bytes are JSON, but a field of the head has the wrong type.
     Field {
         at: usize,
         path: &'static str,
@@ -118,46 +120,48 @@ impl From<Fault> for HeadFault {
     }
 }
 
-/// What was read of an object: all of it, or up to its fault.
+/// The parsed part of an object: all of it, or all before its fault.
 #[derive(Debug, Default)]
 pub(in crate::wire) struct Reading {
     pub(in crate::wire) layout: Layout,
     /// The position of the brace that opens it.
     pub(in crate::wire) start: usize,
-    /// Behind its last member that was read whole, or behind the brace.
+    /// The offset after the last complete member, or after the opening brace.
     pub(in crate::wire) done: usize,
     /// The member that is being read.
     pub(in crate::wire) open: Option<OpenMember>,
-    /// Set if its metadata were read whole.
+    /// Set once the metadata were read completely.
     pub(in crate::wire) has_metadata: bool,
-    /// Where the last of its members begin; which of them is the next to give way, their number says.
+    /// A ring of the offsets of the last members; `members` modulo its length is the next slot.
     begins: [usize; MOST_BEGINS],
     members: usize,
-    /// The first field of the head that is not what it must be.
+    /// The first field of the head that has the wrong type.
     field: Option<HeadFault>,
 }
 
 /// A member whose value is being read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::wire) struct OpenMember {
-    /// The position of its key, with the quote.
+    /// The offset of the opening quote of its key.
     pub(in crate::wire) key: usize,
     pub(in crate::wire) value: usize,
     pub(in crate::wire) is_metadata: bool,
 }
 
-/// BOUND: so many members are found at once for a fault that is found at the end; objects have no more.
+/// BOUND: offsets of members that are remembered, to locate a fault that is found at the end of the
+/// object (bad UTF-8); objects have no more members.
 const MOST_BEGINS: usize = 8;
 
 impl Reading {
-    /// Where the last member begins that begins at or before `at`; the object, if that is not known.
+    /// Returns the offset of the last member that begins at or before `at`; the offset after the
+    /// opening brace, if that member is not remembered.
     pub(in crate::wire) fn member_before(&self, at: usize) -> usize {
         let known = &self.begins[..self.members.min(MOST_BEGINS)];
         let before = known.iter().filter(|&&begin| begin <= at);
         before.max().map_or(self.start + 1, |&begin| begin)
     }
 
-    /// The first one is told.
+    /// Records a field of the wrong type; only the first one is reported.
     #[cold]
     fn wrong_field(&mut self, at: usize, path: &'static str, why: &'static str) {
         self.field.get_or_insert(HeadFault::Field { at, path, why });
@@ -167,7 +171,7 @@ impl Reading {
 const NOT_AN_OBJECT: &str = "is not a JSON object";
 const NOT_A_STRING: &str = "is not a string";
 
-/// Checks the bytes of one object and finds its head.
+/// Validates the bytes of one object and finds its head.
 pub(crate) fn read(bytes: &[u8]) -> Result<Layout, Box<Broken>> {
     let mut reading = Reading::default();
     match whole(bytes, &mut reading) {
@@ -192,7 +196,8 @@ fn whole(bytes: &[u8], reading: &mut Reading) -> Result<(), HeadFault> {
     }
 }
 
-/// The object that `bytes` begin with, if it is whole and sound: saves a search for its end.
+/// Reads the object that `bytes` begin with, which must be complete and valid. Saves a search for
+/// its end.
 pub(in crate::wire) fn read_first(
     bytes: &[u8],
     previous: &mut PreviousItem,
@@ -202,7 +207,7 @@ pub(in crate::wire) fn read_first(
     sound(bytes, reading)
 }
 
-/// What is right as JSON is text, too, and has the fields that it must have.
+/// Checks valid JSON further: that it is UTF-8, and that the fields of its head have their types.
 fn sound(bytes: &[u8], reading: &Reading) -> Result<(), HeadFault> {
     validate::utf8(&bytes[reading.layout.body.clone()]).map_err(|fault| {
         let at = reading.layout.body.start + fault.at;
@@ -211,14 +216,15 @@ fn sound(bytes: &[u8], reading: &Reading) -> Result<(), HeadFault> {
     reading.field.map_or(Ok(()), Err)
 }
 
-/// The object whose `{` is at `start`; neither UTF-8 nor the fields of its head were checked then.
+/// Reads the object whose `{` is at `start`. Leaves UTF-8 and the types of the head's fields to
+/// `sound`.
 fn object(
     bytes: &[u8],
     start: usize,
     previous: &mut PreviousItem,
     reading: &mut Reading,
 ) -> Result<(), HeadFault> {
-    // Whatever else is wrong with an array, this is.
+    // An array may have other faults, too; that it is not an object is reported first.
     if bytes.get(start) != Some(&b'{') {
         return Err(HeadFault::Field {
             at: start,
@@ -234,7 +240,7 @@ fn object(
     while let Some((key, value)) = members.next(stops)? {
         let unescaped;
         let mut raw = &bytes[key.clone()];
-        // Escapes in keys of the head are legal and never seen; they take the slow way.
+        // Escapes in keys of the head are legal but no server writes them; they take the slow path.
         if members.is_escaped() {
             unescaped = cursor::key_text(raw);
             raw = &unescaped;
@@ -345,7 +351,7 @@ fn field(bytes: &[u8], key: &[u8], value: Range<usize>, reading: &mut Reading) {
     }
 }
 
-/// Turns members that are not kept into cuts that leave the commas right.
+/// Turns members that are dropped into cuts that leave the commas right.
 #[derive(Default)]
 pub(crate) struct Cutter {
     kept: bool,
@@ -354,7 +360,7 @@ pub(crate) struct Cutter {
 }
 
 impl Cutter {
-    /// The next member or element, in order, and whether it is cut out.
+    /// Adds the next member or element, in order; `cut` says whether it is dropped.
     pub(crate) fn member(&mut self, cut: bool, member: Range<usize>, cuts: &mut Cuts) {
         if !cut {
             if let Some(from) = self.pending.take() {
@@ -369,7 +375,7 @@ impl Cutter {
         self.previous_end = member.end;
     }
 
-    /// The closing bracket.
+    /// Ends at the closing bracket.
     pub(crate) fn finish(self, cuts: &mut Cuts) {
         if let Some(from) = self.pending {
             cuts.push(from..self.previous_end);

@@ -2,16 +2,18 @@
 //!
 //! ```text
 //! text, position of `[` ─▶ Lengths ─▶ number of elements
-//!                             └── outermost list: one walk, which also counts every list in it, and keeps
-//!                                 where its quotes are
+//!                             └── outermost list: one walk, which also counts every list in it
+//!                                 and keeps the masks of its quotes
 //! ```
 //!
-//! Types allocate what they are told they need. Lists are asked for in the order of the text, so what one walk
-//! has found is handed out one after the other; lists that nobody asks for are passed over.
+//! Types allocate as many elements as the list reports. Callers ask for lists in the order of the
+//! text, so the results of one walk are returned one after the other; lists that a caller skips are
+//! passed over.
 //!
-//! INVARIANT: what is handed out is of the list at that very position; anything else is counted anew.
-//! Upstream: none; `encoding/json` lets lists grow. Complexity: one look at what is in a list, however deep;
-//! one more for what lies behind the first [`MOST`] lists.
+//! INVARIANT: a length is of the list at the position asked for; a list that the walk did not
+//! record is counted by another walk.
+//! Upstream: none; `encoding/json` lets lists grow. Complexity: one look at the bytes of a list,
+//! however deep; one more at those after the first [`MOST`] lists.
 
 use smallvec::SmallVec;
 
@@ -20,15 +22,15 @@ use crate::wire::scan::{BLOCK, Nesting, filled};
 
 /// BOUND: lists remembered at a time.
 const MOST: usize = 1 << 10;
-/// Blocks for which there is place from the start: as many as most objects have.
+/// The initial capacity for blocks: enough for most objects.
 const AT_ONCE: usize = 128;
 
-/// The lists of the outermost list that was asked for last.
+/// The lists inside the outermost list that was asked for last.
 #[derive(Debug, Default)]
 pub(crate) struct Lengths {
     known: SmallVec<[List; 24]>,
     next: usize,
-    /// Where the walk began, and the quotes and backslashes of each block that it saw.
+    /// The offset at which the walk began; `stops` are the quotes and backslashes of its blocks.
     from: usize,
     /// BOUND: a bit for each byte of the text.
     stops: Vec<u64>,
@@ -40,7 +42,7 @@ struct List {
     len: usize,
 }
 
-/// A list that the walk is in: its place in what is known, and its elements so far.
+/// A list that the walk is in: its index in `known`, and its elements so far.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counted {
     number: usize,
@@ -48,7 +50,7 @@ struct Counted {
 }
 
 impl Counted {
-    /// So many more elements as there are commas: few in a block, one by one.
+    /// Adds one element per comma. A block has few, so a loop is fast enough.
     #[inline(always)]
     fn add(&mut self, mut commas: u64) {
         while commas != 0 {
@@ -59,7 +61,8 @@ impl Counted {
 }
 
 impl Lengths {
-    /// How many elements the list has whose bracket is at `open`. Positions come in rising order.
+    /// Returns the number of elements of the list whose bracket is at `open`. Positions must rise
+    /// from call to call.
     ///
     /// # Errors
     /// The text ends before the list does.
@@ -79,7 +82,8 @@ impl Lengths {
         Ok(self.known[self.next - 1].len)
     }
 
-    /// The block of `at`, if the last walk saw it: where it begins, its quotes and backslashes.
+    /// Returns the block of `at`, if the last walk saw it: its offset, and its quotes and
+    /// backslashes.
     #[inline(always)]
     pub(crate) fn stops(&self, at: usize) -> Option<(usize, u64)> {
         let seen = at.checked_sub(self.from)?;
@@ -87,7 +91,8 @@ impl Lengths {
         Some((at - seen % BLOCK, mask))
     }
 
-    /// Counts the list that is not empty, and what is in it: brackets and commas outside of strings tell all.
+    /// Counts the list, which is not empty, and the lists in it, by the brackets and commas outside
+    /// of strings.
     fn walk(&mut self, bytes: &[u8], open: usize, inside: usize) -> Result<(), Fault> {
         self.known.clear();
         self.next = 0;
@@ -96,7 +101,8 @@ impl Lengths {
         let blocks = bytes.len().saturating_sub(inside).div_ceil(BLOCK);
         self.stops.reserve(blocks.min(AT_ONCE));
         let mut nesting = Nesting::default();
-        // What the place is in, and what that is in: a bit each, set if commas count there.
+        // A flag per open value, set if commas in it are counted: of the innermost, and of those
+        // around.
         let (mut is_list, mut around, mut depth) = (true, 0_u128, 0);
         let mut lists = SmallVec::<[Counted; 8]>::new();
         let mut list = self.begin(open);
@@ -117,7 +123,7 @@ impl Lengths {
                 if is_list {
                     list.add(before);
                 }
-                // Of the four only those that open have this bit.
+                // Of the four brackets only the two opening ones have this bit.
                 let place = at + bit as usize;
                 if bytes.get(place).is_some_and(|bracket| bracket & 2 == 2) {
                     if depth >= MAX_DEPTH {
@@ -150,7 +156,8 @@ impl Lengths {
         Err(validate::ends(bytes.len()))
     }
 
-    /// Whether a list that has an element begins with the bracket at `open`, and there is place for it.
+    /// Returns whether the bracket at `open` begins a list that is not empty, and there is room for
+    /// it.
     #[inline(always)]
     fn is_counted(&self, bytes: &[u8], open: usize) -> bool {
         bytes[open] == b'['
@@ -158,7 +165,7 @@ impl Lengths {
             && self.known.len() < MOST
     }
 
-    /// A list that begins here and has an element.
+    /// Records a list that begins here and is not empty.
     fn begin(&mut self, open: usize) -> Counted {
         self.known.push(List { open, len: 1 });
         Counted {
@@ -252,7 +259,7 @@ mod tests {
         for text in ["[", "[1,", "[{\"a\":[1]", "[\""] {
             assert_eq!(len(text), None, "{text}");
         }
-        // Which bracket closes is the reader's to say.
+        // The walk does not check that brackets match; the reader does.
         assert_eq!(len("[1}"), Some(1));
         let deep = "[".repeat(100_000);
         assert!(Lengths::default().of(deep.as_bytes(), 0).is_err());

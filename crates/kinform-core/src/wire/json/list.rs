@@ -4,11 +4,11 @@
 //! chunks → ListSplitter → Item(bytes) | Unreadable ...;  at the end ListMeta | WireError
 //! ```
 //!
-//! What stands around the items (the envelope) is small, may stand before and after them, and is
-//! kept to the end, when it is checked and read. Items are cut out by their brackets, and checked
-//! when an object is made of them: one bad item costs itself only.
+//! The envelope (all of the list but its items) is small, may come before and after the items, and
+//! is kept to the end, when it is validated and read. Items are cut out by their brackets, and
+//! validated when an object is made of them: one malformed item costs only itself.
 //!
-//! INVARIANT: what comes out depends on the bytes only, never on where the chunks were cut.
+//! INVARIANT: the parts depend on the bytes only, never on where the chunks were cut.
 //! BOUND: one item and the envelope (1 MiB) are held, never more.
 //! Upstream: none; `client-go:tools/pager` decodes whole pages. Complexity: linear.
 
@@ -41,7 +41,7 @@ pub(in crate::wire) struct ListSplitter {
 enum State {
     Start,
     Envelope,
-    /// In the array, before a value; whether the array may end here.
+    /// In the array, before a value; `first` says that the array may end here.
     Before {
         first: bool,
     },
@@ -56,7 +56,7 @@ enum State {
 }
 
 impl ListSplitter {
-    /// A splitter before the first byte of a body, which passes over items larger than this.
+    /// Creates a splitter before the first byte of a body, which skips items larger than this.
     pub(in crate::wire) fn new(max_item_bytes: usize) -> Self {
         Self {
             state: State::Start,
@@ -146,7 +146,7 @@ impl ListSplitter {
                     continue;
                 }
                 state => match self.token(state, byte) {
-                    // The byte begins a value, and is read again as its first.
+                    // The byte begins a value; it is read again as the value's first.
                     Ok(state @ (State::Item | State::Scalar { .. } | State::Envelope))
                         if byte != b']' =>
                     {
@@ -168,7 +168,7 @@ impl ListSplitter {
         Ok(())
     }
 
-    /// A byte outside of values, white space apart: what comes next.
+    /// Returns the state after a byte that is outside of values and not white space.
     fn token(&mut self, state: State, byte: u8) -> Result<State, &'static str> {
         match (state, byte) {
             (State::Start, b'{') => Ok(State::Envelope),
@@ -270,7 +270,8 @@ impl ListSplitter {
     }
 }
 
-/// Where the bytes at `at` end of which a value without brackets may have many; the length, if they go on.
+/// Returns the end of a run of bytes, from `at`, that do not change the state of a value without
+/// brackets; the chunk's length if all of them belong to the run.
 fn run_end(chunk: &[u8], at: usize, in_string: bool) -> usize {
     match in_string {
         true => first_of(chunk, at, *b"\"\\"),
@@ -294,7 +295,7 @@ mod tests {
                 parts.push(match part {
                     ListPart::Item(item) => {
                         let bytes = item.bytes();
-                        // What is wrong with it is what is wrong with its bytes.
+                        // The item has the same fault as its bytes parsed alone.
                         let alone = Item::cut(bytes).checked().err();
                         assert_eq!(item.checked().err(), alone);
                         String::from_utf8_lossy(bytes).into_owned()
@@ -309,7 +310,7 @@ mod tests {
         (parts, splitter.finish())
     }
 
-    /// Splits the body whole, byte by byte and at every single cut: always the same.
+    /// Splits the body whole, byte by byte and at every single cut, with equal results.
     fn every_way(body: &[u8], max_item_bytes: usize) -> Outcome {
         let whole = split(&[body], max_item_bytes);
         let bytes: Vec<&[u8]> = body.chunks(1).collect();
@@ -345,7 +346,7 @@ mod tests {
             "",
         );
         check(r#"{"kind":"PodList","items":null}"#, &[], "");
-        // Every letter escaped: as long as this key can be.
+        // Every letter escaped: the longest form of this key.
         check(
             r#"{"kind":"L","\u0069\u0074\u0065\u006d\u0073":[{}]}"#,
             &["{}"],
@@ -447,7 +448,8 @@ mod tests {
             assert_eq!(parts.len(), items, "{body}");
             assert!(end.is_err(), "{body}");
         };
-        // A backslash spares a quote wherever it stands, and only the list's own `items` are items.
+        // A backslash escapes a quote even outside of strings, and only the `items` of the list
+        // itself count.
         check(r#"{"x":[\"],"items":[{}]}"#, 1);
         check(r#"{"x":{"a":"items"}:[{}]}"#, 0);
         check(r#"{"x":[}],"items":[{}]}"#, 0);

@@ -1,15 +1,18 @@
-//! JSON: an object's bytes are validated once, its head is found on the way, and checked bytes are walked without a tree.
+//! JSON: validates an object's bytes once, finds its head on the way, and walks validated bytes
+//! without building a tree.
 //!
 //! ```text
 //! body chunks → list (items of a list) ──┐
 //! body chunks → watch (frames of a watch) ┴→ bytes of an object → validate → head → Layout
-//!                        └ checked bytes → cursor → texts, paths │ reader → serde
+//!                        └ validated bytes → cursor → texts, paths │ reader → serde
 //! ```
 //!
-//! `validate` checks every byte of an object once. It may be given a `shortcut`: for an item of a list `previous` has
-//! one, a `walk` of the item before (`template`). `cursor` walks checked bytes, `head` finds key, version and the other spans
-//! of an object's metadata, `broken` names a malformed object and its `path`, `piece` holds the item that chunks cut in
-//! two, `envelope` is the rest of a list, `reader` makes a type of an object (`lengths` counts its lists first).
+//! `validate` checks every byte of an object once. It may take a `shortcut`: for the items of a
+//! list, `previous` passes one, a `walk` of the preceding item (`template`). `cursor` walks
+//! validated bytes. `head` finds the key, the version and the other spans of an object's metadata.
+//! `broken` diagnoses a malformed object and names the `path` of its fault. `piece` buffers an item
+//! that spans several chunks. `envelope` is the rest of a list. `reader` deserializes an object
+//! (`lengths` counts its lists first).
 //!
 //! Upstream: `apimachinery:pkg/runtime/serializer/json`.
 

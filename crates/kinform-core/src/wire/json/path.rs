@@ -1,14 +1,15 @@
 //! The path of a place in an object: `spec.containers[0].image`.
 //!
 //! ```text
-//! text, (the member from which on it was not looked at,) offset → Place {open brackets} → path, Nesting
+//! text, (offset of an unread member,) offset of a fault → Place {open brackets} → path, Nesting
 //! ```
 //!
-//! Names keys and positions, never values. Everything here is total, as `cursor` is: what was read before the offset
-//! is sound but for an event's object, what stands behind it may be anything.
+//! Names keys and positions, never values. Every function is total, as in `cursor`: the bytes
+//! before the offset are valid, except in the object of a watch event; those after it may be
+//! anything.
 //!
 //! Upstream: `apimachinery:pkg/util/validation/field` (`Path`), made while values are walked.
-//! Complexity: one look at what stands before the offset, however deep it is.
+//! Complexity: one look at the bytes before the offset, however deep it is.
 
 use super::cursor::{LONGEST_CHAR, members_from, next_in, unescape, value_end};
 use super::validate::{MAX_DEPTH, space};
@@ -19,12 +20,12 @@ const MOST_CHARS: usize = 128;
 /// BOUND: the number of levels of a path that are shown, the outer ones and the inner ones.
 pub(in crate::wire) const OUTER_LEVELS: usize = 24;
 pub(in crate::wire) const INNER_LEVELS: usize = 8;
-/// Most paths are shorter.
+/// The initial capacity; most paths are shorter.
 pub(in crate::wire) const USUAL_BYTES: usize = 128;
-/// Stands for the levels that are not shown.
+/// The replacement for levels that are not shown.
 pub(in crate::wire) const LEFT_OUT: &str = "…";
 
-/// A place in a text: what is open there.
+/// A place in a text: the brackets that are open there.
 #[derive(Debug, Default)]
 pub(in crate::wire) struct Place {
     offset: usize,
@@ -36,20 +37,20 @@ pub(in crate::wire) struct Place {
 #[derive(Clone, Copy, Debug)]
 struct Open {
     bracket: usize,
-    /// The number of commas in it.
+    /// The number of commas in it so far.
     commas: usize,
-    /// Behind the last of them, or behind the bracket.
+    /// The offset after the last of them, or after the bracket.
     behind: usize,
 }
 
-/// The path of the value at or before `offset`.
+/// Returns the path of the value at or before `offset`.
 pub(crate) fn path_to(bytes: &[u8], offset: usize) -> String {
     Place::default().on(bytes, 0, offset).path(bytes)
 }
 
 impl Place {
-    /// The place `offset` in the object that opens at `bracket`, of which a member begins at `from`, or with the next
-    /// comma.
+    /// Returns the place `offset` in the object that opens at `bracket`. A member of the object, or
+    /// the comma before one, is at `from`.
     pub(in crate::wire) fn within(
         bytes: &[u8],
         bracket: usize,
@@ -69,14 +70,14 @@ impl Place {
         place.on(bytes, from, offset)
     }
 
-    /// The same in a member's value that is not in brackets.
+    /// Returns a place in a member's value that is not in brackets.
     pub(in crate::wire) fn shallow(bracket: usize, offset: usize, is_in_string: bool) -> Self {
         let mut place = Self::within(&[], bracket, offset, offset);
         place.is_in_string = is_in_string;
         place
     }
 
-    /// Reads the text between.
+    /// Reads the text between `from` and `offset`.
     fn on(mut self, bytes: &[u8], from: usize, offset: usize) -> Self {
         self.offset = offset;
         let mut nesting = Nesting::default();
@@ -93,7 +94,7 @@ impl Place {
                 self.commas(at, before);
                 commas ^= before;
                 match block[bit as usize] {
-                    // BOUND: a deeper path is cut; what was checked is no deeper.
+                    // BOUND: a deeper path is cut; validated text is no deeper.
                     b'{' | b'[' if self.open.len() >= MAX_DEPTH as usize => return self,
                     b'{' | b'[' => self.open.push(Open {
                         bracket: at + bit as usize,
@@ -103,7 +104,7 @@ impl Place {
                     b'}' | b']' => {
                         self.open.pop();
                     }
-                    // Some letters look like brackets, where they stand outside of strings.
+                    // The scan also marks some other characters, which only strings may hold.
                     _ => {}
                 }
             }
@@ -113,7 +114,7 @@ impl Place {
         self
     }
 
-    /// Commas of the block at `at` that stand in what was opened last.
+    /// Counts commas of the block at `at`, which belong to the innermost open bracket.
     #[inline(always)]
     fn commas(&mut self, at: usize, commas: u64) {
         if commas != 0
@@ -124,7 +125,8 @@ impl Place {
         }
     }
 
-    /// Behind the bracket that closes the last of the open ones but `left`; nothing if there is none.
+    /// Returns the position after the bracket that closes all but `left` of the open ones; `None`
+    /// if there is none.
     pub(in crate::wire) fn end(&self, bytes: &[u8], left: usize) -> Option<usize> {
         let depth = self.open.len().checked_sub(left)?;
         let before = bytes.get(..self.offset)?;
@@ -135,7 +137,7 @@ impl Place {
         nesting.advance(&bytes[from..]).map(|end| from + end)
     }
 
-    /// Its path.
+    /// Returns its path.
     pub(in crate::wire) fn path(&self, bytes: &[u8]) -> String {
         let mut path = String::with_capacity(USUAL_BYTES);
         let levels = self.open.len();
@@ -159,7 +161,7 @@ impl Place {
                 continue;
             }
             let mut members = members_from(bytes, at.behind);
-            // What is open ends behind `offset`, wherever that is.
+            // An open value ends after `offset`, wherever that is.
             let found = match is_last {
                 true => members
                     .take_while(|(key, _)| key.start <= self.offset + 1)
@@ -174,7 +176,7 @@ impl Place {
         path
     }
 
-    /// The index of the element at or before the place, after the last comma.
+    /// Returns the index of the element at or before the place, starting from the last comma.
     fn elements_until(&self, bytes: &[u8], open: &Open) -> Option<usize> {
         let mut at = open.behind;
         for index in open.commas.. {
@@ -195,7 +197,7 @@ impl Place {
     }
 }
 
-/// Most are small, and where there are many, all.
+/// Appends an index. Most are small; where there are many, most are not.
 fn push_index(path: &mut String, index: usize) {
     const SMALL: &str = "[0][1][2][3][4][5][6][7][8][9]";
     match SMALL.get(index.saturating_mul(3)..) {
@@ -204,14 +206,14 @@ fn push_index(path: &mut String, index: usize) {
     }
 }
 
-/// A key as it is written.
+/// Appends a key as it is written.
 pub(in crate::wire) fn push_raw_key(path: &mut String, key: &[u8]) {
-    // BOUND: so much of it is shown, if all of it is escaped as pairs.
+    // BOUND: at most this much of it is shown, if every character is escaped as a surrogate pair.
     let most = 2 * LONGEST_CHAR * (MOST_CHARS + 1);
     push_key(path, &unescape(&key[..key.len().min(most)]));
 }
 
-/// A key, after a point if it is a name and something stands before it.
+/// Appends a key, after a dot if it is a plain name and the path is not empty.
 pub(crate) fn push_key(path: &mut String, key: &str) {
     let cut = key.char_indices().nth(MOST_CHARS);
     let key = &key[..cut.map_or(key.len(), |(at, _)| at)];
@@ -235,7 +237,7 @@ mod tests {
     use crate::wire::json::cursor::{elements, open_members};
     use proptest::prelude::*;
 
-    /// The same, each level looked at anew.
+    /// The same path, found by a new search at each level.
     fn path_by_levels(bytes: &[u8], offset: usize) -> String {
         let (mut path, mut at) = (String::new(), space(bytes, 0));
         for _ in 0..MAX_DEPTH {

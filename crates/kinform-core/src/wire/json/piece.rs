@@ -1,16 +1,17 @@
-//! One bracketed value out of a stream of chunks: borrowed if a chunk holds it whole, else held.
+//! Cuts one bracketed value out of a stream of chunks: borrowed if one chunk holds it whole,
+//! otherwise buffered.
 //!
 //! ```text
 //! chunk, position → Piece::read → Whole(bytes) | TooLarge(first bytes) | the chunk is used up
 //! ```
 //!
-//! INVARIANT: what comes out depends on the bytes only, never on where the chunks were cut.
-//! BOUND: at most `limit` bytes are held; of a larger value only the first ones, where its name
-//! can be expected. Upstream: `apimachinery:pkg/util/framer` (`jsonFrameReader`).
+//! INVARIANT: the values depend on the bytes only, never on where the chunks were cut.
+//! BOUND: at most `limit` bytes are held; of a larger value only the first ones, which are likely
+//! to hold its name. Upstream: `apimachinery:pkg/util/framer` (`jsonFrameReader`).
 
 use crate::wire::scan::Nesting;
 
-/// The number of bytes of a too large value that are kept to find its name.
+/// The number of bytes of an oversized value that are kept to find its name.
 const SALVAGE_BYTES: usize = 64 << 10;
 
 /// The capacity that is kept for the next value.
@@ -47,12 +48,12 @@ impl Piece {
         self.length == 0
     }
 
-    /// The longest value that is handed on whole.
+    /// Returns the length of the longest value that is returned whole.
     pub(in crate::wire) fn limit(&self) -> usize {
         self.limit
     }
 
-    /// A new value begins: the next byte is its opening bracket.
+    /// Begins a new value: the next byte is its opening bracket.
     pub(in crate::wire) fn begin(&mut self) {
         self.nesting = Nesting::default();
         self.length = 0;
@@ -60,7 +61,7 @@ impl Piece {
         self.held.shrink_to(KEPT_CAPACITY);
     }
 
-    /// Reads on; returns how many bytes of the chunk belong to the value.
+    /// Reads on; returns the number of bytes of the chunk that belong to the value.
     pub(in crate::wire) fn read<'a>(&'a mut self, chunk: &'a [u8]) -> (usize, Read<'a>) {
         let Some(end) = self.nesting.advance(chunk) else {
             self.hold(chunk);
@@ -97,7 +98,8 @@ impl Piece {
     }
 }
 
-/// Holds more bytes, which are no more than `most` then, nor is the memory for them.
+/// Appends bytes; the caller ensures that `held` has at most `most` bytes afterwards. Neither does
+/// its capacity exceed `most`.
 pub(in crate::wire) fn hold(held: &mut Vec<u8>, bytes: &[u8], most: usize) {
     let is_full = held.capacity() - held.len() < bytes.len();
     if is_full && 2 * held.capacity() > most {

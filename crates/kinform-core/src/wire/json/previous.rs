@@ -1,13 +1,14 @@
-//! The previous item of a list: members that equal its members are compared with them, and not validated.
+//! The previous item of a list: members that are equal to its members are compared, not validated.
 //!
 //! ```text
-//! managedFields, a member ─▶ the same of the item before (Template) ─▶ its end │ Fault, as validated alone
-//!                                └─ the item takes its place, when it no longer serves (Serving)
+//! managedFields, a member ─▶ that of the previous item (Template) ─▶ its end │ Fault, as validated
+//!                               └─ the item replaces it when it no longer serves (Serving)
 //! ```
 //!
-//! Objects of a list are alike: replicas have the same fields, and differ in names and times. Lists come in the order of
-//! keys, in which replicas are neighbours, so one item is remembered, not several. managedFields are compared as a
-//! whole; of another member all that is the same is compared, level by level.
+//! Objects of a list are alike: replicas have the same fields, and differ in names and times. Lists
+//! come in the order of keys, in which replicas are neighbours, so one item is remembered, not
+//! several. managedFields are compared as a whole; other members are compared level by level,
+//! wherever they are equal.
 //!
 //! BOUND: four members and managedFields. Upstream: none.
 
@@ -17,14 +18,14 @@ use super::walk::Walk;
 use crate::wire::scan::Stops;
 use crate::wire::serving::{Serving, Turn};
 
-/// BOUND: members of an item that are remembered; those of a kind are fewer.
+/// BOUND: members of an item that are remembered; most kinds have fewer.
 const MOST_MEMBERS: usize = 4;
-/// The levels around a member of an item.
+/// The nesting depth of an item's members.
 const DEPTH: u32 = 1;
-/// Those around managedFields.
+/// The nesting depth of managedFields.
 const MANAGED_DEPTH: u32 = 2;
 
-/// The values of items before. The default remembers nothing.
+/// Values of previous items. The default remembers none.
 #[derive(Debug, Default)]
 pub(crate) struct PreviousItem {
     managed: Remembered,
@@ -32,7 +33,7 @@ pub(crate) struct PreviousItem {
     most: usize,
 }
 
-/// A value of an item before, and how it served.
+/// A value of a previous item, and the record of its comparisons.
 #[derive(Debug, Default)]
 struct Remembered {
     template: Template,
@@ -40,7 +41,7 @@ struct Remembered {
 }
 
 impl PreviousItem {
-    /// For items that are alike.
+    /// Returns a memory for items that are alike, as those of a list.
     pub(crate) fn new() -> Self {
         Self {
             most: MOST_MEMBERS,
@@ -48,8 +49,8 @@ impl PreviousItem {
         }
     }
 
-    /// Checks the managedFields at `at`, which are compared with those before; returns the position after them. All that
-    /// are asked for have as many levels around them.
+    /// Checks the managedFields at `at` by comparison with those of a previous item; returns the
+    /// position after them. They must be nested `MANAGED_DEPTH` deep.
     pub(in crate::wire) fn managed_fields(
         &mut self,
         stops: &mut Stops<'_>,
@@ -81,7 +82,8 @@ impl PreviousItem {
         Ok(end)
     }
 
-    /// Checks the value at `at` of an item's member, the item's `number`th; returns the position after it.
+    /// Checks the value at `at` of the item's member with this number; returns the position after
+    /// it.
     pub(in crate::wire) fn member(
         &mut self,
         stops: &mut Stops<'_>,
@@ -122,7 +124,8 @@ mod tests {
     use crate::wire::scan::BLOCK;
     use proptest::prelude::*;
 
-    /// Each value ends where it would alone, or is broken there; how many bytes were compared at most.
+    /// Each value has the end or the fault that it has alone; returns the most bytes that were
+    /// compared.
     fn check<'a>(texts: impl IntoIterator<Item = &'a str>) -> usize {
         let mut previous = PreviousItem::new();
         let mut best = 0;
@@ -149,7 +152,7 @@ mod tests {
     fn what_is_the_same_is_compared_and_what_differs_is_checked() {
         let other = ONE.replace("null", "true");
         assert_eq!(check([ONE, &other]), ONE.len() - "null".len());
-        // All but what holds what is another value.
+        // All but the values around the one that differs.
         let other = ONE.replace("null", "[]");
         let same = r#"{"b":[1,{"c":"x}"},[]],"d":{}}{"g":"\"]"}{"i":{"j":"k"}}"#;
         assert_eq!(check([ONE, &other]), same.len());
@@ -227,7 +230,8 @@ mod tests {
         }
     }
 
-    /// Managed fields end where the validator says; how many bytes were compared, of the last of them.
+    /// managedFields end where the validator says; returns the most bytes of them that were
+    /// compared.
     fn check_managed<'a>(texts: impl IntoIterator<Item = &'a str>) -> usize {
         let mut previous = PreviousItem::new();
         for text in texts {
@@ -239,7 +243,7 @@ mod tests {
         previous.managed.serving.best
     }
 
-    /// A piece that fills a block: `#` stands for as many letters as are missing.
+    /// A piece that fills a block: `#` is replaced by as many letters as are missing.
     fn block(piece: &str) -> String {
         let missing = BLOCK + 1 - piece.len();
         piece.replacen('#', &"x".repeat(missing), 1)

@@ -4,15 +4,17 @@
 //! bytes of an object + its kind → Reader (serde::Deserializer) → K
 //! ```
 //!
-//! Says to a type what serde_json says of the same text with `apiVersion` and `kind` in front, with two
-//! differences: nothing is copied to put them there, and lists say how long they are, so that a type
-//! allocates what it needs and not the next power of two. What fails here fails in serde_json, too, and
-//! is told there, with its place; so the error is only a mark. A lone surrogate reads as U+FFFD, as in Go.
+//! Drives a type's visitor as serde_json does for the same text with `apiVersion` and `kind` in
+//! front, with two differences: nothing is copied to put them there, and lists report their length,
+//! so that a type allocates what it needs and not the next power of two. An object that fails here
+//! fails in serde_json, too, which reports the place; so the error is only a marker. A lone
+//! surrogate reads as U+FFFD, as in Go.
 //!
-//! What every type needs (the next key, a string, a number) is compiled once, here; what a type's own visitor is
-//! told goes straight to it, without a look at all the kinds of values that it does not take.
+//! The code that every type needs (the next key, a string, a number) is compiled once, here. Each
+//! `deserialize_*` method calls the visitor's method directly, without a `match` over the kinds of
+//! values that the visitor does not accept.
 //!
-//! Upstream: `encoding/json`. Complexity: two looks at what is in a list, else one.
+//! Upstream: `encoding/json`. Complexity: bytes in lists are read twice, all others once.
 
 use std::borrow::Cow;
 
@@ -30,10 +32,10 @@ use super::validate::{self, Fault};
 use crate::wire::scan::Stops;
 use crate::wire::type_meta::{Mismatch, WithTypeMeta};
 
-/// The object in these bytes, which have passed the check, as a value of a type.
+/// Deserializes the object in these validated bytes.
 ///
 /// # Errors
-/// It does not fit the type.
+/// The object does not fit the type.
 pub(crate) fn read<K: DeserializeOwned>(bytes: &[u8], meta: &TypeMeta) -> Result<K, Mismatch> {
     let mut reader = Reader::over(bytes)?;
     if reader.peek() != Some(b'{') {
@@ -43,15 +45,15 @@ pub(crate) fn read<K: DeserializeOwned>(bytes: &[u8], meta: &TypeMeta) -> Result
     K::deserialize(WithTypeMeta { meta, members })
 }
 
-/// Any JSON value, which has passed the check, told to a visitor: JSON that a message holds.
+/// Passes any validated JSON value to a visitor: JSON that a protobuf message holds.
 ///
 /// # Errors
-/// The visitor takes no such value.
+/// The visitor does not accept the value.
 pub(crate) fn value<'a, V: Visitor<'a>>(bytes: &'a [u8], visitor: V) -> Result<V::Value, Mismatch> {
     Reader::over(bytes)?.deserialize_any(visitor)
 }
 
-/// Walks over the text. Where it stands is always at a value, or behind one.
+/// Walks over the text. `at` is always the offset of a value, or of the byte after one.
 struct Reader<'a> {
     text: &'a str,
     at: usize,
@@ -74,7 +76,7 @@ impl<'a> Reader<'a> {
         self.text.as_bytes().get(self.at).copied()
     }
 
-    /// The string that begins here, as it stands there; nothing, if it has escapes.
+    /// Returns the string that begins here, borrowed; `None` if it has escapes.
     #[inline(always)]
     fn plain(&mut self) -> Option<&'a str> {
         let bytes = self.text.as_bytes();
@@ -87,7 +89,7 @@ impl<'a> Reader<'a> {
         Some(inside)
     }
 
-    /// The string that begins here and has escapes.
+    /// Returns the string that begins here and has escapes.
     #[cold]
     fn escaped(&mut self) -> Result<String, Mismatch> {
         let bytes = self.text.as_bytes();
@@ -113,8 +115,9 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The key of the next member, which `before` stands before; then the place is at its value. Only as every
-    /// server writes: without white space, and no key has escapes. It is told in registers.
+    /// Returns the key of the next member, which follows the byte `before`, and moves to its value.
+    /// Accepts only the form that every server writes: no white space, and no escapes in the key.
+    /// The result is returned in registers.
     #[inline(never)]
     fn next_key(&mut self, before: u8) -> Option<&'a str> {
         let bytes = self.text.as_bytes();
@@ -137,7 +140,7 @@ impl<'a> Reader<'a> {
         Some(key)
     }
 
-    /// The same, however it is written; nothing at the end of the object.
+    /// Returns the next key in any form that JSON allows; `None` at the end of the object.
     #[inline(never)]
     fn next_key_anyhow(&mut self, before: u8) -> Result<Option<Cow<'a, str>>, Mismatch> {
         let is_first = before == b'{';
@@ -166,7 +169,8 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Over white space, the comma between two, and white space; whether anything follows.
+    /// Skips white space, the comma between two values, and white space; returns whether a value
+    /// follows.
     fn next_in(&mut self, close: u8, is_first: bool) -> Result<bool, Mismatch> {
         let bytes = self.text.as_bytes();
         self.at = validate::space(bytes, self.at);
@@ -184,7 +188,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Over one of the words of JSON.
+    /// Skips one of the words of JSON.
     #[inline(always)]
     fn word(&mut self, word: &'static str) -> Result<(), Mismatch> {
         let end = self.at + word.len();
@@ -209,7 +213,7 @@ impl<'a> Reader<'a> {
         let is_negative = self.peek() == Some(b'-');
         let start = self.at + usize::from(is_negative);
         let (mut number, mut at) = (0_i64, start);
-        // BOUND: eighteen digits always fit.
+        // BOUND: eighteen digits always fit an `i64`.
         while let Some(digit @ b'0'..=b'9') = bytes.get(at)
             && at - start < 18
         {
@@ -255,7 +259,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The list that begins here.
+    /// Passes the list that begins here to the visitor.
     #[inline(always)]
     fn list<V: Visitor<'a>>(&mut self, visitor: V) -> Result<V::Value, Mismatch> {
         let left = self.lengths.of(self.text.as_bytes(), self.at)?;
@@ -287,7 +291,7 @@ enum Number {
     Float(f64),
 }
 
-/// The text between two positions. In two steps, which are compiled in place.
+/// Returns the text between two positions, in two steps that the compiler inlines.
 #[inline(always)]
 fn between(text: &str, start: usize, end: usize) -> Option<&str> {
     text.get(start..)?.get(..end.checked_sub(start)?)
@@ -441,10 +445,11 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
     }
 }
 
-/// The members of an object. Whoever does not read all of them has left the text.
+/// The members of an object. A visitor must read all of them: the reader does not check this, and
+/// would go on inside the object.
 struct Entries<'s, 'a> {
     reader: &'s mut Reader<'a>,
-    /// The byte before the next one: the bracket, or a comma.
+    /// The byte before the next member: the bracket, or a comma.
     before: u8,
 }
 
@@ -483,7 +488,7 @@ struct Items<'s, 'a> {
 }
 
 impl Items<'_, '_> {
-    /// The list has no more elements than its visitor took.
+    /// Checks that the list has no more elements than its visitor took.
     #[inline(always)]
     fn end(&mut self) -> Result<(), Mismatch> {
         match self.is_over || !self.reader.next_in(b']', self.is_first)? {

@@ -1,43 +1,46 @@
-//! The validator's seam for values that are known to be sound: it steps over them.
+//! The validator's interface to shortcuts: it skips values that are known to be valid.
 //!
 //! ```text
-//! a bracket opens ─▶ Shortcut::open ─▶ Sound::All (its end) │ Begin (how far) │ Nothing: its members are validated
+//! a bracket opens ─▶ Shortcut::open ─▶ Sound::All (its end) │ Begin (how far)
+//!                                     │ Nothing: its members are validated
 //! ```
 //!
-//! The validator asks, and does not know who answers: [`NoShortcut`], or a `Walk` of a value that was validated before.
+//! The validator does not know the implementation: [`NoShortcut`], or a `Walk` of a validated
+//! value.
 //!
-//! INVARIANT: an answer is what validation would have found.
+//! INVARIANT: the result equals that of a validation.
 //! Upstream: none.
 
 use crate::wire::scan::Stops;
 
-/// Knows which bracketed values are sound, as far as it does.
+/// Knows some bracketed values to be valid.
 pub(in crate::wire) trait Shortcut {
-    /// A bracket opens at `at`, and its value is not empty: how much of it is known to be sound.
+    /// Returns how much of the value whose bracket opens at `at` is known to be valid. The value is
+    /// not empty.
     fn open(&mut self, stops: &mut Stops<'_>, at: usize) -> Sound;
 
-    /// A bracket closed whose value was not known as a whole.
+    /// Closes the bracket of a value that was not skipped as a whole.
     fn close(&mut self);
 }
 
-/// The extent to which a value in brackets is known to be sound.
+/// The extent to which a value in brackets is known to be valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::wire) enum Sound {
     Nothing,
-    /// All of it, which ends before this position.
+    /// All of it; it ends before this position.
     All(usize),
-    /// All up to the end of a value in it.
+    /// Its beginning, up to the end of a value inside it.
     Begin {
-        /// The position after that value.
+        /// The position after that inner value.
         at: usize,
         /// The number of brackets that are open there.
         levels: u32,
-        /// One bit each, the innermost lowest: 1 is an object.
+        /// One bit per bracket, the innermost lowest: 1 is an object.
         objects: u128,
     },
 }
 
-/// Knows of no value.
+/// A shortcut that knows no value.
 pub(in crate::wire) struct NoShortcut;
 
 impl Shortcut for NoShortcut {

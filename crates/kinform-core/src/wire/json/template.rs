@@ -1,18 +1,20 @@
-//! A value that was checked, and where in it are brackets and leaves: what the next ones are compared with.
+//! A validated value with the positions of its brackets and leaves, for comparison with later
+//! values.
 //!
 //! ```text
-//! sound value ─▶ learn ─▶ text ┬ brackets, in order: start, end, what is behind all that is inside
+//! valid value ─▶ learn ─▶ text ┬ brackets, in order: start, end, the next one after its end
 //!                              └ leaves, in order: texts, keys too, numbers and words
-//! a value beside it ─▶ follow ─▶ where it ends, if it differs in leaves only │ where more than leaves differ
+//! another value ─▶ follow ─▶ its end, if only leaves differ │ the first place where more differs
 //! ```
 //!
-//! What has the same brackets, commas and colons in the same order is as sound as the template is, as soon as its leaves
-//! are. Values of a list differ mostly in those, in names and times: what stands in the place of a leaf is checked, and
-//! the bytes behind both are compared again.
+//! A value with the same brackets, commas and colons in the same order is as valid as the template,
+//! provided that its leaves are valid. Values of a list differ mostly in leaves, such as names and
+//! times. So a leaf that differs is validated, and the comparison continues after both.
 //!
-//! INVARIANT: the template was found to be sound with as many levels around it as what is compared with it.
+//! INVARIANT: the template was validated at the nesting depth of the values that are compared with
+//! it.
 //! BOUND: 32 KiB, 2,048 brackets and 4,096 leaves. Upstream: none.
-//! Complexity: linear; of a leaf that differs, what is before the difference is read twice.
+//! Complexity: linear; the equal beginning of a leaf that differs is read twice.
 
 use std::ops::Range;
 
@@ -25,10 +27,10 @@ use crate::wire::scan::{Stops, common};
 pub(in crate::wire) const MOST_BYTES: usize = 32 << 10;
 /// BOUND: brackets of a template.
 pub(in crate::wire) const MOST_BRACKETS: usize = 2 << 10;
-/// BOUND: leaves of a template. Where one has as many, what is not known to be a leaf must be the same.
+/// BOUND: leaves of a template. Bytes after the last of these must be equal.
 const MOST_LEAVES: usize = 4 << 10;
 
-/// A value that was checked. The default is like nothing.
+/// A validated value. The default resembles no value.
 #[derive(Debug, Default)]
 pub(in crate::wire) struct Template {
     pub(in crate::wire) text: Vec<u8>,
@@ -36,12 +38,12 @@ pub(in crate::wire) struct Template {
     leaves: Vec<Leaf>,
 }
 
-/// A value in brackets, unless it is empty.
+/// A value in brackets that is not empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::wire) struct Bracket {
     pub(in crate::wire) start: u32,
     pub(in crate::wire) end: u32,
-    /// The first one that begins behind it.
+    /// The index of the first bracket that begins after this one's end.
     pub(in crate::wire) next: u32,
 }
 
@@ -67,26 +69,26 @@ enum Form {
     Scalar,
 }
 
-/// The extent to which a value is like a template: the bytes that were only compared, and where it
-/// goes on.
+/// The extent to which a value matches a template: the number of bytes that were only compared, and
+/// the place to go on at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::wire) enum Like {
-    /// It differs in leaves only, and ends before this position.
+    /// The value differs in leaves only, and ends before this position.
     All { end: usize, compared: usize },
-    /// It is sound up to the end of a value in it.
+    /// The value is valid up to the end of a value inside it.
     Begin {
-        /// The position after that value.
+        /// The position after that inner value.
         at: usize,
-        /// The same place in the template.
+        /// The corresponding position in the template.
         beside: usize,
         compared: usize,
     },
-    /// It differs where no value has just ended; so many bytes of it were read.
+    /// The value differs at a place that is not the end of an inner value; `read` bytes were read.
     Nothing { read: usize },
 }
 
 impl Template {
-    /// Takes a value that is sound; one that is too large is like nothing.
+    /// Learns a valid value; a value that is too large matches no other.
     pub(in crate::wire) fn learn(&mut self, text: &[u8]) {
         self.text.clear();
         self.brackets.clear();
@@ -147,14 +149,14 @@ impl Template {
         open.is_empty().then_some(())
     }
 
-    /// The same of all of it.
+    /// Compares the value at `at` with the whole template.
     pub(in crate::wire) fn follow_all(&self, stops: &mut Stops<'_>, at: usize) -> Like {
         let all = self.brackets.first();
         let nothing = Like::Nothing { read: 0 };
         all.map_or(nothing, |all| self.follow(stops, at, *all))
     }
 
-    /// Goes on at `at` beside a value in brackets.
+    /// Compares the value at `at` with a bracketed value of the template.
     pub(in crate::wire) fn follow(
         &self,
         stops: &mut Stops<'_>,
@@ -172,7 +174,7 @@ impl Template {
             }
             let leaves = leaves.get_or_insert_with(|| self.leaves_behind(brackets.start).iter());
             let leaf = leaves.find(|leaf| leaf.end as usize >= beside);
-            // What both have of it: at least the quote of a text.
+            // The number of equal bytes of the leaf: at least the quote of a text.
             let met = leaf.and_then(|leaf| Some((leaf, beside.checked_sub(leaf.start as usize)?)));
             let read = at - start;
             let begin = Like::Begin {
@@ -187,7 +189,7 @@ impl Template {
                 Form::Scalar => scalar(bytes, at - same),
                 _ if beside == leaf.end as usize => return self.between(begin, beside, read),
                 _ if same == 0 => return Like::Nothing { read },
-                // No escape begins in what is the same.
+                // No escape begins in the equal bytes.
                 Form::Plain => string(stops, at - 1).map(|(end, _)| end),
                 Form::Escaped => string(stops, at - same).map(|(end, _)| end),
             };
@@ -202,13 +204,13 @@ impl Template {
         }
     }
 
-    /// More than leaves differ: how far both are alike, if a value has just ended there.
+    /// Handles a difference in more than leaves: returns `begin` if a value has just ended there.
     fn between(&self, begin: Like, beside: usize, read: usize) -> Like {
-        // Else it may be in a leaf that is not known.
+        // Otherwise the place may be inside a leaf that is not recorded.
         let is_between = self.leaves.len() < MOST_LEAVES;
         let before = self.text[..beside].trim_ascii_end().last();
         match (before, self.text.get(beside)) {
-            // What is empty has no end of a value in it.
+            // No value has ended inside an empty value.
             (Some(b'{' | b'['), _) => Like::Nothing { read },
             (_, Some(b',' | b'}' | b']')) if is_between => begin,
             _ => Like::Nothing { read },
@@ -235,7 +237,7 @@ mod tests {
     use crate::wire::json::walk::Walk;
     use proptest::prelude::*;
 
-    /// Whatever is followed, to its end or as far as it is alike, ends where the validator says.
+    /// A value that matches, wholly or in part, ends where the validator says.
     fn follow(template: &str, text: &str) -> Option<usize> {
         let mut learnt = Template::default();
         learnt.learn(template.as_bytes());
@@ -270,7 +272,7 @@ mod tests {
             assert_eq!(follow(one, &other), expected, "{other}");
             assert_eq!(follow(one, &format!("{other},[7")), expected, "{other}");
         };
-        // What of a leaf is the same is checked, too.
+        // The equal bytes of a leaf are validated, too.
         check("web-1", "web-2", Some("\"web-2\"".len()));
         check("web-1", "web", Some("\"web\"".len()));
         check("web-1", "web-1-é", Some("\"web-1-é\"".len()));

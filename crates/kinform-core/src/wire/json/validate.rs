@@ -1,16 +1,16 @@
-//! The validator: one pass over the bytes of one JSON value, no recursion, nothing built.
+//! The validator: one pass over the bytes of one JSON value, without recursion, without a tree.
 //!
 //! ```text
 //! bytes, position of a value → value → position after it | Fault {at, what}
 //! ```
 //!
-//! It accepts what RFC 8259 and serde_json's `IgnoredAny` accept, but for nesting deeper than
-//! [`MAX_DEPTH`]. Strings: escapes and control characters are checked, UTF-8 is checked by the
-//! caller for the whole body at once. Lone surrogates (`\ud800`) are accepted, as serde_json does
-//! where it skips and Go does everywhere, and read as U+FFFD. Duplicate keys are accepted: the
-//! last one counts, as in Go.
+//! Accepts what RFC 8259 and serde_json's `IgnoredAny` accept, except nesting deeper than
+//! [`MAX_DEPTH`]. In strings, it checks escapes and control characters; the caller checks UTF-8,
+//! for the whole body in one call. It accepts lone surrogates (`\ud800`), as serde_json does for
+//! ignored values and Go does everywhere; they read as U+FFFD. It accepts duplicate keys: the last
+//! one counts, as in Go.
 //!
-//! INVARIANT: whatever passed here can be walked by `json::cursor` without meeting an error.
+//! INVARIANT: `json::cursor` walks validated bytes without meeting an error.
 //! Upstream: `sigs.k8s.io/json` (a fork of encoding/json's `scanner.go`).
 //! Complexity: linear, one look at each byte; the stack is one `u128`.
 
@@ -19,10 +19,10 @@ use std::ops::Range;
 use super::shortcut::{NoShortcut, Shortcut, Sound};
 use crate::wire::scan::Stops;
 
-/// Deepest nesting of arrays and objects that is read; serde_json's recursion limit.
+/// The deepest nesting of arrays and objects that is accepted; serde_json's recursion limit.
 pub const MAX_DEPTH: u32 = 128;
 
-/// The kind and the place of a fault in a piece of JSON; never the value that was there.
+/// The kind and the place of a fault in a piece of JSON; never the value at that place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) at: usize,
@@ -73,13 +73,13 @@ fn fault<T>(bytes: &[u8], at: usize, what: What) -> Result<T> {
     })
 }
 
-/// The text ends at `at`, in the middle.
+/// A fault: the text ends at `at`, inside a value.
 pub(crate) fn ends(at: usize) -> Fault {
     let what = What::End;
     Fault { at, what }
 }
 
-/// The bracket at `at` is one too many.
+/// A fault: the bracket at `at` exceeds [`MAX_DEPTH`].
 pub(crate) fn too_deep(at: usize) -> Fault {
     let what = What::TooDeep;
     Fault { at, what }
@@ -87,7 +87,7 @@ pub(crate) fn too_deep(at: usize) -> Fault {
 
 /// Checks that the bytes are UTF-8.
 pub(crate) fn utf8(bytes: &[u8]) -> Result<()> {
-    // Most is ASCII, which is told in a third of the time.
+    // Most bodies are ASCII, which a check confirms in a third of the time.
     if bytes.is_ascii() {
         return Ok(());
     }
@@ -111,7 +111,7 @@ pub(crate) fn document(bytes: &[u8]) -> Result<()> {
     }
 }
 
-/// Position of the first byte at or after `at` that is not white space.
+/// Returns the position of the first byte at or after `at` that is not white space.
 #[inline(always)]
 pub(crate) fn space(bytes: &[u8], mut at: usize) -> usize {
     while let Some(b' ' | b'\n' | b'\t' | b'\r') = bytes.get(at) {
@@ -184,7 +184,7 @@ pub(crate) fn value(stops: &mut Stops<'_>, at: usize, depth: u32) -> Result<usiz
     value_with(stops, at, depth, &mut NoShortcut)
 }
 
-/// The same with a shortcut, which may know of values in it that they are sound.
+/// Checks a value as `value` does, with a shortcut that may know values in it to be valid.
 pub(in crate::wire) fn value_with(
     stops: &mut Stops<'_>,
     mut at: usize,
@@ -239,7 +239,7 @@ pub(in crate::wire) fn value_with(
             }
             _ => at = scalar(bytes, at)?,
         }
-        // A value ended before `at`: close what closes, and go to the next one.
+        // A value ended before `at`: closes the values that end here, and moves to the next one.
         while depth != outside {
             let in_object = objects & 1 == 1;
             let close = if in_object { b'}' } else { b']' };
@@ -273,16 +273,16 @@ pub(in crate::wire) fn value_with(
     }
 }
 
-/// What was read of a member.
+/// The part of a member that was read.
 enum Member {
-    /// All of it: its value is a text, and ends before this position.
+    /// The whole member: its value is a text, and ends before this position.
     Text(usize),
-    /// Its key; its value is at this position.
+    /// The key; the value is at this position.
     Value(usize),
 }
 
-/// Reads the member after the comma or brace at `at`. Most are as servers write them, without white space, and most
-/// values are texts without escapes.
+/// Reads the member after the comma or brace at `at`. The fast path is the form that servers write:
+/// no white space, and a text without escapes.
 #[inline(always)]
 fn member(stops: &mut Stops<'_>, at: usize) -> Result<Member> {
     let bytes = stops.bytes();
@@ -304,7 +304,7 @@ fn member(stops: &mut Stops<'_>, at: usize) -> Result<Member> {
     Ok(Member::Value(value))
 }
 
-/// After a value stands neither a comma nor the bracket that closes: white space, or a fault.
+/// Handles a value without a comma or the closing bracket after it: skips white space, or fails.
 #[inline(never)]
 fn close_or_comma(bytes: &[u8], at: usize) -> Result<usize> {
     match space(bytes, at) {
@@ -322,7 +322,7 @@ pub(in crate::wire) fn scalar(bytes: &[u8], at: usize) -> Result<usize> {
     }
 }
 
-/// The end of a number of digits alone, or of a word, as most are; what stands behind it is not looked at.
+/// Returns the end of a word, or of a number of digits only; the caller checks the byte after it.
 #[inline(always)]
 fn short_scalar(bytes: &[u8], at: usize) -> Option<usize> {
     let four = bytes.get(at..)?.first_chunk()?;
@@ -348,7 +348,7 @@ fn any_scalar(bytes: &[u8], at: usize) -> Result<usize> {
     }
 }
 
-/// The members of an object that is being checked. The caller reads the value and moves `at`.
+/// The members of an object under validation. The caller validates each value and moves `at`.
 pub(crate) struct Checked {
     pub(crate) at: usize,
     first: bool,
@@ -370,7 +370,7 @@ impl Checked {
         self.is_escaped
     }
 
-    /// The span of the next key between its quotes, and the position of its value.
+    /// Returns the span of the next key between its quotes, and the position of its value.
     pub(crate) fn next(&mut self, stops: &mut Stops<'_>) -> Result<Option<(Range<usize>, usize)>> {
         let bytes = stops.bytes();
         let mut at = space(bytes, self.at);

@@ -1,14 +1,17 @@
-//! A validated value as a shortcut for one of the same shape: equal bytes are compared, differing leaves validated.
+//! A validated value as a shortcut for one of the same shape: compares equal bytes, validates
+//! leaves that differ.
 //!
 //! ```text
 //! a bracket opens ─▶ Walk::open ─▶ All: where it closes, by the template
-//!                               ├─ Begin: how far it is like the template, and which brackets are open there
+//!                               ├─ Begin: how far it matches the template, the brackets open there
 //!                               └─ Nothing: its members are validated
 //! ```
 //!
-//! What is in a value that is checked meets what is in its counterpart; the k-th value in brackets meets the k-th.
+//! The values inside a value are compared with those inside its counterpart: the k-th bracketed
+//! value with the k-th.
 //!
-//! Upstream: none. Complexity: linear; in vain, eight times a template's bytes are read at most, and an item's once.
+//! Upstream: none. Complexity: linear; wasted comparisons read at most eight times a template's
+//! bytes, and an item's once.
 
 use smallvec::SmallVec;
 
@@ -16,20 +19,21 @@ use super::shortcut::{Shortcut, Sound};
 use super::template::{Bracket, Like, Template};
 use crate::wire::scan::Stops;
 
-/// BOUND: so many times as many bytes as a template has are read in vain, what is in it once a level; replicas are not
-/// that deep. What is read at last may be as long as the item.
+/// BOUND: wasted comparisons read at most this many times the template's size. Nested values are
+/// compared again once a level; replicas are not that deep. The last one may read the whole item.
 const TIMES_IN_VAIN: usize = 8;
 
-/// The place in a template that is beside the place that is checked.
+/// The place in a template that corresponds to the place that is being validated.
 pub(in crate::wire) struct Walk<'a> {
     template: &'a Template,
-    /// What the next value in brackets meets, if that is less than `limit`.
+    /// The template's bracket with which the next bracketed value is compared, if it is below
+    /// `limit`.
     next: u32,
     limit: u32,
-    /// Where the walk goes on behind each value that is open.
+    /// For each open value, `next` and `limit` after its end.
     outer: SmallVec<[(u32, u32); 16]>,
     pub(in crate::wire) compared: usize,
-    /// How many bytes may still be read that are read again.
+    /// The number of bytes that may still be read in comparisons that are wasted.
     left_in_vain: usize,
 }
 
@@ -47,13 +51,14 @@ impl<'a> Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// What opens in these brackets meets what is in them.
+    /// Compares the values inside these brackets with those inside `met`.
     fn descend(&mut self, met: Bracket) {
         self.outer.push((met.next, self.limit));
         (self.next, self.limit) = (self.next + 1, met.next);
     }
 
-    /// Goes to a place inside of the next value: how many brackets are open there, and which.
+    /// Moves to a place inside of the next value; returns the number of brackets that are open
+    /// there, and which of them are objects.
     #[inline(never)]
     fn enter(&mut self, place: usize) -> (u32, u128) {
         let (mut levels, mut objects) = (0, 0);
@@ -104,7 +109,7 @@ impl Shortcut for Walk<'_> {
                 }
             }
             Like::Nothing { read } => {
-                // What is in it is compared again, level by level.
+                // Its inner values are compared again, level by level.
                 let in_vain = read.max(met.length());
                 self.left_in_vain = self.left_in_vain.saturating_sub(in_vain);
                 self.descend(*met);

@@ -4,11 +4,11 @@
 //! chunks → WatchFramer → Frame {kind, object bytes} ... → object | bookmark | status
 //! ```
 //!
-//! Frames are cut out by their brackets, so newlines between them are neither needed nor in the
-//! way. The frame's own keys are checked here, its object when one is made of it. A frame that is
-//! no event is handed on as such: the stream goes on behind it.
+//! Frames are cut out by their brackets, so newlines between them are optional. The frame's own
+//! keys are validated here, its object when one is made of it. A frame that is not an event is
+//! passed on as a status, as unknown or as malformed, and the stream goes on after it.
 //!
-//! INVARIANT: what comes out depends on the bytes only, never on where the chunks were cut.
+//! INVARIANT: the frames depend on the bytes only, never on where the chunks were cut.
 //! BOUND: one frame is held, never more.
 //! Upstream: `client-go:rest/watch/decoder.go`, `apimachinery:pkg/watch/streamwatcher.go`.
 
@@ -34,13 +34,13 @@ use crate::wire::watch::{Bookmark, FRAME_BYTES, Frame, FrameKind, malformed, mis
 pub(in crate::wire) struct WatchFramer {
     piece: Piece,
     guess: Guess,
-    /// What is wrong with the object of the last frame.
+    /// The fault of the last frame's object, if it was malformed.
     broken: Option<Box<Broken>>,
     in_frame: bool,
 }
 
 impl WatchFramer {
-    /// A framer before the first byte of a body, which passes over objects larger than this.
+    /// Creates a framer before the first byte of a body, which skips objects larger than this.
     pub(in crate::wire) fn new(max_item_bytes: usize) -> Self {
         Self {
             piece: Piece::new(max_item_bytes.saturating_add(FRAME_BYTES)),
@@ -50,7 +50,7 @@ impl WatchFramer {
         }
     }
 
-    /// Reads on in a frame; returns how many bytes belong to it, if it is complete.
+    /// Reads on in a frame; returns the number of bytes that belong to it, if it is complete.
     fn frame(&mut self, chunk: &[u8], frame: &mut impl FnMut(Frame<'_>)) -> Option<usize> {
         if self.piece.is_fresh() && self.guess.may_hold(chunk.len()) {
             let limit = self.piece.limit() - FRAME_BYTES;
@@ -115,7 +115,8 @@ impl Step for WatchFramer {
     }
 }
 
-/// The frame that `chunk` begins with, if it is one as API servers write them, and its length.
+/// Returns the frame that `chunk` begins with, and its length, if it has the form that API servers
+/// write.
 fn usual<'a>(
     chunk: &'a [u8],
     limit: usize,
@@ -127,7 +128,7 @@ fn usual<'a>(
         .into_iter()
         .find_map(|kind| Some((kind, rest.strip_prefix(kind.as_str().as_bytes())?)))?;
     let rest = rest.strip_prefix(b"\",\"object\":")?;
-    // What is no object is told by the frame's own keys.
+    // A value that is not an object is reported by the slow path, `parse`.
     if !rest.starts_with(b"{") {
         return None;
     }
@@ -191,7 +192,7 @@ fn keys(bytes: &[u8]) -> Result<Keys, Fault> {
     let stops = &mut Stops::new(bytes);
     let mut members = Checked::after(0);
     while let Some((key, value)) = members.next(stops)? {
-        // The object is checked later, in one pass with its head.
+        // The object is validated later, in one pass with its head.
         let end = match bytes.get(value) {
             Some(b'{') => cursor::value_end(bytes, value).ok_or(Fault {
                 at: bytes.len(),
@@ -230,7 +231,7 @@ fn too_large(start: &[u8]) -> Frame<'static> {
 /// Reads the object of a bookmark.
 ///
 /// # Errors
-/// Broken JSON, or no version.
+/// Malformed JSON, or no version.
 pub fn bookmark(object: &[u8]) -> Result<Bookmark, Unreadable> {
     validate::document(object).map_err(|fault| Unreadable::broken(object, fault))?;
     let member = |at: usize, name: &str| {
@@ -258,7 +259,7 @@ pub fn bookmark(object: &[u8]) -> Result<Bookmark, Unreadable> {
 /// Reads a `Status`: the object of an `ERROR` event, or a frame that is one.
 ///
 /// # Errors
-/// Broken JSON, or the JSON of something else.
+/// Malformed JSON, or JSON that is not a `Status`.
 pub fn status(object: &[u8]) -> Result<Status, Unreadable> {
     validate::document(object).map_err(|fault| Unreadable::broken(object, fault))?;
     serde_json::from_slice(object).map_err(|_| Unreadable::salvage(&[], "is not a Status"))
@@ -281,7 +282,7 @@ mod tests {
                     frame.kind,
                     String::from_utf8_lossy(frame.object.bytes()).into_owned(),
                 ));
-                // What is wrong with it is what is wrong with its bytes.
+                // The object has the same fault as its bytes parsed alone.
                 let alone = Item::cut(frame.object.bytes()).checked().err();
                 assert_eq!(frame.object.checked().err(), alone);
             });
@@ -334,7 +335,7 @@ mod tests {
             assert_eq!((frames.len(), end), (2, Ok(())), "{body}");
             frames.swap_remove(0).0
         };
-        // Brackets that another value's closes.
+        // Values whose brackets do not match.
         for object in ["7", "\"}", "[{", "7,\"x\":[{\"y\":8}]"] {
             let body = format!(r#"{{"type":"ADDED","object":{object}}}}}"#);
             let _ = every_way(body.as_bytes(), 100);

@@ -1,15 +1,17 @@
-//! An item of a list that the next ones are compared with: replicas are neighbours, and mostly the same.
+//! The item of a list with which later items are compared: replicas are neighbours, and mostly
+//! equal.
 //!
 //! ```text
-//! items of a list ─▶ Alike::check ─▶ Order | Fault, as of each alone
-//!                      └─ template: an item before, while it serves
+//! items of a list ─▶ Alike::check ─▶ Order | Fault, as for each item alone
+//!                      └─ template: a previous item, while it serves
 //! ```
 //!
-//! What a message leads to depends on its type, its bytes and its depth only. So what stands in an item as it stood in
-//! one that was checked is only compared, and so is what differs in values only but for these. Where items are not
-//! alike, that is found out, and seldom tried again.
+//! The result of a check depends only on a message's type, its bytes and its nesting depth. So the
+//! parts of an item that equal those of a validated item are only compared; of parts that differ in
+//! values only, just these values are validated. When items turn out not to be alike, they are
+//! compared again only once in a while.
 //!
-//! INVARIANT: the template was found to be sound, in the usual order, but for its managedFields.
+//! INVARIANT: the template was validated, except its managedFields, and is in the usual order.
 //! BOUND: one template of at most 64 KiB a list, and its outline. Upstream: none.
 
 use kinform_schema::Type;
@@ -18,10 +20,11 @@ use super::check::{self, Fault, Order};
 use super::outline::Outline;
 use crate::wire::serving::{Serving, Turn};
 
-/// BOUND: what larger items have in common costs little beside them.
+/// BOUND: the largest template. In larger items, validating the common parts is a small share of
+/// the cost.
 const MOST_BYTES: usize = 64 << 10;
 
-/// An item before, and how it served.
+/// A previous item, and the record of its comparisons.
 #[derive(Debug, Default)]
 pub(crate) struct Alike {
     template: Vec<u8>,
@@ -32,7 +35,7 @@ pub(crate) struct Alike {
 }
 
 impl Alike {
-    /// Checks an item but for its managedFields.
+    /// Checks an item except its managedFields.
     pub(crate) fn check(&mut self, of: &Type, bytes: &[u8]) -> Result<Order, Fault> {
         let turn = self.serving.turn();
         let template = match turn == Turn::Compare && self.of == of.number() {
@@ -95,7 +98,7 @@ mod tests {
         [metadata(name, b"\x0a\x01m"), spec, status].concat()
     }
 
-    /// Each item is what it is alone.
+    /// Each item has the result that it has alone.
     fn check(kind: &str, items: &[&[u8]]) -> Alike {
         let of = type_of("v1", kind).or_else(|| type_of("apiextensions.k8s.io/v1", kind));
         let of = of.unwrap();
@@ -120,7 +123,7 @@ mod tests {
         );
         let alike = check("Pod", &[&one, &two]);
         assert_eq!((&alike.template, alike.serving.strangers), (&one, 0));
-        // The owner, a volume, a container, the status.
+        // At least the owner, a volume, a container and the status are only compared.
         assert!(
             alike.serving.best > container(b"main", 8080).len() && alike.serving.best < one.len()
         );
@@ -129,7 +132,7 @@ mod tests {
     #[test]
     fn a_neighbour_with_any_byte_changed_is_what_it_is_alone() {
         let one = pod(b"web-1", &container(b"proxy", 80));
-        // The same values, some of them longer.
+        // The same fields, some values longer.
         let two = pod(b"web-10", &container(b"log", 8080));
         let longest = pod(&[b'x'; 200], &container("\u{e9}".as_bytes(), 1));
         for other in [&one, &two, &longest] {
@@ -155,7 +158,7 @@ mod tests {
             for port in [81, 1, 8080] {
                 let two = pod(name, &container(b"log", port));
                 let best = check("Pod", &[&one, &two]).serving.best;
-                // Names, a port, and the lengths of all that they are in.
+                // Names, a port, and the lengths of the messages that contain them.
                 let differing = name.len() + "log".len() + 24;
                 assert!(best + differing >= two.len(), "{best} of {}", two.len());
             }
@@ -169,7 +172,8 @@ mod tests {
             field(3, &[&field(1, &[phase]), &condition, &field(4, &[reason])])
         };
         let one = status(b"Running", b"for a reason");
-        // What one text has more, another has less, and all around them is as long as it was.
+        // One text gains the bytes that another one loses, so that the messages around them keep
+        // their length.
         check("Pod", &[&one, &status(b"Runnin", b"for a reasons")]);
         check("Pod", &[&one, &status(b"Run", b"for a reason and")]);
         for at in 0..one.len() {
@@ -182,7 +186,7 @@ mod tests {
                 }
             }
         }
-        // Lengths and numbers of more bytes than they need.
+        // Lengths and numbers encoded in more bytes than necessary.
         for at in 0..one.len() {
             let long = [&one[..at], &[one[at] | 0x80, 0], &one[at + 1..]].concat();
             check("Pod", &[&one, &long, &one]);
@@ -203,7 +207,7 @@ mod tests {
         check("Pod", &[&one, &two, &twice, &one, &twice, &late, &one]);
         check("Pod", &[&one, &second, &one, &other, &second]);
         check("ConfigMap", &[&one, &one, &twice]);
-        // Those of what is made from a template are checked.
+        // The managedFields of a pod template are validated.
         let template = spec(&field(3, &[&one]));
         check("ReplicationController", &[&template, &template, &one]);
     }
@@ -220,7 +224,7 @@ mod tests {
 
     #[test]
     fn nesting_is_limited_beside_a_template_as_without() {
-        // A definition's schema, in so many others.
+        // A definition's schema, nested in `depth` others.
         let schemas = |depth: usize, text: &[u8]| {
             let schema = (0..depth).fold(field(1, &[text]), |inside, _| {
                 field(7, &[&inside]) // not
@@ -243,7 +247,7 @@ mod tests {
         let many: Vec<_> = (0..26).map(stranger).collect();
         let items: Vec<_> = many.iter().map(|item| &item[..]).collect();
         assert!(check("Pod", &items).serving.alone > 0);
-        // Those that are alike are found after them.
+        // Items that are alike are noticed after them.
         let one = pod(b"web", &container(b"proxy", 80));
         let then = [items, vec![&one; 2 * ALONE as usize]].concat();
         let alike = check("Pod", &then);
@@ -255,7 +259,7 @@ mod tests {
         assert!(check("Pod", &[&large, &large]).template.is_empty());
     }
 
-    /// Fields of a pod, sound and broken, as they may be put together.
+    /// Fields of a pod, valid and malformed, to be put together in any order.
     fn pieces() -> Vec<Vec<u8>> {
         let spec = |inside: &[&[u8]]| field(2, inside);
         let (one, two) = (container(b"main", 80), container(b"main", 8080));

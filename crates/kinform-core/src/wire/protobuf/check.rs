@@ -1,19 +1,20 @@
-//! The validator: one pass over a message and all that is in it, by the table.
+//! The validator: one pass over a message and all messages in it, driven by the table of types.
 //!
 //! ```text
-//! type, bytes (, the same of one that is alike) → message → Order (as Kubernetes writes | to be put right) | Fault {path, why}
+//! type, bytes, template? → message → Order (usual | unusual) | Fault {path, why}
 //! ```
 //!
-//! Checked are tags, lengths, wire types, UTF-8 of every text, JSON inside of protobuf, times that have a text,
-//! depth. Unknown numbers, which a newer server may send, are stepped over. Fields in the order of their
-//! numbers, each single one once, are what every Kubernetes writer makes, and what lenses rely on. What is
-//! in `metadata.managedFields` is stepped over where they are not kept: their length says where they end.
-//! What stands at the same place of a template, byte for byte, is as sound as there: it is only compared. So is what
-//! differs in values only, which are checked.
+//! Checks tags, lengths, wire types, the UTF-8 of every text, JSON inside of protobuf, that each
+//! time has a text, and depth. Skips unknown numbers, which a newer server may send. Fields in the
+//! order of their numbers, each single one at most once, are the usual order: every Kubernetes
+//! writer makes it, and lenses rely on it. `metadata.managedFields` are skipped by their length
+//! where they are not kept. Bytes that equal those at the same place of a template are only
+//! compared; in a message that differs from its counterpart in values only, just these values are
+//! validated.
 //!
-//! INVARIANT: whatever passed here can be read by `value` and `members` without meeting an error.
-//! Upstream: the generated `Unmarshal` functions of `kubernetes/api`. Complexity: linear; recursion is
-//! bounded by `MAX_DEPTH`.
+//! INVARIANT: `value` and `members` read validated messages without meeting an error.
+//! Upstream: the generated `Unmarshal` functions of `kubernetes/api`. Complexity: linear; recursion
+//! is bounded by `MAX_DEPTH`.
 
 use std::borrow::Cow;
 
@@ -29,24 +30,24 @@ use crate::wire::json::head::ManagedFields;
 use crate::wire::json::path::{INNER_LEVELS, LEFT_OUT, OUTER_LEVELS, USUAL_BYTES, push_key};
 use crate::wire::scan::is_ascii;
 
-/// No field has this number.
+/// A number that no field has.
 const NONE: u32 = 0;
 
-/// Whether a message is as Kubernetes' writers make it.
+/// The order of a message's fields, compared with that of Kubernetes' writers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     Usual,
-    /// Fields come in another order, repeated or packed: `order` puts them right.
+    /// Fields are in another order, repeated or packed: `order` rewrites them.
     Unusual,
 }
 
-/// What is wrong with a message, and where; never what was there.
+/// The kind and the place of a fault in a message; never the value at that place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
-    /// As `spec.containers[0].image`.
+    /// A path such as `spec.containers[0].image`.
     pub(crate) path: String,
     pub(crate) why: &'static str,
-    /// How many levels lead to it from where its path begins.
+    /// The number of levels between the start of its path and the fault.
     levels: usize,
 }
 
@@ -58,13 +59,14 @@ const TIME: &str = "the time has no text";
 const NUMBER: &str = "the number has no text";
 const PACKED: &str = "a number is broken";
 
-/// Checks a whole message; what is in its managedFields only if they are kept.
+/// Checks a whole message; the contents of its managedFields only if they are kept.
 pub(crate) fn message(of: &Type, bytes: &[u8], managed: ManagedFields) -> Result<Order, Fault> {
     Checker::check(of, bytes, managed, (&[], None)).map(|checked| checked.order())
 }
 
-/// The same but for managedFields, beside a message of that type which was found to be in the usual order so, and its
-/// outline. Says, too, how many bytes were only compared.
+/// Checks a message except its managedFields, by comparison with a message of the same type that
+/// was found to be in the usual order, and with the outline of that. Returns also the number of
+/// bytes that were only compared.
 pub(super) fn beside(
     of: &Type,
     bytes: &[u8],
@@ -77,38 +79,38 @@ pub(super) fn beside(
 
 struct Checker<'a> {
     plans: &'static Plans,
-    /// What it is compared with, if anything is.
+    /// The message to compare with; empty if there is none.
     template: &'a [u8],
     outline: Option<&'a Outline>,
     is_unusual: bool,
     managed: Managed,
-    /// How many bytes are the template's.
+    /// The number of bytes that equal the template's.
     compared: usize,
-    /// How many bytes may still be compared that turn out to differ.
+    /// The number of bytes that may still be read in comparisons that are wasted.
     left_in_vain: usize,
 }
 
-/// BOUND: how often the bytes of an item are compared in vain, and checked where they differ, once a level at most;
-/// replicas are not that deep.
+/// BOUND: wasted comparisons read at most this many times an item's bytes. Messages that differ are
+/// compared again once a level; replicas are not that deep.
 const TIMES_IN_VAIN: usize = 8;
 
-/// Where the managedFields of the object itself are that are skipped: the bytes that are most of what is read, and
-/// never kept.
+/// The progress towards the object's own managedFields, which are skipped: they are most of an
+/// object's bytes, and never kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Managed {
-    /// In the first metadata, which are still to come.
+    /// They are in the first metadata, which are still to come.
     Ahead,
-    /// In the metadata that are being checked.
+    /// They are in the metadata that are being checked.
     Here,
-    /// No more of them are skipped.
+    /// No more managedFields are skipped.
     Behind,
 }
 
-/// How many more levels there may be inside of the object, and inside of its metadata.
+/// The number of levels left inside of the object, and inside of its metadata.
 const IN_OBJECT: u32 = MAX_DEPTH - 1;
 const IN_METADATA: u32 = MAX_DEPTH - 2;
 
-/// Boxed: what is nearly always right is handed on in a register.
+/// The error is boxed, so that the usual result, `Ok`, fits into a register.
 type Checked = Result<(), Box<Fault>>;
 
 impl<'a> Checker<'a> {
@@ -147,7 +149,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// A message that its counterpart, which is empty where there is none, is not byte for byte.
+    /// Checks a message that is not equal to its counterpart, which is empty where there is none.
     fn message_beside(
         &mut self,
         of: u16,
@@ -155,7 +157,7 @@ impl<'a> Checker<'a> {
         other: Counterpart<'_>,
         depth: u32,
     ) -> Checked {
-        // What differs in more than values is compared again, level by level.
+        // A message that differs in more than values is compared again, level by level.
         if other.bytes.is_empty() || self.left_in_vain < bytes.len() {
             return self.message(of, bytes, Counterpart::default(), depth);
         }
@@ -167,7 +169,8 @@ impl<'a> Checker<'a> {
         self.message(of, bytes, other, depth)
     }
 
-    /// How much of it is its counterpart's, if it is sound and differs in values only.
+    /// Returns the number of bytes that equal the counterpart's, if the message is valid and
+    /// differs in values only.
     fn follow(&mut self, bytes: &[u8], other: Counterpart<'_>, depth: u32) -> Option<usize> {
         let outline = self.outline?;
         let message = match depth {
@@ -179,7 +182,7 @@ impl<'a> Checker<'a> {
             let checked = match spot.kind {
                 Kind::Message | Kind::Number | Kind::Skipped => Ok(()),
                 Kind::Entry(form) => self.entry(form, spot.of, value, depth),
-                // Most are texts.
+                // Most values are texts.
                 Kind::Value(Form::Text) => text(value),
                 Kind::Value(form) => self.value(form, spot.of, value, depth),
             };
@@ -187,7 +190,7 @@ impl<'a> Checker<'a> {
         })
     }
 
-    /// A message, what is in it beside what is in its counterpart.
+    /// Checks a message; compares the messages in it with those in its counterpart.
     fn message(&mut self, of: u16, bytes: &[u8], template: Counterpart<'_>, depth: u32) -> Checked {
         let Some(depth) = depth.checked_sub(1) else {
             return fault(DEEP);
@@ -228,7 +231,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// A message or JSON in a message: number, field and value.
+    /// Checks a message or JSON in a message. `field` is its number, its bytes and its value.
     #[inline(always)]
     fn inner(
         &mut self,
@@ -243,7 +246,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// The same where metadata and managedFields are.
+    /// The same at the levels of metadata and managedFields.
     #[inline(never)]
     fn outer(
         &mut self,
@@ -255,7 +258,9 @@ impl<'a> Checker<'a> {
         match (self.managed, depth, field.0) {
             (Managed::Here, IN_METADATA, MANAGED_FIELDS) => Ok(()),
             (Managed::Ahead, IN_OBJECT, METADATA) => {
-                // Nothing else may meet the template's: what it skips of them was not checked.
+                // Only the first metadata may be compared with the template's, whose managedFields
+                // were not validated. `compared` does not advance the template past them for an
+                // empty value, so this does.
                 if field.2.is_empty() {
                     template.meet(METADATA, field.1);
                 }
@@ -276,7 +281,7 @@ impl<'a> Checker<'a> {
         template: &mut Template<'_>,
         depth: u32,
     ) -> Checked {
-        // There is nothing in it, which is no level too many.
+        // An empty value is valid, unless its level is one too many.
         if value.is_empty() && depth > 0 {
             return Ok(());
         }
@@ -292,7 +297,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Numbers of a list, one after the other.
+    /// Checks packed numbers: the elements of a list in one field.
     #[cold]
     fn packed(&mut self, packed: &[u8]) -> Checked {
         self.is_unusual = true;
@@ -321,7 +326,7 @@ impl<'a> Checker<'a> {
         fields.broken().map_or(Ok(()), fault)
     }
 
-    /// One value that has a length: a field's, a list's element or a map's entry.
+    /// Checks one value that has a length: a field's, a list's element or a map's entry.
     fn value(&mut self, form: Form, of: u16, value: &[u8], depth: u32) -> Checked {
         match form {
             Form::Unknown | Form::Bytes => Ok(()),
@@ -355,7 +360,7 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// One value that has no length.
+/// Checks one value that has no length.
 fn scalar(form: Form, wire: u64, value: &[u8]) -> Checked {
     match (form, wire, value.first_chunk()) {
         (Form::Unknown, ..) | (Form::Number, VARINT, _) => Ok(()),
@@ -367,7 +372,7 @@ fn scalar(form: Form, wire: u64, value: &[u8]) -> Checked {
     }
 }
 
-/// Whether elements of a list may come packed.
+/// Returns whether elements of a list may be packed.
 pub(super) fn is_number(spec: &Spec) -> bool {
     matches!(
         spec.field_type(),
@@ -405,7 +410,7 @@ fn number(value: Wire<'_>) -> Checked {
     }
 }
 
-/// Every field of a small message that the table has as one form.
+/// Checks every field of a small message that the table treats as one form.
 fn every(value: &[u8], mut each: impl FnMut(u32, Wire<'_>) -> Checked) -> Checked {
     let mut fields = Fields::of(value);
     for field in fields.by_ref() {
@@ -415,7 +420,7 @@ fn every(value: &[u8], mut each: impl FnMut(u32, Wire<'_>) -> Checked) -> Checke
 }
 
 fn texts(value: &[u8]) -> Checked {
-    // One text, of some bytes.
+    // The usual form: one short text.
     if let [0x0a, length, inside @ ..] = value
         && usize::from(*length) == inside.len()
         && *length < 0x80
@@ -428,8 +433,8 @@ fn texts(value: &[u8]) -> Checked {
     })
 }
 
-/// Five bytes of seconds, less than 2^32 of them, and no nanoseconds: moments from 1978 to 2106, as they are
-/// written where they have no fraction.
+/// Five bytes of seconds, less than 2^32 of them, and no nanoseconds: the encoding of a time
+/// between 1978 and 2106 without a fraction.
 const MOMENT: u64 = u64::from_le_bytes([0x08, 0x80, 0x80, 0x80, 0x80, 0x00, 0x10, 0x00]);
 const MOMENT_BITS: u64 = u64::from_le_bytes([0xff, 0x80, 0x80, 0x80, 0x80, 0xf0, 0xff, 0xff]);
 
@@ -465,7 +470,8 @@ fn json(value: &[u8]) -> Checked {
 }
 
 impl Fault {
-    /// Tells of it from outside of the field that begins at `start` of a message, in which so many more levels may be.
+    /// Extends the path by the field that begins at `start` of a message, in which `depth` more
+    /// levels may be nested.
     #[cold]
     fn put_before(&mut self, of: u16, message: &[u8], start: usize, depth: u32) {
         self.levels += 1;
@@ -492,7 +498,7 @@ impl Fault {
     }
 }
 
-/// Puts a field in front of a path that leads on from it. In place: there may be many levels.
+/// Prepends a field to a path. In place: there may be many levels.
 fn put_before(path: &mut String, spec: &Spec, index: usize, field: Field<'_>) {
     let mut front = Cow::Borrowed(spec.name());
     match spec.container() {

@@ -1,4 +1,4 @@
-//! What stands around a message: the magic, its type, nothing else that is used.
+//! The envelope of a message: the magic, the type and the raw message; other fields are ignored.
 //!
 //! ```text
 //! k8s\0 + Unknown {typeMeta, raw} → Envelope {apiVersion, kind, raw}
@@ -16,9 +16,9 @@ use super::members::Nulls;
 use super::{check, order, reader, type_of};
 use crate::wire::json::head::ManagedFields;
 
-/// What every body and every object of a watch begins with.
+/// The first bytes of every body, and of every object of a watch.
 pub(crate) const MAGIC: &[u8; 4] = b"k8s\0";
-/// The numbers in `Unknown`.
+/// Field numbers of `Unknown`.
 pub(crate) const TYPE_META: u32 = 1;
 pub(crate) const RAW: u32 = 2;
 
@@ -33,14 +33,14 @@ pub(crate) struct Envelope<'a> {
     pub(crate) raw: &'a [u8],
 }
 
-/// Reads an envelope that is all there; nothing if it is none, or broken.
+/// Reads a complete envelope; `None` if there is none, or it is malformed.
 pub(crate) fn open_whole(bytes: &[u8]) -> Option<Envelope<'_>> {
     let mut fields = Fields::of(bytes.strip_prefix(MAGIC)?);
     fields.by_ref().for_each(drop);
     fields.broken().is_none().then(|| open(bytes))?
 }
 
-/// Reads an envelope; of one that is cut off, what there is.
+/// Reads an envelope; of a truncated one, the fields that are there.
 pub(crate) fn open(bytes: &[u8]) -> Option<Envelope<'_>> {
     let mut fields = Fields::of(bytes.strip_prefix(MAGIC)?);
     let mut envelope = Envelope::default();
@@ -54,7 +54,7 @@ pub(crate) fn open(bytes: &[u8]) -> Option<Envelope<'_>> {
     Some(envelope)
 }
 
-/// `apiVersion` and `kind`.
+/// Reads `apiVersion` and `kind`.
 pub(crate) fn type_meta(bytes: &[u8]) -> Option<(&str, &str)> {
     let (mut api_version, mut kind) = ("", "");
     let mut fields = Fields::of(bytes);
@@ -69,7 +69,7 @@ pub(crate) fn type_meta(bytes: &[u8]) -> Option<(&str, &str)> {
     fields.broken().is_none().then_some((api_version, kind))
 }
 
-/// A kind in a message: without control characters, and short.
+/// Returns a kind for use in a message: without control characters, and short.
 pub(crate) fn short(kind: &str) -> String {
     kind.chars()
         .filter(|c| !c.is_control())
@@ -77,7 +77,7 @@ pub(crate) fn short(kind: &str) -> String {
         .collect()
 }
 
-/// The `Status` that a message is, if it is sound.
+/// Decodes a `Status` message, if it is valid.
 pub(crate) fn status(raw: &[u8]) -> Option<Status> {
     let of: &'static Type = type_of("v1", "Status")?;
     let raw = match check::message(of, raw, ManagedFields::Keep).ok()? {

@@ -1,26 +1,28 @@
 //! Tags, lengths and numbers of a message: no types, no copies.
 //!
 //! ```text
-//! bytes → Fields → Field {number, where its tag begins, value}
+//! bytes → Fields → Field {number, start of its tag, value}
 //! ```
 //!
-//! Total: on broken bytes it stops where they break, and [`Fields::broken`] says why. Groups, which no
-//! Kubernetes type has, are broken. A reader may be lenient: then the last value is what is left.
+//! Total: iteration stops at malformed bytes, and [`Fields::broken`] returns the reason. Groups,
+//! which no Kubernetes type has, count as malformed. `next_open` is lenient: of a last value that
+//! is cut off it returns the bytes that are left.
 //!
-//! Upstream: `protowire`, `gogo/protobuf` (`skipGenerated`). Complexity: a field is a few bytes read.
+//! Upstream: `protowire`, `gogo/protobuf` (`skipGenerated`). Complexity: one look at the first
+//! bytes of each field.
 
 /// One field of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Field<'a> {
     pub(crate) number: u32,
-    /// Where its tag begins.
+    /// The offset of its tag.
     pub(crate) start: usize,
-    /// Where its value ends.
+    /// The offset after its value.
     pub(crate) end: usize,
     pub(crate) value: Wire<'a>,
 }
 
-/// A value as the wire has it.
+/// A value as encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wire<'a> {
     Varint(u64),
@@ -30,7 +32,7 @@ pub(crate) enum Wire<'a> {
 }
 
 impl<'a> Wire<'a> {
-    /// Bytes, a text or a message.
+    /// Returns the bytes of a text or a message.
     #[inline(always)]
     pub(crate) fn bytes(self) -> Option<&'a [u8]> {
         match self {
@@ -61,13 +63,13 @@ impl<'a> Fields<'a> {
         Self { bytes, at: 0 }
     }
 
-    /// Goes back (or on) to a field's start.
+    /// Moves to the start of a field, backward or forward.
     #[inline]
     pub(crate) fn seek(&mut self, at: usize) {
         self.at = at;
     }
 
-    /// Number and wire type of the next field, and where its value begins.
+    /// Returns the number and the wire type of the next field, and the offset of its value.
     #[inline(always)]
     pub(crate) fn tag(&self) -> Option<(u32, u64, usize)> {
         let (tag, at) = varint(self.bytes, self.at)?;
@@ -77,7 +79,7 @@ impl<'a> Fields<'a> {
         Some(((tag >> 3) as u32, tag & 7, at))
     }
 
-    /// The bytes whose length stands at `at`, and where they end.
+    /// Returns the bytes whose length is at `at`, and the offset after them.
     #[inline(always)]
     fn run(&self, at: usize) -> Option<(&'a [u8], usize)> {
         let (length, at) = varint(self.bytes, at)?;
@@ -85,7 +87,7 @@ impl<'a> Fields<'a> {
         Some((self.bytes.get(at..end)?, end))
     }
 
-    /// Why reading stopped; nothing, if it came to the end.
+    /// Returns why iteration stopped; `None` if it reached the end.
     #[inline]
     pub(crate) fn broken(&self) -> Option<&'static str> {
         match self.at >= self.bytes.len() {
@@ -109,7 +111,8 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// The next field; where the last value of the message is cut off, what there is of it.
+    /// Returns the next field; if the last value of the message is cut off, its bytes that are
+    /// left.
     pub(crate) fn next_open(&mut self) -> Option<Field<'a>> {
         let whole = self.next();
         if whole.is_some() {
@@ -137,7 +140,7 @@ const FIXED32: u64 = 5;
 /// The wire type of texts and messages.
 pub(crate) const BYTES: u64 = 2;
 
-/// BOUND: protobuf's own.
+/// BOUND: the largest field number of protobuf.
 pub(crate) const MAX_NUMBER: u64 = (1 << 29) - 1;
 
 impl<'a> Iterator for Fields<'a> {
@@ -147,7 +150,8 @@ impl<'a> Iterator for Fields<'a> {
     fn next(&mut self) -> Option<Field<'a>> {
         let start = self.at;
         let (number, form, at) = self.tag()?;
-        // Most fields have a length; that a branch is foretold better than a jump, this way keeps it one.
+        // Most fields have a length. This test stays a conditional branch, which the CPU predicts
+        // better than the jump table of a `match`.
         let (value, end) = match form == BYTES {
             true => {
                 let (bytes, end) = self.run(at)?;
@@ -165,21 +169,21 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-/// A field as it lies there, and what comes behind it.
+/// A field, cut from the bytes after it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Split<'a> {
     pub(super) number: u32,
     pub(super) form: u64,
-    /// The bytes of the value, without a length.
+    /// The bytes of the value, without its length.
     pub(super) value: &'a [u8],
     pub(super) rest: &'a [u8],
 }
 
 impl<'a> Split<'a> {
-    /// The first field of some bytes: for loops that keep nothing but what is left.
+    /// Splits off the first field: for loops whose only state is the bytes that are left.
     #[inline(always)]
     pub(super) fn of(bytes: &'a [u8]) -> Option<Self> {
-        // Most tags are of one byte, as most lengths and most numbers are.
+        // Most tags, lengths and numbers take one byte.
         if let [tag, second, behind @ ..] = bytes
             && (tag | second) < 0x80
             && *tag >= 8
@@ -206,7 +210,7 @@ impl<'a> Split<'a> {
         Self::long(bytes)
     }
 
-    /// The value as the wire has it.
+    /// Returns the value, decoded.
     #[inline(always)]
     pub(super) fn wire(&self) -> Wire<'a> {
         match self.form {
@@ -217,7 +221,7 @@ impl<'a> Split<'a> {
 
     #[inline(never)]
     fn number_of(&self, form: u64) -> Wire<'a> {
-        // What was cut out is as long as its wire type says: there is no other case.
+        // The value has the length that its wire type requires, so this always succeeds.
         of_known_length(self.value, 0, form).map_or(Wire::Fixed32, |(value, _)| value)
     }
 
@@ -243,7 +247,7 @@ impl<'a> Split<'a> {
     }
 }
 
-/// The number that some bytes begin with, and what comes behind it.
+/// Returns the number that the bytes begin with, and the bytes after it.
 #[inline(always)]
 pub(super) fn first(bytes: &[u8]) -> Option<(u64, &[u8])> {
     match bytes {
@@ -259,7 +263,7 @@ pub(super) fn first(bytes: &[u8]) -> Option<(u64, &[u8])> {
     }
 }
 
-/// The length of a value of a wire type that states none.
+/// Returns the length of a value of a wire type without a length prefix.
 #[inline(always)]
 fn known_length(bytes: &[u8], form: u64) -> Option<usize> {
     match (form, bytes) {
@@ -272,7 +276,7 @@ fn known_length(bytes: &[u8], form: u64) -> Option<usize> {
     }
 }
 
-/// The value of a wire type that has no length, and the position after it.
+/// Returns a value of a wire type without a length prefix, and the position after it.
 #[inline(never)]
 fn of_known_length(bytes: &[u8], at: usize, wire_type: u64) -> Option<(Wire<'static>, usize)> {
     match wire_type {
@@ -289,14 +293,14 @@ fn of_known_length(bytes: &[u8], at: usize, wire_type: u64) -> Option<(Wire<'sta
     }
 }
 
-/// The number at `at`, and the position after it.
+/// Returns the number at `at`, and the position after it.
 #[inline(always)]
 pub(crate) fn varint(bytes: &[u8], at: usize) -> Option<(u64, usize)> {
     let first = *bytes.get(at)?;
     if first < 0x80 {
         return Some((u64::from(first), at + 1));
     }
-    // Lengths of most messages.
+    // The lengths of most messages take two bytes.
     match bytes.get(at + 1) {
         Some(&second) if second < 0x80 => {
             let number = u64::from(first & 0x7f) | u64::from(second) << 7;
@@ -316,7 +320,7 @@ fn long_varint(bytes: &[u8], at: usize) -> Option<(u64, usize)> {
     None
 }
 
-/// A number of which some bytes were read.
+/// A number, some bytes of which were read.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Varint {
     value: u64,
@@ -324,12 +328,13 @@ pub(crate) struct Varint {
 }
 
 impl Varint {
-    /// Whether no byte was read yet.
+    /// Returns whether no byte was read yet.
     pub(crate) fn is_empty(self) -> bool {
         self.shift == 0
     }
 
-    /// The next byte; the number if it is the last one. `None` if no number is so long.
+    /// Takes the next byte; returns the number if it is the last one. `None` if no number is so
+    /// long.
     pub(crate) fn push(&mut self, byte: u8) -> Option<Option<u64>> {
         // BOUND: ten bytes, the tenth of which has one bit.
         if self.shift > 63 || (self.shift == 63 && byte > 1) {
@@ -341,7 +346,7 @@ impl Varint {
     }
 }
 
-/// How many bytes a number takes.
+/// Returns the number of bytes that a number takes.
 pub(crate) fn varint_len(number: u64) -> usize {
     (64 - (number | 1).leading_zeros() as usize).div_ceil(7)
 }
@@ -361,7 +366,7 @@ pub(crate) fn put_bytes(out: &mut Vec<u8>, number: u32, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// A field of these bytes.
+/// Encodes a field of these bytes.
 #[cfg(test)]
 pub(super) fn field(number: u32, parts: &[&[u8]]) -> Vec<u8> {
     let mut out = Vec::new();
@@ -421,7 +426,7 @@ mod tests {
                 end = field.end;
             }
             prop_assert_eq!(end == bytes.len(), fields.broken().is_none());
-            // Cut one by one they are the same.
+            // `Split` yields the same fields.
             let mut rest = &bytes[..];
             for field in Fields::of(&bytes) {
                 let split = Split::of(rest).unwrap();

@@ -1,12 +1,12 @@
-//! The head of a checked message: key, uid, version and the other spans of its metadata.
+//! The head of a validated message: key, uid, version and the other spans of its metadata.
 //!
 //! ```text
-//! checked message → read → Layout {spans, cuts, the length that the cuts change}
-//! broken message → salvage → Unreadable {key?, version?, path, why}
+//! validated message → read → Layout {spans, cuts, the length that the cuts change}
+//! malformed message → salvage → Unreadable {key?, version?, path, why}
 //! ```
 //!
-//! `metadata` is number 1 of every kind, and managedFields 17 in it: cut out, they change one length.
-//! Labels and annotations are spans over their entries, one after the other.
+//! `metadata` is field 1 of every kind, and managedFields are field 17 in it: cutting them out
+//! changes one length. The spans of labels and of annotations cover all their entries.
 //!
 //! Upstream: `metav1.ObjectMeta` (`generated.proto`).
 
@@ -37,8 +37,8 @@ const ANNOTATIONS: u32 = 12;
 const OWNER_REFERENCES: u32 = 13;
 pub(in crate::wire) const MANAGED_FIELDS: u32 = 17;
 
-/// Checks a message but for its managedFields and finds its head; nothing if it is not in the usual order.
-/// What it has in common with items before may be only compared.
+/// Checks a message except its managedFields and finds its head; `None` if it is not in the usual
+/// order. The parts that it has in common with previous items may be only compared.
 pub(crate) fn read(
     of: &Type,
     bytes: &[u8],
@@ -54,7 +54,7 @@ pub(crate) fn read(
     }
 }
 
-/// The head of a message that was checked and is in the usual order.
+/// Returns the head of a validated message in the usual order.
 pub(crate) fn layout(bytes: &[u8]) -> Layout {
     let mut layout = Layout::default();
     layout.body = 0..bytes.len();
@@ -88,14 +88,16 @@ pub(crate) fn layout(bytes: &[u8]) -> Layout {
     if let Some(managed) = managed {
         let left = (inside.len() - managed.len()) as u64;
         let at = varint(bytes, metadata.start).map_or(base, |(_, at)| at);
-        // The shorter length is written where the longer one began; the bytes that it saves are cut.
+        // The shorter length is written at the place of the longer one; the bytes that it saves are
+        // cut.
         let excess = at + varint_len(left)..base;
         layout.set_managed(managed.len(), smallvec![excess, managed], (at, left));
     }
     layout
 }
 
-/// The message without its version, in pieces: for comparing what else there is.
+/// Returns the message without its version, in pieces, so that two messages can be compared apart
+/// from it.
 pub(crate) fn around_version(bytes: &[u8]) -> [&[u8]; 4] {
     let Some(metadata) = Fields::of(bytes).find(|field| field.number == METADATA) else {
         return [bytes, &[], &[], &[]];
@@ -143,14 +145,14 @@ pub(crate) fn bookmark(bytes: &[u8]) -> Result<Bookmark, Unreadable> {
     }
 }
 
-/// What can be told of a message that cannot be read.
+/// Reports a malformed message.
 pub(crate) fn unreadable(bytes: &[u8], fault: Fault) -> Unreadable {
     let mut found = salvage(bytes, fault.why);
     found.path = fault.path;
     found
 }
 
-/// Reads what can be read of the name of a broken message, or of the first bytes of one.
+/// Salvages the name of a malformed message, or of the first bytes of one.
 pub(crate) fn salvage(bytes: &[u8], reason: impl Into<String>) -> Unreadable {
     let (mut name, mut namespace, mut version) = (None, None, None);
     let mut fields = Fields::of(bytes);

@@ -1,13 +1,13 @@
 //! Splits the body of a list in protobuf into its items, chunk by chunk.
 //!
 //! ```text
-//! k8s\0 Unknown {type, raw = list {ListMeta, item ...}} → ListSplitter → Item ...;  at the end ListMeta | WireError
+//! k8s\0 Unknown {type, list {ListMeta, item ...}} → ListSplitter → Item ... → ListMeta | WireError
 //! ```
 //!
-//! Lengths say where an item ends, so that a byte of it is looked at only when an object is made of it.
-//! One bad item costs itself only. Fields that are not known are stepped over.
+//! Items are cut out by their length prefixes, so their bytes are read only when an object is made
+//! of them. One malformed item costs only itself. Unknown fields are skipped.
 //!
-//! INVARIANT: what comes out depends on the bytes only, never on where the chunks were cut.
+//! INVARIANT: the parts depend on the bytes only, never on where the chunks were cut.
 //! BOUND: one item, the type and the metadata (1 MiB) are held, never more, whatever a length says.
 //! Upstream: `apimachinery:pkg/runtime/serializer/protobuf` (`Unmarshal` of whole lists).
 
@@ -28,9 +28,9 @@ use crate::wire::list::{ListMeta, ListPart};
 
 /// The number of the items in every list; its metadata have 1.
 const ITEMS: u32 = 2;
-/// BOUND: what a list says about itself is a few hundred bytes.
+/// BOUND: the type and the metadata of a list are a few hundred bytes.
 const MAX_ENVELOPE_BYTES: usize = 1 << 20;
-/// The number of bytes of a too large item that are kept to find its name.
+/// The number of bytes of an oversized item that are kept to find its name.
 pub(super) const SALVAGE_BYTES: usize = 64 << 10;
 /// The capacity that is kept for the next item.
 const KEPT_CAPACITY: usize = 1 << 20;
@@ -41,28 +41,28 @@ pub(in crate::wire) struct ListSplitter {
     max_item_bytes: usize,
     state: State,
     tag: u64,
-    /// Bytes of the list that are still to come, while inside of it.
+    /// The number of bytes of the list that are still to come, while inside of it.
     inside: Option<u64>,
     held: Vec<u8>,
     body: Body,
     alike: RefCell<Alike>,
     meta: ListMeta,
     has_list: bool,
-    /// The position of the bytes that are read.
+    /// The position of the bytes that are being read.
     at: u64,
-    /// Where the value began that is read.
+    /// The position at which the current value began.
     began: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum State {
-    /// So many bytes of the magic were right.
+    /// The magic; this many bytes of it were right.
     Magic(usize),
     Tag(Varint),
     /// The number after a tag: a value or a length.
     Number(Varint),
     Skip(u64),
-    /// So many bytes are to be held, then understood.
+    /// Buffers a piece; this many bytes of it are still to come.
     Hold(Piece, u64),
 }
 
@@ -75,12 +75,12 @@ enum Piece {
     Status,
 }
 
-/// What the type says that the body is.
+/// The content of the body, according to its type.
 #[derive(Clone, Copy, Debug, Default)]
 enum Body {
     #[default]
     Untold,
-    /// Its items are of this type.
+    /// A list with items of this type.
     List(&'static Type),
     Status,
     Table,
@@ -124,7 +124,7 @@ impl Step for ListSplitter {
 }
 
 impl ListSplitter {
-    /// A splitter before the first byte of a body, which passes over items larger than this.
+    /// Creates a splitter before the first byte of a body, which skips items larger than this.
     pub(in crate::wire) fn new(max_item_bytes: usize) -> Self {
         Self {
             max_item_bytes,
@@ -141,7 +141,7 @@ impl ListSplitter {
         }
     }
 
-    /// Reads some bytes of the chunk, at least one; returns how many.
+    /// Reads some bytes of the chunk, at least one; returns their number.
     fn read(
         &mut self,
         chunk: &[u8],
@@ -184,7 +184,7 @@ impl ListSplitter {
         self.hold(chunk, part)
     }
 
-    /// Bytes of a piece: handed on in place where the chunk has all of them.
+    /// Reads a piece: borrowed if the chunk holds all of it, otherwise buffered.
     fn hold(
         &mut self,
         chunk: &[u8],
@@ -215,7 +215,7 @@ impl ListSplitter {
         Ok(bytes.len())
     }
 
-    /// Bytes of the list were read, if we are inside of it.
+    /// Counts bytes as read, if they are inside of the list.
     fn pay(&mut self, bytes: u64) -> Result<(), WireError> {
         let Some(left) = &mut self.inside else {
             return Ok(());
@@ -288,7 +288,7 @@ impl ListSplitter {
         }
     }
 
-    /// A piece of which nothing is left is understood, and a list of which nothing is left has ended.
+    /// Handles a piece that is complete, and leaves a list that is complete.
     fn settle(&mut self, part: &mut impl FnMut(ListPart<'_>)) -> Result<(), WireError> {
         match self.state {
             State::Hold(piece, 0) => {

@@ -1,17 +1,19 @@
-//! The members of a checked message as those of its JSON, one after the other.
+//! The members of a validated message, as its JSON has them, one by one.
 //!
 //! ```text
 //! fields left, plan of the type ─▶ usual: a text, a number, a message, a time ─▶ name, Node
-//!                                └▶ unusual: lists, maps, inline, all else; at the end, what is null
+//!                                └▶ unusual: lists, maps, inline, all others; at the end the nulls
 //! ```
 //!
-//! Inline structs come out flat, zero values go where Go leaves them out, what protobuf has no bytes for is null where
-//! Go writes null. A message has a hundred fields, most of them texts, and many of these empty: what one look at its
-//! step tells is done at once, in `usual`; the rest in `unusual`.
+//! Inline structs are flattened, zero values are omitted where Go omits them, and absent fields are
+//! null where Go writes null. A message has a hundred fields, most of them texts, and many of these
+//! are empty: `usual` handles the fields for which one look at their step suffices, `unusual` all
+//! others.
 //!
-//! INVARIANT: the message was checked and is in the usual order; on other bytes everything here is total
-//! and ends early.
-//! Upstream: the `json` tags of `kubernetes/api` with `encoding/json`. Complexity: one look at each field.
+//! INVARIANT: the message was validated and is in the usual order; on other bytes every function is
+//! total and ends early.
+//! Upstream: the `json` tags of `kubernetes/api` with `encoding/json`. Complexity: one look at each
+//! field.
 
 use smallvec::SmallVec;
 
@@ -20,7 +22,8 @@ use super::plan::{Form, LeftOut, Plan, Shown, Stands, Step, plans};
 use super::texts::{self, Texts};
 use super::value::{Node, node};
 
-/// Whether null is told where a server tells it. Not of what a projection took something from.
+/// The choice to emit nulls where a server does. Hidden for an object that a projection has removed
+/// fields from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Nulls {
     Told,
@@ -32,16 +35,16 @@ pub(crate) struct Members<'a> {
     top: Level<'a>,
     outer: SmallVec<[Level<'a>; 1]>,
     nulls: Nulls,
-    /// Those of the whole, where they are known.
+    /// The texts of the whole message, or `texts::NONE`.
     pub(super) texts: &'a Texts,
 }
 
-/// A message whose fields stand in one object: the object's own, or an inline one.
+/// A message whose fields are members of the object: the object's own message, or an inline one.
 struct Level<'a> {
     plan: &'static Plan,
     /// The fields that were not passed yet.
     rest: &'a [u8],
-    /// Of what is null where there is no field of it, the positions that neither were met nor told.
+    /// The positions of fields that are null if absent, and were neither seen nor emitted yet.
     absent: u64,
 }
 
@@ -58,14 +61,14 @@ impl<'a> Level<'a> {
         }
     }
 
-    /// Over a field.
+    /// Passes a field.
     #[inline(always)]
     fn pass(&mut self, step: Step, rest: &'a [u8]) {
         self.rest = rest;
         self.absent &= !(1 << (step.position % 64));
     }
 
-    /// The next field that protobuf left out and JSON has as null.
+    /// Returns the next field that is absent in protobuf and null in JSON.
     fn null(&mut self) -> Option<&'static str> {
         let position = self.absent.trailing_zeros();
         self.absent &= self.absent.checked_sub(1)?;
@@ -84,7 +87,7 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// The name of the next member; then `value` is its value.
+    /// Returns the name of the next member, and sets `value` to its value.
     #[inline(never)]
     pub(crate) fn read(&mut self, value: &mut Node<'a>) -> Option<&'static str> {
         match self.usual(value) {
@@ -94,13 +97,14 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// Whether this was all: no field is left, no null, nothing around it.
+    /// Returns whether all is read: no field, no null and no outer level is left.
     #[inline(always)]
     fn is_over(&self) -> bool {
         self.top.rest.is_empty() && self.top.absent == 0 && self.outer.is_empty()
     }
 
-    /// What most fields are: one text, message or number, which is told in JSON. All else begins anew in `unusual`.
+    /// Reads a member of a usual form: one text, message, time or number that JSON shows. For any
+    /// other, `None`, and `unusual` reads the field from its start.
     #[inline(always)]
     fn usual(&mut self, value: &mut Node<'a>) -> Option<&'static str> {
         let level = &mut self.top;
@@ -116,7 +120,7 @@ impl<'a> Members<'a> {
                     let length = usize::try_from(number).ok()?;
                     let (bytes, rest) = behind.split_at_checked(length)?;
                     match step.shown {
-                        // Go writes what is zero or empty, too: these are many.
+                        // Go encodes zero and empty values in protobuf, too: these are many.
                         Shown::Text if length == 0 && step.left_out != LeftOut::Never => {
                             level.pass(step, rest);
                             continue;
@@ -131,7 +135,7 @@ impl<'a> Members<'a> {
                 VARINT => {
                     *value = match step.shown {
                         Shown::Bool => Node::Bool(number != 0),
-                        // Go keeps the low bits of what does not fit.
+                        // Go keeps the low bits of a number that does not fit.
                         Shown::Int32 => Node::Int(i64::from(number as i32)),
                         Shown::Int64 => Node::Int(number as i64),
                         _ => return None,
@@ -167,7 +171,7 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// The next field, whatever it is; nothing if it is no member.
+    /// Reads the next field, of any form; `None` if it is not a member.
     #[inline(always)]
     fn other(&mut self, field: Split<'a>, value: &mut Node<'a>) -> Option<&'static str> {
         let level = &mut self.top;
@@ -212,7 +216,7 @@ impl<'a> Iterator for Members<'a> {
     }
 }
 
-/// The list or map whose fields some bytes begin with, and what comes behind them.
+/// Returns the list or map whose fields the bytes begin with, and the bytes after it.
 #[inline]
 fn several(step: Step, bytes: &[u8], number: u32) -> (Node<'_>, &[u8]) {
     let (mut rest, mut count) = (bytes, 0);
@@ -229,7 +233,7 @@ fn several(step: Step, bytes: &[u8], number: u32) -> (Node<'_>, &[u8]) {
     (node, rest)
 }
 
-/// Returns whether Go's JSON leaves the value out.
+/// Returns whether Go's JSON omits the value.
 #[inline(always)]
 fn is_left_out(step: Step, node: Node<'_>) -> bool {
     let is_zero = match node {
@@ -244,7 +248,7 @@ fn is_left_out(step: Step, node: Node<'_>) -> bool {
     is_zero && step.left_out != LeftOut::Never
 }
 
-/// A member of an object by its name: what [`Members`] would give.
+/// Returns a member of an object by its name, with the value that [`Members`] yields.
 pub(crate) fn member<'a>(plan: &'static Plan, bytes: &'a [u8], name: &str) -> Option<Node<'a>> {
     let first = |number| Fields::of(bytes).find(|field| field.number == number);
     let fields = plan.of.fields();
@@ -274,7 +278,7 @@ mod tests {
     use super::super::fields::field;
     use super::*;
 
-    /// The plan of what is at a path of a kind.
+    /// The plan of the type at a path of a kind.
     fn plan(group: &str, kind: &str, path: &str) -> &'static Plan {
         let of = builtin(group, "v1", kind).unwrap();
         let names = path.split('.').filter(|name| !name.is_empty());
@@ -301,7 +305,7 @@ mod tests {
         told.collect()
     }
 
-    /// What is told of it with nulls and without, and that each member is found by its name.
+    /// Checks the members with nulls and without, and that each member is found by its name.
     fn check(plan: &'static Plan, bytes: &[u8], expected: &[&str], nulls: &[&str]) {
         assert_eq!(told(plan, bytes, Nulls::Hidden), expected, "{plan:?}");
         let all = [expected, nulls].concat();
@@ -376,7 +380,7 @@ mod tests {
         #[test]
         fn any_bytes_come_to_an_end(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
             for plan in [plan("", "Pod", ""), volume(), condition()] {
-                // Each field is one member at most, as is each that is null.
+                // Each field is at most one member, and so is each null.
                 let most = bytes.len() / 2 + plan.nulls.count_ones() as usize;
                 prop_assert!(Members::of(plan, &bytes, Nulls::Told).take(most + 1).count() <= most);
                 for name in ["name", "emptyDir", "metadata", "lastProbeTime"] {

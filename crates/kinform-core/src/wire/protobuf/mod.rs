@@ -1,15 +1,18 @@
-//! Protobuf of built-in kinds: what `wire` does for JSON, for messages, by the table of types.
+//! Protobuf of built-in kinds: does for messages what `json` does for JSON, driven by the table of
+//! types.
 //!
 //! ```text
 //! body chunks → list, watch → message of one object → check → head → object
-//!                                       checked message → value → text, paths, serde
+//!                                     validated message → value → text, paths, serde
 //! ```
 //!
-//! `fields` reads tags and lengths, `envelope` what stands around a message, `check` every byte of an object once, by a
-//! `plan`, or compares it with an item that is `alike`, by its `outline` or walked as its `counterpart`; `order` puts right what
-//! no Kubernetes writer makes, `head` finds its key and version, `value` and `members` show a message as the JSON that
-//! a server would have sent, by the same plan, `reader` and `text` make types and text of that. Nothing is generated:
-//! names, numbers and forms are `kinform-schema`'s.
+//! `fields` reads tags and lengths, `envelope` the type around a message. `check` validates every
+//! byte of an object once, by a `plan`, or compares it with an item that is `alike`, using the
+//! `outline` of that item or a cursor in it (`counterpart`). `order` rewrites messages in an order
+//! that no Kubernetes writer makes. `head` finds key and version. `value` and `members` show a
+//! message as the JSON that a server would have sent, by the same plan; `reader` and `text` turn
+//! that into types and text. No code is generated: names, numbers and forms come from
+//! `kinform-schema`.
 //!
 //! Upstream: `apimachinery:pkg/runtime/serializer/protobuf`, the generated `Unmarshal` functions.
 
@@ -33,21 +36,22 @@ pub(in crate::wire) mod watch;
 use kinform_api::Status;
 use kinform_schema::Type;
 
-/// Deepest nesting of messages that is read, as of arrays and objects in JSON. A message of that depth may be deeper as JSON,
-/// where its lists and maps are levels, too: what is shown of it, other readers may refuse.
+/// The deepest nesting of messages that is accepted, as of arrays and objects in JSON. Such a
+/// message may be deeper as JSON, where lists and maps are levels, too; other parsers may refuse
+/// that JSON.
 pub(crate) const MAX_DEPTH: u32 = super::json::validate::MAX_DEPTH;
 
 const META: &str = "k8s.io/apimachinery/pkg/apis/meta/v1";
 const EXTENSIONS: &str = "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1";
 
-/// The `Status` in a body, if it is one: the answer of a server that refuses.
+/// Returns the `Status` in a body, if it is one: the reply of a server that refuses a request.
 #[must_use]
 pub fn status(body: &[u8]) -> Option<Status> {
     let body = envelope::open(body).filter(|body| body.kind == "Status")?;
     envelope::status(body.raw)
 }
 
-/// The type of a kind as it is written; metadata alone is a kind, too.
+/// Returns the type of a kind by its name; metadata alone is a kind, too.
 pub(crate) fn type_of(api_version: &str, kind: &str) -> Option<&'static Type> {
     match api_version.split_once('/') {
         Some(("meta.k8s.io", _)) => kinform_schema::named_type(META, kind),
@@ -56,7 +60,7 @@ pub(crate) fn type_of(api_version: &str, kind: &str) -> Option<&'static Type> {
     }
 }
 
-/// The type of a schema, which some forms of the table stand for.
+/// The type of a schema, which some forms of the table refer to.
 fn schema_props() -> Option<&'static Type> {
     kinform_schema::named_type(EXTENSIONS, "JSONSchemaProps")
 }

@@ -1,21 +1,21 @@
-//! Puts a message into the order in which Kubernetes writes: for lenses that rely on it.
+//! Rewrites a message in the order in which Kubernetes writes, on which lenses rely.
 //!
 //! ```text
-//! checked message, unusual → usual → the same message: fields by number, each single one once
+//! validated message, unusual → usual → the same message: fields by number, each single one once
 //! ```
 //!
-//! Nothing that Kubernetes sends needs this; protobuf allows it. As in Go a message that comes twice is
-//! merged, of a scalar the last word counts. Unknown fields are left out.
+//! Kubernetes sends no message that needs this, but protobuf allows it. As in Go a message that
+//! comes twice is merged, and of a scalar the last value counts. Unknown fields are dropped.
 //!
-//! Upstream: the generated `Unmarshal` functions, which take any order. Complexity: one pass over the
-//! message for each number in it.
+//! Upstream: the generated `Unmarshal` functions, which take any order. Complexity: one pass over
+//! the message for each number in it.
 
 use kinform_schema::{Container, Field as Spec, FieldType, Type};
 
 use super::check::is_number;
 use super::fields::{Fields, Wire, put_bytes, put_varint, varint};
 
-/// The message in the usual order. It was checked, so that it is no deeper than may be.
+/// Returns the message in the usual order. It was validated, so its depth is bounded.
 pub(crate) fn usual(of: &Type, bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len());
     message(of, bytes, &mut out);
@@ -36,13 +36,13 @@ fn message(of: &Type, bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// All that a message has of one field.
+/// Appends all values of one field.
 fn field(spec: &Spec, bytes: &[u8], out: &mut Vec<u8>) {
     let number = spec.number();
     let values = || Fields::of(bytes).filter(move |field| field.number == number);
     match (spec.container(), spec.message()) {
         (Container::Single, Some(of)) => {
-            // Two encodings, one after the other, are the encoding of both merged.
+            // Two concatenated encodings are the encoding of both messages merged.
             let all: Vec<&[u8]> = values().filter_map(|field| field.value.bytes()).collect();
             if !all.is_empty() {
                 let mut inside = Vec::new();

@@ -1,16 +1,19 @@
-//! Where in a message that was checked its values are: what the next ones are followed by.
+//! The positions of the values in a validated message, by which later messages are compared with
+//! it.
 //!
 //! ```text
-//! sound message ─▶ Outline::learn ─▶ spots, in order: length, value, end, what is to be checked of another one
-//! a message beside it ─▶ follow ─▶ how much was only compared, if it differs in values only
+//! valid message ─▶ Outline::learn ─▶ spots, in order: length, value, end, how to validate it
+//! another message ─▶ follow ─▶ number of bytes only compared, if it differs in values only
 //! ```
 //!
-//! Messages with the same tags in the same order are as sound as one another, as soon as their values are, and their
-//! lengths fit. Objects of a list differ mostly in values, in names and times: what stands in the place of one is checked, and the
-//! bytes behind both are compared again. A message that is as long as its counterpart is asked nothing; of one that is
-//! not, where it ends is compared with where what is in it ends.
+//! A message with the same tags in the same order is as valid as the learnt one, provided that its
+//! values are valid and its lengths fit. Objects of a list differ mostly in values, such as names
+//! and times. So a value that differs is validated, and the comparison continues after both. A
+//! message of the same length as its counterpart needs no further check; the end of any other is
+//! compared with the end of its contents.
 //!
-//! INVARIANT: the message was found to be sound and in the usual order, as deep as what is compared with it.
+//! INVARIANT: the learnt message was validated, in the usual order, at the nesting depth of the
+//! messages that are compared with it.
 //! BOUND: 4,096 spots of 20 bytes. Upstream: none.
 //! Complexity: linear.
 
@@ -25,36 +28,37 @@ use super::head::{MANAGED_FIELDS, METADATA};
 use super::plan::{Form, Step, UNKNOWN, plans};
 use crate::wire::scan::common;
 
-/// BOUND: values of a message; those of recorded pods are some 250.
+/// BOUND: values of a message; recorded pods have some 250.
 const MOST_SPOTS: usize = 4 << 10;
 
-/// The whole message.
+/// Stands for the whole message.
 const ROOT: u16 = u16::MAX;
 
-/// The positions of values. The default knows none.
+/// The positions of values. The default has none.
 #[derive(Debug, Default)]
 pub(super) struct Outline {
     spots: Vec<Spot>,
 }
 
-/// A value, and what another one in its place must be.
+/// A value, and the conditions for another value in its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Spot {
-    /// Where its length begins, or a number itself.
+    /// The offset of its length prefix, or of a number itself.
     at: u32,
     value: u32,
     end: u32,
-    /// The spot of the message that it is in.
+    /// The spot of the message that contains it.
     outer: u16,
     /// The number of its type.
     pub(super) of: u16,
-    /// How many more levels there may be in it.
+    /// The number of levels that may be nested in it.
     pub(super) depth: u8,
     pub(super) kind: Kind,
 }
 
 impl Spot {
-    /// Where what it is asked for ends: a message's fields have spots of their own.
+    /// Returns the end of the bytes that only this spot describes: the fields of a message have
+    /// their own spots.
     fn own_end(&self) -> usize {
         match self.kind {
             Kind::Message => self.value as usize,
@@ -69,14 +73,15 @@ pub(super) enum Kind {
     /// A message, whose fields have spots of their own.
     Message,
     Number,
-    /// Of a message's managedFields: nothing is to be checked.
+    /// managedFields, which are not validated.
     Skipped,
-    /// An entry of a map of such values.
+    /// An entry of a map with values of this form.
     Entry(Form),
     Value(Form),
 }
 
-/// The message that is followed, or one in it that is not as long as its counterpart, or has another length.
+/// The message that is compared, or a message in it whose length differs from its counterpart's, or
+/// is encoded in another way.
 struct Open {
     spot: u16,
     end: usize,
@@ -85,8 +90,8 @@ struct Open {
 }
 
 impl Outline {
-    /// Takes a message that is sound, and in the usual order, but for its managedFields. Of one with too many values,
-    /// none is known.
+    /// Learns a message that is valid, except its managedFields, and in the usual order. Of a
+    /// message with too many values it learns no spot.
     pub(super) fn learn(&mut self, of: &Type, bytes: &[u8]) {
         self.spots.clear();
         let whole = (ROOT, 0..bytes.len());
@@ -96,7 +101,8 @@ impl Outline {
         }
     }
 
-    /// Reads one message and all in it. In the managedFields of the first `metadata` of all nothing was checked.
+    /// Reads one message and all messages in it. `metadata` is the spot of the object's first
+    /// metadata, whose managedFields were not validated.
     fn read(
         &mut self,
         of: u16,
@@ -143,19 +149,21 @@ impl Outline {
         Some(())
     }
 
-    /// The message whose value begins at a place of what was learnt.
+    /// Returns the spot of the message whose value begins at `value` of the learnt one.
     pub(super) fn message_at(&self, value: usize) -> Option<u16> {
         let at = self
             .spots
             .partition_point(|spot| (spot.at as usize) < value);
-        // Before its first field, or the next one, behind itself.
+        // The last spot that begins before `value`: those of its fields and its successors begin
+        // later.
         let spot = at.checked_sub(1)?;
         let is_it = |spot: &&Spot| spot.kind == Kind::Message && spot.value as usize == value;
         self.spots.get(spot).filter(is_it).map(|_| spot as u16)
     }
 
-    /// Goes through a message beside what was learnt, or beside a message in that. How many bytes are the same, if all
-    /// but values is, and `is_sound` of each that is another one.
+    /// Compares a message with the learnt one, or with a message in that. Returns the number of
+    /// equal bytes, if the messages differ in values only and `is_sound` accepts each value that
+    /// differs.
     pub(super) fn follow(
         &self,
         learnt: &[u8],
@@ -174,8 +182,8 @@ impl Outline {
             beside: end,
         };
         let mut outer: SmallVec<[Open; 16]> = SmallVec::new();
-        // How far both are apart: what comes next is reckoned from it and from the spots, so that it may begin before
-        // what was read last is known.
+        // The distance between corresponding offsets. The next place follows from it and the spots
+        // alone, so that the CPU may start to read there before the current value is known.
         let mut apart = 0_usize.wrapping_sub(beside);
         let mut compared = 0;
         let mut next = message.map_or(0, |message| usize::from(message) + 1);
@@ -183,7 +191,7 @@ impl Outline {
             let same = common(&learnt[beside..end], &bytes[beside.wrapping_add(apart)..]);
             compared += same;
             let met = beside + same;
-            // What ended must have ended at the same place.
+            // A message whose counterpart ends here must end here, too.
             while inside.beside <= met {
                 if inside.beside.wrapping_add(apart) != inside.end {
                     return None;
@@ -213,7 +221,8 @@ impl Outline {
             if value_end > inside.end {
                 return None;
             }
-            // What makes a message longer is in no other that is not.
+            // A value of another length changes that of the message that contains it, which must
+            // then be the innermost open one.
             let is_moved = value_end != end.wrapping_add(apart);
             if is_moved && inside.spot != spot.outer {
                 return None;
@@ -255,7 +264,7 @@ mod tests {
     use super::super::type_of;
     use super::*;
 
-    /// A pod of one container, whose managedFields are no message.
+    /// A pod of one container, whose managedFields are malformed.
     fn pod(name: &[u8], container: &[u8]) -> Vec<u8> {
         let metadata = field(1, &[&field(1, &[name]), &field(17, &[b"\x0a\x7f", name])]);
         let spec = field(2, &[&field(2, &[&field(1, &[container])])]);
@@ -289,7 +298,7 @@ mod tests {
             (text, b"proxy"),
         ];
         assert_eq!(asked, values.map(|(kind, value)| (kind, value.to_vec())));
-        // All tags, one of two bytes.
+        // All tags; one of them takes two bytes.
         assert_eq!(compared, Some(7));
         let refused = outline.follow(&one, None, &two, |_, value| value != b"proxy");
         assert_eq!(refused, None);

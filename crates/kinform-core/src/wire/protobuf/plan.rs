@@ -1,32 +1,33 @@
-//! What a check and a reader want to know of a field, in eight bytes: its form, what JSON shows of it, the type in it.
+//! The properties of a field that checks and readers need, in eight bytes: its form, its form in
+//! JSON, the type in it.
 //!
 //! ```text
 //! table of types ─▶ plans, made once ─▶ Plan of a type ─▶ [field number] ─▶ Step
 //! ```
 //!
-//! The table tells much more of a field, in several places; the check of a list asks for each field of each object,
-//! and so does whoever reads one as a type. A number that a type does not have is a step like others: nothing is to be
-//! checked of it, and nothing shown.
+//! The table has many more properties of a field, in several places. But the check of a list looks
+//! up each field of each object, and so does a reader. A number that a type does not have has a
+//! step, too: its value is neither validated nor shown.
 //!
-//! Upstream: the generated `Unmarshal` functions, in which all this is code. Complexity: one read.
+//! Upstream: the generated `Unmarshal` functions, in which this is code. Complexity: one read.
 
 use std::fmt;
 use std::sync::OnceLock;
 
 use kinform_schema::{Container, Field, FieldType, Type, numbered_type};
 
-/// What is to be checked of a value.
+/// The form of a value, which decides how it is validated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// Nothing: the type has no such field.
+    /// Not validated: the type has no such field.
     Unknown,
     Text,
     Number,
-    /// Of the step's type.
+    /// A message of the step's type.
     Message,
     Double,
     Bytes,
-    /// A message with one text: a quantity, or texts that the table has as one form.
+    /// A message with one text: a quantity, or texts that the table treats as one form.
     Texts,
     Time,
     IntOrString,
@@ -39,13 +40,13 @@ pub(super) enum Form {
     Entry,
 }
 
-/// What JSON shows of a value: as [`FieldType`], without what is in it.
+/// The form of a value in JSON: as [`FieldType`], without the type in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shown {
-    /// Null: the type has no such field, or it is of a form that no field of the table has.
+    /// Null: the type has no such field, or no field of the table has its form.
     Nothing,
     Text,
-    /// Of the step's type.
+    /// A message of the step's type.
     Message,
     Bool,
     Int32,
@@ -58,61 +59,61 @@ pub(super) enum Shown {
     IntOrString,
     /// A list of texts in a message.
     Texts,
-    /// Any JSON, as it is.
+    /// Any JSON, unchanged.
     Json,
     SchemaOrBool,
     SchemaOrArray,
     SchemaOrTexts,
 }
 
-/// Where the value of a field stands in the JSON of its message.
+/// The place of a field's value in the JSON of its message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stands {
     /// It is the value of a member.
     Alone,
-    /// Its own members are those of the message.
+    /// Its own members are members of the message.
     Inline,
     InList,
     InMap,
 }
 
 impl Stands {
-    /// Whether there may be several.
+    /// Returns whether there may be several values.
     #[inline(always)]
     pub(super) fn is_repeated(self) -> bool {
         matches!(self, Self::InList | Self::InMap)
     }
 }
 
-/// When Go's JSON leaves a value out that protobuf has.
+/// The values that Go's JSON omits, though protobuf has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LeftOut {
     Never,
     /// Zero, false, the empty text.
     Zero,
-    /// And null, where there is no moment.
+    /// These, and a time that is null.
     ZeroOrNull,
 }
 
-/// What is to be done with a field.
+/// The instructions for a field.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(8))]
 pub(crate) struct Step {
-    /// Of a list: of each element.
+    /// The form of the value; of a list, of each element.
     pub(super) form: Form,
-    /// Of a map: of its values; else the same.
+    /// The form of a map's values; otherwise equal to `form`.
     pub(super) inside: Form,
-    /// Of a list or a map: of each value.
+    /// The form in JSON; of a list or a map, of each value.
     pub(super) shown: Shown,
     pub(super) stands: Stands,
     pub(super) left_out: LeftOut,
-    /// Of the field in its type.
+    /// The position of the field in its type.
     pub(super) position: u8,
     /// The number of the message's type.
     pub(super) of: u16,
 }
 
-/// Of a number that the type does not have: it may come again, and in any wire type.
+/// The step of a number that the type does not have: it may repeat, with any wire type.
 pub(super) const UNKNOWN: Step = Step {
     form: Form::Unknown,
     inside: Form::Unknown,
@@ -125,17 +126,17 @@ pub(super) const UNKNOWN: Step = Step {
 
 /// The steps of a type.
 pub(crate) struct Plan {
-    /// By the number of the field.
+    /// Indexed by the number of the field.
     steps: Box<[Step]>,
     fields: &'static [Field],
-    /// The positions of the fields that JSON has as null where protobuf leaves them out.
+    /// The positions of the fields that are null in JSON if they are absent in protobuf.
     // INVARIANT: a type has no more than 64 fields.
     pub(super) nulls: u64,
     pub(super) of: &'static Type,
 }
 
 impl Plan {
-    /// The plan of a type. All types are of the table.
+    /// Returns the plan of a type. All types are in the table.
     pub(crate) fn of(of: &Type) -> &'static Self {
         &plans().0[usize::from(of.number())]
     }
@@ -153,13 +154,13 @@ impl Plan {
         }
     }
 
-    /// The step of a field's number; nothing if it is larger than those of the type.
+    /// Returns the step of a field's number; `None` if it is larger than those of the type.
     #[inline(always)]
     pub(super) fn step(&self, number: u64) -> Option<Step> {
         self.steps.get(usize::try_from(number).ok()?).copied()
     }
 
-    /// The JSON name of the field at a position.
+    /// Returns the JSON name of the field at a position.
     #[inline(always)]
     pub(super) fn name(&self, position: u8) -> Option<&'static str> {
         self.fields.get(usize::from(position)).map(Field::name)
@@ -177,7 +178,7 @@ impl fmt::Debug for Plan {
 #[derive(Debug)]
 pub(super) struct Plans(Vec<Plan>);
 
-/// The plans; the first call makes them.
+/// Returns the plans; the first call makes them.
 #[inline]
 pub(super) fn plans() -> &'static Plans {
     static PLANS: OnceLock<Plans> = OnceLock::new();
@@ -191,13 +192,13 @@ impl Plans {
         Self(types.map(Plan::new).collect())
     }
 
-    /// The plan of a [number](Type::number); nothing where there is no such type.
+    /// Returns the plan of a [number](Type::number); `None` if there is no such type.
     #[inline(always)]
     pub(super) fn plan(&self, of: u16) -> Option<&Plan> {
         self.0.get(usize::from(of))
     }
 
-    /// The steps of a type, by the number of the field.
+    /// Returns the steps of a type, indexed by the number of the field.
     #[inline(always)]
     pub(super) fn steps(&self, of: u16) -> &[Step] {
         match self.plan(of) {
@@ -237,7 +238,7 @@ fn left_out(field: &Field) -> LeftOut {
         return LeftOut::Never;
     }
     match field.field_type() {
-        // To Go these are structs, which are never empty.
+        // In Go these are structs, which are never empty.
         FieldType::IntOrString => LeftOut::Never,
         FieldType::Time | FieldType::MicroTime if field.omits_zero() => LeftOut::ZeroOrNull,
         _ => LeftOut::Zero,

@@ -4,12 +4,14 @@
 //! Node → Reader (serde::Deserializer) → K
 //! ```
 //!
-//! Says to a type just what `serde_json` says of the server's JSON, without the text in between. What fails
-//! here is read as JSON, and an error is told there, with its path; so the error here is only a mark. Structs,
-//! lists and maps of a user's own in the place of a field that holds any JSON are read that way, too: a
-//! type's visitors are compiled for the nodes that Kubernetes' own types have there, and for no others.
+//! Drives a type's visitor exactly as `serde_json` does for the server's JSON, without the text in
+//! between. An object that fails here is read again as JSON, which reports the error with its path;
+//! so the error here is only a marker. A user's type may have a struct, list or map where a field
+//! holds any JSON; it is read as JSON, too. Visitors are compiled for the nodes that Kubernetes'
+//! own types have there, and for no others.
 //!
-//! Upstream: none; client-go has generated structs. Complexity: one look at each byte that the type reads.
+//! Upstream: none; client-go has generated structs. Complexity: one look at each byte that the type
+//! reads.
 
 use kinform_api::TypeMeta;
 use kinform_schema::Type;
@@ -27,10 +29,10 @@ use super::value::{self, Elements, Entries, Node};
 use crate::wire::json;
 use crate::wire::type_meta::{Mismatch, WithTypeMeta};
 
-/// A whole object, which has passed the check, as a value of a type.
+/// Deserializes a whole object, which was validated.
 ///
 /// # Errors
-/// It does not fit the type.
+/// The object does not fit the type.
 pub(crate) fn read<K: DeserializeOwned>(
     of: &'static Type,
     bytes: &[u8],
@@ -42,10 +44,10 @@ pub(crate) fn read<K: DeserializeOwned>(
     K::deserialize(WithTypeMeta { meta, members })
 }
 
-/// The same without `apiVersion` and `kind`.
+/// Deserializes a message without adding `apiVersion` and `kind`.
 ///
 /// # Errors
-/// It does not fit the type.
+/// The message does not fit the type.
 pub(crate) fn part<K: DeserializeOwned>(
     of: &'static Type,
     bytes: &[u8],
@@ -56,7 +58,7 @@ pub(crate) fn part<K: DeserializeOwned>(
     K::deserialize(&Reader { node, nulls, texts })
 }
 
-/// One value. It stays where it is while it is read: what is in it is told by reference.
+/// One value. It is not moved while it is read; deserializers take it by reference.
 struct Reader<'a> {
     node: Node<'a>,
     nulls: Nulls,
@@ -117,7 +119,8 @@ fn is_null(raw: &[u8]) -> bool {
     raw.trim_ascii() == b"null"
 }
 
-/// What a type's visitor is told of the kind that it asked for; of all else, whatever there is.
+/// Implements methods that pass a node of the kind asked for directly to the visitor, and any other
+/// to `deserialize_any`.
 macro_rules! told {
     ($($method:ident: $node:pat => $visit:ident($value:expr);)*) => {$(
         #[inline]

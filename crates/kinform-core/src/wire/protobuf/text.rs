@@ -1,10 +1,10 @@
-//! A message as JSON text: what the server would have sent, without its white space.
+//! A message as JSON text: the text that the server would have sent, without white space.
 //!
 //! ```text
 //! Node → write → JSON;  bytes → base64;  {seconds, nanos} → TimeText
 //! ```
 //!
-//! INVARIANT: recursion is as deep as the checked message.
+//! INVARIANT: recursion is as deep as the validated message.
 //! Upstream: `apimachinery:pkg/runtime/serializer/json`, `metav1.Time`, `metav1.MicroTime`.
 
 use std::ops::Deref;
@@ -15,7 +15,7 @@ use super::fields::{Fields, Wire};
 use super::members::{Members, Nulls};
 use super::value::{Node, elements, entries};
 
-/// Appends the JSON of an object, which begins with its type.
+/// Appends the JSON of an object, beginning with its type.
 pub(crate) fn write_whole(meta: &TypeMeta, members: Members<'_>, nulls: Nulls, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"apiVersion\":");
     string(&meta.api_version, out);
@@ -90,7 +90,7 @@ pub(crate) fn string(text: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// The bytes in base64, padded.
+/// Encodes the bytes in base64, with padding.
 pub(crate) fn base64(bytes: &[u8]) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
@@ -106,7 +106,7 @@ pub(crate) fn base64(bytes: &[u8]) -> String {
     text
 }
 
-/// The text of a time; it lives on the stack, and is looked at by words.
+/// The text of a time, on the stack; aligned so that it can be scanned by words.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(8))]
 pub(crate) struct TimeText {
@@ -124,10 +124,10 @@ impl Deref for TimeText {
 
 const NANOS: i64 = 1_000_000_000;
 const DAY: i64 = 86_400;
-/// The years 0 to 9999, which have a text.
+/// The seconds of the years 0 to 9999, which have a text.
 const RANGE: std::ops::Range<i64> = -62_167_219_200..253_402_300_800;
 
-/// Seconds and nanoseconds since 1970; nanoseconds are less than a second.
+/// Returns seconds and nanoseconds since 1970; the nanoseconds are less than a second.
 fn moment(bytes: &[u8]) -> (i64, i64) {
     match whole_seconds(bytes) {
         Some(seconds) => (seconds, 0),
@@ -135,8 +135,8 @@ fn moment(bytes: &[u8]) -> (i64, i64) {
     }
 }
 
-/// The seconds of what nearly every time is: five bytes of seconds, which reach from 1978 to 3058, and no nanoseconds,
-/// which Go writes all the same.
+/// Returns the seconds of a time in the usual encoding: five bytes of seconds, which reach from
+/// 1978 to 3058, and nanoseconds that are absent or 0 (Go writes the 0).
 #[inline(always)]
 fn whole_seconds(bytes: &[u8]) -> Option<i64> {
     let (&[tag, a, b, c, d, e], rest) = bytes.split_first_chunk()?;
@@ -169,12 +169,12 @@ pub(crate) fn has_text(bytes: &[u8]) -> bool {
 }
 
 impl TimeText {
-    /// `2006-01-02T15:04:05Z`.
+    /// Formats a time as `2006-01-02T15:04:05Z`.
     pub(crate) fn seconds(bytes: &[u8]) -> Self {
         Self::date(moment(bytes).0)
     }
 
-    /// `2006-01-02T15:04:05.000000Z`.
+    /// Formats a time as `2006-01-02T15:04:05.000000Z`.
     pub(crate) fn micros(bytes: &[u8]) -> Self {
         let (seconds, nanos) = moment(bytes);
         let mut time = Self::date(seconds);
@@ -205,7 +205,7 @@ impl TimeText {
         time
     }
 
-    /// Two digits at a place.
+    /// Writes two digits at a place.
     #[inline(always)]
     fn two(&mut self, at: usize, number: u32) {
         self.text[at] = b'0' + (number / 10) as u8;
@@ -213,12 +213,12 @@ impl TimeText {
     }
 }
 
-/// Year, month and day of a day since 1970, in the calendar that has always been Gregorian.
+/// Returns year, month and day of a day since 1970, in the proleptic Gregorian calendar.
 ///
-/// INVARIANT: the year is one that has a text, so that no number is negative.
+/// INVARIANT: the year is in `RANGE`, so that no number is negative.
 fn civil(days: i64) -> (u32, u32, u32) {
     // Years begin in March, so that the leap day is the last one; eras have 400 years. The first
-    // era begins before the year 0, and with it the years counted here.
+    // era begins before the year 0, and so does the count of years.
     let days = (days + 719_468 + 146_097) as u32;
     let (era, day) = (days / 146_097, days % 146_097);
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;

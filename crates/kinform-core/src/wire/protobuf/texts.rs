@@ -1,30 +1,33 @@
-//! The texts of one message, told to be UTF-8 all at once.
+//! The texts of one message, proven to be UTF-8 in one pass.
 //!
 //! ```text
-//! message ─▶ Texts: the same bytes, but blanks for those above 127
-//!              └── the bytes of a text, all ASCII ─▶ that piece of it
+//! message ─▶ Texts: the same bytes, with blanks for those above 127
+//!              └── the bytes of a text, if all ASCII ─▶ that part of the copy
 //! ```
 //!
-//! A message has a hundred texts of some bytes. To show each by itself to be UTF-8 costs more than all else that is
-//! done with it; the whole is shown by words, and of a text is left to say that no byte of it was blanked.
+//! A message has a hundred short texts. To validate each by itself costs more than all other work
+//! on it. The copy is made word by word; for a text it remains to check that none of its bytes was
+//! blanked.
 //!
-//! INVARIANT: a text that is told is byte for byte the one that was asked for.
-//! Upstream: none; Go's strings need no proof. Complexity: two looks at each byte of the message.
+//! INVARIANT: the text that is returned equals the bytes asked for.
+//! Upstream: none; Go's strings need not be valid. Complexity: two looks at each byte of the
+//! message.
 
 use super::value::utf8;
 use crate::wire::scan::is_ascii;
 
-/// BOUND: of larger messages, most of which are a few long texts, there is no copy.
+/// BOUND: the bytes of a message that are copied; larger messages consist mostly of a few long
+/// texts.
 const MOST: usize = 64 << 10;
 
-/// What the bytes of a message are as texts.
+/// The bytes of a message as text.
 pub(crate) struct Texts {
-    /// Where the message is. Never read from: what is asked for is found by its distance.
+    /// The address of the message. Never dereferenced: a text is located by its distance from it.
     base: usize,
     ascii: String,
 }
 
-/// No message is known: each text is shown by itself.
+/// No message: each text is validated by itself.
 pub(crate) static NONE: Texts = Texts {
     base: 0,
     ascii: String::new(),
@@ -42,7 +45,7 @@ impl Texts {
         }
     }
 
-    /// The text in these bytes of the message; nothing if they are none.
+    /// Returns the text in these bytes of the message; the empty text if they are not UTF-8.
     #[inline(never)]
     pub(crate) fn text<'a>(&'a self, bytes: &'a [u8]) -> &'a str {
         if is_ascii(bytes) {
@@ -80,7 +83,7 @@ mod tests {
                     prop_assert_eq!(NONE.text(piece), std::str::from_utf8(piece).unwrap_or_default());
                 }
             }
-            // What is not of the message is told all the same.
+            // A text outside of the message is returned, too.
             prop_assert_eq!(texts.text(other.as_bytes()), &*other);
         }
     }

@@ -1,15 +1,16 @@
-//! A value of a checked message as the JSON that a server would have sent.
+//! A value of a validated message as the JSON that a server would have sent.
 //!
 //! ```text
 //! step, bytes → Node → Elements (Node) | Entries (key, Node)
 //! ```
 //!
-//! How one value is shown, and what is in lists and maps. Which members an object has is told by `members`, what is
-//! left out of them by `plan`. Nothing is copied.
+//! Shows one value, and the elements of lists and maps. `members` decides which members an object
+//! has, `plan` which of them are omitted. Nothing is copied.
 //!
-//! INVARIANT: the message was checked and is in the usual order; on other bytes everything here is total
-//! and ends early.
-//! Upstream: the `json` tags of `kubernetes/api` with `encoding/json`. Complexity: one look at each tag.
+//! INVARIANT: the message was validated and is in the usual order; on other bytes every function is
+//! total and ends early.
+//! Upstream: the `json` tags of `kubernetes/api` with `encoding/json`. Complexity: one look at each
+//! tag.
 
 use super::fields::{Fields, Split, Wire};
 use super::plan::{Plan, Shown, Step, plans};
@@ -29,19 +30,19 @@ pub(crate) enum Node<'a> {
     /// RFC 3339 text in JSON, from `{seconds, nanos}`.
     Time(&'a [u8]),
     MicroTime(&'a [u8]),
-    /// Any JSON, as it is.
+    /// Any JSON, unchanged.
     Json(&'a [u8]),
     Object(&'static Plan, &'a [u8]),
-    /// The fields of a list, one after the other, and how many.
+    /// The encoded fields of a list, and their number.
     List(Step, &'a [u8], u32),
     Map(Step, &'a [u8], u32),
-    /// The texts of the fields of one number.
+    /// A list of texts: the fields of this number in a message.
     Texts(u32, &'a [u8]),
-    /// The schemas of the fields of number 2.
+    /// A list of schemas: the fields of number 2 in a message.
     Schemas(&'a [u8]),
 }
 
-/// A field's value, or an element of its list or map.
+/// Returns the node of a field's value, or of an element of its list or map.
 #[inline(always)]
 pub(super) fn node<'a>(step: Step, value: Wire<'a>, texts: &'a Texts) -> Node<'a> {
     match (step.shown, value) {
@@ -51,7 +52,7 @@ pub(super) fn node<'a>(step: Step, value: Wire<'a>, texts: &'a Texts) -> Node<'a
             None => Node::Null,
         },
         (Shown::Bool, Wire::Varint(number)) => Node::Bool(number != 0),
-        // Go keeps the low bits of what does not fit.
+        // Go keeps the low bits of a number that does not fit.
         (Shown::Int32, Wire::Varint(number)) => Node::Int(i64::from(number as i32)),
         (Shown::Int64, Wire::Varint(number)) => Node::Int(number as i64),
         (Shown::Double, Wire::Fixed64(bits)) => double(f64::from_bits(bits)),
@@ -78,7 +79,7 @@ pub(super) fn node<'a>(step: Step, value: Wire<'a>, texts: &'a Texts) -> Node<'a
     }
 }
 
-/// What stands for an element of a map that has a key only.
+/// Returns the value of a map's entry that has only a key.
 fn zero(step: Step) -> Node<'static> {
     match step.shown {
         Shown::Bool => Node::Bool(false),
@@ -87,9 +88,9 @@ fn zero(step: Step) -> Node<'static> {
     }
 }
 
-/// Go writes whole numbers without a fraction.
+/// Returns the node of a double. Go writes whole numbers without a fraction.
 fn double(number: f64) -> Node<'static> {
-    // BOUND: up to here every whole number is its own.
+    // BOUND: up to here every whole number is exact.
     if number.fract() == 0.0 && number.abs() < 1e15 {
         Node::Int(number as i64)
     } else {
@@ -158,7 +159,7 @@ enum ElementOf {
     Schema,
 }
 
-/// The elements of a node that is a list.
+/// Returns the elements of a node that is a list.
 #[inline]
 pub(crate) fn elements(node: Node<'_>) -> Option<Elements<'_>> {
     let (of, rest, left) = match node {
@@ -176,7 +177,7 @@ pub(crate) fn elements(node: Node<'_>) -> Option<Elements<'_>> {
 }
 
 impl Elements<'_> {
-    /// How many there are at least.
+    /// Returns the least number of elements that are left.
     pub(crate) fn left(&self) -> usize {
         self.left as usize
     }
@@ -235,7 +236,7 @@ impl<'a> Iterator for Entries<'a> {
     }
 }
 
-/// The key and the value of an entry.
+/// Returns the key and the value of an entry.
 #[inline]
 pub(crate) fn pair(entry: &[u8]) -> (&[u8], Option<Wire<'_>>) {
     let (mut key, mut value) = (&[][..], None);
@@ -249,13 +250,13 @@ pub(crate) fn pair(entry: &[u8]) -> (&[u8], Option<Wire<'_>>) {
     (key, value)
 }
 
-/// The key and the text of an entry of a map of texts.
+/// Returns the key and the text of an entry of a map of texts.
 pub(crate) fn entry(entry: &[u8]) -> (&[u8], &[u8]) {
     let (key, value) = pair(entry);
     (key, value.and_then(Wire::bytes).unwrap_or_default())
 }
 
-/// The entries of a map of texts.
+/// Returns the entries of a map of texts.
 pub(crate) fn texts(run: &[u8]) -> impl Iterator<Item = (&str, &str)> {
     Fields::of(run).map(|field| {
         let (key, value) = entry(field.value.bytes().unwrap_or_default());

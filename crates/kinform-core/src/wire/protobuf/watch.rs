@@ -1,15 +1,17 @@
 //! Splits the body of a watch in protobuf into its frames, chunk by chunk.
 //!
 //! ```text
-//! length (4 bytes) + WatchEvent {type, object {raw = k8s\0 Unknown}} → WatchFramer → Frame {kind, object}
+//! length (4 bytes) + WatchEvent {type, object {raw}} → WatchFramer → Frame {kind, object}
 //! ```
 //!
-//! A frame that is no event, or too large, is handed on as such: the stream goes on behind it. Bytes
-//! that cannot be a frame (a page of HTML read as a length) end the stream at once.
+//! A frame that is not an event, or is too large, becomes a malformed one, and the stream goes on
+//! after it. Bytes that cannot be a frame (an HTML page, read as a length) end the stream
+//! immediately.
 //!
-//! INVARIANT: what comes out depends on the bytes only, never on where the chunks were cut.
+//! INVARIANT: the frames depend on the bytes only, never on where the chunks were cut.
 //! BOUND: one frame is held, never more, whatever a length says.
-//! Upstream: `apimachinery:pkg/util/framer` (`lengthDelimitedFrameReader`), `client-go:rest/watch/decoder.go`.
+//! Upstream: `apimachinery:pkg/util/framer` (`lengthDelimitedFrameReader`),
+//! `client-go:rest/watch/decoder.go`.
 
 use super::envelope::{self, Envelope};
 use super::fields::Fields;
@@ -22,23 +24,23 @@ use crate::wire::known::Lookup;
 use crate::wire::unreadable::Unreadable;
 use crate::wire::watch::{FRAME_BYTES, Frame, FrameKind, malformed, missing};
 
-/// How much memory is kept for the next frame.
+/// The capacity that is kept for the next frame.
 const KEPT_CAPACITY: usize = 1 << 20;
 
 /// Splits one watch body in protobuf; resumable at any byte.
 #[derive(Debug)]
 pub(in crate::wire) struct WatchFramer {
     limit: usize,
-    /// The bytes of a length, and how many of them there are.
+    /// The bytes of a length, and the number of them that were read.
     length: ([u8; 4], usize),
-    /// Bytes of the frame that are still to come, while inside of one.
+    /// The number of bytes of the frame that are still to come, while inside of one.
     left: Option<usize>,
     is_large: bool,
     held: Vec<u8>,
 }
 
 impl WatchFramer {
-    /// A framer before the first byte of a body, which passes over objects larger than this.
+    /// Creates a framer before the first byte of a body, which skips objects larger than this.
     pub(in crate::wire) fn new(max_item_bytes: usize) -> Self {
         Self {
             limit: max_item_bytes.saturating_add(FRAME_BYTES),
@@ -119,7 +121,7 @@ impl Step for WatchFramer {
     }
 }
 
-/// The type and the object of an event; of one that is cut off, what there is.
+/// Returns the type and the object of an event; of a truncated event, the parts that are there.
 fn event(bytes: &[u8]) -> Option<(Option<&str>, Option<&[u8]>)> {
     let (mut kind, mut object) = (None, None);
     let mut fields = Fields::of(bytes);
@@ -140,7 +142,7 @@ fn event(bytes: &[u8]) -> Option<(Option<&str>, Option<&[u8]>)> {
     Some((kind, object))
 }
 
-/// Why an event that is all there is broken, itself or what stands around its object.
+/// Returns why a complete event is malformed, in itself or in the envelope of its object.
 fn broken(bytes: &[u8]) -> Option<&'static str> {
     let mut fields = Fields::of(bytes);
     let around = fields.by_ref().filter(|field| field.number == 2);

@@ -2,20 +2,20 @@
 //!
 //! ```text
 //! text, position in a string ─▶ Ends ─▶ position of the next quote or backslash
-//!                                 └── 64 bytes at a time: as Lengths saw them, else looked at here
+//!                                 └── 64 bytes at a time: the masks of Lengths, else scanned here
 //! ```
 //!
-//! Most keys and texts are short: most ends are found by a shift. Whatever is not, is found out of line, so that what
-//! is compiled into every caller is little.
+//! Most keys and texts are short, so a shift of the last mask finds most ends. All other cases are
+//! handled out of line, so that little is compiled into every caller.
 //!
-//! INVARIANT: bit n of `mask` tells of the byte at `from + n`. Control characters, which no string of a checked text
-//! has, may stop or not.
-//! Upstream: none. Complexity: one look at each byte, none at those of lists.
+//! INVARIANT: bit n of `mask` describes the byte at `from + n`. Whether a control character stops
+//! does not matter: no string of a validated text has one.
+//! Upstream: none. Complexity: one look at each byte, none at the bytes of lists.
 
 use super::super::lengths::Lengths;
 use crate::wire::scan::{BLOCK, filled, stops};
 
-/// What was seen last.
+/// The block that was scanned last, and the positions of its quotes and backslashes.
 #[derive(Debug)]
 pub(in crate::wire) struct Ends {
     from: usize,
@@ -23,7 +23,7 @@ pub(in crate::wire) struct Ends {
 }
 
 impl Default for Ends {
-    /// Nothing was seen; no position is so near to this one.
+    /// No block was scanned; no position is within a block of this `from`.
     fn default() -> Self {
         Self {
             from: usize::MAX / 2,
@@ -33,7 +33,8 @@ impl Default for Ends {
 }
 
 impl Ends {
-    /// Position of the first quote or backslash at or after `at`; the length if there is none.
+    /// Returns the position of the first quote or backslash at or after `at`; the length if there
+    /// is none.
     #[inline(always)]
     pub(in crate::wire) fn find(&mut self, bytes: &[u8], lengths: &Lengths, at: usize) -> usize {
         let seen = at.wrapping_sub(self.from);
@@ -86,7 +87,7 @@ mod tests {
             walked in 0_usize..400,
         ) {
             let mut lengths = Lengths::default();
-            // What a walk saw, whether it came to an end or not.
+            // The masks of a walk, whether it came to the end of the list or not.
             let _ = lengths.of(&body, walked);
             let mut ends = Ends::default();
             for at in 0..body.len() + 2 {
