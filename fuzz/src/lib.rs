@@ -17,7 +17,7 @@ use std::alloc::System;
 
 use cap::Cap;
 
-pub mod beside;
+pub mod baseline;
 pub mod cuts;
 pub mod head;
 pub mod heap;

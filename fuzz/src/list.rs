@@ -10,7 +10,7 @@ use kinform_core::{Encoding, ListMeta, ListPart, ListReader, WireError};
 use crate::heap::Mark;
 use crate::json::{Members, elements, is_deep, is_valid};
 use crate::shape::Shape;
-use crate::{beside, cuts, head};
+use crate::{baseline, cuts, head};
 
 /// As large as no body gets here, and smaller than most items.
 const LIMITS: [usize; 2] = [1 << 24, 48];
@@ -31,7 +31,7 @@ struct Reading {
 pub fn run(body: &[u8]) -> Shape {
     let mut shape = Shape::default();
     keeps_little(body);
-    beside::is_as_alone(Encoding::Json, body, &mut shape);
+    baseline::is_as_alone(Encoding::Json, body, &mut shape);
     for limit in LIMITS {
         let whole = read_however_cut(body, limit);
         shape.count(whole.parts.len());

@@ -19,7 +19,7 @@ use kinform_schema::{Type, builtin, kinds};
 
 use crate::heap::Mark;
 use crate::shape::Shape;
-use crate::{beside, cuts, neighbours, twin};
+use crate::{baseline, cuts, neighbours, twin};
 
 /// Pieces of which messages are made: tags, lengths, broken numbers, texts of envelopes.
 pub const WORDS: &[&[u8]] = &[
@@ -136,7 +136,7 @@ fn list(body: &[u8], shape: &mut Shape) {
         }
     }
     drop((splitter, mark));
-    beside::is_as_alone(Encoding::Protobuf, body, shape);
+    baseline::is_as_alone(Encoding::Protobuf, body, shape);
     for limit in LIMITS {
         let whole = split(&[body], limit);
         for way in cuts::ways(body) {

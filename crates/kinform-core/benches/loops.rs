@@ -246,7 +246,7 @@ fn known() -> Round {
         let hint = Cell::default();
         let stored = RootBaseline::new(root, &hint);
         for chunk in body.chunks(CHUNK) {
-            let fed = reader.feed_beside(chunk, &stored, &mut |part| match part {
+            let fed = reader.feed_compared(chunk, &stored, &mut |part| match part {
                 ListPart::Item(item) => {
                     objects.push(Object::from_item(&item, &projection).unwrap());
                 }

@@ -26,12 +26,13 @@ pub use object::owner::OwnerReference;
 pub use object::projection::Projection;
 pub use object::typed::{DecodeError, TypedCache};
 pub use object::weight::{FieldWeight, FieldWeights};
+pub use wire::bookmark::Bookmark;
 pub use wire::encoding::{Encoding, ListReader, WatchReader};
 pub use wire::error::WireError;
 pub use wire::item::Item;
 pub use wire::list::{ListMeta, ListPart};
 pub use wire::unreadable::Unreadable;
-pub use wire::watch::{Bookmark, Frame, FrameKind};
+pub use wire::watch::{Frame, FrameKind};
 
 /// The examples of the README.
 #[cfg(doctest)]

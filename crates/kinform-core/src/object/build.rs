@@ -26,7 +26,9 @@ use super::{Flags, Head, Object, Span};
 use crate::wire::encoding::Encoding;
 use crate::wire::item::Item;
 use crate::wire::json::cursor;
-use crate::wire::json::head::{self, Layout, ManagedFields};
+use crate::wire::json::item;
+use crate::wire::json::salvage::invalid_field;
+use crate::wire::layout::{Layout, ManagedFields};
 use crate::wire::protobuf::check::{self, Order};
 use crate::wire::protobuf::fields::put_varint;
 use crate::wire::protobuf::{head as message, order};
@@ -56,7 +58,7 @@ pub(super) fn from_json(body: &[u8], projection: &Projection) -> Result<Object, 
 }
 
 pub(super) fn from_item(item: &Item<'_>, projection: &Projection) -> Result<Object, Unreadable> {
-    let known: Option<&dyn Any> = item.known().map(|stored| stored as _);
+    let known: Option<&dyn Any> = item.stored().map(|stored| stored as _);
     if let Some(object) = known.and_then(<dyn Any>::downcast_ref::<Object>) {
         return Ok(object.clone());
     }
@@ -181,12 +183,12 @@ fn check_size(bytes: &[u8]) -> Result<(), Unreadable> {
 
 fn read(bytes: &[u8]) -> Result<Layout, Unreadable> {
     check_size(bytes)?;
-    head::read(bytes).map_err(|broken| broken.unreadable(bytes))
+    item::read(bytes)
 }
 
 impl<'a> Identity<'a> {
     fn of(bytes: &'a [u8], layout: &Layout) -> Result<Self, Unreadable> {
-        let field = |path, why| Unreadable::field(bytes, layout, path, why);
+        let field = |path, why| invalid_field(bytes, layout, path, why);
         Self::told(bytes, layout, cursor::unescape, field)
     }
 

@@ -15,8 +15,8 @@ use kinform_api::{PathSegment, TypeMeta};
 use kinform_schema::Type;
 
 use super::{Flags, Object, lens};
+use crate::wire::baseline::Stored;
 use crate::wire::encoding::Encoding;
-use crate::wire::known::Stored;
 use crate::wire::protobuf::members::{Members, Nulls, member};
 use crate::wire::protobuf::plan::Plan;
 use crate::wire::protobuf::reader;

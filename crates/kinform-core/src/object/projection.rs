@@ -16,7 +16,7 @@ use kinform_schema::Type;
 
 use super::prune_json::{self, Unmatched};
 use super::prune_message;
-use crate::wire::json::head::ManagedFields;
+use crate::wire::layout::ManagedFields;
 
 /// The fields kept of each object. The default drops `metadata.managedFields` only.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]

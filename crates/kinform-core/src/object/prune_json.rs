@@ -10,7 +10,7 @@
 use kinform_api::PathSegment;
 
 use crate::wire::json::cursor;
-use crate::wire::json::head::{Cuts, Cutter};
+use crate::wire::layout::{Cuts, Cutter};
 use crate::wire::strip;
 
 /// The treatment of fields that no path matches; a field that a path matches wholly meets the

@@ -15,7 +15,7 @@ use kinform_api::KeyRef;
 use super::root::Root;
 use super::slot_hint::SlotHint;
 use crate::object::Object;
-use crate::wire::known::{Shelf, Stored};
+use crate::wire::baseline::{Baseline, Stored};
 
 /// A root and the slot hint of the reader that compares a list with it.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ impl<'s> RootBaseline<'s> {
     }
 }
 
-impl<'s> Shelf<'s> for RootBaseline<'s> {
+impl<'s> Baseline<'s> for RootBaseline<'s> {
     fn get(&self, key: KeyRef<'_>) -> Option<&'s dyn Stored> {
         let mut hint = self.hint.get();
         let found = self.root.get_with_hint(key, &mut hint);

@@ -9,9 +9,9 @@
 //!
 //! Upstream: `apimachinery:pkg/runtime/serializer` (`SerializerInfo`, `StreamSerializerInfo`).
 
+use super::baseline::BaselineRef;
 use super::error::WireError;
 use super::feeder::Feeder;
-use super::known::Lookup;
 use super::list::{ListMeta, ListPart};
 use super::watch::Frame;
 use super::{DEFAULT_MAX_ITEM_BYTES, json, protobuf};
@@ -86,21 +86,21 @@ impl ListReader {
     /// As [`feed`](Self::feed), but compares items with the stored objects: an item that equals
     /// one carries it, which costs a comparison in place of a validation and a copy.
     ///
-    /// The objects that `stored` finds must be made by the projection that this list's objects
+    /// The objects that `baseline` finds must be made by the projection that this list's objects
     /// are made by, and by no transform. `Object::from_item` then returns the same object as
     /// after `feed`, in less time.
     ///
     /// # Errors
     /// As [`feed`](Self::feed).
-    pub fn feed_beside(
+    pub fn feed_compared(
         &mut self,
         chunk: &[u8],
-        stored: Lookup<'_>,
+        baseline: BaselineRef<'_>,
         part: &mut impl FnMut(ListPart<'_>),
     ) -> Result<(), WireError> {
         match &mut self.0 {
-            ListBy::Json(splitter) => splitter.feed(chunk, Some(stored), part),
-            ListBy::Protobuf(splitter) => splitter.feed(chunk, Some(stored), part),
+            ListBy::Json(splitter) => splitter.feed(chunk, Some(baseline), part),
+            ListBy::Protobuf(splitter) => splitter.feed(chunk, Some(baseline), part),
         }
     }
 

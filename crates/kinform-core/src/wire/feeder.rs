@@ -8,8 +8,8 @@
 //! INVARIANT: the parts depend on the bytes only, never on the boundaries of the chunks.
 //! Upstream: `apimachinery:pkg/util/framer`.
 
+use super::baseline::BaselineRef;
 use super::error::WireError;
-use super::known::Lookup;
 
 /// A reader of one kind of body in one encoding.
 pub(super) trait Step {
@@ -24,7 +24,7 @@ pub(super) trait Step {
         &mut self,
         chunk: &[u8],
         at: u64,
-        stored: Option<Lookup<'_>>,
+        baseline: Option<BaselineRef<'_>>,
         part: &mut impl FnMut(Self::Part<'_>),
     ) -> Result<usize, WireError>;
 
@@ -54,11 +54,11 @@ impl<S: Step> Feeder<S> {
     pub(super) fn feed(
         &mut self,
         mut chunk: &[u8],
-        stored: Option<Lookup<'_>>,
+        baseline: Option<BaselineRef<'_>>,
         part: &mut impl FnMut(S::Part<'_>),
     ) -> Result<(), WireError> {
         while !chunk.is_empty() && self.failed.is_none() {
-            match self.step.step(chunk, self.consumed, stored, part) {
+            match self.step.step(chunk, self.consumed, baseline, part) {
                 Ok(read) => {
                     chunk = &chunk[read..];
                     self.consumed += read as u64;

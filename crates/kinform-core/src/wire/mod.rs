@@ -18,12 +18,14 @@
 //!
 //! Upstream: `apimachinery:pkg/runtime/serializer/json`, `apimachinery:pkg/util/framer`.
 
+pub mod baseline;
+pub mod bookmark;
 pub mod encoding;
 pub mod error;
 mod feeder;
 pub mod item;
 pub mod json;
-pub mod known;
+pub(crate) mod layout;
 pub mod list;
 pub mod protobuf;
 pub(crate) mod scan;

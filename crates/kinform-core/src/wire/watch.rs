@@ -36,26 +36,10 @@ pub enum FrameKind {
     Malformed(Unreadable),
 }
 
-/// The content of a bookmark.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Bookmark {
-    /// The resource version up to which the watch has sent every event.
-    pub resource_version: String,
-    /// True on the bookmark that follows the last object that existed at the start of the watch.
-    pub initial_events_end: bool,
-}
-
-/// Creates a malformed frame.
-pub(super) fn malformed(unreadable: Unreadable) -> Frame<'static> {
+/// Creates a malformed frame; `empty` is an item without bytes.
+pub(super) fn malformed<'a>(unreadable: Unreadable, empty: Item<'a>) -> Frame<'a> {
     Frame {
         kind: FrameKind::Malformed(unreadable),
-        object: Item::cut(&[]),
+        object: empty,
     }
-}
-
-/// Reports the missing member at `path` of a frame or an object.
-pub(super) fn missing(path: &str) -> Unreadable {
-    let mut unreadable = Unreadable::unknown("is missing");
-    path.clone_into(&mut unreadable.path);
-    unreadable
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use kinform_api::{Status, TypeMeta, WatchEventKind};
 use kinform_core::wire::item::Item;
-use kinform_core::wire::json::watch::bookmark;
+use kinform_core::wire::json::event_object::bookmark;
 use kinform_core::{
     Encoding, FrameKind, ListMeta, ListPart, ListReader, Object, OwnerReference, Projection,
     WatchReader, WireError,
@@ -375,7 +375,7 @@ fn check_event(kind: WatchEventKind, bytes: &[u8], original: &Value) {
             assert_eq!(found.initial_events_end, end == "true");
         }
         WatchEventKind::Error => {
-            let found = kinform_core::wire::json::watch::status(bytes).unwrap();
+            let found = kinform_core::wire::json::event_object::status(bytes).unwrap();
             assert_eq!(
                 found,
                 serde_json::from_value::<Status>(original.clone()).unwrap()

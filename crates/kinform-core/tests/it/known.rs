@@ -47,7 +47,7 @@ fn read(
     let hint = Cell::default();
     let stored = RootBaseline::new(store, &hint);
     for chunk in body.chunks(chunk) {
-        let _ = reader.feed_beside(chunk, &stored, &mut |part| {
+        let _ = reader.feed_compared(chunk, &stored, &mut |part| {
             let read = match part {
                 ListPart::Item(item) => item.checked().and_then(|item| {
                     let object = Object::from_item(&item, projection)?;

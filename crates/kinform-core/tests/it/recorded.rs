@@ -12,7 +12,7 @@ use kinform_core::reflector::input::{Ending, Event, Failure, Input};
 use kinform_core::reflector::report::{ProblemKind, ReflectorEvent};
 use kinform_core::reflector::{Reflector, Request, Step};
 use kinform_core::time::Instant;
-use kinform_core::wire::json::watch::bookmark;
+use kinform_core::wire::json::event_object::bookmark;
 use kinform_core::{Encoding, Frame, FrameKind, Object, Projection, WatchReader};
 
 use crate::golden::exchanges;

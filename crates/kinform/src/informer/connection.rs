@@ -150,7 +150,7 @@ impl Reader {
                 let fed = if root.is_empty() || ingest.transform.is_some() {
                     splitter.feed(chunk, &mut part)
                 } else {
-                    splitter.feed_beside(chunk, &RootBaseline::new(root, hint), &mut part)
+                    splitter.feed_compared(chunk, &RootBaseline::new(root, hint), &mut part)
                 };
                 ingest.count(read);
                 fed

@@ -15,9 +15,10 @@
 use super::cursor::{self, members_from, text_is};
 use super::head::{HeadFault, OpenMember, Reading};
 use super::path::{Place, push_raw_key};
+use super::salvage::{Identity, invalid_field, reason};
 use super::validate::{Fault, What};
 use crate::wire::scan::Nesting;
-use crate::wire::unreadable::{Told, Unreadable, reason};
+use crate::wire::unreadable::Unreadable;
 
 /// The reason why bytes are not an object, and the part of it that was parsed.
 #[derive(Debug)]
@@ -30,7 +31,7 @@ pub(crate) struct Broken {
 
 impl Broken {
     #[cold]
-    pub(in crate::wire) fn new(fault: HeadFault, mut reading: Reading) -> Self {
+    pub(super) fn new(fault: HeadFault, mut reading: Reading) -> Self {
         // A malformed object is not copied, and hostile metadata can have many cuts.
         reading.layout.forget_cuts();
         Self {
@@ -42,7 +43,7 @@ impl Broken {
 
     /// Returns the position after the object, by its brackets, if it ends in `bytes`, which begin
     /// with it. The result is that of a search from its first bracket.
-    pub(in crate::wire) fn find_end(&mut self, bytes: &[u8]) -> Option<usize> {
+    pub(super) fn find_end(&mut self, bytes: &[u8]) -> Option<usize> {
         match self.fault {
             HeadFault::Broken(fault) if fault.what == What::End => None,
             _ if self.is_whole() => Some(self.reading.layout.body.end),
@@ -59,7 +60,7 @@ impl Broken {
         let fault = match self.fault {
             HeadFault::Broken(fault) => fault,
             HeadFault::Field { path, why, .. } => {
-                return Unreadable::field(bytes, &self.reading.layout, path, why);
+                return invalid_field(bytes, &self.reading.layout, path, why);
             }
         };
         if bytes.get(self.reading.start) != Some(&b'{') {
@@ -73,7 +74,7 @@ impl Broken {
                 &made
             }
         };
-        let mut found = self.told(bytes, place).unreadable(reason(fault));
+        let mut found = self.identity(bytes, place).unreadable(reason(fault));
         found.path = self.path(bytes, fault, place);
         found
     }
@@ -122,12 +123,12 @@ impl Broken {
         Some(&bytes[key])
     }
 
-    fn told(&self, bytes: &[u8], place: &Place) -> Told {
+    fn identity(&self, bytes: &[u8], place: &Place) -> Identity {
         let reading = &self.reading;
         let mut at = reading.done;
         match reading.open {
-            Some(open) if open.is_metadata => return Told::of(bytes, open.value).0,
-            _ if reading.has_metadata => return Told::by(bytes, &reading.layout),
+            Some(open) if open.is_metadata => return Identity::of(bytes, open.value).0,
+            _ if reading.has_metadata => return Identity::at_spans(bytes, &reading.layout),
             None => {}
             Some(open) => {
                 let end = match open.is_bracketed(bytes) {
@@ -135,14 +136,14 @@ impl Broken {
                     false => cursor::value_end(bytes, open.value),
                 };
                 let Some(end) = end else {
-                    return Told::default();
+                    return Identity::default();
                 };
                 at = end;
             }
         }
         members_from(bytes, at)
             .find(|(key, _)| text_is(&bytes[key.clone()], "metadata"))
-            .map_or_else(Told::default, |(_, value)| Told::of(bytes, value).0)
+            .map_or_else(Identity::default, |(_, value)| Identity::of(bytes, value).0)
     }
 }
 
@@ -168,14 +169,14 @@ impl OpenMember {
 mod tests {
     use super::*;
     use crate::wire::json::head;
+    use crate::wire::json::item::read;
     use crate::wire::json::path::path_to;
     use crate::wire::json::previous::PreviousItem;
     use kinform_api::ObjectKey;
     use proptest::prelude::*;
 
     fn key(text: &str) -> Option<String> {
-        let broken = head::read(text.as_bytes()).unwrap_err();
-        let found = broken.unreadable(text.as_bytes());
+        let found = read(text.as_bytes()).unwrap_err();
         found.key.as_ref().map(ObjectKey::as_str).map(str::to_owned)
     }
 
@@ -218,8 +219,7 @@ mod tests {
     #[test]
     fn what_is_no_json_is_told_before_what_is_not_as_it_must_be() {
         let check = |bytes: &[u8], expected: &str| {
-            let broken = head::read(bytes).unwrap_err();
-            assert_eq!(broken.unreadable(bytes).to_string(), expected);
+            assert_eq!(read(bytes).unwrap_err().to_string(), expected);
         };
         check(
             br#"{"metadata":{"name":7,"namespace":"n","resourceVersion":"8","uid":9}}"#,
@@ -270,8 +270,7 @@ mod tests {
             prop_assert_eq!(found, end, "{}", text);
         }
         if let Some(end) = found {
-            let alone = head::read(&bytes[..end]).unwrap_err();
-            let alone = alone.unreadable(&bytes[..end]);
+            let alone = read(&bytes[..end]).unwrap_err();
             prop_assert_eq!(broken.unreadable(&bytes[..end]), alone, "{}", text);
         }
         Ok(())

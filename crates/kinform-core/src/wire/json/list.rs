@@ -12,15 +12,15 @@
 //! BOUND: one item and the envelope (1 MiB) are held, never more.
 //! Upstream: none; `client-go:tools/pager` decodes whole pages. Complexity: linear.
 
-use super::broken::Broken;
 use super::envelope::{Envelope, MAX_ENVELOPE_BYTES, Pushed};
+use super::item::{self, Guess};
 use super::piece::{Piece, Read};
 use super::previous::PreviousItem;
+use super::salvage::salvage;
 use super::validate::space;
+use crate::wire::baseline::BaselineRef;
 use crate::wire::error::WireError;
 use crate::wire::feeder::Step;
-use crate::wire::item::{Guess, Item};
-use crate::wire::known::Lookup;
 use crate::wire::list::{ListMeta, ListPart};
 use crate::wire::scan::first_of;
 use crate::wire::unreadable::Unreadable;
@@ -33,8 +33,6 @@ pub(in crate::wire) struct ListSplitter {
     piece: Piece,
     guess: Guess,
     previous: PreviousItem,
-    /// The fault of the last item that was read, if it was malformed.
-    broken: Option<Box<Broken>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +62,6 @@ impl ListSplitter {
             piece: Piece::new(max_item_bytes),
             guess: Guess::default(),
             previous: PreviousItem::new(),
-            broken: None,
         }
     }
 }
@@ -77,10 +74,10 @@ impl Step for ListSplitter {
         &mut self,
         chunk: &[u8],
         at: u64,
-        stored: Option<Lookup<'_>>,
+        baseline: Option<BaselineRef<'_>>,
         part: &mut impl FnMut(ListPart<'_>),
     ) -> Result<usize, WireError> {
-        self.read(chunk, at, stored, part)?;
+        self.read(chunk, at, baseline, part)?;
         Ok(chunk.len())
     }
 
@@ -97,13 +94,13 @@ impl ListSplitter {
         &mut self,
         chunk: &[u8],
         begin: u64,
-        stored: Option<Lookup<'_>>,
+        baseline: Option<BaselineRef<'_>>,
         part: &mut impl FnMut(ListPart<'_>),
     ) -> Result<(), WireError> {
         let mut at = 0;
         while at < chunk.len() {
             if self.state == State::Item {
-                at += self.item(&chunk[at..], stored, part);
+                at += self.item(&chunk[at..], baseline, part);
                 continue;
             }
             if self.state == State::Envelope {
@@ -121,8 +118,7 @@ impl ListSplitter {
             self.state = match self.state {
                 State::Scalar { in_string, escaped } => match (in_string, byte) {
                     (false, b',' | b']') => {
-                        part(ListPart::Unreadable(Unreadable::salvage(
-                            &[],
+                        part(ListPart::Unreadable(Unreadable::unknown(
                             "is not a JSON object",
                         )));
                         self.state = State::After;
@@ -193,22 +189,14 @@ impl ListSplitter {
     fn item(
         &mut self,
         chunk: &[u8],
-        stored: Option<Lookup<'_>>,
+        baseline: Option<BaselineRef<'_>>,
         part: &mut impl FnMut(ListPart<'_>),
     ) -> usize {
         if self.piece.is_fresh()
             && self.guess.may_hold(chunk.len())
             && let Some(item) =
-                Item::first_known(chunk, self.piece.limit(), stored, &mut self.previous).or_else(
-                    || {
-                        Item::first(
-                            chunk,
-                            self.piece.limit(),
-                            &mut self.previous,
-                            &mut self.broken,
-                        )
-                    },
-                )
+                item::first_stored(chunk, self.piece.limit(), baseline, &mut self.previous)
+                    .or_else(|| item::first(chunk, self.piece.limit(), &mut self.previous))
         {
             let length = item.bytes().len();
             self.guess.was(length);
@@ -221,17 +209,14 @@ impl ListSplitter {
             Read::More => return read,
             Read::Whole(item) => {
                 self.guess.was(item.len());
-                let item = Item::cut(item);
-                part(ListPart::Item(match stored {
-                    Some(stored) => item.beside(stored),
+                let item = item::cut(item);
+                part(ListPart::Item(match baseline {
+                    Some(baseline) => item.compared(baseline),
                     None => item,
                 }));
             }
             Read::TooLarge(start) => {
-                part(ListPart::Unreadable(Unreadable::salvage(
-                    start,
-                    "is too large",
-                )));
+                part(ListPart::Unreadable(salvage(start, "is too large")));
             }
         }
         self.state = State::After;
@@ -296,7 +281,7 @@ mod tests {
                     ListPart::Item(item) => {
                         let bytes = item.bytes();
                         // The item has the same fault as its bytes parsed alone.
-                        let alone = Item::cut(bytes).checked().err();
+                        let alone = item::cut(bytes).checked().err();
                         assert_eq!(item.checked().err(), alone);
                         String::from_utf8_lossy(bytes).into_owned()
                     }

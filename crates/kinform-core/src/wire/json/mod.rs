@@ -16,18 +16,22 @@
 //!
 //! Upstream: `apimachinery:pkg/runtime/serializer/json`.
 
-pub(crate) mod broken;
+mod baseline;
+mod broken;
 pub(crate) mod cursor;
 pub(in crate::wire) mod envelope;
+pub mod event_object;
 pub(crate) mod head;
+pub(crate) mod item;
 mod lengths;
 pub(in crate::wire) mod list;
 pub(crate) mod path;
 pub(in crate::wire) mod piece;
 pub(in crate::wire) mod previous;
 pub(crate) mod reader;
+pub(crate) mod salvage;
 mod shortcut;
 mod template;
 pub mod validate;
 mod walk;
-pub mod watch;
+pub(in crate::wire) mod watch;

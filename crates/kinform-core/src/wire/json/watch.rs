@@ -14,28 +14,26 @@
 
 use std::ops::Range;
 
-use kinform_api::{INITIAL_EVENTS_END, Status, WatchEventKind};
+use kinform_api::WatchEventKind;
 
-use super::broken::Broken;
 use super::cursor::{self, text_is};
+use super::item::{self, Guess};
 use super::piece::{Piece, Read};
 use super::previous::PreviousItem;
+use super::salvage::{self, salvage};
 use super::validate::{self, Checked, Fault, What, space};
+use crate::wire::baseline::BaselineRef;
 use crate::wire::error::WireError;
 use crate::wire::feeder::Step;
-use crate::wire::item::{Guess, Item};
-use crate::wire::known::Lookup;
 use crate::wire::scan::Stops;
 use crate::wire::unreadable::Unreadable;
-use crate::wire::watch::{Bookmark, FRAME_BYTES, Frame, FrameKind, malformed, missing};
+use crate::wire::watch::{self, FRAME_BYTES, Frame, FrameKind};
 
 /// Splits one watch body; resumable at any byte.
 #[derive(Debug)]
 pub(in crate::wire) struct WatchFramer {
     piece: Piece,
     guess: Guess,
-    /// The fault of the last frame's object, if it was malformed.
-    broken: Option<Box<Broken>>,
     in_frame: bool,
 }
 
@@ -45,7 +43,6 @@ impl WatchFramer {
         Self {
             piece: Piece::new(max_item_bytes.saturating_add(FRAME_BYTES)),
             guess: Guess::default(),
-            broken: None,
             in_frame: false,
         }
     }
@@ -54,7 +51,7 @@ impl WatchFramer {
     fn frame(&mut self, chunk: &[u8], frame: &mut impl FnMut(Frame<'_>)) -> Option<usize> {
         if self.piece.is_fresh() && self.guess.may_hold(chunk.len()) {
             let limit = self.piece.limit() - FRAME_BYTES;
-            if let Some((whole, length)) = usual(chunk, limit, &mut self.broken) {
+            if let Some((whole, length)) = usual(chunk, limit) {
                 self.guess.was(length);
                 frame(whole);
                 return Some(length);
@@ -81,7 +78,7 @@ impl Step for WatchFramer {
         &mut self,
         chunk: &[u8],
         at: u64,
-        _: Option<Lookup<'_>>,
+        _: Option<BaselineRef<'_>>,
         frame: &mut impl FnMut(Frame<'_>),
     ) -> Result<usize, WireError> {
         let mut begin = 0;
@@ -117,11 +114,7 @@ impl Step for WatchFramer {
 
 /// Returns the frame that `chunk` begins with, and its length, if it has the form that API servers
 /// write.
-fn usual<'a>(
-    chunk: &'a [u8],
-    limit: usize,
-    broken: &'a mut Option<Box<Broken>>,
-) -> Option<(Frame<'a>, usize)> {
+fn usual(chunk: &[u8], limit: usize) -> Option<(Frame<'_>, usize)> {
     use WatchEventKind::{Added, Deleted, Modified};
     let rest = chunk.strip_prefix(b"{\"type\":\"")?;
     let (kind, rest) = [Added, Modified, Deleted]
@@ -132,7 +125,7 @@ fn usual<'a>(
     if !rest.starts_with(b"{") {
         return None;
     }
-    let object = Item::first(rest, limit, &mut PreviousItem::default(), broken)?;
+    let object = item::first(rest, limit, &mut PreviousItem::default())?;
     let end = object.bytes().len();
     let length = chunk.len() - rest.len() + end + 1;
     (rest.get(end) == Some(&b'}')).then_some((
@@ -155,7 +148,7 @@ struct Keys {
 fn parse(bytes: &[u8]) -> Frame<'_> {
     let keys = match keys(bytes) {
         Ok(keys) => keys,
-        Err(fault) => return malformed(Unreadable::broken(bytes, fault)),
+        Err(fault) => return malformed(salvage::malformed(bytes, fault)),
     };
     let text = |span: &Option<Range<usize>>| {
         span.clone()
@@ -169,13 +162,13 @@ fn parse(bytes: &[u8]) -> Frame<'_> {
         return match text(&keys.kind).as_deref() {
             Some("Status") => Frame {
                 kind: FrameKind::Status,
-                object: Item::cut(bytes),
+                object: item::cut(bytes),
             },
-            _ => malformed(missing("type")),
+            _ => malformed(Unreadable::missing("type")),
         };
     };
     let Some(object) = object else {
-        return malformed(missing("object"));
+        return malformed(Unreadable::missing("object"));
     };
     let kind = event.parse().map_or_else(
         |_| FrameKind::Unknown(event.chars().filter(|c| !c.is_control()).take(64).collect()),
@@ -183,7 +176,7 @@ fn parse(bytes: &[u8]) -> Frame<'_> {
     );
     Frame {
         kind,
-        object: Item::cut(&bytes[object]),
+        object: item::cut(&bytes[object]),
     }
 }
 
@@ -218,51 +211,18 @@ fn keys(bytes: &[u8]) -> Result<Keys, Fault> {
     }
 }
 
+fn malformed(unreadable: Unreadable) -> Frame<'static> {
+    watch::malformed(unreadable, item::cut(&[]))
+}
+
 fn too_large(start: &[u8]) -> Frame<'static> {
     let object = cursor::open_members(start, 0)
         .find(|(key, _)| text_is(&start[key.clone()], "object"))
         .map_or(start.len(), |(_, value)| value);
-    malformed(Unreadable::salvage(
+    malformed(salvage(
         start.get(object..).unwrap_or_default(),
         "is too large",
     ))
-}
-
-/// Reads the object of a bookmark.
-///
-/// # Errors
-/// Malformed JSON, or no version.
-pub fn bookmark(object: &[u8]) -> Result<Bookmark, Unreadable> {
-    validate::document(object).map_err(|fault| Unreadable::broken(object, fault))?;
-    let member = |at: usize, name: &str| {
-        cursor::members(object, at)
-            .filter(|member| member.is(object, name))
-            .last()
-    };
-    let text = |member: Option<cursor::Member>| {
-        let value = cursor::string_in(object, member?.value)?;
-        Some(cursor::unescape(value).into_owned())
-    };
-    let metadata = member(space(object, 0), "metadata").map_or(object.len(), |m| m.value.start);
-    let resource_version = text(member(metadata, "resourceVersion")).unwrap_or_default();
-    if resource_version.is_empty() {
-        return Err(missing("metadata.resourceVersion"));
-    }
-    let annotations = member(metadata, "annotations").map_or(object.len(), |m| m.value.start);
-    let end = text(member(annotations, INITIAL_EVENTS_END));
-    Ok(Bookmark {
-        resource_version,
-        initial_events_end: end.as_deref() == Some("true"),
-    })
-}
-
-/// Reads a `Status`: the object of an `ERROR` event, or a frame that is one.
-///
-/// # Errors
-/// Malformed JSON, or JSON that is not a `Status`.
-pub fn status(object: &[u8]) -> Result<Status, Unreadable> {
-    validate::document(object).map_err(|fault| Unreadable::broken(object, fault))?;
-    serde_json::from_slice(object).map_err(|_| Unreadable::salvage(&[], "is not a Status"))
 }
 
 #[cfg(test)]
@@ -283,7 +243,7 @@ mod tests {
                     String::from_utf8_lossy(frame.object.bytes()).into_owned(),
                 ));
                 // The object has the same fault as its bytes parsed alone.
-                let alone = Item::cut(frame.object.bytes()).checked().err();
+                let alone = item::cut(frame.object.bytes()).checked().err();
                 assert_eq!(frame.object.checked().err(), alone);
             });
             if fed.is_err() {
@@ -384,29 +344,6 @@ mod tests {
             error.to_string(),
             "not a JSON reply: expected a watch event at byte 18"
         );
-    }
-
-    #[test]
-    fn bookmarks_and_statuses_are_read() {
-        let end = br#"{"kind":"Pod","metadata":{"resourceVersion":"12","annotations":{"k8s.io/initial-events-end":"true"}},"spec":{"containers":null}}"#;
-        assert_eq!(
-            bookmark(end),
-            Ok(Bookmark {
-                resource_version: "12".to_owned(),
-                initial_events_end: true
-            })
-        );
-        let plain =
-            bookmark(br#"{"metadata":{"annotations":null,"resourceVersion":"12"}}"#).unwrap();
-        assert!(!plain.initial_events_end);
-        assert_eq!(
-            bookmark(b"{\"metadata\":null}").unwrap_err().path,
-            "metadata.resourceVersion"
-        );
-        assert!(bookmark(b"{\"metadata\":}").is_err() && bookmark(b"7").is_err());
-        let gone = status(br#"{"kind":"Status","reason":"Expired","code":410}"#).unwrap();
-        assert!(gone.is_expired());
-        assert!(status(b"[").is_err() && status(b"7").is_err());
     }
 
     proptest! {

@@ -62,7 +62,7 @@ mod tests {
     use super::super::fields::{field, put_varint};
     use super::super::type_of;
     use super::*;
-    use crate::wire::json::head::ManagedFields;
+    use crate::wire::layout::ManagedFields;
     use crate::wire::serving::ALONE;
     use proptest::prelude::*;
 

@@ -26,8 +26,8 @@ use super::head::{MANAGED_FIELDS, METADATA};
 use super::outline::{Kind, Outline};
 use super::plan::{Form, Plans, Stands, Step, UNKNOWN, plans};
 use super::{MAX_DEPTH, schema_props};
-use crate::wire::json::head::ManagedFields;
 use crate::wire::json::path::{INNER_LEVELS, LEFT_OUT, OUTER_LEVELS, USUAL_BYTES, push_key};
+use crate::wire::layout::ManagedFields;
 use crate::wire::scan::is_ascii;
 
 /// A number that no field has.

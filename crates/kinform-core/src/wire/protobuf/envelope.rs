@@ -14,7 +14,7 @@ use kinform_schema::Type;
 use super::fields::Fields;
 use super::members::Nulls;
 use super::{check, order, reader, type_of};
-use crate::wire::json::head::ManagedFields;
+use crate::wire::layout::ManagedFields;
 
 /// The first bytes of every body, and of every object of a watch.
 pub(crate) const MAGIC: &[u8; 4] = b"k8s\0";

@@ -21,9 +21,9 @@ use super::alike::Alike;
 use super::check::{self, Fault, Order};
 use super::fields::{Fields, varint, varint_len};
 use super::value;
-use crate::wire::json::head::{Layout, ManagedFields};
+use crate::wire::bookmark::Bookmark;
+use crate::wire::layout::{Layout, ManagedFields};
 use crate::wire::unreadable::{Unreadable, named};
-use crate::wire::watch::{Bookmark, missing};
 
 /// The number of `metadata` in every kind.
 pub(super) const METADATA: u32 = 1;
@@ -35,7 +35,7 @@ const DELETION_TIMESTAMP: u32 = 9;
 const LABELS: u32 = 11;
 const ANNOTATIONS: u32 = 12;
 const OWNER_REFERENCES: u32 = 13;
-pub(in crate::wire) const MANAGED_FIELDS: u32 = 17;
+pub(super) const MANAGED_FIELDS: u32 = 17;
 
 /// Checks a message except its managedFields and finds its head; `None` if it is not in the usual
 /// order. The parts that it has in common with previous items may be only compared.
@@ -141,7 +141,7 @@ pub(crate) fn bookmark(bytes: &[u8]) -> Result<Bookmark, Unreadable> {
             resource_version: version.to_owned(),
             initial_events_end: is_end,
         }),
-        None => Err(missing("metadata.resourceVersion")),
+        None => Err(Unreadable::missing("metadata.resourceVersion")),
     }
 }
 

@@ -18,12 +18,12 @@ use kinform_schema::Type;
 use super::alike::Alike;
 use super::envelope::{self, MAGIC, RAW, TYPE_META};
 use super::fields::{Fields, MAX_NUMBER, Varint};
+use super::item::Messages;
 use super::{head, type_of};
+use crate::wire::baseline::BaselineRef;
 use crate::wire::error::WireError;
 use crate::wire::feeder::Step;
-use crate::wire::item::Item;
 use crate::wire::json::piece;
-use crate::wire::known::Lookup;
 use crate::wire::list::{ListMeta, ListPart};
 
 /// The number of the items in every list; its metadata have 1.
@@ -95,13 +95,13 @@ impl Step for ListSplitter {
         &mut self,
         chunk: &[u8],
         at: u64,
-        stored: Option<Lookup<'_>>,
+        baseline: Option<BaselineRef<'_>>,
         part: &mut impl FnMut(ListPart<'_>),
     ) -> Result<usize, WireError> {
         self.at = at;
         self.read(chunk, &mut |found| {
-            part(match (found, stored) {
-                (ListPart::Item(item), Some(stored)) => ListPart::Item(item.beside(stored)),
+            part(match (found, baseline) {
+                (ListPart::Item(item), Some(baseline)) => ListPart::Item(item.compared(baseline)),
                 (found, _) => found,
             });
         })
@@ -198,7 +198,8 @@ impl ListSplitter {
         let bytes = &chunk[..read as usize];
         if piece == Piece::Item && self.held.is_empty() && read == left {
             if let Body::List(of) = self.body {
-                part(ListPart::Item(Item::listed(bytes, of, &self.alike)));
+                let codec = Messages::of_list(&self.alike);
+                part(ListPart::Item(codec.item(bytes, of)));
             }
             self.state = State::Tag(Varint::default());
             self.leave();
@@ -324,7 +325,8 @@ impl ListSplitter {
             (Piece::Type, _) => self.on_type(held)?,
             (Piece::Meta, _) => self.on_meta(held)?,
             (Piece::Item, Body::List(of)) => {
-                part(ListPart::Item(Item::listed(held, of, &self.alike)));
+                let codec = Messages::of_list(&self.alike);
+                part(ListPart::Item(codec.item(held, of)));
             }
             (Piece::LargeItem, _) => {
                 part(ListPart::Unreadable(head::salvage(held, "is too large")));

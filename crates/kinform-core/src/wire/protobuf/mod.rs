@@ -17,11 +17,13 @@
 //! Upstream: `apimachinery:pkg/runtime/serializer/protobuf`, the generated `Unmarshal` functions.
 
 pub(crate) mod alike;
+mod baseline;
 pub(crate) mod check;
 mod counterpart;
 pub(crate) mod envelope;
 pub(crate) mod fields;
 pub(crate) mod head;
+mod item;
 pub(in crate::wire) mod list;
 pub(crate) mod members;
 pub(crate) mod order;

@@ -15,14 +15,14 @@
 
 use super::envelope::{self, Envelope};
 use super::fields::Fields;
+use super::item::enveloped;
 use super::list::SALVAGE_BYTES;
 use super::{head, type_of};
+use crate::wire::baseline::BaselineRef;
 use crate::wire::error::WireError;
 use crate::wire::feeder::Step;
-use crate::wire::item::Item;
-use crate::wire::known::Lookup;
 use crate::wire::unreadable::Unreadable;
-use crate::wire::watch::{FRAME_BYTES, Frame, FrameKind, malformed, missing};
+use crate::wire::watch::{self, FRAME_BYTES, Frame, FrameKind};
 
 /// The capacity that is kept for the next frame.
 const KEPT_CAPACITY: usize = 1 << 20;
@@ -67,7 +67,7 @@ impl Step for WatchFramer {
         &mut self,
         chunk: &[u8],
         at: u64,
-        _: Option<Lookup<'_>>,
+        _: Option<BaselineRef<'_>>,
         frame: &mut impl FnMut(Frame<'_>),
     ) -> Result<usize, WireError> {
         let Some(left) = self.left else {
@@ -81,7 +81,7 @@ impl Step for WatchFramer {
                 self.left = Some(length);
                 if length == 0 {
                     self.left = None;
-                    frame(malformed(missing("type")));
+                    frame(malformed(Unreadable::missing("type")));
                 }
             }
             return Ok(1);
@@ -161,10 +161,10 @@ fn parse(bytes: &[u8]) -> Frame<'_> {
     }
     let (kind, object) = event(bytes).unwrap_or_default();
     let Some(kind) = kind.filter(|kind| !kind.is_empty()) else {
-        return malformed(missing("type"));
+        return malformed(Unreadable::missing("type"));
     };
     let Some(object) = object.filter(|object| !object.is_empty()) else {
-        return malformed(missing("object"));
+        return malformed(Unreadable::missing("object"));
     };
     let Some(Envelope {
         api_version,
@@ -180,11 +180,12 @@ fn parse(bytes: &[u8]) -> Frame<'_> {
         |_| FrameKind::Unknown(envelope::short(kind)),
         FrameKind::Known,
     );
-    let object = match type_of(api_version, of) {
-        Some(message) => Item::message(raw, message, api_version, of),
-        None => Item::foreign(raw, api_version, of),
-    };
+    let object = enveloped(raw, type_of(api_version, of), api_version, of);
     Frame { kind, object }
+}
+
+fn malformed(unreadable: Unreadable) -> Frame<'static> {
+    watch::malformed(unreadable, enveloped(&[], None, "", ""))
 }
 
 fn too_large(start: &[u8]) -> Frame<'static> {

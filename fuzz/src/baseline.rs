@@ -2,17 +2,17 @@
 //!
 //! ```text
 //! body ──▶ objects ──▶ store ─┐
-//!     └──▶ itself, and with some bytes changed ──▶ ListReader::feed_beside, however it is cut ──▶ as ListReader::feed
+//!     └──▶ itself, and with some bytes changed ──▶ ListReader::feed_compared, however it is cut ──▶ as ListReader::feed
 //! ```
 //!
 //! The place of a change depends on the bytes only, so that a failing input fails again.
 
 use std::cell::Cell;
 
+use kinform_core::store::baseline::RootBaseline;
 use kinform_core::store::directory::Seed;
 use kinform_core::store::edit::Edit;
 use kinform_core::store::root::Root;
-use kinform_core::store::baseline::RootBaseline;
 use kinform_core::{Encoding, ListPart, ListReader, Object, Projection};
 
 use crate::cuts;
@@ -43,8 +43,8 @@ pub fn is_as_alone(encoding: Encoding, body: &[u8], shape: &mut Shape) {
         let store = filled(objects);
         for then in others(body) {
             let (alone, _) = read(encoding, &[&then], &filled(Vec::new()), &projection);
-            let (told, found) = read(encoding, &[&then], &store, &projection);
-            assert_eq!(told, alone, "beside a store");
+            let (compared, found) = read(encoding, &[&then], &store, &projection);
+            assert_eq!(compared, alone, "compared with a store");
             let is_stored = |object: &&Object| {
                 let stored = store.get(object.key_ref());
                 stored.is_some_and(|stored| stored.ptr_eq(object))
@@ -84,9 +84,9 @@ fn read(
     projection: &Projection,
 ) -> (Vec<String>, Vec<Object>) {
     let mut reader = ListReader::new(encoding);
-    let (mut told, mut objects) = (Vec::new(), Vec::new());
+    let (mut results, mut objects) = (Vec::new(), Vec::new());
     let hint = Cell::default();
-    let stored = RootBaseline::new(store, &hint);
+    let baseline = RootBaseline::new(store, &hint);
     for chunk in chunks {
         let mut part = |part: ListPart<'_>| {
             let read = match part {
@@ -97,7 +97,7 @@ fn read(
                 }),
                 ListPart::Unreadable(why) => Err(why),
             };
-            told.push(match &read {
+            results.push(match &read {
                 Ok((object, kind, managed)) => format!(
                     "{} {} {kind} {managed} {:?}",
                     object.key(),
@@ -110,13 +110,13 @@ fn read(
         };
         let fed = match store.is_empty() {
             true => reader.feed(chunk, &mut part),
-            false => reader.feed_beside(chunk, &stored, &mut part),
+            false => reader.feed_compared(chunk, &baseline, &mut part),
         };
         if let Err(error) = fed {
-            told.push(error.to_string());
+            results.push(error.to_string());
             break;
         }
     }
-    told.push(format!("{:?}", reader.finish()));
-    (told, objects)
+    results.push(format!("{:?}", reader.finish()));
+    (results, objects)
 }

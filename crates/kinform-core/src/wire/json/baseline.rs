@@ -2,100 +2,51 @@
 //!
 //! ```text
 //! bytes of a list ─▶ name ─▶ stored object ─▶ equal, but for the dropped parts?
-//!                                               └▶ that object, and the end of the item
+//!                                               └▶ that object, and the layout of the item
 //! ```
 //!
-//! Most items of a relist have not changed. Their bytes are those of the stored object, with
-//! `kind`, `apiVersion` and managedFields in the places where they were cut out. Bytes that equal
-//! validated ones need no validation and make no second object. The name is only a hint for the
-//! look-up: every byte is compared. An item that is not equal, or has an unusual form, is parsed as
-//! if the store was empty.
+//! The name is only a hint for the look-up: every byte is compared. An item that is not equal, or
+//! has an unusual form, is parsed as if the store was empty.
 //!
-//! Lists come in the order of keys, and so do the objects of a store that a list filled. So the
-//! object stored after the last match is tried first, before the name is read.
-//!
-//! INVARIANT: an item carries the object that its bytes would make.
 //! Upstream: none; client-go decodes a relist as it does a first list.
 //! Complexity: one look-up, one comparison of the kept bytes and one validation of managedFields;
 //! two of each if the first guess is wrong.
 
-use std::any::Any;
 use std::ops::Range;
 
 use kinform_api::KeyRef;
-use kinform_schema::Type;
 
-use super::json::cursor;
-use super::json::head::{Cuts, Cutter, Layout, ManagedFields};
-use super::json::previous::PreviousItem;
-use super::json::validate::{self, Checked};
-use super::protobuf::fields::{Fields, put_varint};
-use super::protobuf::head::{self as message, MANAGED_FIELDS};
-use super::scan::{Stops, common};
-
-/// A stored object that the bytes of an item are compared with.
-///
-/// Only `Object` implements it; `wire` stands below the module of that type and cannot name it.
-pub trait Stored: Any {
-    /// Returns the bytes that are kept of it, in its encoding.
-    fn bytes(&self) -> &[u8];
-
-    /// Returns whether it is a message of this type; for `None`, whether it is JSON.
-    fn is_of(&self, message: Option<&Type>) -> bool;
-
-    /// Returns whether a projection removed more than managedFields.
-    fn is_projected(&self) -> bool;
-
-    /// Returns whether its projection keeps managedFields: then an item with other managedFields
-    /// is another object.
-    fn keeps_managed_fields(&self) -> bool;
-
-    /// Returns whether a member of its metadata is known to end at this byte. `false` proves
-    /// nothing: the caller then parses the metadata.
-    fn is_known_end(&self, at: usize) -> bool;
-}
-
-/// Finds stored objects for the reader of a list; a
-/// [`RootBaseline`](crate::store::baseline::RootBaseline) is one.
-pub trait Shelf<'s> {
-    /// Returns the object stored under a key.
-    fn get(&self, key: KeyRef<'_>) -> Option<&'s dyn Stored>;
-
-    /// Returns the object that is likely listed next. A wrong guess costs a comparison up to the
-    /// first difference, and a validation of managedFields if the difference is there.
-    fn next(&self) -> Option<&'s dyn Stored>;
-
-    /// Confirms that the object of [`next`](Self::next) was the one listed.
-    fn advance(&self);
-}
-
-/// The shelf that a reader of a list asks for stored objects.
-pub type Lookup<'s> = &'s dyn Shelf<'s>;
+use super::cursor;
+use super::previous::PreviousItem;
+use super::validate::{self, Checked};
+use crate::wire::baseline::{BaselineRef, Stored};
+use crate::wire::layout::{Cuts, Cutter, Layout};
+use crate::wire::scan::{Stops, common};
 
 const MANAGED: &[u8] = b",\"managedFields\":[";
 
 /// Returns the stored object that equals the item at the start of `bytes`, and its layout there.
-pub(super) fn json<'s>(
+pub(super) fn find<'s>(
     bytes: &[u8],
-    stored: Lookup<'s>,
+    baseline: BaselineRef<'s>,
     previous: &mut PreviousItem,
 ) -> Option<(Layout, &'s dyn Stored)> {
     let start = Start::of(bytes)?;
-    if let Some(object) = stored.next()
-        && let Some(layout) = json_is(bytes, &start, object, None, previous)
+    if let Some(object) = baseline.next()
+        && let Some(layout) = layout_if_equal(bytes, &start, object, None, previous)
     {
-        stored.advance();
+        baseline.advance();
         return Some((layout, object));
     }
     let (key, checked) = key(bytes, start.inside, previous)?;
-    let object = stored.get(key)?;
-    let layout = json_is(bytes, &start, object, checked, previous)?;
+    let object = baseline.get(key)?;
+    let layout = layout_if_equal(bytes, &start, object, checked, previous)?;
     Some((layout, object))
 }
 
 /// Returns the layout of the item at the start of `bytes`, if it equals this object. `checked` is
 /// the span of its managedFields, if these were found and validated before.
-fn json_is(
+fn layout_if_equal(
     bytes: &[u8],
     start: &Start,
     object: &dyn Stored,
@@ -255,70 +206,4 @@ fn managed_fields(
             .ok()?,
     };
     Some(start..end)
-}
-
-/// Returns the stored object that a message of this type equals, and the message's layout.
-pub(super) fn protobuf<'s>(
-    of: &'static Type,
-    bytes: &[u8],
-    stored: Lookup<'s>,
-) -> Option<(Layout, &'s dyn Stored)> {
-    let layout = message::layout(bytes);
-    if let Some(object) = stored
-        .next()
-        .filter(|object| message_is(of, bytes, &layout, *object))
-    {
-        stored.advance();
-        return Some((layout, object));
-    }
-    let text = |span: &Option<Range<usize>>| {
-        let span = span.clone().unwrap_or_default();
-        std::str::from_utf8(&bytes[span]).ok()
-    };
-    let object = stored.get(KeyRef {
-        namespace: text(&layout.namespace)?,
-        name: text(&layout.name)?,
-    })?;
-    message_is(of, bytes, &layout, object).then_some((layout, object))
-}
-
-/// Returns whether a message equals this object.
-fn message_is(of: &'static Type, bytes: &[u8], layout: &Layout, object: &dyn Stored) -> bool {
-    if object.is_projected() || !object.is_of(Some(of)) {
-        return false;
-    }
-    let kept = object.bytes();
-    match layout.patch(ManagedFields::Drop) {
-        None => bytes == kept,
-        Some(_) if object.keeps_managed_fields() => bytes == kept,
-        Some((at, length)) => is_same_without(layout, bytes, kept, at, length),
-    }
-}
-
-/// Returns whether a message equals `kept` once its managedFields are cut out and `length`, the
-/// new length of its metadata, is written at `at`.
-fn is_same_without(layout: &Layout, bytes: &[u8], kept: &[u8], at: usize, length: u64) -> bool {
-    let [excess, managed] = &layout.cuts(ManagedFields::Drop)[..] else {
-        return false;
-    };
-    // The cut spans the first to the last of the managedFields; no other field may be between.
-    let mut run = Fields::of(&bytes[managed.clone()]);
-    let is_run = run
-        .by_ref()
-        .all(|field| field.number == MANAGED_FIELDS && field.value.bytes().is_some());
-    let mut number = Vec::with_capacity(10);
-    put_varint(&mut number, length);
-    let pieces = [
-        &bytes[..at],
-        &number,
-        &bytes[excess.end..managed.start],
-        &bytes[managed.end..],
-    ];
-    let mut left = kept;
-    let is_same = pieces.into_iter().all(|piece| {
-        let rest = left.strip_prefix(piece);
-        left = rest.unwrap_or_default();
-        rest.is_some()
-    });
-    is_run && run.broken().is_none() && is_same && left.is_empty()
 }
