@@ -11,7 +11,7 @@
 
 use crate::wire::json::cursor;
 use crate::wire::protobuf::fields::{self, Fields};
-use crate::wire::protobuf::value::utf8;
+use crate::wire::protobuf::texts::utf8;
 
 /// The owner of an object.
 ///

@@ -15,7 +15,8 @@ use kinform_schema::{Container, Field as Spec, FieldType, Type};
 
 use super::prune_json::{self, Unmatched, rests};
 use crate::wire::protobuf::fields::{Field, Fields, Wire, put_bytes};
-use crate::wire::protobuf::value::{last_bytes, pair as entry_value, utf8};
+use crate::wire::protobuf::texts::utf8;
+use crate::wire::protobuf::value::{last_bytes, pair as entry_value};
 
 type Paths<'p> = [&'p [PathSegment]];
 

@@ -19,7 +19,8 @@ use kinform_schema::{Container, FieldType, Type};
 use super::Object;
 use crate::wire::json::cursor;
 use crate::wire::protobuf::fields::Fields;
-use crate::wire::protobuf::value::{pair, utf8};
+use crate::wire::protobuf::texts::utf8;
+use crate::wire::protobuf::value::pair;
 
 /// BOUND: names of a path; elements of lists are none.
 const NAMES: u32 = 4;

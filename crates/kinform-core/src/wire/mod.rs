@@ -5,14 +5,16 @@
 //! items, frames → bytes of one object, its head → object
 //! ```
 //!
+//! Top to bottom: `encoding` selects the encoding of a body, and `feeder` feeds it chunk by chunk.
 //! `json` and `protobuf` parse the two encodings and divide the work into modules of the same
-//! names. `encoding` selects one of them for a body, and `feeder` feeds it chunk by chunk. `list`
-//! and `watch` have the parts of the two kinds of body, `item` is one object cut out of a body.
-//! `error` has the errors of a whole body, `unreadable` the report on one object.
+//! names. Below them are nouns that both use and that import neither: `list` and `watch` have the
+//! parts of the two kinds of body, `item` is one object cut out of a body, `layout` the spans of
+//! its head, `baseline` the stored objects that items are compared with. `error` has the errors of
+//! a whole body, `unreadable` the report on one object.
 //!
-//! `scan` finds the ends of strings and values (safe SIMD). `known` recognises items that are
-//! stored already; `serving` decides when an item is compared with an earlier one. `strip` copies
-//! an object without the parts that are dropped; `type_meta` puts `apiVersion` and `kind` in front.
+//! `scan` finds the ends of strings and values (safe SIMD). `serving` decides when an item is
+//! compared with an earlier one. `strip` copies an object without the parts that are dropped;
+//! `type_meta` puts `apiVersion` and `kind` in front.
 //!
 //! INVARIANT: hostile bodies cause no recursion and no panic, and every buffer is bounded.
 //!

@@ -4,6 +4,7 @@
     reason = "this binary holds tests and what they share"
 )]
 
+mod baseline;
 mod bugs;
 mod bugs_queue;
 mod cluster;
@@ -12,7 +13,6 @@ mod convergence;
 mod golden;
 mod golden_types;
 mod informer;
-mod known;
 mod listeners;
 mod messages;
 mod mutated;

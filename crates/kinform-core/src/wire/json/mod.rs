@@ -10,9 +10,11 @@
 //! `validate` checks every byte of an object once. It may take a `shortcut`: for the items of a
 //! list, `previous` passes one, a `walk` of the preceding item (`template`). `cursor` walks
 //! validated bytes. `head` finds the key, the version and the other spans of an object's metadata.
-//! `broken` diagnoses a malformed object and names the `path` of its fault. `piece` buffers an item
-//! that spans several chunks. `envelope` is the rest of a list. `reader` deserializes an object
-//! (`lengths` counts its lists first).
+//! `broken` diagnoses a malformed object and names the `path` of its fault; `salvage` finds its
+//! name. `item` cuts items out of a body, `baseline` recognises those that are stored already.
+//! `piece` buffers an item that spans several chunks. `envelope` is the rest of a list.
+//! `event_object` reads bookmarks and statuses. `reader` deserializes an object (`lengths` counts
+//! its lists first).
 //!
 //! Upstream: `apimachinery:pkg/runtime/serializer/json`.
 

@@ -60,7 +60,7 @@ impl Alike {
 #[cfg(test)]
 mod tests {
     use super::super::fields::{field, put_varint};
-    use super::super::type_of;
+    use super::super::types::type_of;
     use super::*;
     use crate::wire::layout::ManagedFields;
     use crate::wire::serving::ALONE;

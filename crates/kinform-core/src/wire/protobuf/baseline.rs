@@ -14,7 +14,8 @@ use kinform_api::KeyRef;
 use kinform_schema::Type;
 
 use super::fields::{Fields, put_varint};
-use super::head::{self, MANAGED_FIELDS};
+use super::head;
+use super::metadata::MANAGED_FIELDS;
 use crate::wire::baseline::{BaselineRef, Stored};
 use crate::wire::layout::{Layout, ManagedFields};
 

@@ -22,10 +22,10 @@ use kinform_schema::{Container, Field as Spec, FieldType, Type, numbered_type};
 
 use super::counterpart::{Counterpart, Met, Template};
 use super::fields::{BYTES, FIXED64, Field, Fields, Split, VARINT, Wire, varint};
-use super::head::{MANAGED_FIELDS, METADATA};
+use super::metadata::{MANAGED_FIELDS, METADATA};
 use super::outline::{Kind, Outline};
 use super::plan::{Form, Plans, Stands, Step, UNKNOWN, plans};
-use super::{MAX_DEPTH, schema_props};
+use super::types::{MAX_DEPTH, schema_props};
 use crate::wire::json::path::{INNER_LEVELS, LEFT_OUT, OUTER_LEVELS, USUAL_BYTES, push_key};
 use crate::wire::layout::ManagedFields;
 use crate::wire::scan::is_ascii;

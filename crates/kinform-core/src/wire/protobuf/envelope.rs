@@ -13,7 +13,8 @@ use kinform_schema::Type;
 
 use super::fields::Fields;
 use super::members::Nulls;
-use super::{check, order, reader, type_of};
+use super::types::type_of;
+use super::{check, order, reader};
 use crate::wire::layout::ManagedFields;
 
 /// The first bytes of every body, and of every object of a watch.

@@ -20,22 +20,14 @@ use smallvec::smallvec;
 use super::alike::Alike;
 use super::check::{self, Fault, Order};
 use super::fields::{Fields, varint, varint_len};
+use super::metadata::{
+    ANNOTATIONS, DELETION_TIMESTAMP, LABELS, MANAGED_FIELDS, METADATA, NAME, NAMESPACE,
+    OWNER_REFERENCES, RESOURCE_VERSION, UID,
+};
 use super::value;
 use crate::wire::bookmark::Bookmark;
 use crate::wire::layout::{Layout, ManagedFields};
 use crate::wire::unreadable::{Unreadable, named};
-
-/// The number of `metadata` in every kind.
-pub(super) const METADATA: u32 = 1;
-const NAME: u32 = 1;
-const NAMESPACE: u32 = 3;
-const UID: u32 = 5;
-const RESOURCE_VERSION: u32 = 6;
-const DELETION_TIMESTAMP: u32 = 9;
-const LABELS: u32 = 11;
-const ANNOTATIONS: u32 = 12;
-const OWNER_REFERENCES: u32 = 13;
-pub(super) const MANAGED_FIELDS: u32 = 17;
 
 /// Checks a message except its managedFields and finds its head; `None` if it is not in the usual
 /// order. The parts that it has in common with previous items may be only compared.

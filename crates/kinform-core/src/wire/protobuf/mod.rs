@@ -9,7 +9,8 @@
 //! `fields` reads tags and lengths, `envelope` the type around a message. `check` validates every
 //! byte of an object once, by a `plan`, or compares it with an item that is `alike`, using the
 //! `outline` of that item or a cursor in it (`counterpart`). `order` rewrites messages in an order
-//! that no Kubernetes writer makes. `head` finds key and version. `value` and `members` show a
+//! that no Kubernetes writer makes. `head` finds key and version, `baseline` the stored object that
+//! an item equals. `value` and `members` show a
 //! message as the JSON that a server would have sent, by the same plan; `reader` and `text` turn
 //! that into types and text. No code is generated: names, numbers and forms come from
 //! `kinform-schema`.
@@ -26,43 +27,22 @@ pub(crate) mod head;
 mod item;
 pub(in crate::wire) mod list;
 pub(crate) mod members;
+mod metadata;
 pub(crate) mod order;
 mod outline;
 pub(crate) mod plan;
 pub(crate) mod reader;
 pub(crate) mod text;
 pub(crate) mod texts;
+mod types;
 pub(crate) mod value;
 pub(in crate::wire) mod watch;
 
 use kinform_api::Status;
-use kinform_schema::Type;
-
-/// The deepest nesting of messages that is accepted, as of arrays and objects in JSON. Such a
-/// message may be deeper as JSON, where lists and maps are levels, too; other parsers may refuse
-/// that JSON.
-pub(crate) const MAX_DEPTH: u32 = super::json::validate::MAX_DEPTH;
-
-const META: &str = "k8s.io/apimachinery/pkg/apis/meta/v1";
-const EXTENSIONS: &str = "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1";
 
 /// Returns the `Status` in a body, if it is one: the reply of a server that refuses a request.
 #[must_use]
 pub fn status(body: &[u8]) -> Option<Status> {
     let body = envelope::open(body).filter(|body| body.kind == "Status")?;
     envelope::status(body.raw)
-}
-
-/// Returns the type of a kind by its name; metadata alone is a kind, too.
-pub(crate) fn type_of(api_version: &str, kind: &str) -> Option<&'static Type> {
-    match api_version.split_once('/') {
-        Some(("meta.k8s.io", _)) => kinform_schema::named_type(META, kind),
-        Some((group, version)) => kinform_schema::builtin(group, version, kind),
-        None => kinform_schema::builtin("", api_version, kind),
-    }
-}
-
-/// The type of a schema, which some forms of the table refer to.
-fn schema_props() -> Option<&'static Type> {
-    kinform_schema::named_type(EXTENSIONS, "JSONSchemaProps")
 }

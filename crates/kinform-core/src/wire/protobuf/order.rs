@@ -138,7 +138,7 @@ fn schema(form: FieldType, bytes: &[u8]) -> Vec<u8> {
             FieldType::JsonSchemaPropsOrStringArray => field.number == 1,
             _ => true,
         };
-        match (field.value, super::schema_props()) {
+        match (field.value, super::types::schema_props()) {
             (Wire::Bytes(value), Some(of)) if is_schema => {
                 put_bytes(&mut out, field.number, &usual(of, value));
             }

@@ -22,10 +22,10 @@ use std::ops::Range;
 use kinform_schema::Type;
 use smallvec::SmallVec;
 
-use super::MAX_DEPTH;
 use super::fields::{BYTES, Fields, VARINT, varint};
-use super::head::{MANAGED_FIELDS, METADATA};
+use super::metadata::{MANAGED_FIELDS, METADATA};
 use super::plan::{Form, Step, UNKNOWN, plans};
+use super::types::MAX_DEPTH;
 use crate::wire::scan::common;
 
 /// BOUND: values of a message; recorded pods have some 250.
@@ -261,7 +261,7 @@ fn kind(step: &Step, is_managed: bool) -> Kind {
 #[cfg(test)]
 mod tests {
     use super::super::fields::field;
-    use super::super::type_of;
+    use super::super::types::type_of;
     use super::*;
 
     /// A pod of one container, whose managedFields are malformed.

@@ -13,7 +13,6 @@
 //! Upstream: none; Go's strings need not be valid. Complexity: two looks at each byte of the
 //! message.
 
-use super::value::utf8;
 use crate::wire::scan::is_ascii;
 
 /// BOUND: the bytes of a message that are copied; larger messages consist mostly of a few long
@@ -25,6 +24,12 @@ pub(crate) struct Texts {
     /// The address of the message. Never dereferenced: a text is located by its distance from it.
     base: usize,
     ascii: String,
+}
+
+/// The text in these bytes; the empty text if they are not UTF-8.
+#[inline(always)]
+pub(crate) fn utf8(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap_or_default()
 }
 
 /// No message: each text is validated by itself.

@@ -14,8 +14,8 @@
 
 use super::fields::{Fields, Split, Wire};
 use super::plan::{Plan, Shown, Step, plans};
-use super::schema_props;
-use super::texts::{self, Texts};
+use super::texts::{self, Texts, utf8};
+use super::types::schema_props;
 
 /// One value.
 #[derive(Clone, Copy, Debug)]
@@ -136,11 +136,6 @@ pub(crate) fn last_bytes(bytes: &[u8], number: u32) -> &[u8] {
     let fields = Fields::of(bytes).filter(|field| field.number == number);
     let last = fields.last().and_then(|field| field.value.bytes());
     last.unwrap_or_default()
-}
-
-#[inline(always)]
-pub(crate) fn utf8(bytes: &[u8]) -> &str {
-    std::str::from_utf8(bytes).unwrap_or_default()
 }
 
 /// The elements of a list.

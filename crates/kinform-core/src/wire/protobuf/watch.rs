@@ -15,9 +15,10 @@
 
 use super::envelope::{self, Envelope};
 use super::fields::Fields;
+use super::head;
 use super::item::enveloped;
 use super::list::SALVAGE_BYTES;
-use super::{head, type_of};
+use super::types::type_of;
 use crate::wire::baseline::BaselineRef;
 use crate::wire::error::WireError;
 use crate::wire::feeder::Step;
