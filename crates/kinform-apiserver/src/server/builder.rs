@@ -23,10 +23,10 @@ use crate::fault::{Faults, WatchLag};
 use crate::journal::{Journal, Listener, Record};
 use crate::resource::Registry;
 use crate::state::documents::Documents;
+use crate::state::owner_graph::Owners;
 use crate::state::pod_logs::PodLogs;
 use crate::state::{Limits, State};
 use crate::storage::{HistoryLimits, Store};
-use std::sync::Mutex;
 
 /// A server before it starts.
 #[must_use = "a builder does nothing until it is started"]
@@ -289,7 +289,7 @@ impl Builder {
             clock,
         };
         let state = Arc::new(State {
-            owners: self.collects_garbage.then(Mutex::default),
+            owners: self.collects_garbage.then(Owners::default),
             keeps_inert: self.keeps_inert,
             names: self.names,
             watches: Arc::new(Semaphore::new(self.limits.watches)),

@@ -13,14 +13,14 @@ pub(crate) mod documents;
 pub(crate) mod owner_graph;
 pub(crate) mod pod_logs;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use self::documents::Documents;
-use self::owner_graph::Graph;
+use self::owner_graph::Owners;
 use self::pod_logs::PodLogs;
 use crate::access::Access;
 use crate::budget;
@@ -70,7 +70,7 @@ pub(crate) struct State {
     pub(crate) access: Access,
     pub(crate) logs: PodLogs,
     /// The references of all stored objects; `None` if the server does not collect garbage.
-    pub(crate) owners: Option<Mutex<Graph>>,
+    pub(crate) owners: Option<Owners>,
     pub(crate) clock: Clock,
     /// Names under which it is reached, besides those of every server.
     pub(crate) names: Vec<String>,

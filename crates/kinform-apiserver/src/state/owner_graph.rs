@@ -10,6 +10,7 @@
 //! Upstream: `kubernetes/kubernetes:pkg/controller/garbagecollector/graph_builder.go`.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::Deserialize;
 
@@ -70,6 +71,26 @@ impl Ties {
     /// Returns whether the object waits for the collector.
     fn waits(&self) -> bool {
         self.is_terminating() && (self.has_finalizer(FOREGROUND) || self.has_finalizer(ORPHAN))
+    }
+}
+
+/// The graph of a server, and whose turn it is to collect garbage.
+#[derive(Debug, Default)]
+pub(crate) struct Owners {
+    graph: Mutex<Graph>,
+    turn: Mutex<()>,
+}
+
+impl Owners {
+    /// Locks the graph: to follow the log and to decide, not to write.
+    pub(crate) fn graph(&self) -> MutexGuard<'_, Graph> {
+        // A panic under this lock cannot leave the graph invalid: it can be rebuilt.
+        self.graph.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until no other request collects garbage.
+    pub(crate) fn turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,7 +1,8 @@
 //! The garbage collector: deletes objects whose owners are gone.
 //!
 //! ```text
-//! log of the store ──▶ graph (owner's uid ──▶ dependents) ──▶ objects to look at ──▶ deletes, released finalizers
+//! log of the store ──▶ graph (owner's uid ──▶ dependents) ──▶ objects to look at
+//!                                      decide ──▶ [Change] ──apply──▶ deletes, released finalizers
 //! ```
 //!
 //! It runs after each write, before its reply: a client that deleted an owner finds the dependents
@@ -14,52 +15,54 @@
 //! object with another uid is not the owner. A reference to a kind that is not served keeps its
 //! object.
 //!
-//! `work.rs` decides about one object; the graph itself is data (`state/owner_graph.rs`).
+//! `decide.rs` decides about one object, under the lock of the graph; `change.rs` makes the writes,
+//! without it. Runs take turns, so that a request returns only when the consequences of its write
+//! are done, whichever run found them. The graph itself is data (`state/owner_graph.rs`).
 //!
 //! Complexity: linear in the writes, and in the dependents of deleted objects.
 //!
 //! Upstream: `kubernetes/kubernetes:pkg/controller/garbagecollector`.
 
+mod change;
+mod decide;
 #[cfg(test)]
 mod tests;
-mod work;
 
 use std::collections::VecDeque;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use self::change::Change;
 use crate::state::State;
-
-use crate::state::owner_graph::Graph;
+use crate::state::owner_graph::{Node, Owners};
 
 /// The name of the collector in the journal.
 const NAME: &str = "garbage-collector";
 
 /// Adds all writes until now to the graph, without judging them.
 pub(crate) fn adopt(state: &State) {
-    if let Some(mut graph) = graph(state) {
-        graph.follow(&state.store, &mut VecDeque::new());
+    if let Some(owners) = &state.owners {
+        owners.graph().follow(&state.store, &mut VecDeque::new());
     }
 }
 
-/// Applies the consequences of the writes since the last run.
+/// Applies the consequences of the writes since the last run. A server that does not collect
+/// garbage has no graph: then dependents stay, and so do finalizers for a collector.
 pub(crate) fn run(state: &Arc<State>) {
-    let Some(mut graph) = graph(state) else {
+    let Some(owners) = &state.owners else {
         return;
     };
+    let _turn = owners.turn();
     let mut queue = VecDeque::new();
-    loop {
-        graph.follow(&state.store, &mut queue);
-        let Some(node) = queue.pop_front() else {
-            return;
-        };
-        work::look_at(state, &graph, &node, &mut queue);
+    while let Some(changes) = next(state, owners, &mut queue) {
+        let again = changes.into_iter().filter_map(|change| change.apply(state));
+        queue.extend(again);
     }
 }
 
-/// The graph of owners; `None` if this server does not collect garbage: then dependents stay, and
-/// so do finalizers for a collector.
-fn graph(state: &State) -> Option<MutexGuard<'_, Graph>> {
-    let graph = state.owners.as_ref()?;
-    // A panic under this lock cannot leave the graph invalid: it can be rebuilt.
-    Some(graph.lock().unwrap_or_else(PoisonError::into_inner))
+/// Decides about the next object to look at; `None` if there is none left.
+fn next(state: &State, owners: &Owners, queue: &mut VecDeque<Node>) -> Option<Vec<Change>> {
+    let mut graph = owners.graph();
+    graph.follow(&state.store, queue);
+    let node = queue.pop_front()?;
+    Some(decide::look_at(state, &graph, &node, queue))
 }

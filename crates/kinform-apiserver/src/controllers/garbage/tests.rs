@@ -12,11 +12,12 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::work::{judge, look_at};
+use super::change::Target;
+use super::decide::{judge, look_at};
 use crate::resource::{Found, ResourceInfo};
 use crate::server::Server;
 use crate::state::State;
-use crate::state::owner_graph::{Graph, Ties};
+use crate::state::owner_graph::{Graph, Node, Ties};
 use crate::storage::{Draft, Expect, Stored};
 
 /// A server whose collector runs only when the test calls it.
@@ -51,6 +52,15 @@ fn owners(state: &State, maps: &ResourceInfo, name: &str) -> Vec<String> {
     owners.iter().map(name).collect()
 }
 
+/// Decides about the object as it was read, and makes the writes; returns objects to look at again.
+fn judged(state: &Arc<State>, maps: &Arc<ResourceInfo>, read: Arc<Stored>) -> Vec<Node> {
+    let ties = Ties::of(&read);
+    let target = Target::new(maps.clone(), read);
+    let changes = judge(state, &Graph::default(), target, &ties);
+    let again = changes.into_iter().filter_map(|change| change.apply(state));
+    again.collect()
+}
+
 #[test]
 fn an_owner_that_was_added_since_stays() {
     let (server, maps) = server();
@@ -59,8 +69,7 @@ fn an_owner_that_was_added_since_stays() {
     put(state, &maps, "second", &[]);
     let read = put(state, &maps, "child", &["gone", "there"]);
     put(state, &maps, "child", &["gone", "there", "second"]);
-    let (graph, mut queue) = (Graph::default(), VecDeque::new());
-    judge(state, &graph, (&maps, &read), &Ties::of(&read), &mut queue);
+    assert!(judged(state, &maps, read).is_empty());
     assert_eq!(owners(state, &maps, "child"), ["there", "second"]);
 }
 
@@ -71,15 +80,14 @@ fn an_object_that_got_rid_of_its_owner_since_is_judged_anew() {
     put(state, &maps, "there", &[]);
     let read = put(state, &maps, "child", &["gone"]);
     put(state, &maps, "child", &["there"]);
-    let (graph, mut queue) = (Graph::default(), VecDeque::new());
-    judge(state, &graph, (&maps, &read), &Ties::of(&read), &mut queue);
+    let again = judged(state, &maps, read);
     assert_eq!(owners(state, &maps, "child"), ["there"]);
-    let again = queue.pop_front().unwrap();
-    look_at(state, &graph, &again, &mut queue);
+    let mut queue = VecDeque::new();
+    let changes = look_at(state, &Graph::default(), &again[0], &mut queue);
+    assert!(changes.is_empty() && queue.is_empty());
     assert_eq!(owners(state, &maps, "child"), ["there"]);
-    assert!(queue.is_empty());
     // A dependent that still has no other owner is deleted.
     let read = put(state, &maps, "child", &["gone"]);
-    judge(state, &graph, (&maps, &read), &Ties::of(&read), &mut queue);
-    assert!(state.store.get(maps.shelf, "a/child").is_none() && queue.is_empty());
+    assert!(judged(state, &maps, read).is_empty());
+    assert!(state.store.get(maps.shelf, "a/child").is_none());
 }
