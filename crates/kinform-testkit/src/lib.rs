@@ -19,7 +19,11 @@ mod proxy;
 mod scripted;
 pub mod server;
 
-pub use kinform_apiserver::{Fault, Server};
+#[doc(no_inline)]
+pub use kinform::{Handlers, Notification, ResourceInfo, SourceError, source::ListerWatcher};
+#[doc(no_inline)]
+pub use kinform_api::{ListOptions, WatchOptions};
+pub use kinform_apiserver::{Builder, Fault, Server, Service};
 
 pub use crate::control::{Network, ProxyMode};
 pub use crate::link::Link;
