@@ -21,7 +21,7 @@
 //!
 //! Upstream counterpart: `client-go:tools/cache/controller.go` (`processDeltas`, `processReplacedAll`).
 
-use kinform_api::ResourceVersion;
+use kinform_api::{ResourceVersion, mutant};
 
 use super::news::{News, Pending};
 use super::report::{ApplyCounts, ApplyEvent, Listed};

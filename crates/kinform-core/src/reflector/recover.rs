@@ -13,6 +13,8 @@
 
 use std::time::Duration;
 
+use kinform_api::mutant;
+
 use crate::time::Instant;
 
 use super::input::{Ending, Failure};

@@ -16,13 +16,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use kinform_api::mutant;
 use kinform_core::delta::Delta;
 use kinform_core::fifo::{DeltaFifo, Full};
 use kinform_core::informer::report::ApplyEvent;
 use kinform_core::informer::resync::{MINIMUM_PERIOD, ResyncSchedule};
 use kinform_core::informer::tier::Trained;
 use kinform_core::informer::writer::Writer;
-use kinform_core::mutant;
 use kinform_core::reflector::input::{Ending, Input};
 use kinform_core::reflector::report::ReflectorEvent;
 use kinform_core::reflector::{Reflector, Request, Step};

@@ -17,8 +17,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::select_all;
+use kinform_api::mutant;
 use kinform_core::informer::delivery::{Changes, Next};
-use kinform_core::mutant;
 use tokio::sync::watch;
 
 use super::registration::ListenerState;
