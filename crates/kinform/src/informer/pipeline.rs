@@ -344,7 +344,7 @@ impl Pipeline {
         let Audited { version, found } = audited;
         match found {
             Ok(divergence) => {
-                if let Some(divergence) = &divergence {
+                if let Some(divergence) = divergence.as_ref().filter(|_| !mutant!("K2")) {
                     tracing::warn!(version, ?divergence, "the cache is not what the server has");
                     self.tell(Input::Diverged);
                 }

@@ -189,7 +189,7 @@ impl Subscription {
         let members = self.cores.members();
         for position in &mut self.cursors {
             let stays = members.iter().any(|member| member.id == position.member);
-            if !stays && !position.is_leaving {
+            if !stays && !position.is_leaving && !mutant!("K7") {
                 position.is_leaving = true;
                 position.cursor.delivery.leave();
             }
