@@ -5,8 +5,8 @@
 //! ```
 //!
 //! One row a bug: B and D are those that informers or queues shipped with, K are mistakes that
-//! features of this engine's own could have. A row without a seam, a seam without a row, and a row
-//! without a test of its name fail this file's test. Sorted by name.
+//! features of this engine's own could have, S those of a server. A row without a seam, a seam
+//! without a row, and a row without a test of its name fail this file's test. Sorted by name.
 
 /// A known bug that can be put back.
 #[derive(Debug, Clone, Copy)]
@@ -24,6 +24,8 @@ pub(crate) struct Mutant {
 const CORE: &[&str] = &["kinform-core", "kinform", "kinform-testkit"];
 
 const SHELL: &[&str] = &["kinform", "kinform-testkit"];
+
+const SERVER: &[&str] = &["kinform-apiserver"];
 
 /// All of them.
 pub(crate) const MUTANTS: &[Mutant] = &[
@@ -368,6 +370,66 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         seen: "own features: protobuf",
         mistake: "of several managers only the last entry of managedFields is left out",
         packages: CORE,
+    },
+    Mutant {
+        name: "S1",
+        seen: "server: conflicts",
+        mistake: "an update of an older version is written",
+        packages: SERVER,
+    },
+    Mutant {
+        name: "S2",
+        seen: "server: continue tokens",
+        mistake: "a next page is of the newest state, not of that of the first page",
+        packages: SERVER,
+    },
+    Mutant {
+        name: "S3",
+        seen: "server: bookmarks",
+        mistake: "a bookmark names a version whose events were not sent",
+        packages: SERVER,
+    },
+    Mutant {
+        name: "S4",
+        seen: "server: selectors",
+        mistake: "an object that leaves a selection is not deleted for its watch",
+        packages: SERVER,
+    },
+    Mutant {
+        name: "S5",
+        seen: "server: finalizers",
+        mistake: "a delete removes an object that has finalizers",
+        packages: SERVER,
+    },
+    Mutant {
+        name: "S6",
+        seen: "server: defaults",
+        mistake: "defaults of the elements of a list are not set",
+        packages: SERVER,
+    },
+    Mutant {
+        name: "S7",
+        seen: "server: RBAC",
+        mistake: "a binding of one namespace gives rights in all",
+        packages: SERVER,
+    },
+    Mutant {
+        name: "S8",
+        seen: "server: field ownership",
+        mistake: "an apply takes fields of other managers without a conflict",
+        packages: SERVER,
+    },
+    Mutant {
+        name: "S9",
+        seen: "server: garbage",
+        mistake: "an object is deleted with its first owner, whoever else owns it",
+        packages: SERVER,
+    },
+    Mutant {
+        name: "S10",
+        seen: "server: patches",
+        mistake: "the test of a JSON patch is not made",
+        packages: SERVER,
     },
 ];
 
