@@ -43,6 +43,8 @@ mod field_selector;
 mod key;
 mod label_parse;
 mod label_selector;
+#[doc(hidden)]
+pub mod mutant;
 pub mod names;
 mod options;
 mod quote;

@@ -15,6 +15,8 @@
 
 use std::time::Duration;
 
+use kinform_api::mutant;
+
 use crate::time::Instant;
 
 /// The shape of a backoff.

@@ -4,10 +4,6 @@
 //! bytes → wire → reflector → fifo → informer (store + indexes) → handlers → queue
 //! ```
 
-#[macro_use]
-#[doc(hidden)]
-pub mod mutant;
-
 pub mod backoff;
 pub mod delta;
 pub mod fifo;

@@ -4,15 +4,16 @@
 //! MUTANTS ──name──▶ `mutant!("B6")` in the sources, `fn b6_..` in the tests of these packages
 //! ```
 //!
-//! One row a bug that informers or queues shipped with. A row without a seam, a seam without a row,
-//! and a row without a test of its name fail this file's test. Sorted by name.
+//! One row a bug: B and D are those that informers or queues shipped with, K are mistakes that
+//! features of this engine's own could have, S those of a server. A row without a seam, a seam
+//! without a row, and a row without a test of its name fail this file's test. Sorted by name.
 
 /// A known bug that can be put back.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Mutant {
     /// The name that `mutant!` asks for; tests named after it begin with it in lower case.
     pub(crate) name: &'static str,
-    /// The report of the bug.
+    /// The report of the bug, or the feature that could have it.
     pub(crate) seen: &'static str,
     /// The mistake that it puts back.
     pub(crate) mistake: &'static str,
@@ -23,6 +24,8 @@ pub(crate) struct Mutant {
 const CORE: &[&str] = &["kinform-core", "kinform", "kinform-testkit"];
 
 const SHELL: &[&str] = &["kinform", "kinform-testkit"];
+
+const SERVER: &[&str] = &["kinform-apiserver"];
 
 /// All of them.
 pub(crate) const MUTANTS: &[Mutant] = &[
@@ -295,6 +298,138 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         seen: "kube-client 5.0 src/client/retry.rs",
         mistake: "the client retries 429, 503 and 504 by itself, for minutes",
         packages: SHELL,
+    },
+    Mutant {
+        name: "K1",
+        seen: "own features: audit",
+        mistake: "what the server no longer has is no difference",
+        packages: CORE,
+    },
+    Mutant {
+        name: "K2",
+        seen: "own features: audit",
+        mistake: "a difference is reported and not repaired",
+        packages: SHELL,
+    },
+    Mutant {
+        name: "K3",
+        seen: "own features: overlay",
+        mistake: "a write covers the cache after the cache has passed it",
+        packages: SHELL,
+    },
+    Mutant {
+        name: "K4",
+        seen: "own features: own writes",
+        mistake: "a second write for a key is waited for in place of the first",
+        packages: SHELL,
+    },
+    Mutant {
+        name: "K5",
+        seen: "own features: cold objects",
+        mistake: "objects that came before the dictionary stay uncompressed",
+        packages: CORE,
+    },
+    Mutant {
+        name: "K6",
+        seen: "own features: namespaces",
+        mistake: "a namespace that comes later has none of the indexes of its informer",
+        packages: SHELL,
+    },
+    Mutant {
+        name: "K7",
+        seen: "own features: namespaces",
+        mistake: "a namespace is removed, and no handler hears it",
+        packages: SHELL,
+    },
+    Mutant {
+        name: "K8",
+        seen: "own features: definitions",
+        mistake: "a type whose definition is removed is never asked for again",
+        packages: CORE,
+    },
+    Mutant {
+        name: "K9",
+        seen: "own features: protobuf",
+        mistake: "fields in an unusual order are read as if they were in the usual one",
+        packages: CORE,
+    },
+    Mutant {
+        name: "K10",
+        seen: "own features: protobuf",
+        mistake: "a message that comes in two parts is the last part",
+        packages: CORE,
+    },
+    Mutant {
+        name: "K11",
+        seen: "own features: protobuf",
+        mistake: "a text that is empty is left out, also where Go writes it",
+        packages: CORE,
+    },
+    Mutant {
+        name: "K12",
+        seen: "own features: protobuf",
+        mistake: "of several managers only the last entry of managedFields is left out",
+        packages: CORE,
+    },
+    Mutant {
+        name: "S1",
+        seen: "server: conflicts",
+        mistake: "an update of an older version is written",
+        packages: SERVER,
+    },
+    Mutant {
+        name: "S2",
+        seen: "server: continue tokens",
+        mistake: "a next page is of the newest state, not of that of the first page",
+        packages: SERVER,
+    },
+    Mutant {
+        name: "S3",
+        seen: "server: bookmarks",
+        mistake: "a bookmark names a version whose events were not sent",
+        packages: SERVER,
+    },
+    Mutant {
+        name: "S4",
+        seen: "server: selectors",
+        mistake: "an object that leaves a selection is not deleted for its watch",
+        packages: SERVER,
+    },
+    Mutant {
+        name: "S5",
+        seen: "server: finalizers",
+        mistake: "a delete removes an object that has finalizers",
+        packages: SERVER,
+    },
+    Mutant {
+        name: "S6",
+        seen: "server: defaults",
+        mistake: "defaults of the elements of a list are not set",
+        packages: SERVER,
+    },
+    Mutant {
+        name: "S7",
+        seen: "server: RBAC",
+        mistake: "a binding of one namespace gives rights in all",
+        packages: SERVER,
+    },
+    Mutant {
+        name: "S8",
+        seen: "server: field ownership",
+        mistake: "an apply takes fields of other managers without a conflict",
+        packages: SERVER,
+    },
+    Mutant {
+        name: "S9",
+        seen: "server: garbage",
+        mistake: "an object is deleted with its first owner, whoever else owns it",
+        packages: SERVER,
+    },
+    Mutant {
+        name: "S10",
+        seen: "server: patches",
+        mistake: "the test of a JSON patch is not made",
+        packages: SERVER,
     },
 ];
 

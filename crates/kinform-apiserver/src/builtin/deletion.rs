@@ -7,7 +7,7 @@
 //! Upstream: `kubernetes/kubernetes:pkg/registry/core/{pod,namespace}/strategy.go`,
 //! `pkg/registry/batch/job/strategy.go`, `plugin/pkg/admission/namespace/lifecycle`.
 
-use kinform_api::{GroupResource, Status};
+use kinform_api::{GroupResource, Status, mutant};
 use serde_json::Value;
 
 use crate::object::{at, metadata, text};
@@ -67,7 +67,8 @@ pub(crate) fn is_held(resource: &ResourceInfo, object: &Value) -> bool {
         let finalizers = at(object, &["spec", "finalizers"]).and_then(Value::as_array);
         resource.is_core("namespaces") && finalizers.is_some_and(|list| !list.is_empty())
     };
-    grace.unwrap_or(0) > 0 || metadata::finalizers(object).next().is_some() || namespace()
+    let finalizer = metadata::finalizers(object).find(|_| !mutant!("S5"));
+    grace.unwrap_or(0) > 0 || finalizer.is_some() || namespace()
 }
 
 /// Returns whether the answer to a delete is the pod as it was marked rather than as it was.

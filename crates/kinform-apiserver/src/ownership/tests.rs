@@ -281,7 +281,7 @@ fn conflicts(
 }
 
 #[test]
-fn conflicts_are_about_what_would_change() {
+fn s8_conflicts_are_about_what_would_change() {
     // kubernetes: TestApplyConflicts, TestApplyUpdateApplyConflictForced
     let schema = schema();
     let live = json!({"spec": {"size": 1, "tags": ["a"], "args": [1],

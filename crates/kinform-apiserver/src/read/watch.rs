@@ -26,7 +26,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use futures::stream;
 use http::Response;
-use kinform_api::{Status, WatchEventKind};
+use kinform_api::{Status, WatchEventKind, mutant};
 use tokio::time::{Instant, sleep_until};
 
 use super::wait_for_revision;
@@ -293,6 +293,7 @@ impl Watcher {
             .filter(|object| self.selection.matches(object));
         let (kind, object, revision) = match (before, after) {
             (None, None) => return,
+            (Some(_), None) if mutant!("S4") && event.current.is_some() => return,
             (None, Some(object)) => (WatchEventKind::Added, object, None),
             (Some(_), Some(object)) => (WatchEventKind::Modified, object, None),
             // The old content under the version of the change.
@@ -330,8 +331,12 @@ impl Watcher {
             && self.cursor <= reached
             && self.state.faults.sends_bookmarks()
         {
+            let version = match mutant!("S3") {
+                true => self.state.store.revision(),
+                false => self.cursor,
+            };
             self.encoder
-                .bookmark(&mut self.out, self.cursor, Bookmark::Periodic);
+                .bookmark(&mut self.out, version, Bookmark::Periodic);
         }
     }
 }

@@ -8,6 +8,7 @@
 //!
 //! Upstream: `kubernetes/apiextensions-apiserver:pkg/apiserver/schema/defaulting`.
 
+use kinform_api::mutant;
 use serde_json::Value;
 
 use super::flag;
@@ -74,8 +75,45 @@ pub(crate) fn default(schema: &Value, value: &mut Value) {
             let Some(of) = schema.get("items").filter(|items| items.is_object()) else {
                 return;
             };
+            if mutant!("S6") {
+                return;
+            }
             items.iter_mut().for_each(|item| default(of, item));
         }
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    // apiextensions-apiserver: pkg/apiserver/schema/defaulting
+    #[test]
+    fn s6_defaults_are_set_at_every_depth() {
+        let check = |schema: Value, mut value: Value, expected: Value| {
+            default(&schema, &mut value);
+            assert_eq!(value, expected, "{schema}");
+        };
+        let one = || json!({"properties": {"n": {"default": 1}}});
+        check(one(), json!({}), json!({"n": 1}));
+        check(one(), json!({"n": 2}), json!({"n": 2}));
+        check(one(), json!({"n": null}), json!({"n": 1}));
+        let nullable = json!({"properties": {"n": {"default": 1, "nullable": true}}});
+        check(nullable, json!({"n": null}), json!({"n": null}));
+        let absent = json!({"properties": {"of": one()}});
+        check(absent.clone(), json!({}), json!({}));
+        check(absent, json!({"of": {}}), json!({"of": {"n": 1}}));
+        let mut made = one();
+        made["default"] = json!({});
+        let made = json!({"properties": {"of": made}});
+        check(made, json!({}), json!({"of": {"n": 1}}));
+        let members = json!({"additionalProperties": one()});
+        check(members, json!({"a": {}}), json!({"a": {"n": 1}}));
+        let elements = json!({"properties": {"of": {"items": one()}}});
+        let value = json!({"of": [{}, {"n": 2}]});
+        check(elements, value, json!({"of": [{"n": 1}, {"n": 2}]}));
     }
 }

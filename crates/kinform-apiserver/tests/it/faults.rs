@@ -142,6 +142,24 @@ async fn a_lagging_replica_shows_the_past_until_it_catches_up() {
     assert_eq!(watch.tell().await, format!("ADDED a/y {after}"));
 }
 
+// apiserver: RunTestWatchDispatchBookmarkEvents. A client resumes from a bookmark, and never hears
+// earlier events that it was not sent.
+#[tokio::test(start_paused = true)]
+async fn s3_a_bookmark_names_no_version_whose_events_were_not_sent() {
+    let (server, service) = server().await;
+    let before = create(&service, "a", "x", json!({})).await;
+    server.lag();
+    let after = create(&service, "a", "y", json!({})).await;
+    let path = format!(
+        "{ALL}?watch=1&resourceVersion={before}&allowWatchBookmarks=true&timeoutSeconds=300"
+    );
+    let mut watch = Watch::open(&service, &path).await;
+    assert_eq!(watch.tell().await, format!("BOOKMARK {before}"));
+    server.catch_up();
+    assert_eq!(watch.tell().await, format!("ADDED a/y {after}"));
+    assert_eq!(watch.tell().await, format!("BOOKMARK {after}"));
+}
+
 #[tokio::test(start_paused = true)]
 async fn bookmarks_can_stay_away() {
     let (server, service) = server().await;

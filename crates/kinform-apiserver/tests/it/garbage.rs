@@ -167,7 +167,7 @@ async fn a_running_pod_goes_as_its_delete_said() {
 
 // kubernetes: TestCreateWithNonExistentOwner
 #[tokio::test(start_paused = true)]
-async fn owners_that_are_not_there_do_not_count() {
+async fn s9_owners_that_are_not_there_do_not_count() {
     let (_server, service) = server().await;
     namespace(&service, "b").await;
     let there = map(&service, "there", &[]).await;
@@ -177,9 +177,11 @@ async fn owners_that_are_not_there_do_not_count() {
     map(
         &service,
         "one-of-two",
-        &[owned_by(&there, false), other_uid],
+        &[owned_by(&there, false), other_uid.clone()],
     )
     .await;
+    let owners = [other_uid, owned_by(&there, false)];
+    map(&service, "other-of-two", &owners).await;
     let elsewhere = json!({"metadata": {"name": "elsewhere",
         "ownerReferences": [owned_by(&there, false)]}});
     post(&service, "/api/v1/namespaces/b/configmaps", elsewhere).await;
@@ -190,16 +192,13 @@ async fn owners_that_are_not_there_do_not_count() {
     // judged.
     assert_eq!(
         left(&service).await,
-        ["one-of-two", "there", "unknown-kind"]
+        ["one-of-two", "other-of-two", "there", "unknown-kind"]
     );
-    let (_, object) = get(&service, &format!("{MAPS}/one-of-two")).await;
-    assert_eq!(
-        object["metadata"]["ownerReferences"]
-            .as_array()
-            .unwrap()
-            .len(),
-        1
-    );
+    for name in ["one-of-two", "other-of-two"] {
+        let (_, object) = get(&service, &format!("{MAPS}/{name}")).await;
+        let owners = &object["metadata"]["ownerReferences"];
+        assert_eq!(*owners, json!([owned_by(&there, false)]), "{name}");
+    }
     let (code, _) = get(&service, "/api/v1/namespaces/b/configmaps/elsewhere").await;
     assert_eq!(code, 404);
 }

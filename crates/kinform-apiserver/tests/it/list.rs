@@ -27,7 +27,7 @@ async fn items_come_in_key_order_without_kind() {
 }
 
 #[tokio::test]
-async fn pages_keep_the_version_of_the_first_one() {
+async fn s2_pages_keep_the_version_of_the_first_one() {
     let (_server, service) = server().await;
     for name in ["c", "d", "e", "f", "g"] {
         create(&service, "a", name, json!({})).await;

@@ -8,7 +8,7 @@ use http::{HeaderValue, Method};
 use kinform_apiserver::{Server, Service, User};
 use serde_json::{Value, json};
 
-use crate::support::{get, send};
+use crate::support::{get, namespace, send};
 
 const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
 const BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings";
@@ -21,6 +21,28 @@ fn binding(name: &str, role: &str, user: &str) -> Value {
     json!({"metadata": {"name": name},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
         "subjects": [{"kind": "User", "name": user, "apiGroup": "rbac.authorization.k8s.io"}]})
+}
+
+// kubernetes: pkg/registry/rbac/validation (TestDefaultRuleResolver)
+#[tokio::test(start_paused = true)]
+async fn s7_a_binding_gives_rights_in_its_own_namespace_only() {
+    let server = Server::builder().rbac().in_process();
+    let admin = server.service();
+    let jane = server.service_as(User::new("jane"));
+    namespace(&admin, "other").await;
+    let bound = post(&admin, BINDINGS, binding("b", "view", "jane")).await;
+    assert_eq!(bound.0, 201);
+    for (path, code) in [
+        ("namespaces/default/configmaps", 200),
+        ("namespaces/other/configmaps", 403),
+        ("configmaps", 403),
+    ] {
+        assert_eq!(
+            get(&jane, &format!("/api/v1/{path}")).await.0,
+            code,
+            "{path}"
+        );
+    }
 }
 
 // kubernetes: test/e2e/auth/ (view, edit and admin roles)

@@ -23,7 +23,7 @@ async fn a_watch_tells_what_came_after_its_version_and_then_what_comes() {
 
 // apiserver: TestCacheWatcherHandlesFiltering; e2e: watch.go "label value changed"
 #[tokio::test(start_paused = true)]
-async fn an_object_that_leaves_a_selector_is_deleted_with_its_old_content() {
+async fn s4_an_object_that_leaves_a_selector_is_deleted_with_its_old_content() {
     let (server, service) = server().await;
     let now = server.store().revision();
     let path = format!("{ALL}&labelSelector=in%3Dyes&resourceVersion={now}");

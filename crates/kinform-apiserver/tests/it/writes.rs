@@ -67,6 +67,56 @@ async fn concurrent_patches_are_all_applied() {
     assert_eq!(version(&object), server.store().revision());
 }
 
+// apiserver: pkg/registry/generic/registry (TestStoreUpdate: an update that is out of date)
+#[tokio::test(start_paused = true)]
+async fn s1_a_write_of_an_older_version_is_a_conflict_and_changes_nothing() {
+    let (_server, service) = server().await;
+    let map = json!({"metadata": {"name": "x"}, "data": {"k": "1"}});
+    let (_, mut late) = post(&service, MAPS, map).await;
+    let path = format!("{MAPS}/x");
+    let mut first = late.clone();
+    first["data"]["k"] = json!("2");
+    let (code, stored) = send(&service, Method::PUT, &path, first).await;
+    assert_eq!(code, 200);
+    late["data"]["k"] = json!("3");
+    let patch = json!({"data": {"k": "3"},
+        "metadata": {"resourceVersion": late["metadata"]["resourceVersion"]}});
+    for (code, refused) in [
+        send(&service, Method::PUT, &path, late).await,
+        merge(&service, &path, patch).await,
+    ] {
+        assert_eq!((code, &refused["reason"]), (409, &json!("Conflict")));
+    }
+    assert_eq!(get(&service, &path).await.1, stored);
+}
+
+// apiserver: pkg/registry/generic/registry (TestNonGracefulStoreHandleFinalizers)
+#[tokio::test(start_paused = true)]
+async fn s5_an_object_with_finalizers_goes_with_the_last_of_them() {
+    let (_server, service) = server().await;
+    let finalizers = json!(["example.com/a", "example.com/b"]);
+    let map = json!({"metadata": {"name": "x", "finalizers": finalizers}});
+    let created = version(&post(&service, MAPS, map).await.1);
+    let path = format!("{MAPS}/x");
+    let all = format!("{MAPS}?watch=1&resourceVersion={created}");
+    let mut watch = Watch::open(&service, &all).await;
+    let (code, marked) = send(&service, Method::DELETE, &path, Value::Null).await;
+    assert_eq!(code, 200);
+    assert!(
+        marked["metadata"]["deletionTimestamp"].is_string(),
+        "{marked}"
+    );
+    for (left, code) in [(json!(["example.com/b"]), 200), (json!([]), 404)] {
+        let patch = json!({"metadata": {"finalizers": left}});
+        assert_eq!(merge(&service, &path, patch).await.0, 200);
+        assert_eq!(get(&service, &path).await.0, code);
+    }
+    for kind in ["MODIFIED", "MODIFIED", "DELETED"] {
+        let event = watch.tell().await;
+        assert!(event.starts_with(&format!("{kind} a/x")), "{event}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_namespace_takes_its_content_with_it_and_waits_for_what_is_held() {
     let (_server, service) = server().await;

@@ -25,7 +25,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use hashbrown::HashTable;
-use kinform_api::{KeyRef, ResourceVersion};
+use kinform_api::{KeyRef, ResourceVersion, mutant};
 use smallvec::SmallVec;
 
 use crate::delta::{Delta, HeardIn};

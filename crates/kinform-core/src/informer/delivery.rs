@@ -26,6 +26,8 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use kinform_api::mutant;
+
 use super::ring::{Batch, Found};
 use super::writer::{Reader, ResyncMark};
 use crate::delta::{Change, HandlerId};

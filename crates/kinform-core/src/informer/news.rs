@@ -9,6 +9,8 @@
 //!
 //! Upstream counterpart: `client-go:tools/cache/controller.go` (`processDeltas`), which calls each handler as it goes.
 
+use kinform_api::mutant;
+
 use crate::delta::Change;
 use crate::object::Object;
 

@@ -22,6 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwapOption;
+use kinform_api::mutant;
 
 use crate::delta::Change;
 use crate::store::root::Root;

@@ -10,6 +10,8 @@
 //! Upstream counterpart: `client-go:util/workqueue/queue.go` (`queue`, one list);
 //! `controller-runtime:pkg/controller/priorityqueue`, which lets the low ones starve.
 
+use kinform_api::mutant;
+
 use super::Priority;
 use super::slots::{List, Slots};
 

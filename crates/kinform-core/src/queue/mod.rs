@@ -34,6 +34,8 @@ mod wheel;
 use std::hash::Hash;
 use std::time::Duration;
 
+use kinform_api::mutant;
+
 use hand_out::HandedOut;
 pub use hand_out::{Next, Running, Taken, Ticket, Verdict};
 use lanes::Lanes;

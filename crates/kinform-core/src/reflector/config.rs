@@ -10,6 +10,8 @@
 
 use std::time::Duration;
 
+use kinform_api::mutant;
+
 use crate::backoff::BackoffPolicy;
 use crate::time::Instant;
 

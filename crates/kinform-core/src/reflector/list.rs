@@ -17,7 +17,9 @@
 
 use std::time::Duration;
 
-use kinform_api::{ListOptions, ResourceVersion, VersionMatch, WatchEventKind, WatchOptions};
+use kinform_api::{
+    ListOptions, ResourceVersion, VersionMatch, WatchEventKind, WatchOptions, mutant,
+};
 
 use crate::delta::{Delta, HeardIn, Quarantine};
 use crate::object::Object;

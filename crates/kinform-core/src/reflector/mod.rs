@@ -35,7 +35,7 @@ mod watch;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use kinform_api::{ListOptions, ResourceVersion, WatchOptions};
+use kinform_api::{ListOptions, ResourceVersion, WatchOptions, mutant};
 
 use crate::backoff::Backoff;
 use crate::delta::Delta;

@@ -11,7 +11,7 @@
 //!
 //! Upstream counterpart: `client-go:tools/pager/pager.go`, which checks none of that.
 
-use kinform_api::ResourceVersion;
+use kinform_api::{ResourceVersion, mutant};
 
 /// Items a page.
 pub(super) const PAGE_SIZE: u32 = 500;

@@ -21,7 +21,7 @@
 use std::cmp::Ordering;
 use std::time::Duration;
 
-use kinform_api::ResourceVersion;
+use kinform_api::{ResourceVersion, mutant};
 
 use crate::time::Instant;
 

@@ -13,6 +13,8 @@
 
 use std::time::Duration;
 
+use kinform_api::mutant;
+
 use crate::time::Instant;
 
 use super::input::{Ending, Failure};
@@ -99,6 +101,9 @@ impl Reflector {
         }
         match verdict {
             Verdict::RelistSoon(_) if mutant!("B22") => self.phase = Phase::Stopped,
+            Verdict::Relist(_) if mutant!("K8") && problem.kind == ProblemKind::NotFound => {
+                self.phase = Phase::Stopped;
+            }
             Verdict::AskConsistent => self.ask_consistent(ask, problem, retry_after, now),
             Verdict::AskPages(reason) => self.ask_pages_instead(reason, now),
             Verdict::AskUnpaged => {

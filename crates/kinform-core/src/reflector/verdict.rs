@@ -14,7 +14,7 @@
 
 use std::time::Duration;
 
-use kinform_api::{Status, reason};
+use kinform_api::{Status, mutant, reason};
 
 use super::input::Failure;
 use super::report::{FallbackReason, Problem, ProblemKind, RelistReason, Verb};

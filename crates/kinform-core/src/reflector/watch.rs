@@ -20,7 +20,7 @@
 
 use std::time::Duration;
 
-use kinform_api::{ListOptions, ResourceVersion, WatchEventKind, WatchOptions};
+use kinform_api::{ListOptions, ResourceVersion, WatchEventKind, WatchOptions, mutant};
 
 use crate::delta::{Delta, HeardIn};
 use crate::object::Object;

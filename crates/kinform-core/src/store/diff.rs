@@ -19,6 +19,8 @@
 //! each handler instead.
 //! Complexity: O(changed blocks), 16 comparisons a block.
 
+use kinform_api::mutant;
+
 use super::radix::WIDTH;
 use super::root::Root;
 use crate::delta::Change;

@@ -18,7 +18,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kinform_api::{KeyRef, ObjectKey};
+use kinform_api::{KeyRef, ObjectKey, mutant};
 
 use super::directory::Entry;
 use super::frontier::Frontier;

@@ -179,7 +179,7 @@ fn what_is_decoded_is_remembered_beside_compressed_bytes() {
 }
 
 #[test]
-fn a_store_turns_cold_at_a_training_and_nobody_hears_of_it() {
+fn k5_a_store_turns_cold_at_a_training_and_nobody_hears_of_it() {
     let limits = RingLimits::default();
     let (mut writer, mut plain) = (writer(limits).with_tier(Tier::new()), writer(limits));
     let mut listener = Listener::new(&writer.reader());

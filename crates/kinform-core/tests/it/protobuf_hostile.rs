@@ -154,10 +154,11 @@ fn a_bad_item_costs_itself_only() {
 }
 
 #[test]
-fn managed_fields_are_read_only_where_they_are_kept() {
+fn k12_managed_fields_are_read_only_where_they_are_kept() {
     let of = builtin("", "v1", "ConfigMap").unwrap();
     let fields = field(17, &field(7, &field(1, b"{]")));
-    let item = field(1, &[field(1, b"x"), fields].concat());
+    // Of two managers.
+    let item = field(1, &[field(1, b"x"), fields.clone(), fields].concat());
     let (parts, _) = every_way(&list(&[named("a"), item.clone(), named("b")]), 1000);
     assert_eq!(parts, ["n/a", "x", "n/b"]);
     let object = Object::from_protobuf(of, &item, &Projection::new()).unwrap();

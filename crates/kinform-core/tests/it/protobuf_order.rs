@@ -70,7 +70,7 @@ fn unusual(of: &Type, bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn the_order_of_fields_does_not_matter() {
+fn k9_the_order_of_fields_does_not_matter() {
     let mut seen = 0;
     for recorded in recorded() {
         let kind = match &*recorded.file {
@@ -97,6 +97,29 @@ fn the_order_of_fields_does_not_matter() {
         fed.unwrap();
     }
     assert!(seen > 50, "{seen}");
+}
+
+// protobuf: the encodings of two messages, one after the other, are that of both merged.
+#[test]
+fn k10_a_message_that_comes_in_parts_is_merged_and_the_last_value_counts() {
+    let of = builtin("", "v1", "ConfigMap").unwrap();
+    let parts = [
+        field(1, &[field(1, b"a"), field(3, b"n")].concat()),
+        field(2, &[field(1, b"k"), field(2, b"v")].concat()),
+        field(1, &[field(6, b"7"), field(1, b"b")].concat()),
+    ];
+    let object = Object::from_protobuf(of, &parts.concat(), &Projection::new()).unwrap();
+    assert_eq!(object.key().to_string(), "n/b");
+    assert_eq!(object.resource_version(), "7");
+    let whole = [
+        field(
+            1,
+            &[field(1, b"b"), field(3, b"n"), field(6, b"7")].concat(),
+        ),
+        parts[1].clone(),
+    ];
+    let whole = Object::from_protobuf(of, &whole.concat(), &Projection::new()).unwrap();
+    assert_eq!(object.bytes(), whole.bytes());
 }
 
 #[test]

@@ -29,8 +29,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{BoxFuture, select_all, try_join_all};
-use kinform_api::ObjectKey;
-use kinform_core::mutant;
+use kinform_api::{ObjectKey, mutant};
 use kinform_core::queue::Limiter;
 use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;

@@ -19,8 +19,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use kinform_api::ObjectKey;
-use kinform_core::mutant;
+use kinform_api::{ObjectKey, mutant};
 use kinform_core::queue::{Next, Verdict};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};

@@ -20,8 +20,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use kinform_api::TypeMeta;
-use kinform_core::mutant;
+use kinform_api::{TypeMeta, mutant};
 use kinform_core::object::Object;
 use kinform_core::object::projection::Projection;
 use kinform_core::object::typed::TypedCache;

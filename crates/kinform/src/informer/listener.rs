@@ -22,10 +22,10 @@ use crate::report::ReportEvent;
 use crate::sync::lock;
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use kinform_api::mutant;
 use kinform_core::delta::Change;
 use kinform_core::informer::delivery::Changes;
 use kinform_core::informer::resync::MINIMUM_PERIOD;
-use kinform_core::mutant;
 
 /// BOUND: changes delivered before other tasks have their turn, but for the rest of a batch.
 const AT_ONCE: usize = 256;

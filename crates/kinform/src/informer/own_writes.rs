@@ -21,7 +21,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use futures::future::select_all;
-use kinform_api::{KeyRef, ObjectKey, ResourceVersion};
+use kinform_api::{KeyRef, ObjectKey, ResourceVersion, mutant};
 use kinform_core::store::root::Root;
 use tokio::sync::watch;
 
@@ -239,6 +239,9 @@ impl OwnWrites {
         }
         let unseen = keys.entry(key.clone()).or_default();
         unseen.retain(|known| !(Arc::ptr_eq(&known.core, &core) && known.write.key == write.key));
+        if mutant!("K4") {
+            unseen.clear();
+        }
         unseen.push(Unseen { core, write });
     }
 

@@ -17,8 +17,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::select_all;
+use kinform_api::mutant;
 use kinform_core::informer::delivery::{Changes, Next};
-use kinform_core::mutant;
 use tokio::sync::watch;
 
 use super::registration::ListenerState;
@@ -189,7 +189,7 @@ impl Subscription {
         let members = self.cores.members();
         for position in &mut self.cursors {
             let stays = members.iter().any(|member| member.id == position.member);
-            if !stays && !position.is_leaving {
+            if !stays && !position.is_leaving && !mutant!("K7") {
                 position.is_leaving = true;
                 position.cursor.delivery.leave();
             }

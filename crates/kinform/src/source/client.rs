@@ -26,7 +26,7 @@ use std::time::Duration;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::{Builder as PoolBuilder, Client as Pool};
 use hyper_util::rt::TokioTimer;
-use kinform_core::mutant;
+use kinform_api::mutant;
 use kube_client::client::{Body, ConfigExt};
 use kube_client::{Client, Config};
 use tower::{BoxError, ServiceBuilder, ServiceExt};

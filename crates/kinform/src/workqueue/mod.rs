@@ -28,7 +28,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
-use kinform_core::mutant;
+use kinform_api::mutant;
 use kinform_core::queue::{
     AddOutcome, Limiter, Next, Priority, Queue, QueueStats, Running, Ticket, Verdict,
 };

@@ -114,9 +114,12 @@ fn no_such_kind(state: &InformerState) -> bool {
 }
 
 /// Waits for a state, but not for ever.
-async fn soon(widgets: &Informer<DynamicObject>, wanted: fn(&InformerState) -> bool) {
+async fn soon(
+    widgets: &Informer<DynamicObject>,
+    wanted: fn(&InformerState) -> bool,
+) -> InformerState {
     let reached = tokio::time::timeout(3_600 * SECOND, widgets.state_when(wanted)).await;
-    assert!(reached.is_ok(), "{} {:?}", widgets.state(), widgets.stats());
+    reached.unwrap_or_else(|_| panic!("{} {:?}", widgets.state(), widgets.stats()))
 }
 
 #[tokio::test(start_paused = true)]
@@ -127,7 +130,7 @@ async fn recorded_an_informer_lives_through_the_life_of_a_definition() {
     widgets.add_handler(tell(&heard)).unwrap();
     factory.start().unwrap();
     for life in 0..2 {
-        let state = widgets.state_when(no_such_kind).await;
+        let state = soon(&widgets, no_such_kind).await;
         let trouble = state.trouble().unwrap();
         assert_eq!(trouble.reason, "NotFound");
         assert!(trouble.message.ends_with("404 page not found"), "{trouble}");
@@ -188,7 +191,7 @@ async fn define(client: &Client) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_definition_made_removed_and_made_again_is_followed() {
+async fn k8_a_definition_made_removed_and_made_again_is_followed() {
     let server = Server::builder().plain().in_process();
     let link = Link::new(server.service(), 7);
     let client = link.client();
@@ -222,7 +225,7 @@ async fn a_definition_made_removed_and_made_again_is_followed() {
         assert_eq!(widgets.list().len(), 2);
         let definition = format!("{DEFINITIONS}/widgets.stable.example.com");
         send(&client, Request::delete(definition), &json!({})).await;
-        widgets.state_when(no_such_kind).await;
+        soon(&widgets, no_such_kind).await;
         assert!(widgets.list().is_empty());
         settle().await;
         let mut lines = heard.take();

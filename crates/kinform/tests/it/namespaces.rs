@@ -1,6 +1,7 @@
 //! Namespaces that come and go while an informer runs.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -63,11 +64,18 @@ async fn hear(changes: &mut Changes<Pod>, count: usize) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_that_comes_is_covered_by_everything_made_before() {
+async fn k6_a_namespace_that_comes_is_covered_by_everything_made_before() {
     let scripts = Scripts::default();
     let factory = scripts.factory(&["a"]);
     let pods = factory.informer::<Pod>();
     let by_node = pods.add_index(Index::path("spec.nodeName")).unwrap();
+    let looks = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&looks);
+    let counted = Index::by("counted", move |_: &Pod| {
+        count.fetch_add(1, Ordering::Relaxed);
+        ["all"]
+    });
+    let counted = pods.add_index(counted).unwrap();
     let (store, mut changes, heard) = (pods.store(), pods.changes().unwrap(), Heard::default());
     let registration = pods.add_handler(heard.handlers()).unwrap();
     let reports = pods.clone().reports();
@@ -103,6 +111,13 @@ async fn a_namespace_that_comes_is_covered_by_everything_made_before() {
     assert_eq!(store.len(), 3);
     assert_eq!(by_node.get("n1").len(), 3);
     assert_eq!(by_node.values()[&b"n1"[..]], 3);
+    let built = looks.load(Ordering::Relaxed);
+    assert_eq!(counted.get("all").len(), 3);
+    let looked = looks.load(Ordering::Relaxed) - built;
+    assert_eq!(
+        looked, 0,
+        "the new one has the index: no read looks at its objects"
+    );
     assert_eq!(pods.snapshot().versions().count(), 2);
     assert_eq!(pods.stats().objects, 3);
     assert_eq!(hear(&mut changes, 2).await, ["b/y true", "b/z true"]);
@@ -112,7 +127,7 @@ async fn a_namespace_that_comes_is_covered_by_everything_made_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_that_goes_is_heard_as_deleted_and_may_come_back() {
+async fn k7_a_namespace_that_goes_is_heard_as_deleted_and_may_come_back() {
     let scripts = Scripts::default();
     let factory = scripts.factory(&["a", "b"]);
     let pods = factory.informer::<Pod>();

@@ -81,7 +81,7 @@ impl Cached {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_is_read_at_once_and_until_the_cache_has_reached_it() {
+async fn k3_a_write_is_read_at_once_and_until_the_cache_has_reached_it() {
     // client-go: TestMutationCacheOnAddOrUpdate
     let cached = cached().await;
     cached.wrote(&pod("a", 8, "n2"));
@@ -244,12 +244,13 @@ async fn a_version_is_waited_for_until_the_cache_has_reached_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_waits_until_the_cache_has_seen_what_was_written_for_it() {
+async fn k4_a_key_waits_until_the_cache_has_seen_what_was_written_for_it() {
     let cached = cached().await;
     let (writes, foo, bar) = (OwnWrites::new(), key("foo"), key("bar"));
     assert!(writes.has_seen(&foo), "nothing was written");
-    writes.wrote(&foo, &cached.pods, &typed(&pod("a", 6, "n1")));
+    // Two requests at the same time: the reply to the later write is handled first.
     writes.wrote(&foo, &cached.pods, &typed(&pod("b", 8, "n1")));
+    writes.wrote(&foo, &cached.pods, &typed(&pod("a", 6, "n1")));
     writes.wrote(&bar, &cached.pods, &typed(&pod("a", 3, "n1")));
     assert!(
         !writes.has_seen(&foo) && writes.has_seen(&bar),

@@ -325,7 +325,7 @@ async fn a_list_of_another_kind_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cache_that_lost_an_event_is_found_and_healed() {
+async fn k2_a_cache_that_lost_an_event_is_found_and_healed() {
     // client-go: TestReflectorDataConsistencyDetector; kubernetes#123072: a server lost a delete
     let (factory, scripts) =
         scripted_factory(ReflectorOptions::new().with_audit_period(60 * SECOND));

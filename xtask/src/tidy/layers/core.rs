@@ -12,8 +12,7 @@ pub(super) const LAW: Law = Law {
     package: "kinform-core",
     key: "layers.core",
     order: Order::Above(&[
-        ("mutant", &[]),
-        ("time", &["mutant"]),
+        ("time", &[]),
         ("stats", &["time"]),
         ("backoff", &["stats"]),
         ("wire", &["stats"]),

@@ -13,6 +13,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use kinform_api::mutant;
+
 use super::change::{Change, Target};
 use crate::object::metadata::{FOREGROUND, ORPHAN};
 use crate::resource::{Propagation, ResourceInfo};
@@ -68,7 +70,10 @@ pub(super) fn look_at(
 pub(super) fn judge(state: &State, graph: &Graph, target: Target, ties: &Ties) -> Vec<Change> {
     let object = &target.object;
     let standing = |owner: &Owner| standing(state, owner, object.namespace());
-    let of: Vec<Standing> = ties.owners().iter().map(standing).collect();
+    let mut of: Vec<Standing> = ties.owners().iter().map(standing).collect();
+    if mutant!("S9") {
+        of.truncate(1);
+    }
     if of.contains(&Standing::Solid) {
         let pairs = ties.owners().iter().zip(&of);
         let lost = pairs.filter(|(_, standing)| **standing != Standing::Solid);

@@ -10,6 +10,7 @@
 //! Upstream: the generated `Unmarshal` functions, which take any order. Complexity: one pass over
 //! the message for each number in it.
 
+use kinform_api::mutant;
 use kinform_schema::{Container, Field as Spec, FieldType, Type};
 
 use super::check::is_number;
@@ -43,7 +44,10 @@ fn field(spec: &Spec, bytes: &[u8], out: &mut Vec<u8>) {
     match (spec.container(), spec.message()) {
         (Container::Single, Some(of)) => {
             // Two concatenated encodings are the encoding of both messages merged.
-            let all: Vec<&[u8]> = values().filter_map(|field| field.value.bytes()).collect();
+            let mut all: Vec<&[u8]> = values().filter_map(|field| field.value.bytes()).collect();
+            if mutant!("K10") {
+                all = all.pop().into_iter().collect();
+            }
             if !all.is_empty() {
                 let mut inside = Vec::new();
                 message(of, &all.concat(), &mut inside);

@@ -1,4 +1,4 @@
-//! Known bugs of other informers, to be put back on purpose.
+//! Known bugs of other informers, and of servers, to be put back on purpose.
 //!
 //! ```text
 //! if mutant!("B6") { the bug }      built as usual ──▶ if false
