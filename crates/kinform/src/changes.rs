@@ -89,9 +89,7 @@ impl<K> Cursor<K> {
                 None if is_over => return None,
                 None => self.subscription.wait().await,
             }
-            let waiting = self.subscription.waiting();
-            self.state
-                .measure(waiting, self.subscription.times_behind());
+            self.state.measure(self.subscription.times_behind());
         }
     }
 }

@@ -372,6 +372,12 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         packages: CORE,
     },
     Mutant {
+        name: "K13",
+        seen: "own features: backlogs",
+        mistake: "a handler that never returns has no backlog",
+        packages: SHELL,
+    },
+    Mutant {
         name: "S1",
         seen: "server: conflicts",
         mistake: "an update of an older version is written",

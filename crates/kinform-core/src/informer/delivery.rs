@@ -122,12 +122,12 @@ impl Delivery {
     fn new(reader: Reader, id: HandlerId, mark: Arc<ResyncMark>) -> Self {
         let told = Root::empty(reader.root().seed());
         Self {
+            cursor: reader.ring().end(),
             reader,
             id,
             mark,
             phase: Phase::Waiting,
             told,
-            cursor: 0,
             diff: None,
             resync: Resync::default(),
             times_behind: 0,
@@ -191,10 +191,21 @@ impl Delivery {
         self.times_behind
     }
 
+    /// Returns the position after the batches that were handed out, or are part of a difference that
+    /// is handed out now. A handler that leaves waits for no batch.
+    #[must_use]
+    pub fn position(&self) -> u64 {
+        match &self.diff {
+            _ if self.is_leaving => self.reader.ring().end(),
+            Some(diff) => diff.target().position(),
+            None => self.cursor,
+        }
+    }
+
     /// Returns the number of batches that wait for this handler.
     #[must_use]
     pub fn waiting(&self) -> u64 {
-        self.reader.ring().end().saturating_sub(self.cursor)
+        self.reader.ring().end().saturating_sub(self.position())
     }
 
     /// Bytes of old versions that this place keeps alive besides the newest root.

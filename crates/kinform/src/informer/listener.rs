@@ -126,15 +126,12 @@ impl Listener {
                 None if draining => break,
                 None => self.wait().await,
             }
-            let waiting = self.subscription.waiting();
-            self.state
-                .measure(waiting, self.subscription.times_behind());
+            self.state.measure(self.subscription.times_behind());
             if told >= AT_ONCE {
                 told = 0;
                 tokio::task::yield_now().await;
             }
         }
-        self.state.lag.store(0, Ordering::Relaxed);
     }
 
     async fn wait(&mut self) {

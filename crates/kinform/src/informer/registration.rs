@@ -1,7 +1,7 @@
 //! The handle of handlers that were added, and the state that it shares with their task.
 //!
 //! ```text
-//! Registration ─remove, drain─▶ ListenerState ◀─synced, lag, heard, panics─ Listener (the task)
+//! Registration ─remove, drain─▶ ListenerState ◀─synced, places, heard, panics─ Listener (the task)
 //! ```
 //!
 //! Upstream counterpart: `client-go:tools/cache/shared_informer.go`
@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, ThreadId};
 
+use kinform_api::mutant;
+use kinform_core::informer::writer::Reader;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -29,7 +31,8 @@ pub struct Registration {
 pub(crate) struct ListenerState {
     pub(super) name: String,
     pub(super) synced: watch::Sender<bool>,
-    pub(super) lag: AtomicU64,
+    // One for each watch of its informer.
+    places: Mutex<Vec<Arc<Place>>>,
     pub(super) heard: AtomicU64,
     pub(super) panics: AtomicU64,
     times_behind: AtomicU64,
@@ -37,6 +40,28 @@ pub(crate) struct ListenerState {
     pub(super) drain: CancellationToken,
     pub(super) ended: CancellationToken,
     pub(super) inside: Mutex<Inside>,
+}
+
+/// The place of a listener in the stream of one watch.
+#[derive(Debug)]
+pub(super) struct Place {
+    reader: Reader,
+    // After everything that was handed out.
+    position: AtomicU64,
+}
+
+impl Place {
+    pub(super) fn reach(&self, position: u64) {
+        self.position.store(position, Ordering::Relaxed);
+    }
+
+    fn waiting(&self) -> u64 {
+        if mutant!("K13") {
+            return 0;
+        }
+        let end = self.reader.ring().end();
+        end.saturating_sub(self.position.load(Ordering::Relaxed))
+    }
 }
 
 /// The task or thread of the callbacks: a callback that waited for the end would wait for itself.
@@ -51,7 +76,7 @@ impl ListenerState {
         Arc::new(Self {
             name,
             synced: watch::Sender::new(false),
-            lag: AtomicU64::new(0),
+            places: Mutex::default(),
             heard: AtomicU64::new(0),
             panics: AtomicU64::new(0),
             times_behind: AtomicU64::new(0),
@@ -62,17 +87,36 @@ impl ListenerState {
         })
     }
 
+    /// The number of batches that wait now, also while a callback runs.
     pub(crate) fn lag(&self) -> u64 {
-        self.lag.load(Ordering::Relaxed)
+        lock(&self.places).iter().map(|place| place.waiting()).sum()
+    }
+
+    /// Adds a place in the stream of one watch.
+    pub(super) fn add_place(&self, reader: Reader, position: u64) -> Arc<Place> {
+        let place = Arc::new(Place {
+            reader,
+            position: AtomicU64::new(position),
+        });
+        lock(&self.places).push(Arc::clone(&place));
+        place
+    }
+
+    pub(super) fn remove_place(&self, place: &Arc<Place>) {
+        lock(&self.places).retain(|known| !Arc::ptr_eq(known, place));
+    }
+
+    /// Removes all places: a registration that is held longer keeps no cache alive.
+    pub(super) fn remove_places(&self) {
+        lock(&self.places).clear();
     }
 
     pub(crate) fn times_behind(&self) -> u64 {
         self.times_behind.load(Ordering::Relaxed)
     }
 
-    /// Records the number of waiting batches, and how often the listener fell behind.
-    pub(crate) fn measure(&self, waiting: u64, times_behind: u64) {
-        self.lag.store(waiting, Ordering::Relaxed);
+    /// Records how often the listener fell behind.
+    pub(crate) fn measure(&self, times_behind: u64) {
         self.times_behind.fetch_max(times_behind, Ordering::Relaxed);
     }
 
@@ -129,7 +173,7 @@ impl Registration {
         }
     }
 
-    /// Returns the number of batches that wait for delivery.
+    /// Returns the number of batches that wait for delivery, also while a handler runs.
     pub fn lag(&self) -> u64 {
         self.state.lag()
     }

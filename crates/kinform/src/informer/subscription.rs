@@ -21,7 +21,7 @@ use kinform_api::mutant;
 use kinform_core::informer::delivery::{Changes, Next};
 use tokio::sync::watch;
 
-use super::registration::ListenerState;
+use super::registration::{ListenerState, Place};
 use super::{Command, Core, Cores, Cursor};
 
 pub(crate) struct Subscription {
@@ -40,6 +40,7 @@ pub(crate) struct Subscription {
 struct NamespaceCursor {
     member: u64,
     cursor: Cursor,
+    place: Arc<Place>,
     is_leaving: bool,
 }
 
@@ -92,6 +93,14 @@ impl Subscription {
 
     /// The next piece. The call acknowledges all earlier pieces.
     pub(crate) fn next(&mut self) -> Option<Piece> {
+        let piece = self.take();
+        for position in &self.cursors {
+            position.place.reach(position.cursor.delivery.position());
+        }
+        piece
+    }
+
+    fn take(&mut self) -> Option<Piece> {
         while let Some(at) = self.cursors.iter().position(|position| position.is_leaving) {
             match self.cursors[at].cursor.delivery.next() {
                 Next::Changes(changes) => {
@@ -101,6 +110,7 @@ impl Subscription {
                 Next::Idle => {
                     let left = self.cursors.remove(at);
                     left.cursor.core.remove_listener(&self.state);
+                    self.state.remove_place(&left.place);
                 }
             }
         }
@@ -127,14 +137,6 @@ impl Subscription {
             !self.is_synced && cursors.all(|position| position.cursor.delivery.has_synced());
         self.is_synced |= becomes;
         becomes
-    }
-
-    /// The number of waiting batches.
-    pub(crate) fn waiting(&self) -> u64 {
-        let cursors = self.cursors.iter();
-        cursors
-            .map(|position| position.cursor.delivery.waiting())
-            .sum()
     }
 
     /// The number of times the listener fell behind.
@@ -202,9 +204,11 @@ impl Subscription {
                 // A loop that is gone has no resyncs.
                 let _ = member.core.commands.send(command);
             }
+            let (reader, position) = (member.core.reader.clone(), cursor.delivery.position());
             self.cursors.push(NamespaceCursor {
                 member: member.id,
                 cursor,
+                place: self.state.add_place(reader, position),
                 is_leaving: false,
             });
         }
@@ -213,5 +217,11 @@ impl Subscription {
 
     fn core(&self, at: usize) -> Arc<Core> {
         Arc::clone(&self.cursors[at].cursor.core)
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        self.state.remove_places();
     }
 }

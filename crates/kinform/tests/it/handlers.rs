@@ -78,6 +78,46 @@ async fn a_drained_handler_hears_what_was_published_before() {
     factory.shutdown().await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn k13_a_handler_that_never_returns_delays_no_other_and_its_backlog_is_seen() {
+    let (source, mut script) = scripted(pods());
+    let factory = InformerFactory::with_sources(move |_, _| Arc::clone(&source) as _)
+        .env(Env::seeded(7))
+        .ring_limits(RingLimits {
+            changes: 4,
+            ..RingLimits::default()
+        })
+        .build();
+    let informer = factory.informer::<Pod>();
+    let stuck = Handlers::new().on_event_async(|_| std::future::pending());
+    let stuck = informer.add_handler(stuck).unwrap();
+    let other = Heard::default();
+    let lively = informer.add_handler(other.handlers()).unwrap();
+    factory.start().unwrap();
+    let watch = first_list(&mut script, &[pod("a", 1, "n1")], 5).await;
+    settle().await;
+    assert_eq!(other.take(), ["initial a@1", "synced"]);
+    // More than the ring holds.
+    for (waiting, version) in (1..).zip(6..20) {
+        watch.event("ADDED", &pod("b", version, "n1"));
+        settle().await;
+        let expected = match version {
+            6 => "add b@6".to_owned(),
+            _ => format!("update b@{} b@{version}", version - 1),
+        };
+        assert_eq!(other.take(), [expected]);
+        assert_eq!((stuck.lag(), lively.lag()), (waiting, 0));
+        assert_eq!(informer.stats().handler_lag, waiting);
+    }
+    let late = Heard::default();
+    informer.add_handler(late.handlers()).unwrap();
+    settle().await;
+    assert_eq!(late.take(), ["initial a@1", "initial b@19", "synced"]);
+    assert_eq!((stuck.heard(), stuck.has_synced()), (0, false));
+    factory.shutdown_within(Duration::from_secs(1)).await;
+    assert_eq!((factory.task_count(), stuck.lag()), (0, 0));
+}
+
 /// More than a ring holds, all of it there at once: a handler has its turn between batches, so it hears
 /// each event and not the difference.
 #[tokio::test(start_paused = true)]
