@@ -14,7 +14,7 @@ use kinform_core::{Encoding, ListPart, ListReader, Object, Projection};
 use kinform_schema::Type;
 
 use crate::list;
-use crate::protobuf::{list_of, told};
+use crate::protobuf::{describe, list_of};
 
 /// The punctuation of JSON.
 const BRACKETS: &[u8] = b"{}[],:\"";
@@ -46,7 +46,7 @@ pub fn of_message(of: &'static Type, bytes: &[u8]) {
         // Only items that are asked to be checked are compared with others.
         let found = item.checked();
         let found = found.and_then(|item| Object::from_item(&item, &Projection::new()));
-        assert_eq!(told(found), told(alone), "beside another one");
+        assert_eq!(describe(found), describe(alone), "beside another one");
     });
     assert!(fed.is_ok() && items == 2 * edited.len() + 1, "a sound list");
 }

@@ -173,12 +173,12 @@ fn read(item: &Item<'_>) -> String {
     if let Ok(object) = &object {
         assert!(object.bytes().len() <= item.bytes().len() + 16, "it grew");
     }
-    told(object)
+    describe(object)
 }
 
 /// Describes an object, or the reason that there is none.
 #[must_use]
-pub fn told(object: Result<Object, Unreadable>) -> String {
+pub fn describe(object: Result<Object, Unreadable>) -> String {
     match object {
         Ok(object) => format!(
             "{} {} {:?}",

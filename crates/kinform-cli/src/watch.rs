@@ -33,11 +33,11 @@ pub(crate) struct Watched {
     pub(crate) entry: ResourceEntry,
     informer: Informer<DynamicObject>,
     synced: bool,
-    told_of_pages: bool,
+    has_reported_pages: bool,
 }
 
 /// The output of an informer, with the index of its type.
-enum Heard {
+enum WatchInput {
     Change(usize, Notification<DynamicObject>),
     Report(usize, Box<Report>),
 }
@@ -119,26 +119,26 @@ async fn set_up(args: &WatchArgs) -> Result<(InformerFactory, Vec<Watched>), Fai
                 entry,
                 informer,
                 synced: false,
-                told_of_pages: false,
+                has_reported_pages: false,
             }
         })
         .collect();
     Ok((factory, watched))
 }
 
-fn listen(watched: &[Watched]) -> Result<BoxStream<'static, Heard>, Failure> {
-    let mut streams: Vec<BoxStream<'static, Heard>> = Vec::new();
+fn listen(watched: &[Watched]) -> Result<BoxStream<'static, WatchInput>, Failure> {
+    let mut streams: Vec<BoxStream<'static, WatchInput>> = Vec::new();
     for (place, watched) in watched.iter().enumerate() {
         let changes = watched.informer.changes().map_err(failure)?;
         streams.push(
             changes
-                .map(move |change| Heard::Change(place, change))
+                .map(move |change| WatchInput::Change(place, change))
                 .boxed(),
         );
         let reports = watched.informer.reports();
         streams.push(
             reports
-                .map(move |report| Heard::Report(place, Box::new(report)))
+                .map(move |report| WatchInput::Report(place, Box::new(report)))
                 .boxed(),
         );
     }
@@ -149,10 +149,10 @@ fn tell(
     args: &WatchArgs,
     printer: &mut Printer,
     watched: &mut [Watched],
-    heard: Heard,
+    input: WatchInput,
 ) -> Result<(), Failure> {
-    match heard {
-        Heard::Change(place, change) => {
+    match input {
+        WatchInput::Change(place, change) => {
             if let Notification::Synced = change {
                 let watched = &mut watched[place];
                 watched.synced = true;
@@ -177,10 +177,10 @@ fn tell(
             }
             printer.change(&watched[place].entry, &change)
         }
-        Heard::Report(place, report) => {
+        WatchInput::Report(place, report) => {
             let Watched {
                 entry,
-                told_of_pages,
+                has_reported_pages,
                 ..
             } = &mut watched[place];
             match &report.event {
@@ -209,8 +209,8 @@ fn tell(
                     crate::progress!("{}: listed again at {version}: {why}", entry.title());
                 }
                 // A refusal comes with each try, but is printed once.
-                ReportEvent::FellBack { reason } if !*told_of_pages => {
-                    *told_of_pages = true;
+                ReportEvent::FellBack { reason } if !*has_reported_pages => {
+                    *has_reported_pages = true;
                     crate::progress!("{}: lists by pages: {reason}", entry.title());
                 }
                 ReportEvent::Silent { quiet } => {

@@ -70,13 +70,13 @@ pub struct Quarantine {
     pub path: String,
     /// Why it cannot be read: one line.
     pub reason: String,
-    /// In which sentence of the server it came.
-    pub heard_in: HeardIn,
+    /// The part of a reply that it came in.
+    pub origin: QuarantineOrigin,
 }
 
-/// In which sentence of the server an unreadable object came.
+/// The part of a server's reply that an unreadable object came in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HeardIn {
+pub enum QuarantineOrigin {
     /// An item of a list, paged or streamed.
     List,
     /// A watch event that says that the object is there: added or modified.
@@ -202,7 +202,7 @@ mod tests {
             version: Some("7".into()),
             path: "metadata.uid".into(),
             reason: "not a string".into(),
-            heard_in: HeardIn::Watch,
+            origin: QuarantineOrigin::Watch,
         };
         assert_eq!(
             quarantine.to_string(),

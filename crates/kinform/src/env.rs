@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn an_alarm_rings_when_it_was_last_told_to_whatever_it_was_told_before() {
+    async fn an_alarm_rings_at_the_time_set_last() {
         let env = Env::seeded(1);
         let mut alarm = env.alarm();
         let mut rings_at = async |at: u64| alarm.until(Instant::from_millis(at)).now_or_never();
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_waits_for_later_and_later_sets_no_timer_and_is_woken_in_time() {
+    async fn an_alarm_that_is_moved_later_sets_no_timer_and_rings_in_time() {
         let env = Env::seeded(1);
         let mut alarm = env.alarm();
         let first = Instant::from_millis(100);

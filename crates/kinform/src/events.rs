@@ -69,7 +69,7 @@ pub struct EventDelivery {
     component: String,
     queue: mpsc::Receiver<Occurrence>,
     env: Env,
-    told: Remembered<Identity, Told>,
+    recorded: Remembered<Identity, Recorded>,
     noisy: Remembered<String, Instant>,
     last_nanos: i128,
 }
@@ -92,7 +92,7 @@ struct Identity {
 
 /// An event that the server has.
 #[derive(Clone, Debug)]
-struct Told {
+struct Recorded {
     name: String,
     count: i32,
     first: Timestamp,
@@ -116,7 +116,7 @@ impl EventRecorder {
             component: component.to_owned(),
             queue: receiver,
             env: Env::system(),
-            told: Remembered::default(),
+            recorded: Remembered::default(),
             noisy: Remembered::default(),
             last_nanos: 0,
         };
@@ -205,21 +205,25 @@ impl EventDelivery {
         if self.is_spam(&occurrence.identity.about, now) {
             return;
         }
-        let known = self.told.get(&occurrence.identity, now, SAME_FOR).cloned();
-        let mut told = match known {
-            Some(told) => Told {
-                count: told.count.saturating_add(1),
-                ..told
+        let known = self
+            .recorded
+            .get(&occurrence.identity, now, SAME_FOR)
+            .cloned();
+        let mut recorded = match known {
+            Some(recorded) => Recorded {
+                count: recorded.count.saturating_add(1),
+                ..recorded
             },
-            None => self.first_told(occurrence),
+            None => self.first_recorded(occurrence),
         };
         for attempt in 1..=tries {
-            match self.tell(occurrence, &told).await {
+            match self.tell(occurrence, &recorded).await {
                 Tried::Done => {
-                    self.told.put(occurrence.identity.clone(), told, now);
+                    self.recorded
+                        .put(occurrence.identity.clone(), recorded, now);
                     return;
                 }
-                Tried::Missing => told = self.first_told(occurrence),
+                Tried::Missing => recorded = self.first_recorded(occurrence),
                 Tried::Refused(error) => {
                     let Identity { about, reason, .. } = &occurrence.identity;
                     tracing::warn!(%error, about, reason, "the server refused an event");
@@ -244,26 +248,28 @@ impl EventDelivery {
         );
     }
 
-    async fn tell(&self, occurrence: &Occurrence, told: &Told) -> Tried {
+    async fn tell(&self, occurrence: &Occurrence, recorded: &Recorded) -> Tried {
         let namespace = namespace_of(&occurrence.about);
         let events: Api<Event> = Api::namespaced(self.client.clone(), namespace);
-        let result = if told.count > 1 {
-            let patch = json!({"count": told.count, "lastTimestamp": Time(occurrence.at)});
+        let result = if recorded.count > 1 {
+            let patch = json!({"count": recorded.count, "lastTimestamp": Time(occurrence.at)});
             let patched = async {
                 let patch = Patch::Merge(&patch);
                 events
-                    .patch(&told.name, &PatchParams::default(), &patch)
+                    .patch(&recorded.name, &PatchParams::default(), &patch)
                     .await
             };
             tokio::time::timeout(REQUEST_TIMEOUT, patched).await
         } else {
-            let event = self.event(occurrence, told);
+            let event = self.event(occurrence, recorded);
             let created = async { events.create(&PostParams::default(), &event).await };
             tokio::time::timeout(REQUEST_TIMEOUT, created).await
         };
         match result {
             Ok(Ok(_)) => Tried::Done,
-            Ok(Err(kube_client::Error::Api(status))) if status.code == 404 && told.count > 1 => {
+            Ok(Err(kube_client::Error::Api(status)))
+                if status.code == 404 && recorded.count > 1 =>
+            {
                 Tried::Missing
             }
             Ok(Err(error @ kube_client::Error::Api(_))) => Tried::Refused(error),
@@ -272,7 +278,7 @@ impl EventDelivery {
         }
     }
 
-    fn event(&self, occurrence: &Occurrence, told: &Told) -> Event {
+    fn event(&self, occurrence: &Occurrence, recorded: &Recorded) -> Event {
         let Identity {
             event_type,
             reason,
@@ -285,7 +291,7 @@ impl EventDelivery {
         };
         Event {
             metadata: ObjectMeta {
-                name: Some(told.name.clone()),
+                name: Some(recorded.name.clone()),
                 namespace: Some(namespace_of(&occurrence.about).to_owned()),
                 ..ObjectMeta::default()
             },
@@ -298,15 +304,15 @@ impl EventDelivery {
                 host: None,
             }),
             reporting_component: Some(self.component.clone()),
-            first_timestamp: Some(Time(told.first)),
+            first_timestamp: Some(Time(recorded.first)),
             last_timestamp: Some(Time(occurrence.at)),
-            count: Some(told.count),
+            count: Some(recorded.count),
             ..Event::default()
         }
     }
 
     /// An event that the server does not have yet, under a name of its own.
-    fn first_told(&mut self, occurrence: &Occurrence) -> Told {
+    fn first_recorded(&mut self, occurrence: &Occurrence) -> Recorded {
         // kube#2122: two events of one instant had one name.
         self.last_nanos = occurrence.at.as_nanosecond().max(self.last_nanos + 1);
         let object = occurrence.about.name.as_deref().unwrap_or_default();
@@ -318,7 +324,7 @@ impl EventDelivery {
             object
         };
         let name = format!("{object}.{:x}", self.last_nanos);
-        Told {
+        Recorded {
             name,
             count: 1,
             first: occurrence.at,

@@ -21,7 +21,7 @@ use kinform_core::delta::Change;
 
 use crate::env::in_runtime;
 use crate::error::Error;
-use crate::informer::{Informer, ListenerParts, Registration, RunOn, Sink, Told, listen};
+use crate::informer::{Informer, ListenerParts, Registration, RunOn, Sink, SinkCall, listen};
 use crate::object::{Lens, Obj};
 
 /// A notification that is owned: for async handlers and streams.
@@ -335,24 +335,24 @@ impl<K: 'static> Handlers<K> {
         if let Some(mut heard) = self.on_event.take() {
             return Sink::Async(Box::new(move |told| {
                 heard(match told {
-                    Told::Change(change) => Notification::of(change, &lens),
-                    Told::Synced => Notification::Synced,
-                    Told::BatchEnd => return Box::pin(std::future::ready(())),
+                    SinkCall::Change(change) => Notification::of(change, &lens),
+                    SinkCall::Synced => Notification::Synced,
+                    SinkCall::BatchEnd => return Box::pin(std::future::ready(())),
                 })
             }));
         }
         Sink::Sync(Box::new(move |told| match told {
-            Told::Synced => {
+            SinkCall::Synced => {
                 if let Some(heard) = &mut self.on_synced {
                     heard();
                 }
             }
-            Told::BatchEnd => {
+            SinkCall::BatchEnd => {
                 if let Some(heard) = &mut self.on_batch_end {
                     heard();
                 }
             }
-            Told::Change(change) => {
+            SinkCall::Change(change) => {
                 let notification = Notification::of(change, &lens);
                 if let Some(notification) = self.filter(notification) {
                     self.tell(&notification);

@@ -84,7 +84,7 @@ impl Recipe for RegistryRecipe {
             return;
         };
         let mut cores = lock(&registry.cores);
-        if core.let_go() == 0 {
+        if core.release() == 0 {
             core.stop();
             cores.retain(|_, core| !core.is_stopped());
         }

@@ -16,10 +16,8 @@ use crate::http::body::Body;
 use crate::object::{at, metadata, text};
 use crate::resource::{Found, ResourceInfo};
 use crate::storage::{Draft, Expect, Stored};
+use crate::write::commit::TRIES;
 use crate::write::update::other_uid;
-
-/// BOUND: attempts of a binding that loses races against other writers.
-const TRIES: usize = 64;
 
 /// Binds a pod.
 pub(super) fn bind(act: &Act<'_>) -> Result<Response<Body>, Box<Status>> {

@@ -23,11 +23,10 @@ use crate::object::label_selector::label_selector;
 use crate::object::{at, metadata, text};
 use crate::resource::{Found, ResourceInfo};
 use crate::storage::{Draft, Expect, Stored};
+use crate::write::commit::TRIES;
 use crate::write::options::{DeleteOptions, WriteOptions};
 use crate::write::{self, Context, Fresh};
 
-/// BOUND: attempts of an eviction that loses races against other writers.
-const TRIES: usize = 64;
 /// Field manager of the updates that count a budget down.
 const MANAGER: &str = "apiserver";
 /// BOUND: evicted pods that a budget remembers.

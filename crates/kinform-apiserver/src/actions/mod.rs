@@ -85,11 +85,13 @@ enum Action {
     Token,
 }
 
-/// Presence of managed fields in an object that is only echoed.
+/// The managed fields of an object that is only echoed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Owners {
-    Told,
-    Untold,
+    /// The writer owns its fields.
+    Recorded,
+    /// The reply has no managed fields.
+    Unrecorded,
 }
 
 /// A request under way.
@@ -122,7 +124,7 @@ impl Act<'_> {
 
     /// Parses the body as an object of another kind than the resource's.
     fn body(&self, kind: [&str; 3]) -> Result<Value, Box<Status>> {
-        self.body_owned(kind, Owners::Untold)
+        self.body_owned(kind, Owners::Unrecorded)
     }
 
     /// Like `body`; the caller chooses whether the object has managed fields.
@@ -156,7 +158,7 @@ impl Act<'_> {
             // A default belongs to the field manager that sent the object.
             body["spec"]["expirationSeconds"] = Value::from(service_account_token::HOUR);
         }
-        if owners == Owners::Told {
+        if owners == Owners::Recorded {
             write::own_fields(&context, &mut body);
         }
         Ok(body)
@@ -196,8 +198,8 @@ impl Act<'_> {
         let resource = &self.target.resource;
         let kind = [&*resource.group, &*resource.version, &*resource.kind];
         let owners = match resource.plural.as_str() {
-            "selfsubjectrulesreviews" | "selfsubjectreviews" => Owners::Untold,
-            _ => Owners::Told,
+            "selfsubjectrulesreviews" | "selfsubjectreviews" => Owners::Unrecorded,
+            _ => Owners::Recorded,
         };
         let mut body = self.body_owned(kind, owners)?;
         if resource.scope == Scope::Namespaced {

@@ -24,7 +24,7 @@ pub(super) const HOUR: i64 = 3600;
 
 /// Issues a token.
 pub(super) fn make(act: &Act<'_>) -> Result<Response<Body>, Box<Status>> {
-    let mut request = act.body_owned(KIND, Owners::Told)?;
+    let mut request = act.body_owned(KIND, Owners::Recorded)?;
     let mut owners = metadata::of(&mut request).remove("managedFields");
     for entry in owners.iter_mut().filter_map(Value::as_array_mut).flatten() {
         entry["subresource"] = Value::from("token");

@@ -15,8 +15,8 @@ use crate::resource::NameRule;
 /// BOUND: a generated name has 63 letters at most, 5 of them random.
 const MAX_BASE: usize = 58;
 
-/// Letters without vowels and without those that look alike.
-const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+/// The letters of generated names: no vowels, and none that look alike.
+pub(crate) const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// Five letters for a generated name, out of random numbers.
 pub(crate) fn random_suffix(random: [u8; 5]) -> String {

@@ -20,12 +20,11 @@ use crate::object::{metadata, text};
 use crate::resource::{Found, Registry, ResourceInfo};
 use crate::state::State;
 use crate::storage::{Draft, Expect, Shelf, Store, Stored};
+use crate::write::commit::TRIES;
 
 /// The initial namespaces of every cluster.
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 const FINALIZER: &str = "kubernetes";
-/// BOUND: attempts on a namespace that lose races against other writers.
-const TRIES: usize = 64;
 
 /// Creates the initial namespaces of every cluster.
 pub(crate) fn found_namespaces(store: &Store, registry: &Registry, now: Timestamp) {

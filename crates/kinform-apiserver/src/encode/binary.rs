@@ -16,7 +16,7 @@ use kinform_api::{INITIAL_EVENTS_END, Status, WatchEventKind};
 use kinform_schema::Type;
 use serde_json::{Map, Value, json};
 
-use super::{Bookmark, ListMeta, Told, says_no_replicas};
+use super::{Bookmark, EventParts, ListMeta, says_no_replicas};
 use crate::http::negotiate::Look;
 use crate::protobuf;
 use crate::resource::{ResourceInfo, Shape};
@@ -100,10 +100,10 @@ impl Binary {
         out.put_slice(protobuf::ENVELOPE_END);
     }
 
-    pub(super) fn event(&self, out: &mut BytesMut, told: Told<'_>) {
+    pub(super) fn event(&self, out: &mut BytesMut, event: EventParts<'_>) {
         let mut body = BytesMut::new();
-        self.body(&mut body, &self.message(told.object, told.revision));
-        protobuf::frame(out, told.kind.as_str(), &body);
+        self.body(&mut body, &self.message(event.object, event.revision));
+        protobuf::frame(out, event.kind.as_str(), &body);
     }
 
     pub(super) fn bookmark(&self, out: &mut BytesMut, revision: u64, mark: Bookmark) {

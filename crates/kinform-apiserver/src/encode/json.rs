@@ -14,7 +14,7 @@
 use bytes::{BufMut, BytesMut};
 use kinform_api::{INITIAL_EVENTS_END, Status, WatchEventKind};
 
-use super::{Bookmark, ListMeta, Told, says_no_replicas};
+use super::{Bookmark, EventParts, ListMeta, says_no_replicas};
 use crate::http::negotiate::Look;
 use crate::object::typed::empty_member;
 use crate::resource::{Origin, ResourceInfo, Shape};
@@ -86,9 +86,9 @@ impl Json {
     }
 
     /// A frame of a watch.
-    pub(super) fn event(&self, out: &mut BytesMut, told: Told<'_>) {
-        begin_frame(out, told.kind);
-        self.versioned(out, told.object, told.revision);
+    pub(super) fn event(&self, out: &mut BytesMut, event: EventParts<'_>) {
+        begin_frame(out, event.kind);
+        self.versioned(out, event.object, event.revision);
         out.put_slice(b"}\n");
     }
 

@@ -62,7 +62,7 @@ pub(crate) struct ListMeta {
 
 /// An object and its change, as a watch reports it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Told<'a> {
+pub(crate) struct EventParts<'a> {
     pub(crate) kind: WatchEventKind,
     pub(crate) object: &'a Stored,
     /// Replaces the object's own version.
@@ -176,14 +176,14 @@ impl Encoder {
     }
 
     /// A frame of a watch.
-    pub(crate) fn event(&mut self, out: &mut BytesMut, told: Told<'_>) {
+    pub(crate) fn event(&mut self, out: &mut BytesMut, event: EventParts<'_>) {
         match self {
-            Self::Json(json) => json.event(out, told),
-            Self::Table(table) => table.event(out, told),
-            Self::Renamed(renamed) => renamed.event(out, told),
+            Self::Json(json) => json.event(out, event),
+            Self::Table(table) => table.event(out, event),
+            Self::Renamed(renamed) => renamed.event(out, event),
             // A watch is never negotiated as YAML.
             Self::Yaml(_) => {}
-            Self::Protobuf(binary) => binary.event(out, told),
+            Self::Protobuf(binary) => binary.event(out, event),
         }
     }
 

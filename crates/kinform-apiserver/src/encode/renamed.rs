@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 
-use super::{Encoder, Told};
+use super::{Encoder, EventParts};
 use crate::resource::ResourceInfo;
 use crate::storage::Stored;
 
@@ -40,10 +40,10 @@ impl Renamed {
         }
     }
 
-    pub(super) fn event(&mut self, out: &mut BytesMut, told: Told<'_>) {
-        if let Some(shown) = self.resource.shown(told.object) {
+    pub(super) fn event(&mut self, out: &mut BytesMut, event: EventParts<'_>) {
+        if let Some(shown) = self.resource.shown(event.object) {
             let object = &shown;
-            self.encoder.event(out, Told { object, ..told });
+            self.encoder.event(out, EventParts { object, ..event });
         }
     }
 }

@@ -17,7 +17,7 @@ use kinform_api::{INITIAL_EVENTS_END, WatchEventKind};
 use serde_json::{Value, json};
 
 use super::json::{Json, begin_frame, put_decimal};
-use super::{Bookmark, ListMeta, Told};
+use super::{Bookmark, EventParts, ListMeta};
 use crate::columns::{Columns, conditions};
 use crate::http::negotiate::{Include, Look, TableLook};
 
@@ -129,10 +129,10 @@ impl Table {
     }
 
     /// A frame of a watch.
-    pub(super) fn event(&mut self, out: &mut BytesMut, told: Told<'_>) {
-        let revision = told.revision.unwrap_or(told.object.revision());
-        self.begin_event(out, told.kind, revision);
-        self.put_row(out, told.object, told.revision);
+    pub(super) fn event(&mut self, out: &mut BytesMut, event: EventParts<'_>) {
+        let revision = event.revision.unwrap_or(event.object.revision());
+        self.begin_event(out, event.kind, revision);
+        self.put_row(out, event.object, event.revision);
         out.put_slice(b"]}}\n");
     }
 

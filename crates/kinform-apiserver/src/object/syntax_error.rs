@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_wrong_byte_is_told() {
+    fn the_first_wrong_byte_is_named() {
         for (text, at) in [
             ("eA==", None),
             ("", None),
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_and_what_should_stand_there_are_told() {
+    fn the_unexpected_and_the_expected_text_are_named() {
         for (text, rest, element) in [
             ("x", "x", "2006"),
             ("2026-1", "1", "01"),

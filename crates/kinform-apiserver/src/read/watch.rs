@@ -32,7 +32,7 @@ use tokio::time::{Instant, sleep_until};
 use super::wait_for_revision;
 use crate::clock;
 use crate::encode::select::Selection;
-use crate::encode::{Bookmark, Encoder, Told, error_frame};
+use crate::encode::{Bookmark, Encoder, EventParts, error_frame};
 use crate::http::body::{Body, CutOff};
 use crate::http::list_options::{self, ReadOptions, Version};
 use crate::http::negotiate::Form;
@@ -265,12 +265,12 @@ impl Watcher {
             }
             initial.at = initial.snapshot.next(initial.at);
             if self.selection.matches(object) {
-                let told = Told {
+                let event = EventParts {
                     kind: WatchEventKind::Added,
                     object,
                     revision: None,
                 };
-                self.encoder.event(&mut self.out, told);
+                self.encoder.event(&mut self.out, event);
             }
         }
         self.initial = None;
@@ -299,12 +299,12 @@ impl Watcher {
             // The old content under the version of the change.
             (Some(object), None) => (WatchEventKind::Deleted, object, Some(event.revision)),
         };
-        let told = Told {
+        let event = EventParts {
             kind,
             object,
             revision,
         };
-        self.encoder.event(&mut self.out, told);
+        self.encoder.event(&mut self.out, event);
     }
 
     async fn wait(&mut self) {

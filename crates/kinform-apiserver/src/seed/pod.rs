@@ -8,14 +8,13 @@ use std::fmt::Write;
 
 use super::dice::Dice;
 use super::{App, ZONES};
+use crate::builtin::names::LETTERS;
 use crate::storage::{Draft, SelectableField};
 
 const TEXT: &str = include_str!("pod.json");
 /// Source of the values of environment variables.
 const FILLING: &str = "postgres://ledger.bank.svc.cluster.local:5432/accounts?sslmode=require&pool=32 \
     --cache-size=256Mi --flush-interval=5s --peers=cart.shop.svc,lobby.game.svc --trace=0.01 --zone-aware";
-/// The letters of generated names.
-const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// The parsed template.
 pub(super) struct Template {

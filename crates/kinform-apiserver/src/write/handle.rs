@@ -39,12 +39,10 @@ use crate::storage::Stored;
 use crate::write::attempt::Write;
 pub(crate) use crate::write::attempt::warned;
 use crate::write::collection::Deletes;
-use crate::write::commit::Written;
+use crate::write::commit::{TRIES, Written};
 
 /// The code of a write that created its object.
 const CREATED: u16 = 201;
-/// BOUND: attempts of a write that loses races against other writers.
-const TRIES: usize = 64;
 /// BOUND: generated names that a create tries.
 const NAMES: usize = 8;
 

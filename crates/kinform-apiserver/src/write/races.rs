@@ -137,7 +137,7 @@ async fn a_namespace_that_is_there_again_is_not_the_one_that_was_emptied() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delete_that_is_refused_when_it_is_tried_again_is_told() {
+async fn a_delete_that_is_refused_on_its_second_try_is_answered_so() {
     let (server, _service) = server().await;
     let state = server.state();
     let maps = target(state, "/api/v1/namespaces/a/configmaps").resource;

@@ -34,7 +34,7 @@ const SETTLE_PAUSE: Duration = Duration::from_millis(100);
 
 /// The totals of all handlers.
 #[derive(Debug, Default)]
-pub(crate) struct Heard {
+pub(crate) struct HandlerCounters {
     pub(crate) notifications: AtomicU64,
     pub(crate) latencies: Mutex<Histogram>,
 }
@@ -46,7 +46,7 @@ pub(crate) struct Pipeline {
     /// Title and informer.
     pub(crate) types: Vec<(&'static str, Informer<DynamicObject>)>,
     pub(crate) by_node: IndexReader<Pod>,
-    pub(crate) heard: Arc<Heard>,
+    pub(crate) heard: Arc<HandlerCounters>,
     pub(crate) controller: ControllerMetrics,
     pub(crate) sync_seconds: f64,
     running: AsyncMutex<Option<JoinHandle<Result<(), kinform::Error>>>>,
@@ -58,7 +58,7 @@ impl Pipeline {
     pub(crate) async fn start(stage: &Stage, clock: SendClock) -> Result<Self, Failure> {
         let failed = |error: kinform::Error| Failure::new(error.to_string());
         let factory = InformerFactory::new((*stage.client).clone());
-        let heard = Arc::new(Heard::default());
+        let heard = Arc::new(HandlerCounters::default());
         let pods = factory.informer::<Pod>();
         let by_node = pods
             .add_index(Index::path("spec.nodeName"))
@@ -173,7 +173,11 @@ impl Pipeline {
 }
 
 /// Handlers that count notifications and their latency.
-fn handlers(title: &str, clock: SendClock, heard: &Arc<Heard>) -> Handlers<DynamicObject> {
+fn handlers(
+    title: &str,
+    clock: SendClock,
+    heard: &Arc<HandlerCounters>,
+) -> Handlers<DynamicObject> {
     let (added, updated, deleted) = (Arc::clone(heard), Arc::clone(heard), Arc::clone(heard));
     Handlers::new()
         .named(format!("demo-{title}"))
@@ -195,7 +199,7 @@ fn handlers(title: &str, clock: SendClock, heard: &Arc<Heard>) -> Handlers<Dynam
         })
 }
 
-impl Heard {
+impl HandlerCounters {
     fn took(&self, clock: SendClock, object: &Obj<DynamicObject>) {
         let Some(took) = object
             .annotation(WRITTEN)

@@ -28,7 +28,7 @@ use hashbrown::HashTable;
 use kinform_api::{KeyRef, ResourceVersion, mutant};
 use smallvec::SmallVec;
 
-use crate::delta::{Delta, HeardIn};
+use crate::delta::{Delta, QuarantineOrigin};
 use crate::object::Object;
 
 /// BOUND: deltas of one object that wait together; beyond, updates replace older states.
@@ -390,7 +390,7 @@ impl Reached {
                 (o.resource_version(), o.revision())
             }
             Delta::Bookmark { version } => (&**version, parsed(version)),
-            Delta::Quarantined(quarantine) if quarantine.heard_in != HeardIn::List => {
+            Delta::Quarantined(quarantine) if quarantine.origin != QuarantineOrigin::List => {
                 let Some(version) = &quarantine.version else {
                     return;
                 };

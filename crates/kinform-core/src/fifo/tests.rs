@@ -46,7 +46,7 @@ fn delta(word: &str) -> Delta {
             version: Some(rest.to_owned()),
             path: String::new(),
             reason: String::new(),
-            heard_in: HeardIn::Watch,
+            origin: QuarantineOrigin::Watch,
         }),
         _ => panic!("no such delta: {word}"),
     }

@@ -26,7 +26,7 @@ use kinform_api::{ResourceVersion, mutant};
 use super::news::{News, Pending};
 use super::report::{ApplyCounts, ApplyEvent, Listed};
 use super::tier::{Tier, Trained, Training};
-use crate::delta::{Change, Delta, HandlerId, HeardIn, Quarantine};
+use crate::delta::{Change, Delta, HandlerId, Quarantine, QuarantineOrigin};
 use crate::fifo;
 use crate::object::Object;
 use crate::store::diff::same_version;
@@ -422,7 +422,7 @@ impl Applier {
         let Some(key) = quarantine.key.clone() else {
             return;
         };
-        if quarantine.heard_in == HeardIn::Deletion {
+        if quarantine.origin == QuarantineOrigin::Deletion {
             if let Some(object) = edit.remove(key.key_ref()) {
                 pending.push(Change::Deleted {
                     object,

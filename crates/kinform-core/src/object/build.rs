@@ -189,7 +189,7 @@ fn read(bytes: &[u8]) -> Result<Layout, Unreadable> {
 impl<'a> Identity<'a> {
     fn of(bytes: &'a [u8], layout: &Layout) -> Result<Self, Unreadable> {
         let field = |path, why| invalid_field(bytes, layout, path, why);
-        Self::told(bytes, layout, cursor::unescape, field)
+        Self::of_layout(bytes, layout, cursor::unescape, field)
     }
 
     fn of_message(bytes: &'a [u8], layout: &Layout) -> Result<Self, Unreadable> {
@@ -198,10 +198,10 @@ impl<'a> Identity<'a> {
             path.clone_into(&mut found.path);
             found
         };
-        Self::told(bytes, layout, cursor::text, field)
+        Self::of_layout(bytes, layout, cursor::text, field)
     }
 
-    fn told(
+    fn of_layout(
         bytes: &'a [u8],
         layout: &Layout,
         read: fn(&'a [u8]) -> Cow<'a, str>,

@@ -50,7 +50,7 @@ pub(super) struct Cold {
 
 /// A string of the head that is read without inflating.
 #[derive(Clone, Copy)]
-pub(super) enum Told {
+pub(super) enum IdentityText {
     Name,
     Namespace,
     Uid,
@@ -96,15 +96,15 @@ impl Press {
             return None;
         }
         let (body, behind) = object.0.slice.split_at(head.body as usize);
-        let told = Told::ALL.map(|told| object.told(told));
-        let overhead = size_of::<Cold>() + told.iter().map(|text| text.len()).sum::<usize>();
+        let texts = IdentityText::ALL.map(|of| object.identity_text(of));
+        let overhead = size_of::<Cold>() + texts.iter().map(|text| text.len()).sum::<usize>();
         let packed = &mut self.packed;
         packed.clear();
         let (dictionary, context) = (&self.dictionary, &mut self.context);
         let written = dictionary.compress(context, body, packed, overhead);
         let length = written.filter(|length| (length + overhead) < body.len() / 8 * 7);
         let cold = length.map(|length| {
-            told.iter().for_each(|text| packed.extend_from_slice(text));
+            texts.iter().for_each(|text| packed.extend_from_slice(text));
             packed.extend_from_slice(behind);
             let cold = Cold {
                 dictionary: Arc::clone(&self.dictionary),
@@ -120,7 +120,7 @@ impl Press {
     }
 }
 
-impl Told {
+impl IdentityText {
     const ALL: [Self; 4] = [
         Self::Name,
         Self::Namespace,
@@ -159,38 +159,38 @@ impl Object {
     fn twin(&self, cold: &Cold) -> Self {
         let head = self.head();
         let (packed, behind) = self.0.slice.split_at(cold.packed as usize);
-        let told: usize = Told::ALL
-            .map(|told| head.told(told).len as usize)
+        let texts: usize = IdentityText::ALL
+            .map(|of| head.identity_text(of).len as usize)
             .iter()
             .sum();
         let dictionary = &cold.dictionary;
         dictionary.inflated(packed, head.body as usize, |plain| {
-            plain.extend_from_slice(&behind[told..]);
+            plain.extend_from_slice(&behind[texts..]);
             Self(ThinArc::from_header_and_slice(head.twin(None), plain))
         })
     }
 
     /// One string of the identity.
-    pub(super) fn told(&self, told: Told) -> &[u8] {
+    pub(super) fn identity_text(&self, of: IdentityText) -> &[u8] {
         let head = self.head();
-        let span = head.told(told);
+        let span = head.identity_text(of);
         let Some(cold) = &head.cold else {
             return self.raw(span);
         };
-        let before = Told::ALL.iter().take(told as usize);
-        let before: u32 = before.map(|told| head.told(*told).len).sum();
+        let before = IdentityText::ALL.iter().take(of as usize);
+        let before: u32 = before.map(|of| head.identity_text(*of).len).sum();
         let start = (cold.packed + before) as usize;
         &self.0.slice[start..start + span.len as usize]
     }
 }
 
 impl Head {
-    fn told(&self, told: Told) -> super::Span {
-        match told {
-            Told::Name => self.name,
-            Told::Namespace => self.namespace,
-            Told::Uid => self.uid,
-            Told::ResourceVersion => self.resource_version,
+    fn identity_text(&self, of: IdentityText) -> super::Span {
+        match of {
+            IdentityText::Name => self.name,
+            IdentityText::Namespace => self.namespace,
+            IdentityText::Uid => self.uid,
+            IdentityText::ResourceVersion => self.resource_version,
         }
     }
 

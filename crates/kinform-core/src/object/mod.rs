@@ -36,7 +36,7 @@ use kinform_api::{KeyRef, ObjectKey, TypeMeta};
 use kinform_schema::Type;
 use triomphe::ThinArc;
 
-use self::cold::{Cold, Told};
+use self::cold::{Cold, IdentityText};
 use self::projection::Projection;
 use self::typed::TypedSlot;
 use crate::wire::encoding::Encoding;
@@ -188,8 +188,8 @@ impl Object {
     #[must_use]
     pub fn key_ref(&self) -> KeyRef<'_> {
         KeyRef {
-            namespace: self.text(Told::Namespace),
-            name: self.text(Told::Name),
+            namespace: self.text(IdentityText::Namespace),
+            name: self.text(IdentityText::Name),
         }
     }
 
@@ -197,15 +197,18 @@ impl Object {
     #[must_use]
     pub fn has_key(&self, key: KeyRef<'_>) -> bool {
         // Bytes, not texts: to compare them they need not be checked again.
-        *self.told(Told::Name) == *key.name.as_bytes()
-            && *self.told(Told::Namespace) == *key.namespace.as_bytes()
+        *self.identity_text(IdentityText::Name) == *key.name.as_bytes()
+            && *self.identity_text(IdentityText::Namespace) == *key.namespace.as_bytes()
     }
 
     /// Returns whether a server lists it before this key: by its storage path, bytewise.
     ///
     /// Not by the pair of namespace and name: `a-b/x` comes before `a/x`.
     pub(crate) fn is_listed_before(&self, key: KeyRef<'_>) -> bool {
-        let (namespace, name) = (self.told(Told::Namespace), self.told(Told::Name));
+        let (namespace, name) = (
+            self.identity_text(IdentityText::Namespace),
+            self.identity_text(IdentityText::Name),
+        );
         let other = (key.namespace.as_bytes(), key.name.as_bytes());
         if *namespace == *other.0 {
             return *name < *other.1;
@@ -231,25 +234,25 @@ impl Object {
     /// The namespace, or nothing for an object of the cluster.
     #[must_use]
     pub fn namespace(&self) -> Option<&str> {
-        Some(self.text(Told::Namespace)).filter(|namespace| !namespace.is_empty())
+        Some(self.text(IdentityText::Namespace)).filter(|namespace| !namespace.is_empty())
     }
 
     /// The name; never empty.
     #[must_use]
     pub fn name(&self) -> &str {
-        self.text(Told::Name)
+        self.text(IdentityText::Name)
     }
 
     /// The uid; empty if the server sent none.
     #[must_use]
     pub fn uid(&self) -> &str {
-        self.text(Told::Uid)
+        self.text(IdentityText::Uid)
     }
 
     /// The resource version as the server wrote it; empty if it sent none.
     #[must_use]
     pub fn resource_version(&self) -> &str {
-        self.text(Told::ResourceVersion)
+        self.text(IdentityText::ResourceVersion)
     }
 
     /// The resource version as a number, where it is one.
@@ -385,7 +388,7 @@ impl Object {
     fn nulls(&self) -> Nulls {
         match self.is_projected() {
             true => Nulls::Hidden,
-            false => Nulls::Told,
+            false => Nulls::Shown,
         }
     }
 
@@ -399,8 +402,8 @@ impl Object {
         &self.0.slice[start..start + span.len as usize]
     }
 
-    fn text(&self, told: Told) -> &str {
-        let text = std::str::from_utf8(self.told(told));
+    fn text(&self, of: IdentityText) -> &str {
+        let text = std::str::from_utf8(self.identity_text(of));
         debug_assert!(text.is_ok(), "the head's strings were checked");
         text.unwrap_or_default()
     }

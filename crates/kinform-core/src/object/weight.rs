@@ -96,7 +96,7 @@ fn gather(branch: &Branch, path: &mut Vec<PathSegment>, total: u64, found: &mut 
     for (name, field) in &branch.inside {
         let length = path.len();
         path.push(PathSegment::Field(name.to_string()));
-        if field.is_told_by_its_fields(total) {
+        if field.is_weighed_by_its_fields(total) {
             if field.is_list {
                 path.push(PathSegment::Each);
             }
@@ -110,7 +110,7 @@ fn gather(branch: &Branch, path: &mut Vec<PathSegment>, total: u64, found: &mut 
 }
 
 impl Branch {
-    fn is_told_by_its_fields(&self, total: u64) -> bool {
+    fn is_weighed_by_its_fields(&self, total: u64) -> bool {
         let mut inside: Vec<u64> = self.inside.values().map(|field| field.bytes).collect();
         inside.sort_unstable_by(|a, b| b.cmp(a));
         let few: u64 = inside.iter().take(FEW).sum();
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_heavy_is_told_by_what_makes_it_so() {
+    fn a_heavy_field_is_reported_by_its_heavy_parts() {
         let weights = weigh(&[pod(500), pod(700)]);
         let largest = weights.largest(2);
         assert_eq!(
@@ -269,7 +269,7 @@ mod tests {
         let of = kinform_schema::builtin("", "v1", "Pod").unwrap();
         let object = Object::from_protobuf(of, &bytes, &Projection::new()).unwrap();
         let largest = weigh(&[object]).largest(2);
-        let told: Vec<_> = largest
+        let found: Vec<_> = largest
             .iter()
             .map(|w| (w.path.to_string(), w.bytes))
             .collect();
@@ -277,7 +277,10 @@ mod tests {
             ("spec.containers[*].image", 102),
             ("metadata.labels.app", 99),
         ];
-        assert_eq!(told, expected.map(|(path, bytes)| (path.to_owned(), bytes)));
+        assert_eq!(
+            found,
+            expected.map(|(path, bytes)| (path.to_owned(), bytes))
+        );
     }
 
     #[test]

@@ -21,7 +21,7 @@ use kinform_api::{
     ListOptions, ResourceVersion, VersionMatch, WatchEventKind, WatchOptions, mutant,
 };
 
-use crate::delta::{Delta, HeardIn, Quarantine};
+use crate::delta::{Delta, Quarantine, QuarantineOrigin};
 use crate::object::Object;
 use crate::time::Instant;
 use crate::wire::unreadable::Unreadable;
@@ -186,7 +186,7 @@ impl Reflector {
         match item {
             Ok(object) => self.hand_on_item(Delta::Replaced(object)),
             Err(_) if mutant!("D11") => self.on_page_cut(Ask::Page, Ending::Clean, now),
-            Err(object) => self.hand_on_item(quarantined(object, HeardIn::List)),
+            Err(object) => self.hand_on_item(quarantined(object, QuarantineOrigin::List)),
         }
     }
 
@@ -284,7 +284,7 @@ impl Reflector {
                 ..
             } => {}
             Event::Unreadable { object, .. } => {
-                self.hand_on_item(quarantined(object, HeardIn::List));
+                self.hand_on_item(quarantined(object, QuarantineOrigin::List));
             }
             Event::Bookmark {
                 initial_events_end: false,
@@ -446,13 +446,13 @@ impl Reflector {
 }
 
 /// An object that cannot be read, as a delta.
-pub(super) fn quarantined(object: Unreadable, heard_in: HeardIn) -> Delta {
+pub(super) fn quarantined(object: Unreadable, origin: QuarantineOrigin) -> Delta {
     Delta::Quarantined(Quarantine {
         key: object.key,
         version: object.resource_version,
         path: object.path,
         reason: object.reason,
-        heard_in,
+        origin,
     })
 }
 

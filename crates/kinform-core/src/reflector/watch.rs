@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use kinform_api::{ListOptions, ResourceVersion, WatchEventKind, WatchOptions, mutant};
 
-use crate::delta::{Delta, HeardIn};
+use crate::delta::{Delta, QuarantineOrigin};
 use crate::object::Object;
 use crate::time::Instant;
 use crate::wire::unreadable::Unreadable;
@@ -211,16 +211,16 @@ impl Reflector {
             }
         }
         let is_deletion = kind == WatchEventKind::Deleted;
-        let heard_in = if is_deletion {
-            HeardIn::Deletion
+        let origin = if is_deletion {
+            QuarantineOrigin::Deletion
         } else {
-            HeardIn::Watch
+            QuarantineOrigin::Watch
         };
         self.stats.quarantined += 1;
         if mutant!("B10") {
             return;
         }
-        self.hand_on_event(quarantined(object, heard_in));
+        self.hand_on_event(quarantined(object, origin));
     }
 
     /// Not ours to read: the version stays, and the next event that is ours moves it.

@@ -102,14 +102,14 @@ impl Diff {
                 return;
             }
             if old.key_ref() == new.key_ref() {
-                return told(old, new, out);
+                return push_change(old, new, out);
             }
         }
         // The slot is new, given back, or changed hands. The other half of a move is found where
         // the old object stood, so each key is reported once.
         if let Some(old) = old {
             match self.new.get(old.key_ref()) {
-                Some(new) => told(old, new, out),
+                Some(new) => push_change(old, new, out),
                 None => out.push(gone(old)),
             }
         }
@@ -124,7 +124,7 @@ impl Diff {
     }
 }
 
-fn told(old: &Object, new: &Object, out: &mut Vec<Change>) {
+fn push_change(old: &Object, new: &Object, out: &mut Vec<Change>) {
     if old.uid() != new.uid() {
         out.push(gone(old));
         out.push(Change::Added {

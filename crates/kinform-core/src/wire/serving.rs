@@ -15,7 +15,7 @@
 /// An item is a stranger if less than one byte in `ONE_OF` equals the template's.
 const ONE_OF: usize = 32;
 /// The number of strangers in a row that are tolerated; the next one starts a pause.
-const STRANGERS: u32 = 2;
+const MOST_MISSES: u32 = 2;
 /// The number of items that a pause lasts; they are validated alone.
 pub(super) const ALONE: u32 = 100;
 
@@ -25,7 +25,7 @@ pub(super) struct Serving {
     /// The most bytes that one item had in common with it.
     pub(super) best: usize,
     /// The number of strangers in a row.
-    pub(super) strangers: u32,
+    pub(super) misses: u32,
     /// The number of items still to be validated alone.
     pub(super) alone: u32,
 }
@@ -58,16 +58,16 @@ impl Serving {
     /// whether the item is to become the template.
     #[inline]
     pub(super) fn served(&mut self, compared: usize, length: usize) -> bool {
-        self.strangers = match compared * ONE_OF < length {
-            true => self.strangers + 1,
+        self.misses = match compared * ONE_OF < length {
+            true => self.misses + 1,
             false => 0,
         };
-        if self.strangers > STRANGERS {
+        if self.misses > MOST_MISSES {
             // After the pause a single stranger starts the next one.
-            (self.strangers, self.alone) = (STRANGERS, ALONE);
+            (self.misses, self.alone) = (MOST_MISSES, ALONE);
             return false;
         }
-        let is_worse = self.strangers > 0 || 2 * compared < self.best;
+        let is_worse = self.misses > 0 || 2 * compared < self.best;
         self.best = match is_worse {
             true => 0,
             false => self.best.max(compared),
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn strangers_are_seldom_compared_and_those_who_are_alike_always() {
+    fn items_that_differ_are_seldom_compared_and_similar_ones_always() {
         let mut serving = Serving::default();
         let mut round = |compared: usize| match serving.turn() {
             Turn::Compare => Some(serving.served(compared, 1_000)),
@@ -93,8 +93,8 @@ mod tests {
         // An item that shares less than half of the best count replaces the template.
         assert_eq!([round(300), round(200)], [Some(false), Some(true)]);
         assert_eq!([round(90), round(90)], [Some(false); 2]);
-        let strangers: Vec<_> = (0..1_000).map(|_| round(1)).collect();
-        let compared = strangers.iter().flatten().count();
+        let misses: Vec<_> = (0..1_000).map(|_| round(1)).collect();
+        let compared = misses.iter().flatten().count();
         assert!((8..16).contains(&compared), "{compared}");
         // After the next pause, similar items are compared again.
         let alike = (0..2 * ALONE).filter(|_| round(800).is_some()).count();

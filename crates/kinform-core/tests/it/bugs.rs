@@ -9,7 +9,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use kinform_core::delta::{Delta, HeardIn, Quarantine};
+use kinform_core::delta::{Delta, Quarantine, QuarantineOrigin};
 use kinform_core::fifo::{DeltaFifo, FifoPolicy};
 use kinform_core::informer::delivery::{Delivery, Next, Origin};
 use kinform_core::informer::report::ApplyEvent;
@@ -180,16 +180,16 @@ fn b8_a_change_is_seen_whatever_a_transform_erases() {
 // kubernetes#134928: the error of a delta was ignored and the version moved on, in silence.
 #[test]
 fn b9_the_version_passes_a_failed_object_only_when_it_is_set_apart_and_told() {
-    let failed = |name, version: &str, heard_in| Quarantine {
+    let failed = |name, version: &str, origin| Quarantine {
         key: Some(named(name, 0, 1).key()),
         version: Some(version.into()),
         path: "spec".into(),
         reason: "the transform failed".into(),
-        heard_in,
+        origin,
     };
     let mut writer = writer(RingLimits::default());
     writer.apply(list([named(1, 0, 1), named(2, 0, 2)], "4"));
-    let lost = failed(1, "5", HeardIn::Watch);
+    let lost = failed(1, "5", QuarantineOrigin::Watch);
     let published = writer.apply([Delta::Quarantined(lost.clone())]);
     assert_eq!(published.events, [ApplyEvent::Quarantined(lost.clone())]);
     let root = writer.reader().root();
@@ -198,7 +198,10 @@ fn b9_the_version_passes_a_failed_object_only_when_it_is_set_apart_and_told() {
     assert_eq!(root.len(), 2, "what is stored stays");
     // In a list, what failed is not taken for gone.
     let mut deltas = list([], "6");
-    deltas.insert(1, Delta::Quarantined(failed(1, "5", HeardIn::List)));
+    deltas.insert(
+        1,
+        Delta::Quarantined(failed(1, "5", QuarantineOrigin::List)),
+    );
     writer.apply(deltas);
     assert_eq!(writer.reader().root().len(), 1);
     let healed = writer.apply([Delta::Updated(named(1, 0, 7))]).events;

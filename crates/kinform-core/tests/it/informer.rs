@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use kinform_core::Object;
-use kinform_core::delta::{Change, Delta, HeardIn, Quarantine};
+use kinform_core::delta::{Change, Delta, Quarantine, QuarantineOrigin};
 use kinform_core::fifo::{DeltaFifo, FifoPolicy};
 use kinform_core::informer::delivery::{Delivery, Next};
 use kinform_core::informer::report::ApplyEvent;
@@ -171,7 +171,7 @@ fn an_unreadable_item_without_a_name_withholds_the_deletes_of_its_list() {
         version: None,
         path: String::new(),
         reason: "cut".into(),
-        heard_in: HeardIn::List,
+        origin: QuarantineOrigin::List,
     };
     let mut events = |items: Vec<Delta>, version: &str| {
         let mut deltas = vec![Delta::ListBegin];

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kinform_api::ObjectKey;
 use kinform_core::Object;
-use kinform_core::delta::{Change, Delta, HeardIn, Quarantine};
+use kinform_core::delta::{Change, Delta, Quarantine, QuarantineOrigin};
 use kinform_core::fifo::{DeltaFifo, FifoPolicy};
 use kinform_core::informer::delivery::{Delivery, Next, Origin};
 use kinform_core::informer::ring::RingLimits;
@@ -94,7 +94,7 @@ impl NaiveStore {
                 } else if let Some(version) = &quarantine.version {
                     self.version = self.version.max(version.parse().unwrap());
                 }
-                if quarantine.heard_in == HeardIn::Deletion {
+                if quarantine.origin == QuarantineOrigin::Deletion {
                     let stored = self
                         .list
                         .as_mut()
@@ -203,7 +203,7 @@ enum Said {
     End(u64),
     Abort,
     Bookmark(u64),
-    Unreadable(Option<(u8, u8)>, HeardIn),
+    Unreadable(Option<(u8, u8)>, QuarantineOrigin),
 }
 
 fn pod() -> impl Strategy<Value = Pod> {
@@ -218,10 +218,10 @@ fn pod() -> impl Strategy<Value = Pod> {
 }
 
 fn said() -> impl Strategy<Value = Said> {
-    let heard_in = prop_oneof![
-        Just(HeardIn::List),
-        Just(HeardIn::Watch),
-        Just(HeardIn::Deletion)
+    let origin = prop_oneof![
+        Just(QuarantineOrigin::List),
+        Just(QuarantineOrigin::Watch),
+        Just(QuarantineOrigin::Deletion)
     ];
     prop_oneof![
         6 => pod().prop_map(Said::Put),
@@ -231,7 +231,7 @@ fn said() -> impl Strategy<Value = Said> {
         2 => (1..30u64).prop_map(Said::End),
         1 => Just(Said::Abort),
         1 => (1..30u64).prop_map(Said::Bookmark),
-        1 => (prop::option::of((0..2u8, 0..7u8)), heard_in).prop_map(|(k, h)| Said::Unreadable(k, h)),
+        1 => (prop::option::of((0..2u8, 0..7u8)), origin).prop_map(|(k, h)| Said::Unreadable(k, h)),
     ]
 }
 
@@ -259,12 +259,12 @@ fn delta(said: Said) -> Delta {
         Said::Bookmark(version) => Delta::Bookmark {
             version: version.to_string(),
         },
-        Said::Unreadable(key, heard_in) => Delta::Quarantined(Quarantine {
+        Said::Unreadable(key, origin) => Delta::Quarantined(Quarantine {
             key: key.map(|(ns, n)| ObjectKey::new(Some(&format!("ns{ns}")), &format!("pod{n}"))),
             version: Some("3".into()),
             path: String::new(),
             reason: "not an object".into(),
-            heard_in,
+            origin,
         }),
     }
 }

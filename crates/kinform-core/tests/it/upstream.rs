@@ -10,7 +10,7 @@
 //! `*` a resync; at `|` the handler hears what there is.
 
 use kinform_api::ObjectKey;
-use kinform_core::delta::{Delta, HandlerId, HeardIn, Quarantine};
+use kinform_core::delta::{Delta, HandlerId, Quarantine, QuarantineOrigin};
 use kinform_core::fifo::{DeltaFifo, FifoPolicy};
 use kinform_core::informer::delivery::Delivery;
 use kinform_core::informer::report::ApplyEvent;
@@ -53,7 +53,7 @@ fn delta(word: &str, due: HandlerId) -> Delta {
             version: Some(object(rest).resource_version().to_owned()),
             path: String::new(),
             reason: "cut".to_owned(),
-            heard_in: HeardIn::Watch,
+            origin: QuarantineOrigin::Watch,
         }),
         _ => panic!("no such word: {word}"),
     }

@@ -15,7 +15,7 @@ use std::time::Duration;
 use kinform::{Handlers, Notification};
 use tokio::sync::watch;
 
-use crate::checks::event_model::{EventModel, Line, Told, Truth};
+use crate::checks::event_model::{Delivered, EventModel, Line, Truth};
 
 /// BOUND: notifications that are reported with a contradiction.
 const REMEMBERED: usize = 40;
@@ -84,8 +84,8 @@ impl EventChecker {
 
     /// Receives a notification.
     pub fn hear<K>(&self, notification: &Notification<K>) {
-        match Told::of(notification) {
-            Some(told) => self.draw(&told),
+        match Delivered::of(notification) {
+            Some(delivered) => self.draw(&delivered),
             None => self.hear_synced(),
         }
     }
@@ -93,7 +93,7 @@ impl EventChecker {
     /// Receives a line of `kinform watch -o json`.
     pub fn hear_line(&self, line: &str) {
         match Line::read(line) {
-            Ok(Line::Told(told)) => self.draw(&told),
+            Ok(Line::Delivered(delivered)) => self.draw(&delivered),
             Ok(Line::Synced) => self.hear_synced(),
             Ok(Line::Trouble(reason, message)) => {
                 self.update(format!("trouble {reason}: {message}"), |_| Ok(()));
@@ -103,9 +103,9 @@ impl EventChecker {
         }
     }
 
-    fn draw(&self, told: &Told) {
-        self.update(told.to_string(), |picture| {
-            picture.draw(told).map_err(|error| error.to_string())
+    fn draw(&self, delivered: &Delivered) {
+        self.update(delivered.to_string(), |picture| {
+            picture.draw(delivered).map_err(|error| error.to_string())
         });
     }
 
@@ -119,7 +119,9 @@ impl EventChecker {
             return;
         }
         let result = match inner.dismissed {
-            true => Err(format!("{what} was told after the handler was removed")),
+            true => Err(format!(
+                "{what} was delivered after the handler was removed"
+            )),
             false => change(&mut inner.picture),
         };
         if inner.past.len() == REMEMBERED {
@@ -154,8 +156,8 @@ impl EventChecker {
     }
 
     /// The number of notifications applied.
-    pub fn told(&self) -> u64 {
-        self.lock().picture.told()
+    pub fn delivered(&self) -> u64 {
+        self.lock().picture.delivered()
     }
 
     /// Waits until the first list is complete, for at most `limit`.
@@ -218,9 +220,9 @@ impl EventChecker {
 
     fn objection(&self, inner: &Inner, why: &dyn Display) -> Violation {
         let past: Vec<&str> = inner.past.iter().map(String::as_str).collect();
-        let told = inner.picture.told();
+        let delivered = inner.picture.delivered();
         Violation(format!(
-            "{}, after {told} notifications: {why}\nheard last:\n  {}",
+            "{}, after {delivered} notifications: {why}\nheard last:\n  {}",
             self.name,
             past.join("\n  ")
         ))

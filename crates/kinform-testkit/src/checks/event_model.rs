@@ -2,7 +2,7 @@
 //! contradict an earlier one.
 //!
 //! ```text
-//! Notification | line of `kinform watch -o json` → Told → EventModel ──┬─▶ Contradiction
+//! Notification | line of `kinform watch -o json` → Delivered → EventModel ──┬─▶ Contradiction
 //!                                        the server's list → Truth ─┴─▶ Difference
 //! ```
 //!
@@ -44,7 +44,7 @@ pub enum Happened {
 
 /// One notification, as far as a model needs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct Delivered {
     /// The kind of change.
     pub happened: Happened,
     /// `namespace/name`, or the name.
@@ -59,9 +59,9 @@ pub struct Told {
 
 /// The reason why a notification cannot be true.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{told}: {why}")]
+#[error("{delivered}: {why}")]
 pub struct Contradiction {
-    told: Told,
+    delivered: Delivered,
     why: String,
 }
 
@@ -92,7 +92,7 @@ pub struct Truth(BTreeMap<String, Shown>);
 pub struct EventModel {
     objects: BTreeMap<String, Shown>,
     synced: bool,
-    told: u64,
+    delivered: u64,
 }
 
 impl Truth {
@@ -127,24 +127,24 @@ impl EventModel {
     ///
     /// # Errors
     /// It contradicts an earlier one.
-    pub fn draw(&mut self, told: &Told) -> Result<(), Contradiction> {
-        if let Some(why) = self.objection(told) {
+    pub fn draw(&mut self, delivered: &Delivered) -> Result<(), Contradiction> {
+        if let Some(why) = self.objection(delivered) {
             return Err(Contradiction {
-                told: told.clone(),
+                delivered: delivered.clone(),
                 why,
             });
         }
-        self.told += 1;
-        match told.happened {
+        self.delivered += 1;
+        match delivered.happened {
             Happened::Delete { .. } => {
-                self.objects.remove(&told.key);
+                self.objects.remove(&delivered.key);
             }
             Happened::Add { .. } | Happened::Update | Happened::Sync => {
                 let shown = Shown {
-                    uid: told.uid.clone(),
-                    version: told.version.clone(),
+                    uid: delivered.uid.clone(),
+                    version: delivered.version.clone(),
                 };
-                self.objects.insert(told.key.clone(), shown);
+                self.objects.insert(delivered.key.clone(), shown);
             }
         }
         Ok(())
@@ -156,7 +156,7 @@ impl EventModel {
     /// It was complete before.
     pub fn synced(&mut self) -> Result<(), String> {
         match std::mem::replace(&mut self.synced, true) {
-            true => Err("synced was told twice".to_owned()),
+            true => Err("synced was delivered twice".to_owned()),
             false => Ok(()),
         }
     }
@@ -167,8 +167,8 @@ impl EventModel {
     }
 
     /// The number of notifications applied.
-    pub fn told(&self) -> u64 {
-        self.told
+    pub fn delivered(&self) -> u64 {
+        self.delivered
     }
 
     /// Compares the model with the objects that the server has.
@@ -198,43 +198,47 @@ impl EventModel {
     }
 
     /// The reason why this cannot be true, if it cannot.
-    fn objection(&self, told: &Told) -> Option<String> {
-        if told.uid.is_empty() || told.version.is_empty() {
+    fn objection(&self, delivered: &Delivered) -> Option<String> {
+        if delivered.uid.is_empty() || delivered.version.is_empty() {
             return Some("it has no uid or no version".to_owned());
         }
-        let shown = self.objects.get(&told.key);
-        match (told.happened, shown) {
+        let shown = self.objects.get(&delivered.key);
+        match (delivered.happened, shown) {
             (Happened::Add { .. }, Some(shown)) => Some(format!("{shown} is there already")),
             (Happened::Add { initial: true }, None) if self.synced => {
                 Some("an initial add after synced".to_owned())
             }
             (Happened::Add { .. }, None) => None,
             (_, None) => Some("it is not there".to_owned()),
-            (_, Some(shown)) if shown.uid != told.uid => {
+            (_, Some(shown)) if shown.uid != delivered.uid => {
                 Some(format!("{shown} was not deleted first"))
             }
-            (happened, Some(shown)) => objection_to_version(happened, shown, told)
-                .or_else(|| objection_to_old(shown, told)),
+            (happened, Some(shown)) => objection_to_version(happened, shown, delivered)
+                .or_else(|| objection_to_old(shown, delivered)),
         }
     }
 }
 
 /// The objection to the reported version of an object that is shown with the same uid.
-fn objection_to_version(happened: Happened, shown: &Shown, told: &Told) -> Option<String> {
-    let same = shown.version == told.version;
+fn objection_to_version(
+    happened: Happened,
+    shown: &Shown,
+    delivered: &Delivered,
+) -> Option<String> {
+    let same = shown.version == delivered.version;
     match happened {
         Happened::Update if same => Some("nothing changed".to_owned()),
         Happened::Sync if !same => Some(format!("{shown} is there: that is no repetition")),
         Happened::Delete {
             final_state_unknown: true,
         } if !same => Some(format!("the last state shown was {shown}")),
-        _ if is_older(&told.version, &shown.version) => Some(format!("{shown} is newer")),
+        _ if is_older(&delivered.version, &shown.version) => Some(format!("{shown} is newer")),
         _ => None,
     }
 }
 
-fn objection_to_old(shown: &Shown, told: &Told) -> Option<String> {
-    match (&told.old, told.happened) {
+fn objection_to_old(shown: &Shown, delivered: &Delivered) -> Option<String> {
+    match (&delivered.old, delivered.happened) {
         (None, Happened::Update) => Some("an update without the old version".to_owned()),
         (None, _) => None,
         (Some((uid, version)), _) => {
@@ -257,7 +261,7 @@ fn key(namespace: Option<&str>, name: &str) -> String {
     }
 }
 
-impl Told {
+impl Delivered {
     /// The notification that a handler or a stream received; `None` for `Synced`.
     pub fn of<K>(notification: &Notification<K>) -> Option<Self> {
         let (happened, old) = match notification {
@@ -292,7 +296,7 @@ impl Told {
     }
 }
 
-impl fmt::Display for Told {
+impl fmt::Display for Delivered {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match self.happened {
             Happened::Add { initial: true } => "initial add",
@@ -318,7 +322,7 @@ impl fmt::Display for Told {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Line {
     /// A notification.
-    Told(Told),
+    Delivered(Delivered),
     /// The first list is complete.
     Synced,
     /// A request failed: reason and message.
@@ -369,7 +373,7 @@ impl Line {
             _ => return Err(bad(&"an unknown event")),
         };
         let name = raw.name.ok_or_else(|| bad(&"name is missing"))?;
-        Ok(Self::Told(Told {
+        Ok(Self::Delivered(Delivered {
             happened,
             key: key(raw.namespace.as_deref(), &name),
             uid: raw.uid.ok_or_else(|| bad(&"uid is missing"))?,
@@ -386,7 +390,7 @@ mod tests {
     use super::*;
 
     /// `add a u 1`, `init a u 1`, `update a u 2 from 1`, `delete a u 3`, `lost a u 2`, `sync a u 1`.
-    fn told(text: &str) -> Told {
+    fn delivered(text: &str) -> Delivered {
         let words: Vec<&str> = text.split(' ').collect();
         let happened = match words[0] {
             "add" => Happened::Add { initial: false },
@@ -397,7 +401,7 @@ mod tests {
             },
             _ => Happened::Sync,
         };
-        Told {
+        Delivered {
             happened,
             key: words[1].to_owned(),
             uid: words[2].to_owned(),
@@ -411,7 +415,7 @@ mod tests {
         let mut end = None;
         for text in texts {
             assert!(end.is_none(), "{texts:?}: {end:?}");
-            end = picture.draw(&told(text)).err().map(|error| error.why);
+            end = picture.draw(&delivered(text)).err().map(|error| error.why);
         }
         let found = match (&end, expected) {
             (Some(why), Some(part)) => why.contains(part),
@@ -473,8 +477,8 @@ mod tests {
         let mut picture = EventModel::default();
         picture.synced().unwrap();
         assert!(picture.synced().is_err());
-        assert!(picture.draw(&told("init a u 1")).is_err());
-        picture.draw(&told("add a u 1")).unwrap();
+        assert!(picture.draw(&delivered("init a u 1")).is_err());
+        picture.draw(&delivered("add a u 1")).unwrap();
     }
 
     #[test]
@@ -491,11 +495,11 @@ mod tests {
         let truth = Truth::of_list(&serde_json::json!({ "items": items })).unwrap();
         let mut picture = EventModel::default();
         for text in ["add n/a u 1", "add n/b x 2", "add n/d y 1"] {
-            picture.draw(&told(text)).unwrap();
+            picture.draw(&delivered(text)).unwrap();
         }
-        let told = picture.compare(&truth).unwrap_err().to_string();
-        let keys: Vec<&str> = told.lines().map(|line| &line[..3]).collect();
-        assert_eq!(keys, ["n/b", "n/c", "n/d"], "{told}");
+        let delivered = picture.compare(&truth).unwrap_err().to_string();
+        let keys: Vec<&str> = delivered.lines().map(|line| &line[..3]).collect();
+        assert_eq!(keys, ["n/b", "n/c", "n/d"], "{delivered}");
     }
 
     #[test]
@@ -504,7 +508,7 @@ mod tests {
             "resourceVersion":"3","oldResourceVersion":"2","finalStateUnknown":null}"#;
         assert_eq!(
             Line::read(line),
-            Ok(Line::Told(told("update a/x u 3 from 2")))
+            Ok(Line::Delivered(delivered("update a/x u 3 from 2")))
         );
         assert_eq!(Line::read(r#"{"event":"synced"}"#), Ok(Line::Synced));
         assert!(Line::read(r#"{"event":"add","name":"x"}"#).is_err());

@@ -394,7 +394,7 @@ async fn an_object_that_does_not_decode_waits_for_its_next_version() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_asks_hears_of_objects_that_are_gone() {
+async fn a_controller_that_asks_hears_of_objects_that_are_gone() {
     let (maps, seen, gone) = (maps(), Seen::default(), Seen::default());
     maps.put(&map("x", 1));
     let told = gone.clone();

@@ -390,7 +390,7 @@ impl Drop for Group {
     fn drop(&mut self) {
         // Informers that remain may end the watch; the factory keeps it running until then.
         for member in self.members.load().iter() {
-            member.core.let_go();
+            member.core.release();
         }
     }
 }

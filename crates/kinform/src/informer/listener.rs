@@ -50,7 +50,7 @@ pub(crate) struct ListenerParts {
 
 /// One call of a sink.
 #[derive(Debug)]
-pub(crate) enum Told<'a> {
+pub(crate) enum SinkCall<'a> {
     Change(&'a Change),
     Synced,
     /// To sinks that are not async: further changes may follow only later.
@@ -59,8 +59,8 @@ pub(crate) enum Told<'a> {
 
 /// The receiver of changes.
 pub(crate) enum Sink {
-    Sync(Box<dyn FnMut(Told<'_>) + Send>),
-    Async(Box<dyn FnMut(Told<'_>) -> BoxFuture<'static, ()> + Send>),
+    Sync(Box<dyn FnMut(SinkCall<'_>) + Send>),
+    Async(Box<dyn FnMut(SinkCall<'_>) -> BoxFuture<'static, ()> + Send>),
 }
 
 struct Listener {
@@ -166,7 +166,7 @@ impl Listener {
                     if self.state.remove.is_cancelled() {
                         break;
                     }
-                    let told = catch_unwind(AssertUnwindSafe(|| sink(Told::Change(change))));
+                    let told = catch_unwind(AssertUnwindSafe(|| sink(SinkCall::Change(change))));
                     let heard = match told {
                         Ok(future) => AssertUnwindSafe(future).catch_unwind().await.is_ok(),
                         Err(_) => false,
@@ -183,10 +183,10 @@ impl Listener {
         let heard = match &mut self.sink {
             Some(Sink::Sync(sink)) => {
                 let _inside = self.state.enter();
-                catch_unwind(AssertUnwindSafe(|| sink(Told::Synced))).is_ok()
+                catch_unwind(AssertUnwindSafe(|| sink(SinkCall::Synced))).is_ok()
             }
             Some(Sink::Async(sink)) => {
-                match catch_unwind(AssertUnwindSafe(|| sink(Told::Synced))) {
+                match catch_unwind(AssertUnwindSafe(|| sink(SinkCall::Synced))) {
                     Ok(future) => AssertUnwindSafe(future).catch_unwind().await.is_ok(),
                     Err(_) => false,
                 }
@@ -200,7 +200,7 @@ impl Listener {
 }
 
 fn tell_each(
-    sink: &mut Box<dyn FnMut(Told<'_>) + Send>,
+    sink: &mut Box<dyn FnMut(SinkCall<'_>) + Send>,
     changes: &Changes,
     state: &Arc<ListenerState>,
     core: &Core,
@@ -211,14 +211,14 @@ fn tell_each(
             break;
         }
         let locked = mutant!("B27").then(|| lock(&core.listeners));
-        let heard = catch_unwind(AssertUnwindSafe(|| sink(Told::Change(change)))).is_ok();
+        let heard = catch_unwind(AssertUnwindSafe(|| sink(SinkCall::Change(change)))).is_ok();
         drop(locked);
         if mutant!("B35") && !heard {
             panic!("a handler's panic goes on");
         }
         count(state, core, Some(change), heard);
     }
-    if catch_unwind(AssertUnwindSafe(|| sink(Told::BatchEnd))).is_err() {
+    if catch_unwind(AssertUnwindSafe(|| sink(SinkCall::BatchEnd))).is_err() {
         panicked(state, Some(core), None);
     }
 }

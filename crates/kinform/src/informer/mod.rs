@@ -72,7 +72,7 @@ pub(crate) use self::group::{Cores, CoresParts, Member, Recipe};
 pub use self::handle::Informer;
 pub(crate) use self::ingest::Ingest;
 pub use self::ingest::Transform;
-pub(crate) use self::listener::{ListenerParts, RunOn, Sink, Told, listen};
+pub(crate) use self::listener::{ListenerParts, RunOn, Sink, SinkCall, listen};
 pub use self::own_writes::OwnWrites;
 pub(crate) use self::own_writes::Write;
 use self::pipeline::Pipeline;
@@ -353,7 +353,7 @@ impl Core {
     }
 
     /// Releases one holder; returns the remaining count.
-    pub(crate) fn let_go(&self) -> usize {
+    pub(crate) fn release(&self) -> usize {
         self.holders.fetch_sub(1, Ordering::AcqRel) - 1
     }
 

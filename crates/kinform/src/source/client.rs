@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn sockets_are_told_to_notice_a_dead_peer_within_thirty_seconds() {
+    async fn sockets_notice_a_dead_peer_within_thirty_seconds() {
         check(&ClientOptions::default(), Duration::from_secs(30)).await;
         let options = ClientOptions::default().with_dead_peer_after(Duration::from_secs(6));
         check(&options, Duration::from_secs(6)).await;

@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn who_reads_polls_the_connection_and_its_task_goes_on_behind_him() {
+    fn a_reader_polls_the_connection_and_its_task_goes_on_after_it() {
         let (line, mut task, mut driven) = connected(Version::HTTP_11);
         let woken = Arc::new(Woken::default());
         line.brings([Piece::Byte(1), Piece::Byte(2), Piece::Byte(3)]);
@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_read_everything_leaves_the_connection_to_the_next_request() {
+    fn a_reader_at_the_end_leaves_the_connection_to_the_next_request() {
         for last in [&[Piece::Byte(1), Piece::Whole][..], &[Piece::Whole]] {
             let (line, mut task, mut driven) = connected(Version::HTTP_11);
             let woken = Arc::new(Woken::default());

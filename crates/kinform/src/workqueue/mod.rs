@@ -294,7 +294,7 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
         let woken = if mutant!("B26") {
             None
         } else {
-            inner.whom_to_wake()
+            inner.next_waker()
         };
         let drained = inner.queue.is_drained();
         drop(inner);
@@ -335,11 +335,11 @@ impl<K: Eq + Hash + Clone> Drop for Turn<'_, K> {
     fn drop(&mut self) {
         let Self(queue, inner) = self;
         if let Some(mut inner) = inner.take() {
-            let sent_home = inner.whom_to_send_home();
-            let woken = inner.whom_to_wake();
+            let waiters = inner.take_waiters();
+            let woken = inner.next_waker();
             let drained = inner.queue.is_drained();
             drop(inner);
-            sent_home.into_iter().for_each(|waiter| waiter.waker.wake());
+            waiters.into_iter().for_each(|waiter| waiter.waker.wake());
             queue.tell(woken, drained);
         }
     }
@@ -347,7 +347,7 @@ impl<K: Eq + Hash + Clone> Drop for Turn<'_, K> {
 
 impl<K> Inner<K> {
     /// The worker to wake: one for a key that no other was woken for, or one to keep the time.
-    fn whom_to_wake(&mut self) -> Option<Waker>
+    fn next_waker(&mut self) -> Option<Waker>
     where
         K: Eq + Hash + Clone,
     {
@@ -369,7 +369,7 @@ impl<K> Inner<K> {
 
     /// Takes all waiters once the queue is shut down: no further wait begins then.
     #[inline]
-    fn whom_to_send_home(&mut self) -> Vec<Waiter>
+    fn take_waiters(&mut self) -> Vec<Waiter>
     where
         K: Eq + Hash + Clone,
     {

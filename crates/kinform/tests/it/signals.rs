@@ -12,7 +12,7 @@ use crate::fixture::{factory, first_list, pod};
 const SOON: Duration = Duration::from_secs(20);
 
 /// The messages around a reconcile: it reports that it began, then waits until it may end.
-enum Told {
+enum Stage {
     Began,
     MayEnd,
 }
@@ -36,10 +36,10 @@ async fn ended_by(signals: &[&str], ends_when_asked: bool) -> Result<(), Error> 
         .shutdown_on_signal();
     factory.start().unwrap();
     let running = tokio::spawn(controller.run(
-        move |_pod: Arc<Pod>, cx: Ctx<mpsc::UnboundedSender<Told>>| async move {
-            cx.send(Told::Began).unwrap();
+        move |_pod: Arc<Pod>, cx: Ctx<mpsc::UnboundedSender<Stage>>| async move {
+            cx.send(Stage::Began).unwrap();
             cx.stopping().cancelled().await;
-            cx.send(Told::MayEnd).unwrap();
+            cx.send(Stage::MayEnd).unwrap();
             if !ends_when_asked {
                 std::future::pending::<()>().await;
             }
@@ -48,11 +48,11 @@ async fn ended_by(signals: &[&str], ends_when_asked: bool) -> Result<(), Error> 
     ));
     let _watch = first_list(&mut script, &[pod("a", 1, "n1")], 5).await;
     // The handlers of the process are there before the first reconcile.
-    assert!(matches!(told.recv().await, Some(Told::Began)));
+    assert!(matches!(told.recv().await, Some(Stage::Began)));
     for name in signals {
         signal(name);
         if let Ok(heard) = tokio::time::timeout(SOON, told.recv()).await {
-            assert!(matches!(heard, Some(Told::MayEnd) | None));
+            assert!(matches!(heard, Some(Stage::MayEnd) | None));
         }
     }
     let ended = tokio::time::timeout(SOON, running).await;

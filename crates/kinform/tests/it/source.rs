@@ -286,14 +286,14 @@ const WATCH: &str =
     "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n";
 
 /// A server of one connection that sends the test's text, and notifies the test of a request.
-struct Told {
+struct RequestLog {
     source: HttpSource,
     send: tokio::sync::mpsc::UnboundedSender<&'static str>,
     asked: Arc<tokio::sync::Notify>,
     closed: tokio::task::JoinHandle<()>,
 }
 
-impl Told {
+impl RequestLog {
     async fn start() -> Self {
         use tokio::io::{AsyncReadExt, AsyncWriteExt};
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -361,7 +361,7 @@ const SIZED: &str =
 
 #[tokio::test]
 async fn a_connection_is_used_again_while_a_body_that_was_read_is_still_held() {
-    let told = Told::start().await;
+    let told = RequestLog::start().await;
     let mut held = Vec::new();
     for (head, end) in [(WATCH, "0\r\n\r\n"), (SIZED, "")].repeat(2) {
         let mut chunks = soon(told.list(head)).await;
@@ -384,7 +384,7 @@ async fn a_connection_is_used_again_while_a_body_that_was_read_is_still_held() {
 
 #[tokio::test]
 async fn a_body_that_is_dropped_closes_its_connection() {
-    let told = Told::start().await;
+    let told = RequestLog::start().await;
     let mut chunks = soon(told.list(WATCH)).await;
     told.send("1\r\n{\r\n");
     assert_eq!(soon(chunks.next()).await.unwrap().unwrap(), "{");
@@ -402,7 +402,7 @@ async fn a_body_is_read_in_another_runtime_until_its_own_ends() {
         .unwrap();
     let (told, mut chunks) = own
         .spawn(async {
-            let told = Told::start().await;
+            let told = RequestLog::start().await;
             let chunks = told.list(WATCH).await;
             (told, chunks)
         })

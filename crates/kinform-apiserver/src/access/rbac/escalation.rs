@@ -98,7 +98,7 @@ fn lacks(held: &[Rule], wanted: &[Rule]) -> Option<String> {
     let Ok(rules) = missing(held, wanted) else {
         return Some("(too many to tell)".to_owned());
     };
-    let told: Vec<String> = rules.iter().map(Rule::told).collect();
+    let told: Vec<String> = rules.iter().map(Rule::describe).collect();
     (!told.is_empty()).then(|| told.join("\n"))
 }
 

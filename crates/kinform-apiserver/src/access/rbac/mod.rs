@@ -95,7 +95,7 @@ impl BoundSubject {
         }
     }
 
-    fn told(&self, within: &str) -> String {
+    fn describe(&self, within: &str) -> String {
         match self.kind.as_str() {
             "ServiceAccount" => {
                 let namespace = self.namespace_within(within);
@@ -164,7 +164,7 @@ fn visit(store: &Store, user: &User, namespace: &str, visitor: Visitor<'_>) {
                 "" => ("ClusterRoleBinding", stored.name().to_owned()),
                 _ => ("RoleBinding", format!("{}/{within}", stored.name())),
             };
-            let whom = subject.told(within);
+            let whom = subject.describe(within);
             format!("{what} {name:?} of {kind} {role:?} to {whom}")
         };
         for rule in role_rules(store, &binding.role, within).unwrap_or_default() {

@@ -142,7 +142,7 @@ impl Rule {
     }
 
     /// Formats the rule as upstream prints it.
-    pub(super) fn told(&self) -> String {
+    pub(super) fn describe(&self) -> String {
         let list = |values: &[String]| {
             let quoted: Vec<String> = values.iter().map(|value| format!("{value:?}")).collect();
             quoted.join(" ")
@@ -215,7 +215,7 @@ pub(super) fn missing(held: &[Rule], wanted: &[Rule]) -> Result<Vec<Rule>, TooMa
             None => few.push(piece),
         }
     }
-    few.sort_by_key(Rule::told);
+    few.sort_by_key(Rule::describe);
     Ok(few)
 }
 
@@ -272,7 +272,11 @@ mod tests {
     fn what_is_not_held_is_missing() {
         let told = |held: &[Rule], wanted: Rule| {
             let missing = missing(held, &[wanted]).unwrap();
-            missing.iter().map(Rule::told).collect::<Vec<_>>().join(" ")
+            missing
+                .iter()
+                .map(Rule::describe)
+                .collect::<Vec<_>>()
+                .join(" ")
         };
         let held = [
             rule("get list", "-", "-", "-"),

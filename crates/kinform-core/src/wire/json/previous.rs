@@ -101,7 +101,7 @@ impl PreviousItem {
         let Remembered { template, serving } = &mut self.members[number];
         let (end, learns) = match serving.turn() {
             Turn::Compare => {
-                let mut walk = Walk::beside(template);
+                let mut walk = Walk::along(template);
                 let end = validate::value_with(stops, at, DEPTH, &mut walk)?;
                 (end, serving.served(walk.compared, end - at))
             }
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn nesting_is_limited_beside_a_template_as_without() {
+    fn nesting_is_limited_with_a_template_as_without() {
         let nested = |depth: usize, inside: &str| {
             let (open, close) = (r#"{"a":["#.repeat(depth), "]}".repeat(depth));
             format!("{open}{inside}{close}")

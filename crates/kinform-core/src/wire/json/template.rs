@@ -80,7 +80,7 @@ pub(in crate::wire) enum Like {
         /// The position after that inner value.
         at: usize,
         /// The corresponding position in the template.
-        beside: usize,
+        at_template: usize,
         compared: usize,
     },
     /// The value differs at a place that is not the end of an inner value; `read` bytes were read.
@@ -164,30 +164,33 @@ impl Template {
         brackets: Bracket,
     ) -> Like {
         let (bytes, start) = (stops.bytes(), at);
-        let (mut beside, end) = (brackets.start as usize, brackets.end as usize);
+        let (mut at_template, end) = (brackets.start as usize, brackets.end as usize);
         let (mut compared, mut leaves) = (0, None);
         loop {
-            let same = common(&self.text[beside..end], &bytes[at..]);
-            (beside, at, compared) = (beside + same, at + same, compared + same);
-            if beside == end {
+            let same = common(&self.text[at_template..end], &bytes[at..]);
+            (at_template, at, compared) = (at_template + same, at + same, compared + same);
+            if at_template == end {
                 return Like::All { end: at, compared };
             }
             let leaves = leaves.get_or_insert_with(|| self.leaves_behind(brackets.start).iter());
-            let leaf = leaves.find(|leaf| leaf.end as usize >= beside);
+            let leaf = leaves.find(|leaf| leaf.end as usize >= at_template);
             // The number of equal bytes of the leaf: at least the quote of a text.
-            let met = leaf.and_then(|leaf| Some((leaf, beside.checked_sub(leaf.start as usize)?)));
+            let met =
+                leaf.and_then(|leaf| Some((leaf, at_template.checked_sub(leaf.start as usize)?)));
             let read = at - start;
             let begin = Like::Begin {
                 at,
-                beside,
+                at_template,
                 compared,
             };
             let Some((leaf, same)) = met else {
-                return self.between(begin, beside, read);
+                return self.between(begin, at_template, read);
             };
             let end = match leaf.form {
                 Form::Scalar => scalar(bytes, at - same),
-                _ if beside == leaf.end as usize => return self.between(begin, beside, read),
+                _ if at_template == leaf.end as usize => {
+                    return self.between(begin, at_template, read);
+                }
                 _ if same == 0 => return Like::Nothing { read },
                 // No escape begins in the equal bytes.
                 Form::Plain => string(stops, at - 1).map(|(end, _)| end),
@@ -200,16 +203,16 @@ impl Template {
                     return Like::Nothing { read };
                 }
             };
-            (at, beside, compared) = (end, leaf.end as usize, compared - same);
+            (at, at_template, compared) = (end, leaf.end as usize, compared - same);
         }
     }
 
     /// Handles a difference in more than leaves: returns `begin` if a value has just ended there.
-    fn between(&self, begin: Like, beside: usize, read: usize) -> Like {
+    fn between(&self, begin: Like, at_template: usize, read: usize) -> Like {
         // Otherwise the place may be inside a leaf that is not recorded.
         let is_between = self.leaves.len() < MOST_LEAVES;
-        let before = self.text[..beside].trim_ascii_end().last();
-        match (before, self.text.get(beside)) {
+        let before = self.text[..at_template].trim_ascii_end().last();
+        match (before, self.text.get(at_template)) {
             // No value has ended inside an empty value.
             (Some(b'{' | b'['), _) => Like::Nothing { read },
             (_, Some(b',' | b'}' | b']')) if is_between => begin,
@@ -245,7 +248,7 @@ mod tests {
             &mut Stops::new(text.as_bytes()),
             Stops::new(text.as_bytes()),
         );
-        let walked = validate::value_with(stops, 0, 1, &mut Walk::beside(&learnt));
+        let walked = validate::value_with(stops, 0, 1, &mut Walk::along(&learnt));
         assert_eq!(
             walked,
             validate::value(&mut { alone }, 0, 1),

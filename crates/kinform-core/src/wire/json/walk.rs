@@ -38,7 +38,7 @@ pub(in crate::wire) struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    pub(in crate::wire) fn beside(template: &'a Template) -> Self {
+    pub(in crate::wire) fn along(template: &'a Template) -> Self {
         Self {
             template,
             next: 0,
@@ -97,11 +97,11 @@ impl Shortcut for Walk<'_> {
             }
             Like::Begin {
                 at,
-                beside,
+                at_template,
                 compared,
             } => {
                 self.compared += compared;
-                let (levels, objects) = self.enter(beside);
+                let (levels, objects) = self.enter(at_template);
                 Sound::Begin {
                     at,
                     levels,
@@ -140,7 +140,7 @@ mod tests {
         let mut template = Template::default();
         template.learn(deep("1").as_bytes());
         let other = deep("[]");
-        let mut walk = Walk::beside(&template);
+        let mut walk = Walk::along(&template);
         let end = validate::value_with(&mut Stops::new(other.as_bytes()), 0, 1, &mut walk);
         assert_eq!(end, Ok(other.len()));
         assert!(walk.left_in_vain < 9_000, "{}", walk.left_in_vain);
@@ -155,7 +155,7 @@ mod tests {
         let mut template = Template::default();
         template.learn(deep(r#""",0"#).as_bytes());
         let other = deep(&format!(r#""{}","""#, "x".repeat(90_000)));
-        let mut walk = Walk::beside(&template);
+        let mut walk = Walk::along(&template);
         let end = validate::value_with(&mut Stops::new(other.as_bytes()), 0, 1, &mut walk);
         assert_eq!(end, Ok(other.len()));
         assert_eq!(walk.left_in_vain, 0);

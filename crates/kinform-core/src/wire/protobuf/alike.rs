@@ -42,7 +42,7 @@ impl Alike {
             true => &self.template[..],
             false => &[],
         };
-        let (order, compared) = check::beside(of, bytes, template, &self.outline)?;
+        let (order, compared) = check::with_template(of, bytes, template, &self.outline)?;
         let learns = match turn {
             Turn::Compare => self.serving.served(compared, bytes.len()),
             turn => turn == Turn::AloneAndLearn,
@@ -122,7 +122,7 @@ mod tests {
             pod(b"web-2", &container(b"log", 81)),
         );
         let alike = check("Pod", &[&one, &two]);
-        assert_eq!((&alike.template, alike.serving.strangers), (&one, 0));
+        assert_eq!((&alike.template, alike.serving.misses), (&one, 0));
         // At least the owner, a volume, a container and the status are only compared.
         assert!(
             alike.serving.best > container(b"main", 8080).len() && alike.serving.best < one.len()
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn nesting_is_limited_beside_a_template_as_without() {
+    fn nesting_is_limited_with_a_template_as_without() {
         // A definition's schema, nested in `depth` others.
         let schemas = |depth: usize, text: &[u8]| {
             let schema = (0..depth).fold(field(1, &[text]), |inside, _| {
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_are_seldom_compared_and_large_items_never_kept() {
+    fn items_that_differ_are_seldom_compared_and_large_ones_never_kept() {
         let stranger = |at: usize| pod(&[b'a' + at as u8; 20_000], &[]);
         let many: Vec<_> = (0..26).map(stranger).collect();
         let items: Vec<_> = many.iter().map(|item| &item[..]).collect();
@@ -251,7 +251,7 @@ mod tests {
         let one = pod(b"web", &container(b"proxy", 80));
         let then = [items, vec![&one; 2 * ALONE as usize]].concat();
         let alike = check("Pod", &then);
-        assert_eq!((alike.serving.alone, alike.serving.strangers), (0, 0));
+        assert_eq!((alike.serving.alone, alike.serving.misses), (0, 0));
         let large = pod(
             b"large",
             &field(2, &[&field(1, &[&vec![b'x'; MOST_BYTES]])]),

@@ -68,7 +68,7 @@ pub(crate) fn message(of: &Type, bytes: &[u8], managed: ManagedFields) -> Result
 /// Checks a message except its managedFields, by comparison with a message of the same type that
 /// was found to be in the usual order, and with the outline of that. Returns also the number of
 /// bytes that were only compared.
-pub(super) fn beside(
+pub(super) fn with_template(
     of: &Type,
     bytes: &[u8],
     template: &[u8],
@@ -137,7 +137,7 @@ impl<'a> Checker<'a> {
             bytes: template,
             at: 0,
         };
-        match checker.message_beside(of.number(), bytes, whole, MAX_DEPTH) {
+        match checker.message_with_template(of.number(), bytes, whole, MAX_DEPTH) {
             Ok(()) => Ok(checker),
             Err(fault) => Err(*fault),
         }
@@ -151,7 +151,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Checks a message that is not equal to its counterpart, which is empty where there is none.
-    fn message_beside(
+    fn message_with_template(
         &mut self,
         of: u16,
         bytes: &[u8],
@@ -292,7 +292,7 @@ impl<'a> Checker<'a> {
                 Ok(())
             }
             Met::Other(other) if step.form == Form::Message => {
-                self.message_beside(step.of, value, other, depth)
+                self.message_with_template(step.of, value, other, depth)
             }
             Met::Other(_) => json(value),
         }

@@ -85,5 +85,5 @@ pub(crate) fn status(raw: &[u8]) -> Option<Status> {
         check::Order::Usual => Cow::Borrowed(raw),
         check::Order::Unusual => Cow::Owned(order::usual(of, raw)),
     };
-    reader::part(of, &raw, Nulls::Told).ok()
+    reader::part(of, &raw, Nulls::Shown).ok()
 }

@@ -80,7 +80,7 @@ enum Piece {
 #[derive(Clone, Copy, Debug, Default)]
 enum Body {
     #[default]
-    Untold,
+    Unknown,
     /// A list with items of this type.
     List(&'static Type),
     Status,
@@ -115,7 +115,7 @@ impl Step for ListSplitter {
         }
         match self.body {
             Body::List(_) if self.has_list => Ok(self.meta),
-            Body::List(_) | Body::Untold => Err(WireError::Truncated),
+            Body::List(_) | Body::Unknown => Err(WireError::Truncated),
             Body::Table => Err(WireError::Table),
             Body::Status | Body::Other => Err(WireError::NotAList {
                 kind: envelope::short(&self.meta.kind),
@@ -133,7 +133,7 @@ impl ListSplitter {
             tag: 0,
             inside: None,
             held: Vec::new(),
-            body: Body::Untold,
+            body: Body::Unknown,
             alike: RefCell::default(),
             meta: ListMeta::default(),
             has_list: false,
@@ -271,7 +271,7 @@ impl ListSplitter {
                 return Err(self.broken("the type comes after the list"));
             }
             (TYPE_META, _) => State::Hold(Piece::Type, self.bounded(length)?),
-            (RAW, Body::Untold) => return Err(self.broken("the type comes after the list")),
+            (RAW, Body::Unknown) => return Err(self.broken("the type comes after the list")),
             (RAW, _) if self.has_list => return Err(self.broken("items come twice")),
             (RAW, Body::List(_)) => {
                 (self.has_list, self.inside) = (true, Some(length));

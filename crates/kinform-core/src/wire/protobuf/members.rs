@@ -27,7 +27,7 @@ use super::value::{Node, node};
 /// fields from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Nulls {
-    Told,
+    Shown,
     Hidden,
 }
 
@@ -56,7 +56,7 @@ impl<'a> Level<'a> {
             plan,
             rest: bytes,
             absent: match nulls {
-                Nulls::Told => plan.nulls,
+                Nulls::Shown => plan.nulls,
                 Nulls::Hidden => 0,
             },
         }
@@ -297,7 +297,7 @@ mod tests {
         plan("", "Pod", "status.conditions")
     }
 
-    fn told(plan: &'static Plan, bytes: &[u8], nulls: Nulls) -> Vec<String> {
+    fn shown(plan: &'static Plan, bytes: &[u8], nulls: Nulls) -> Vec<String> {
         let members = Members::of(plan, bytes, nulls);
         let told = members.map(|(name, node)| match node {
             Node::Null => format!("{name}: null"),
@@ -311,9 +311,9 @@ mod tests {
 
     /// Checks the members with nulls and without, and that each member is found by its name.
     fn check(plan: &'static Plan, bytes: &[u8], expected: &[&str], nulls: &[&str]) {
-        assert_eq!(told(plan, bytes, Nulls::Hidden), expected, "{plan:?}");
+        assert_eq!(shown(plan, bytes, Nulls::Hidden), expected, "{plan:?}");
         let all = [expected, nulls].concat();
-        assert_eq!(told(plan, bytes, Nulls::Told), all, "{plan:?}");
+        assert_eq!(shown(plan, bytes, Nulls::Shown), all, "{plan:?}");
         for (name, node) in Members::of(plan, bytes, Nulls::Hidden) {
             let found = member(plan, bytes, name);
             assert_eq!(format!("{found:?}"), format!("{:?}", Some(node)), "{name}");
@@ -386,7 +386,7 @@ mod tests {
             for plan in [plan("", "Pod", ""), volume(), condition()] {
                 // Each field is at most one member, and so is each null.
                 let most = bytes.len() / 2 + plan.nulls.count_ones() as usize;
-                prop_assert!(Members::of(plan, &bytes, Nulls::Told).take(most + 1).count() <= most);
+                prop_assert!(Members::of(plan, &bytes, Nulls::Shown).take(most + 1).count() <= most);
                 for name in ["name", "emptyDir", "metadata", "lastProbeTime"] {
                     member(plan, &bytes, name);
                 }

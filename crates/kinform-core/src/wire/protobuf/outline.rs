@@ -86,7 +86,7 @@ struct Open {
     spot: u16,
     end: usize,
     /// The end of the counterpart.
-    beside: usize,
+    at_template: usize,
 }
 
 impl Outline {
@@ -173,27 +173,30 @@ impl Outline {
     ) -> Option<usize> {
         let root = message.unwrap_or(ROOT);
         let whole = self.spots.get(usize::from(root));
-        let (mut beside, end) = whole.map_or((0, learnt.len()), |whole| {
+        let (mut at_template, end) = whole.map_or((0, learnt.len()), |whole| {
             (whole.value as usize, whole.end as usize)
         });
         let mut inside = Open {
             spot: root,
             end: bytes.len(),
-            beside: end,
+            at_template: end,
         };
         let mut outer: SmallVec<[Open; 16]> = SmallVec::new();
         // The distance between corresponding offsets. The next place follows from it and the spots
         // alone, so that the CPU may start to read there before the current value is known.
-        let mut apart = 0_usize.wrapping_sub(beside);
+        let mut apart = 0_usize.wrapping_sub(at_template);
         let mut compared = 0;
         let mut next = message.map_or(0, |message| usize::from(message) + 1);
         loop {
-            let same = common(&learnt[beside..end], &bytes[beside.wrapping_add(apart)..]);
+            let same = common(
+                &learnt[at_template..end],
+                &bytes[at_template.wrapping_add(apart)..],
+            );
             compared += same;
-            let met = beside + same;
+            let met = at_template + same;
             // A message whose counterpart ends here must end here, too.
-            while inside.beside <= met {
-                if inside.beside.wrapping_add(apart) != inside.end {
+            while inside.at_template <= met {
+                if inside.at_template.wrapping_add(apart) != inside.end {
                     return None;
                 }
                 match outer.pop() {
@@ -231,10 +234,10 @@ impl Outline {
                 let within = Open {
                     spot: next as u16,
                     end: value_end,
-                    beside: end,
+                    at_template: end,
                 };
                 outer.push(std::mem::replace(&mut inside, within));
-                (beside, apart) = (value, from.wrapping_sub(value));
+                (at_template, apart) = (value, from.wrapping_sub(value));
             } else {
                 if !is_sound(spot, &bytes[from..value_end]) {
                     return None;
@@ -242,7 +245,7 @@ impl Outline {
                 if is_moved {
                     apart = value_end.wrapping_sub(end);
                 }
-                beside = end;
+                at_template = end;
             }
             next += 1;
         }

@@ -121,7 +121,7 @@ fn is_null(raw: &[u8]) -> bool {
 
 /// Implements methods that pass a node of the kind asked for directly to the visitor, and any other
 /// to `deserialize_any`.
-macro_rules! told {
+macro_rules! deserialize_as {
     ($($method:ident: $node:pat => $visit:ident($value:expr);)*) => {$(
         #[inline]
         fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mismatch> {
@@ -214,7 +214,7 @@ impl<'de> Deserializer<'de> for &Reader<'de> {
         }
     }
 
-    told! {
+    deserialize_as! {
         deserialize_bool: Node::Bool(value) => visit_bool(value);
         deserialize_i32: Node::Int(number) => visit_i64(number);
         deserialize_i64: Node::Int(number) => visit_i64(number);

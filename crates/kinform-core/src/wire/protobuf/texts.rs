@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_large_message_every_text_is_told() {
+    fn every_text_of_a_large_message_is_found() {
         let bytes = "kinform ".repeat(MOST / 8 + 2).into_bytes();
         let texts = Texts::of(&bytes);
         assert_eq!(texts.ascii.len(), MOST);
