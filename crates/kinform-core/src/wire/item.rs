@@ -35,6 +35,10 @@ pub struct Item<'a> {
 }
 
 /// The state of an item's head.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "an item lives on the stack for one call; a box would be an allocation an item"
+)]
 enum Head {
     /// Not parsed, or not to be found without a rewrite of the message.
     Unread,

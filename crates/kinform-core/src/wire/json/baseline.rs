@@ -86,9 +86,12 @@ fn layout_if_equal(
         end = start.metadata + cut.end + left.len();
         managed_bytes = cut.len();
     }
-    let mut layout = Layout::default();
-    layout.body = 0..end;
-    (layout.kind, layout.api_version) = (start.kind.clone(), start.api_version.clone());
+    let mut layout = Layout {
+        body: 0..end,
+        kind: start.kind.clone(),
+        api_version: start.api_version.clone(),
+        ..Layout::default()
+    };
     layout.set_managed_bytes(managed_bytes);
     Some(layout)
 }

@@ -48,8 +48,10 @@ pub(crate) fn read(
 
 /// Returns the head of a validated message in the usual order.
 pub(crate) fn layout(bytes: &[u8]) -> Layout {
-    let mut layout = Layout::default();
-    layout.body = 0..bytes.len();
+    let mut layout = Layout {
+        body: 0..bytes.len(),
+        ..Layout::default()
+    };
     let Some(metadata) = Fields::of(bytes).find(|field| field.number == METADATA) else {
         return layout;
     };
