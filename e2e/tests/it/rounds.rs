@@ -59,9 +59,9 @@ async fn round(oracle: Oracle, plan: &FaultPlan) -> Result<(Oracle, String), Sta
         .await?;
     let stats = informer.stats();
     factory.shutdown().await;
-    let (seed, writes, told) = (plan.seed, round.writer.writes(), early.told());
+    let (seed, writes, delivered) = (plan.seed, round.writer.writes(), early.delivered());
     let report = format!(
-        "seed {seed}: {writes} writes, {told} notifications, {} relists, {} reopens, {:.1} s",
+        "seed {seed}: {writes} writes, {delivered} notifications, {} relists, {} reopens, {:.1} s",
         stats.relists,
         stats.reopens,
         began.elapsed().as_secs_f64()
