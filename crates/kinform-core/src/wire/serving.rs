@@ -7,14 +7,13 @@
 //!
 //! A template is an earlier item, or a value in one. Lists come in the order of keys, in which
 //! replicas are neighbours, so one template serves until its replicas end. An item that has too
-//! little in common with it is a *stranger*. After some strangers in a row most items are validated
-//! alone, so that a list of dissimilar items costs little more than without a template.
+//! little in common with it is a *miss*. After some misses in a row most items are validated alone, so that a list of dissimilar items costs little more than without a template.
 //!
 //! Upstream: none.
 
-/// An item is a stranger if less than one byte in `ONE_OF` equals the template's.
+/// An item is a miss if less than one byte in `ONE_OF` equals the template's.
 const ONE_OF: usize = 32;
-/// The number of strangers in a row that are tolerated; the next one starts a pause.
+/// The number of misses in a row that are tolerated; the next one starts a pause.
 const MOST_MISSES: u32 = 2;
 /// The number of items that a pause lasts; they are validated alone.
 pub(super) const ALONE: u32 = 100;
@@ -24,7 +23,7 @@ pub(super) const ALONE: u32 = 100;
 pub(super) struct Serving {
     /// The most bytes that one item had in common with it.
     pub(super) best: usize,
-    /// The number of strangers in a row.
+    /// The number of misses in a row.
     pub(super) misses: u32,
     /// The number of items still to be validated alone.
     pub(super) alone: u32,
@@ -63,7 +62,7 @@ impl Serving {
             false => 0,
         };
         if self.misses > MOST_MISSES {
-            // After the pause a single stranger starts the next one.
+            // After the pause a single miss starts the next one.
             (self.misses, self.alone) = (MOST_MISSES, ALONE);
             return false;
         }
