@@ -280,6 +280,33 @@ pub(crate) struct ClusterArgs {
     /// User to impersonate
     #[arg(long = "as", value_name = "USER")]
     pub(crate) impersonate: Option<String>,
+    /// Group to impersonate; for several, repeat the flag
+    #[arg(long, value_name = "GROUP")]
+    pub(crate) as_group: Vec<String>,
+    /// Uid to impersonate
+    #[arg(long, value_name = "UID")]
+    pub(crate) as_uid: Option<String>,
+    /// File with the authorities that may sign the server's certificate
+    #[arg(long, value_name = "FILE")]
+    pub(crate) certificate_authority: Option<PathBuf>,
+    /// File with the client's certificate
+    #[arg(long, value_name = "FILE")]
+    pub(crate) client_certificate: Option<PathBuf>,
+    /// File with the key of the client's certificate
+    #[arg(long, value_name = "FILE")]
+    pub(crate) client_key: Option<PathBuf>,
+    /// Accept any certificate of the server: others can then read and change what is sent
+    #[arg(long)]
+    pub(crate) insecure_skip_tls_verify: bool,
+    /// Name that the server's certificate must have (default: the address's)
+    #[arg(long, value_name = "NAME")]
+    pub(crate) tls_server_name: Option<String>,
+    /// Time that a server has to begin its reply, e.g. 5s; 0 for any time
+    #[arg(long, value_parser = timeout, value_name = "DURATION")]
+    pub(crate) request_timeout: Option<Duration>,
+    /// Proxy to connect through, as http://HOST:PORT or socks5://HOST:PORT
+    #[arg(long, value_name = "URL")]
+    pub(crate) proxy_url: Option<String>,
 }
 
 /// Selection of objects of a type.
@@ -312,6 +339,14 @@ fn duration(text: &str) -> Result<Duration, String> {
     Duration::try_from(parsed).map_err(|_| "a duration must not be negative".to_owned())
 }
 
+/// Parses a duration, or whole seconds as kubectl takes them.
+fn timeout(text: &str) -> Result<Duration, String> {
+    match text.parse() {
+        Ok(seconds) => Ok(Duration::from_secs(seconds)),
+        Err(_) => duration(text),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -341,6 +376,14 @@ mod tests {
                 "{text}"
             );
         }
+    }
+
+    #[test]
+    fn a_timeout_may_be_whole_seconds() {
+        assert_eq!(timeout("5"), Ok(Duration::from_secs(5)));
+        assert_eq!(timeout("0"), Ok(Duration::ZERO));
+        assert_eq!(timeout("1m"), Ok(Duration::from_secs(60)));
+        assert!(timeout("-1").is_err());
     }
 
     #[test]

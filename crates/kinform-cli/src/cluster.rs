@@ -1,18 +1,16 @@
 //! The cluster and the user: flags and kubeconfig become a client configuration.
 //!
 //! ```text
-//! ClusterArgs + $KUBECONFIG | ~/.kube/config | in-cluster → kube_client::Config
+//! ClusterArgs ──▶ ConfigOverrides ──kinform::source::load_config──▶ kube_client::Config │ Failure
 //! ```
 //!
-//! Loading, merging, exec credentials and token reload are kube-client's; here are only kubectl's
-//! overrides and the messages for wrong configurations. This module opens no connection.
+//! Loading and merging are the library's, so that a program and the command line connect alike;
+//! here are only the flags and the hints. This module opens no connection.
 //!
 //! Upstream counterpart: kubernetes/client-go:tools/clientcmd (flag names, order of sources).
 
-use std::path::Path;
-
+use kinform::source::{ConfigOverrides, load_config};
 use kube_client::Config;
-use kube_client::config::{AuthInfo, KubeConfigOptions, Kubeconfig, KubeconfigError};
 
 use crate::args::ClusterArgs;
 use crate::exit::Failure;
@@ -23,198 +21,141 @@ use crate::exit::Failure;
 /// A line and a hint for the user: no kubeconfig, an unreadable one, an unknown context, a bad
 /// address.
 pub(crate) async fn config(args: &ClusterArgs) -> Result<Config, Failure> {
-    let mut config = match load(args).await {
-        Ok(config) => config,
-        Err(Missing::Kubeconfig(_)) if args.server.is_some() => {
-            let url = address(args.server.as_deref().unwrap_or_default())?;
-            Config::new(url)
+    let config = load_config(&overrides(args)).await;
+    config.map_err(|error| {
+        let message = error.to_string();
+        let hint = hint(&message);
+        let failure = Failure::new(message);
+        match hint {
+            Some(hint) => failure.with_hint(hint),
+            None => failure,
         }
-        Err(Missing::Kubeconfig(failure) | Missing::Other(failure)) => return Err(failure),
-    };
-    if let Some(server) = &args.server {
-        config.cluster_url = address(server)?;
-    }
-    if let Some(token) = &args.token {
-        config.auth_info = bearer(token, &config.auth_info)?;
-    }
-    if let Some(user) = &args.impersonate {
-        config.auth_info.impersonate = Some(user.clone());
-    }
-    Ok(config)
+    })
 }
 
-/// The error of a missing or invalid kubeconfig.
-enum Missing {
-    Kubeconfig(Failure),
-    Other(Failure),
+fn overrides(args: &ClusterArgs) -> ConfigOverrides {
+    let mut overrides = ConfigOverrides::default();
+    overrides.kubeconfig.clone_from(&args.kubeconfig);
+    overrides.context.clone_from(&args.context);
+    overrides.cluster.clone_from(&args.cluster);
+    overrides.user.clone_from(&args.user);
+    overrides.server.clone_from(&args.server);
+    overrides.token.clone_from(&args.token);
+    overrides.impersonate.clone_from(&args.impersonate);
+    overrides.impersonate_uid.clone_from(&args.as_uid);
+    overrides.impersonate_groups.clone_from(&args.as_group);
+    overrides
+        .certificate_authority
+        .clone_from(&args.certificate_authority);
+    overrides
+        .client_certificate
+        .clone_from(&args.client_certificate);
+    overrides.client_key.clone_from(&args.client_key);
+    overrides.insecure_skip_tls_verify = args.insecure_skip_tls_verify;
+    overrides.tls_server_name.clone_from(&args.tls_server_name);
+    overrides.proxy_url.clone_from(&args.proxy_url);
+    overrides
 }
 
-async fn load(args: &ClusterArgs) -> Result<Config, Missing> {
-    let options = KubeConfigOptions {
-        context: args.context.clone(),
-        cluster: args.cluster.clone(),
-        user: args.user.clone(),
-    };
-    if let Some(path) = &args.kubeconfig {
-        let kubeconfig = Kubeconfig::read_from(path).map_err(|error| read_failure(path, &error))?;
-        return Config::from_custom_kubeconfig(kubeconfig, &options)
-            .await
-            .map_err(|error| Missing::Other(explain(&error, args)));
-    }
-    match Config::from_kubeconfig(&options).await {
-        Ok(config) => Ok(config),
-        Err(error) if is_absent(&error) => Config::incluster().map_err(|_| {
-            Missing::Kubeconfig(
-                Failure::new("no kubeconfig: neither --kubeconfig, $KUBECONFIG nor ~/.kube/config names one, and this is no pod of a cluster")
-                    .with_hint("start an embedded server with `kinform serve --write-kubeconfig kc -- sh` and try there, or `kinform demo`"),
-            )
-        }),
-        Err(error) => Err(Missing::Other(explain(&error, args))),
-    }
-}
-
-fn read_failure(path: &Path, error: &KubeconfigError) -> Missing {
-    Missing::Other(
-        Failure::new(format!(
-            "kubeconfig {}: {}",
-            path.display(),
-            first_line(error)
-        ))
-        .with_hint("--kubeconfig names a file that kubectl would read"),
-    )
-}
-
-/// Returns whether there is no file at all, rather than an invalid one.
-fn is_absent(error: &KubeconfigError) -> bool {
-    match error {
-        KubeconfigError::FindPath => true,
-        KubeconfigError::ReadConfig(io, _) => io.kind() == std::io::ErrorKind::NotFound,
-        _ => false,
-    }
-}
-
-fn explain(error: &KubeconfigError, args: &ClusterArgs) -> Failure {
-    match error {
-        KubeconfigError::LoadContext(_) | KubeconfigError::CurrentContextNotSet => {
-            let asked = args.context.as_deref();
-            let message = match asked {
-                Some(context) => format!("the kubeconfig has no context {context:?}"),
-                None => "the kubeconfig has no current context".to_owned(),
-            };
-            Failure::new(message).with_hint(
-                "`kubectl config get-contexts` lists them; choose one with --context NAME",
-            )
-        }
-        KubeconfigError::LoadClusterOfContext(_) => {
-            Failure::new(format!("kubeconfig: {}", first_line(error)))
-                .with_hint("the context names a cluster that the file does not have")
-        }
-        _ => Failure::new(format!("kubeconfig: {}", first_line(error))),
-    }
-}
-
-fn first_line(error: &dyn std::fmt::Display) -> String {
-    error
-        .to_string()
-        .lines()
-        .next()
-        .unwrap_or_default()
-        .to_owned()
-}
-
-fn address(server: &str) -> Result<http::Uri, Failure> {
-    let wrong = || {
-        Failure::usage(format!("--server {server:?} is no address"))
-            .with_hint("it looks like https://10.0.0.1:6443")
-    };
-    let uri: http::Uri = server.parse().map_err(|_| wrong())?;
-    if uri.scheme().is_none() || uri.authority().is_none() {
-        Err(wrong())
-    } else {
-        Ok(uri)
-    }
-}
-
-/// Sets a bearer token in place of the credentials of the kubeconfig's user; impersonation stays.
-fn bearer(token: &str, old: &AuthInfo) -> Result<AuthInfo, Failure> {
-    // The field's type is a secret of another crate; its kubeconfig form is the public way in.
-    let mut auth: AuthInfo = serde_json::from_value(serde_json::json!({ "token": token }))
-        .map_err(|_| Failure::usage("--token is no text"))?;
-    auth.impersonate.clone_from(&old.impersonate);
-    Ok(auth)
+/// The hint for an error of the library, by its words.
+fn hint(message: &str) -> Option<&'static str> {
+    let hints = [
+        (
+            "no Kubernetes configuration",
+            "start an embedded server with `kinform serve --write-kubeconfig kc -- sh` and try there, or `kinform demo`",
+        ),
+        (
+            "there is no context",
+            "`kubectl config get-contexts` lists them; choose one with --context NAME",
+        ),
+        (
+            "there is no cluster",
+            "the context or --cluster names a cluster that the kubeconfig does not have",
+        ),
+        (
+            "the server \"",
+            "an address looks like https://10.0.0.1:6443",
+        ),
+        (
+            "names no server",
+            "`kubectl config get-contexts` lists the contexts; choose one with --context NAME",
+        ),
+    ];
+    let found = hints.iter().find(|(words, _)| message.contains(words));
+    found.map(|(_, hint)| *hint)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn kubeconfig(dir: &tempfile::TempDir) -> std::path::PathBuf {
-        let path = dir.path().join("kc");
-        std::fs::write(
-            &path,
-            "apiVersion: v1\nkind: Config\ncurrent-context: a\n\
-             clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}]\n\
-             users: [{name: u, user: {token: secret}}]\n\
-             contexts: [{name: a, context: {cluster: c, user: u, namespace: shop}}]\n",
-        )
-        .unwrap();
-        path
-    }
-
-    #[tokio::test]
-    async fn a_plain_http_server_and_a_namespace_are_taken_from_the_file() {
-        let dir = tempfile::tempdir().unwrap();
-        let args = ClusterArgs {
-            kubeconfig: Some(kubeconfig(&dir)),
-            ..Default::default()
-        };
-        let config = config(&args).await.unwrap();
-        assert_eq!(config.cluster_url.to_string(), "http://127.0.0.1:1/");
-        assert_eq!(config.default_namespace, "shop");
-    }
-
-    #[tokio::test]
-    async fn an_unknown_context_is_named_with_a_hint() {
-        let dir = tempfile::tempdir().unwrap();
-        let args = ClusterArgs {
-            kubeconfig: Some(kubeconfig(&dir)),
-            context: Some("prod".to_owned()),
-            ..Default::default()
-        };
+    async fn failure(args: ClusterArgs) -> String {
         let failure = config(&args).await.unwrap_err();
         assert_eq!(failure.code(), 1);
-        let text = failure.to_string();
-        assert!(
-            text.starts_with("error: the kubeconfig has no context \"prod\"\n"),
-            "{text}"
-        );
-        assert!(text.contains("hint: "), "{text}");
+        failure.to_string()
     }
 
     #[tokio::test]
-    async fn a_missing_file_that_was_named_is_an_error_with_its_path() {
-        let args = ClusterArgs {
-            kubeconfig: Some("/nonexistent/kc".into()),
+    async fn an_error_says_what_to_do() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("kc");
+        std::fs::write(&path, "current-context: a\ncontexts: []\n").unwrap();
+        let of = |context: &str| ClusterArgs {
+            kubeconfig: Some(path.clone()),
+            context: Some(context.to_owned()),
             ..Default::default()
         };
-        let failure = config(&args).await.unwrap_err();
-        assert!(failure.to_string().contains("/nonexistent/kc"), "{failure}");
+        let unknown = failure(of("prod")).await;
+        assert!(
+            unknown.starts_with("error: kubeconfig: there is no context \"prod\"\n  hint: "),
+            "{unknown}"
+        );
+        std::fs::write(&path, "").unwrap();
+        let empty = failure(of("")).await;
+        assert!(
+            empty.contains("names no server") && empty.contains("hint: "),
+            "{empty}"
+        );
+        let address = failure(ClusterArgs {
+            server: Some("ftp://a".to_owned()),
+            ..of("")
+        });
+        let address = address.await;
+        assert!(
+            address.contains("ftp://a") && address.contains("hint: "),
+            "{address}"
+        );
+        let missing = failure(ClusterArgs {
+            kubeconfig: Some("/nonexistent/kc".into()),
+            ..Default::default()
+        });
+        let missing = missing.await;
+        assert!(missing.contains("/nonexistent/kc"), "{missing}");
     }
 
     #[tokio::test]
-    async fn flags_win_over_the_file() {
+    async fn flags_become_overrides() {
         let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("kc");
+        std::fs::write(&path, "").unwrap();
         let args = ClusterArgs {
-            kubeconfig: Some(kubeconfig(&dir)),
+            kubeconfig: Some(path),
             server: Some("https://10.0.0.1:6443".to_owned()),
             token: Some("other".to_owned()),
             impersonate: Some("jane".to_owned()),
+            as_group: vec!["g".to_owned()],
+            insecure_skip_tls_verify: true,
+            proxy_url: Some("http://proxy".to_owned()),
             ..Default::default()
         };
         let config = config(&args).await.unwrap();
         assert_eq!(config.cluster_url.to_string(), "https://10.0.0.1:6443/");
         assert_eq!(config.auth_info.impersonate.as_deref(), Some("jane"));
-        assert!(config.auth_info.token.is_some());
-        assert!(address("10.0.0.1").is_err());
+        assert_eq!(
+            config.auth_info.impersonate_groups,
+            Some(vec!["g".to_owned()])
+        );
+        assert!(config.auth_info.token.is_some() && config.accept_invalid_certs);
+        assert!(config.proxy_url.is_some());
     }
 }

@@ -45,7 +45,11 @@ impl Connection {
             .trim_end_matches('/')
             .to_owned();
         let namespace = config.default_namespace.clone();
-        let client = client_for(config, &ClientOptions::default())
+        let options = match args.request_timeout {
+            Some(timeout) => ClientOptions::default().with_request_timeout(timeout),
+            None => ClientOptions::default(),
+        };
+        let client = client_for(config, &options)
             .map_err(|error| Failure::new(format!("{address}: {error}")))?;
         Ok(Self {
             client,
@@ -77,6 +81,7 @@ impl Connection {
                 select
                     .namespace
                     .clone()
+                    .filter(|namespace| !namespace.is_empty())
                     .unwrap_or_else(|| self.namespace.clone()),
             );
         }

@@ -16,6 +16,7 @@ use bytes::Bytes;
 use futures::future::join_all;
 use http::StatusCode;
 use http_body_util::{BodyExt as _, Limited};
+use kinform::source::{SourceError, SourceErrorKind};
 use kinform_api::Status;
 use kube_client::Client;
 use kube_client::client::Body;
@@ -205,11 +206,19 @@ impl<'a> Discovery<'a> {
             .body(Body::empty())
             .map_err(|error| Refusal::Final(Failure::new(format!("GET {path}: {error}"))))?;
         let unreachable = |error: &dyn std::error::Error| Refusal::Unreachable(innermost(error));
-        let response = self
-            .client
-            .send(request)
-            .await
-            .map_err(|error| unreachable(&error))?;
+        let response = self.client.send(request).await.map_err(|error| {
+            let error = SourceError::from(error);
+            let hint = match error.kind() {
+                SourceErrorKind::Certificate => {
+                    "--certificate-authority and --tls-server-name choose what is accepted, --client-certificate what is shown"
+                }
+                SourceErrorKind::NotKubernetes => "check the server's address in the kubeconfig",
+                SourceErrorKind::Request => "is the user of this context logged in?",
+                _ => return unreachable(&error),
+            };
+            let failure = Failure::new(format!("{}: {error}", self.address));
+            Refusal::Final(failure.with_hint(hint))
+        })?;
         let status = response.status();
         let body = Limited::new(response.into_body(), MAX_DOCUMENT)
             .collect()

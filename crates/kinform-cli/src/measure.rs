@@ -124,6 +124,20 @@ async fn print(args: &MeasureArgs) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Asks a child to end with its parent: a child that was killed could not end its own children.
+struct EndWithParent(Option<u32>);
+
+impl Drop for EndWithParent {
+    fn drop(&mut self) {
+        use nix::sys::signal::{Signal, kill};
+        let id = self.0.and_then(|id| i32::try_from(id).ok());
+        if let Some(id) = id {
+            // It may have ended by itself meanwhile.
+            let _ = kill(nix::unistd::Pid::from_raw(id), Signal::SIGTERM);
+        }
+    }
+}
+
 /// The same command line for one type, in a process of its own.
 async fn in_a_child(kind: &str) -> Result<Measurement, Failure> {
     let this = std::env::current_exe()?;
@@ -133,9 +147,11 @@ async fn in_a_child(kind: &str) -> Result<Measurement, Failure> {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::inherit())
-        .kill_on_drop(true)
         .spawn()?;
+    let ends = EndWithParent(child.id());
     let output = child.wait_with_output().await?;
+    // It has ended, and its number may be another process's.
+    std::mem::forget(ends);
     if !output.status.success() {
         // The child has printed the reason.
         return Err(Failure::said(

@@ -51,6 +51,12 @@ fn verdict(state: &InformerState) -> Option<Result<(), (String, &'static str)>> 
         } if trouble.reason == "NotKubernetes" => {
             failed(trouble, "a proxy or login page in between?")
         }
+        InformerState::Listing {
+            trouble: Some(trouble),
+        } if trouble.reason == "CertificateNotAccepted" => failed(
+            trouble,
+            "--certificate-authority and --tls-server-name choose what is accepted",
+        ),
         InformerState::Stopped => Some(Err(("stopped".to_owned(), ""))),
         _ => None,
     }

@@ -22,6 +22,7 @@
 //! | keep objects in a store of my own | [`Reflector`], [`ReflectorStore`] |
 //! | monitor an informer | [`Informer::state`], [`Informer::reports`], [`InformerStats`] |
 //! | publish events about an object | [`events::EventRecorder`] |
+//! | connect as kubectl does, or otherwise | [`source::load_config`], [`source::client_for`] |
 //! | read from a source other than an API server | [`source::ListerWatcher`] |
 //!
 //! # An informer

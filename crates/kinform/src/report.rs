@@ -192,6 +192,7 @@ pub(crate) fn trouble(problem: &Problem, retry_in: Option<Duration>) -> Trouble 
 fn reason(kind: ProblemKind) -> &'static str {
     match kind {
         ProblemKind::Refused => "ConnectionRefused",
+        ProblemKind::Certificate => "CertificateNotAccepted",
         ProblemKind::Transport => "ConnectionFailed",
         ProblemKind::Deadline => "DeadlineExceeded",
         ProblemKind::NotKubernetes => "NotKubernetes",

@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, reason = "tests may unwrap")]
 
 mod command;
+mod connection;
 mod demo;
 mod newcomers;
 mod rounds;

@@ -27,7 +27,7 @@ fn check((code, stdout, stderr): (i32, String, String), expected: &str) {
 async fn no_kubeconfig_is_said() {
     check(
         outcome(kinform(None, &["get", "pods"])).await,
-        "no kubeconfig",
+        "no Kubernetes configuration",
     );
 }
 

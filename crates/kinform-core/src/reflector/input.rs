@@ -129,6 +129,11 @@ pub enum Failure {
         /// A short description of the fault.
         message: String,
     },
+    /// A certificate was not accepted: the server's here, or the client's there.
+    Certificate {
+        /// The connection's message.
+        message: String,
+    },
     /// The connection failed in another way.
     Transport {
         /// The connection's message.

@@ -248,6 +248,7 @@ fn may_be_a_restart(kind: ProblemKind) -> bool {
     matches!(
         kind,
         ProblemKind::Refused
+            | ProblemKind::Certificate
             | ProblemKind::Transport
             | ProblemKind::Deadline
             | ProblemKind::Unavailable

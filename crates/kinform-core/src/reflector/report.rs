@@ -67,6 +67,8 @@ pub enum Verb {
 pub enum ProblemKind {
     /// Nobody listens: the connection was refused.
     Refused,
+    /// A certificate was not accepted: the server's here, or the client's there.
+    Certificate,
     /// The connection failed in another way, or broke.
     Transport,
     /// No answer within our deadline.
@@ -236,6 +238,7 @@ impl ProblemKind {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Refused => "connection refused",
+            Self::Certificate => "certificate not accepted",
             Self::Transport => "connection failed",
             Self::Deadline => "deadline exceeded",
             Self::NotKubernetes => "not a Kubernetes server",

@@ -82,6 +82,7 @@ impl Failure {
     pub(super) fn problem(&self, verb: Verb) -> Problem {
         let (kind, code, message) = match self {
             Self::Refused { message } => (ProblemKind::Refused, None, message.clone()),
+            Self::Certificate { message } => (ProblemKind::Certificate, None, message.clone()),
             Self::Transport { message } => (ProblemKind::Transport, None, message.clone()),
             Self::Deadline => (ProblemKind::Deadline, None, String::new()),
             Self::NotKubernetes { code, message } => {
@@ -153,7 +154,10 @@ fn kind_of(code: u16, status: &Status) -> ProblemKind {
 pub(super) fn of_failure(ask: Ask, kind: ProblemKind) -> Verdict {
     use ProblemKind as P;
     match (ask, kind) {
-        (_, P::Refused | P::TooManyRequests | P::Unauthorized | P::NotKubernetes) => Verdict::Retry,
+        (
+            _,
+            P::Refused | P::Certificate | P::TooManyRequests | P::Unauthorized | P::NotKubernetes,
+        ) => Verdict::Retry,
 
         (Ask::StreamingList | Ask::Page, P::Expired | P::TooLarge) => Verdict::AskConsistent,
         (Ask::StreamingList, P::NotFound) => Verdict::Retry,
@@ -241,6 +245,7 @@ mod tests {
         // columns: streaming list, first page, next page, watch, probe
         let table = [
             (Failure::Refused { message: message() }, [Retry; 5]),
+            (Failure::Certificate { message: message() }, [Retry; 5]),
             (bare(429, reason::TOO_MANY_REQUESTS), [Retry; 5]),
             (bare(429, ""), [Retry; 5]),
             (bare(401, reason::UNAUTHORIZED), [Retry; 5]),

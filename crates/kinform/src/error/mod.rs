@@ -55,6 +55,15 @@ impl Error {
         self
     }
 
+    /// A client's configuration that kube-client cannot use.
+    pub(crate) fn unusable_config(error: kube_client::Error) -> Self {
+        Self::new(
+            ErrorKind::Config,
+            format!("the Kubernetes configuration cannot be used: {error}"),
+        )
+        .with_cause(error)
+    }
+
     /// An operation on an informer or factory that was stopped.
     pub(crate) fn stopped(what: impl fmt::Display) -> Self {
         Self::new(

@@ -23,6 +23,9 @@ use kinform_api::Status;
 pub enum SourceErrorKind {
     /// No connection was made: refused, unreachable, unknown host, failed handshake.
     Refused,
+    /// A certificate was not accepted: the server's by this client, or the client's by the server.
+    /// Waiting does not help, replacing a file may.
+    Certificate,
     /// The server answered with a failure that it describes.
     Status,
     /// The peer is not a Kubernetes API server.

@@ -256,6 +256,7 @@ pub(super) fn failure(error: &SourceError) -> Failure {
     let message = error.to_string();
     match (error.kind(), error.http_code()) {
         (SourceErrorKind::Refused, _) => Failure::Refused { message },
+        (SourceErrorKind::Certificate, _) => Failure::Certificate { message },
         (SourceErrorKind::Deadline, _) => Failure::Deadline,
         (SourceErrorKind::Status, Some(code)) => Failure::Status {
             code,

@@ -25,7 +25,9 @@ use kube_client::client::middleware::AuthLayer;
 use kube_client::client::{Body, ConfigExt};
 use tower::{BoxError, Layer, Service, ServiceExt};
 
+use super::token_file::TokenFile;
 use crate::env::Env;
+use crate::error::Error;
 
 const RENEWALS_APART: Duration = Duration::from_secs(10);
 
@@ -47,22 +49,58 @@ struct Shared {
 }
 
 struct Current {
-    layer: Arc<AuthLayer>,
+    layer: Source,
     // The time of the last renewal; soon after it, a further refusal is no news.
     renewed_at: Option<Instant>,
 }
 
+/// The source of a request's credentials.
+#[derive(Clone)]
+enum Source {
+    /// kube-client's: fixed ones, or those of an exec plugin.
+    Kube(Arc<AuthLayer>),
+    File(Arc<TokenFile>),
+}
+
+impl Source {
+    /// `None` if the configuration has no credentials that go into a header.
+    fn of(config: &Config, env: &Env) -> Result<Option<Self>, Error> {
+        let user = &config.auth_info;
+        // In kube-client's order: a provider, a user name and a token come before a file.
+        let is_other = user.auth_provider.is_some()
+            || (user.username.is_some() && user.password.is_some())
+            || user.token.is_some();
+        if let Some(path) = user.token_file.as_ref().filter(|_| !is_other) {
+            return Ok(Some(Self::File(Arc::new(TokenFile::new(path, env)?))));
+        }
+        let layer = config.auth_layer().map_err(Error::unusable_config)?;
+        Ok(layer.map(|layer| Self::Kube(Arc::new(layer))))
+    }
+
+    fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Kube(one), Self::Kube(two)) => Arc::ptr_eq(one, two),
+            (Self::File(one), Self::File(two)) => Arc::ptr_eq(one, two),
+            _ => false,
+        }
+    }
+}
+
 impl CredentialsLayer {
-    /// `None`, if the configuration has no credentials that go into a header.
-    pub(super) fn new(config: &Config) -> Result<Option<Self>, kube_client::Error> {
-        let Some(layer) = config.auth_layer()? else {
+    /// `None` if the configuration has no credentials that go into a header.
+    ///
+    /// # Errors
+    /// A plugin fails, or a token cannot be read or sent.
+    pub(super) fn new(config: &Config) -> Result<Option<Self>, Error> {
+        let env = Env::system();
+        let Some(layer) = Source::of(config, &env)? else {
             return Ok(None);
         };
         Ok(Some(Self(Arc::new(Shared {
             config: config.clone(),
-            env: Env::system(),
+            env,
             current: Mutex::new(Current {
-                layer: Arc::new(layer),
+                layer,
                 renewed_at: None,
             }),
         }))))
@@ -95,12 +133,19 @@ where
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         let shared = Arc::clone(&self.shared);
-        let layer = Arc::clone(&shared.lock().layer);
-        let service = layer.layer(self.inner.clone());
+        let layer = shared.lock().layer.clone();
+        let inner = self.inner.clone();
         Box::pin(async move {
-            let response = service.oneshot(request).await?;
+            let response = match &layer {
+                Source::Kube(kube) => kube.layer(inner).oneshot(request).await?,
+                Source::File(file) => {
+                    let headers = request.headers_mut();
+                    headers.insert(http::header::AUTHORIZATION, file.header());
+                    inner.oneshot(request).await?
+                }
+            };
             if response.status() == StatusCode::UNAUTHORIZED {
                 shared.renew(&layer).await;
             }
@@ -115,10 +160,10 @@ impl Shared {
     }
 
     /// Returns whether the caller is to renew the credentials that were `refused`.
-    fn claim(&self, refused: &Arc<AuthLayer>) -> bool {
+    fn claim(&self, refused: &Source) -> bool {
         let now = self.env.now();
         let mut current = self.lock();
-        let is_newest = Arc::ptr_eq(&current.layer, refused);
+        let is_newest = current.layer.is(refused);
         let is_early = current
             .renewed_at
             .is_some_and(|at| now.since(at) < RENEWALS_APART);
@@ -129,15 +174,15 @@ impl Shared {
         true
     }
 
-    async fn renew(self: Arc<Self>, refused: &Arc<AuthLayer>) {
+    async fn renew(self: Arc<Self>, refused: &Source) {
         if !self.claim(refused) {
             return;
         }
         // An exec plugin may take its time.
-        let config = self.config.clone();
-        let made = tokio::task::spawn_blocking(move || config.auth_layer()).await;
-        match made {
-            Ok(Ok(Some(layer))) => self.lock().layer = Arc::new(layer),
+        let shared = Arc::clone(&self);
+        let made = tokio::task::spawn_blocking(move || Source::of(&shared.config, &shared.env));
+        match made.await {
+            Ok(Ok(Some(layer))) => self.lock().layer = layer,
             // The present layer stays; the error is not logged, since it may quote a plugin's
             // output.
             Ok(Ok(None) | Err(_)) | Err(_) => {

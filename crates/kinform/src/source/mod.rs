@@ -13,11 +13,18 @@
 //! Upstream counterpart: `client-go:tools/cache/listwatch.go` (`ListerWatcher`, `ListWatch`).
 
 mod client;
+mod client_options;
+mod connections;
 mod credentials;
 mod driver;
+mod exec;
 mod gunzip;
 mod http;
+mod kubeconfig;
+mod pool;
+mod proxy;
 mod refusal;
+mod token_file;
 
 use std::fmt;
 
@@ -27,8 +34,10 @@ use futures::stream::BoxStream;
 use kinform_api::{GroupVersionResource, ListOptions, Scope, TypeMeta, WatchOptions};
 use kinform_core::Encoding;
 
-pub use self::client::{ClientOptions, client_for, default_client};
+pub use self::client::{client_for, default_client};
+pub use self::client_options::ClientOptions;
 pub use self::http::{Compression, HttpSource, Representation, Wire, fetch};
+pub use self::kubeconfig::{ConfigOverrides, load_config};
 pub use crate::error::{SourceError, SourceErrorKind};
 
 /// Opens lists and watches of one resource.

@@ -21,6 +21,7 @@ use kinform_api::Status;
 use kinform_core::wire::protobuf;
 use kube_client::client::Body as ReplyBody;
 
+use super::exec::PluginError;
 use crate::error::{SourceError, SourceErrorKind, one_line};
 
 /// BOUND: bytes read of a failure's body; a Status is a few hundred bytes.
@@ -28,8 +29,19 @@ const MAX_FAILURE_BYTES: usize = 256 * 1024;
 /// BOUND: the longest wait that a server can demand by header.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(3600);
 
+impl From<kube_client::Error> for SourceError {
+    /// The kind and the message of a failed call.
+    fn from(error: kube_client::Error) -> Self {
+        from_client(error)
+    }
+}
+
 /// The error of a failed call.
 pub(super) fn from_client(error: kube_client::Error) -> SourceError {
+    let found = chain(&error).find_map(handshake);
+    if let Some((kind, message)) = found {
+        return SourceError::new(kind, message).with_cause(error);
+    }
     let connect = chain(&error).any(|cause| {
         let pool = cause.downcast_ref::<hyper_util::client::legacy::Error>();
         let io = cause.downcast_ref::<io::Error>().map(io::Error::kind);
@@ -56,6 +68,77 @@ pub(super) fn from_client(error: kube_client::Error) -> SourceError {
         ),
     };
     SourceError::new(kind, message).with_cause(error)
+}
+
+/// The kind of a failure before a request: no credentials, or peers that do not agree on the first
+/// bytes.
+fn handshake(cause: &(dyn StdError + 'static)) -> Option<(SourceErrorKind, String)> {
+    if cause.is::<PluginError>() {
+        let message = format!("no usable credentials: {}", one_line_of(cause));
+        return Some((SourceErrorKind::Request, message));
+    }
+    let is_garbled = cause
+        .downcast_ref::<hyper::Error>()
+        .is_some_and(hyper::Error::is_parse);
+    if is_garbled {
+        let message = format!(
+            "the server does not answer with HTTP ({}): is its address https:// in place of http://?",
+            one_line_of(cause)
+        );
+        return Some((SourceErrorKind::NotKubernetes, message));
+    }
+    tls(cause)
+}
+
+#[cfg(feature = "rustls-tls")]
+fn tls(cause: &(dyn StdError + 'static)) -> Option<(SourceErrorKind, String)> {
+    use rustls::Error as Tls;
+    let error = cause.downcast_ref::<Tls>()?;
+    let what = match error {
+        Tls::InvalidCertificate(_) | Tls::NoCertificatesPresented | Tls::UnsupportedNameType => {
+            "the server's certificate is not accepted"
+        }
+        Tls::AlertReceived(alert) if names_a_certificate(*alert) => {
+            "the server does not accept the client's certificate"
+        }
+        Tls::InvalidMessage(_) => {
+            let message = format!(
+                "the server does not answer with TLS ({}): is its address http:// in place of https://?",
+                one_line_of(error)
+            );
+            return Some((SourceErrorKind::NotKubernetes, message));
+        }
+        _ => return None,
+    };
+    let message = format!("{what}: {}", one_line_of(error));
+    Some((SourceErrorKind::Certificate, message))
+}
+
+/// Returns whether a server refused the client's certificate.
+pub(super) fn is_about_a_certificate(error: &(dyn StdError + 'static)) -> bool {
+    let kind = chain(error).find_map(handshake).map(|(kind, _)| kind);
+    kind == Some(SourceErrorKind::Certificate)
+}
+
+#[cfg(feature = "rustls-tls")]
+fn names_a_certificate(alert: rustls::AlertDescription) -> bool {
+    use rustls::AlertDescription as Alert;
+    matches!(
+        alert,
+        Alert::BadCertificate
+            | Alert::UnsupportedCertificate
+            | Alert::CertificateRevoked
+            | Alert::CertificateExpired
+            | Alert::CertificateUnknown
+            | Alert::UnknownCA
+            | Alert::CertificateRequired
+            | Alert::NoCertificate
+    )
+}
+
+#[cfg(not(feature = "rustls-tls"))]
+fn tls(_: &(dyn StdError + 'static)) -> Option<(SourceErrorKind, String)> {
+    None
 }
 
 fn one_line_of(error: &(dyn StdError + 'static)) -> String {

@@ -4,6 +4,7 @@
 
 mod bugs;
 mod compressed;
+mod connection;
 mod definitions;
 mod dynamic;
 mod events;

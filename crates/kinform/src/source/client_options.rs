@@ -1,0 +1,114 @@
+//! The settings of a client's connections.
+//!
+//! ```text
+//! ClientOptions ──▶ connector: TCP keepalive, user timeout, time to connect
+//!              └──▶ request timeout
+//! ```
+//!
+//! Upstream counterpart: `client-go:rest/config.go`, `apimachinery:pkg/util/net/http.go`.
+
+use std::time::Duration;
+
+use hyper_util::client::legacy::connect::HttpConnector;
+use kinform_api::mutant;
+
+/// Settings of a client's connections; the defaults are right for informers.
+#[derive(Clone, Debug)]
+pub struct ClientOptions {
+    keepalive_idle: Duration,
+    keepalive_interval: Duration,
+    keepalive_retries: u32,
+    user_timeout: Duration,
+    pub(super) connect_timeout: Duration,
+    pub(super) request_timeout: Option<Duration>,
+}
+
+impl Default for ClientOptions {
+    /// Probes after 13 s without traffic, each 5 s, three of them; 28 s for unanswered data; 10 s to connect.
+    fn default() -> Self {
+        Self {
+            keepalive_idle: Duration::from_secs(13),
+            keepalive_interval: Duration::from_secs(5),
+            keepalive_retries: 3,
+            // Looked at when a probe is due: a little less than 30 s is noticed before 30 s.
+            user_timeout: Duration::from_secs(28),
+            connect_timeout: Duration::from_secs(10),
+            request_timeout: None,
+        }
+    }
+}
+
+impl ClientOptions {
+    /// Time for a TCP connection to come about; 10 s if not set.
+    #[must_use]
+    pub fn with_connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// Time from a request to the head of its reply; without a limit if not set, or if it is zero.
+    ///
+    /// The body, which a watch sends for minutes, may take longer. kubectl's `--request-timeout`
+    /// ends watches, too.
+    #[must_use]
+    pub fn with_request_timeout(mut self, timeout: Duration) -> Self {
+        self.request_timeout = Some(timeout).filter(|timeout| !timeout.is_zero());
+        self
+    }
+
+    /// A dead peer is noticed within about this time; 30 s if not set.
+    #[must_use]
+    pub fn with_dead_peer_after(mut self, time: Duration) -> Self {
+        self.user_timeout = time * 14 / 15;
+        self.keepalive_idle = time * 13 / 30;
+        self.keepalive_interval = time / 6;
+        self
+    }
+
+    pub(super) fn connector(&self) -> HttpConnector {
+        let mut connector = HttpConnector::new();
+        connector.enforce_http(false);
+        connector.set_nodelay(true);
+        connector.set_connect_timeout(Some(self.connect_timeout));
+        let idle = (!mutant!("B19")).then_some(self.keepalive_idle);
+        connector.set_keepalive(idle);
+        connector.set_keepalive_interval(Some(self.keepalive_interval));
+        connector.set_keepalive_retries(Some(self.keepalive_retries));
+        #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
+        connector.set_tcp_user_timeout(Some(self.user_timeout));
+        connector
+    }
+}
+
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod tests {
+    use super::*;
+    use socket2::SockRef;
+    use tower::ServiceExt;
+
+    async fn check(options: &ClientOptions, dead_after: Duration) {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let uri = format!("http://{}", listener.local_addr().unwrap());
+        let connection = options.connector().oneshot(uri.parse().unwrap());
+        let stream = connection.await.unwrap().into_inner();
+        let socket = SockRef::from(&stream);
+        assert!(socket.keepalive().unwrap());
+        assert!(socket.tcp_nodelay().unwrap());
+        // Idle: the first probe, and then `probes` more without a reply.
+        let first = socket.tcp_keepalive_time().unwrap();
+        let each = socket.tcp_keepalive_interval().unwrap();
+        let probes = socket.tcp_keepalive_retries().unwrap();
+        assert!(probes >= 2, "one lost packet is no dead peer");
+        assert!(first + each * probes < dead_after);
+        // Waiting for an answer.
+        assert!(socket.tcp_user_timeout().unwrap().unwrap() < dead_after);
+    }
+
+    #[tokio::test]
+    async fn sockets_notice_a_dead_peer_within_thirty_seconds() {
+        check(&ClientOptions::default(), Duration::from_secs(30)).await;
+        let options = ClientOptions::default().with_dead_peer_after(Duration::from_secs(6));
+        check(&options, Duration::from_secs(6)).await;
+    }
+}

@@ -1,0 +1,481 @@
+//! Credentials of an exec plugin: a program that prints a token or a client certificate.
+//!
+//! ```text
+//! request ──▶ valid? ──▶ the last credential
+//!               └ no ──▶ one run of the plugin for all that wait ──▶ ExecCredential
+//! ```
+//!
+//! The plugin runs again shortly before its credential ends, and when a server refuses it. It runs
+//! beside the runtime's other work: dropping all requests that wait for it ends it, with the
+//! programs that it started, unless it is interactive.
+//!
+//! BOUND: one run at a time; its output and its time have limits.
+//! Upstream counterpart: `client-go:plugin/pkg/client/auth/exec/exec.go`.
+
+use std::fmt;
+use std::io::{self, IsTerminal};
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::{BoxFuture, Shared, WeakShared};
+use http::HeaderValue;
+use jiff::{SignedDuration, Timestamp};
+use kube_client::config::{ExecConfig, ExecInteractiveMode};
+use serde::Deserialize;
+use serde_json::json;
+use tokio::io::AsyncReadExt;
+use tokio::process::{Child, Command};
+
+use crate::env::wall_clock;
+
+/// BOUND: an ExecCredential is a token and a certificate with its key.
+const MAX_OUTPUT: u64 = 1 << 20;
+/// BOUND: the time of a run; a login in a browser is within it.
+const MAX_TIME: Duration = Duration::from_secs(120);
+/// The time before its end at which a credential is replaced, at most.
+const LEEWAY: SignedDuration = SignedDuration::from_secs(60);
+
+/// The credential that a plugin printed.
+#[derive(Clone)]
+pub(super) struct Credential {
+    /// The header of requests; `None` if there is a certificate only.
+    pub(super) header: Option<HeaderValue>,
+    /// The client's certificate and its key, as PEM.
+    pub(super) identity: Option<(String, String)>,
+    renew_at: Option<Timestamp>,
+}
+
+/// A failed run, in one line without the plugin's output.
+#[derive(Clone, Debug)]
+pub(super) struct PluginError(Arc<str>);
+
+type Run = BoxFuture<'static, Result<Arc<Credential>, PluginError>>;
+
+/// A plugin and its last credential.
+pub(super) struct ExecPlugin {
+    config: Arc<ExecConfig>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    last: Option<Arc<Credential>>,
+    /// The run under way; gone if nobody waits for it any more.
+    running: Option<WeakShared<Run>>,
+}
+
+impl ExecPlugin {
+    pub(super) fn new(config: ExecConfig) -> Self {
+        Self {
+            config: Arc::new(config),
+            state: Mutex::default(),
+        }
+    }
+
+    /// The credential for a request.
+    ///
+    /// # Errors
+    /// The plugin fails, takes too long, or prints something else.
+    ///
+    /// # Cancel safety
+    /// A run that nobody waits for is ended.
+    pub(super) async fn credential(&self) -> Result<Arc<Credential>, PluginError> {
+        let run = match self.current(wall_clock()) {
+            Ok(credential) => return Ok(credential),
+            Err(run) => run,
+        };
+        let result = run.await;
+        let mut state = self.lock();
+        state.running = None;
+        if let Ok(credential) = &result {
+            state.last = Some(Arc::clone(credential));
+        }
+        result
+    }
+
+    /// The last credential if it is valid, else the run to wait for.
+    fn current(&self, now: Timestamp) -> Result<Arc<Credential>, Shared<Run>> {
+        let mut state = self.lock();
+        if let Some(last) = &state.last
+            && last.renew_at.is_none_or(|at| now < at)
+        {
+            return Ok(Arc::clone(last));
+        }
+        if let Some(run) = state.running.as_ref().and_then(WeakShared::upgrade) {
+            return Err(run);
+        }
+        let run: Run = Box::pin(run(Arc::clone(&self.config)));
+        let run = run.shared();
+        state.running = run.downgrade();
+        Err(run)
+    }
+
+    /// Forgets a credential that a server refused; a newer one stays.
+    pub(super) fn refuse(&self, refused: &Arc<Credential>) {
+        let mut state = self.lock();
+        if state
+            .last
+            .as_ref()
+            .is_some_and(|last| Arc::ptr_eq(last, refused))
+        {
+            state.last = None;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A running plugin; dropped, it ends with all that it started.
+struct Running {
+    child: Child,
+    /// True if it leads a group of its own.
+    is_group: bool,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        #[cfg(unix)]
+        if let Some(id) = self.child.id().filter(|_| self.is_group)
+            && let Ok(id) = i32::try_from(id)
+        {
+            use nix::sys::signal::{Signal, killpg};
+            // It may have ended by itself meanwhile.
+            let _ = killpg(nix::unistd::Pid::from_raw(id), Signal::SIGKILL);
+        }
+    }
+}
+
+async fn run(config: Arc<ExecConfig>) -> Result<Arc<Credential>, PluginError> {
+    let name = config.command.clone().unwrap_or_default();
+    let fail = |why: String| PluginError(format!("exec plugin {name:?}: {why}").into());
+    let is_interactive = is_interactive(&config).map_err(|why| fail(why.to_owned()))?;
+    let mut command = command(&config, is_interactive).map_err(|why| fail(why.to_owned()))?;
+    let child = command.spawn().map_err(|error| {
+        let hint = config.install_hint.as_deref().unwrap_or_default();
+        let hint = hint.lines().next().unwrap_or_default();
+        match error.kind() {
+            io::ErrorKind::NotFound if !hint.is_empty() => fail(format!("it is not there; {hint}")),
+            _ => fail(format!("it cannot be started: {error}")),
+        }
+    })?;
+    let mut running = Running {
+        child,
+        is_group: !is_interactive,
+    };
+    let ended = tokio::time::timeout(MAX_TIME, output(&mut running.child));
+    let (output, status) = match ended.await {
+        Ok(Ok(ended)) => ended,
+        Ok(Err(error)) => return Err(fail(format!("its output cannot be read: {error}"))),
+        Err(_) => {
+            return Err(fail(format!(
+                "it did not end within {} s",
+                MAX_TIME.as_secs()
+            )));
+        }
+    };
+    if output.len() as u64 > MAX_OUTPUT {
+        return Err(fail(format!("it printed more than {MAX_OUTPUT} bytes")));
+    }
+    if !status.success() {
+        return Err(fail(format!("it ended with {status}")));
+    }
+    let credential = parse(&output, config.api_version.as_deref(), wall_clock());
+    credential.map(Arc::new).map_err(|why| fail(why.to_owned()))
+}
+
+/// Reads all that it prints, up to the bound, and waits for its end.
+async fn output(child: &mut Child) -> io::Result<(Vec<u8>, std::process::ExitStatus)> {
+    let mut output = Vec::new();
+    if let Some(stdout) = child.stdout.take() {
+        stdout.take(MAX_OUTPUT + 1).read_to_end(&mut output).await?;
+    }
+    if output.len() as u64 > MAX_OUTPUT {
+        child.start_kill()?;
+    }
+    Ok((output, child.wait().await?))
+}
+
+fn is_interactive(config: &ExecConfig) -> Result<bool, &'static str> {
+    let has_terminal = io::stdin().is_terminal();
+    match config.interactive_mode {
+        Some(ExecInteractiveMode::Never) => Ok(false),
+        Some(ExecInteractiveMode::Always) if !has_terminal => {
+            Err("it needs a terminal (interactiveMode: Always), and stdin is none")
+        }
+        Some(ExecInteractiveMode::Always) => Ok(true),
+        Some(ExecInteractiveMode::IfAvailable) | None => Ok(has_terminal),
+    }
+}
+
+fn command(config: &ExecConfig, is_interactive: bool) -> Result<Command, &'static str> {
+    let name = config.command.as_ref().filter(|name| !name.is_empty());
+    let mut command = Command::new(name.ok_or("the kubeconfig names no command")?);
+    command
+        .args(config.args.iter().flatten())
+        .stdout(Stdio::piped())
+        .kill_on_drop(true);
+    for variable in config.env.iter().flatten() {
+        if let (Some(name), Some(value)) = (variable.get("name"), variable.get("value")) {
+            command.env(name, value);
+        }
+    }
+    let spec = match (config.provide_cluster_info, &config.cluster) {
+        (false, _) => json!({ "interactive": is_interactive }),
+        (true, Some(cluster)) => json!({ "interactive": is_interactive, "cluster": cluster }),
+        (true, None) => return Err("it asks for the cluster, which is not known"),
+    };
+    let info = json!({
+        "apiVersion": config.api_version,
+        "kind": "ExecCredential",
+        "spec": spec,
+    });
+    command.env("KUBERNETES_EXEC_INFO", info.to_string());
+    match is_interactive {
+        true => command.stdin(Stdio::inherit()),
+        false => command.stdin(Stdio::null()),
+    };
+    #[cfg(unix)]
+    if !is_interactive {
+        // A group of its own, so that its children can be ended with it. An interactive plugin
+        // stays in the terminal's group, since no other may read from the terminal.
+        command.process_group(0);
+    }
+    Ok(command)
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Printed {
+    api_version: Option<String>,
+    kind: Option<String>,
+    status: Option<Status>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Status {
+    token: Option<String>,
+    client_certificate_data: Option<String>,
+    client_key_data: Option<String>,
+    expiration_timestamp: Option<Timestamp>,
+}
+
+/// Reads what a plugin printed, JSON or YAML.
+fn parse(output: &[u8], version: Option<&str>, now: Timestamp) -> Result<Credential, &'static str> {
+    let printed: Printed =
+        serde_saphyr::from_slice(output).map_err(|_| "it printed no ExecCredential")?;
+    if printed.kind.is_some_and(|kind| kind != "ExecCredential") {
+        return Err("it printed an object of another kind than ExecCredential");
+    }
+    if printed.api_version.as_deref() != version {
+        return Err("it printed an ExecCredential of another version than was asked for");
+    }
+    let status = printed
+        .status
+        .ok_or("it printed an ExecCredential without a status")?;
+    let filled = |text: Option<String>| text.filter(|text| !text.is_empty());
+    let identity = match (
+        filled(status.client_certificate_data),
+        filled(status.client_key_data),
+    ) {
+        (Some(certificate), Some(key)) => Some((certificate, key)),
+        (None, None) => None,
+        _ => return Err("it printed a certificate without a key, or a key without one"),
+    };
+    let header = match filled(status.token) {
+        Some(token) => {
+            let header = HeaderValue::try_from(format!("Bearer {token}"));
+            let mut header =
+                header.map_err(|_| "its token has characters that no header can have")?;
+            header.set_sensitive(true);
+            Some(header)
+        }
+        None if identity.is_none() => return Err("it printed neither a token nor a certificate"),
+        None => None,
+    };
+    Ok(Credential {
+        header,
+        identity,
+        renew_at: status.expiration_timestamp.map(|end| renewal(now, end)),
+    })
+}
+
+/// The time to replace a credential: a minute before its end, of a short one a tenth.
+fn renewal(now: Timestamp, end: Timestamp) -> Timestamp {
+    let tenth = end.duration_since(now) / 10;
+    let leeway = tenth.clamp(SignedDuration::ZERO, LEEWAY);
+    end.checked_sub(leeway).unwrap_or(end)
+}
+
+impl fmt::Display for PluginError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for PluginError {}
+
+impl fmt::Debug for Credential {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // What is in it is secret.
+        f.debug_struct("Credential").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::future::join_all;
+
+    const V1: &str = "client.authentication.k8s.io/v1";
+
+    #[test]
+    fn what_a_plugin_prints_is_checked() {
+        let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let check = |status: &str, expected: Result<&str, &str>| {
+            let text = format!(r#"{{"apiVersion":"{V1}","kind":"ExecCredential"{status}}}"#);
+            let parsed = parse(text.as_bytes(), Some(V1), now);
+            let parsed = parsed.map(|credential| {
+                let at = credential.renew_at.map(|at| at.to_string());
+                at.unwrap_or_default()
+            });
+            assert_eq!(parsed.as_deref().map_err(|why| *why), expected, "{status}");
+        };
+        let status = |inside: &str| format!(r#","status":{{{inside}}}"#);
+        check(&status(r#""token":"t""#), Ok(""));
+        let ends = |at: &str| status(&format!(r#""token":"t","expirationTimestamp":"{at}""#));
+        check(&ends("2026-01-01T01:00:00Z"), Ok("2026-01-01T00:59:00Z"));
+        check(&ends("2026-01-01T00:00:20Z"), Ok("2026-01-01T00:00:18Z"));
+        check(&ends("2025-01-01T00:00:00Z"), Ok("2025-01-01T00:00:00Z"));
+        check(
+            &status(r#""clientCertificateData":"c","clientKeyData":"k""#),
+            Ok(""),
+        );
+        check("", Err("it printed an ExecCredential without a status"));
+        check(
+            &status(""),
+            Err("it printed neither a token nor a certificate"),
+        );
+        check(
+            &status(r#""clientCertificateData":"c""#),
+            Err("it printed a certificate without a key, or a key without one"),
+        );
+        check(
+            &status(r#""token":"a\nb""#),
+            Err("its token has characters that no header can have"),
+        );
+        assert!(parse(b"<html>", Some(V1), now).is_err());
+        let other = format!(r#"{{"apiVersion":"{V1}","kind":"Pod"}}"#);
+        assert!(parse(other.as_bytes(), Some(V1), now).is_err());
+        let yaml = format!("apiVersion: {V1}\nkind: ExecCredential\nstatus: {{token: t}}\n");
+        assert!(parse(yaml.as_bytes(), Some(V1), now).is_ok());
+        assert!(
+            parse(
+                yaml.as_bytes(),
+                Some("client.authentication.k8s.io/v1beta1"),
+                now
+            )
+            .is_err()
+        );
+    }
+
+    fn plugin(script: &str) -> ExecPlugin {
+        ExecPlugin::new(ExecConfig {
+            api_version: Some(V1.to_owned()),
+            command: Some("sh".to_owned()),
+            args: Some(vec!["-c".to_owned(), script.to_owned()]),
+            interactive_mode: Some(ExecInteractiveMode::Never),
+            ..ExecConfig::default()
+        })
+    }
+
+    fn prints(count: &std::path::Path) -> String {
+        format!(
+            r#"echo x >> {}; echo '{{"apiVersion":"{V1}","kind":"ExecCredential","status":{{"token":"t"}}}}'"#,
+            count.display()
+        )
+    }
+
+    #[tokio::test]
+    async fn all_that_wait_share_one_run_and_a_refusal_asks_for_another() {
+        let name = format!("kinform-plugin-{}", std::process::id());
+        let count = std::env::temp_dir().join(name);
+        let runs = || std::fs::read(&count).map_or(0, |text| text.len() / 2);
+        let plugin = plugin(&prints(&count));
+        let all = join_all((0..5).map(|_| plugin.credential())).await;
+        let first = all[0].clone().unwrap();
+        assert_eq!(first.header.as_ref().unwrap(), "Bearer t");
+        assert!(plugin.credential().await.is_ok());
+        assert_eq!(runs(), 1);
+        plugin.refuse(&first);
+        let second = plugin.credential().await.unwrap();
+        plugin.refuse(&first);
+        assert!(Arc::ptr_eq(&second, &plugin.credential().await.unwrap()));
+        assert_eq!(runs(), 2);
+        std::fs::remove_file(&count).unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_plugin_that_fails_is_named_and_its_output_is_not_shown() {
+        for (script, expected) in [
+            ("echo secret; exit 3", "ended with exit status: 3"),
+            ("echo secret", "printed no ExecCredential"),
+            ("yes secret", "printed more than"),
+        ] {
+            let error = plugin(script).credential().await.unwrap_err().to_string();
+            assert!(error.starts_with("exec plugin \"sh\": "), "{error}");
+            assert!(
+                error.contains(expected) && !error.contains("secret"),
+                "{error}"
+            );
+        }
+        let absent = ExecPlugin::new(ExecConfig {
+            command: Some("/nonexistent/plugin".to_owned()),
+            install_hint: Some("install it from x".to_owned()),
+            ..ExecConfig::default()
+        });
+        let error = absent.credential().await.unwrap_err().to_string();
+        assert!(
+            error.ends_with("it is not there; install it from x"),
+            "{error}"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_plugin_that_nobody_waits_for_ends_with_its_children() {
+        let name = format!("kinform-hang-{}", std::process::id());
+        let file = std::env::temp_dir().join(name);
+        let script = format!("sleep 1000 & echo $! > {}; wait", file.display());
+        let plugin = plugin(&script);
+        let child = async {
+            loop {
+                match std::fs::read_to_string(&file).map(|text| text.trim().parse::<i32>()) {
+                    Ok(Ok(id)) => return id,
+                    _ => tokio::task::yield_now().await,
+                }
+            }
+        };
+        let id = tokio::select! {
+            biased;
+            _ = plugin.credential() => panic!("it hangs"),
+            id = child => id,
+        };
+        std::fs::remove_file(&file).unwrap();
+        let is_there = || {
+            std::path::Path::new(&format!("/proc/{id}/cmdline")).exists()
+                && std::fs::read(format!("/proc/{id}/cmdline")).is_ok_and(|line| !line.is_empty())
+        };
+        let gone = async {
+            while is_there() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), gone)
+            .await
+            .unwrap();
+    }
+}

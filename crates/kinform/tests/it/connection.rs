@@ -1,0 +1,283 @@
+//! Connections as they are in the field: through a proxy, with a token that is replaced, to a server
+//! of another protocol.
+//!
+//! ```text
+//! kinform ──▶ proxy (CONNECT | SOCKS5, counted) ──▶ embedded server
+//! ```
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kinform::source::{ClientOptions, SourceErrorKind, client_for};
+use kinform::{InformerFactory, Notification};
+use kinform_testkit::TestServer;
+use kube_client::{Client, Config};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, copy_bidirectional};
+use tokio::net::{TcpListener, TcpStream};
+
+/// The most that a step may take on a busy machine.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// A proxy on a port of its own that counts the connections it makes.
+struct Proxy {
+    address: SocketAddr,
+    made: Arc<AtomicUsize>,
+}
+
+#[derive(Clone, Copy)]
+enum Protocol {
+    Connect,
+    Socks5,
+}
+
+impl Proxy {
+    async fn start(protocol: Protocol) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let made = Arc::new(AtomicUsize::new(0));
+        let counter = made.clone();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let counter = counter.clone();
+                tokio::spawn(async move {
+                    let (mut near, to) = match protocol {
+                        Protocol::Connect => connect(stream).await?,
+                        Protocol::Socks5 => socks5(stream).await?,
+                    };
+                    let mut far = TcpStream::connect(to).await.ok()?;
+                    counter.fetch_add(1, Ordering::Relaxed);
+                    copy_bidirectional(&mut near, &mut far).await.ok()
+                });
+            }
+        });
+        Self { address, made }
+    }
+}
+
+/// Answers `CONNECT host:port` of the user `me` with the password `p@ss`.
+async fn connect(stream: TcpStream) -> Option<(BufReader<TcpStream>, String)> {
+    let mut stream = BufReader::new(stream);
+    let (mut to, mut is_known) = (String::new(), false);
+    loop {
+        let mut line = String::new();
+        stream.read_line(&mut line).await.ok()?;
+        let line = line.trim_end();
+        if let Some(rest) = line.strip_prefix("CONNECT ") {
+            to = rest.split(' ').next()?.to_owned();
+        }
+        let line = line.to_ascii_lowercase();
+        is_known |= line == "proxy-authorization: basic bwu6cebzcw==";
+        if line.is_empty() {
+            break;
+        }
+    }
+    let reply: &[u8] = match is_known {
+        true => b"HTTP/1.1 200 OK\r\n\r\n",
+        false => b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n",
+    };
+    stream.write_all(reply).await.ok()?;
+    is_known.then_some((stream, to))
+}
+
+/// Answers a request of SOCKS5 without a login.
+async fn socks5(stream: TcpStream) -> Option<(BufReader<TcpStream>, String)> {
+    let mut stream = BufReader::new(stream);
+    let mut head = [0; 2];
+    stream.read_exact(&mut head).await.ok()?;
+    let mut methods = vec![0; usize::from(head[1])];
+    stream.read_exact(&mut methods).await.ok()?;
+    stream.write_all(&[5, 0]).await.ok()?;
+    let mut request = [0; 4];
+    stream.read_exact(&mut request).await.ok()?;
+    assert_eq!(request, [5, 1, 0, 1], "an IPv4 address is asked for");
+    let mut address = [0; 6];
+    stream.read_exact(&mut address).await.ok()?;
+    stream
+        .write_all(&[5, 0, 0, 1, 0, 0, 0, 0, 0, 0])
+        .await
+        .ok()?;
+    let [a, b, c, d, high, low] = address;
+    let port = u16::from_be_bytes([high, low]);
+    Some((stream, format!("{a}.{b}.{c}.{d}:{port}")))
+}
+
+fn client(api: &TestServer, proxy: &str) -> Client {
+    let mut config = api.config();
+    config.proxy_url = Some(proxy.parse().unwrap());
+    client_for(config, &ClientOptions::default()).unwrap()
+}
+
+#[tokio::test]
+async fn an_informer_syncs_and_watches_through_a_proxy() {
+    let api = TestServer::start().await.unwrap();
+    for (protocol, scheme) in [
+        (Protocol::Connect, "http://me:p%40ss@"),
+        (Protocol::Socks5, "socks5://"),
+    ] {
+        let proxy = Proxy::start(protocol).await;
+        let factory = InformerFactory::new(client(&api, &format!("{scheme}{}", proxy.address)));
+        let maps = factory.informer::<ConfigMap>();
+        factory.start().unwrap();
+        factory.synced_within(LIMIT).await.unwrap();
+        let mut changes = maps.changes().unwrap();
+        let name = format!("through-{}", scheme.len());
+        let map = serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": name, "namespace": "default"}});
+        let map: ConfigMap = serde_json::from_value(map).unwrap();
+        api.create(&map).await.unwrap();
+        let heard = async {
+            while let Some(change) = changes.next().await {
+                match change {
+                    Notification::Added(added) if added.name() == name => return,
+                    _ => {}
+                }
+            }
+        };
+        tokio::time::timeout(LIMIT, heard).await.unwrap();
+        assert!(proxy.made.load(Ordering::Relaxed) >= 1, "{scheme}");
+        factory.shutdown().await;
+    }
+    api.stop().await;
+}
+
+#[tokio::test]
+async fn a_proxy_that_refuses_is_named_and_its_password_is_not() {
+    let api = TestServer::start().await.unwrap();
+    let proxy = Proxy::start(Protocol::Connect).await;
+    let client = client(&api, &format!("http://me:secret@{}", proxy.address));
+    let error = kinform::source::fetch(&client, "/version", 1_000)
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), SourceErrorKind::Refused);
+    let text = error.to_string();
+    assert!(text.contains("prox") && !text.contains("secret"), "{text}");
+    api.stop().await;
+}
+
+#[tokio::test]
+async fn a_server_that_speaks_no_http_is_told_from_one_that_is_away() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let _ = stream.read(&mut [0; 4096]).await;
+            // As a server of TLS answers a request in clear text.
+            let _ = stream.write_all(&[0x15, 3, 3, 0, 2, 2, 22]).await;
+        }
+    });
+    let config = Config::new(format!("http://{address}").parse().unwrap());
+    let client = client_for(config, &ClientOptions::default()).unwrap();
+    let error = kinform::source::fetch(&client, "/version", 1_000)
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), SourceErrorKind::NotKubernetes);
+    assert!(error.to_string().contains("https://"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_begins_no_reply_is_given_up_after_the_timeout() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let config = Config::new(format!("http://{address}").parse().unwrap());
+    let options = ClientOptions::default().with_request_timeout(Duration::from_secs(5));
+    let client = client_for(config, &options).unwrap();
+    let fetch = kinform::source::fetch(&client, "/version", 1_000);
+    let (accepted, error) = tokio::join!(listener.accept(), fetch);
+    assert!(accepted.is_ok());
+    assert!(error.unwrap_err().to_string().contains("timed out"));
+}
+
+/// The user as whom a server knows this client.
+async fn user(client: &Client) -> String {
+    let request = http::Request::post("/apis/authentication.k8s.io/v1/selfsubjectreviews")
+        .header("content-type", "application/json")
+        .body(b"{}".to_vec())
+        .unwrap();
+    let review: serde_json::Value = client.request(request).await.unwrap();
+    review["status"]["userInfo"]["username"]
+        .as_str()
+        .unwrap()
+        .to_owned()
+}
+
+#[tokio::test]
+async fn certificates_are_followed_as_they_are_replaced() {
+    let server = kinform_apiserver::Server::builder()
+        .tls()
+        .start()
+        .await
+        .unwrap();
+    let folder = std::env::temp_dir().join(format!("kinform-identity-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = |name: &str| folder.join(name);
+    let write = |name: &str, text: &str| std::fs::write(path(name), text).unwrap();
+    write("ca.crt", server.authority().unwrap());
+    let put = |user: &str| {
+        let made = server.client_certificate(user, Some("system:masters"));
+        let made = made.unwrap().unwrap();
+        let (certificate, key) = (made.certificate, made.key);
+        write("crt", &certificate);
+        write("key", &key);
+        // A credential that has ended is asked for again with each request.
+        let credential = serde_json::json!({
+            "apiVersion": "client.authentication.k8s.io/v1",
+            "kind": "ExecCredential",
+            "status": {
+                "clientCertificateData": certificate,
+                "clientKeyData": key,
+                "expirationTimestamp": "2020-01-01T00:00:00Z",
+            },
+        });
+        write("credential", &credential.to_string());
+    };
+    let kubeconfig = |name: &str, user: &str| {
+        let text = format!(
+            "current-context: a\n\
+             clusters: [{{name: c, cluster: {{server: '{}', certificate-authority: ca.crt}}}}]\n\
+             users: [{{name: u, user: {{{user}}}}}]\n\
+             contexts: [{{name: a, context: {{cluster: c, user: u}}}}]\n",
+            server.url()
+        );
+        write(name, &text);
+        path(name)
+    };
+    let client = async |kubeconfig| {
+        let mut overrides = kinform::source::ConfigOverrides::default();
+        overrides.kubeconfig = Some(kubeconfig);
+        let config = kinform::source::load_config(&overrides).await.unwrap();
+        client_for(config, &ClientOptions::default()).unwrap()
+    };
+    put("one");
+    let files = client(kubeconfig(
+        "files",
+        "client-certificate: crt, client-key: key",
+    ))
+    .await;
+    let plugin = "exec: {apiVersion: client.authentication.k8s.io/v1, command: cat, \
+                  args: [CREDENTIAL], interactiveMode: Never}";
+    let plugin = plugin.replace("CREDENTIAL", &path("credential").to_string_lossy());
+    let plugin = client(kubeconfig("plugin", &plugin)).await;
+    assert_eq!(
+        (user(&files).await, user(&plugin).await),
+        ("one".to_owned(), "one".to_owned())
+    );
+    put("two");
+    assert_eq!(
+        (user(&files).await, user(&plugin).await),
+        ("one".to_owned(), "two".to_owned())
+    );
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(10)).await;
+    tokio::time::resume();
+    assert_eq!(user(&files).await, "two");
+    std::fs::remove_file(path("key")).unwrap();
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(10)).await;
+    tokio::time::resume();
+    assert_eq!(user(&files).await, "two");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
