@@ -7,7 +7,8 @@
 //!
 //! A template is an earlier item, or a value in one. Lists come in the order of keys, in which
 //! replicas are neighbours, so one template serves until its replicas end. An item that has too
-//! little in common with it is a *miss*. After some misses in a row most items are validated alone, so that a list of dissimilar items costs little more than without a template.
+//! little in common with it is a *miss*. After some misses in a row most items are validated alone,
+//! so that a list of dissimilar items costs little more than without a template.
 //!
 //! Upstream: none.
 
