@@ -1,14 +1,17 @@
 //! The status of an object: kept by writes of the object, written by writes of the `status` subresource.
 //!
 //! ```text
-//! write of the object ──put_status──▶ status as it was     write of the status ──put_back──▶ the rest as it was
+//! write of the object ──put_status──▶ status as it was
+//! write of the status ──prepare_status──▶ all else as it was
 //! ```
 //!
 //! Upstream: `PrepareForUpdate` of the strategies and of their status strategies.
 
 use serde_json::Value;
 
+use crate::object::part::Part;
 use crate::object::{at, typed};
+use crate::ownership::resets;
 use crate::resource::{ResourceInfo, Shape};
 
 /// Sets the status, or the initial one if no status is set.
@@ -26,8 +29,22 @@ pub(super) fn put_status(resource: &ResourceInfo, object: &mut Value, status: Op
     }
 }
 
+/// Keeps all that a write of the status does not write: of a custom object all but the status, of a
+/// built-in the fields that its strategy resets.
+pub(super) fn prepare_status(resource: &ResourceInfo, new: &mut Value, old: &Value) {
+    if resource.is_custom() {
+        let status = new.get("status").cloned();
+        *new = old.clone();
+        put_status(resource, new, status.as_ref());
+        return;
+    }
+    for path in resets::of(resource, Part::Status) {
+        put_back(path, new, old);
+    }
+}
+
 /// Restores the member at a path.
-pub(super) fn put_back(path: &str, new: &mut Value, old: &Value) {
+fn put_back(path: &str, new: &mut Value, old: &Value) {
     let (parents, last) = match path.rsplit_once('.') {
         Some((parents, last)) => (parents.split('.').collect(), last),
         None => (Vec::new(), path),

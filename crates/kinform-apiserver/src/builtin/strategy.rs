@@ -13,11 +13,10 @@
 use kinform_api::FieldError;
 use serde_json::{Map, Value};
 
-use super::status::{put_back, put_status};
+use super::status::{prepare_status, put_status};
 use super::{defaults, service_addresses, subresources, validation};
 use crate::object::part::Part;
 use crate::object::{at, metadata};
-use crate::ownership::resets;
 use crate::resource::{Generation, ResourceInfo, Shape};
 
 /// The state of the server that goes into an object.
@@ -57,18 +56,9 @@ pub(crate) fn prepare_update(
             put_status(resource, new, old.get("status"));
         }
         Part::Main | Part::Scale => {}
-        Part::Status if resource.is_custom() => {
-            let owners = at(new, &["metadata", "managedFields"]).cloned();
-            let status = new.get("status").cloned();
-            *new = old.clone();
-            put_status(resource, new, status.as_ref());
-            put_owners(new, owners);
-        }
         Part::Status => {
             let owners = at(new, &["metadata", "managedFields"]).cloned();
-            for path in resets::of(resource, part) {
-                put_back(path, new, old);
-            }
+            prepare_status(resource, new, old);
             put_owners(new, owners);
         }
         Part::Finalize => {

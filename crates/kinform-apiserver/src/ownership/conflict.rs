@@ -1,7 +1,7 @@
-//! Apply conflicts: fields of a configuration that other managers own, and the refusal that names them.
+//! Apply conflicts: changed fields that other managers own, and the refusal that names them.
 //!
 //! ```text
-//! [Conflict { manager, path }] -> 409 with a cause for each path
+//! changed paths + managers -> find -> [Conflict { manager, path }] -> 409 with a cause for each path
 //! ```
 //!
 //! Upstream: `apimachinery:pkg/util/managedfields/internal/conflict.go`.
@@ -9,13 +9,36 @@
 use kinform_api::{Status, StatusCause, StatusDetails, reason};
 
 use super::element::Element;
-use super::managed::Manager;
+use super::managed::{Managed, Manager};
+use super::set::Set;
 
 /// A path that another manager owns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Conflict {
     pub(super) manager: Manager,
     pub(super) path: Vec<Element>,
+}
+
+/// Finds the changed paths that managers other than the applier own: the conflicts, and what each
+/// of these managers loses if they are forced.
+pub(super) fn find(
+    managed: &Managed,
+    applier: &Manager,
+    changed: &Set,
+) -> (Vec<Conflict>, Vec<(Manager, Set)>) {
+    let mut conflicts = Vec::new();
+    let mut taken = Vec::new();
+    for (other, owned) in managed.owners.iter().filter(|(other, _)| *other != applier) {
+        let both = owned.set.intersection(changed);
+        both.each(&mut Vec::new(), &mut |path| {
+            conflicts.push(Conflict {
+                manager: other.clone(),
+                path: path.to_vec(),
+            });
+        });
+        taken.push((other.clone(), both));
+    }
+    (conflicts, taken)
 }
 
 /// 409, with a cause for each path.

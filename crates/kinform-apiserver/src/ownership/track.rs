@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use super::check::{is_outdated, reconcile};
 use super::compare::{Comparison, compare, paths};
-use super::conflict::Conflict;
+use super::conflict::{self, Conflict};
 use super::element::same;
 use super::form::{Form, with_named_fields};
 use super::managed::{Managed, Manager, Operation, Owned};
@@ -203,18 +203,7 @@ impl Track<'_> {
         force: bool,
     ) -> Result<(), Refusal> {
         let changed = difference.added.union(difference.modified);
-        let mut conflicts = Vec::new();
-        let mut taken = Vec::new();
-        for (other, owned) in managed.owners.iter().filter(|(other, _)| *other != manager) {
-            let both = owned.set.intersection(&changed);
-            both.each(&mut Vec::new(), &mut |path| {
-                conflicts.push(Conflict {
-                    manager: other.clone(),
-                    path: path.to_vec(),
-                });
-            });
-            taken.push((other.clone(), both));
-        }
+        let (conflicts, taken) = conflict::find(managed, manager, &changed);
         if !force && !conflicts.is_empty() && !mutant!("S8") {
             return Err(Refusal::Conflicts(conflicts));
         }
