@@ -9,9 +9,9 @@
 //! so one of the waiting workers keeps the time, and hands that duty on when it leaves. An add
 //! wakes at most one worker, and none if all are busy, or if as many were woken as keys are ready.
 //!
-//! INVARIANT: while workers wait and keys are ready, a woken worker has not looked at the queue yet.
-//! If fewer were woken than keys are ready, its look wakes one more. While workers wait and a key
-//! is delayed, a worker was woken or keeps the time.
+//! INVARIANT: while workers wait and keys are ready, a woken worker has not looked at the queue
+//! yet. If fewer were woken than keys are ready, its look wakes one more. While workers wait and a
+//! key is delayed, a worker was woken or keeps the time.
 //!
 //! `item.rs` is a worker's key, `get.rs` the wait for one.
 //!
