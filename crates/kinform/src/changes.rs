@@ -59,7 +59,8 @@ impl<K> Changes<K> {
 
 impl<K: 'static> Informer<K> {
     /// Changes as a stream: first everything stored, then every change, with no gap and no repeat.
-    /// Dropping it ends it.
+    /// A stream that falls behind receives a diff instead of the changes that it missed. Dropping
+    /// it ends it.
     ///
     /// # Errors
     /// The informer is stopped.

@@ -1,7 +1,7 @@
 //! The single source of time and randomness.
 //!
 //! ```text
-//! tokio's clock, the wall clock, the system's randomness → Env → instants and jitter for the machines
+//! tokio's clock, the wall clock, the system's randomness → Env → instants, jitter for machines
 //! ```
 //!
 //! No other code in this crate reads a clock or draws a number. Under tokio's paused time and with
@@ -86,7 +86,7 @@ impl Env {
         }
     }
 
-    /// An instant for the runtime's timer, which ends in about two years: [`FAR`] is never reached.
+    /// An instant for the runtime's timer, which ends in about two years; `None` from [`FAR`] on.
     fn deadline(&self, at: Instant) -> Option<tokio::time::Instant> {
         let near = Some(at.since_start()).filter(|after| *after < FAR)?;
         self.start.checked_add(near)
@@ -128,7 +128,7 @@ impl Alarm {
     }
 }
 
-/// Sleeps longer than this never end.
+/// An instant this long after the start of the environment, or later, is never reached.
 const FAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
 impl Default for Env {

@@ -1,7 +1,7 @@
 //! Events: a controller's messages to people about an object (`kubectl describe` shows them).
 //!
 //! ```text
-//! EventRecorder::event (never waits) → bounded queue → EventDelivery::run → POST | PATCH of the count
+//! EventRecorder::event (never waits) → bounded queue → EventDelivery::run → POST | PATCH
 //! ```
 //!
 //! A recorder is a handle for reconcile functions; delivery is one future that its owner runs in
@@ -38,7 +38,8 @@ const REMEMBERED_MAX: usize = 4096;
 const MESSAGE_MAX: usize = 1024;
 /// Equal events further apart are new ones. Upstream: `defaultAggregateIntervalInSeconds`.
 const SAME_FOR: Duration = Duration::from_secs(600);
-/// An object may have 25 events at once, then one in five minutes. Upstream: `defaultSpamBurst`, `-QPS`.
+/// An object may have 25 events at once, then one in five minutes. Upstream: `defaultSpamBurst`,
+/// `-QPS`.
 const SPAM_BURST: u32 = 25;
 const SPAM_INTERVAL: Duration = Duration::from_secs(300);
 /// Upstream: `maxTriesPerEvent`, `defaultSleepDuration`.
@@ -166,7 +167,8 @@ impl EventRecorder {
 }
 
 impl EventDelivery {
-    /// Delivers events until `stop` is cancelled or every recorder is gone. Then each queued event
+    /// Delivers events until `stop` is cancelled, or until every recorder is gone and the queue is
+    /// empty. At `stop`, the event whose delivery is under way is dropped. Then each queued event
     /// gets one try, for at most ten seconds in all.
     ///
     /// # Cancel safety

@@ -9,8 +9,8 @@
 //! caught, counted as delivered and reported: the next change comes as if nothing had happened.
 //! Never: holds a lock of this crate while they run.
 //!
-//! Upstream counterpart: `client-go:tools/cache/controller.go` (`ResourceEventHandlerDetailedFuncs`,
-//! `FilteringResourceEventHandler`).
+//! Upstream counterpart: `client-go:tools/cache/controller.go`
+//! (`ResourceEventHandlerDetailedFuncs`, `FilteringResourceEventHandler`).
 
 use std::fmt;
 use std::sync::Arc;
@@ -289,7 +289,8 @@ impl<K: 'static> Handlers<K> {
     }
 
     /// Hears everything as owned notifications, in an async function, one after the other.
-    /// Excludes the closures above: they are not called.
+    /// Excludes the closures above: they are not called. [`filtered`](Self::filtered) and
+    /// [`blocking`](Self::blocking) have no effect.
     pub fn on_event_async<F>(
         mut self,
         mut heard: impl FnMut(Notification<K>) -> F + Send + 'static,
@@ -411,6 +412,7 @@ impl<K: 'static> Handlers<K> {
 
 impl<K: 'static> Informer<K> {
     /// Adds handlers, at any time: they hear everything stored as initial adds, then every change.
+    /// Handlers that fall behind receive a diff instead of the changes that they missed.
     ///
     /// # Errors
     /// The informer is stopped, or no tokio runtime runs here.

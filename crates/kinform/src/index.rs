@@ -79,7 +79,7 @@ impl<K> Index<K> {
         }
     }
 
-    /// The same for the store of `resource`'s objects.
+    /// Makes the definition of this index in the store of `resource`'s objects.
     fn define(self, resource: &ResourceInfo, lens: &Arc<Lens>) -> Result<Definition, Error> {
         let (index, origin) = match self.look {
             Look::Path(text) => {
@@ -125,11 +125,12 @@ impl<K: DeserializeOwned + Any + Send + Sync> Index<K> {
 }
 
 impl<K> Informer<K> {
-    /// Adds an index, at any time; an equal path, label or owner index is reused. Until it is built
-    /// beside a running informer, reads look at each object.
+    /// Adds an index, at any time; an equal path, label or owner index is reused. If the informer
+    /// runs, the index is built in the background, and reads look at each object until it is there.
     ///
     /// # Errors
-    /// The name is taken by another definition, or the type has no such path.
+    /// The informer is stopped, the name is taken by another definition, the path cannot be parsed,
+    /// or the type has no such path.
     #[doc(alias = "AddIndexers")]
     pub fn add_index(&self, index: Index<K>) -> Result<IndexReader<K>, Error> {
         self.cores().running()?;

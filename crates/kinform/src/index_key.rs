@@ -12,7 +12,8 @@ use std::sync::Arc;
 
 /// A value under which an index finds objects: a text, or any bytes.
 ///
-/// A number may be given as its big-endian bytes: keys then have its order.
+/// An unsigned number may be given as its big-endian bytes, all of the same length: keys then have
+/// the order of the numbers. Signed numbers do not.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IndexKey(Arc<[u8]>);
 

@@ -5,7 +5,8 @@
 //! ```
 //!
 //! Adds to [`Store`] an error for a missing object, with the resource's name in it, and selection
-//! by labels, which uses an index of a label if there is one.
+//! by labels within one namespace. As in [`Store::matching`], a selection uses an index of a label
+//! if there is one.
 //!
 //! Upstream counterpart: `client-go:tools/cache/listers.go`, `client-go:listers`.
 

@@ -1,7 +1,8 @@
 //! Users' handles of an object: an object with its type as a lens.
 //!
 //! ```text
-//! Object (head + bytes) + type → Obj<K> | ObjRef<K> → key, labels, paths (nothing decoded) | typed() → Arc<K>
+//! Object (head + bytes) + type → Obj<K> | ObjRef<K> → key, labels, paths (nothing decoded)
+//!                                                   → typed() → Arc<K>
 //! ```
 //!
 //! A handle is two counted pointers, or, during a walk over a listing, two borrowed ones, with the
@@ -10,7 +11,7 @@
 //! In a compressed store, a handle inflates its object when the caller reads more than key and
 //! version, and keeps the result for as long as it lives; its clones inflate anew.
 //!
-//! Upstream counterpart: the `*T` in client-go's stores, decoded for every object at the door.
+//! Upstream counterpart: the `*T` in client-go's stores, decoded for every object as it arrives.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -168,7 +169,7 @@ macro_rules! tells {
                 self.object.resource_version()
             }
 
-            /// Returns whether deletion was requested and finalizers still hold the object.
+            /// Returns whether deletion was requested: the object has a `deletionTimestamp`.
             pub fn is_terminating(&self) -> bool {
                 self.object.is_terminating()
             }

@@ -13,8 +13,8 @@
 //! BOUND: the number of writes, of which the oldest give way; each ends with its lifetime, in case
 //! the informer hangs.
 //!
-//! Upstream counterpart: `client-go:tools/cache/mutation_cache.go` (`MutationCache`), which compares
-//! versions as integers, panics on others, and learns of deletions from a handler.
+//! Upstream counterpart: `client-go:tools/cache/mutation_cache.go` (`MutationCache`), which
+//! compares versions as integers, panics on others, and learns of deletions from a handler.
 //! Complexity: a read is O(writes laid over) more than without.
 
 use std::any::Any;
@@ -167,7 +167,8 @@ impl<K: Serialize + DeserializeOwned + Any + Send + Sync> Overlay<K> {
     /// Lays the server's reply to a create, update, patch or apply over the cache.
     ///
     /// # Errors
-    /// It has no name or version, or cannot be written as JSON; no write is recorded then.
+    /// It has no name or version, cannot be written as JSON, or the informer's transform fails. No
+    /// write is recorded then.
     #[doc(alias = "Mutation")]
     pub fn wrote(&self, object: &K) -> Result<(), Error> {
         let invalid = |why: String| {

@@ -4,7 +4,8 @@
 //! ReflectorOptions (setters) → ReflectorConfig of the machine, with the informer's selectors
 //! ```
 //!
-//! Upstream counterpart: `client-go:tools/cache/reflector.go` (`ReflectorOptions` and the constants).
+//! Upstream counterpart: `client-go:tools/cache/reflector.go` (`ReflectorOptions` and the
+//! constants).
 
 use std::time::Duration;
 
@@ -44,7 +45,8 @@ impl ReflectorOptions {
         self
     }
 
-    /// Items a page, at any version. Default: 500, but no pages at a version that the server's cache serves.
+    /// Items a page, at any version. Default: 500, but no pages at a version that the server's
+    /// cache serves.
     pub fn with_page_size(mut self, items: u32) -> Self {
         self.0.page_size = Some(items);
         self
@@ -88,7 +90,8 @@ impl ReflectorOptions {
         self
     }
 
-    /// The time after a first internal error during which a watch is reopened instead of listing again. Default: zero.
+    /// The time after a first internal error during which a watch is reopened instead of listing
+    /// again. Default: zero.
     #[doc(alias = "MaxInternalErrorRetryDuration")]
     pub fn with_internal_error_window(mut self, window: Duration) -> Self {
         self.0.internal_error_window = window;

@@ -1,12 +1,14 @@
 //! The watches that a factory runs: one for all informers with equal requests.
 //!
 //! ```text
-//! Identity (resource, namespace, selectors, form, projection, transform, storage) → Core, made once
+//! Identity (resource, namespace, selectors, form, projection, transform, storage,
+//!           own client, own reflector options) → Core, made once
 //! ```
 //!
 //! A recipe makes the watches of one informer, also those of namespaces that come later. It holds
-//! the registry weakly: a handle keeps no factory alive. A watch that every informer released is
-//! stopped; a later request makes a new one.
+//! the registry weakly: a handle keeps no factory alive. A watch is stopped when its namespace is
+//! removed from the last informer that holds it, not when the last handle is dropped; a later
+//! request makes a new one.
 //! INVARIANT: a user's code that makes a source runs under no lock.
 //!
 //! Upstream counterpart: `client-go:informers/factory.go` (`sharedInformerFactory.informers`).

@@ -113,7 +113,7 @@ pub enum ReportEvent {
     StoreFailed {
         /// The reason.
         reason: String,
-        /// The delay.
+        /// The delay until the next list, from the time of this report.
         relist_in: Duration,
     },
     /// This subscriber fell behind and lost this number of reports.

@@ -19,8 +19,8 @@ use crate::env::Env;
 const STEPS: u32 = 5;
 const WAIT: Duration = Duration::from_millis(10);
 
-/// Runs `attempt` until it does not fail with a conflict (409), at most five times, about 10 ms apart.
-/// Each attempt has to read the object again.
+/// Runs `attempt` until it does not fail with a conflict (409), at most five times, about 10 ms
+/// apart. Each attempt has to read the object again.
 ///
 /// # Errors
 /// The first failure that is no conflict, or the last conflict.

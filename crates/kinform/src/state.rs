@@ -27,14 +27,14 @@ pub enum InformerState {
         /// The failure of the last attempt, if it failed.
         trouble: Option<Trouble>,
     },
-    /// The cache is complete and a watch keeps it so.
+    /// The cache is complete, and a watch, or a relist that has not failed, follows the server.
     Synced {
-        /// The version that the cache has reached.
+        /// The version of the cache when this state began.
         version: String,
     },
     /// The cache was complete, but the informer can no longer follow the server.
     Stale {
-        /// The time of the first failure.
+        /// The time at which the server was last heard before the first failure.
         since: Timestamp,
         /// The last failure.
         trouble: Trouble,
@@ -53,7 +53,7 @@ pub enum InformerState {
 /// The failure of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble {
-    /// One word for machines: `Forbidden`, `NotFound`, `Refused`, `Expired`, ...
+    /// One word for machines: `Forbidden`, `NotFound`, `ConnectionRefused`, `Expired`, ...
     pub reason: String,
     /// One line for people.
     pub message: String,
@@ -68,7 +68,8 @@ impl fmt::Display for Trouble {
 }
 
 impl InformerState {
-    /// Returns whether the cache is complete and a watch keeps it so.
+    /// Returns whether the cache is complete and follows the server: by a watch, or by a relist
+    /// that has not failed.
     pub fn is_synced(&self) -> bool {
         matches!(self, Self::Synced { .. })
     }

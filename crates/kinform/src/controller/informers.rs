@@ -22,7 +22,8 @@ use crate::object::Obj;
 use crate::source::ResourceInfo;
 
 impl<K: Send + Sync + 'static> Controller<K> {
-    /// A controller that reconciles the objects of `informer`, whose factory starts it.
+    /// A controller that reconciles the objects of `informer`. The informer's factory starts the
+    /// informer, not the controller.
     #[doc(alias = "For")]
     pub fn of(informer: &Informer<K>) -> Self {
         Self::over(Arc::new(informer.clone()))

@@ -11,7 +11,8 @@
 //! removes the handlers and leaves no task behind.
 //! Never: calls the API. Writes are up to the user's reconcile function.
 //!
-//! Upstream counterpart: `sample-controller:controller.go`, `controller-runtime:pkg/internal/controller`.
+//! Upstream counterpart: `sample-controller:controller.go`,
+//! `controller-runtime:pkg/internal/controller`.
 
 mod action;
 mod feed;
@@ -149,8 +150,8 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
         self
     }
 
-    /// Sets the time that running reconciles have to end after the controller was asked to stop. Units
-    /// and default: 25 s.
+    /// Sets the time that running reconciles have to end after the controller was asked to stop.
+    /// Units and default: 25 s.
     pub fn grace_period(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self
@@ -210,16 +211,21 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
     ///
     /// `reconcile` receives the object that the cache has when the worker starts. It is decoded
     /// each time, unless the informer keeps decoded values
-    /// ([`DecodedValues`](crate::DecodedValues)). An object that does not decode is reported,
+    /// ([`DecodedValues`](crate::DecodedValues)). An object that does not decode is logged,
     /// counted and skipped until it changes.
     ///
     /// # Errors
-    /// An informer was stopped before its first list, or reconciles were still running at the
-    /// deadline of the shutdown: the error names them, and they are dropped.
+    /// - Signals cannot be listened to, the caller is outside of a tokio runtime, or an informer is
+    ///   stopped already.
+    /// - An informer is stopped before its first list.
+    /// - Reconciles are still running when the grace period is over. The error names their keys,
+    ///   and they are dropped.
+    /// - A second signal arrived during the grace period ([`Error::is_stopped`]). The running
+    ///   reconciles are dropped.
     ///
     /// # Cancel safety
-    /// Dropping it drops the running reconciles at their next await, removes the handlers and closes the
-    /// queue. No task is left.
+    /// Dropping it drops the running reconciles at their next await, removes the handlers and
+    /// closes the queue. No task is left.
     ///
     /// # Order guarantees
     /// One key is never in two reconciles at the same time. A change during a reconcile of its key
@@ -355,7 +361,7 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
     }
 }
 
-/// Calls a user's function and catches its panic.
+/// Awaits a reconcile and makes its result an [`Ended`]. `Work::process` catches a panic.
 fn ended<R, E>(reconciling: R) -> BoxFuture<'static, Ended>
 where
     R: Future<Output = Result<Action, E>> + Send + 'static,

@@ -4,7 +4,8 @@
 //! workers → Counters (atomics) → ControllerMetrics::snapshot() → ControllerStats
 //! ```
 //!
-//! Upstream counterpart: `controller-runtime:pkg/internal/controller/metrics` (names at the fields).
+//! Upstream counterpart: `controller-runtime:pkg/internal/controller/metrics` (names at the
+//! fields).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

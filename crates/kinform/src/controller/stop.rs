@@ -1,11 +1,12 @@
 //! The end of a controller: a token, or the process's signals.
 //!
 //! ```text
-//! CancellationToken | SIGTERM, SIGINT, ctrl-c → asked: no new work      a second signal → forced: no more waiting
+//! CancellationToken | SIGTERM, SIGINT, ctrl-c → asked: no new work
+//! a second signal → forced: no more waiting
 //! ```
 //!
 //! Upstream counterpart: `controller-runtime:pkg/manager/signals`, where the second signal ends the
-//! process; here it ends the waiting, and `run` says which keys were cut off.
+//! process; here it ends the waiting: `run` drops the running reconciles and returns an error.
 
 use tokio_util::sync::CancellationToken;
 

@@ -32,8 +32,8 @@ use crate::workqueue::{Get, Item, WorkQueue};
 /// The error type of a user's function.
 pub(super) type BoxError = Box<dyn StdError + Send + Sync>;
 
-/// The user's function with all types but the context's erased. It records the object's version in the
-/// current span.
+/// The user's function with all types but the context's erased. It records the object's version in
+/// the current span.
 pub(super) type Call<C> = Arc<dyn Fn(Ctx<C>) -> BoxFuture<'static, Ended> + Send + Sync>;
 
 /// The result of the work on one key.

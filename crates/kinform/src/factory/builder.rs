@@ -119,7 +119,7 @@ impl FactoryBuilder {
         self
     }
 
-    /// Bounds the changes that are kept for late handlers; a handler that falls further behind
+    /// Bounds the changes that are kept for slow handlers; a handler that falls further behind
     /// receives a diff instead.
     pub fn ring_limits(mut self, limits: RingLimits) -> Self {
         self.options.ring = limits;

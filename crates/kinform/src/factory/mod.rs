@@ -6,8 +6,9 @@
 //! ```
 //!
 //! Two requests are equal if resource, namespace, selectors, representation, projection, transform
-//! and storage are. The type is not part of it: a typed and a dynamic view share one watch. A
-//! factory belongs to one client, so caches are never shared between credentials.
+//! and storage are, and the reflector options and the client of an informer that has its own. The
+//! type is not part of it: a typed and a dynamic view share one watch. A watch belongs to one
+//! client, so caches are never shared between credentials.
 //! INVARIANT: the factory owns every task of its informers; the handles own none.
 //!
 //! Upstream counterpart: `client-go:informers/factory.go`, `client-go:dynamic/dynamicinformer`.
@@ -187,7 +188,10 @@ impl InformerFactory {
         self.0.registry.tasks.tracker.wait().await;
     }
 
-    /// The same, but handlers that are not done at the limit are ended after the call under way.
+    /// The same, but handlers that are not done at the limit are ended: an async function at its
+    /// next await, closures after the batches under way (256 changes and the rest of a batch).
+    /// Closures that may block ([`Handlers::blocking`](crate::Handlers::blocking)) hear the rest of
+    /// their batch on their thread, which this does not wait for.
     ///
     /// Cancel safety: as [`shutdown`](Self::shutdown).
     pub async fn shutdown_within(&self, limit: Duration) {

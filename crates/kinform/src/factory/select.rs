@@ -1,11 +1,11 @@
 //! The choice of an informer before it is built.
 //!
 //! ```text
-//! factory.select(target) → InformerBuilder (namespaces, selectors, form, transform) → Informer<Pod>
+//! factory.select(target) → InformerBuilder (namespaces, selectors, form, …) → Informer<Pod>
 //! ```
 //!
-//! All of these choices, except how values are kept, are part of an informer's identity: two that
-//! differ in a selector are two watches.
+//! All of these choices are part of an informer's identity, except the decoded values that are
+//! kept, the resync period and the lifetime: two that differ in a selector are two watches.
 //!
 //! Upstream counterpart: `client-go:informers/factory.go` (`WithNamespace`, `WithTweakListOptions`,
 //! `WithTransform`), there for a whole factory.
@@ -69,7 +69,8 @@ pub enum Lifetime {
     /// As long as the factory, or until it is stopped.
     #[default]
     OfFactory,
-    /// Until its last handler or stream is dropped; a later request makes a new one.
+    /// Until its last handler is removed and its last stream is dropped; a later request makes a
+    /// new one. Dropping a [`Registration`](crate::Registration) removes no handler.
     WhileUsed,
 }
 
@@ -163,13 +164,15 @@ impl<K> InformerBuilder<K> {
         self
     }
 
-    /// Sets the lifetime of its watch, for every informer that shares it. Default: as long as the factory.
+    /// Sets the lifetime of its watch, for every informer that shares it. Default: as long as the
+    /// factory.
     pub fn lifetime(mut self, lifetime: Lifetime) -> Self {
         self.stops_when_unused = lifetime == Lifetime::WhileUsed;
         self
     }
 
-    /// The informer: a new one, or one with an equal request that runs already.
+    /// The informer. It shares the watch of an earlier equal request, unless that watch was
+    /// stopped.
     pub fn build(self) -> Informer<K> {
         let selection = self.selection;
         let namespaces: Vec<Option<String>> = match selection.namespaces.as_slice() {

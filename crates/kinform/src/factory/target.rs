@@ -1,10 +1,12 @@
 //! The targets of informers: types, named and discovered resources, `kube::Api`s.
 //!
 //! ```text
-//! type, ResourceInfo, ApiResource, Api<K> → Target<K> → InformerFactory::select → InformerBuilder<K>
+//! type, ResourceInfo, ApiResource, Api<K> → Target<K>
+//! Target<K> → InformerFactory::select → InformerBuilder<K>
 //! ```
 //!
-//! Upstream counterpart: the typed factories' methods, `client-go:dynamic/dynamicinformer` (`ForResource`).
+//! Upstream counterpart: the typed factories' methods, `client-go:dynamic/dynamicinformer`
+//! (`ForResource`).
 
 use std::any::TypeId;
 use std::fmt;

@@ -1,7 +1,8 @@
 //! Compares the cache with the server periodically, for servers that lose events.
 //!
 //! ```text
-//! period → root at version V → list of metadata at exactly V, in pages → Audit → report, list again
+//! period → root at version V → list of metadata at exactly V, in pages → Audit
+//! Audit → report, list again
 //! ```
 //!
 //! Off by default. An audit runs in parallel to the watch, in a task of its own, and holds a root
@@ -40,7 +41,7 @@ pub(super) struct Audited {
     pub(super) found: Result<Option<Divergence>, String>,
 }
 
-/// When to compare, and the comparison under way.
+/// The schedule of comparisons, and the comparison under way.
 pub(super) struct Auditor {
     source: Option<Arc<dyn ListerWatcher>>,
     period: Duration,

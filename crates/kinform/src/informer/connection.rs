@@ -1,14 +1,16 @@
 //! One request at a time: opens it, reads its body, reports what happens.
 //!
 //! ```text
-//! Request → ListerWatcher → Opened | Chunk | Closed → Reader (of a list or a watch, as encoded) → Input…
+//! Request → ListerWatcher → Opened | Chunk | Broke | End
+//!                           Chunk, End → Reader (of a list or a watch, as encoded) → Input…
 //! ```
 //!
 //! Knows bytes and frames, decides nothing: reports to the reflector by [`Input`]s. The deadlines
 //! are the reflector's; when one passes, the connection is dropped here, and with it the socket.
 //! BOUND: one piece of a body is held (the splitter's and the framer's bounds).
 //!
-//! Upstream counterpart: `client-go:rest/watch/decoder.go`, `apimachinery:pkg/watch/streamwatcher.go`.
+//! Upstream counterpart: `client-go:rest/watch/decoder.go`,
+//! `apimachinery:pkg/watch/streamwatcher.go`.
 
 use std::cell::Cell;
 use std::sync::Arc;

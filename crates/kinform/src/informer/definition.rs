@@ -15,7 +15,10 @@ pub(crate) struct Definition {
     pub(crate) origin: Origin,
 }
 
-/// INVARIANT: two definitions of the same origin have the same values for every object.
+/// The source of an index's values.
+///
+/// INVARIANT: two definitions of the same origin have the same values for every object, except
+/// `Function`: two functions are never taken as equal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     Path(String),

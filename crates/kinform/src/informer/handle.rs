@@ -1,8 +1,9 @@
 //! Users' handle of an informer.
 //!
 //! ```text
-//! factory.informer::<Pod>() → Informer<Pod> → state, reports, numbers, namespaces (here)
-//!                                           → store, lister, indexes, handlers, changes (their files)
+//! factory.informer::<Pod>() → Informer<Pod>
+//!     → state, reports, numbers, namespaces (here)
+//!     → store, lister, indexes, handlers, changes (their files)
 //! ```
 //!
 //! A handle is cheap to clone and keeps no task running: the factory does. `K` is only a lens: the
@@ -77,7 +78,8 @@ impl<K> Informer<K> {
         self.cores.info()
     }
 
-    /// The namespaces watched now; empty means all, or a resource of the cluster.
+    /// The namespaces watched now. Empty if the informer watches all namespaces or a resource of
+    /// the cluster, or if every namespace was removed.
     pub fn namespaces(&self) -> Vec<String> {
         let members = self.cores.members();
         let namespaces = members.iter().map(|member| member.namespace.clone());
@@ -92,15 +94,20 @@ impl<K> Informer<K> {
     /// An equal informer that another caller got from the factory keeps its own namespaces.
     ///
     /// # Errors
-    /// The informer watches all namespaces, a resource of the cluster, or is stopped; or the
-    /// namespace has another index of the same name.
+    /// - The informer watches all namespaces or a resource of the cluster, or is stopped.
+    /// - The informer is a view of one watch, from
+    ///   [`InformerFactory::informers`](crate::InformerFactory::informers).
+    /// - `namespace` is empty.
+    /// - The watch of the namespace has another index of the same name.
+    /// - The informer runs, and the caller is outside of a tokio runtime.
     pub fn add_namespace(&self, namespace: &str) -> Result<bool, Error> {
         self.cores.add(namespace)
     }
 
     /// Stops watching this namespace; returns whether it was watched. Its objects are gone from
-    /// stores immediately. Handlers and streams hear each object that was reported to them as
-    /// deleted, final state unknown. Its watch ends, unless another live informer has it.
+    /// stores immediately. Handlers and streams receive a deletion, final state unknown, for each
+    /// of its objects that was reported to them. Its watch ends, unless another live informer has
+    /// it.
     ///
     /// # Order guarantees
     /// Changes of the namespace that were published before may be left out, but no delete of an

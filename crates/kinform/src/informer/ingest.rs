@@ -5,8 +5,9 @@
 //! ```
 //!
 //! An object that states another kind than the requested one (a Table, or a wrong proxy's reply) is
-//! refused; one that states no kind is accepted if its list has the right kind, or if it came in a
-//! watch. Runs once per object version, before the object is stored or compared, outside all locks.
+//! refused. One that states no kind is accepted in a watch, and in a list that has the right kind,
+//! the kind `List` or no kind. Runs once per object version, before the object is stored or
+//! compared, outside all locks.
 //! An object whose transform fails or panics is quarantined like an unparseable one: until its next
 //! version. Key, uid and version always stay those of the wire.
 //!

@@ -27,7 +27,8 @@ use kinform_core::delta::Change;
 use kinform_core::informer::delivery::Changes;
 use kinform_core::informer::resync::MINIMUM_PERIOD;
 
-/// BOUND: changes delivered before other tasks have their turn, but for the rest of a batch.
+/// BOUND: changes delivered before other tasks have their turn. A batch is not divided: its rest is
+/// delivered first.
 const AT_ONCE: usize = 256;
 
 /// The place where handlers run.

@@ -8,7 +8,7 @@
 //! | file | content |
 //! |---|---|
 //! | `pipeline` | the loop: the only task that reads a source and writes a store |
-//! | `audit` | compares the cache with the server periodically, on request |
+//! | `audit` | compares the cache with the server each period, if audits are on |
 //! | `connection` | one request at a time, and the decoding of its body |
 //! | `ingest` | projection and transform, before anything is stored |
 //! | `listener` | the task of one handler |
@@ -301,7 +301,8 @@ impl Core {
     /// The objects of a root of this store in the order of their keys.
     ///
     /// # Complexity
-    /// O(1) if the root is the last requested one, else O(changes since that).
+    /// O(1) if the root is the last requested one, else O(changes since that); the first time,
+    /// O(objects · log objects).
     pub(crate) fn order(&self, root: &Root) -> Arc<Order> {
         let known = lock(&self.order).clone();
         if let Some(known) = &known

@@ -13,7 +13,8 @@
 //!
 //! Upstream counterpart: none in client-go; `kubernetes:pkg/controller/util/consistency`
 //! (`ConsistencyStore`) and `kubernetes/enhancements:5647`.
-//! Complexity: O(1) a write and a look; a write is forgotten once it was seen.
+//! Complexity: a look reads the writes of its key. A write is O(1), but O(keys) whenever the number
+//! of keys is a power of two from `SWEEP_AT` on. A write is forgotten once it was seen.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -35,7 +36,9 @@ impl<K> Informer<K> {
     /// If the server went back in time, the cache gets there in its new history, if ever.
     ///
     /// # Errors
-    /// The informer is stopped before; or versions of this server cannot be compared.
+    /// The informer is stopped before; or `version` is not a positive decimal without a leading
+    /// zero. The server's own versions are not checked: if they have no order, the wait ends only
+    /// when the informer is stopped.
     ///
     /// # Cancel safety
     /// Nothing is lost.
@@ -194,9 +197,9 @@ fn stored(root: &Root, key: KeyRef<'_>) -> Option<(String, String)> {
 #[derive(Clone, Default)]
 pub struct OwnWrites(Arc<Mutex<HashMap<ObjectKey, Vec<Unseen>>>>);
 
-// BOUND: one for each object written for a key and not seen yet; a look at a key removes the writes
-// that were seen, and so does recording, once there are twice as many keys as were unseen the last
-// time.
+// BOUND: one for each object written for a key and not seen yet. A look at a key removes its writes
+// that were seen. Recording removes those of all keys, whenever the number of keys is a power of
+// two from `SWEEP_AT` on.
 struct Unseen {
     core: Arc<Core>,
     write: Write,
@@ -210,7 +213,8 @@ impl OwnWrites {
     }
 
     /// Records that `object`, the server's reply to a write, was written for `key`. `informer` is
-    /// the one whose cache should see it. An object outside of its namespaces is not waited for.
+    /// the one whose cache should see it. An object outside of its namespaces, or without a name or
+    /// a resource version, is not recorded.
     pub fn wrote<K, T: kube_core::Resource>(
         &self,
         key: &ObjectKey,
@@ -262,7 +266,8 @@ impl OwnWrites {
     /// Waits until caches have seen everything that was written for `key`.
     ///
     /// # Errors
-    /// An informer that should see it is stopped before, or no longer watches that namespace.
+    /// A watch that should see it ends before: its informer is stopped, or its namespace is removed
+    /// and no other informer holds the watch.
     ///
     /// # Cancel safety
     /// Nothing is lost.

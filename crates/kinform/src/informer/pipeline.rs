@@ -57,9 +57,9 @@ pub(super) struct Pipeline {
     request: Option<Request>,
     builds: JoinSet<BuiltIndex>,
     auditor: Auditor,
-    /// True if a waiter was woken since other tasks had their turn; then the number of batches
-    /// since.
+    /// True if a waiter was woken since other tasks had their turn.
     has_woken: bool,
+    /// The number of batches since other tasks had their turn.
     unyielded: u32,
 }
 

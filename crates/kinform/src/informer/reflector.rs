@@ -1,7 +1,7 @@
 //! A reflector alone: keeps a user's own store in step with a server.
 //!
 //! ```text
-//! ListerWatcher → bytes → reflector machine → add, update, delete, replace, resync → ReflectorStore
+//! ListerWatcher → bytes → reflector machine → add, update, delete, replace, … → ReflectorStore
 //! ```
 //!
 //! For programs that keep objects their own way: in a database, a channel, a map of selected
@@ -82,7 +82,7 @@ pub trait ReflectorStore<K>: Send {
         Ok(())
     }
 
-    /// Records that nothing changed up to this version.
+    /// Records that the store has every change up to this version.
     ///
     /// # Errors
     /// The store fails.

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! The reflector is synced when it has handed on a list; users see `Synced` when the list is in the
-//! store. A state changes only when its meaning does: the version inside is that of the moment.
+//! store. A state changes only when its meaning does: `Synced` keeps the version at which it began.
 //!
 //! Upstream counterpart: none; `client-go:tools/cache` has `HasSynced` and a callback for errors.
 

@@ -1,7 +1,7 @@
 //! Connections that their readers drive.
 //!
 //! ```text
-//! pool ─execute─▶ Drivers ─▶ a task that polls Driver { connection } … and is woken when the reader leaves
+//! pool ─execute─▶ Drivers ─▶ a task that polls Driver { connection }, woken when the reader leaves
 //!                              ▲
 //! reader ─▶ Driven { body, driver } ── no bytes yet: polls the connection itself, and looks again
 //! ```
@@ -18,7 +18,8 @@
 //! connection's. HTTP/2 connections, which many readers share, are left to their tasks: a slow
 //! reader must not stop the others.
 //!
-//! INVARIANT: a connection that was woken is polled: by its task, or by the reader that was woken in its place.
+//! INVARIANT: a connection that was woken is polled: by its task, or by the reader that was woken
+//! in its place.
 //! Upstream: none; Go's transport has two goroutines a connection.
 
 use std::cell::RefCell;

@@ -102,7 +102,7 @@ pub struct HttpSource {
 }
 
 impl HttpSource {
-    /// `info`, from the server that `client` talks to.
+    /// A source that lists and watches the resource `info` on the server of `client`.
     pub fn new(client: Client, info: ResourceInfo) -> Self {
         Self {
             client,

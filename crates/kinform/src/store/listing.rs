@@ -1,7 +1,8 @@
 //! A listing: some objects of a cache at one moment, to be iterated or kept.
 //!
 //! ```text
-//! roots (views, or objects that were found) → Listing → Handles (ObjRef<K>) | Objects | typed() → Arc<K>
+//! roots (views, or objects that were found) → Listing → Handles (ObjRef<K>) | Objects
+//!                                                     → typed() → Arc<K>
 //! ```
 //!
 //! It owns its objects; iterating decodes nothing and counts no references.
@@ -136,10 +137,12 @@ impl<K> Listing<K> {
 
     /// Up to `limit` objects in the order of their keys, from the first one after `after` on.
     ///
-    /// Pages of one [`Snapshot`](crate::Snapshot)'s listing fit together: each object is in one of them.
+    /// Pages of one [`Snapshot`](crate::Snapshot)'s listing fit together: each object is in one of
+    /// them.
     ///
     /// # Complexity
-    /// O(objects listed) a page: for pages of a whole cache, see [`Snapshot::page`](crate::Snapshot::page).
+    /// O(objects listed) a page: for pages of a whole cache, see
+    /// [`Snapshot::page`](crate::Snapshot::page).
     pub fn page(&self, after: Option<&ObjectKey>, limit: usize) -> Vec<Obj<K>> {
         let by_key = |a: &&Object, b: &&Object| a.key_ref().cmp(&b.key_ref());
         let is_after =
@@ -153,8 +156,8 @@ impl<K> Listing<K> {
         self.held(page)
     }
 
-    /// Handles of the objects that `keep` accepts; the others are not counted. `keep` reads from
-    /// [`Object::thawed`].
+    /// Handles of the objects that `keep` accepts; no handle is made of the others. `keep` reads
+    /// from [`Object::thawed`].
     pub(crate) fn matching(&self, mut keep: impl FnMut(&Object) -> bool) -> Vec<Obj<K>> {
         self.held(self.objects().filter(|object| keep(object)))
     }

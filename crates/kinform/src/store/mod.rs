@@ -1,4 +1,4 @@
-//! Reading a cache: snapshots, listings, indexes. No read waits or locks.
+//! Reading a cache: snapshots, listings, indexes.
 //!
 //! ```text
 //! Store (follows the informer) → Snapshot (stands still) → Listing → ObjRef<K> → Obj<K>, to keep
@@ -7,6 +7,8 @@
 //! A [`Store`] answers from the newest root at each call. A [`Snapshot`] is one moment: several
 //! reads from it fit together. A [`Listing`] owns its objects; iterating it decodes nothing.
 //! With several namespaces there is one root for each, every one consistent in itself.
+//! No read waits for the writer. A read of an index, a selection by labels and a page in order
+//! take a mutex for the time of a look-up; other reads take none.
 //! INVARIANT: read handles keep no task running and stay readable after the informer stopped.
 //!
 //! Upstream counterpart: `client-go:tools/cache/store.go` (`Store`, `Indexer`).
@@ -136,7 +138,8 @@ impl<K> Store<K> {
         self.snapshot().page(after, limit)
     }
 
-    /// Up to `limit` objects of a namespace whose names begin with a prefix; see [`Snapshot::page_with_prefix`].
+    /// Up to `limit` objects of a namespace whose names begin with a prefix; see
+    /// [`Snapshot::page_with_prefix`].
     pub fn page_with_prefix(
         &self,
         prefix: KeyRef<'_>,
@@ -189,7 +192,8 @@ impl<K> Snapshot<K> {
         }))
     }
 
-    /// The values of the index `name` that have objects, with their number, in order.
+    /// The values of the index `name` that have objects, in order, each with the number of its
+    /// objects.
     ///
     /// # Errors
     /// There is no index of that name.
@@ -309,7 +313,7 @@ impl<K> IndexReader<K> {
         listing.unwrap_or_else(|_| snapshot.listing(|_| Part::Found(Vec::new())))
     }
 
-    /// The values that have objects, with their number, in order.
+    /// The values that have objects, in order, each with the number of its objects.
     pub fn values(&self) -> BTreeMap<IndexKey, usize> {
         let snapshot = self.store.snapshot();
         snapshot.index_values(&self.name).unwrap_or_default()

@@ -54,7 +54,8 @@ impl<K> Snapshot<K> {
         listings.min_by_key(Listing::len)
     }
 
-    /// Up to `limit` objects in the order of their keys (namespace, then name), from the first one after `after` on.
+    /// Up to `limit` objects in the order of their keys (namespace, then name), from the first one
+    /// after `after` on.
     ///
     /// Pages of one snapshot fit together: each object is in one of them.
     ///
@@ -65,8 +66,8 @@ impl<K> Snapshot<K> {
         self.ordered(after.map(ObjectKey::key_ref), limit, |_| true)
     }
 
-    /// The same of the objects in the namespace of `prefix` whose names begin with its name; an empty name is every
-    /// object of the namespace.
+    /// The same of the objects in the namespace of `prefix` whose names begin with its name; an
+    /// empty name is every object of the namespace.
     ///
     /// # Complexity
     /// As [`page`](Self::page).

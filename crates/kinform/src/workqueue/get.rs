@@ -5,8 +5,8 @@
 //!                 └── no key ──▶ a place among the waiters ──woken, or its time is up──▶ look
 //! ```
 //!
-//! Upstream counterpart: `client-go:util/workqueue/queue.go` (`Get`), which holds a goroutine and cannot be
-//! given up.
+//! Upstream counterpart: `client-go:util/workqueue/queue.go` (`Get`), which holds a goroutine and
+//! cannot be given up.
 
 use std::fmt;
 use std::future::Future;

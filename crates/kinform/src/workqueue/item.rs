@@ -4,8 +4,8 @@
 //! get().await → Item → settle(verdict) | settle_and_get(verdict) → Get | dropped = failed
 //! ```
 //!
-//! Upstream counterpart: `client-go:util/workqueue` (`Done`, `Forget`, `AddRateLimited`), which a worker that
-//! panics never calls.
+//! Upstream counterpart: `client-go:util/workqueue` (`Done`, `Forget`, `AddRateLimited`), which a
+//! worker that panics never calls.
 
 use std::fmt;
 use std::hash::Hash;
@@ -58,7 +58,7 @@ impl<K: Eq + Hash + Clone> Item<K> {
     }
 
     /// Settles the key and waits for the next one, as [`settle`](Self::settle) and
-    /// [`WorkQueue::get`] do one after the other, but in one turn. The key is settled when the
+    /// [`WorkQueue::get`] do one after the other, but under one lock. The key is settled when the
     /// future is first polled, or dropped.
     ///
     /// # Cancel safety

@@ -9,14 +9,14 @@
 //! so one of the waiting workers keeps the time, and hands that duty on when it leaves. An add
 //! wakes at most one worker, and none if all are busy, or if as many were woken as keys are ready.
 //!
-//! INVARIANT: while workers wait, as many others were woken and have not looked yet as keys are
-//! ready, or each look wakes the next; while a key is delayed, a worker was woken or keeps the
-//! time.
+//! INVARIANT: while workers wait and keys are ready, a woken worker has not looked at the queue
+//! yet. If fewer were woken than keys are ready, its look wakes one more. While workers wait and a
+//! key is delayed, a worker was woken or keeps the time.
 //!
 //! `item.rs` is a worker's key, `get.rs` the wait for one.
 //!
-//! Upstream counterpart: `client-go:util/workqueue` (`TypedRateLimitingInterface`), where each queue has
-//! a goroutine for delays and one for metrics.
+//! Upstream counterpart: `client-go:util/workqueue` (`TypedRateLimitingInterface`), where each
+//! queue has a goroutine for delays and one for metrics.
 
 mod get;
 mod item;
@@ -116,9 +116,9 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
         self.change(|queue| queue.add(key, priority, now))
     }
 
-    /// Adds keys, in order, as [`add_with`](Self::add_with) does one after the other, but in one
-    /// turn. Returns the number of keys that began to wait; the others waited already, or are
-    /// refused.
+    /// Adds keys, in order, as [`add_with`](Self::add_with) does one after the other, but takes the
+    /// lock once for each 256 keys. Returns the number of keys that began to wait; the others
+    /// waited already, or are refused.
     ///
     /// # Panics
     /// If `Hash` or `Eq` of a key panics: the keys before it are added then, but not it and those
@@ -231,14 +231,14 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
     /// which are removed.
     ///
     /// # Errors
-    /// `within` went by, or the queue was closed meanwhile, and workers still have keys: the error
-    /// names them.
+    /// `within` went by, or the queue was closed meanwhile, while keys still wait or workers still
+    /// have keys. The error counts the former and names the latter.
     ///
     /// # Cancel safety
     /// Dropping it stops the waiting; the queue stays shut down.
     ///
-    /// Upstream: `ShutDownWithDrain`, which does not wait for what is queued and knows no deadline; a `ShutDown` after
-    /// it ends the waiting there.
+    /// Upstream: `ShutDownWithDrain`, which does not wait for queued keys and knows no deadline; a
+    /// `ShutDown` after it ends the waiting there.
     pub async fn drain(&self, within: Duration) -> Result<Vec<K>, Undrained<K>> {
         let deadline = self.0.env.now() + within;
         let closed = self.lock().closed;
