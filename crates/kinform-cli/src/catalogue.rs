@@ -5,8 +5,9 @@
 //! ```
 //!
 //! Pure: `discovery.rs` fetches the documents. A word is looked up as kubectl does: plural,
-//! singular, short name, kind (any case), `plural.group`, `plural.version.group`; the core group
-//! first, then the groups in the server's order, and in a group its preferred version.
+//! singular, kind (any case), `plural.group`, `plural.version.group`, and a short name if it is
+//! none of these; the core group first, then the groups in the server's order, and in a group its
+//! preferred version.
 //!
 //! Upstream counterpart: kubernetes/apimachinery:pkg/api/meta (RESTMapper) and
 //! kubernetes/client-go:restmapper.
@@ -41,11 +42,17 @@ impl ResourceEntry {
         }
     }
 
-    fn answers_to(&self, word: &str) -> bool {
-        self.gvr.resource == word
-            || self.singular == word
-            || self.kind.eq_ignore_ascii_case(word)
-            || self.short_names.iter().any(|short| short == word)
+    /// Returns whether the word is its plural, its singular or its kind.
+    fn is_named(&self, word: &str) -> bool {
+        self.gvr.resource == word || self.singular == word || self.kind.eq_ignore_ascii_case(word)
+    }
+
+    fn has_short_name(&self, word: &str) -> bool {
+        self.short_names.iter().any(|short| short == word)
+    }
+
+    fn is_readable(&self) -> bool {
+        self.verbs.iter().any(|verb| verb == "list")
     }
 }
 
@@ -72,7 +79,7 @@ pub(crate) struct Catalogue {
 }
 
 /// An `APIResourceList`, with the fields needed here.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ResourceList {
     #[serde(default)]
@@ -81,7 +88,7 @@ pub(crate) struct ResourceList {
     resources: Vec<ListedResource>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ListedResource {
     name: String,
@@ -95,6 +102,58 @@ struct ListedResource {
     verbs: Vec<String>,
     #[serde(default)]
     short_names: Vec<String>,
+}
+
+/// An `APIGroupDiscoveryList`, with the fields needed here: all groups in one document.
+#[derive(Debug, Deserialize)]
+pub(crate) struct AggregatedList {
+    #[serde(default)]
+    items: Vec<AggregatedGroup>,
+}
+
+#[derive(Debug, Deserialize)]
+struct AggregatedGroup {
+    #[serde(default)]
+    metadata: GroupName,
+    #[serde(default)]
+    versions: Vec<AggregatedVersion>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct GroupName {
+    #[serde(default)]
+    name: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct AggregatedVersion {
+    #[serde(default)]
+    version: String,
+    #[serde(default)]
+    resources: Vec<AggregatedResource>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct AggregatedResource {
+    #[serde(default)]
+    resource: String,
+    #[serde(default)]
+    response_kind: Option<ResponseKind>,
+    #[serde(default)]
+    scope: String,
+    #[serde(default)]
+    singular_resource: String,
+    #[serde(default)]
+    verbs: Vec<String>,
+    #[serde(default)]
+    short_names: Vec<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct ResponseKind {
+    #[serde(default)]
+    kind: String,
 }
 
 /// An `APIGroupList`, with the fields needed here.
@@ -135,6 +194,16 @@ impl GroupList {
     }
 }
 
+impl ResourceList {
+    /// Returns whether a word is the plural, the singular or the kind of one of its resources.
+    pub(crate) fn names(&self, word: &str) -> bool {
+        let mut resources = self.resources.iter();
+        resources.any(|of| {
+            of.name == word || of.singular_name == word || of.kind.eq_ignore_ascii_case(word)
+        })
+    }
+}
+
 impl Catalogue {
     /// Adds one group version's document; call in order of preference.
     pub(crate) fn add(&mut self, list: ResourceList) {
@@ -147,15 +216,10 @@ impl Catalogue {
             if resource.name.contains('/') {
                 continue;
             }
-            let singular = if resource.singular_name.is_empty() {
-                resource.kind.to_ascii_lowercase()
-            } else {
-                resource.singular_name
-            };
-            self.entries.push(ResourceEntry {
+            self.push(ResourceEntry {
                 gvr: GroupVersionResource::new(group, version, resource.name),
                 kind: resource.kind,
-                singular,
+                singular: resource.singular_name,
                 short_names: resource.short_names,
                 scope: if resource.namespaced {
                     Scope::Namespaced
@@ -167,29 +231,65 @@ impl Catalogue {
         }
     }
 
+    /// Adds the document of several groups, which are in order of preference.
+    pub(crate) fn add_aggregated(&mut self, list: AggregatedList) {
+        for group in list.items {
+            for version in group.versions {
+                for resource in version.resources {
+                    let kind = resource.response_kind.unwrap_or_default().kind;
+                    self.push(ResourceEntry {
+                        gvr: GroupVersionResource::new(
+                            &group.metadata.name,
+                            &version.version,
+                            resource.resource,
+                        ),
+                        kind,
+                        singular: resource.singular_resource,
+                        short_names: resource.short_names,
+                        scope: match &*resource.scope {
+                            "Namespaced" => Scope::Namespaced,
+                            _ => Scope::Cluster,
+                        },
+                        verbs: resource.verbs,
+                    });
+                }
+            }
+        }
+    }
+
+    fn push(&mut self, mut entry: ResourceEntry) {
+        if entry.singular.is_empty() {
+            entry.singular = entry.kind.to_ascii_lowercase();
+        }
+        self.entries.push(entry);
+    }
+
+    /// The resource that the word names, and not only in short.
+    pub(crate) fn named(&self, word: &str) -> Option<&ResourceEntry> {
+        let mut readable = self.entries.iter().filter(|entry| entry.is_readable());
+        readable.find(|entry| entry.is_named(word))
+    }
+
     /// The meaning of `word` on this server.
     pub(crate) fn find(&self, word: &str) -> Meaning {
-        let readable = |entry: &&ResourceEntry| entry.verbs.iter().any(|verb| verb == "list");
-        if let Some(entry) = self
-            .entries
-            .iter()
-            .filter(readable)
-            .find(|e| e.answers_to(word))
-        {
+        let readable = || self.entries.iter().filter(|entry| entry.is_readable());
+        // A short name never hides a plural, whatever group it is of.
+        let in_short = || readable().find(|entry| entry.has_short_name(word));
+        if let Some(entry) = self.named(word).or_else(in_short) {
             return Meaning::Known(entry.clone());
         }
         let Some((plural, rest)) = word.split_once('.') else {
             return Meaning::Unknown;
         };
         let in_group = |entry: &&ResourceEntry| {
-            entry.answers_to(plural)
+            (entry.is_named(plural) || entry.has_short_name(plural))
                 && (entry.gvr.group == rest
                     || rest
                         .split_once('.')
                         .map_or((rest, ""), |(version, group)| (version, group))
                         == (entry.gvr.version.as_str(), entry.gvr.group.as_str()))
         };
-        match self.entries.iter().filter(readable).find(in_group) {
+        match readable().find(in_group) {
             Some(entry) => Meaning::Known(entry.clone()),
             // A definition's group has a dot, so a shorter word can never be one.
             None if !plural.is_empty() && rest.contains('.') => Meaning::Awaited {
@@ -255,6 +355,31 @@ mod tests {
             catalogue.add(serde_json::from_value(list).unwrap());
         }
         catalogue
+    }
+
+    #[test]
+    fn a_short_name_never_hides_a_plural_of_a_later_group() {
+        let mut catalogue = catalogue();
+        let list = json!({"items": [{"metadata": {"name": "mail.example.com"}, "versions": [
+            {"version": "v1", "resources": [
+                {"resource": "po", "responseKind": {"kind": "Post"}, "scope": "Cluster", "verbs": ["list"]},
+                {"resource": "posts", "responseKind": {"kind": "Other"}, "scope": "Namespaced",
+                 "singularResource": "post", "shortNames": ["deployment"], "verbs": ["list"]}]}]}]});
+        catalogue.add_aggregated(serde_json::from_value(list).unwrap());
+        let title = |word: &str| match catalogue.find(word) {
+            Meaning::Known(entry) => (entry.title(), entry.scope),
+            other => panic!("{word}: {other:?}"),
+        };
+        assert_eq!(
+            title("po"),
+            ("po.mail.example.com".to_owned(), Scope::Cluster)
+        );
+        assert_eq!(title("deployment").0, "deployments.apps");
+        assert_eq!(title("post").0, "po.mail.example.com");
+        assert_eq!(
+            title("posts"),
+            ("posts.mail.example.com".to_owned(), Scope::Namespaced)
+        );
     }
 
     #[track_caller]

@@ -8,6 +8,7 @@
 mod command;
 mod connection;
 mod demo;
+mod discovery;
 mod newcomers;
 mod rounds;
 mod serve;

@@ -144,7 +144,7 @@ impl ResourceInfo {
     }
 }
 
-/// `pods.v1 in namespace "a" with app=web`: for people.
+/// `deployments.apps in namespace "a" with labels app=web`: for people.
 impl fmt::Display for ResourceInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let GroupVersionResource {
