@@ -41,10 +41,7 @@ impl<K> Informer<K> {
     /// Nothing is lost.
     pub async fn reached(&self, version: impl Into<ResourceVersion>) -> Result<(), Error> {
         let version = version.into();
-        if version.compare(&version).is_err() {
-            let message = format!("version {version:?} cannot be compared");
-            return Err(Error::new(ErrorKind::Invalid, message));
-        }
+        ordered(&version)?;
         let namespaces = self.cores().changed();
         let watched = || {
             let members = self.cores().members();
@@ -54,11 +51,28 @@ impl<K> Informer<K> {
                 .collect()
         };
         let is_there = |cores: &[Arc<Core>]| {
-            let mut roots = cores.iter().map(|core| core.root());
-            roots.all(|root| root.has_synced() && has_reached(&root, &version))
+            let roots = cores.iter().map(|core| core.root());
+            let mut is_there = true;
+            for root in roots {
+                // Before the first list, the version of this server is not known.
+                if root.has_synced() {
+                    ordered(&ResourceVersion::from(&**root.version()))?;
+                }
+                is_there &= root.has_synced() && has_reached(&root, &version);
+            }
+            Ok(is_there)
         };
         when(Some(namespaces), watched, is_there).await
     }
+}
+
+/// Fails if versions like this one have no order.
+fn ordered(version: &ResourceVersion) -> Result<(), Error> {
+    if version.compare(version).is_err() {
+        let message = format!("version {version:?} cannot be compared");
+        return Err(Error::new(ErrorKind::Invalid, message));
+    }
+    Ok(())
 }
 
 /// Waits until publications of the cores make `is_so` true; the set of cores is read again when
@@ -66,7 +80,7 @@ impl<K> Informer<K> {
 async fn when(
     mut namespaces: Option<watch::Receiver<u64>>,
     watched: impl Fn() -> Vec<Arc<Core>>,
-    mut is_so: impl FnMut(&[Arc<Core>]) -> bool,
+    mut is_so: impl FnMut(&[Arc<Core>]) -> Result<bool, Error>,
 ) -> Result<(), Error> {
     loop {
         if let Some(namespaces) = &mut namespaces {
@@ -77,7 +91,7 @@ async fn when(
         let mut all: Vec<watch::Receiver<Progress>> = subscribed.collect();
         // Before the look: a change from here on wakes this task.
         let ended = all.iter_mut().position(|one| one.borrow_and_update().ended);
-        if is_so(&cores) {
+        if is_so(&cores)? {
             return Ok(());
         }
         if let Some(ended) = ended {
@@ -274,7 +288,7 @@ impl OwnWrites {
         if cores.is_empty() {
             return Ok(());
         }
-        when(None, || cores.clone(), |_| self.has_seen(key)).await
+        when(None, || cores.clone(), |_| Ok(self.has_seen(key))).await
     }
 
     /// Keys with writes that were not seen at the last look: a gauge.

@@ -244,6 +244,28 @@ async fn a_version_is_waited_for_until_the_cache_has_reached_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_version_is_not_waited_for_if_those_of_the_server_have_no_order() {
+    let (factory, mut script) = factory();
+    let pods = factory.informer::<Pod>();
+    factory.start().unwrap();
+    // The first wait begins before the server has shown a version.
+    let early = tokio::spawn({
+        let pods = pods.clone();
+        async move { pods.reached(9u64).await }
+    });
+    let (_, ask) = script.next_watch().await;
+    let watch = ask.stream();
+    settle().await;
+    assert!(!early.is_finished());
+    watch.initial_events_end("Pod", "a1");
+    let error = soon(early).await.unwrap_err();
+    assert!(error.is_invalid(), "{error}");
+    let late = pods.reached(9u64).now_or_never();
+    assert!(late.unwrap().unwrap_err().is_invalid());
+    factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn k4_a_key_waits_until_the_cache_has_seen_what_was_written_for_it() {
     let cached = cached().await;
     let (writes, foo, bar) = (OwnWrites::new(), key("foo"), key("bar"));
