@@ -62,7 +62,7 @@ impl<K> Informer<K> {
             }
             Ok(is_there)
         };
-        when(Some(namespaces), watched, is_there).await
+        when(namespaces, watched, is_there).await
     }
 }
 
@@ -76,16 +76,14 @@ fn ordered(version: &ResourceVersion) -> Result<(), Error> {
 }
 
 /// Waits until publications of the cores make `is_so` true; the set of cores is read again when
-/// namespaces are added or removed.
+/// `changed` says that it may be another.
 async fn when(
-    mut namespaces: Option<watch::Receiver<u64>>,
+    mut changed: watch::Receiver<u64>,
     watched: impl Fn() -> Vec<Arc<Core>>,
     mut is_so: impl FnMut(&[Arc<Core>]) -> Result<bool, Error>,
 ) -> Result<(), Error> {
     loop {
-        if let Some(namespaces) = &mut namespaces {
-            namespaces.borrow_and_update();
-        }
+        changed.borrow_and_update();
         let cores = watched();
         let subscribed = cores.iter().map(|core| core.progress.subscribe());
         let mut all: Vec<watch::Receiver<Progress>> = subscribed.collect();
@@ -99,17 +97,10 @@ async fn when(
         }
         tokio::select! {
             biased;
-            () = next(namespaces.as_mut()) => {}
+            // The waiting caller holds the sender.
+            _ = changed.changed() => {}
             () = any(&mut all) => {}
         }
-    }
-}
-
-async fn next(changes: Option<&mut watch::Receiver<u64>>) {
-    match changes {
-        // The waiting caller holds the sender.
-        Some(changes) => drop(changes.changed().await),
-        None => std::future::pending().await,
     }
 }
 
@@ -206,7 +197,15 @@ fn stored(root: &Root, key: KeyRef<'_>) -> Option<(String, String)> {
 /// ```
 #[doc(alias = "ConsistencyStore")]
 #[derive(Clone, Default)]
-pub struct OwnWrites(Arc<Mutex<HashMap<ObjectKey, Vec<Unseen>>>>);
+pub struct OwnWrites(Arc<Recorded>);
+
+#[derive(Default)]
+struct Recorded {
+    keys: Mutex<HashMap<ObjectKey, Vec<Unseen>>>,
+    // Counts the times that a key was written to a core without another unseen write for it: then
+    // the cores to be waited for are others.
+    joined: watch::Sender<u64>,
+}
 
 // BOUND: one for each object written for a key and not seen yet; a look at a key removes the writes
 // that were seen, and so does recording, once there are twice as many keys as were unseen the last
@@ -244,7 +243,7 @@ impl OwnWrites {
         };
         let root = core.root();
         let write = Write::new(written, version, &root);
-        let mut keys = lock(&self.0);
+        let mut keys = lock(&self.0.keys);
         if keys.len() >= SWEEP_AT && keys.len().is_power_of_two() {
             keys.retain(|_, unseen| forget_seen(unseen));
         }
@@ -252,17 +251,22 @@ impl OwnWrites {
             return;
         }
         let unseen = keys.entry(key.clone()).or_default();
+        let joins = !unseen.iter().any(|known| Arc::ptr_eq(&known.core, &core));
         unseen.retain(|known| !(Arc::ptr_eq(&known.core, &core) && known.write.key == write.key));
         if mutant!("K4") {
             unseen.clear();
         }
         unseen.push(Unseen { core, write });
+        drop(keys);
+        if joins {
+            self.0.joined.send_modify(|count| *count += 1);
+        }
     }
 
     /// Returns whether caches have seen everything that was written for `key`.
     #[must_use]
     pub fn has_seen(&self, key: &ObjectKey) -> bool {
-        let mut keys = lock(&self.0);
+        let mut keys = lock(&self.0.keys);
         let Some(unseen) = keys.get_mut(key) else {
             return true;
         };
@@ -281,20 +285,28 @@ impl OwnWrites {
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn seen(&self, key: &ObjectKey) -> Result<(), Error> {
-        let mut cores: Vec<Arc<Core>> = Vec::new();
-        if let Some(unseen) = lock(&self.0).get(key) {
-            cores.extend(unseen.iter().map(|unseen| Arc::clone(&unseen.core)));
-        }
-        if cores.is_empty() {
+        if self.has_seen(key) {
             return Ok(());
         }
-        when(None, || cores.clone(), |_| Ok(self.has_seen(key))).await
+        let joined = self.0.joined.subscribe();
+        when(joined, || self.awaited(key), |_| Ok(self.has_seen(key))).await
+    }
+
+    /// The cores that have not seen everything that was written for `key`.
+    fn awaited(&self, key: &ObjectKey) -> Vec<Arc<Core>> {
+        let mut keys = lock(&self.0.keys);
+        let Some(unseen) = keys.get_mut(key) else {
+            return Vec::new();
+        };
+        forget_seen(unseen);
+        let cores = unseen.iter().map(|unseen| Arc::clone(&unseen.core));
+        cores.collect()
     }
 
     /// Keys with writes that were not seen at the last look: a gauge.
     #[must_use]
     pub fn unseen(&self) -> usize {
-        lock(&self.0).len()
+        lock(&self.0.keys).len()
     }
 }
 

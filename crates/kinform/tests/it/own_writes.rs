@@ -295,6 +295,35 @@ async fn k4_a_key_waits_until_the_cache_has_seen_what_was_written_for_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_key_that_is_waited_for_may_be_written_to_another_cache() {
+    let (first, second) = (cached().await, cached().await);
+    let (writes, foo) = (OwnWrites::new(), key("foo"));
+    writes.wrote(&foo, &first.pods, &typed(&pod("a", 6, "n1")));
+    let waiting = tokio::spawn({
+        let (writes, foo) = (writes.clone(), foo.clone());
+        async move { writes.seen(&foo).await }
+    });
+    settle().await;
+    writes.wrote(&foo, &second.pods, &typed(&pod("a", 7, "n1")));
+    first.hears("MODIFIED", &pod("a", 6, "n1")).await;
+    assert!(!waiting.is_finished(), "the second cache lags behind");
+    second.hears("MODIFIED", &pod("a", 7, "n1")).await;
+    soon(waiting).await.unwrap();
+    // The end of the second cache is noticed as well.
+    writes.wrote(&foo, &first.pods, &typed(&pod("a", 16, "n1")));
+    let waiting = tokio::spawn({
+        let (writes, foo) = (writes.clone(), foo.clone());
+        async move { writes.seen(&foo).await }
+    });
+    settle().await;
+    writes.wrote(&foo, &second.pods, &typed(&pod("a", 17, "n1")));
+    settle().await;
+    second.factory.shutdown().await;
+    assert!(soon(waiting).await.unwrap_err().is_stopped());
+    first.factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_server_that_lost_the_write_is_not_waited_for() {
     let mut cached = cached().await;
     let (writes, foo) = (OwnWrites::new(), key("foo"));
