@@ -34,6 +34,40 @@ async fn blocking_handlers_run_off_the_runtime() {
     factory.shutdown().await;
 }
 
+#[tokio::test]
+async fn a_blocking_handler_hears_of_its_sync_off_the_runtime() {
+    let (factory, mut script) = factory();
+    let informer = factory.informer::<Pod>();
+    let runtime_thread = std::thread::current().id();
+    let heard = Heard::default();
+    let (add, sync) = (heard.clone(), heard.clone());
+    let place = move || match std::thread::current().id() == runtime_thread {
+        true => "on the runtime",
+        false => "off the runtime",
+    };
+    let handlers = Handlers::new()
+        .on_add(move |_| add.line(format!("add {}", place())))
+        .on_synced(move || {
+            sync.line(format!("synced {}", place()));
+            panic!("this panic is part of the test");
+        });
+    let registration = informer.add_handler(handlers.blocking()).unwrap();
+    factory.start().unwrap();
+    let watch = first_list(&mut script, &[pod("a", 1, "n1")], 5).await;
+    assert!(registration.synced().await);
+    watch.event("ADDED", &pod("b", 6, "n1"));
+    // The end lets it hear what was published.
+    informer.reached(6u64).await.unwrap();
+    factory.shutdown().await;
+    let expected = [
+        "add off the runtime",
+        "synced off the runtime",
+        "add off the runtime",
+    ];
+    assert_eq!(heard.take(), expected);
+    assert_eq!(registration.panics(), 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_async_handler_hears_one_after_the_other_and_may_panic() {
     let (factory, mut script) = factory();
