@@ -243,6 +243,46 @@ async fn a_filter_makes_adds_and_deletes_of_updates() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_filter_holds_for_async_handlers_in_either_order() {
+    for is_first in [true, false] {
+        let (factory, mut script) = factory();
+        let informer = factory.informer::<Pod>();
+        let heard = Heard::default();
+        let told = heard.clone();
+        let on_n1 = |pod: &kinform::Obj<Pod>| {
+            let path = "spec.nodeName".parse().unwrap();
+            pod.at(&path) == ["n1"]
+        };
+        let on_event = move |notification: Notification<Pod>| {
+            told.line(match notification {
+                Notification::Added(pod) => format!("add {}", pod.name()),
+                Notification::Updated { new, .. } => format!("update {}", new.name()),
+                Notification::Deleted(pod) => format!("delete {}", pod.name()),
+                Notification::Synced => "synced".to_owned(),
+                other => format!("{other:?}"),
+            });
+            std::future::ready(())
+        };
+        let handlers = match is_first {
+            true => Handlers::new().filtered(on_n1).on_event_async(on_event),
+            false => Handlers::new().on_event_async(on_event).filtered(on_n1),
+        };
+        informer.add_handler(handlers).unwrap();
+        factory.start().unwrap();
+        let watch = first_list(&mut script, &[pod("a", 1, "n1"), pod("b", 2, "n2")], 5).await;
+        settle().await;
+        watch.event("MODIFIED", &pod("a", 6, "n2"));
+        watch.event("MODIFIED", &pod("b", 7, "n1"));
+        watch.event("MODIFIED", &pod("b", 8, "n1"));
+        watch.event("DELETED", &pod("a", 9, "n2"));
+        settle().await;
+        let expected = ["add a", "synced", "delete a", "add b", "update b"];
+        assert_eq!(heard.take(), expected);
+        factory.shutdown().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_typed_transform_changes_what_is_stored_but_no_identity() {
     let (factory, mut script) = factory();
     let transform = Transform::typed(|mut pod: Pod| {
