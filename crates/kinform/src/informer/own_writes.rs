@@ -201,10 +201,17 @@ pub struct OwnWrites(Arc<Recorded>);
 
 #[derive(Default)]
 struct Recorded {
-    keys: Mutex<HashMap<ObjectKey, Vec<Unseen>>>,
+    keys: Mutex<Keys>,
     // Counts the times that a key was written to a core without another unseen write for it: then
     // the cores to be waited for are others.
     joined: watch::Sender<u64>,
+}
+
+#[derive(Default)]
+struct Keys {
+    unseen: HashMap<ObjectKey, Vec<Unseen>>,
+    // Twice the number of keys that the last sweep left.
+    sweep_at: usize,
 }
 
 // BOUND: one for each object written for a key and not seen yet; a look at a key removes the writes
@@ -244,13 +251,13 @@ impl OwnWrites {
         let root = core.root();
         let write = Write::new(written, version, &root);
         let mut keys = lock(&self.0.keys);
-        if keys.len() >= SWEEP_AT && keys.len().is_power_of_two() {
-            keys.retain(|_, unseen| forget_seen(unseen));
+        if !keys.unseen.contains_key(key) {
+            keys.sweep();
         }
         if write.is_seen(&root) {
             return;
         }
-        let unseen = keys.entry(key.clone()).or_default();
+        let unseen = keys.unseen.entry(key.clone()).or_default();
         let joins = !unseen.iter().any(|known| Arc::ptr_eq(&known.core, &core));
         unseen.retain(|known| !(Arc::ptr_eq(&known.core, &core) && known.write.key == write.key));
         if mutant!("K4") {
@@ -267,12 +274,12 @@ impl OwnWrites {
     #[must_use]
     pub fn has_seen(&self, key: &ObjectKey) -> bool {
         let mut keys = lock(&self.0.keys);
-        let Some(unseen) = keys.get_mut(key) else {
+        let Some(unseen) = keys.unseen.get_mut(key) else {
             return true;
         };
         let is_left = forget_seen(unseen);
         if !is_left {
-            keys.remove(key);
+            keys.unseen.remove(key);
         }
         !is_left
     }
@@ -295,7 +302,7 @@ impl OwnWrites {
     /// The cores that have not seen everything that was written for `key`.
     fn awaited(&self, key: &ObjectKey) -> Vec<Arc<Core>> {
         let mut keys = lock(&self.0.keys);
-        let Some(unseen) = keys.get_mut(key) else {
+        let Some(unseen) = keys.unseen.get_mut(key) else {
             return Vec::new();
         };
         forget_seen(unseen);
@@ -306,7 +313,18 @@ impl OwnWrites {
     /// Keys with writes that were not seen at the last look: a gauge.
     #[must_use]
     pub fn unseen(&self) -> usize {
-        lock(&self.0.keys).len()
+        lock(&self.0.keys).unseen.len()
+    }
+}
+
+impl Keys {
+    /// Before one more key: removes the writes that were seen, if that is due.
+    fn sweep(&mut self) {
+        if self.unseen.len() < self.sweep_at.max(SWEEP_AT) {
+            return;
+        }
+        self.unseen.retain(|_, unseen| forget_seen(unseen));
+        self.sweep_at = 2 * self.unseen.len();
     }
 }
 

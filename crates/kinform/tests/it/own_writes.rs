@@ -324,6 +324,26 @@ async fn a_key_that_is_waited_for_may_be_written_to_another_cache() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn seen_writes_are_swept_when_the_number_of_keys_has_doubled() {
+    const KEYS: usize = 128;
+    let cached = cached().await;
+    let writes = OwnWrites::new();
+    let wrote = |foo: usize, version| {
+        let written = typed(&pod("a", version, "n1"));
+        writes.wrote(&key(&format!("foo-{foo}")), &cached.pods, &written);
+    };
+    (0..KEYS).for_each(|foo| wrote(foo, 6));
+    cached.watch.bookmark("Pod", "6");
+    settle().await;
+    // All are seen, and none is looked at: there are no more keys than before.
+    wrote(0, 7);
+    assert_eq!(writes.unseen(), KEYS);
+    wrote(KEYS, 7);
+    assert_eq!(writes.unseen(), 2);
+    cached.factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_server_that_lost_the_write_is_not_waited_for() {
     let mut cached = cached().await;
     let (writes, foo) = (OwnWrites::new(), key("foo"));
