@@ -288,9 +288,10 @@ impl<K: 'static> Handlers<K> {
         self
     }
 
-    /// Hears everything as owned notifications, in an async function, one after the other.
-    /// Excludes the closures above: they are not called. [`filtered`](Self::filtered) and
-    /// [`blocking`](Self::blocking) have no effect.
+    /// Hears everything as owned notifications, in an async function, one after the other; with a
+    /// filter ([`filtered`](Self::filtered)), everything that passes it. Excludes the `on_*`
+    /// closures: they are not called. It runs on a task of the runtime and must not block, also
+    /// after [`blocking`](Self::blocking).
     pub fn on_event_async<F>(
         mut self,
         mut heard: impl FnMut(Notification<K>) -> F + Send + 'static,
@@ -311,7 +312,9 @@ impl<K: 'static> Handlers<K> {
         self
     }
 
-    /// The closures may block: they run on threads made for that, never on the runtime's own.
+    /// The closures may block: they run on threads made for that, never on the runtime's own. No
+    /// effect on an async function ([`on_event_async`](Self::on_event_async)): it can itself await
+    /// `tokio::task::spawn_blocking`.
     pub fn blocking(mut self) -> Self {
         self.run_on = RunOn::Thread;
         self
@@ -335,11 +338,15 @@ impl<K: 'static> Handlers<K> {
     fn into_sink(mut self, lens: Arc<Lens>) -> Sink {
         if let Some(mut heard) = self.on_event.take() {
             return Sink::Async(Box::new(move |told| {
-                heard(match told {
-                    SinkCall::Change(change) => Notification::of(change, &lens),
-                    SinkCall::Synced => Notification::Synced,
-                    SinkCall::BatchEnd => return Box::pin(std::future::ready(())),
-                })
+                let notification = match told {
+                    SinkCall::Change(change) => self.filter(Notification::of(change, &lens)),
+                    SinkCall::Synced => Some(Notification::Synced),
+                    SinkCall::BatchEnd => None,
+                };
+                match notification {
+                    Some(notification) => heard(notification),
+                    None => Box::pin(std::future::ready(())),
+                }
             }));
         }
         Sink::Sync(Box::new(move |told| match told {

@@ -58,9 +58,11 @@ pub(crate) enum SinkCall<'a> {
     BatchEnd,
 }
 
+type SyncSink = Box<dyn FnMut(SinkCall<'_>) + Send>;
+
 /// The receiver of changes.
 pub(crate) enum Sink {
-    Sync(Box<dyn FnMut(SinkCall<'_>) + Send>),
+    Sync(SyncSink),
     Async(Box<dyn FnMut(SinkCall<'_>) -> BoxFuture<'static, ()> + Send>),
 }
 
@@ -146,21 +148,10 @@ impl Listener {
 
     async fn tell(&mut self, core: Arc<Core>, changes: Changes) {
         match self.sink.take() {
-            Some(Sink::Sync(mut sink)) => {
+            Some(Sink::Sync(sink)) => {
                 let state = Arc::clone(&self.state);
-                let told = move || {
-                    tell_each(&mut sink, &changes, &state, &core);
-                    sink
-                };
-                let sink = match self.run_on {
-                    RunOn::Task => told(),
-                    RunOn::Thread => match tokio::task::spawn_blocking(told).await {
-                        Ok(sink) => sink,
-                        // Only the end of the runtime cancels it.
-                        Err(_) => return self.state.remove.cancel(),
-                    },
-                };
-                self.sink = Some(Sink::Sync(sink));
+                self.call(sink, move |sink| tell_each(sink, &changes, &state, &core))
+                    .await;
             }
             Some(Sink::Async(mut sink)) => {
                 for change in &*changes {
@@ -181,13 +172,19 @@ impl Listener {
     }
 
     async fn tell_synced(&mut self) {
-        let heard = match &mut self.sink {
+        let heard = match self.sink.take() {
             Some(Sink::Sync(sink)) => {
-                let _inside = self.state.enter();
-                catch_unwind(AssertUnwindSafe(|| sink(SinkCall::Synced))).is_ok()
+                let state = Arc::clone(&self.state);
+                let told = move |sink: &mut SyncSink| {
+                    let _inside = state.enter();
+                    catch_unwind(AssertUnwindSafe(|| sink(SinkCall::Synced))).is_ok()
+                };
+                self.call(sink, told).await.unwrap_or(true)
             }
-            Some(Sink::Async(sink)) => {
-                match catch_unwind(AssertUnwindSafe(|| sink(SinkCall::Synced))) {
+            Some(Sink::Async(mut sink)) => {
+                let told = catch_unwind(AssertUnwindSafe(|| sink(SinkCall::Synced)));
+                self.sink = Some(Sink::Async(sink));
+                match told {
                     Ok(future) => AssertUnwindSafe(future).catch_unwind().await.is_ok(),
                     Err(_) => false,
                 }
@@ -198,14 +195,31 @@ impl Listener {
             panicked(&self.state, self.subscription.any_core(), None);
         }
     }
+
+    /// Calls a sink where it is to run, and keeps it; `None` if the runtime has ended.
+    async fn call<T: Send + 'static>(
+        &mut self,
+        mut sink: SyncSink,
+        told: impl FnOnce(&mut SyncSink) -> T + Send + 'static,
+    ) -> Option<T> {
+        let told = move || (told(&mut sink), sink);
+        let (result, sink) = match self.run_on {
+            RunOn::Task => told(),
+            RunOn::Thread => match tokio::task::spawn_blocking(told).await {
+                Ok(done) => done,
+                // Only the end of the runtime cancels it.
+                Err(_) => {
+                    self.state.remove.cancel();
+                    return None;
+                }
+            },
+        };
+        self.sink = Some(Sink::Sync(sink));
+        Some(result)
+    }
 }
 
-fn tell_each(
-    sink: &mut Box<dyn FnMut(SinkCall<'_>) + Send>,
-    changes: &Changes,
-    state: &Arc<ListenerState>,
-    core: &Core,
-) {
+fn tell_each(sink: &mut SyncSink, changes: &Changes, state: &Arc<ListenerState>, core: &Core) {
     let _inside = state.enter();
     for change in &**changes {
         if state.remove.is_cancelled() {

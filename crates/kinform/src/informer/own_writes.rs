@@ -44,10 +44,7 @@ impl<K> Informer<K> {
     /// Nothing is lost.
     pub async fn reached(&self, version: impl Into<ResourceVersion>) -> Result<(), Error> {
         let version = version.into();
-        if version.compare(&version).is_err() {
-            let message = format!("version {version:?} cannot be compared");
-            return Err(Error::new(ErrorKind::Invalid, message));
-        }
+        ordered(&version)?;
         let namespaces = self.cores().changed();
         let watched = || {
             let members = self.cores().members();
@@ -57,30 +54,45 @@ impl<K> Informer<K> {
                 .collect()
         };
         let is_there = |cores: &[Arc<Core>]| {
-            let mut roots = cores.iter().map(|core| core.root());
-            roots.all(|root| root.has_synced() && has_reached(&root, &version))
+            let roots = cores.iter().map(|core| core.root());
+            let mut is_there = true;
+            for root in roots {
+                // Before the first list, the version of this server is not known.
+                if root.has_synced() {
+                    ordered(&ResourceVersion::from(&**root.version()))?;
+                }
+                is_there &= root.has_synced() && has_reached(&root, &version);
+            }
+            Ok(is_there)
         };
-        when(Some(namespaces), watched, is_there).await
+        when(namespaces, watched, is_there).await
     }
 }
 
+/// Fails if versions like this one have no order.
+fn ordered(version: &ResourceVersion) -> Result<(), Error> {
+    if version.compare(version).is_err() {
+        let message = format!("version {version:?} cannot be compared");
+        return Err(Error::new(ErrorKind::Invalid, message));
+    }
+    Ok(())
+}
+
 /// Waits until publications of the cores make `is_so` true; the set of cores is read again when
-/// namespaces are added or removed.
+/// `changed` says that it may be another.
 async fn when(
-    mut namespaces: Option<watch::Receiver<u64>>,
+    mut changed: watch::Receiver<u64>,
     watched: impl Fn() -> Vec<Arc<Core>>,
-    mut is_so: impl FnMut(&[Arc<Core>]) -> bool,
+    mut is_so: impl FnMut(&[Arc<Core>]) -> Result<bool, Error>,
 ) -> Result<(), Error> {
     loop {
-        if let Some(namespaces) = &mut namespaces {
-            namespaces.borrow_and_update();
-        }
+        changed.borrow_and_update();
         let cores = watched();
         let subscribed = cores.iter().map(|core| core.progress.subscribe());
         let mut all: Vec<watch::Receiver<Progress>> = subscribed.collect();
         // Before the look: a change from here on wakes this task.
         let ended = all.iter_mut().position(|one| one.borrow_and_update().ended);
-        if is_so(&cores) {
+        if is_so(&cores)? {
             return Ok(());
         }
         if let Some(ended) = ended {
@@ -88,17 +100,10 @@ async fn when(
         }
         tokio::select! {
             biased;
-            () = next(namespaces.as_mut()) => {}
+            // The waiting caller holds the sender.
+            _ = changed.changed() => {}
             () = any(&mut all) => {}
         }
-    }
-}
-
-async fn next(changes: Option<&mut watch::Receiver<u64>>) {
-    match changes {
-        // The waiting caller holds the sender.
-        Some(changes) => drop(changes.changed().await),
-        None => std::future::pending().await,
     }
 }
 
@@ -195,7 +200,22 @@ fn stored(root: &Root, key: KeyRef<'_>) -> Option<(String, String)> {
 /// ```
 #[doc(alias = "ConsistencyStore")]
 #[derive(Clone, Default)]
-pub struct OwnWrites(Arc<Mutex<HashMap<ObjectKey, Vec<Unseen>>>>);
+pub struct OwnWrites(Arc<Recorded>);
+
+#[derive(Default)]
+struct Recorded {
+    keys: Mutex<Keys>,
+    // Counts the times that a key was written to a core without another unseen write for it: then
+    // the cores to be waited for are others.
+    joined: watch::Sender<u64>,
+}
+
+#[derive(Default)]
+struct Keys {
+    unseen: HashMap<ObjectKey, Vec<Unseen>>,
+    // Twice the number of keys that the last sweep left.
+    sweep_at: usize,
+}
 
 // BOUND: one for each object written for a key and not seen yet. A look at a key removes its writes
 // that were seen. Recording removes those of all keys, whenever the number of keys is a power of
@@ -234,31 +254,36 @@ impl OwnWrites {
         };
         let root = core.root();
         let write = Write::new(written, version, &root);
-        let mut keys = lock(&self.0);
-        if keys.len() >= SWEEP_AT && keys.len().is_power_of_two() {
-            keys.retain(|_, unseen| forget_seen(unseen));
+        let mut keys = lock(&self.0.keys);
+        if !keys.unseen.contains_key(key) {
+            keys.sweep();
         }
         if write.is_seen(&root) {
             return;
         }
-        let unseen = keys.entry(key.clone()).or_default();
+        let unseen = keys.unseen.entry(key.clone()).or_default();
+        let joins = !unseen.iter().any(|known| Arc::ptr_eq(&known.core, &core));
         unseen.retain(|known| !(Arc::ptr_eq(&known.core, &core) && known.write.key == write.key));
         if mutant!("K4") {
             unseen.clear();
         }
         unseen.push(Unseen { core, write });
+        drop(keys);
+        if joins {
+            self.0.joined.send_modify(|count| *count += 1);
+        }
     }
 
     /// Returns whether caches have seen everything that was written for `key`.
     #[must_use]
     pub fn has_seen(&self, key: &ObjectKey) -> bool {
-        let mut keys = lock(&self.0);
-        let Some(unseen) = keys.get_mut(key) else {
+        let mut keys = lock(&self.0.keys);
+        let Some(unseen) = keys.unseen.get_mut(key) else {
             return true;
         };
         let is_left = forget_seen(unseen);
         if !is_left {
-            keys.remove(key);
+            keys.unseen.remove(key);
         }
         !is_left
     }
@@ -272,20 +297,39 @@ impl OwnWrites {
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn seen(&self, key: &ObjectKey) -> Result<(), Error> {
-        let mut cores: Vec<Arc<Core>> = Vec::new();
-        if let Some(unseen) = lock(&self.0).get(key) {
-            cores.extend(unseen.iter().map(|unseen| Arc::clone(&unseen.core)));
-        }
-        if cores.is_empty() {
+        if self.has_seen(key) {
             return Ok(());
         }
-        when(None, || cores.clone(), |_| self.has_seen(key)).await
+        let joined = self.0.joined.subscribe();
+        when(joined, || self.awaited(key), |_| Ok(self.has_seen(key))).await
+    }
+
+    /// The cores that have not seen everything that was written for `key`.
+    fn awaited(&self, key: &ObjectKey) -> Vec<Arc<Core>> {
+        let mut keys = lock(&self.0.keys);
+        let Some(unseen) = keys.unseen.get_mut(key) else {
+            return Vec::new();
+        };
+        forget_seen(unseen);
+        let cores = unseen.iter().map(|unseen| Arc::clone(&unseen.core));
+        cores.collect()
     }
 
     /// Keys with writes that were not seen at the last look: a gauge.
     #[must_use]
     pub fn unseen(&self) -> usize {
-        lock(&self.0).len()
+        lock(&self.0.keys).unseen.len()
+    }
+}
+
+impl Keys {
+    /// Before one more key: removes the writes that were seen, if that is due.
+    fn sweep(&mut self) {
+        if self.unseen.len() < self.sweep_at.max(SWEEP_AT) {
+            return;
+        }
+        self.unseen.retain(|_, unseen| forget_seen(unseen));
+        self.sweep_at = 2 * self.unseen.len();
     }
 }
 

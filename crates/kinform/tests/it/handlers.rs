@@ -34,6 +34,40 @@ async fn blocking_handlers_run_off_the_runtime() {
     factory.shutdown().await;
 }
 
+#[tokio::test]
+async fn a_blocking_handler_hears_of_its_sync_off_the_runtime() {
+    let (factory, mut script) = factory();
+    let informer = factory.informer::<Pod>();
+    let runtime_thread = std::thread::current().id();
+    let heard = Heard::default();
+    let (add, sync) = (heard.clone(), heard.clone());
+    let place = move || match std::thread::current().id() == runtime_thread {
+        true => "on the runtime",
+        false => "off the runtime",
+    };
+    let handlers = Handlers::new()
+        .on_add(move |_| add.line(format!("add {}", place())))
+        .on_synced(move || {
+            sync.line(format!("synced {}", place()));
+            panic!("this panic is part of the test");
+        });
+    let registration = informer.add_handler(handlers.blocking()).unwrap();
+    factory.start().unwrap();
+    let watch = first_list(&mut script, &[pod("a", 1, "n1")], 5).await;
+    assert!(registration.synced().await);
+    watch.event("ADDED", &pod("b", 6, "n1"));
+    // The end lets it hear what was published.
+    informer.reached(6u64).await.unwrap();
+    factory.shutdown().await;
+    let expected = [
+        "add off the runtime",
+        "synced off the runtime",
+        "add off the runtime",
+    ];
+    assert_eq!(heard.take(), expected);
+    assert_eq!(registration.panics(), 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_async_handler_hears_one_after_the_other_and_may_panic() {
     let (factory, mut script) = factory();
@@ -206,6 +240,46 @@ async fn a_filter_makes_adds_and_deletes_of_updates() {
     ];
     assert_eq!(heard.take(), expected);
     factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_filter_holds_for_async_handlers_in_either_order() {
+    for is_first in [true, false] {
+        let (factory, mut script) = factory();
+        let informer = factory.informer::<Pod>();
+        let heard = Heard::default();
+        let told = heard.clone();
+        let on_n1 = |pod: &kinform::Obj<Pod>| {
+            let path = "spec.nodeName".parse().unwrap();
+            pod.at(&path) == ["n1"]
+        };
+        let on_event = move |notification: Notification<Pod>| {
+            told.line(match notification {
+                Notification::Added(pod) => format!("add {}", pod.name()),
+                Notification::Updated { new, .. } => format!("update {}", new.name()),
+                Notification::Deleted(pod) => format!("delete {}", pod.name()),
+                Notification::Synced => "synced".to_owned(),
+                other => format!("{other:?}"),
+            });
+            std::future::ready(())
+        };
+        let handlers = match is_first {
+            true => Handlers::new().filtered(on_n1).on_event_async(on_event),
+            false => Handlers::new().on_event_async(on_event).filtered(on_n1),
+        };
+        informer.add_handler(handlers).unwrap();
+        factory.start().unwrap();
+        let watch = first_list(&mut script, &[pod("a", 1, "n1"), pod("b", 2, "n2")], 5).await;
+        settle().await;
+        watch.event("MODIFIED", &pod("a", 6, "n2"));
+        watch.event("MODIFIED", &pod("b", 7, "n1"));
+        watch.event("MODIFIED", &pod("b", 8, "n1"));
+        watch.event("DELETED", &pod("a", 9, "n2"));
+        settle().await;
+        let expected = ["add a", "synced", "delete a", "add b", "update b"];
+        assert_eq!(heard.take(), expected);
+        factory.shutdown().await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -244,6 +244,28 @@ async fn a_version_is_waited_for_until_the_cache_has_reached_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_version_is_not_waited_for_if_those_of_the_server_have_no_order() {
+    let (factory, mut script) = factory();
+    let pods = factory.informer::<Pod>();
+    factory.start().unwrap();
+    // The first wait begins before the server has shown a version.
+    let early = tokio::spawn({
+        let pods = pods.clone();
+        async move { pods.reached(9u64).await }
+    });
+    let (_, ask) = script.next_watch().await;
+    let watch = ask.stream();
+    settle().await;
+    assert!(!early.is_finished());
+    watch.initial_events_end("Pod", "a1");
+    let error = soon(early).await.unwrap_err();
+    assert!(error.is_invalid(), "{error}");
+    let late = pods.reached(9u64).now_or_never();
+    assert!(late.unwrap().unwrap_err().is_invalid());
+    factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn k4_a_key_waits_until_the_cache_has_seen_what_was_written_for_it() {
     let cached = cached().await;
     let (writes, foo, bar) = (OwnWrites::new(), key("foo"), key("bar"));
@@ -270,6 +292,55 @@ async fn k4_a_key_waits_until_the_cache_has_seen_what_was_written_for_it() {
     writes.wrote(&foo, &cached.pods, &typed(&pod("a", 30, "n1")));
     cached.factory.shutdown().await;
     assert!(writes.seen(&foo).await.unwrap_err().is_stopped());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_is_waited_for_may_be_written_to_another_cache() {
+    let (first, second) = (cached().await, cached().await);
+    let (writes, foo) = (OwnWrites::new(), key("foo"));
+    writes.wrote(&foo, &first.pods, &typed(&pod("a", 6, "n1")));
+    let waiting = tokio::spawn({
+        let (writes, foo) = (writes.clone(), foo.clone());
+        async move { writes.seen(&foo).await }
+    });
+    settle().await;
+    writes.wrote(&foo, &second.pods, &typed(&pod("a", 7, "n1")));
+    first.hears("MODIFIED", &pod("a", 6, "n1")).await;
+    assert!(!waiting.is_finished(), "the second cache lags behind");
+    second.hears("MODIFIED", &pod("a", 7, "n1")).await;
+    soon(waiting).await.unwrap();
+    // The end of the second cache is noticed as well.
+    writes.wrote(&foo, &first.pods, &typed(&pod("a", 16, "n1")));
+    let waiting = tokio::spawn({
+        let (writes, foo) = (writes.clone(), foo.clone());
+        async move { writes.seen(&foo).await }
+    });
+    settle().await;
+    writes.wrote(&foo, &second.pods, &typed(&pod("a", 17, "n1")));
+    settle().await;
+    second.factory.shutdown().await;
+    assert!(soon(waiting).await.unwrap_err().is_stopped());
+    first.factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn seen_writes_are_swept_when_the_number_of_keys_has_doubled() {
+    const KEYS: usize = 128;
+    let cached = cached().await;
+    let writes = OwnWrites::new();
+    let wrote = |foo: usize, version| {
+        let written = typed(&pod("a", version, "n1"));
+        writes.wrote(&key(&format!("foo-{foo}")), &cached.pods, &written);
+    };
+    (0..KEYS).for_each(|foo| wrote(foo, 6));
+    cached.watch.bookmark("Pod", "6");
+    settle().await;
+    // All are seen, and none is looked at: there are no more keys than before.
+    wrote(0, 7);
+    assert_eq!(writes.unseen(), KEYS);
+    wrote(KEYS, 7);
+    assert_eq!(writes.unseen(), 2);
+    cached.factory.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
