@@ -65,7 +65,7 @@ enum Root {
 /// The documents of a server that were read, and the groups that can still be asked for.
 #[derive(Debug)]
 struct Known {
-    /// What is in the documents, in order of preference.
+    /// The resources in the documents, in order of preference.
     catalogue: Catalogue,
     /// The core group, if its document is apart.
     core: Option<ResourceList>,
