@@ -31,6 +31,14 @@ pub(crate) async fn synced<K>(informer: &Informer<K>) -> Result<(), Failure> {
         })
 }
 
+/// The hint for a list that the server rejects.
+pub(crate) const REJECTED_HINT: &str = "the server rejects the request itself: check the selectors";
+
+/// Returns whether a server rejected the request (400, 422 and the like), which no wait mends.
+pub(crate) fn is_rejected(trouble: &Trouble) -> bool {
+    trouble.reason == "Rejected"
+}
+
 /// The failure of a state, or `None` while waiting makes sense.
 fn verdict(state: &InformerState) -> Option<Result<(), (String, &'static str)>> {
     let failed = |trouble: &Trouble, hint| Some(Err((trouble.message.clone(), hint)));
@@ -57,6 +65,9 @@ fn verdict(state: &InformerState) -> Option<Result<(), (String, &'static str)>> 
             trouble,
             "--certificate-authority and --tls-server-name choose what is accepted",
         ),
+        InformerState::Listing {
+            trouble: Some(trouble),
+        } if is_rejected(trouble) => failed(trouble, REJECTED_HINT),
         InformerState::Stopped => Some(Err(("stopped".to_owned(), ""))),
         _ => None,
     }
@@ -85,6 +96,12 @@ mod tests {
             (
                 InformerState::Listing {
                     trouble: Some(trouble("NotKubernetes")),
+                },
+                Some(false),
+            ),
+            (
+                InformerState::Listing {
+                    trouble: Some(trouble("Rejected")),
                 },
                 Some(false),
             ),

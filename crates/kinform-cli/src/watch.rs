@@ -23,6 +23,7 @@ use crate::exit::{Ending, Failure};
 use crate::output::change::Printer;
 use crate::output::line::{Event, Summary};
 use crate::signals::Signals;
+use crate::sync::{REJECTED_HINT, is_rejected};
 
 /// BOUND: notifications written between two flushes.
 const BATCH: usize = 1024;
@@ -181,6 +182,7 @@ fn tell(
             let Watched {
                 entry,
                 has_reported_pages,
+                synced,
                 ..
             } = &mut watched[place];
             match &report.event {
@@ -192,6 +194,10 @@ fn tell(
                         &trouble.message,
                         trouble.retry_in,
                     )?;
+                    if !*synced && is_rejected(trouble) {
+                        let message = format!("{}: {}", entry.title(), trouble.message);
+                        return Err(Failure::new(message).with_hint(REJECTED_HINT));
+                    }
                     crate::progress!(
                         "{}: {}{}",
                         entry.title(),

@@ -63,6 +63,21 @@ async fn nobody_in_particular_is_forbidden() {
 }
 
 #[tokio::test]
+async fn a_request_that_the_server_rejects_ends_at_once() {
+    let server = Server::builder().start().await.unwrap();
+    let kubeconfig = Kubeconfig::of(&server);
+    for verb in ["get", "watch", "measure"] {
+        for (flag, selector, expected) in [
+            ("--field-selector", "bogus=1", "field label not supported"),
+            ("-l", "a=b c", "found 'c', expected"),
+        ] {
+            let command = kinform(Some(&kubeconfig.path()), &[verb, "pods", flag, selector]);
+            check(outcome(command).await, expected);
+        }
+    }
+}
+
+#[tokio::test]
 async fn an_unknown_type_is_told_its_neighbour() {
     let server = Server::builder().start().await.unwrap();
     let kubeconfig = Kubeconfig::of(&server);
