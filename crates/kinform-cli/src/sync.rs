@@ -18,7 +18,17 @@ use crate::exit::Failure;
 /// # Cancel safety
 /// Nothing is lost.
 pub(crate) async fn synced<K>(informer: &Informer<K>) -> Result<(), Failure> {
-    let state = informer.state_when(|state| verdict(state).is_some()).await;
+    let is_failure = |state: &InformerState| matches!(verdict(state), Some(Err(_)));
+    // The state may be another one again before it is looked at, as where watches are refused; that
+    // the first list was stored stays true.
+    let state = tokio::select! {
+        biased;
+        result = informer.synced() => match result {
+            Ok(()) => return Ok(()),
+            Err(_) => InformerState::Stopped,
+        },
+        state = informer.state_when(is_failure) => state,
+    };
     verdict(&state)
         .unwrap_or(Ok(()))
         .map_err(|(message, hint)| {
