@@ -459,10 +459,11 @@ mod tests {
                 }
             }
         };
+        let child = tokio::time::timeout(Duration::from_secs(30), child);
         let id = tokio::select! {
             biased;
             _ = plugin.credential() => panic!("it hangs"),
-            id = child => id,
+            id = child => id.unwrap(),
         };
         std::fs::remove_file(&file).unwrap();
         let is_there = || {
