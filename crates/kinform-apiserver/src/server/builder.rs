@@ -23,7 +23,7 @@ use crate::fault::{Faults, WatchLag};
 use crate::journal::{Journal, Listener, Record};
 use crate::resource::Registry;
 use crate::state::documents::Documents;
-use crate::state::owner_graph::Owners;
+use crate::state::owner_graph::OwnerGraph;
 use crate::state::pod_logs::PodLogs;
 use crate::state::{Limits, State};
 use crate::storage::{HistoryLimits, Store};
@@ -289,7 +289,7 @@ impl Builder {
             clock,
         };
         let state = Arc::new(State {
-            owners: self.collects_garbage.then(Owners::default),
+            owners: self.collects_garbage.then(OwnerGraph::default),
             keeps_inert: self.keeps_inert,
             names: self.names,
             watches: Arc::new(Semaphore::new(self.limits.watches)),

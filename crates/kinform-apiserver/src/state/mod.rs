@@ -20,7 +20,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use self::documents::Documents;
-use self::owner_graph::Owners;
+use self::owner_graph::OwnerGraph;
 use self::pod_logs::PodLogs;
 use crate::access::Access;
 use crate::budget;
@@ -70,7 +70,7 @@ pub(crate) struct State {
     pub(crate) access: Access,
     pub(crate) logs: PodLogs,
     /// The references of all stored objects; `None` if the server does not collect garbage.
-    pub(crate) owners: Option<Owners>,
+    pub(crate) owners: Option<OwnerGraph>,
     pub(crate) clock: Clock,
     /// Names under which it is reached, besides those of every server.
     pub(crate) names: Vec<String>,

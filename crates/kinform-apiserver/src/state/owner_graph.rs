@@ -76,12 +76,12 @@ impl Ties {
 
 /// The graph of a server, and whose turn it is to collect garbage.
 #[derive(Debug, Default)]
-pub(crate) struct Owners {
+pub(crate) struct OwnerGraph {
     graph: Mutex<Graph>,
     turn: Mutex<()>,
 }
 
-impl Owners {
+impl OwnerGraph {
     /// Locks the graph: to follow the log and to decide, not to write.
     pub(crate) fn graph(&self) -> MutexGuard<'_, Graph> {
         // A panic under this lock cannot leave the graph invalid: it can be rebuilt.

@@ -134,6 +134,22 @@ async fn odd_kubeconfigs_are_read_as_kubectl_reads_them() {
 }
 
 #[tokio::test]
+async fn a_token_comes_before_a_plugin() {
+    let served = Served::start().await;
+    let plugin = "exec: {apiVersion: client.authentication.k8s.io/v1, command: /nonexistent, \
+                  interactiveMode: Never}";
+    let path = served.kubeconfig(&served.authority(), plugin);
+    fails(get(&path, &[]), "exec plugin \"/nonexistent\"").await;
+    reads(get(&path, &["--token", &served.token]), "a flag").await;
+    let both = format!("{}, {plugin}", served.token());
+    reads(
+        get(&served.kubeconfig(&served.authority(), &both), &[]),
+        "both",
+    )
+    .await;
+}
+
+#[tokio::test]
 async fn flags_are_enough_without_a_kubeconfig() {
     let served = Served::start().await;
     let blank = served.file("blank", "");

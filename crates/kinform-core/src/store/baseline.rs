@@ -62,22 +62,7 @@ fn comparable(object: &Object) -> Option<&dyn Stored> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::object::projection::Projection;
-    use crate::store::directory::Seed;
-    use crate::store::edit::Edit;
-
-    fn object(number: usize) -> Object {
-        let json = format!("{{\"metadata\":{{\"name\":\"n{number}\",\"namespace\":\"s\"}}}}");
-        Object::from_json(json.as_bytes(), &Projection::default()).unwrap()
-    }
-
-    fn of_these(numbers: impl IntoIterator<Item = usize>) -> Root {
-        let mut edit = Edit::new(&Root::empty(Seed(3)));
-        for number in numbers {
-            edit.insert(object(number));
-        }
-        edit.commit(1)
-    }
+    use crate::store::slot_hint::tests::{object, of_these};
 
     #[test]
     fn the_next_object_is_guessed_and_the_guess_moves_on() {

@@ -58,7 +58,7 @@ impl SlotHint {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::object::projection::Projection;
     use crate::store::directory::Seed;
@@ -66,12 +66,14 @@ mod tests {
     use crate::store::root::Root;
     use proptest::prelude::*;
 
-    fn object(number: usize) -> Object {
+    /// The object `s/n<number>`.
+    pub(in crate::store) fn object(number: usize) -> Object {
         let json = format!("{{\"metadata\":{{\"name\":\"n{number}\",\"namespace\":\"s\"}}}}");
         Object::from_json(json.as_bytes(), &Projection::default()).unwrap()
     }
 
-    fn of_these(numbers: impl IntoIterator<Item = usize>) -> Root {
+    /// A root with these objects, in slots of this order.
+    pub(in crate::store) fn of_these(numbers: impl IntoIterator<Item = usize>) -> Root {
         let mut edit = Edit::new(&Root::empty(Seed(3)));
         for number in numbers {
             edit.insert(object(number));

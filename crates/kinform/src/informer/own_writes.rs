@@ -13,8 +13,9 @@
 //!
 //! Upstream counterpart: none in client-go; `kubernetes:pkg/controller/util/consistency`
 //! (`ConsistencyStore`) and `kubernetes/enhancements:5647`.
-//! Complexity: a look reads the writes of its key. A write is O(1), but O(keys) whenever the number
-//! of keys is a power of two from `SWEEP_AT` on. A write is forgotten once it was seen.
+//! Complexity: a look reads the writes of its key. A write is O(1), but O(keys) when it is for one
+//! more key and their number has doubled since the last sweep. A write is forgotten once it was
+//! seen.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -36,9 +37,8 @@ impl<K> Informer<K> {
     /// If the server went back in time, the cache gets there in its new history, if ever.
     ///
     /// # Errors
-    /// The informer is stopped before; or `version` is not a positive decimal without a leading
-    /// zero. The server's own versions are not checked: if they have no order, the wait ends only
-    /// when the informer is stopped.
+    /// The informer is stopped before; or `version`, or the version of the cache once it has
+    /// synced, is not a positive decimal without a leading zero: such versions have no order.
     ///
     /// # Cancel safety
     /// Nothing is lost.
@@ -54,9 +54,8 @@ impl<K> Informer<K> {
                 .collect()
         };
         let is_there = |cores: &[Arc<Core>]| {
-            let roots = cores.iter().map(|core| core.root());
             let mut is_there = true;
-            for root in roots {
+            for root in cores.iter().map(|core| core.root()) {
                 // Before the first list, the version of this server is not known.
                 if root.has_synced() {
                     ordered(&ResourceVersion::from(&**root.version()))?;
@@ -218,8 +217,8 @@ struct Keys {
 }
 
 // BOUND: one for each object written for a key and not seen yet. A look at a key removes its writes
-// that were seen. Recording removes those of all keys, whenever the number of keys is a power of
-// two from `SWEEP_AT` on.
+// that were seen. Recording one more key removes those of all keys, once there are twice as many
+// keys as the last sweep left, and `SWEEP_AT` at least.
 struct Unseen {
     core: Arc<Core>,
     write: Write,

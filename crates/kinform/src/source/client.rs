@@ -61,9 +61,12 @@ pub fn client_for(mut config: Config, options: &ClientOptions) -> Result<Client,
         return Client::try_from(config).map_err(Error::unusable_config);
     }
     let plugin = config.auth_info.exec.take();
+    let credentials = CredentialsLayer::new(&config)?;
+    // As in client-go, a token or a password comes before a plugin, so that a `--token` is sent.
+    let plugin = plugin.filter(|_| credentials.is_none());
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
-        .option_layer(CredentialsLayer::new(&config)?)
+        .option_layer(credentials)
         .layer(
             config
                 .extra_headers_layer()

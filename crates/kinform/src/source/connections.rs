@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! request ──▶ credential of the plugin, files of the certificate ──changed?──▶ a new pool
-//!        └──▶ newest pool ──▶ 401, or the certificate is refused ──▶ the plugin is asked again
+//!        └──▶ newest pool ──▶ 401, or the certificate is refused ──▶ the plugin is run again (once in 10 s)
 //! ```
 //!
 //! A connection keeps the certificate of its handshake. So a new one needs new connections;
@@ -97,8 +97,8 @@ impl Connections {
         let shared = Shared {
             config: config.clone(),
             options: options.clone(),
+            plugin: plugin.map(|plugin| ExecPlugin::new(plugin, env.clone())),
             env,
-            plugin: plugin.map(ExecPlugin::new),
             files,
             current: Mutex::new(current),
         };

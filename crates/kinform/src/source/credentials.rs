@@ -1,17 +1,16 @@
 //! Credentials of a request, loaded anew from the configuration when a server rejects them.
 //!
 //! ```text
-//! request → + Authorization → inner → 401? ──▶ read token file, run exec plugin again (once in 10 s)
+//! request → + Authorization → inner → 401? ──▶ read token file, ask provider again (once in 10 s)
 //!                                     the caller receives the 401; its next try has the new ones
 //! ```
 //!
 //! kube's layer reads a token again when it expires by the clock: a token that was revoked or
-//! replaced before is still sent for a minute, or for as long as an exec plugin promised. No
-//! request is retried here.
+//! replaced before is still sent for a minute. No request is retried here. Exec plugins are not
+//! here but in `exec`: they may print certificates, too.
 //! BOUND: one renewal in 10 s, however many requests are refused.
 //!
-//! Upstream counterpart: `client-go:transport/token_source.go` (`ResetTokenOlderThan`) and
-//! `client-go:plugin/pkg/client/auth/exec` (`maybeRefreshCreds`).
+//! Upstream counterpart: `client-go:transport/token_source.go` (`ResetTokenOlderThan`).
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
@@ -29,7 +28,8 @@ use super::token_file::TokenFile;
 use crate::env::Env;
 use crate::error::Error;
 
-const RENEWALS_APART: Duration = Duration::from_secs(10);
+/// The time in which credentials are renewed once, however many requests are refused.
+pub(super) const RENEWALS_APART: Duration = Duration::from_secs(10);
 
 /// Adds the credentials of a configuration to each request.
 #[derive(Clone)]
@@ -57,7 +57,7 @@ struct Current {
 /// The source of a request's credentials.
 #[derive(Clone)]
 enum Source {
-    /// kube-client's: fixed ones, or those of an exec plugin.
+    /// kube-client's: fixed ones, or those of an authentication provider.
     Kube(Arc<AuthLayer>),
     File(Arc<TokenFile>),
 }
@@ -90,7 +90,7 @@ impl CredentialsLayer {
     /// `None` if the configuration has no credentials that go into a header.
     ///
     /// # Errors
-    /// A plugin fails, or a token cannot be read or sent.
+    /// A provider fails, or a token cannot be read or sent.
     pub(super) fn new(config: &Config) -> Result<Option<Self>, Error> {
         let env = Env::system();
         let Some(layer) = Source::of(config, &env)? else {
@@ -178,13 +178,13 @@ impl Shared {
         if !self.claim(refused) {
             return;
         }
-        // An exec plugin may take its time.
+        // A provider may take its time.
         let shared = Arc::clone(&self);
         let made = tokio::task::spawn_blocking(move || Source::of(&shared.config, &shared.env));
         match made.await {
             Ok(Ok(Some(layer))) => self.lock().layer = layer,
-            // The present layer stays; the error is not logged, since it may quote a plugin's
-            // output.
+            // The present layer stays; the error is not logged, since it may quote what the
+            // provider printed.
             Ok(Ok(None) | Err(_)) | Err(_) => {
                 tracing::warn!("the credentials were refused, and there are no new ones");
             }

@@ -9,12 +9,13 @@
 //! beside the runtime's other work: dropping all requests that wait for it ends it, with the
 //! programs that it started, unless it is interactive.
 //!
-//! BOUND: one run at a time; its output and its time have limits.
+//! BOUND: one run at a time, and for refusals one in ten seconds, however many there are; a run's
+//! output and its time have limits.
 //! Upstream counterpart: `client-go:plugin/pkg/client/auth/exec/exec.go`.
 
 use std::fmt;
 use std::io::{self, IsTerminal};
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -22,13 +23,15 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, Shared, WeakShared};
 use http::HeaderValue;
 use jiff::{SignedDuration, Timestamp};
+use kinform_core::time::Instant;
 use kube_client::config::{ExecConfig, ExecInteractiveMode};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::io::AsyncReadExt;
 use tokio::process::{Child, Command};
 
-use crate::env::wall_clock;
+use super::credentials::RENEWALS_APART;
+use crate::env::{Env, wall_clock};
 
 /// BOUND: an ExecCredential is a token and a certificate with its key.
 const MAX_OUTPUT: u64 = 1 << 20;
@@ -56,6 +59,7 @@ type Run = BoxFuture<'static, Result<Arc<Credential>, PluginError>>;
 /// A plugin and its last credential.
 pub(super) struct ExecPlugin {
     config: Arc<ExecConfig>,
+    env: Env,
     state: Mutex<State>,
 }
 
@@ -64,12 +68,15 @@ struct State {
     last: Option<Arc<Credential>>,
     /// The run under way; gone if nobody waits for it any more.
     running: Option<WeakShared<Run>>,
+    /// The time of the last refusal that was heard; soon after it, another is no news.
+    refused_at: Option<Instant>,
 }
 
 impl ExecPlugin {
-    pub(super) fn new(config: ExecConfig) -> Self {
+    pub(super) fn new(config: ExecConfig, env: Env) -> Self {
         Self {
             config: Arc::new(config),
+            env,
             state: Mutex::default(),
         }
     }
@@ -112,15 +119,19 @@ impl ExecPlugin {
         Err(run)
     }
 
-    /// Forgets a credential that a server refused; a newer one stays.
+    /// Forgets a credential that a server refused. A newer one stays, and so does this one if
+    /// another was refused within the last ten seconds.
     pub(super) fn refuse(&self, refused: &Arc<Credential>) {
+        let now = self.env.now();
         let mut state = self.lock();
-        if state
-            .last
-            .as_ref()
-            .is_some_and(|last| Arc::ptr_eq(last, refused))
-        {
+        let last = state.last.as_ref();
+        let is_newest = last.is_some_and(|last| Arc::ptr_eq(last, refused));
+        let is_early = state
+            .refused_at
+            .is_some_and(|at| now.since(at) < RENEWALS_APART);
+        if is_newest && !is_early {
             state.last = None;
+            state.refused_at = Some(now);
         }
     }
 
@@ -169,7 +180,7 @@ async fn run(config: Arc<ExecConfig>) -> Result<Arc<Credential>, PluginError> {
     let ended = tokio::time::timeout(MAX_TIME, output(&mut running.child));
     let (output, status) = match ended.await {
         Ok(Ok(ended)) => ended,
-        Ok(Err(error)) => return Err(fail(format!("its output cannot be read: {error}"))),
+        Ok(Err(why)) => return Err(fail(why)),
         Err(_) => {
             return Err(fail(format!(
                 "it did not end within {} s",
@@ -177,9 +188,6 @@ async fn run(config: Arc<ExecConfig>) -> Result<Arc<Credential>, PluginError> {
             )));
         }
     };
-    if output.len() as u64 > MAX_OUTPUT {
-        return Err(fail(format!("it printed more than {MAX_OUTPUT} bytes")));
-    }
     if !status.success() {
         return Err(fail(format!("it ended with {status}")));
     }
@@ -187,16 +195,19 @@ async fn run(config: Arc<ExecConfig>) -> Result<Arc<Credential>, PluginError> {
     credential.map(Arc::new).map_err(|why| fail(why.to_owned()))
 }
 
-/// Reads all that it prints, up to the bound, and waits for its end.
-async fn output(child: &mut Child) -> io::Result<(Vec<u8>, std::process::ExitStatus)> {
+/// Reads all that it prints, and waits for its end, unless it prints too much.
+async fn output(child: &mut Child) -> Result<(Vec<u8>, ExitStatus), String> {
+    let unreadable = |error: io::Error| format!("its output cannot be read: {error}");
     let mut output = Vec::new();
     if let Some(stdout) = child.stdout.take() {
-        stdout.take(MAX_OUTPUT + 1).read_to_end(&mut output).await?;
+        let mut stdout = stdout.take(MAX_OUTPUT + 1);
+        stdout.read_to_end(&mut output).await.map_err(unreadable)?;
     }
     if output.len() as u64 > MAX_OUTPUT {
-        child.start_kill()?;
+        return Err(format!("it printed more than {MAX_OUTPUT} bytes"));
     }
-    Ok((output, child.wait().await?))
+    let status = child.wait().await.map_err(unreadable)?;
+    Ok((output, status))
 }
 
 fn is_interactive(config: &ExecConfig) -> Result<bool, &'static str> {
@@ -384,13 +395,14 @@ mod tests {
     }
 
     fn plugin(script: &str) -> ExecPlugin {
-        ExecPlugin::new(ExecConfig {
+        let config = ExecConfig {
             api_version: Some(V1.to_owned()),
             command: Some("sh".to_owned()),
             args: Some(vec!["-c".to_owned(), script.to_owned()]),
             interactive_mode: Some(ExecInteractiveMode::Never),
             ..ExecConfig::default()
-        })
+        };
+        ExecPlugin::new(config, Env::seeded(1))
     }
 
     fn prints(count: &std::path::Path) -> String {
@@ -413,9 +425,18 @@ mod tests {
         assert_eq!(runs(), 1);
         plugin.refuse(&first);
         let second = plugin.credential().await.unwrap();
-        plugin.refuse(&first);
-        assert!(Arc::ptr_eq(&second, &plugin.credential().await.unwrap()));
+        // The first is not the newest any more, and it is too early for the second.
+        for refused in [&first, &second] {
+            plugin.refuse(refused);
+            assert!(Arc::ptr_eq(&second, &plugin.credential().await.unwrap()));
+        }
         assert_eq!(runs(), 2);
+        tokio::time::pause();
+        tokio::time::advance(RENEWALS_APART).await;
+        tokio::time::resume();
+        plugin.refuse(&second);
+        assert!(plugin.credential().await.is_ok());
+        assert_eq!(runs(), 3);
         std::fs::remove_file(&count).unwrap();
     }
 
@@ -433,11 +454,12 @@ mod tests {
                 "{error}"
             );
         }
-        let absent = ExecPlugin::new(ExecConfig {
+        let absent = ExecConfig {
             command: Some("/nonexistent/plugin".to_owned()),
             install_hint: Some("install it from x".to_owned()),
             ..ExecConfig::default()
-        });
+        };
+        let absent = ExecPlugin::new(absent, Env::seeded(1));
         let error = absent.credential().await.unwrap_err().to_string();
         assert!(
             error.ends_with("it is not there; install it from x"),
@@ -445,38 +467,63 @@ mod tests {
         );
     }
 
+    /// The child that a plugin's script started, which writes its number to a file.
+    struct Child(std::path::PathBuf);
+
+    impl Child {
+        fn new(name: &str) -> Self {
+            let name = format!("kinform-{name}-{}", std::process::id());
+            Self(std::env::temp_dir().join(name))
+        }
+
+        fn script(&self, then: &str) -> String {
+            format!("sleep 1000 & echo $! > {}; {then}", self.0.display())
+        }
+
+        async fn number(&self) -> i32 {
+            let number = async {
+                loop {
+                    match std::fs::read_to_string(&self.0).map(|text| text.trim().parse()) {
+                        Ok(Ok(number)) => return number,
+                        _ => tokio::task::yield_now().await,
+                    }
+                }
+            };
+            let number = tokio::time::timeout(Duration::from_secs(30), number);
+            number.await.unwrap()
+        }
+
+        async fn ends(self) {
+            let line = format!("/proc/{}/cmdline", self.number().await);
+            let gone = async {
+                // A process that has ended has an empty line until its parent has seen it.
+                while std::fs::read(&line).is_ok_and(|line| !line.is_empty()) {
+                    tokio::task::yield_now().await;
+                }
+            };
+            let gone = tokio::time::timeout(Duration::from_secs(30), gone);
+            gone.await.unwrap();
+            std::fs::remove_file(&self.0).unwrap();
+        }
+    }
+
     #[tokio::test]
     async fn a_plugin_that_nobody_waits_for_ends_with_its_children() {
-        let name = format!("kinform-hang-{}", std::process::id());
-        let file = std::env::temp_dir().join(name);
-        let script = format!("sleep 1000 & echo $! > {}; wait", file.display());
-        let plugin = plugin(&script);
-        let child = async {
-            loop {
-                match std::fs::read_to_string(&file).map(|text| text.trim().parse::<i32>()) {
-                    Ok(Ok(id)) => return id,
-                    _ => tokio::task::yield_now().await,
-                }
-            }
-        };
-        let child = tokio::time::timeout(Duration::from_secs(30), child);
-        let id = tokio::select! {
+        let child = Child::new("hang");
+        let plugin = plugin(&child.script("wait"));
+        tokio::select! {
             biased;
             _ = plugin.credential() => panic!("it hangs"),
-            id = child => id.unwrap(),
-        };
-        std::fs::remove_file(&file).unwrap();
-        let is_there = || {
-            std::path::Path::new(&format!("/proc/{id}/cmdline")).exists()
-                && std::fs::read(format!("/proc/{id}/cmdline")).is_ok_and(|line| !line.is_empty())
-        };
-        let gone = async {
-            while is_there() {
-                tokio::task::yield_now().await;
-            }
-        };
-        tokio::time::timeout(Duration::from_secs(30), gone)
-            .await
-            .unwrap();
+            _ = child.number() => {}
+        }
+        child.ends().await;
+    }
+
+    #[tokio::test]
+    async fn a_plugin_that_prints_too_much_ends_with_its_children() {
+        let child = Child::new("flood");
+        let plugin = plugin(&child.script("yes secret"));
+        assert!(plugin.credential().await.is_err());
+        child.ends().await;
     }
 }

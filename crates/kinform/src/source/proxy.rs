@@ -6,7 +6,8 @@
 //!
 //! The environment's proxy is never used for this host itself, and not for hosts that `NO_PROXY`
 //! lists: addresses, networks and domains, each with or without a port. A proxy that the kubeconfig
-//! names is always used.
+//! names is always used. This is not hyper-util's `proxy::matcher`, which knows neither ports in
+//! `NO_PROXY` nor the exception of this host.
 //!
 //! Upstream counterpart: `golang.org/x/net/http/httpproxy` (`Config.ProxyFunc`),
 //! `client-go:tools/clientcmd` (`parseProxyURL`).

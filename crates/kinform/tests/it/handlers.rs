@@ -11,7 +11,7 @@ use kinform::{
     FifoLimits, FifoPolicy, Handlers, InformerFactory, InformerState, Lifetime, Notification,
     RingLimits, Target, Transform,
 };
-use kinform_testkit::scripted;
+use kinform_testkit::{Script, Sending, scripted};
 
 use crate::fixture::{Heard, factory, first_list, names, pod, pods, settle};
 
@@ -210,27 +210,34 @@ async fn a_first_list_that_is_there_at_once_lets_others_have_their_turn() {
     factory.shutdown().await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_filter_makes_adds_and_deletes_of_updates() {
-    // client-go: TestFilteringResourceEventHandler
-    let (factory, mut script) = factory();
-    let informer = factory.informer::<Pod>();
-    let heard = Heard::default();
-    let on_n1 = |pod: &kinform::Obj<Pod>| {
-        let path = "spec.nodeName".parse().unwrap();
-        pod.at(&path) == ["n1"]
-    };
-    informer
-        .add_handler(heard.handlers().filtered(on_n1))
-        .unwrap();
-    factory.start().unwrap();
-    let watch = first_list(&mut script, &[pod("a", 1, "n1"), pod("b", 2, "n2")], 5).await;
+fn is_on_n1(pod: &kinform::Obj<Pod>) -> bool {
+    let path = "spec.nodeName".parse().unwrap();
+    pod.at(&path) == ["n1"]
+}
+
+/// Lists a pod on n1 and one on n2, then moves each to the other node.
+async fn pods_change_nodes(script: &mut Script) -> Sending {
+    let watch = first_list(script, &[pod("a", 1, "n1"), pod("b", 2, "n2")], 5).await;
     settle().await;
     watch.event("MODIFIED", &pod("a", 6, "n2"));
     watch.event("MODIFIED", &pod("b", 7, "n1"));
     watch.event("MODIFIED", &pod("b", 8, "n1"));
     watch.event("DELETED", &pod("a", 9, "n2"));
     settle().await;
+    watch
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_filter_makes_adds_and_deletes_of_updates() {
+    // client-go: TestFilteringResourceEventHandler
+    let (factory, mut script) = factory();
+    let informer = factory.informer::<Pod>();
+    let heard = Heard::default();
+    informer
+        .add_handler(heard.handlers().filtered(is_on_n1))
+        .unwrap();
+    factory.start().unwrap();
+    let _watch = pods_change_nodes(&mut script).await;
     let expected = [
         "initial a@1",
         "synced",
@@ -249,10 +256,6 @@ async fn a_filter_holds_for_async_handlers_in_either_order() {
         let informer = factory.informer::<Pod>();
         let heard = Heard::default();
         let told = heard.clone();
-        let on_n1 = |pod: &kinform::Obj<Pod>| {
-            let path = "spec.nodeName".parse().unwrap();
-            pod.at(&path) == ["n1"]
-        };
         let on_event = move |notification: Notification<Pod>| {
             told.line(match notification {
                 Notification::Added(pod) => format!("add {}", pod.name()),
@@ -264,18 +267,12 @@ async fn a_filter_holds_for_async_handlers_in_either_order() {
             std::future::ready(())
         };
         let handlers = match is_first {
-            true => Handlers::new().filtered(on_n1).on_event_async(on_event),
-            false => Handlers::new().on_event_async(on_event).filtered(on_n1),
+            true => Handlers::new().filtered(is_on_n1).on_event_async(on_event),
+            false => Handlers::new().on_event_async(on_event).filtered(is_on_n1),
         };
         informer.add_handler(handlers).unwrap();
         factory.start().unwrap();
-        let watch = first_list(&mut script, &[pod("a", 1, "n1"), pod("b", 2, "n2")], 5).await;
-        settle().await;
-        watch.event("MODIFIED", &pod("a", 6, "n2"));
-        watch.event("MODIFIED", &pod("b", 7, "n1"));
-        watch.event("MODIFIED", &pod("b", 8, "n1"));
-        watch.event("DELETED", &pod("a", 9, "n2"));
-        settle().await;
+        let _watch = pods_change_nodes(&mut script).await;
         let expected = ["add a", "synced", "delete a", "add b", "update b"];
         assert_eq!(heard.take(), expected);
         factory.shutdown().await;

@@ -33,7 +33,7 @@ use std::sync::Arc;
 
 use self::change::Change;
 use crate::state::State;
-use crate::state::owner_graph::{Node, Owners};
+use crate::state::owner_graph::{Node, OwnerGraph};
 
 /// The name of the collector in the journal.
 const NAME: &str = "garbage-collector";
@@ -60,7 +60,7 @@ pub(crate) fn run(state: &Arc<State>) {
 }
 
 /// Decides about the next object to look at; `None` if there is none left.
-fn next(state: &State, owners: &Owners, queue: &mut VecDeque<Node>) -> Option<Vec<Change>> {
+fn next(state: &State, owners: &OwnerGraph, queue: &mut VecDeque<Node>) -> Option<Vec<Change>> {
     let mut graph = owners.graph();
     graph.follow(&state.store, queue);
     let node = queue.pop_front()?;

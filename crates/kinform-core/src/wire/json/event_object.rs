@@ -10,7 +10,7 @@
 use kinform_api::{INITIAL_EVENTS_END, Status};
 
 use super::cursor;
-use super::salvage::malformed;
+use super::salvage::report_fault;
 use super::validate::{self, space};
 use crate::wire::bookmark::Bookmark;
 use crate::wire::unreadable::Unreadable;
@@ -20,7 +20,7 @@ use crate::wire::unreadable::Unreadable;
 /// # Errors
 /// Malformed JSON, or no version.
 pub fn bookmark(object: &[u8]) -> Result<Bookmark, Unreadable> {
-    validate::document(object).map_err(|fault| malformed(object, fault))?;
+    validate::document(object).map_err(|fault| report_fault(object, fault))?;
     let member = |at: usize, name: &str| {
         cursor::members(object, at)
             .filter(|member| member.is(object, name))
@@ -48,7 +48,7 @@ pub fn bookmark(object: &[u8]) -> Result<Bookmark, Unreadable> {
 /// # Errors
 /// Malformed JSON, or JSON that is not a `Status`.
 pub fn status(object: &[u8]) -> Result<Status, Unreadable> {
-    validate::document(object).map_err(|fault| malformed(object, fault))?;
+    validate::document(object).map_err(|fault| report_fault(object, fault))?;
     serde_json::from_slice(object).map_err(|_| Unreadable::unknown("is not a Status"))
 }
 

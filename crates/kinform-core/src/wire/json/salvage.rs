@@ -34,7 +34,7 @@ pub(in crate::wire) fn salvage(bytes: &[u8], reason: impl Into<String>) -> Unrea
 }
 
 /// Reports a document that is not JSON.
-pub(in crate::wire) fn malformed(bytes: &[u8], fault: Fault) -> Unreadable {
+pub(in crate::wire) fn report_fault(bytes: &[u8], fault: Fault) -> Unreadable {
     let mut found = salvage(bytes, reason(fault));
     found.path = path_to(bytes, fault.at);
     found

@@ -148,7 +148,7 @@ struct Keys {
 fn parse(bytes: &[u8]) -> Frame<'_> {
     let keys = match keys(bytes) {
         Ok(keys) => keys,
-        Err(fault) => return malformed(salvage::malformed(bytes, fault)),
+        Err(fault) => return malformed(salvage::report_fault(bytes, fault)),
     };
     let text = |span: &Option<Range<usize>>| {
         span.clone()

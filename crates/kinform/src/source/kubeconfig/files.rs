@@ -145,10 +145,19 @@ fn parse(text: &str, folder: &Path) -> Result<Kubeconfig, String> {
             return Err("it is not a mapping".to_owned());
         };
         tidy(root, folder);
-        let next = serde_json::from_value(document).map_err(|error| error.to_string())?;
+        let next = serde_json::from_value(document).map_err(|error| fault(&error.to_string()))?;
         merge(&mut merged, next);
     }
     Ok(merged)
+}
+
+/// Names a fault in the form of a kubeconfig without the value, which may be a secret.
+fn fault(message: &str) -> String {
+    match message.rsplit_once(", expected ") {
+        Some((_, expected)) => format!("it has another value where {expected} is expected"),
+        None if message.starts_with("missing field ") => format!("it has a {message}"),
+        None => "it has not the form of a kubeconfig".to_owned(),
+    }
 }
 
 /// Brings a document into the form that kube-client parses: null and empty text are absent, data is

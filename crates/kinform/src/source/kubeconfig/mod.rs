@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! file of the caller │ $KUBECONFIG │ ~/.kube/config ──files──▶ one document, merged
+//! nothing there, and in a pod: its service account ──▶ a document like theirs
 //!      ──select(overrides)──▶ Cluster, AuthInfo, namespace ──▶ kube_client::Config
-//! nothing there, and in a pod ──▶ its service account
 //! ```
 //!
 //! kube-client loads kubeconfigs, too, and differs from kubectl where files are missing, fields are
@@ -20,6 +20,7 @@ mod tests;
 use std::path::{Path, PathBuf};
 
 use kube_client::Config;
+use kube_client::config::{Cluster, Kubeconfig};
 
 use self::files::Sources;
 pub(super) use self::files::read_regular;
@@ -79,25 +80,30 @@ pub async fn load_config(overrides: &ConfigOverrides) -> Result<Config, Error> {
     let environment = |name: &str| std::env::var_os(name);
     let sources = Sources::find(overrides.kubeconfig.as_deref(), &environment);
     let document = sources.read()?;
-    let selection = select::select(&document, overrides)?;
+    let mut selection = select::select(&document, overrides)?;
+    if selection.is_none() && overrides.kubeconfig.is_none() {
+        let account = Config::incluster().map_err(|error| {
+            let message = "no Kubernetes configuration: neither a kubeconfig (KUBECONFIG, \
+                           ~/.kube/config) nor a pod's service account was found";
+            Error::new(ErrorKind::Config, message).with_cause(error)
+        })?;
+        selection = select::select(&service_account(account), overrides)?;
+    }
     match selection {
         Some(selection) => selection.config(&environment).await,
-        None if overrides.kubeconfig.is_none() => in_pod(overrides),
         None => Err(incomplete(&sources)),
     }
 }
 
-/// The configuration of a pod's service account.
-fn in_pod(overrides: &ConfigOverrides) -> Result<Config, Error> {
-    let mut config = Config::incluster().map_err(|error| {
-        let message = "no Kubernetes configuration: neither a kubeconfig (KUBECONFIG, \
-                       ~/.kube/config) nor a pod's service account was found";
-        Error::new(ErrorKind::Config, message).with_cause(error)
-    })?;
-    if let Some(token) = &overrides.token {
-        config.auth_info = select::bearer(token)?;
-    }
-    Ok(config)
+/// A kubeconfig for the service account of a pod, which overrides apply to as to any other.
+fn service_account(account: Config) -> Kubeconfig {
+    let authority = account.root_cert_file;
+    let cluster = Cluster {
+        server: Some(account.cluster_url.to_string()),
+        certificate_authority: authority.map(|path| path.to_string_lossy().into_owned()),
+        ..Cluster::default()
+    };
+    select::one_context(cluster, account.auth_info, account.default_namespace)
 }
 
 fn incomplete(sources: &Sources) -> Error {

@@ -106,44 +106,48 @@ impl Selection {
             environment,
         )
         .map_err(|why| wrong(format!("proxy: {why}")))?;
-        const NAME: &str = "selected";
-        let name = || NAME.to_owned();
         // kube-client asks the environment for a proxy if it is given none, so it is given one,
         // which is replaced.
         let mut cluster = self.cluster;
         // A file is read again as it is replaced.
         let authority = cluster.certificate_authority.as_ref().map(PathBuf::from);
         cluster.proxy_url = Some("http://localhost".to_owned());
-        let document = Kubeconfig {
-            clusters: vec![NamedCluster {
-                name: name(),
-                cluster: Some(cluster),
-                ..NamedCluster::default()
-            }],
-            auth_infos: vec![NamedAuthInfo {
-                name: name(),
-                auth_info: Some(self.user),
-                ..NamedAuthInfo::default()
-            }],
-            contexts: vec![NamedContext {
-                name: name(),
-                context: Some(Context {
-                    cluster: name(),
-                    user: Some(name()),
-                    namespace: Some(self.namespace),
-                    ..Context::default()
-                }),
-                ..NamedContext::default()
-            }],
-            current_context: Some(name()),
-            ..Kubeconfig::default()
-        };
+        let document = one_context(cluster, self.user, self.namespace);
         let options = KubeConfigOptions::default();
         let config = Config::from_custom_kubeconfig(document, &options).await;
         let mut config = config.map_err(|error| wrong(error.to_string()).with_cause(error))?;
         config.proxy_url = proxy;
         config.root_cert_file = authority;
         Ok(config)
+    }
+}
+
+/// A kubeconfig that selects this cluster and this user.
+pub(super) fn one_context(cluster: Cluster, user: AuthInfo, namespace: String) -> Kubeconfig {
+    let name = || "selected".to_owned();
+    Kubeconfig {
+        clusters: vec![NamedCluster {
+            name: name(),
+            cluster: Some(cluster),
+            ..NamedCluster::default()
+        }],
+        auth_infos: vec![NamedAuthInfo {
+            name: name(),
+            auth_info: Some(user),
+            ..NamedAuthInfo::default()
+        }],
+        contexts: vec![NamedContext {
+            name: name(),
+            context: Some(Context {
+                cluster: name(),
+                user: Some(name()),
+                namespace: Some(namespace),
+                ..Context::default()
+            }),
+            ..NamedContext::default()
+        }],
+        current_context: Some(name()),
+        ..Kubeconfig::default()
     }
 }
 
@@ -244,7 +248,7 @@ fn override_user(user: &mut AuthInfo, overrides: &ConfigOverrides) -> Result<(),
 ///
 /// # Errors
 /// The token cannot be sent in a header.
-pub(super) fn bearer(token: &str) -> Result<AuthInfo, Error> {
+fn bearer(token: &str) -> Result<AuthInfo, Error> {
     if http::HeaderValue::from_str(token).is_err() {
         return Err(wrong(
             "the token has characters that no header can have".to_owned(),

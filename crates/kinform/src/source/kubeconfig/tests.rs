@@ -156,6 +156,21 @@ fn a_text_is_utf_8_or_begins_with_a_mark() {
 }
 
 #[test]
+fn a_value_of_another_type_is_not_shown() {
+    let refused = |user: &str| {
+        let text = with("server: 'https://a'", user);
+        refusal(&text, &ConfigOverrides::default())
+    };
+    for user in ["token: 12345", "password: 12345", "exec: 12345"] {
+        let error = refused(user);
+        assert!(error.contains("it has another value where "), "{error}");
+        assert!(!error.contains("12345"), "{error}");
+    }
+    let quoted = refused("exec: {interactiveMode: ', expected 12345'}");
+    assert!(!quoted.contains("12345"), "{quoted}");
+}
+
+#[test]
 fn what_is_empty_or_null_is_absent() {
     for text in [
         with(
@@ -364,6 +379,44 @@ fn flags_win_over_the_file() {
         ..ConfigOverrides::default()
     };
     assert!(selected("", &overrides).unwrap().is_some());
+}
+
+#[tokio::test]
+async fn flags_win_over_the_service_account_of_a_pod() {
+    let folder = Folder::new("pod");
+    let authority = folder.file(
+        "ca.crt",
+        "-----BEGIN CERTIFICATE-----\nYQ==\n-----END CERTIFICATE-----\n",
+    );
+    let account = |overrides: &ConfigOverrides| {
+        let mut account = Config::new("https://10.0.0.1:443".parse().unwrap());
+        account.root_cert_file = Some(authority.clone());
+        account.default_namespace = "shop".to_owned();
+        account.auth_info.token_file = Some("/token".to_owned());
+        let selection = select(&service_account(account), overrides)
+            .unwrap()
+            .unwrap();
+        selection.config(&|_| None)
+    };
+    let none = ConfigOverrides::default();
+    let config = account(&none).await.unwrap();
+    assert_eq!(config.cluster_url.host(), Some("10.0.0.1"));
+    assert_eq!(config.default_namespace, "shop");
+    assert_eq!(config.root_cert_file.as_ref(), Some(&authority));
+    assert!(config.root_cert.is_some_and(|all| !all.is_empty()));
+    assert_eq!(config.auth_info.token_file.as_deref(), Some("/token"));
+    let overrides = ConfigOverrides {
+        token: Some("t".to_owned()),
+        impersonate: Some("jane".to_owned()),
+        insecure_skip_tls_verify: true,
+        proxy_url: Some("http://proxy".to_owned()),
+        ..none
+    };
+    let config = account(&overrides).await.unwrap();
+    assert!(config.accept_invalid_certs && config.proxy_url.is_some());
+    let user = config.auth_info;
+    assert_eq!(user.impersonate.as_deref(), Some("jane"));
+    assert!(user.token.is_some() && user.token_file.is_none());
 }
 
 #[tokio::test]
