@@ -5,7 +5,7 @@
 //! GroupVersionResource, GroupVersionKind, ..     the type, and its URL paths
 //! ListOptions, WatchOptions ──▶ query string     the request
 //! selector::{LabelSelector, FieldSelector}       a selection of objects of a type
-//! FieldPath                                      a field of an object
+//! FieldPath, JsonPath                            a field of an object, values in it
 //! ResourceVersion                                a moment of a server's history
 //! WatchEventKind, Status                         the reply
 //! names, FieldError                              a server's validation, and its messages
@@ -40,6 +40,7 @@ mod event;
 mod field_error;
 mod field_path;
 mod field_selector;
+mod json_path;
 mod key;
 mod label_parse;
 mod label_selector;
@@ -56,6 +57,7 @@ pub use error::Error;
 pub use event::{INITIAL_EVENTS_END, WatchEventKind};
 pub use field_error::{FieldError, FieldErrorKind, ShownValue};
 pub use field_path::{FieldPath, PathSegment};
+pub use json_path::{JsonPath, JsonPathError};
 pub use key::{KeyRef, ObjectKey};
 pub use options::{ListOptions, VersionMatch, WatchOptions};
 pub use resource::{

@@ -69,6 +69,7 @@ pub use access::{TokenFileError, User};
 pub use admin::InvalidRule;
 pub use fault::{Fault, FaultRule, Faults, WatchLag};
 pub use http::body::{Body, CutOff};
+pub use http::yaml::{DuplicateKey, YamlDocument, YamlError, parse_yaml, write_yaml};
 pub use journal::{Journal, Record};
 pub use seed::Seed;
 pub use server::{Builder, ClientCertificate, Error, Server, Service, Stopped};

@@ -18,6 +18,9 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use kinform_apiserver::FaultRule;
 
+use crate::output::custom_columns::CustomColumns;
+use crate::output::template::Template;
+
 /// Informers for Kubernetes: watch, cache and index any resource; or try it all on an embedded
 /// API server.
 #[derive(Debug, Parser)]
@@ -95,9 +98,16 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) write_kubeconfig: Option<PathBuf>,
     /// Load manifests (YAML or JSON, several documents a file) or dumps of another server; of a
-    /// folder, its .yaml, .yml, .json and .jsonl files
-    #[arg(long, value_name = "FILE|DIR")]
+    /// folder, its .yaml, .yml, .json and .jsonl files; - reads stdin
+    #[arg(long, value_name = "FILE|DIR|-")]
     pub(crate) load: Vec<PathBuf>,
+    /// Also load the files of the folders in a folder
+    #[arg(short = 'R', long, requires = "load")]
+    pub(crate) recursive: bool,
+    /// Store webhooks, admission policies and aggregated APIs, although this server never calls
+    /// them; without this, it refuses them, and --load skips them with a line each
+    #[arg(long)]
+    pub(crate) keep_inert: bool,
     /// Seed a cluster with this many pods
     #[arg(long, value_name = "N")]
     pub(crate) pods: Option<usize>,
@@ -159,12 +169,10 @@ pub(crate) enum WatchOutput {
 /// `kinform get`.
 #[derive(Debug, Args)]
 pub(crate) struct GetArgs {
-    /// Resource, as kubectl names it
-    #[arg(value_name = "TYPE")]
-    pub(crate) kind: String,
-    /// One object's name
-    #[arg(value_name = "NAME", conflicts_with = "by")]
-    pub(crate) name: Option<String>,
+    /// Resources, as kubectl names them, and objects of them: TYPE, TYPE,TYPE, TYPE NAME.., or
+    /// TYPE/NAME..
+    #[arg(required = true, value_name = "TYPE [NAME]")]
+    pub(crate) words: Vec<String>,
     /// Cluster and user
     #[command(flatten)]
     pub(crate) cluster: ClusterArgs,
@@ -174,22 +182,26 @@ pub(crate) struct GetArgs {
     /// Look up by an index: namespace, label:KEY, owner, or a path as spec.nodeName
     #[arg(long, value_name = "INDEX=VALUE")]
     pub(crate) by: Option<String>,
-    /// Output format
-    #[arg(short, long, value_name = "FORMAT")]
+    /// Output format: json, yaml, wide, name, jsonpath=TEMPLATE or custom-columns=HEADER:PATH,..
+    #[arg(short, long, value_parser = get_output, value_name = "FORMAT")]
     pub(crate) output: Option<GetOutput>,
 }
 
 /// The output formats of `get`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum GetOutput {
-    /// One object, or a List of them
+    /// One object, or a List of them.
     Json,
-    /// The same as YAML
+    /// The same as YAML.
     Yaml,
-    /// A table with more columns
+    /// A table with more columns.
     Wide,
-    /// type/name lines
+    /// type/name lines.
     Name,
+    /// Text with values at paths.
+    JsonPath(Template),
+    /// A table of values at paths.
+    CustomColumns(CustomColumns),
 }
 
 /// `kinform measure`.
@@ -331,6 +343,27 @@ pub(crate) struct SelectArgs {
     pub(crate) field_selector: Option<String>,
 }
 
+/// Parses an output format of `get`.
+fn get_output(text: &str) -> Result<GetOutput, String> {
+    let unknown = || {
+        "expected json, yaml, wide, name, jsonpath=TEMPLATE or custom-columns=HEADER:PATH,.."
+            .to_owned()
+    };
+    let (format, spec) = match text.split_once('=') {
+        Some((format, spec)) => (format, Some(spec)),
+        None => (text, None),
+    };
+    match (format, spec) {
+        ("json", None) => Ok(GetOutput::Json),
+        ("yaml", None) => Ok(GetOutput::Yaml),
+        ("wide", None) => Ok(GetOutput::Wide),
+        ("name", None) => Ok(GetOutput::Name),
+        ("jsonpath", Some(spec)) => spec.parse().map(GetOutput::JsonPath),
+        ("custom-columns", Some(spec)) => spec.parse().map(GetOutput::CustomColumns),
+        _ => Err(unknown()),
+    }
+}
+
 /// Parses a duration as Go and people write it: `10s`, `1m30s`, `500ms`.
 fn duration(text: &str) -> Result<Duration, String> {
     let parsed: jiff::SignedDuration = text
@@ -384,6 +417,22 @@ mod tests {
         assert_eq!(timeout("0"), Ok(Duration::ZERO));
         assert_eq!(timeout("1m"), Ok(Duration::from_secs(60)));
         assert!(timeout("-1").is_err());
+    }
+
+    #[test]
+    fn output_formats_of_get_are_parsed() {
+        for (text, is_known) in [
+            ("json", true),
+            ("jsonpath={.kind}", true),
+            ("custom-columns=A", false),
+            ("custom-columns=A:.a", true),
+            ("jsonpath", false),
+            ("jsonpath={", false),
+            ("json=x", false),
+            ("xml", false),
+        ] {
+            assert_eq!(get_output(text).is_ok(), is_known, "{text}");
+        }
     }
 
     #[test]

@@ -95,6 +95,15 @@ impl Connection {
     }
 }
 
+/// The types of words as `TYPE,TYPE`.
+pub(crate) fn split_types(words: &[String]) -> Vec<String> {
+    let types = words.iter().flat_map(|word| word.split(','));
+    types
+        .filter(|kind| !kind.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
 /// `TYPE` or `TYPE/NAME`.
 pub(crate) fn split_name(word: &str) -> (String, Option<String>) {
     match word.split_once('/') {

@@ -7,11 +7,12 @@
 //! The parent only starts children and prints; a child runs with `--in-process`. Every figure is
 //! the child's: its CPU time, its memory, its allocator.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
-use std::io::Write as _;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use clap::CommandFactory as _;
 use futures::StreamExt as _;
 use kinform::source::Wire;
 use kinform::{Informer, InformerFactory, ReflectorOptions, ReportEvent, Reports, StreamingList};
@@ -20,10 +21,11 @@ use kube_core::DynamicObject;
 use serde::{Deserialize, Serialize};
 use tokio::process::Command;
 
-use crate::args::{EncodingArg, MeasureArgs, MeasureOutput, ModeArg};
-use crate::connect::Connection;
+use crate::args::{Cli, EncodingArg, MeasureArgs, MeasureOutput, ModeArg};
+use crate::connect::{Connection, split_types};
 use crate::exit::{Ending, Failure};
 use crate::output::table::Table;
+use crate::output::terminal::{Out, escaped_json};
 use crate::process;
 use crate::signals::Signals;
 use crate::sync::synced;
@@ -101,9 +103,9 @@ fn built_for(args: &MeasureArgs) -> Result<(), Failure> {
 }
 
 async fn print(args: &MeasureArgs) -> Result<(), Failure> {
-    let mut stdout = std::io::stdout();
+    let mut out = Out::stdout();
     let mut measured = Vec::new();
-    for kind in &args.types {
+    for kind in &split_types(&args.types) {
         let measurement = if args.in_process {
             measure(args, kind).await?
         } else {
@@ -112,14 +114,15 @@ async fn print(args: &MeasureArgs) -> Result<(), Failure> {
         if args.output == MeasureOutput::Json {
             let line = serde_json::to_string(&measurement)
                 .map_err(|error| Failure::new(error.to_string()))?;
-            writeln!(stdout, "{line}")?;
-            stdout.flush()?;
+            out.text(&escaped_json(&line))?;
+            out.text("\n")?;
+            out.flush()?;
         }
         measured.push(measurement);
     }
     if args.output == MeasureOutput::Wide {
-        stdout.write_all(table(&measured).as_bytes())?;
-        stdout.flush()?;
+        out.text(&table(&measured))?;
+        out.flush()?;
     }
     Ok(())
 }
@@ -177,6 +180,7 @@ fn child_words(words: impl Iterator<Item = OsString>, kind: &str) -> Vec<OsStrin
         "--output=json".into(),
         kind.into(),
     ];
+    let flags = flags_with_values();
     let mut words = words.skip_while(|word| word != "measure").skip(1);
     while let Some(word) = words.next() {
         let text = word.to_string_lossy().into_owned();
@@ -184,26 +188,7 @@ fn child_words(words: impl Iterator<Item = OsString>, kind: &str) -> Vec<OsStrin
             continue;
         }
         let is_output = text.starts_with("-o") || text.starts_with("--output");
-        let takes_value = !text.contains('=')
-            && matches!(
-                text.as_str(),
-                "-n" | "--namespace"
-                    | "-l"
-                    | "--selector"
-                    | "--field-selector"
-                    | "--encoding"
-                    | "--mode"
-                    | "-o"
-                    | "--output"
-                    | "--kubeconfig"
-                    | "--context"
-                    | "--cluster"
-                    | "--user"
-                    | "-s"
-                    | "--server"
-                    | "--token"
-                    | "--as"
-            );
+        let takes_value = flags.contains(&text);
         let value = if takes_value { words.next() } else { None };
         if !is_output {
             child.push(word);
@@ -211,6 +196,21 @@ fn child_words(words: impl Iterator<Item = OsString>, kind: &str) -> Vec<OsStrin
         }
     }
     child
+}
+
+/// The flags of the command whose value is the next word.
+fn flags_with_values() -> HashSet<String> {
+    let command = Cli::command();
+    let measure = command.find_subcommand("measure");
+    let flags = measure.into_iter().flat_map(clap::Command::get_arguments);
+    flags
+        .filter(|flag| flag.get_action().takes_values())
+        .flat_map(|flag| {
+            let long = flag.get_long().map(|long| format!("--{long}"));
+            let short = flag.get_short().map(|short| format!("-{short}"));
+            long.into_iter().chain(short)
+        })
+        .collect()
 }
 
 async fn measure(args: &MeasureArgs, kind: &str) -> Result<Measurement, Failure> {
@@ -467,6 +467,9 @@ mod tests {
             "--token",
             "t",
             "--mode=list",
+            "--certificate-authority",
+            "ca",
+            "--insecure-skip-tls-verify",
             "-l",
             "a=b",
         ];
@@ -482,6 +485,9 @@ mod tests {
                 "--token",
                 "t",
                 "--mode=list",
+                "--certificate-authority",
+                "ca",
+                "--insecure-skip-tls-verify",
                 "-l",
                 "a=b"
             ]

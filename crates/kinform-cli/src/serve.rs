@@ -20,17 +20,22 @@ use tokio::process::Command;
 
 use crate::args::ServeArgs;
 use crate::exit::{Ending, Failure};
-use crate::manifest;
+use crate::manifest::{self, Folders};
 use crate::signals::Signals;
 
 /// Runs the server until a signal or the end of its child.
 pub(crate) async fn run(args: ServeArgs) -> Result<Ending, Failure> {
     let mut signals = Signals::listen()?;
     // Read before the server listens: a typing mistake should not leave a server half filled.
-    let mut manifests = Vec::new();
-    for path in &args.load {
-        manifests.extend(manifest::read(path)?);
-    }
+    let folders = match args.recursive {
+        true => Folders::All,
+        false => Folders::Top,
+    };
+    let manifests = tokio::select! {
+        biased;
+        ending = signals.ending() => return Ok(ending),
+        read = manifest::read(args.load.clone(), folders) => read?,
+    };
     let server = start(&args).await?;
     if let Some(pods) = args.pods {
         let started = std::time::Instant::now();
@@ -45,9 +50,9 @@ pub(crate) async fn run(args: ServeArgs) -> Result<Ending, Failure> {
             started.elapsed().as_secs_f64()
         );
     }
-    manifest::load(&server, &manifests).await?;
+    let loaded = manifest::load(&server, &manifests).await?;
     if !manifests.is_empty() {
-        crate::progress!("loaded {} objects", manifests.len());
+        crate::progress!("loaded {loaded} objects");
     }
     // Faults begin here, so the requests that filled the server met none.
     for rule in &args.fault {
@@ -103,6 +108,9 @@ async fn start(args: &ServeArgs) -> Result<Server, Failure> {
         builder = builder
             .token_file(&text)
             .map_err(|error| Failure::new(format!("token file {shown}: {error}")))?;
+    }
+    if args.keep_inert {
+        builder = builder.keep_inert_objects();
     }
     if let Some(events) = args.history {
         builder = builder.history(events);

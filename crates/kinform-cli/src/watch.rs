@@ -18,7 +18,7 @@ use kube_core::DynamicObject;
 
 use crate::args::{WatchArgs, WatchOutput};
 use crate::catalogue::ResourceEntry;
-use crate::connect::{Connection, split_name};
+use crate::connect::{Connection, split_name, split_types};
 use crate::exit::{Ending, Failure};
 use crate::output::change::Printer;
 use crate::output::line::{Event, Summary};
@@ -95,8 +95,10 @@ pub(crate) async fn run(args: WatchArgs) -> Result<Ending, Failure> {
 
 async fn set_up(args: &WatchArgs) -> Result<(InformerFactory, Vec<Watched>), Failure> {
     let connection = Connection::open(&args.cluster).await?;
-    let words: Vec<(String, Option<String>)> =
-        args.types.iter().map(|word| split_name(word)).collect();
+    let words: Vec<(String, Option<String>)> = split_types(&args.types)
+        .iter()
+        .map(|word| split_name(word))
+        .collect();
     let kinds: Vec<String> = words.iter().map(|(kind, _)| kind.clone()).collect();
     let entries = connection.resolve(&kinds).await?;
     let mut options = ReflectorOptions::new();

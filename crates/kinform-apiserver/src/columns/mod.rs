@@ -14,7 +14,6 @@
 
 mod cluster;
 pub(crate) mod custom;
-mod jsonpath;
 mod pods;
 mod printers;
 
@@ -22,9 +21,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use jiff::Timestamp;
+use kinform_api::JsonPath;
 use serde_json::{Value, json};
 
-use self::jsonpath::JsonPath;
 use self::printers::Printer;
 use crate::storage::shelf_name;
 
@@ -64,8 +63,8 @@ enum Cell {
     /// Labels in short form.
     Labels(&'static str),
     Function(Printer, &'static str),
-    /// A printer column of a definition.
-    Custom(JsonPath),
+    /// A printer column of a definition; `None` if its path is not supported.
+    Custom(Option<JsonPath>),
 }
 
 /// Returns the conditions of a row. Only a finished pod has any.
@@ -181,7 +180,7 @@ impl Column {
             Cell::Selector(path) => Value::from(selector(at(object, path))),
             Cell::Labels(path) => Value::from(labels(at(object, path))),
             Cell::Function(printer, argument) => printer(object, argument, now),
-            Cell::Custom(path) => custom::cell(&self.kind, path, object, now),
+            Cell::Custom(path) => custom::cell(&self.kind, path.as_ref(), object, now),
         }
     }
 }

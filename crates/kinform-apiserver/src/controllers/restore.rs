@@ -23,12 +23,13 @@ use crate::state::State;
 use crate::storage::{Draft, Expect};
 use crate::write::body::{bad_request, decode_value};
 use crate::write::options::WriteOptions;
-use crate::write::{Context, Fresh};
+use crate::write::{Context, Fresh, inert};
 
 /// Stores an object with `apiVersion` and `kind`, over an existing one of its name.
 ///
 /// # Errors
-/// 404 for a kind that is not served, 400 for an object that is malformed or has no name.
+/// 404 for a kind that is not served, 400 for an object that is malformed or has no name, 501 for one
+/// that this server would not act on.
 pub(crate) fn restore(state: &Arc<State>, object: Value) -> Result<(), Box<Status>> {
     let (version, kind) = (
         text(&object, &["apiVersion"]).to_owned(),
@@ -59,6 +60,9 @@ pub(crate) fn restore(state: &Arc<State>, object: Value) -> Result<(), Box<Statu
         return Err(bad_request("the object has no namespace".to_owned()));
     }
     let object = decode_value(&context, Part::Main, object)?.object;
+    if !state.keeps_inert {
+        inert::refuse(resource, &object)?;
+    }
     let draft = Draft::new(&resource.fields, resource.to_stored(object))
         .ok_or_else(|| bad_request("the object has no name".to_owned()))?;
     let stored = state.store.put(resource.shelf, draft, Expect::Any);

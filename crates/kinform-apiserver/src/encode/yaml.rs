@@ -38,7 +38,7 @@ impl Yaml {
     pub(super) fn object(&self, out: &mut BytesMut, object: &Stored) {
         let mut json = BytesMut::new();
         self.json.object(&mut json, object);
-        out.put_slice(yaml::document(&value(&json)).as_bytes());
+        out.put_slice(yaml::write_yaml(&value(&json)).as_bytes());
     }
 
     pub(super) fn begin_list(&mut self, out: &mut BytesMut, meta: &ListMeta) {

@@ -59,7 +59,7 @@ pub(crate) fn whole(
 pub(crate) fn value(code: StatusCode, encoding: Encoding, value: &Value) -> Response<Body> {
     match (encoding, value.as_object().map(protobuf::body)) {
         (Encoding::Protobuf, Some(Some(body))) => whole(code, encoding, body),
-        (Encoding::Yaml, _) => whole(code, encoding, yaml::document(value)),
+        (Encoding::Yaml, _) => whole(code, encoding, yaml::write_yaml(value)),
         _ => {
             let mut body = value.to_string();
             body.push('\n');

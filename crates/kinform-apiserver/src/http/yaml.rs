@@ -1,23 +1,23 @@
 //! Reads and writes YAML as Kubernetes does: as another notation of JSON.
 //!
 //! ```text
-//! bytes ──first document, within bounds──▶ Parsed { value, duplicate }       Value ──▶ text
+//! body, or document of a file ──within bounds──▶ YamlDocument { value, duplicate }       Value ──▶ text
 //! ```
 //!
 //! Features that JSON lacks are read as upstream's parser reads them: `yes` and `on` are
 //! booleans, `017` is fifteen, merge keys merge, and the last of two equal keys wins and is
-//! reported. Documents after the first are ignored. Errors name a line and never quote its text,
-//! which may be a secret. The writer quotes every text that a reader of any version of YAML might
-//! take for another value.
+//! reported. Documents after the first are ignored. The message of an error names a line and never
+//! quotes its text, which may be a secret. The writer quotes every text that a reader of any version
+//! of YAML might take for another value.
 //!
 //! BOUND: depth, nodes, aliases and the size of their expansion; the size of a body is bounded
-//! earlier.
+//! earlier. A file is its user's own: its size bounds its nodes.
 //!
 //! Upstream: `sigs.k8s.io/yaml`, `apimachinery:pkg/runtime/serializer/json`.
 
 use serde_json::{Map, Value};
 use serde_saphyr::options::DuplicateKeyPolicy;
-use serde_saphyr::{Error, Options};
+use serde_saphyr::{Budget, Error, Options};
 
 use crate::object::number::whole_numbers;
 
@@ -30,34 +30,83 @@ const MAX_DEPTH: usize = 64;
 const MAX_NODES: usize = 2_000_000;
 /// The number of parser events that the expansion of aliases may add.
 const MAX_REPLAYED: usize = 100_000;
+/// The depth of a document of a file, that of JSON.
+const MAX_FILE_DEPTH: usize = 128;
 
 /// The first document of a text.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Parsed {
-    /// Null for an empty text.
-    pub(crate) value: Value,
-    /// The error of strict validation: the first key that occurs twice.
-    pub(crate) duplicate: Option<String>,
+pub struct YamlDocument {
+    /// The document as JSON; null for an empty text.
+    pub value: Value,
+    /// The first key that occurs twice, an error of strict validation.
+    pub duplicate: Option<DuplicateKey>,
 }
 
-/// A text that is not YAML or exceeds a limit.
+/// A key that occurs twice in a map. Its last value counts.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct Malformed(String);
+#[error("line {line}: key {key:?} already set in map")]
+pub struct DuplicateKey {
+    /// The line of the second one, from 1.
+    pub line: u64,
+    /// The key.
+    pub key: String,
+}
 
-/// Parses the first document.
+/// A text that is not YAML or exceeds a limit. Its message quotes nothing of the text.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("yaml: {}{what}", line.map_or_else(String::new, |line| format!("line {line}: ")))]
+pub struct YamlError {
+    /// The line of the fault, from 1, if it is known.
+    pub line: Option<u64>,
+    what: &'static str,
+    /// The parser's own words, which may quote the text.
+    pub detail: String,
+}
+
+/// Parses the first document of a request's body.
 ///
 /// # Errors
 /// The text is not YAML, is nested too deeply, or grows too large by its aliases.
-pub(crate) fn parse(bytes: &[u8]) -> Result<Parsed, Malformed> {
+pub(crate) fn parse(bytes: &[u8]) -> Result<YamlDocument, YamlError> {
+    parse_within(
+        bytes,
+        serde_saphyr::budget! {
+            max_depth: MAX_DEPTH,
+            max_nodes: MAX_NODES,
+            max_events: 2 * MAX_NODES
+        },
+    )
+}
+
+/// Parses the first document of a part of a file, as the server reads bodies, but of any size. Each
+/// of up to 128 levels takes some 20 KB of stack without optimization.
+///
+/// # Errors
+/// The text is not YAML, is nested too deeply, or grows too large by its aliases.
+///
+/// Upstream: `sigs.k8s.io/yaml.YAMLToJSON`.
+pub fn parse_yaml(bytes: &[u8]) -> Result<YamlDocument, YamlError> {
+    parse_within(
+        bytes,
+        serde_saphyr::budget! {
+            max_depth: MAX_FILE_DEPTH,
+            max_nodes: usize::MAX,
+            max_events: usize::MAX,
+            max_total_scalar_bytes: usize::MAX
+        },
+    )
+}
+
+fn parse_within(bytes: &[u8], budget: Option<Budget>) -> Result<YamlDocument, YamlError> {
     let mut duplicate = None;
-    let mut value = match first_document(bytes, DuplicateKeyPolicy::Error) {
+    let mut value = match first_document(bytes, budget.clone(), DuplicateKeyPolicy::Error) {
         Err(error) => match error.without_snippet() {
             Error::DuplicateMappingKey { key, location } => {
-                let key = key.as_deref().unwrap_or_default();
-                let line = location.line();
-                duplicate = Some(format!("line {line}: key {key:?} already set in map"));
-                first_document(bytes, DuplicateKeyPolicy::LastWins)
+                duplicate = Some(DuplicateKey {
+                    line: location.line(),
+                    key: key.clone().unwrap_or_default(),
+                });
+                first_document(bytes, budget, DuplicateKeyPolicy::LastWins)
             }
             _ => Err(error),
         },
@@ -65,16 +114,16 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Parsed, Malformed> {
     }
     .map_err(|error| malformed(&error))?;
     whole_numbers(&mut value);
-    Ok(Parsed { value, duplicate })
+    Ok(YamlDocument { value, duplicate })
 }
 
-fn first_document(mut bytes: &[u8], duplicate_keys: DuplicateKeyPolicy) -> Result<Value, Error> {
+fn first_document(
+    mut bytes: &[u8],
+    budget: Option<Budget>,
+    duplicate_keys: DuplicateKeyPolicy,
+) -> Result<Value, Error> {
     let options: Options = serde_saphyr::options! {
-        budget: serde_saphyr::budget! {
-            max_depth: MAX_DEPTH,
-            max_nodes: MAX_NODES,
-            max_events: 2 * MAX_NODES
-        },
+        budget: budget,
         duplicate_keys: duplicate_keys,
         alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: MAX_REPLAYED },
         legacy_octal_numbers: true,
@@ -84,27 +133,33 @@ fn first_document(mut bytes: &[u8], duplicate_keys: DuplicateKeyPolicy) -> Resul
     documents.next().unwrap_or(Ok(Value::Null))
 }
 
-fn malformed(error: &Error) -> Malformed {
-    let place = error
-        .location()
-        .map_or_else(String::new, |at| format!("line {}: ", at.line()));
+fn malformed(error: &Error) -> YamlError {
     let what = match error.without_snippet() {
         Error::Budget { .. } => "the document is nested too deep or too large",
         _ => "the document is malformed",
     };
-    Malformed(format!("yaml: {place}{what}"))
+    let detail = error.without_snippet().to_string();
+    YamlError {
+        line: error.location().map(|at| at.line()),
+        what,
+        detail: detail.lines().next().unwrap_or_default().to_owned(),
+    }
 }
 
-/// Writes a value as a document.
-pub(crate) fn document(value: &Value) -> String {
+/// Writes a value as a document that every reader of YAML reads as the same value.
+///
+/// Upstream: `sigs.k8s.io/yaml.JSONToYAML`, which quotes less.
+pub fn write_yaml(value: &Value) -> String {
     let mut out = String::new();
     match value {
         Value::Object(members) if !members.is_empty() => mapping(&mut out, members, Indent::at(0)),
         Value::Array(items) if !items.is_empty() => sequence(&mut out, items, Indent::at(0)),
-        scalar => {
-            put_scalar(&mut out, scalar);
+        // A text alone has no lines to indent.
+        Value::String(text) => {
+            put_text(&mut out, text);
             out.push('\n');
         }
+        scalar => put_scalar(&mut out, scalar, Indent::at(0)),
     }
     out
 }
@@ -165,8 +220,7 @@ fn mapping(out: &mut String, members: &Map<String, Value>, indent: Indent) {
             }
             scalar => {
                 out.push(' ');
-                put_scalar(out, scalar);
-                out.push('\n');
+                put_scalar(out, scalar, Indent::at(indent.rest + 2));
             }
         }
     }
@@ -179,20 +233,55 @@ fn sequence(out: &mut String, items: &[Value], indent: Indent) {
         match item {
             Value::Object(inner) if !inner.is_empty() => mapping(out, inner, indent.behind_dash()),
             Value::Array(inner) if !inner.is_empty() => sequence(out, inner, indent.behind_dash()),
-            scalar => {
-                put_scalar(out, scalar);
-                out.push('\n');
-            }
+            scalar => put_scalar(out, scalar, Indent::at(indent.rest + 2)),
         }
     }
 }
 
-fn put_scalar(out: &mut String, value: &Value) {
+/// Writes a scalar and ends its line. The lines of a text are indented.
+fn put_scalar(out: &mut String, value: &Value, indent: Indent) {
     match value {
-        Value::String(text) => put_text(out, text),
+        Value::String(text) if is_block(text) => put_block(out, text, indent),
+        Value::String(text) => {
+            put_text(out, text);
+            out.push('\n');
+        }
         // An empty list or map is written as in JSON.
-        other => out.push_str(&other.to_string()),
+        other => out.push_str(&format!("{other}\n")),
     }
+}
+
+/// Returns whether a text of several lines can be read as it is: the first line shows the
+/// indentation, and no letter needs an escape.
+fn is_block(text: &str) -> bool {
+    let is_shown = |letter: char| matches!(letter, '\n' | '\t') || !needs_escape(letter);
+    text.trim_end_matches('\n').contains('\n')
+        && !text.starts_with([' ', '\t', '\n'])
+        && text.chars().all(is_shown)
+}
+
+fn put_block(out: &mut String, text: &str, indent: Indent) {
+    let lines = text.trim_end_matches('\n');
+    out.push_str(match text.len() - lines.len() {
+        0 => "|-\n",
+        1 => "|\n",
+        _ => "|+\n",
+    });
+    // The end of the last line is not the beginning of another one.
+    for line in text.strip_suffix('\n').unwrap_or(text).split('\n') {
+        if !line.is_empty() {
+            indent.put(out, 1);
+            out.push_str(line);
+        }
+        out.push('\n');
+    }
+}
+
+/// Controls, letters that some readers take for an end of line or a byte order mark, and marks that
+/// change the direction of text.
+fn needs_escape(letter: char) -> bool {
+    matches!(letter, '\0'..='\x1f' | '\x7f'..='\u{a0}' | '\u{61c}' | '\u{200e}' | '\u{200f}')
+        || matches!(letter, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
 fn put_text(out: &mut String, text: &str) {
@@ -207,8 +296,7 @@ fn put_text(out: &mut String, text: &str) {
             '\\' => out.push_str("\\\\"),
             '\n' => out.push_str("\\n"),
             '\t' => out.push_str("\\t"),
-            // Controls, and letters that some readers take for an end of line or a byte order mark.
-            '\0'..='\x1f' | '\x7f'..='\u{a0}' | '\u{2028}' | '\u{2029}' | '\u{feff}' => {
+            letter if needs_escape(letter) => {
                 out.push_str(&format!("\\u{:04x}", u32::from(letter)));
             }
             other => out.push(other),
@@ -282,7 +370,7 @@ mod tests {
         let parsed = parse(b"a: 1\nb: {c: secret, c: d}\n").unwrap();
         assert_eq!(parsed.value, json!({"a": 1, "b": {"c": "d"}}));
         assert_eq!(
-            parsed.duplicate.as_deref(),
+            parsed.duplicate.map(|it| it.to_string()).as_deref(),
             Some("line 2: key \"c\" already set in map")
         );
     }
@@ -335,6 +423,16 @@ mod tests {
             "a #b",
             "- a",
             "a\nb\n",
+            "a\nb",
+            "a\n\n  b\t\n\n",
+            "# a\n- b: {",
+            " a\nb",
+            "a\n \nb",
+            "a\r\nb",
+            "a\n\u{202e}b\u{200f}",
+            "\na\n",
+            "\n",
+            "---\n...\n",
             "\u{85}\u{2028}\u{feff}\0",
             "é",
             "\"",
@@ -363,7 +461,7 @@ mod tests {
             "nested": [[1, [2, {}], []], {"a": [{"b": {"c": [null, true, 1.5, -3, u64::MAX]}}]}],
             "empty": {}, "none": [],
         });
-        let text = document(&value);
+        let text = write_yaml(&value);
         assert_eq!(parse(text.as_bytes()).unwrap().value, value, "{text}");
         for scalar in [
             json!("a b"),
@@ -372,9 +470,14 @@ mod tests {
             json!([1, 2]),
             json!(7),
         ] {
-            assert_eq!(parse(document(&scalar).as_bytes()).unwrap().value, scalar);
+            assert_eq!(parse(write_yaml(&scalar).as_bytes()).unwrap().value, scalar);
         }
-        let text = document(&json!({"items": [{"a": 1, "b": ["x"]}], "kind": "List"}));
+        let text = write_yaml(&json!({"items": [{"a": 1, "b": ["x"]}], "kind": "List"}));
         assert_eq!(text, "items:\n- a: 1\n  b:\n  - x\nkind: List\n");
+        let text = write_yaml(&json!({"data": {"a": "x: 1\n\n  y\n", "b": ["c\nd"]}}));
+        assert_eq!(
+            text,
+            "data:\n  a: |\n    x: 1\n\n      y\n  b:\n  - |-\n    c\n    d\n"
+        );
     }
 }

@@ -228,7 +228,8 @@ impl Server {
     /// An existing object of its name is replaced.
     ///
     /// # Errors
-    /// 404 for a kind that is not served, 400 for an object that is malformed or has no name.
+    /// 404 for a kind that is not served, 400 for an object that is malformed or has no name, 501
+    /// for one that this server would not act on.
     pub fn restore(&self, object: serde_json::Value) -> Result<(), Box<kinform_api::Status>> {
         restore::restore(&self.state, object)
     }

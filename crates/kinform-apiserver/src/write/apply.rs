@@ -60,7 +60,7 @@ impl Configuration {
         };
         Ok(Self {
             value,
-            duplicate: parsed.duplicate,
+            duplicate: parsed.duplicate.map(|key| key.to_string()),
         })
     }
 }

@@ -20,7 +20,7 @@ use crate::resource::ResourceInfo;
 ///
 /// # Errors
 /// 501 that names the missing component.
-pub(super) fn refuse(resource: &ResourceInfo, object: &Value) -> Result<(), Box<Status>> {
+pub(crate) fn refuse(resource: &ResourceInfo, object: &Value) -> Result<(), Box<Status>> {
     let has = |path: &[&str]| match at(object, path) {
         None | Some(Value::Null) => false,
         Some(Value::Array(list)) => !list.is_empty(),

@@ -16,12 +16,13 @@ mod pipeline;
 mod stage;
 mod view;
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::IsTerminal as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::args::{DemoArgs, DemoOutput};
 use crate::exit::{Ending, Failure};
+use crate::output::terminal::Out;
 use crate::process;
 use crate::signals::Signals;
 
@@ -138,15 +139,15 @@ async fn show(
 }
 
 fn print(args: &DemoArgs, summary: &Summary) -> Result<(), Failure> {
-    let mut stdout = std::io::stdout();
+    let mut out = Out::stdout();
     match args.output {
         Some(DemoOutput::Json) => {
             let line =
                 serde_json::to_string(summary).map_err(|error| Failure::new(error.to_string()))?;
-            writeln!(stdout, "{line}")?;
+            out.text(&format!("{line}\n"))?;
         }
-        None => write!(stdout, "{summary}")?,
+        None => out.text(&summary.to_string())?,
     }
-    stdout.flush()?;
+    out.flush()?;
     Ok(())
 }

@@ -7,7 +7,6 @@
 //! Written through a buffer; [`Printer::flush`] when no further change is ready, so that a reader
 //! sees each change soon and a burst costs few system calls.
 
-use std::io::{BufWriter, Stdout, Write as _};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -20,6 +19,7 @@ use serde_json::Value;
 use super::diff::Differ;
 use super::line::{Event, Line};
 use super::table::padded;
+use super::terminal::{Out, escaped_json};
 use crate::args::WatchOutput;
 use crate::catalogue::ResourceEntry;
 use crate::exit::Failure;
@@ -31,7 +31,7 @@ const WIDTHS: [usize; 5] = [12, 6, 20, 40, 10];
 #[derive(Debug)]
 pub(crate) struct Printer {
     form: WatchOutput,
-    out: BufWriter<Stdout>,
+    out: Out,
     differ: Differ,
 }
 
@@ -40,7 +40,7 @@ impl Printer {
     pub(crate) fn new(form: WatchOutput) -> Self {
         Self {
             form,
-            out: BufWriter::with_capacity(64 << 10, std::io::stdout()),
+            out: Out::stdout(),
             differ: Differ::default(),
         }
     }
@@ -54,8 +54,9 @@ impl Printer {
 
     /// Writes one object as a line of JSON.
     pub(crate) fn json(&mut self, line: &impl Serialize) -> Result<(), Failure> {
-        serde_json::to_writer(&mut self.out, line).map_err(std::io::Error::from)?;
-        self.out.write_all(b"\n")?;
+        let mut json = serde_json::to_string(line).map_err(std::io::Error::from)?;
+        json.push('\n');
+        self.out.text(&escaped_json(&json))?;
         Ok(())
     }
 
@@ -107,7 +108,7 @@ impl Printer {
             object.key().to_string(),
             object.resource_version().to_owned(),
         ];
-        writeln!(self.out, "{}", padded(&cells, &WIDTHS))?;
+        self.out.text(&(padded(&cells, &WIDTHS) + "\n"))?;
         Ok(())
     }
 
@@ -127,13 +128,10 @@ impl Printer {
         };
         for field in self.differ.fields(&entry.kind, &before, &after) {
             let side = |value: Option<String>| value.unwrap_or_else(|| "(absent)".to_owned());
-            writeln!(
-                self.out,
-                "    {}   {} → {}",
-                field.path,
-                side(field.before),
-                side(field.after)
-            )?;
+            let (path, before) = (field.path, side(field.before));
+            let after = side(field.after);
+            self.out
+                .text(&format!("    {path}   {before} → {after}\n"))?;
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use std::hash::{BuildHasher as _, RandomState};
 
 use serde_json::Value;
 
-use super::table::visible;
+use super::terminal::visible;
 
 /// BOUND: fields shown of a change; a larger change is shortened.
 const MAX_FIELDS: usize = 200;
@@ -116,7 +116,7 @@ fn compare(
             }
         }
         _ => fields.push(Field {
-            path: visible(path),
+            path: visible(path).into_owned(),
             before: before.map(short),
             after: after.map(short),
         }),
@@ -136,8 +136,8 @@ fn push_name(path: &mut String, name: &str) {
 
 fn short(value: &Value) -> String {
     let text = match value {
-        Value::String(text) => visible(text),
-        other => visible(&other.to_string()),
+        Value::String(text) => visible(text).into_owned(),
+        other => visible(&other.to_string()).into_owned(),
     };
     match text.char_indices().nth(MAX_VALUE) {
         Some((cut, _)) => format!("{}…", &text[..cut]),

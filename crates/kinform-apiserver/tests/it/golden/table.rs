@@ -21,7 +21,7 @@ fn shown(table: &str) -> Value {
 
 #[tokio::test(start_paused = true)]
 async fn objects_in_many_states_are_shown_as_by_a_real_server() {
-    let server = Server::builder().in_process();
+    let server = Server::builder().keep_inert_objects().in_process();
     let service = server.service();
     let mut rows = Rows::of("table");
     for exchange in exchanges("table") {

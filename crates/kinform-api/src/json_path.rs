@@ -1,4 +1,4 @@
-//! Paths to values in an object, as printer columns write them.
+//! JSONPath as Kubernetes writes it: the path to values in an object.
 //!
 //! ```text
 //! .spec.ports[?(@.name=="http")].port ──▶ [Member, Member, Where, Member];  object ──▶ values
@@ -6,20 +6,38 @@
 //!
 //! Supported are members (`.a`, `['a']`, `.a\.b`), items from the front and the back, slices,
 //! unions of either, `[*]` and `.*`, `..` for every depth, and filters that compare two values. A
-//! path that is not supported finds no values, and a missing member is not an error.
+//! missing member is not an error; an item out of bounds is.
 //!
-//! BOUND: steps of a path; values that a path may find on its way, since `..` and `[*]` multiply.
+//! BOUND: steps of a path; for a server, values that a path may find on its way, since `..` and
+//! `[*]` multiply.
 //!
 //! Upstream: `client-go:util/jsonpath`.
+
+use std::str::FromStr;
 
 use serde_json::Value;
 
 const MAX_STEPS: usize = 64;
 const MAX_FOUND: usize = 10_000;
 
-/// A path to values, or `None` if it is not supported.
+/// A path to values in an object.
+///
+/// ```
+/// use kinform_api::JsonPath;
+/// use serde_json::json;
+///
+/// let pod = json!({"spec": {"containers": [{"name": "a"}, {"name": "b"}]}});
+/// let path: JsonPath = "{.spec.containers[*].name}".parse()?;
+/// assert_eq!(path.find(&pod)?, [&json!("a"), &json!("b")]);
+/// # Ok::<(), kinform_api::JsonPathError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct JsonPath(Option<Vec<Step>>);
+pub struct JsonPath(Vec<Step>);
+
+/// A text that is no path, or a path that leads out of a list.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct JsonPathError(String);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Step {
@@ -30,7 +48,8 @@ enum Step {
         to: Option<i64>,
         by: usize,
     },
-    Union(Vec<Self>),
+    /// Each a path of its own.
+    Union(Vec<Vec<Self>>),
     Every,
     /// The value itself and everything in it.
     Deep,
@@ -61,42 +80,103 @@ enum Operand {
     Literal(Value),
 }
 
-impl JsonPath {
-    /// Parses a path.
-    pub(super) fn read(path: &str) -> Self {
+impl FromStr for JsonPath {
+    type Err = JsonPathError;
+
+    /// Parses a path. Braces around it and a `$` or `@` before it may be left out.
+    fn from_str(path: &str) -> Result<Self, JsonPathError> {
         let path = path.trim();
-        let path = path
+        let inner = path
             .strip_prefix('{')
             .map_or(path, |inner| inner.trim_end_matches('}'));
-        Self(steps(
-            path.strip_prefix('$').unwrap_or(path),
-            Reach::Anywhere,
-        ))
+        let inner = inner.strip_prefix(['$', '@']).unwrap_or(inner);
+        let steps = steps(inner, Reach::Anywhere);
+        let wrong = || JsonPathError(format!("{path:?} is not a JSONPath that is supported"));
+        steps.map(Self).ok_or_else(wrong)
+    }
+}
+
+impl JsonPath {
+    /// Returns the values that the path leads to, in the order of the object.
+    ///
+    /// # Errors
+    /// An item is out of the bounds of its list, or a value that is no list has an item.
+    pub fn find<'a>(&self, object: &'a Value) -> Result<Vec<&'a Value>, JsonPathError> {
+        let mut found = vec![object];
+        for step in &self.0 {
+            found.iter().try_for_each(|value| step.check(value))?;
+            found = step.follow_all(&found, usize::MAX);
+        }
+        Ok(found)
     }
 
-    /// The first value that the path leads to.
-    pub(super) fn first<'a>(&self, object: &'a Value) -> Option<&'a Value> {
-        find(self.0.as_ref()?, object).into_iter().next()
+    /// Returns the first value that the path leads to. Only the first 10,000 values on the way are
+    /// looked at, so that a stranger's path does not cost more.
+    pub fn first<'a>(&self, object: &'a Value) -> Option<&'a Value> {
+        find(&self.0, object).into_iter().next()
     }
 }
 
 fn find<'a>(steps: &[Step], object: &'a Value) -> Vec<&'a Value> {
     let mut found = vec![object];
     for step in steps {
-        let mut next = Vec::new();
-        for value in found {
-            step.follow(value, &mut next);
-            if next.len() >= MAX_FOUND {
-                break;
-            }
-        }
-        found = next;
+        found = step.follow_all(&found, MAX_FOUND);
     }
     found
 }
 
+/// The values that were found, and their number at which `..` ends.
+type Found<'f, 'a> = (&'f mut Vec<&'a Value>, usize);
+
 impl Step {
-    fn follow<'a>(&self, value: &'a Value, found: &mut Vec<&'a Value>) {
+    /// Refuses an item or a filter of a value that does not have it.
+    fn check(&self, value: &Value) -> Result<(), JsonPathError> {
+        let length = match (self, value) {
+            (Self::Union(paths), value) => {
+                let mut first = paths.iter().filter_map(|path| path.first());
+                return first.try_for_each(|it| it.check(value));
+            }
+            (Self::Item(_) | Self::Slice { .. } | Self::Where(_), Value::Array(items)) => {
+                items.len()
+            }
+            (Self::Item(_) | Self::Slice { .. } | Self::Where(_), Value::Null) => return Ok(()),
+            (Self::Item(_) | Self::Slice { .. } | Self::Where(_), _) => {
+                return Err(JsonPathError(
+                    "a value that is no list has no items".to_owned(),
+                ));
+            }
+            _ => return Ok(()),
+        };
+        match self {
+            Self::Item(at) if place(*at, length).is_none_or(|at| at >= length) => {
+                let text = format!("array index out of bounds: index {at}, length {length}");
+                Err(JsonPathError(text))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The values behind the step, of which about `most` are looked for.
+    fn follow_all<'a>(&self, values: &[&'a Value], most: usize) -> Vec<&'a Value> {
+        let mut found = Vec::new();
+        if let Self::Union(paths) = self {
+            // The values of one path come before those of the next.
+            for path in paths {
+                let follow = |from: Vec<_>, step: &Self| step.follow_all(&from, most);
+                found.extend(path.iter().fold(values.to_vec(), follow));
+            }
+            return found;
+        }
+        for value in values {
+            self.follow(value, (&mut found, most));
+            if found.len() >= most {
+                break;
+            }
+        }
+        found
+    }
+
+    fn follow<'a>(&self, value: &'a Value, (found, most): Found<'_, 'a>) {
         match self {
             Self::Member(name) => found.extend(value.get(name)),
             Self::Item(at) => {
@@ -109,13 +189,17 @@ impl Step {
                 let (from, to) = (bound(*from, 0), bound(*to, items.len()));
                 found.extend(items.get(from..to).unwrap_or_default().iter().step_by(*by));
             }
-            Self::Union(steps) => steps.iter().for_each(|step| step.follow(value, found)),
+            Self::Union(paths) => {
+                paths
+                    .iter()
+                    .for_each(|path| found.extend(find(path, value)));
+            }
             Self::Every => match value {
                 Value::Array(items) => found.extend(items),
                 Value::Object(members) => found.extend(members.values()),
                 _ => {}
             },
-            Self::Deep => deep(value, found),
+            Self::Deep => deep(value, (found, most)),
             Self::Where(filter) => {
                 let items = value.as_array().into_iter().flatten();
                 found.extend(items.filter(|item| filter.holds(item)));
@@ -125,15 +209,15 @@ impl Step {
 }
 
 /// Collects the value and all values in it, outer values first.
-fn deep<'a>(value: &'a Value, found: &mut Vec<&'a Value>) {
-    if found.len() >= MAX_FOUND {
+fn deep<'a>(value: &'a Value, (found, most): Found<'_, 'a>) {
+    if found.len() >= most {
         return;
     }
     found.push(value);
     // BOUND: as deep as a stored object, which a parser has limited.
     match value {
-        Value::Array(items) => items.iter().for_each(|item| deep(item, found)),
-        Value::Object(members) => members.values().for_each(|member| deep(member, found)),
+        Value::Array(items) => items.iter().for_each(|item| deep(item, (found, most))),
+        Value::Object(members) => members.values().for_each(|it| deep(it, (found, most))),
         _ => {}
     }
 }
@@ -242,13 +326,13 @@ fn step(path: &str, reach: Reach) -> Option<(Step, &str)> {
         Some(_) if reach == Reach::Members => return None,
         Some(filter) => Step::Where(filter_of(filter.trim())?),
         None => {
-            let mut parts: Vec<Step> = split(inside)?
+            let parts: Option<Vec<Vec<Step>>> = split(inside)?
                 .into_iter()
                 .map(|part| bracket(part.trim()))
-                .collect::<Option<_>>()?;
-            match parts.len() {
-                1 => parts.remove(0),
-                _ => Step::Union(parts),
+                .collect();
+            match parts?.as_mut_slice() {
+                [path] if path.len() == 1 => path.remove(0),
+                paths => Step::Union(paths.iter_mut().map(std::mem::take).collect()),
             }
         }
     };
@@ -307,16 +391,21 @@ fn split(text: &str) -> Option<Vec<&str>> {
     (quote.is_none() && parts.len() <= MAX_STEPS).then_some(parts)
 }
 
-fn bracket(text: &str) -> Option<Step> {
+/// A part between brackets: `0`, `1:2`, `'metadata.name'`, `"a.b/c"`.
+fn bracket(text: &str) -> Option<Vec<Step>> {
+    // Single quotes hold a path, in which a backslash hides dots; double quotes hold one name.
+    if let Some(inside) = text.strip_prefix('\'').and_then(|it| it.strip_suffix('\'')) {
+        return dotted(inside);
+    }
     if let Some(name) = unquoted(text) {
-        return Some(Step::Member(name));
+        return Some(vec![Step::Member(name)]);
     }
     let number = |text: &str| match text.trim() {
         "" => Some(None),
         text => text.parse::<i64>().ok().map(Some),
     };
     let parts: Vec<&str> = text.split(':').collect();
-    Some(match parts.as_slice() {
+    let step = match parts.as_slice() {
         [at] => Step::Item(at.parse().ok()?),
         [from, to] => Step::Slice {
             from: number(from)?,
@@ -331,7 +420,21 @@ fn bracket(text: &str) -> Option<Step> {
                 .filter(|by| *by > 0)?,
         },
         _ => return None,
-    })
+    };
+    Some(vec![step])
+}
+
+/// Members between dots, without brackets.
+fn dotted(text: &str) -> Option<Vec<Step>> {
+    let (mut steps, mut rest) = (Vec::new(), text);
+    loop {
+        let (name, after) = member(rest)?;
+        steps.push(Step::Member(name));
+        if after.is_empty() || steps.len() == MAX_STEPS {
+            return after.is_empty().then_some(steps);
+        }
+        rest = after.strip_prefix('.')?;
+    }
 }
 
 /// A filter with its parentheses: `(@.type=="Ready")`.
@@ -429,6 +532,9 @@ mod tests {
             ("..deep", Some(json!("x"))),
             ("..list[1].name", Some(json!("b"))),
             (".spec['i','n']", Some(json!(5))),
+            ("['spec.i']", Some(json!(5))),
+            ("['spec..i']", None),
+            ("['nope.i','spec.n']", Some(json!(7))),
             (".spec.list[2,0].name", Some(json!("c"))),
             (".spec.*", Some(json!(5))),
             (".spec.nope", None),
@@ -441,7 +547,8 @@ mod tests {
             (".spec.list[?(@.x==)]", None),
             (".spec.list[?@.x]", None),
         ] {
-            let found = JsonPath::read(path).first(&object).cloned();
+            let read = path.parse::<JsonPath>().ok();
+            let found = read.and_then(|path| path.first(&object).cloned());
             assert_eq!(found, expected, "{path}");
         }
     }
@@ -453,7 +560,7 @@ mod tests {
             find(&steps("..*..*..*", Reach::Anywhere).unwrap(), &wide).len()
                 <= 2 * MAX_FOUND + 50_000
         );
-        assert_eq!(JsonPath::read(&".a".repeat(MAX_STEPS + 1)), JsonPath(None));
+        assert!(".a".repeat(MAX_STEPS + 1).parse::<JsonPath>().is_err());
         let nested = format!(".a{}.a{}", "[?(@".repeat(5000), ")]".repeat(5000));
         for text in [
             nested.as_str(),
@@ -470,7 +577,52 @@ mod tests {
             "[?()]",
             "[,]",
         ] {
-            assert_eq!(JsonPath::read(text).first(&wide), None, "{text}");
+            let read = text.parse::<JsonPath>().ok();
+            assert_eq!(read.and_then(|path| path.first(&wide)), None, "{text}");
         }
+    }
+
+    // client-go: util/jsonpath, evalArray and evalFilter
+    #[test]
+    fn a_path_out_of_a_list_is_an_error_and_a_missing_member_is_not() {
+        let object = json!({"list": [{"a": 1}, {"a": 2}], "text": "x", "nil": null});
+        for (path, expected) in [
+            ("{.list[*].a}", Ok(2)),
+            ("{@.list[-1].a}", Ok(1)),
+            ("{.nope.a}", Ok(0)),
+            ("{.nope[0]}", Ok(0)),
+            ("{.nil[0]}", Ok(0)),
+            (
+                "{.list[2]}",
+                Err("array index out of bounds: index 2, length 2"),
+            ),
+            (
+                "{.list[0,-3]}",
+                Err("array index out of bounds: index -3, length 2"),
+            ),
+            ("{.text[0]}", Err("a value that is no list has no items")),
+            (
+                "{.text[?(@.a)]}",
+                Err("a value that is no list has no items"),
+            ),
+        ] {
+            let found = path
+                .parse::<JsonPath>()
+                .unwrap()
+                .find(&object)
+                .map(|it| it.len());
+            let expected = expected.map_err(|it: &str| JsonPathError(it.to_owned()));
+            assert_eq!(found, expected, "{path}");
+        }
+        let many = json!({"items": vec![json!(1); MAX_FOUND + 5]});
+        let all: JsonPath = "{.items[*]}".parse().unwrap();
+        assert_eq!(all.find(&many).unwrap().len(), MAX_FOUND + 5);
+        assert!(
+            "{.list[}"
+                .parse::<JsonPath>()
+                .unwrap_err()
+                .to_string()
+                .contains(".list[")
+        );
     }
 }

@@ -1,0 +1,139 @@
+//! Lists and frames of watches, taken apart into objects.
+//!
+//! ```text
+//! document ──▶ [(create | restore | remove, object)]
+//! ```
+//!
+//! A list is a kind that ends in `List`, has items and, like every list, no name: an object of a
+//! kind `GuestList` with a name and a field `items` stays whole, as does any other object with a
+//! field of that name.
+//!
+//! Upstream counterpart: `cli-runtime:pkg/resource/visitor.go` (`FlattenListVisitor`).
+
+use serde_json::Value;
+
+use super::Act;
+
+/// Returns whether a document is instructions for kustomize, which no server serves.
+pub(super) fn is_kustomization(value: &Value) -> bool {
+    let version = value.get("apiVersion").and_then(Value::as_str);
+    version.is_some_and(|version| version.starts_with("kustomize.config.k8s.io/"))
+}
+
+/// The actions of a document: its object, a list's items, or the object of a watch's frame.
+pub(super) fn steps(value: Value) -> Vec<(Act, Value)> {
+    let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
+    let act = match text("type") {
+        "DELETED" => Act::Remove,
+        _ => Act::Restore,
+    };
+    if matches!(text("type"), "ADDED" | "MODIFIED" | "DELETED") && value.get("kind").is_none() {
+        let object = value.get("object").cloned().unwrap_or_default();
+        return vec![(act, object)];
+    }
+    if text("type") == "BOOKMARK" && value.get("kind").is_none() {
+        return Vec::new();
+    }
+    let objects = flatten(value).into_iter();
+    objects
+        .map(|object| match object.pointer("/metadata/uid") {
+            Some(Value::String(_)) => (Act::Restore, object),
+            _ => (Act::Create, object),
+        })
+        .collect()
+}
+
+/// The objects of a document: itself, a list's items, or an empty list for `null`. Items of
+/// `PodList` do not state their kind, so it is derived from the list's.
+fn flatten(value: Value) -> Vec<Value> {
+    let Value::Object(mut list) = value else {
+        return if value.is_null() {
+            Vec::new()
+        } else {
+            vec![value]
+        };
+    };
+    let text = |part: Option<&Value>| part.and_then(Value::as_str).unwrap_or_default().to_owned();
+    let metadata = list.get("metadata");
+    let is_named = ["name", "generateName"]
+        .iter()
+        .any(|name| !text(metadata.and_then(|it| it.get(name))).is_empty());
+    let kind = text(list.get("kind"));
+    let of = kind.strip_suffix("List").filter(|_| !is_named);
+    let items = match (of, list.get("items")) {
+        (Some(_), Some(Value::Array(_) | Value::Null)) => list.remove("items"),
+        _ => return vec![Value::Object(list)],
+    };
+    let (of, version) = (of.unwrap_or_default(), list.remove("apiVersion"));
+    let Some(Value::Array(mut items)) = items else {
+        return Vec::new();
+    };
+    items.retain(|item| !item.is_null());
+    for item in items.iter_mut().filter(|_| !of.is_empty()) {
+        if item.is_object() && item.get("kind").is_none() {
+            item["kind"] = Value::from(of);
+            item["apiVersion"] = version.clone().unwrap_or_default();
+        }
+    }
+    items
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[track_caller]
+    fn check(value: Value, expected: &[&str]) {
+        let kinds: Vec<String> = steps(value.clone())
+            .into_iter()
+            .map(
+                |(act, object)| match (act, object["kind"].as_str().unwrap_or("-")) {
+                    (Act::Create, kind) => kind.to_owned(),
+                    (Act::Restore, kind) => format!("={kind}"),
+                    (Act::Remove, kind) => format!("-{kind}"),
+                },
+            )
+            .collect();
+        assert_eq!(kinds, expected, "{value}");
+    }
+
+    #[test]
+    fn lists_are_split_and_objects_with_items_are_not() {
+        let items = json!([{"kind": "A"}, null, {"kind": "B"}]);
+        check(json!({"kind": "List", "items": items}), &["A", "B"]);
+        check(
+            json!({"kind": "AList", "items": [{}, {"kind": "B"}]}),
+            &["A", "B"],
+        );
+        check(json!({"kind": "AList", "items": []}), &[]);
+        check(json!({"kind": "AList", "items": null}), &[]);
+        check(json!({"kind": "Playlist", "spec": {}}), &["Playlist"]);
+        check(json!({"kind": "Menu", "items": [{}]}), &["Menu"]);
+        let guests =
+            |metadata: Value| json!({"kind": "GuestList", "metadata": metadata, "items": [{}]});
+        check(guests(json!({"name": "wedding"})), &["GuestList"]);
+        check(guests(json!({"generateName": "w-"})), &["GuestList"]);
+        check(guests(json!({"resourceVersion": "5"})), &["Guest"]);
+        check(Value::Null, &[]);
+    }
+
+    #[test]
+    fn the_objects_of_another_server_are_restored() {
+        check(json!({"kind": "A", "metadata": {"uid": "u"}}), &["=A"]);
+        check(
+            json!({"kind": "AList", "items": [{"metadata": {"uid": "u"}}, {}]}),
+            &["=A", "A"],
+        );
+        for (word, expected) in [
+            ("ADDED", &["=A"][..]),
+            ("MODIFIED", &["=A"]),
+            ("BOOKMARK", &[]),
+            ("DELETED", &["-A"]),
+        ] {
+            check(json!({"type": word, "object": {"kind": "A"}}), expected);
+        }
+        check(json!({"kind": "Secret", "type": "Opaque"}), &["Secret"]);
+        check(json!({"kind": "Event", "type": "ADDED"}), &["Event"]);
+    }
+}

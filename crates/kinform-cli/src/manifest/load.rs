@@ -1,0 +1,142 @@
+//! Documents become a server's objects.
+//!
+//! ```text
+//! [Document] ──namespaces, definitions, the rest──▶ create │ restore │ remove ──▶ Server
+//! ```
+//!
+//! Loading lays a state. An object that the server would store but never act on (a webhook, an
+//! aggregated API) is skipped with a line, so that an operator's bundle loads; a definition whose
+//! conversion is a webhook is stored without it. A server that keeps such objects gets them whole.
+
+use std::collections::HashSet;
+
+use bytes::Bytes;
+use kinform_api::{GroupVersionResource, Scope, Status};
+use kinform_apiserver::{Expect, ResourceInfo, Server, shelf_name};
+use serde_json::{Value, json};
+
+use super::{Act, Document};
+use crate::exit::Failure;
+
+/// The code of a server that would never act on an object.
+const NOT_IMPLEMENTED: u16 = 501;
+
+/// Applies the objects to the server and returns their number.
+///
+/// # Errors
+/// The server does not serve a kind, or refuses an object.
+pub(crate) async fn load(server: &Server, documents: &[Document]) -> Result<usize, Failure> {
+    let mut sorted: Vec<&Document> = documents.iter().collect();
+    sorted.sort_by_key(|document| document.rank());
+    let (mut known, mut loaded) = (HashSet::new(), 0);
+    for document in sorted {
+        let failed = |what: String| Failure::new(document.says(&what));
+        let (api_version, kind) = (document.text("/apiVersion"), document.text("/kind"));
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let entries = server.registry().entries();
+        let served = entries
+            .iter()
+            .find(|info| (&*info.group, &*info.version, &*info.kind) == (group, version, kind))
+            .ok_or_else(|| failed(format!("the server has no {kind} in {api_version}")))?;
+        let namespace = match (served.scope, document.text("/metadata/namespace")) {
+            (Scope::Cluster, _) => None,
+            (Scope::Namespaced, "") => Some("default"),
+            (Scope::Namespaced, namespace) => Some(namespace),
+        };
+        if let Some(namespace) = namespace
+            && known.insert(namespace.to_owned())
+        {
+            let created = create_namespace(server, namespace).await;
+            created.map_err(|status| failed(refusal(&status)))?;
+        }
+        match put(server, document, (served, namespace)).await {
+            Ok(()) => loaded += 1,
+            Err(status) if status.code == NOT_IMPLEMENTED => {
+                let why = status.message;
+                crate::progress!("{}", document.says(&format!("skipped: {why}")));
+            }
+            Err(status) => return Err(failed(refusal(&status))),
+        }
+    }
+    Ok(loaded)
+}
+
+fn refusal(status: &Status) -> String {
+    format!("{}: {}", status.code, status.message)
+}
+
+async fn put(
+    server: &Server,
+    document: &Document,
+    (served, namespace): (&ResourceInfo, Option<&str>),
+) -> Result<(), Status> {
+    let mut object = document.object.clone();
+    if document.act == Act::Remove {
+        let name = document.text("/metadata/name");
+        let key = namespace.map_or_else(|| name.to_owned(), |it| format!("{it}/{name}"));
+        // An absent object is already removed.
+        let _ = server.store().remove(served.shelf, &key, Expect::Any);
+        return Ok(());
+    }
+    let of = (&*served.group, &*served.version, &*served.plural);
+    let path = GroupVersionResource::new(of.0, of.1, of.2).path(namespace);
+    let status = match store(server, document.act, &path, (&object, namespace)).await {
+        Err(status) if status.code == NOT_IMPLEMENTED => status,
+        done => return done,
+    };
+    // A definition without its webhook still serves the objects of the version that is stored.
+    let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else {
+        return Err(status);
+    };
+    if document.text("/kind") != "CustomResourceDefinition" || spec.remove("conversion").is_none() {
+        return Err(status);
+    }
+    store(server, document.act, &path, (&object, namespace)).await?;
+    let why = status.message;
+    crate::progress!(
+        "{}",
+        document.says(&format!("stored without its conversion: {why}"))
+    );
+    Ok(())
+}
+
+async fn store(
+    server: &Server,
+    act: Act,
+    path: &str,
+    (object, namespace): (&Value, Option<&str>),
+) -> Result<(), Status> {
+    if act == Act::Create {
+        return create(server, path, object).await;
+    }
+    let mut object = object.clone();
+    if let Some(namespace) = namespace {
+        object["metadata"]["namespace"] = Value::from(namespace);
+    }
+    server.restore(object).map_err(|status| *status)
+}
+
+/// Creates a namespace that does not exist.
+async fn create_namespace(server: &Server, namespace: &str) -> Result<(), Status> {
+    let shelf = server.store().shelf(&shelf_name("", "namespaces"));
+    if server.store().get(shelf, namespace).is_some() {
+        return Ok(());
+    }
+    let object = json!({"metadata": {"name": namespace}});
+    create(server, "/api/v1/namespaces", &object).await
+}
+
+async fn create(server: &Server, path: &str, object: &Value) -> Result<(), Status> {
+    let request = http::Request::post(path)
+        .header(http::header::CONTENT_TYPE, "application/json")
+        .body(Bytes::from(object.to_string()))
+        .map_err(|error| Status::bad_request(error.to_string()))?;
+    let reply = server.service().call(request).await;
+    let code = reply.status();
+    if code.is_success() {
+        return Ok(());
+    }
+    let body = reply.into_body().collect().await.unwrap_or_default();
+    Err(serde_json::from_slice(&body)
+        .unwrap_or_else(|_| Status::failure(code.as_u16(), "", code.to_string())))
+}
