@@ -35,6 +35,24 @@ pub(crate) struct Watched {
     informer: Informer<DynamicObject>,
     synced: bool,
     has_reported_pages: bool,
+    /// The last failure that was printed, and the time.
+    printed: Option<(String, Instant)>,
+}
+
+/// A failure that comes with each try is printed once in this time.
+const REPEATED: Duration = Duration::from_secs(60);
+
+impl Watched {
+    /// Returns whether this failure was printed a moment ago. If not, it is printed now.
+    fn has_printed(&mut self, message: &str) -> bool {
+        let now = Instant::now();
+        let last = self.printed.as_ref();
+        let is_repeated = last.is_some_and(|(said, at)| said == message && now - *at < REPEATED);
+        if !is_repeated {
+            self.printed = Some((message.to_owned(), now));
+        }
+        is_repeated
+    }
 }
 
 /// The output of an informer, with the index of its type.
@@ -123,6 +141,7 @@ async fn set_up(args: &WatchArgs) -> Result<(InformerFactory, Vec<Watched>), Fai
                 informer,
                 synced: false,
                 has_reported_pages: false,
+                printed: None,
             }
         })
         .collect();
@@ -180,62 +199,71 @@ fn tell(
             }
             printer.change(&watched[place].entry, &change)
         }
-        WatchInput::Report(place, report) => {
-            let Watched {
-                entry,
-                has_reported_pages,
-                synced,
-                ..
-            } = &mut watched[place];
-            match &report.event {
-                ReportEvent::Failed(trouble) => {
-                    printer.error(
-                        entry,
-                        &report.time,
-                        &trouble.reason,
-                        &trouble.message,
-                        trouble.retry_in,
-                    )?;
-                    if !*synced && is_rejected(trouble) {
-                        let message = format!("{}: {}", entry.title(), trouble.message);
-                        return Err(Failure::new(message).with_hint(REJECTED_HINT));
-                    }
-                    crate::progress!(
-                        "{}: {}{}",
-                        entry.title(),
-                        trouble.message,
-                        hint(&trouble.reason)
-                    );
-                }
-                ReportEvent::Quarantined(object) => {
-                    printer.unreadable(entry, &report.time, object)?
-                }
-                ReportEvent::Listed {
-                    version,
-                    relist: Some(why),
-                } => {
-                    crate::progress!("{}: listed again at {version}: {why}", entry.title());
-                }
-                // A refusal comes with each try, but is printed once.
-                ReportEvent::FellBack { reason } if !*has_reported_pages => {
-                    *has_reported_pages = true;
-                    crate::progress!("{}: lists by pages: {reason}", entry.title());
-                }
-                ReportEvent::Silent { quiet } => {
-                    crate::progress!(
-                        "{}: silent for {:.0} s, opening the watch again",
-                        entry.title(),
-                        quiet.as_secs_f64()
-                    );
-                }
-                ReportEvent::Lost(count) => {
-                    crate::progress!("{}: {count} reports were lost", entry.title())
-                }
-                other => tracing::debug!("{}: {other:?}", entry.title()),
-            }
-            Ok(())
-        }
+        WatchInput::Report(place, report) => tell_report(printer, &mut watched[place], &report),
     }
+}
+
+/// Prints a report: a failure and a quarantined object as data, too.
+fn tell_report(
+    printer: &mut Printer,
+    watched: &mut Watched,
+    report: &Report,
+) -> Result<(), Failure> {
+    let is_repeated = match &report.event {
+        ReportEvent::Failed(trouble) => watched.has_printed(&trouble.message),
+        // A list comes with each watch that is refused.
+        ReportEvent::Listed { relist, .. } => relist.as_deref() == Some("watch refused"),
+        _ => false,
+    };
+    let Watched {
+        entry,
+        has_reported_pages,
+        synced,
+        ..
+    } = watched;
+    match &report.event {
+        ReportEvent::Failed(trouble) => {
+            printer.error(
+                entry,
+                &report.time,
+                &trouble.reason,
+                &trouble.message,
+                trouble.retry_in,
+            )?;
+            if !*synced && is_rejected(trouble) {
+                let message = format!("{}: {}", entry.title(), trouble.message);
+                return Err(Failure::new(message).with_hint(REJECTED_HINT));
+            }
+            if !is_repeated {
+                let (title, words) = (entry.title(), &trouble.message);
+                crate::progress!("{title}: {words}{}", hint(&trouble.reason));
+            }
+        }
+        ReportEvent::Quarantined(object) => printer.unreadable(entry, &report.time, object)?,
+        ReportEvent::Listed {
+            version,
+            relist: Some(why),
+        } if !is_repeated => {
+            crate::progress!("{}: listed again at {version}: {why}", entry.title());
+        }
+        // A refusal comes with each try, but is printed once.
+        ReportEvent::FellBack { reason } if !*has_reported_pages => {
+            *has_reported_pages = true;
+            crate::progress!("{}: lists by pages: {reason}", entry.title());
+        }
+        ReportEvent::Silent { quiet } => {
+            crate::progress!(
+                "{}: silent for {:.0} s, opening the watch again",
+                entry.title(),
+                quiet.as_secs_f64()
+            );
+        }
+        ReportEvent::Lost(count) => {
+            crate::progress!("{}: {count} reports were lost", entry.title())
+        }
+        other => tracing::debug!("{}: {other:?}", entry.title()),
+    }
+    Ok(())
 }
 
 /// The hint for a failure that does not pass by itself.

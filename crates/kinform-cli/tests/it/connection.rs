@@ -219,6 +219,9 @@ async fn what_waiting_does_not_mend_is_said_at_once() {
     )
     .await;
     fails(get(&path, &["--token", "a\nb"]), "no header can have").await;
+    let odd = served.kubeconfig(&served.authority(), "token: \"a\\r\\nb\"");
+    fails(get(&odd, &[]), "no header can have").await;
+    let path = served.kubeconfig(&served.authority(), &served.token());
     fails(
         get(&path, &["--server", "ftp://a:secret@b"]),
         "another scheme",

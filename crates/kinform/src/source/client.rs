@@ -1,10 +1,10 @@
 //! Makes clients fit for watches that live for months.
 //!
 //! ```text
-//! kube_client::Config → TCP keepalive + user timeout → proxy? → TLS → credentials → kube_client::Client
+//! kube_client::Config → TCP keepalive + user timeout → proxy? → TLS → HTTP/2? → credentials → kube_client::Client
 //! ```
 //!
-//! Differs from `kube_client::Client::try_from` in seven points:
+//! Differs from `kube_client::Client::try_from` in eight points:
 //!
 //! - The kernel notices a vanished peer within 30 s, without a request to the server (idle: keepalive
 //!   probes; waiting for a reply: user timeout).
@@ -16,6 +16,7 @@
 //! - The reader of a reply drives its connection, see `driver`.
 //! - Connections through a proxy, by `CONNECT` or SOCKS5, need no feature of kube's, and have all of
 //!   the above, between the client and the proxy.
+//! - Where the server has HTTP/2, replies share connections, see `multiplex`.
 //! - Exec plugins run beside the runtime's work and again before their credentials end, and client
 //!   certificates are followed as they are replaced, see `connections`.
 //!

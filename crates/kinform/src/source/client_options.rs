@@ -12,6 +12,8 @@ use std::time::Duration;
 use hyper_util::client::legacy::connect::HttpConnector;
 use kinform_api::mutant;
 
+use super::pool::Protocol;
+
 /// Settings of a client's connections; the defaults are right for informers.
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
@@ -21,6 +23,8 @@ pub struct ClientOptions {
     user_timeout: Duration,
     pub(super) connect_timeout: Duration,
     pub(super) request_timeout: Option<Duration>,
+    /// `None` if the server chooses it.
+    pub(super) protocol: Option<Protocol>,
 }
 
 impl Default for ClientOptions {
@@ -34,6 +38,7 @@ impl Default for ClientOptions {
             user_timeout: Duration::from_secs(28),
             connect_timeout: Duration::from_secs(10),
             request_timeout: None,
+            protocol: None,
         }
     }
 }
@@ -53,6 +58,16 @@ impl ClientOptions {
     #[must_use]
     pub fn with_request_timeout(mut self, timeout: Duration) -> Self {
         self.request_timeout = Some(timeout).filter(|timeout| !timeout.is_zero());
+        self
+    }
+
+    /// Offers the server HTTP/1.1 only: a connection for each reply under way. By default a server
+    /// may choose HTTP/2, whose connections are shared by 64 replies each.
+    ///
+    /// Upstream: the variable `DISABLE_HTTP2` of client-go's environment.
+    #[must_use]
+    pub fn without_http2(mut self) -> Self {
+        self.protocol = Some(Protocol::Http1);
         self
     }
 

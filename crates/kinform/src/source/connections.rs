@@ -1,8 +1,8 @@
 //! The connections of a client, replaced as its certificate changes.
 //!
 //! ```text
-//! request ──▶ credential of the plugin, files of the certificate ──changed?──▶ a new pool
-//!        └──▶ newest pool ──▶ 401, or the certificate is refused ──▶ the plugin is run again (once in 10 s)
+//! request ──▶ credential of the plugin, files of the certificate ──changed?──▶ new lanes
+//!        └──▶ newest lanes ──▶ 401, or the certificate is refused ──▶ the plugin is run again (once in 10 s)
 //! ```
 //!
 //! A connection keeps the certificate of its handshake. So a new one needs new connections;
@@ -22,7 +22,6 @@ use base64::prelude::BASE64_STANDARD;
 use futures::future::BoxFuture;
 use http::header::AUTHORIZATION;
 use http::{Request, Response, StatusCode};
-use hyper::body::Incoming;
 use kinform_core::time::Instant;
 use kube_client::Config;
 use kube_client::client::Body;
@@ -34,7 +33,8 @@ use tower::{BoxError, Layer, Service, ServiceExt};
 use super::client_options::ClientOptions;
 use super::exec::{Credential, ExecPlugin};
 use super::kubeconfig::read_regular;
-use super::pool::{self, Pooled};
+use super::multiplex::{self, Counted, Multiplexed};
+use super::pool;
 use super::refusal;
 use crate::env::Env;
 use crate::error::{Error, ErrorKind};
@@ -63,7 +63,7 @@ struct Shared {
 
 struct Current {
     /// `None` until the plugin has printed the first credential.
-    pool: Option<Pooled>,
+    pool: Option<Multiplexed>,
     identity: Option<Identity>,
     looked_at: Instant,
 }
@@ -111,9 +111,9 @@ impl Connections {
 }
 
 impl Service<Request<Body>> for Connections {
-    type Response = Response<Incoming>;
+    type Response = Response<Counted>;
     type Error = BoxError;
-    type Future = BoxFuture<'static, Result<Response<Incoming>, BoxError>>;
+    type Future = BoxFuture<'static, Result<Response<Counted>, BoxError>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         // Each call has a pool's service of its own, and waits for it.
@@ -129,7 +129,7 @@ impl Shared {
     async fn send(
         self: Arc<Self>,
         mut request: Request<Body>,
-    ) -> Result<Response<Incoming>, BoxError> {
+    ) -> Result<Response<Counted>, BoxError> {
         let Some(plugin) = &self.plugin else {
             let pool = self.newest(None)?;
             return pool.oneshot(request).await;
@@ -151,7 +151,7 @@ impl Shared {
     }
 
     /// The pool for the certificate as it is now.
-    fn newest(&self, credential: Option<&Arc<Credential>>) -> Result<Pooled, Error> {
+    fn newest(&self, credential: Option<&Arc<Credential>>) -> Result<Multiplexed, Error> {
         let mut current = self.lock();
         let identity = match credential {
             Some(credential) => credential.identity.clone(),
@@ -184,7 +184,7 @@ impl Shared {
         current.identity.clone()
     }
 
-    fn open(&self, identity: Option<&Identity>) -> Result<Pooled, Error> {
+    fn open(&self, identity: Option<&Identity>) -> Result<Multiplexed, Error> {
         let mut config = self.config.clone();
         if let Some((certificate, key)) = identity {
             // The field's type is a secret of another crate; its kubeconfig form is the way in.
@@ -196,7 +196,9 @@ impl Shared {
                 Error::new(ErrorKind::Config, "the certificate is no text").with_cause(error)
             })?;
         }
-        let pool = pool::open(&config, self.options.connector())?;
+        let connector = self.options.connector();
+        let open = move |protocols| pool::open(&config, connector.clone(), protocols);
+        let pool = multiplex::over(Box::new(open), self.options.protocol)?;
         Ok(match self.options.request_timeout {
             Some(timeout) => BoxCloneSyncService::new(TimeoutLayer::new(timeout).layer(pool)),
             None => pool,

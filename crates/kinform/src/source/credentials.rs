@@ -17,16 +17,17 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use http::{Request, Response, StatusCode};
+use http::{HeaderValue, Request, Response, StatusCode};
 use kinform_core::time::Instant;
 use kube_client::Config;
 use kube_client::client::middleware::AuthLayer;
 use kube_client::client::{Body, ConfigExt};
+use kube_client::config::AuthInfo;
 use tower::{BoxError, Layer, Service, ServiceExt};
 
 use super::token_file::TokenFile;
 use crate::env::Env;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 
 /// The time in which credentials are renewed once, however many requests are refused.
 pub(super) const RENEWALS_APART: Duration = Duration::from_secs(10);
@@ -73,6 +74,7 @@ impl Source {
         if let Some(path) = user.token_file.as_ref().filter(|_| !is_other) {
             return Ok(Some(Self::File(Arc::new(TokenFile::new(path, env)?))));
         }
+        check_tokens(user)?;
         let layer = config.auth_layer().map_err(Error::unusable_config)?;
         Ok(layer.map(|layer| Self::Kube(Arc::new(layer))))
     }
@@ -83,6 +85,23 @@ impl Source {
             (Self::File(one), Self::File(two)) => Arc::ptr_eq(one, two),
             _ => false,
         }
+    }
+}
+
+/// Refuses a token that no header can have, on which kube-client panics.
+fn check_tokens(user: &AuthInfo) -> Result<(), Error> {
+    // The field's type is a secret of another crate; its kubeconfig form is the way in.
+    let form = serde_json::to_value(user).unwrap_or_default();
+    let provider = user.auth_provider.iter().flat_map(|it| &it.config);
+    let provided = provider.filter(|(name, _)| name.ends_with("token"));
+    let tokens = form["token"].as_str().into_iter();
+    let mut tokens = tokens.chain(provided.map(|(_, token)| token.as_str()));
+    match tokens.all(|token| HeaderValue::from_str(token).is_ok()) {
+        true => Ok(()),
+        false => Err(Error::new(
+            ErrorKind::Config,
+            "the token has characters that no header can have",
+        )),
     }
 }
 

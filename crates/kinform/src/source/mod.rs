@@ -21,6 +21,7 @@ mod exec;
 mod gunzip;
 mod http;
 mod kubeconfig;
+mod multiplex;
 mod pool;
 mod proxy;
 mod refusal;

@@ -5,6 +5,7 @@
 //! ```
 //!
 //! A pool has the certificates that it was opened with; `connections` opens another as they change.
+//! Of a server that chooses HTTP/2 it has one connection, which `multiplex` shares out.
 //!
 //! Upstream counterpart: `client-go:rest/transport.go`, `client-go:transport/cache.go`.
 
@@ -15,18 +16,23 @@ use base64::prelude::BASE64_STANDARD;
 use http::{HeaderValue, Request, Response, Uri};
 use hyper::body::Incoming;
 use hyper::rt::{Read, Write};
+#[cfg(feature = "rustls-tls")]
+use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client as Pool;
 use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
-use hyper_util::client::legacy::connect::{Connect, Connection, HttpConnector};
+use hyper_util::client::legacy::connect::{Connection, HttpConnector};
 use hyper_util::rt::TokioTimer;
 use kube_client::Config;
 use kube_client::client::Body;
 #[cfg(feature = "rustls-tls")]
 use kube_client::client::ConfigExt;
+#[cfg(feature = "rustls-tls")]
+use rustls::pki_types::ServerName;
 use tower::util::BoxCloneSyncService;
 use tower::{BoxError, Service, ServiceExt};
 
 use super::driver::{Drivers, Known};
+use super::multiplex::Protocols;
 use super::proxy;
 use crate::error::{Error, ErrorKind};
 
@@ -35,6 +41,24 @@ use crate::error::{Error, ErrorKind};
 // 64 KB.
 const READ_BYTES: usize = 256 << 10;
 
+// BOUND: bytes that a server may send of one reply before they are read, and of all replies of an
+// HTTP/2 connection: readers that stop do not stop the others.
+const STREAM_WINDOW: u32 = 1 << 20;
+const CONNECTION_WINDOW: u32 = 64 << 20;
+/// BOUND: bytes of a frame; larger ones cost less for each object.
+const FRAME: u32 = 256 << 10;
+/// The time without a byte after which an HTTP/2 connection is asked for a sign of life, and the
+/// time to give it. As client-go's.
+const PING: Duration = Duration::from_secs(30);
+const PONG: Duration = Duration::from_secs(15);
+
+/// The protocol of a connection, as its server chose it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Protocol {
+    Http1,
+    Http2,
+}
+
 /// Sends requests over its connections.
 pub(super) type Pooled = BoxCloneSyncService<Request<Body>, Response<Incoming>, BoxError>;
 
@@ -42,29 +66,34 @@ pub(super) type Pooled = BoxCloneSyncService<Request<Body>, Response<Incoming>, 
 ///
 /// # Errors
 /// The certificates in `config`, or the proxy's password, cannot be used.
-pub(super) fn open(config: &Config, connector: HttpConnector) -> Result<Pooled, Error> {
+pub(super) fn open(
+    config: &Config,
+    connector: HttpConnector,
+    protocols: Protocols,
+) -> Result<Pooled, Error> {
     let Some(proxy) = config.proxy_url.clone() else {
-        return over(config, connector);
+        return over(config, connector, protocols);
     };
     let login = proxy::login(&proxy);
     match (proxy.scheme_str(), login) {
         (Some("socks5"), Some((name, password))) => {
             let through = SocksV5::new(proxy, connector).with_auth(name, password);
-            over(config, through)
+            over(config, through, protocols)
         }
-        (Some("socks5"), None) => over(config, SocksV5::new(proxy, connector)),
+        (Some("socks5"), None) => over(config, SocksV5::new(proxy, connector), protocols),
         #[cfg(feature = "rustls-tls")]
         (Some("https"), login) => {
             // The proxy has a name and an authority of its own.
-            let connector = over_tls(&Config::new(proxy.clone()), connector)?;
-            over(config, tunnel(proxy, connector, login)?)
+            let proxied = &Config::new(proxy.clone());
+            let connector = over_tls(proxied, connector, &Protocols::Http1)?;
+            over(config, tunnel(proxy, connector, login)?, protocols)
         }
         #[cfg(not(feature = "rustls-tls"))]
         (Some("https"), _) => {
             let message = "a proxy over TLS needs kinform's feature rustls-tls";
             Err(Error::new(ErrorKind::Config, message))
         }
-        (_, login) => over(config, tunnel(proxy, connector, login)?),
+        (_, login) => over(config, tunnel(proxy, connector, login)?, protocols),
     }
 }
 
@@ -87,7 +116,7 @@ fn tunnel<C>(
 }
 
 /// A pool over `connector`, with TLS if the server's address says so.
-fn over<C>(config: &Config, connector: C) -> Result<Pooled, Error>
+fn over<C>(config: &Config, connector: C, protocols: Protocols) -> Result<Pooled, Error>
 where
     C: Service<Uri> + Clone + Send + Sync + 'static,
     C::Response: Connection + Read + Write + Unpin + Send + 'static,
@@ -96,49 +125,86 @@ where
 {
     #[cfg(feature = "rustls-tls")]
     if config.cluster_url.scheme() == Some(&http::uri::Scheme::HTTPS) {
-        let connector = over_tls(config, connector)?;
-        return Ok(pooled(connector.map_response(Known::new)));
+        let connector = over_tls(config, connector, &protocols)?;
+        return Ok(pooled(connector, protocols));
     }
     #[cfg(not(feature = "rustls-tls"))]
     let _ = config;
-    Ok(pooled(connector.map_response(Known::new)))
+    Ok(pooled(connector, protocols))
+}
+
+/// A stream that was opened. Its protocol is reported.
+fn known<S: Connection>(protocols: &Protocols, stream: S) -> Result<Known<S>, BoxError> {
+    let protocol = match stream.connected().is_negotiated_h2() {
+        true => Protocol::Http2,
+        false => Protocol::Http1,
+    };
+    if let Protocols::Either(chosen) | Protocols::Http2(chosen) = protocols {
+        chosen.send_replace(Some(protocol));
+    }
+    match (protocols, protocol) {
+        (Protocols::Http2(_), Protocol::Http1) => {
+            Err("the server no longer speaks HTTP/2; the next request is HTTP/1.1".into())
+        }
+        _ => Ok(Known::new(stream)),
+    }
 }
 
 #[cfg(feature = "rustls-tls")]
 fn over_tls<C>(
     config: &Config,
     connector: C,
-) -> Result<
-    impl Service<
-        Uri,
-        Response = impl Connection + Read + Write + Unpin + Send + 'static,
-        Future = impl Future + Send + Unpin + 'static,
-        Error = BoxError,
-    > + Clone
-    + Send
-    + Sync
-    + 'static,
-    Error,
->
+    protocols: &Protocols,
+) -> Result<HttpsConnector<C>, Error>
+where
+    C: Service<Uri>,
+{
+    if matches!(protocols, Protocols::Http1) {
+        let made = config.rustls_https_connector_with_connector(connector);
+        return made.map_err(Error::unusable_config);
+    }
+    let tls = config
+        .rustls_client_config()
+        .map_err(Error::unusable_config)?;
+    let mut builder = HttpsConnectorBuilder::new()
+        .with_tls_config(tls)
+        .https_or_http();
+    if let Some(name) = config.tls_server_name.clone() {
+        let name = ServerName::try_from(name).map_err(|error| {
+            Error::new(
+                ErrorKind::Config,
+                "the server's name is not a DNS name or an address",
+            )
+            .with_cause(error)
+        })?;
+        builder = builder.with_server_name_resolver(FixedServerNameResolver::new(name));
+    }
+    Ok(builder.enable_all_versions().wrap_connector(connector))
+}
+
+fn pooled<C>(connector: C, protocols: Protocols) -> Pooled
 where
     C: Service<Uri> + Clone + Send + Sync + 'static,
     C::Response: Connection + Read + Write + Unpin + Send + 'static,
-    C::Future: Send + 'static,
+    C::Future: Send + Unpin + 'static,
     C::Error: Into<BoxError>,
-{
-    let made = config.rustls_https_connector_with_connector(connector);
-    made.map_err(Error::unusable_config)
-}
-
-fn pooled<C>(connector: C) -> Pooled
-where
-    C: Connect + Clone + Send + Sync + 'static,
 {
     let mut builder = Pool::<(), ()>::builder(Drivers);
     builder.pool_timer(TokioTimer::new());
     // Below the idle time after which load balancers forget connections.
     builder.pool_idle_timeout(Duration::from_secs(50));
     builder.http1_max_buf_size(READ_BYTES);
-    let pool = builder.build::<C, Body>(connector);
+    builder.timer(TokioTimer::new());
+    builder.http2_initial_stream_window_size(STREAM_WINDOW);
+    builder.http2_initial_connection_window_size(CONNECTION_WINDOW);
+    builder.http2_max_frame_size(FRAME);
+    builder.http2_keep_alive_interval(PING);
+    builder.http2_keep_alive_timeout(PONG);
+    builder.http2_keep_alive_while_idle(true);
+    builder.http2_only(matches!(protocols, Protocols::Http2(_)));
+    let connector = connector
+        .map_err(Into::<BoxError>::into)
+        .map_result(move |opened| known(&protocols, opened?));
+    let pool = builder.build::<_, Body>(connector);
     BoxCloneSyncService::new(pool.map_err(BoxError::from))
 }

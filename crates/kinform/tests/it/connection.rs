@@ -191,6 +191,24 @@ async fn a_server_that_begins_no_reply_is_given_up_after_the_timeout() {
     assert!(error.unwrap_err().to_string().contains("timed out"));
 }
 
+#[tokio::test]
+async fn a_token_that_no_header_can_have_is_refused() {
+    let provider = |token: &str| serde_json::json!({"auth-provider": {"name": "oidc", "config": {"id-token": token}}});
+    for user in [
+        serde_json::json!({"token": "a\nb"}),
+        serde_json::json!({"token": "a\r\nhost: b"}),
+        provider("a\nb"),
+    ] {
+        let mut config = Config::new("http://127.0.0.1:1".parse().unwrap());
+        config.auth_info = serde_json::from_value(user).unwrap();
+        let refused = client_for(config, &ClientOptions::default()).err().unwrap();
+        assert!(
+            refused.to_string().contains("no header can have"),
+            "{refused}"
+        );
+    }
+}
+
 /// The user as whom a server knows this client.
 async fn user(client: &Client) -> String {
     let request = http::Request::post("/apis/authentication.k8s.io/v1/selfsubjectreviews")
@@ -280,4 +298,89 @@ async fn certificates_are_followed_as_they_are_replaced() {
     tokio::time::resume();
     assert_eq!(user(&files).await, "two");
     std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// A server over TLS behind a proxy that counts connections, and its configuration.
+async fn behind_a_counter() -> (kinform_apiserver::Server, Proxy, Config) {
+    let server = kinform_apiserver::Server::builder().tls();
+    let server = server.start().await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kubeconfig");
+    server.write_kubeconfig(&path).unwrap();
+    let mut overrides = kinform::source::ConfigOverrides::default();
+    overrides.kubeconfig = Some(path);
+    let mut config = kinform::source::load_config(&overrides).await.unwrap();
+    let proxy = Proxy::start(Protocol::Socks5).await;
+    config.proxy_url = Some(format!("socks5://{}", proxy.address).parse().unwrap());
+    (server, proxy, config)
+}
+
+fn get(path: &str) -> http::Request<kube_client::client::Body> {
+    let request = http::Request::get(path);
+    request.body(kube_client::client::Body::empty()).unwrap()
+}
+
+// client-go: the transport of rest/transport.go speaks HTTP/2 wherever the server does
+#[tokio::test]
+async fn a_hundred_watches_share_a_few_connections() {
+    let (server, proxy, config) = behind_a_counter().await;
+    let client = client_for(config.clone(), &ClientOptions::default()).unwrap();
+    let watch = |client: &Client| {
+        let client = client.clone();
+        async move { client.send(get("/api/v1/configmaps?watch=true")).await }
+    };
+    // All at once, as a program starts.
+    let watches = futures::future::join_all((0..100).map(|_| watch(&client)));
+    let watches = tokio::time::timeout(LIMIT, watches).await.unwrap();
+    let is_shared = |reply: &Result<http::Response<_>, _>| {
+        reply.as_ref().unwrap().version() == http::Version::HTTP_2
+    };
+    assert!(watches.iter().all(is_shared));
+    assert_eq!(server.journal().open_watches("configmaps"), 100);
+    // One that showed the protocol, and two that the others share.
+    assert_eq!(proxy.made.load(Ordering::Relaxed), 3);
+    // A command in a container needs a connection of its own, by HTTP/1.1.
+    let mut exec = get("/api/v1/namespaces/default/pods/p/exec");
+    let headers = exec.headers_mut();
+    headers.insert(http::header::UPGRADE, "websocket".parse().unwrap());
+    headers.insert(http::header::CONNECTION, "upgrade".parse().unwrap());
+    let reply = client.send(exec).await.unwrap();
+    assert_eq!(reply.version(), http::Version::HTTP_11);
+    // The streams that have ended are free again.
+    drop(watches);
+    let more = futures::future::join_all((0..60).map(|_| watch(&client))).await;
+    assert!(more.iter().all(is_shared));
+    assert_eq!(proxy.made.load(Ordering::Relaxed), 4);
+
+    let client = client_for(config, &ClientOptions::default().without_http2()).unwrap();
+    let watches = futures::future::join_all((0..10).map(|_| watch(&client))).await;
+    assert!(!watches.iter().any(is_shared));
+    assert_eq!(proxy.made.load(Ordering::Relaxed), 14);
+}
+
+#[tokio::test]
+async fn a_first_request_that_fails_lets_the_next_go_ahead() {
+    let (_server, proxy, mut config) = behind_a_counter().await;
+    let right = config.proxy_url.take();
+    let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = nobody.local_addr().unwrap();
+    config.proxy_url = Some(format!("socks5://{address}").parse().unwrap());
+    let client = client_for(config.clone(), &ClientOptions::default()).unwrap();
+    let fetch = || kinform::source::fetch(&client, "/version", 1_000);
+    // The first is given up as it connects, the second takes its place and fails.
+    let (mut first, mut second) = (Box::pin(fetch()), Box::pin(fetch()));
+    assert!(futures::poll!(first.as_mut()).is_pending());
+    assert!(futures::poll!(second.as_mut()).is_pending());
+    drop((first, nobody));
+    let second = tokio::time::timeout(LIMIT, second).await.unwrap();
+    assert!(second.is_err());
+
+    config.proxy_url = right;
+    let client = client_for(config, &ClientOptions::default()).unwrap();
+    let both = tokio::join!(
+        kinform::source::fetch(&client, "/version", 10_000),
+        kinform::source::fetch(&client, "/version", 10_000)
+    );
+    assert!(both.0.is_ok() && both.1.is_ok());
+    assert_eq!(proxy.made.load(Ordering::Relaxed), 2);
 }

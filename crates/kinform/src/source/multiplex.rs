@@ -1,0 +1,214 @@
+//! Requests over few connections: HTTP/2 where the server offers it.
+//!
+//! ```text
+//! request ─ upgrade? ─▶ HTTP/1.1 only
+//!        ├─ not known, or HTTP/1.1 ─▶ pool: a connection for each reply under way
+//!        └─ HTTP/2 ─▶ first lane with a free stream: one connection, shared by 64 replies at most
+//! ```
+//!
+//! A hundred watches take three connections in place of a hundred. A lane is a pool that opens its
+//! one connection again when it has broken; its streams are counted here, since a stream above the
+//! server's limit would wait for another one to end, and watches do not end. The first connection
+//! shows the protocol that the server chooses; meanwhile other requests wait, so that a program that
+//! starts does not open a connection for each of its informers. Any later connection may show
+//! another protocol. A reader that stops reading stops its own stream only: the connection's window
+//! has room for all.
+//!
+//! Upstream counterpart: `apimachinery:pkg/util/net/http.go` (`configureHTTP2Transport`).
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http::header::UPGRADE;
+use http::{Request, Response};
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use hyper::body::Incoming;
+use kube_client::client::Body;
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
+use tower::util::BoxCloneSyncService;
+use tower::{BoxError, Service, ServiceExt};
+
+use super::pool::{Pooled, Protocol};
+use crate::error::Error;
+
+/// BOUND: replies under way on one connection. Servers allow 100 (client-go's default, Go's server,
+/// most proxies) and more.
+const STREAMS: usize = 64;
+
+/// Opens a pool whose connections speak these protocols.
+pub(super) type Open = Box<dyn Fn(Protocols) -> Result<Pooled, Error> + Send + Sync>;
+
+/// Hears the protocol of each connection that is opened.
+pub(super) type Chosen = watch::Sender<Option<Protocol>>;
+
+/// The protocols that a pool offers its server.
+#[derive(Clone, Debug)]
+pub(super) enum Protocols {
+    Http1,
+    /// The server's choice.
+    Either(Chosen),
+    /// HTTP/2, on one connection; a server that no longer has it is an error.
+    Http2(Chosen),
+}
+
+/// Sends requests over its lanes.
+pub(super) type Multiplexed = BoxCloneSyncService<Request<Body>, Response<Counted>, BoxError>;
+
+/// Makes the pools, none of which connects before the first request. The protocol may be known: a
+/// client that wants HTTP/1.1 offers no other.
+///
+/// # Errors
+/// As of `open`.
+pub(super) fn over(open: Open, known: Option<Protocol>) -> Result<Multiplexed, Error> {
+    let chosen = Chosen::new(known);
+    let shared = Shared {
+        upgrades: open(Protocols::Http1)?,
+        pool: match known {
+            Some(Protocol::Http1) => open(Protocols::Http1)?,
+            _ => open(Protocols::Either(chosen.clone()))?,
+        },
+        lanes: Mutex::default(),
+        chosen,
+        ahead: Semaphore::new(1),
+        open,
+    };
+    Ok(BoxCloneSyncService::new(Lanes(Arc::new(shared))))
+}
+
+#[derive(Clone)]
+struct Lanes(Arc<Shared>);
+
+struct Shared {
+    open: Open,
+    /// For requests that leave HTTP: `exec`, `attach`, `port-forward`.
+    upgrades: Pooled,
+    /// For a server without HTTP/2, and to find out.
+    pool: Pooled,
+    lanes: Mutex<Vec<Lane>>,
+    /// `None` until the first connection stands.
+    chosen: Chosen,
+    /// The right to be the request whose connection shows the protocol.
+    ahead: Semaphore,
+}
+
+struct Lane {
+    pool: Pooled,
+    /// Replies under way.
+    streams: Arc<AtomicUsize>,
+}
+
+impl Service<Request<Body>> for Lanes {
+    type Response = Response<Counted>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Response<Counted>, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        // Each call has a pool's service of its own, and waits for it.
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        Box::pin(Arc::clone(&self.0).send(request))
+    }
+}
+
+impl Shared {
+    async fn send(self: Arc<Self>, request: Request<Body>) -> Result<Response<Counted>, BoxError> {
+        if request.headers().contains_key(UPGRADE) {
+            let response = self.upgrades.clone().oneshot(request).await?;
+            return Ok(response.map(|body| Counted { body, stream: None }));
+        }
+        // Kept until the head of the reply: if this request fails, the next one goes ahead.
+        let _ahead = self.wait().await;
+        let (pool, stream) = match *self.chosen.borrow() {
+            Some(Protocol::Http2) => {
+                let (pool, stream) = self.lane()?;
+                (pool, Some(stream))
+            }
+            _ => (self.pool.clone(), None),
+        };
+        let response = pool.oneshot(request).await?;
+        Ok(response.map(|body| Counted { body, stream }))
+    }
+
+    /// Waits until the protocol is known, or this request is the one to find it out.
+    async fn wait(&self) -> Option<SemaphorePermit<'_>> {
+        let mut chosen = self.chosen.subscribe();
+        tokio::select! {
+            biased;
+            // The sender lives as long as this.
+            _ = chosen.wait_for(Option::is_some) => None,
+            ahead = self.ahead.acquire() => ahead.ok(),
+        }
+    }
+
+    /// A lane with a free stream, which is then taken.
+    fn lane(&self) -> Result<(Pooled, Stream), Error> {
+        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        let streams = |lane: &Lane| lane.streams.load(Ordering::Relaxed);
+        let place = match lanes.iter().position(|lane| streams(lane) < STREAMS) {
+            Some(place) => place,
+            None => {
+                lanes.push(Lane {
+                    pool: (self.open)(Protocols::Http2(self.chosen.clone()))?,
+                    streams: Arc::default(),
+                });
+                lanes.len() - 1
+            }
+        };
+        let lane = &lanes[place];
+        let taken = (lane.pool.clone(), Stream::of(&lane.streams));
+        // A lane that is dropped closes its connection; the first stays.
+        let mut rest = lanes.split_off(1);
+        rest.retain(|lane| streams(lane) > 0);
+        lanes.append(&mut rest);
+        Ok(taken)
+    }
+}
+
+/// A reply under way on a lane, until it is dropped.
+struct Stream(Arc<AtomicUsize>);
+
+impl Stream {
+    fn of(streams: &Arc<AtomicUsize>) -> Self {
+        streams.fetch_add(1, Ordering::Relaxed);
+        Self(streams.clone())
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A body that holds its stream of a lane until it is dropped.
+pub(super) struct Counted {
+    body: Incoming,
+    #[expect(dead_code, reason = "its drop is what counts")]
+    stream: Option<Stream>,
+}
+
+impl HttpBody for Counted {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
