@@ -20,7 +20,7 @@ use kinform_api::Status;
 
 use crate::access::{Caller, User};
 use crate::actions;
-use crate::budget::Budget;
+use crate::budget::{Budget, Deadline, Meter, late};
 use crate::clock;
 use crate::controllers::follow;
 use crate::encode;
@@ -34,7 +34,9 @@ use crate::http::reply;
 use crate::http::route::{Route, Target, route};
 use crate::journal::Entry;
 use crate::journal::Record;
+use crate::resource::Shape;
 use crate::state::State;
+use crate::state::shares::LIGHT;
 use crate::write::handle::Handled;
 use crate::write::request::WriteRequest;
 use crate::{admin, discovery, read, write};
@@ -223,7 +225,13 @@ async fn carry_out(
     };
     let work = async {
         match route {
-            Route::Target(target) => resource(state, head, query, &target, body).await,
+            Route::Target(target) => {
+                let deadline = Deadline {
+                    at: clock::instant() + budget.time,
+                    stopping: state.stopping.clone(),
+                };
+                resource(state, (head, query), &target, body, deadline).await
+            }
             Route::UnknownResource => Err(Status::no_such_resource()),
             Route::UnknownPart(resource, name) => {
                 Err(Status::not_found(&resource.group_resource(), &name))
@@ -239,10 +247,7 @@ async fn carry_out(
     let mut reply = match done {
         Ok(Ok(reply)) => reply,
         Ok(Err(status)) => reply::status(&status, encoding),
-        Err(_) => {
-            let what = "request did not complete within the allotted timeout";
-            reply::status(&Status::timeout(what, 0), encoding)
-        }
+        Err(_) => reply::status(&late(), encoding),
     };
     if let Some(text) = deprecation {
         reply::warn(&mut reply, &text);
@@ -252,10 +257,10 @@ async fn carry_out(
 
 async fn resource(
     state: &Arc<State>,
-    head: &Parts,
-    query: &Query,
+    (head, query): (&Parts, &Query),
     target: &Target,
     (body, user): (Incoming<'_>, &User),
+    deadline: Deadline,
 ) -> Result<Response<Body>, Status> {
     if head.method == Method::HEAD {
         return Err(Status::method_not_allowed());
@@ -272,17 +277,71 @@ async fn resource(
         Some(Route::Target(again)) => again,
         Some(_) => return Err(Status::no_such_resource()),
     };
-    let request = WriteRequest {
-        method: &head.method,
-        headers: &head.headers,
-        query,
-        user,
-        body,
-    };
-    if let Some(reply) = actions::answer(state, target, &request) {
-        return reply.map_err(|status| *status);
+    let size = size(state, target, body.len());
+    if size <= LIGHT && !has_rules(target) {
+        let request = WriteRequest {
+            method: &head.method,
+            headers: &head.headers,
+            query,
+            user,
+            body,
+            meter: Meter::until(deadline),
+        };
+        return act(state, target, &request).map_err(|status| *status);
     }
-    write_object(state, target, &request).map_err(|status| *status)
+    let share = state.shares.take(size).await?;
+    // The computation outlives a request that is dropped, and holds its share until it ends.
+    let (state, target, user) = (state.clone(), target.clone(), user.clone());
+    let (method, headers, query) = (head.method.clone(), head.headers.clone(), query.clone());
+    let computed = tokio::task::spawn_blocking(move || {
+        let request = WriteRequest {
+            method: &method,
+            headers: &headers,
+            query: &query,
+            user: &user,
+            body,
+            meter: Meter::until(deadline),
+        };
+        let reply = act(&state, &target, &request);
+        drop(share);
+        reply
+    });
+    match computed.await {
+        Ok(reply) => reply.map_err(|status| *status),
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_) => Err(shutting_down()),
+        },
+    }
+}
+
+/// Returns the bytes that a write decodes: its body, and the stored object.
+fn size(state: &State, target: &Target, body: usize) -> usize {
+    let stored = target.key().and_then(|key| {
+        let stored = state.store.get(target.resource.shelf, &key)?;
+        Some(stored.bytes().len())
+    });
+    body.saturating_add(stored.unwrap_or(0))
+}
+
+/// Returns whether rules in CEL run for an object, which may cost much more than its size.
+fn has_rules(target: &Target) -> bool {
+    match &target.resource.shape {
+        Shape::Custom(custom) => custom.compiled().rules.is_some(),
+        Shape::Builtin(_) => false,
+    }
+}
+
+/// Handles an action or a write.
+fn act(
+    state: &Arc<State>,
+    target: &Target,
+    request: &WriteRequest<'_>,
+) -> Result<Response<Body>, Box<Status>> {
+    match actions::answer(state, target, request) {
+        Some(reply) => reply,
+        None => write_object(state, target, request),
+    }
 }
 
 /// Handles a write and its consequences before it returns the reply.

@@ -8,6 +8,7 @@
 //! Upstream: `apiextensions-apiserver:pkg/controller/{establish,status,finalizer}`.
 
 use super::removal::{at_once, keys};
+use crate::budget::Meter;
 use crate::definition::{conditions, served};
 use crate::object::part::Part;
 use crate::object::{metadata, text};
@@ -152,6 +153,7 @@ fn put(state: &State, shelf: Shelf, mut object: Value, over: &Stored) -> bool {
             options: &options,
             now: state.clock.now(),
             fresh: Fresh::default(),
+            meter: &Meter::endless(),
         };
         ownership::updated(&context.writer(), Part::Status, &mut object, &over.value());
     }

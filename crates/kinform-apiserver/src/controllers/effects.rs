@@ -14,6 +14,7 @@ use super::definitions::{release_definition, settle_definitions};
 use super::namespace::drain_namespace;
 use super::removal::at_once;
 use crate::access::rbac;
+use crate::budget::Meter;
 use crate::object::at;
 use crate::object::metadata;
 use crate::resource::ResourceInfo;
@@ -71,6 +72,7 @@ pub(crate) fn delete(
         options: &write,
         now: state.clock.now(),
         fresh: Fresh::default(),
+        meter: &Meter::endless(),
     };
     let done = delete_stored(&state.store, resource, key, |current| {
         delete::delete(&context, name, options, current)

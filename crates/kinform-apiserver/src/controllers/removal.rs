@@ -5,6 +5,7 @@
 //! object -> deleted with uid as its precondition, without a grace period, as far as finalizers allow
 //! ```
 
+use crate::budget::Meter;
 use crate::object::metadata;
 use crate::resource::ResourceInfo;
 use crate::resource::rules::Propagation;
@@ -32,6 +33,7 @@ pub(super) fn at_once(state: &State, resource: &ResourceInfo, object: &Stored) {
         options: &write,
         now: state.clock.now(),
         fresh: Fresh::default(),
+        meter: &Meter::endless(),
     };
     // No consequences are applied here: the caller applies them. An object that may not be deleted,
     // or that has been replaced, stays.

@@ -63,9 +63,9 @@ fn merge_maps(
     let new_names = above_names.filter(|name| below.is_none_or(|below| !below.contains_key(*name)));
     for name in below_names.chain(new_names) {
         let form = mapping.member(name).unwrap_or(Form::Deduced);
-        let of = |map: Option<&'_ Map<String, Value>>| map.and_then(|map| map.get(name)).cloned();
-        let (old, new) = (of(below), of(above));
-        if let Some(value) = merge(form, old.as_ref(), new.as_ref())? {
+        let old = below.and_then(|map| map.get(name));
+        let new = above.and_then(|map| map.get(name));
+        if let Some(value) = merge(form, old, new)? {
             out.insert(name.clone(), value);
         }
     }

@@ -220,16 +220,16 @@ impl Track<'_> {
     fn pruned(&self, merged: Value, managed: &Managed, last: &Set) -> Value {
         let named = |set: &Set| with_named_fields(set, Some(self.form));
         let last = named(last);
-        let pruned = remove(self.form, &merged, &last);
+        // The paths that an object keeps without others; no two such objects exist at a time.
+        let left = |set: &Set| named(&paths(self.form, &remove(self.form, &merged, set)));
         let all = named(&paths(self.form, &merged));
         let owned = managed
             .owners
             .values()
             .fold(Set::default(), |set, owned| set.union(owned.set.clone()));
-        let left = named(&paths(self.form, &pruned)).union(named(&owned));
-        let pruned = remove(self.form, &merged, &all.clone().difference(&left));
+        let kept = left(&last).union(named(&owned));
         // Fields without an owner stay, even below a removed one.
-        let left = named(&paths(self.form, &pruned));
+        let left = left(&all.clone().difference(&kept));
         remove(
             self.form,
             &merged,

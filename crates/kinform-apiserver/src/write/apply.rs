@@ -20,7 +20,7 @@ use crate::object::part::Part;
 use crate::object::typed::Voice;
 use crate::object::{metadata, text};
 use crate::ownership::{self, scale};
-use crate::write::proposal::Proposal;
+use crate::write::proposal::{Owners, Proposal};
 
 /// The media type of a configuration.
 pub(crate) const MEDIA_TYPE: &str = "application/apply-patch+yaml";
@@ -75,7 +75,7 @@ pub(crate) fn propose(
     cx: &Context<'_>,
     name: &str,
     part: Part,
-    configuration: &Configuration,
+    configuration: Configuration,
     current: Option<&Value>,
 ) -> Result<Proposal, Box<Status>> {
     let resource = cx.resource;
@@ -83,14 +83,11 @@ pub(crate) fn propose(
         let resource = resource.group_resource();
         return Err(Box::new(Status::not_found(&resource, name)));
     }
-    let mut object = ownership::apply(
-        &cx.writer(),
-        part,
-        current,
-        (configuration.value.clone(), cx.force()),
-    )?;
+    let Configuration { value, duplicate } = configuration;
+    let place = ownership::place(&cx.writer(), part, &value);
+    let mut object = ownership::apply(&cx.writer(), part, current, (value, cx.force()))?;
     let mut warnings = Vec::new();
-    match (&configuration.duplicate, cx.options.field_validation) {
+    match (&duplicate, cx.options.field_validation) {
         (Some(key), FieldValidation::Strict) => {
             let text = format!("error strict decoding patch: {}", twice(key));
             return Err(bad_request(text));
@@ -108,7 +105,6 @@ pub(crate) fn propose(
         let resource = resource.group_resource();
         return Err(Box::new(Status::conflict(&resource, name, &why)));
     }
-    let place = ownership::place(&cx.writer(), part, &configuration.value);
     let entries = object
         .get_mut("metadata")
         .and_then(|metadata| metadata.get_mut("managedFields"))
@@ -134,7 +130,11 @@ pub(crate) fn propose(
     if let Some(entries) = entries {
         object["metadata"]["managedFields"] = entries;
     }
-    Ok(Proposal { object, warnings })
+    Ok(Proposal {
+        object,
+        warnings,
+        owners: Owners::Needed,
+    })
 }
 
 /// Message of a strict parser for a duplicate key.

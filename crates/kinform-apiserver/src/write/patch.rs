@@ -21,6 +21,7 @@ use super::body::{
     Decoded, Refusal, bad_request, decode_patch, match_url, media_type, read_value, unsupported,
 };
 use super::{Context, apply};
+use crate::budget::Meter;
 use crate::builtin::strategic_merge;
 use crate::object::part::Part;
 use crate::object::typed::Voice;
@@ -28,11 +29,13 @@ use crate::ownership;
 use crate::ownership::scale;
 use crate::resource::{ResourceInfo, Shape};
 use crate::write::patch::strategic_merge::refused;
-use crate::write::proposal::Proposal;
+use crate::write::proposal::{Owners, Proposal};
 
 const MAX_OPERATIONS: usize = 10_000;
 const MAX_COPIED: usize = 3 << 20;
 const MAX_DEPTH: usize = 100;
+/// Items of a list that are moved in one step.
+const MOVES: usize = 64;
 
 const JSON_PATCH: &str = "application/json-patch+json";
 const MERGE_PATCH: &str = "application/merge-patch+json";
@@ -119,7 +122,12 @@ impl Patch {
         }
     }
 
-    fn apply(&self, of: Option<&Type>, value: &mut Value) -> Result<(), Box<Status>> {
+    fn apply(
+        &self,
+        of: Option<&Type>,
+        value: &mut Value,
+        meter: &Meter,
+    ) -> Result<(), Box<Status>> {
         match self {
             Self::Strategic(patch, _) => match (of, value) {
                 (Some(of), Value::Object(value)) => {
@@ -132,10 +140,11 @@ impl Patch {
                 Ok(())
             }
             Self::Json(operations) => {
-                let mut budget = MAX_COPIED;
-                operations
-                    .iter()
-                    .try_for_each(|operation| step(value, operation, &mut budget))
+                let mut copied = MAX_COPIED;
+                operations.iter().try_for_each(|operation| {
+                    step(value, operation, (&mut copied, meter))?;
+                    meter.check()
+                })
             }
         }
     }
@@ -206,7 +215,7 @@ pub(crate) fn propose(
         (Shape::Builtin(of), _) => Some(*of),
         (Shape::Custom(_), _) => None,
     };
-    patch.apply(of, &mut value)?;
+    patch.apply(of, &mut value, cx.meter)?;
     let Decoded {
         mut object,
         warnings,
@@ -216,7 +225,11 @@ pub(crate) fn propose(
         object = scale::into_object(resource, &object, current)?;
     }
     ownership::updated(&cx.writer(), part, &mut object, current);
-    Ok(Proposal { object, warnings })
+    Ok(Proposal {
+        object,
+        warnings,
+        owners: Owners::Spared,
+    })
 }
 
 /// Error for a result that is not an object of its kind, or that has unknown fields where they are
@@ -237,8 +250,11 @@ fn not_decoded(refusal: Refusal) -> Box<Status> {
 fn step(
     value: &mut Value,
     operation: &PatchOperation,
-    budget: &mut usize,
+    (budget, meter): (&mut usize, &Meter),
 ) -> Result<(), Box<Status>> {
+    if !meter.step(1 + moved(value, operation) / MOVES) {
+        return Ok(());
+    }
     let deepest = match operation {
         PatchOperation::Add(add) => add.path.tokens().count() + depth(&add.value),
         PatchOperation::Replace(replace) => replace.path.tokens().count() + depth(&replace.value),
@@ -276,6 +292,23 @@ fn step(
     };
     let operation = std::slice::from_ref(added.as_ref().unwrap_or(operation));
     json_patch::patch(value, operation).map_err(|_| refused())
+}
+
+/// Returns the number of items of a list that an operation moves at most: all of the list into which
+/// it inserts, or from which it removes.
+fn moved(value: &Value, operation: &PatchOperation) -> usize {
+    let items = |path: &Pointer| {
+        let (parent, _) = path.split_back()?;
+        Some(parent.resolve(value).ok()?.as_array()?.len())
+    };
+    let items = |path: &Pointer| items(path).unwrap_or(0);
+    match operation {
+        PatchOperation::Add(add) => items(&add.path),
+        PatchOperation::Remove(remove) => items(&remove.path),
+        PatchOperation::Copy(copy) => items(&copy.path),
+        PatchOperation::Move(moved) => items(&moved.from) + items(&moved.path),
+        PatchOperation::Replace(_) | PatchOperation::Test(_) => 0,
+    }
 }
 
 /// Returns whether the object that a path leads into lacks the path's last member.
@@ -333,7 +366,7 @@ mod tests {
         };
         let patch = Patch::read(&maps, Some(content_type), patch.to_string().as_bytes());
         let patch = patch.map_err(|status| status.code)?;
-        let done = patch.apply(Some(of), &mut value);
+        let done = patch.apply(Some(of), &mut value, &Meter::of_object());
         done.map_err(|status| status.code)?;
         Ok(value)
     }

@@ -29,6 +29,8 @@ use serde_json::{Map, Value};
 use super::old_value::Before;
 use super::patterns::Patterns;
 use super::{flag, join};
+use crate::budget::Meter;
+use crate::object::metadata::MOST_ERRORS;
 
 /// The findings about a value.
 #[derive(Debug, Default)]
@@ -48,7 +50,8 @@ impl Found {
     }
 
     fn merge(&mut self, other: Self) {
-        self.errors.extend(other.errors);
+        let room = MOST_ERRORS.saturating_sub(self.errors.len());
+        self.errors.extend(other.errors.into_iter().take(room));
         self.fits += other.fits;
     }
 
@@ -61,6 +64,7 @@ impl Found {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Checker<'a> {
     pub(super) patterns: &'a Patterns,
+    pub(super) meter: &'a Meter,
 }
 
 impl Checker<'_> {
@@ -83,6 +87,9 @@ impl Checker<'_> {
     /// combination.
     fn check_whole(self, schema: &Value, value: &Value, path: &str, before: Before<'_>) -> Found {
         let mut found = Found::default();
+        if !self.meter.step(1) {
+            return found;
+        }
         if value.is_null() {
             found.merge(value::of_type(schema, value, path));
             found.merge(value::of_enum(schema, value, path));
