@@ -20,7 +20,7 @@ use kinform_api::Status;
 
 use crate::access::{Caller, User};
 use crate::actions;
-use crate::budget::{Budget, Deadline, Meter, late};
+use crate::budget::{self, Budget, Deadline, Meter, late};
 use crate::clock;
 use crate::controllers::follow;
 use crate::encode;
@@ -277,8 +277,8 @@ async fn resource(
         Some(Route::Target(again)) => again,
         Some(_) => return Err(Status::no_such_resource()),
     };
-    let size = size(state, target, body.len());
-    if size <= LIGHT && !has_rules(target) {
+    let size = size(state, target, (&head.method, body.len()));
+    if size <= LIGHT && !is_costly(&head.method, target) {
         let request = WriteRequest {
             method: &head.method,
             headers: &head.headers,
@@ -315,20 +315,31 @@ async fn resource(
     }
 }
 
-/// Returns the bytes that a write decodes: its body, and the stored object.
-fn size(state: &State, target: &Target, body: usize) -> usize {
-    let stored = target.key().and_then(|key| {
-        let stored = state.store.get(target.resource.shelf, &key)?;
-        Some(stored.bytes().len())
-    });
+/// Returns the bytes that a write decodes: its body, and the stored object. A delete of many
+/// decodes one object at a time, but takes as long as for all of them together.
+fn size(state: &State, target: &Target, (method, body): (&Method, usize)) -> usize {
+    let shelf = target.resource.shelf;
+    let stored = match target.key() {
+        Some(key) => state.store.get(shelf, &key).map(|of| of.bytes().len()),
+        None if method == Method::DELETE => {
+            let view = state.store.view(shelf);
+            let sizes = view.snapshot.iter().map(|of| of.bytes().len());
+            Some(sizes.sum::<usize>().min(budget::OBJECT))
+        }
+        None => None,
+    };
     body.saturating_add(stored.unwrap_or(0))
 }
 
-/// Returns whether rules in CEL run for an object, which may cost much more than its size.
-fn has_rules(target: &Target) -> bool {
-    match &target.resource.shape {
+/// Returns whether a write may cost much more than its size: rules in CEL run for the object, or
+/// other objects are deleted with it.
+fn is_costly(method: &Method, target: &Target) -> bool {
+    let resource = &target.resource;
+    match &resource.shape {
         Shape::Custom(custom) => custom.compiled().rules.is_some(),
-        Shape::Builtin(_) => false,
+        Shape::Builtin(_) => {
+            method == Method::DELETE && (resource.is_core("namespaces") || resource.is_definition())
+        }
     }
 }
 
@@ -357,7 +368,8 @@ fn write_object(
             Ok(written.reply)
         }
         Handled::Deletes(mut deletes) => loop {
-            match deletes.next() {
+            request.meter.look();
+            match request.meter.check().and_then(|()| deletes.next()) {
                 Ok(Some(one)) => follow::changed(state, &one.resource, one.object.as_deref()),
                 Ok(None) => return Ok(deletes.reply()),
                 Err(status) => return deletes.refused(status),

@@ -117,6 +117,9 @@ fn finish_pod(state: &Arc<State>, resource: &ResourceInfo, pod: &Stored) {
     let Some(current) = state.store.get(resource.shelf, pod.key()) else {
         return;
     };
+    if !current.has_ties() {
+        return;
+    }
     let value = current.value();
     let grace = at(&value, &["metadata", "deletionGracePeriodSeconds"]);
     if metadata::is_terminating(&value) && grace.and_then(Value::as_i64).unwrap_or(0) > 0 {

@@ -16,9 +16,10 @@ use super::Context;
 use super::body::{Decoded, Refusal, bad_request, match_url, read_value};
 use super::options::FieldValidation;
 use crate::http::yaml;
+use crate::object::number::whole_numbers;
 use crate::object::part::Part;
 use crate::object::typed::Voice;
-use crate::object::{metadata, text};
+use crate::object::{metadata, strict, text};
 use crate::ownership::{self, scale};
 use crate::write::proposal::{Owners, Proposal};
 
@@ -39,6 +40,12 @@ impl Configuration {
     /// # Errors
     /// 400 for a body that is not a map.
     pub(crate) fn read(bytes: &[u8]) -> Result<Self, Box<Status>> {
+        if let Some(value) = json(bytes) {
+            return Ok(Self {
+                value,
+                duplicate: None,
+            });
+        }
         let refused = |what: String| bad_request(format!("error decoding patch: {what}"));
         let parsed = yaml::parse(bytes)
             .map_err(|error| refused(format!("error converting YAML to JSON: {error}")))?;
@@ -63,6 +70,17 @@ impl Configuration {
             duplicate: parsed.duplicate,
         })
     }
+}
+
+/// Parses a configuration in JSON, which most clients send: it is YAML, too, but a parser of YAML
+/// takes some twenty times as long. Returns `None` for anything that is better told by that parser.
+fn json(bytes: &[u8]) -> Option<Value> {
+    if !bytes.starts_with(b"{") {
+        return None;
+    }
+    let (mut value, doubled) = strict::parse(bytes).ok()?;
+    whole_numbers(&mut value);
+    doubled.is_empty().then_some(value)
 }
 
 /// Proposes the result of applying the configuration to the stored state; without one, creates the

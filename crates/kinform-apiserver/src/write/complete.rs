@@ -86,11 +86,11 @@ fn insert(
     strategy::prepare_create(cx.resource, cx.fresh(), &mut object);
     served::prepare_create(cx.resource, &mut object);
     let mut errors = object_meta::errors(cx, &object, None);
-    errors.extend(strategy::errors(cx.resource, &object));
+    errors.extend(strategy::errors(cx.resource, &object, cx.meter));
     let content = content::content(cx.resource, Part::Main, (&object, None), cx.meter);
     errors.extend(content.errors);
     let warnings = content.warnings;
-    errors.extend(strategy::new_errors(cx.resource, &object));
+    errors.extend(strategy::new_errors(cx.resource, &object, cx.meter));
     refuse(cx, &object, &errors)?;
     refuse(
         cx,
@@ -167,8 +167,12 @@ fn replace(
     let mut errors = object_meta::errors(cx, &new, Some(old));
     errors.extend(metadata::change_errors(&new, old));
     if cx.resource.is_custom() || matches!(part, Part::Main | Part::Scale) {
-        errors.extend(strategy::errors(cx.resource, &new));
-        errors.extend(strategy::main_change_errors(cx.resource, &new, old));
+        errors.extend(strategy::errors(cx.resource, &new, cx.meter));
+        errors.extend(strategy::main_change_errors(
+            cx.resource,
+            (&new, old),
+            cx.meter,
+        ));
     }
     let content = content::content(cx.resource, part, (&new, Some(old)), cx.meter);
     errors.extend(content.errors);

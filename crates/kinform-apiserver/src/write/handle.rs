@@ -240,11 +240,13 @@ impl Write<'_> {
                 complete(&cx, self.part, proposal, state)
             });
         }
-        let change = Patch::read(&self.target.resource, content_type, &request.body)?;
+        let read = || Patch::read(&self.target.resource, content_type, &request.body);
+        let mut first = Some(read()?);
         self.until_committed(|current| {
+            let change = first.take().map_or_else(read, Ok)?;
             let state = (current, self.namespace_state());
             let cx = self.context(&options, self.fresh());
-            let proposal = patch::propose(&cx, self.name(), self.part, &change, current)?;
+            let proposal = patch::propose(&cx, self.name(), self.part, change, current)?;
             complete(&cx, self.part, proposal, state)
         })
     }

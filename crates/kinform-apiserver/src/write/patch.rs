@@ -122,30 +122,44 @@ impl Patch {
         }
     }
 
-    fn apply(
-        &self,
-        of: Option<&Type>,
-        value: &mut Value,
-        meter: &Meter,
-    ) -> Result<(), Box<Status>> {
+    /// Lays the patch over a value. Its own values move there, so that there is no copy of them.
+    fn apply(self, of: Option<&Type>, value: &mut Value, meter: &Meter) -> Result<(), Box<Status>> {
         match self {
             Self::Strategic(patch, _) => match (of, value) {
-                (Some(of), Value::Object(value)) => {
-                    strategic_merge::merge(of, value, patch.clone())
-                }
+                (Some(of), Value::Object(value)) => strategic_merge::merge(of, value, patch),
                 _ => Err(refused()),
             },
             Self::Merge(patch, _) => {
-                json_patch::merge(value, patch);
+                merge(value, patch);
                 Ok(())
             }
             Self::Json(operations) => {
                 let mut copied = MAX_COPIED;
-                operations.iter().try_for_each(|operation| {
+                operations.into_iter().try_for_each(|operation| {
                     step(value, operation, (&mut copied, meter))?;
                     meter.check()
                 })
             }
+        }
+    }
+}
+
+/// Lays a value over another by RFC 7396.
+fn merge(value: &mut Value, patch: Value) {
+    let Value::Object(patch) = patch else {
+        *value = patch;
+        return;
+    };
+    if !value.is_object() {
+        *value = Value::Object(Map::new());
+    }
+    let Some(members) = value.as_object_mut() else {
+        return;
+    };
+    for (name, patch) in patch {
+        match patch {
+            Value::Null => _ = members.remove(&name),
+            patch => merge(members.entry(name).or_insert(Value::Null), patch),
         }
     }
 }
@@ -192,7 +206,7 @@ pub(crate) fn propose(
     cx: &Context<'_>,
     name: &str,
     part: Part,
-    patch: &Patch,
+    patch: Patch,
     current: Option<&Value>,
 ) -> Result<Proposal, Box<Status>> {
     let resource = cx.resource;
@@ -215,11 +229,12 @@ pub(crate) fn propose(
         (Shape::Builtin(of), _) => Some(*of),
         (Shape::Custom(_), _) => None,
     };
+    let (doubled, voice) = (patch.doubled(), patch.voice());
     patch.apply(of, &mut value, cx.meter)?;
     let Decoded {
         mut object,
         warnings,
-    } = read_value(cx, part, value, (patch.doubled(), patch.voice())).map_err(not_decoded)?;
+    } = read_value(cx, part, value, (doubled, voice)).map_err(not_decoded)?;
     match_url(cx, Some(name), &mut object)?;
     if part == Part::Scale {
         object = scale::into_object(resource, &object, current)?;
@@ -249,13 +264,13 @@ fn not_decoded(refusal: Refusal) -> Box<Status> {
 /// it.
 fn step(
     value: &mut Value,
-    operation: &PatchOperation,
+    mut operation: PatchOperation,
     (budget, meter): (&mut usize, &Meter),
 ) -> Result<(), Box<Status>> {
-    if !meter.step(1 + moved(value, operation) / MOVES) {
+    if !meter.step(1 + moved(value, &operation) / MOVES) {
         return Ok(());
     }
-    let deepest = match operation {
+    let deepest = match &operation {
         PatchOperation::Add(add) => add.path.tokens().count() + depth(&add.value),
         PatchOperation::Replace(replace) => replace.path.tokens().count() + depth(&replace.value),
         PatchOperation::Copy(copy) if lacks(value, &copy.from) => 0,
@@ -270,7 +285,7 @@ fn step(
     if deepest > MAX_DEPTH {
         return Err(refused());
     }
-    let added = match operation {
+    let added = match &mut operation {
         PatchOperation::Test(_) if mutant!("S10") => return Ok(()),
         // RFC 6902 refuses these operations on an absent member; upstream's library does not.
         PatchOperation::Test(test) if test.value.is_null() && lacks(value, &test.path) => {
@@ -285,13 +300,37 @@ fn step(
         PatchOperation::Replace(replace) if lacks(value, &replace.path) => {
             Some(PatchOperation::Add(AddOperation {
                 path: replace.path.clone(),
-                value: replace.value.clone(),
+                value: replace.value.take(),
             }))
         }
         _ => None,
     };
-    let operation = std::slice::from_ref(added.as_ref().unwrap_or(operation));
-    json_patch::patch(value, operation).map_err(|_| refused())
+    let mut operation = added.unwrap_or(operation);
+    let content = match &mut operation {
+        PatchOperation::Add(add) => Some((add.path.clone(), add.value.take())),
+        PatchOperation::Replace(replace) => Some((replace.path.clone(), replace.value.take())),
+        _ => None,
+    };
+    json_patch::patch(value, &[operation]).map_err(|_| refused())?;
+    match content {
+        // The library copies the values of operations: a null was put in the place.
+        Some((path, content)) => put(value, &path, content).ok_or_else(refused),
+        None => Ok(()),
+    }
+}
+
+/// Puts a value into a place that exists.
+fn put(value: &mut Value, path: &Pointer, content: Value) -> Option<()> {
+    let place = match path.split_back() {
+        Some((parent, last)) if last.encoded() == "-" => match parent.resolve_mut(value).ok()? {
+            Value::Array(items) => items.last_mut()?,
+            Value::Object(members) => members.get_mut("-")?,
+            _ => return None,
+        },
+        _ => path.resolve_mut(value).ok()?,
+    };
+    *place = content;
+    Some(())
 }
 
 /// Returns the number of items of a list that an operation moves at most: all of the list into which
