@@ -8,9 +8,13 @@
 //! Pure text: validators find the errors.
 //! Upstream: `apimachinery:pkg/util/validation/field/errors.go`.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use crate::quote::quote;
+
+/// BOUND: bytes of an error's path, of its value and of its detail.
+const MOST_BYTES: usize = 16 << 10;
 
 /// One error of one field.
 ///
@@ -246,12 +250,11 @@ impl FieldError {
         value: Option<ShownValue>,
         detail: impl Into<String>,
     ) -> Self {
-        let value = value.map(|v| v.0);
         Self {
             kind,
-            field: field.into(),
-            value,
-            detail: detail.into(),
+            field: cut(field.into()),
+            value: value.map(|shown| cut(shown.0)),
+            detail: cut(detail.into()),
         }
     }
 
@@ -297,16 +300,27 @@ impl std::error::Error for FieldError {}
 ///
 /// Upstream: `utilerrors.Aggregate`.
 pub(crate) fn aggregate(errors: &[FieldError]) -> String {
-    let mut messages: Vec<String> = Vec::new();
-    for message in errors.iter().map(FieldError::to_string) {
-        if !messages.contains(&message) {
-            messages.push(message);
-        }
-    }
+    let all: Vec<String> = errors.iter().map(FieldError::to_string).collect();
+    let mut told = HashSet::new();
+    let once = all.iter().filter(|message| told.insert(message.as_str()));
+    let messages: Vec<&str> = once.map(String::as_str).collect();
     match messages.as_slice() {
-        [one] => one.clone(),
+        [one] => (*one).to_owned(),
         several => format!("[{}]", several.join(", ")),
     }
+}
+
+/// Cuts a part of an error at a letter's boundary. A value can be as large as its object, and an
+/// error exists for each of its items.
+fn cut(mut text: String) -> String {
+    if text.len() > MOST_BYTES {
+        let ends = (0..=MOST_BYTES).rev();
+        let end = ends.into_iter().find(|end| text.is_char_boundary(*end));
+        text.truncate(end.unwrap_or(0));
+        text.push_str("...");
+        text.shrink_to_fit();
+    }
+    text
 }
 
 #[cfg(test)]
@@ -359,6 +373,19 @@ mod tests {
         ] {
             assert_eq!(error.to_string(), text);
         }
+    }
+
+    #[test]
+    fn many_errors_about_large_values_stay_small() {
+        let large = "ü".repeat(1 << 20);
+        let error = FieldError::invalid(&large, large.as_str(), &large);
+        assert!(error.to_string().len() < 3 * MOST_BYTES + 100);
+        assert!(error.field().ends_with("ü..."));
+        // Compared with each other, this many would take minutes.
+        let errors: Vec<FieldError> = (0..100_000)
+            .map(|at| FieldError::required(format!("a[{}]", at / 2), ""))
+            .collect();
+        assert_eq!(aggregate(&errors).matches("Required").count(), 50_000);
     }
 
     #[test]

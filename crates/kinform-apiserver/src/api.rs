@@ -20,7 +20,7 @@ use kinform_api::Status;
 
 use crate::access::{Caller, User};
 use crate::actions;
-use crate::budget::Budget;
+use crate::budget::{self, Budget, Deadline, Meter, late};
 use crate::clock;
 use crate::controllers::follow;
 use crate::encode;
@@ -34,7 +34,9 @@ use crate::http::reply;
 use crate::http::route::{Route, Target, route};
 use crate::journal::Entry;
 use crate::journal::Record;
+use crate::resource::Shape;
 use crate::state::State;
+use crate::state::shares::LIGHT;
 use crate::write::handle::Handled;
 use crate::write::request::WriteRequest;
 use crate::{admin, discovery, read, write};
@@ -223,7 +225,13 @@ async fn carry_out(
     };
     let work = async {
         match route {
-            Route::Target(target) => resource(state, head, query, &target, body).await,
+            Route::Target(target) => {
+                let deadline = Deadline {
+                    at: clock::instant() + budget.time,
+                    stopping: state.stopping.clone(),
+                };
+                resource(state, (head, query), &target, body, deadline).await
+            }
             Route::UnknownResource => Err(Status::no_such_resource()),
             Route::UnknownPart(resource, name) => {
                 Err(Status::not_found(&resource.group_resource(), &name))
@@ -239,10 +247,7 @@ async fn carry_out(
     let mut reply = match done {
         Ok(Ok(reply)) => reply,
         Ok(Err(status)) => reply::status(&status, encoding),
-        Err(_) => {
-            let what = "request did not complete within the allotted timeout";
-            reply::status(&Status::timeout(what, 0), encoding)
-        }
+        Err(_) => reply::status(&late(), encoding),
     };
     if let Some(text) = deprecation {
         reply::warn(&mut reply, &text);
@@ -252,10 +257,10 @@ async fn carry_out(
 
 async fn resource(
     state: &Arc<State>,
-    head: &Parts,
-    query: &Query,
+    (head, query): (&Parts, &Query),
     target: &Target,
     (body, user): (Incoming<'_>, &User),
+    deadline: Deadline,
 ) -> Result<Response<Body>, Status> {
     if head.method == Method::HEAD {
         return Err(Status::method_not_allowed());
@@ -272,17 +277,82 @@ async fn resource(
         Some(Route::Target(again)) => again,
         Some(_) => return Err(Status::no_such_resource()),
     };
-    let request = WriteRequest {
-        method: &head.method,
-        headers: &head.headers,
-        query,
-        user,
-        body,
-    };
-    if let Some(reply) = actions::answer(state, target, &request) {
-        return reply.map_err(|status| *status);
+    let size = size(state, target, (&head.method, body.len()));
+    if size <= LIGHT && !is_costly(&head.method, target) {
+        let request = WriteRequest {
+            method: &head.method,
+            headers: &head.headers,
+            query,
+            user,
+            body,
+            meter: Meter::until(deadline),
+        };
+        return act(state, target, &request).map_err(|status| *status);
     }
-    write_object(state, target, &request).map_err(|status| *status)
+    let share = state.shares.take(size).await?;
+    // The computation outlives a request that is dropped, and holds its share until it ends.
+    let (state, target, user) = (state.clone(), target.clone(), user.clone());
+    let (method, headers, query) = (head.method.clone(), head.headers.clone(), query.clone());
+    let computed = tokio::task::spawn_blocking(move || {
+        let request = WriteRequest {
+            method: &method,
+            headers: &headers,
+            query: &query,
+            user: &user,
+            body,
+            meter: Meter::until(deadline),
+        };
+        let reply = act(&state, &target, &request);
+        drop(share);
+        reply
+    });
+    match computed.await {
+        Ok(reply) => reply.map_err(|status| *status),
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_) => Err(shutting_down()),
+        },
+    }
+}
+
+/// Returns the bytes that a write decodes: its body, and the stored object. A delete of many
+/// decodes one object at a time, but takes as long as for all of them together.
+fn size(state: &State, target: &Target, (method, body): (&Method, usize)) -> usize {
+    let shelf = target.resource.shelf;
+    let stored = match target.key() {
+        Some(key) => state.store.get(shelf, &key).map(|of| of.bytes().len()),
+        None if method == Method::DELETE => {
+            let view = state.store.view(shelf);
+            let sizes = view.snapshot.iter().map(|of| of.bytes().len());
+            Some(sizes.sum::<usize>().min(budget::OBJECT))
+        }
+        None => None,
+    };
+    body.saturating_add(stored.unwrap_or(0))
+}
+
+/// Returns whether a write may cost much more than its size: rules in CEL run for the object, or
+/// other objects are deleted with it.
+fn is_costly(method: &Method, target: &Target) -> bool {
+    let resource = &target.resource;
+    match &resource.shape {
+        Shape::Custom(custom) => custom.compiled().rules.is_some(),
+        Shape::Builtin(_) => {
+            method == Method::DELETE && (resource.is_core("namespaces") || resource.is_definition())
+        }
+    }
+}
+
+/// Handles an action or a write.
+fn act(
+    state: &Arc<State>,
+    target: &Target,
+    request: &WriteRequest<'_>,
+) -> Result<Response<Body>, Box<Status>> {
+    match actions::answer(state, target, request) {
+        Some(reply) => reply,
+        None => write_object(state, target, request),
+    }
 }
 
 /// Handles a write and its consequences before it returns the reply.
@@ -298,7 +368,8 @@ fn write_object(
             Ok(written.reply)
         }
         Handled::Deletes(mut deletes) => loop {
-            match deletes.next() {
+            request.meter.look();
+            match request.meter.check().and_then(|()| deletes.next()) {
                 Ok(Some(one)) => follow::changed(state, &one.resource, one.object.as_deref()),
                 Ok(None) => return Ok(deletes.reply()),
                 Err(status) => return deletes.refused(status),

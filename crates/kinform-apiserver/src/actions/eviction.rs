@@ -173,6 +173,7 @@ fn count_down(act: &Act<'_>, budget: &Budget, pod: &str) -> Result<bool, Box<Sta
         options: &options,
         now: act.state.clock.now(),
         fresh: Fresh::default(),
+        meter: &act.request.meter,
     };
     write::own_status(&context, &mut next, &budget.stored.value());
     let expect = Expect::Revision(budget.stored.revision());

@@ -150,6 +150,7 @@ impl Act<'_> {
             options: &options,
             now: self.state.clock.now(),
             fresh: Fresh::default(),
+            meter: &self.request.meter,
         };
         let content_type = self.request.headers.get(CONTENT_TYPE);
         let content_type = content_type.and_then(|value| value.to_str().ok());

@@ -135,16 +135,15 @@ fn keep_ports(new: &mut Value, old: &Value, after: &str) {
     let Some(ports) = new["spec"].get_mut("ports").and_then(Value::as_array_mut) else {
         return;
     };
-    let had = at(old, &["spec", "ports"]).and_then(Value::as_array);
+    let mut had: HashMap<(&Value, &Value), &Value> = HashMap::new();
+    let before = at(old, &["spec", "ports"]).and_then(Value::as_array);
+    for port in before.into_iter().flatten() {
+        had.entry((&port["port"], &port["protocol"]))
+            .or_insert(port);
+    }
     for port in ports.iter_mut().filter(|port| port.is_object()) {
-        let same =
-            |old: &&Value| old["port"] == port["port"] && old["protocol"] == port["protocol"];
-        let Some(number) = had
-            .into_iter()
-            .flatten()
-            .find(same)
-            .and_then(|old| old.get("nodePort"))
-        else {
+        let same = had.get(&(&port["port"], &port["protocol"]));
+        let Some(number) = same.and_then(|old| old.get("nodePort")) else {
             continue;
         };
         let has = port.get("nodePort").cloned();
@@ -211,6 +210,7 @@ fn give(taken: &Taken, service: &mut Value) {
         return;
     }
     let mut own: HashSet<i64> = HashSet::new();
+    let mut free = free_ports(taken);
     // The same port in two protocols is one on the nodes, too.
     let mut by_port: HashMap<i64, (String, i64)> = HashMap::new();
     for port in spec
@@ -226,7 +226,7 @@ fn give(taken: &Taken, service: &mut Value) {
         let given = shared.map(|(_, number)| *number);
         if has == 0
             && port.is_object()
-            && let Some(number) = given.or_else(|| free_port(taken, &own))
+            && let Some(number) = given.or_else(|| free.find(|port| !own.contains(port)))
         {
             port["nodePort"] = Value::from(number);
         }
@@ -248,11 +248,12 @@ fn free_address(taken: &Taken) -> String {
         .unwrap_or_default()
 }
 
-fn free_port(taken: &Taken, own: &HashSet<i64>) -> Option<i64> {
+/// The ports that no other service has. Those that a service passes over are its own.
+fn free_ports(taken: &Taken) -> impl Iterator<Item = i64> {
     let count = PORTS.end - PORTS.start;
     let start = i64::from(taken.start) % count;
-    let mut candidates = (0..count).map(|step| PORTS.start + (start + step) % count);
-    candidates.find(|port| !taken.ports.contains(port) && !own.contains(port))
+    let candidates = (0..count).map(move |step| PORTS.start + (start + step) % count);
+    candidates.filter(|port| !taken.ports.contains(port))
 }
 
 /// The state that a service's addresses and ports are checked against.

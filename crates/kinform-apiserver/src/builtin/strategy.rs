@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 
 use super::status::{prepare_status, put_status};
 use super::{defaults, service_addresses, subresources, validation};
+use crate::budget::Meter;
 use crate::object::part::Part;
 use crate::object::{at, metadata};
 use crate::resource::{Generation, ResourceInfo, Shape};
@@ -102,9 +103,9 @@ pub(crate) fn count_generation(resource: &ResourceInfo, part: Part, new: &mut Va
 }
 
 /// Errors of an object, except those of its metadata.
-pub(crate) fn errors(resource: &ResourceInfo, object: &Value) -> Vec<FieldError> {
+pub(crate) fn errors(resource: &ResourceInfo, object: &Value, meter: &Meter) -> Vec<FieldError> {
     let mut errors = match &resource.shape {
-        Shape::Builtin(of) if !resource.is_definition() => validation::errors(of, object),
+        Shape::Builtin(of) if !resource.is_definition() => validation::errors(of, object, meter),
         // The checks of definitions and schemas are in `content`.
         _ => Vec::new(),
     };
@@ -135,9 +136,13 @@ pub(crate) fn errors(resource: &ResourceInfo, object: &Value) -> Vec<FieldError>
 }
 
 /// Errors that only a new object can have.
-pub(crate) fn new_errors(resource: &ResourceInfo, object: &Value) -> Vec<FieldError> {
+pub(crate) fn new_errors(
+    resource: &ResourceInfo,
+    object: &Value,
+    meter: &Meter,
+) -> Vec<FieldError> {
     match &resource.shape {
-        Shape::Builtin(of) => validation::new_errors(of, object),
+        Shape::Builtin(of) => validation::new_errors(of, object, meter),
         Shape::Custom(_) => Vec::new(),
     }
 }
@@ -145,11 +150,11 @@ pub(crate) fn new_errors(resource: &ResourceInfo, object: &Value) -> Vec<FieldEr
 /// Errors of an update of the object itself, not of a subresource.
 pub(crate) fn main_change_errors(
     resource: &ResourceInfo,
-    new: &Value,
-    old: &Value,
+    (new, old): (&Value, &Value),
+    meter: &Meter,
 ) -> Vec<FieldError> {
     match &resource.shape {
-        Shape::Builtin(of) => validation::change_errors(of, new, old),
+        Shape::Builtin(of) => validation::change_errors(of, (new, old), meter),
         Shape::Custom(_) => Vec::new(),
     }
 }

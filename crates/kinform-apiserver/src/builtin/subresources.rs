@@ -9,6 +9,8 @@
 //! Upstream: `kubernetes/kubernetes:pkg/registry/core/pod/strategy.go`,
 //! `pkg/registry/certificates/certificates/strategy.go`, `pkg/apis/core/v1/helper/qos`.
 
+use std::collections::HashMap;
+
 use jiff::Timestamp;
 use kinform_api::FieldError;
 use serde_json::{Map, Value};
@@ -33,11 +35,10 @@ pub(super) fn prepare(part: Part, new: &mut Value, old: &Value, now: Timestamp) 
         }
         Part::Resize => {
             for list in ["containers", "initContainers"] {
+                let wanted = by_name(&sent["spec"][list]);
                 let own = new["spec"][list].as_array_mut();
                 for container in own.into_iter().flatten() {
-                    let name = text(container, &["name"]).to_owned();
-                    let mut wanted = sent["spec"][list].as_array().into_iter().flatten();
-                    if let Some(wanted) = wanted.find(|of| text(of, &["name"]) == name) {
+                    if let Some(wanted) = wanted.get(text(container, &["name"])) {
                         container["resources"] = wanted["resources"].clone();
                     }
                 }
@@ -83,15 +84,11 @@ pub(crate) fn errors(
 
 /// Containers that were added to a running pod stay as they are.
 fn container_errors(new: &Value, old: &Value) -> Vec<FieldError> {
-    let list = |of: &Value| {
-        let list = at(of, &["spec", "ephemeralContainers"]).and_then(Value::as_array);
-        list.cloned().unwrap_or_default()
-    };
-    let (new, mut errors) = (list(new), Vec::new());
-    for container in list(old) {
-        let name = text(&container, &["name"]);
-        let kept = new.iter().find(|of| text(of, &["name"]) == name);
-        let what = match kept {
+    let list = |of| at(of, &["spec", "ephemeralContainers"]).unwrap_or(&Value::Null);
+    let (new, mut errors) = (by_name(list(new)), Vec::new());
+    for container in list(old).as_array().into_iter().flatten() {
+        let name = text(container, &["name"]);
+        let what = match new.get(name) {
             None => "removed",
             Some(kept) if *kept != container => "changed",
             Some(_) => continue,
@@ -100,6 +97,15 @@ fn container_errors(new: &Value, old: &Value) -> Vec<FieldError> {
         errors.push(FieldError::forbidden("spec.ephemeralContainers", detail));
     }
     errors
+}
+
+/// The first item of each name in a list.
+fn by_name(list: &Value) -> HashMap<&str, &Value> {
+    let mut named = HashMap::new();
+    for item in list.as_array().into_iter().flatten() {
+        named.entry(text(item, &["name"])).or_insert(item);
+    }
+    named
 }
 
 /// Only `approval` makes a decision, and a decision is final.

@@ -7,7 +7,8 @@
 //!
 //! Upstream: `apiextensions-apiserver:pkg/controller/{establish,status,finalizer}`.
 
-use super::removal::{at_once, keys};
+use super::removal::{at_once, is_terminating, keys};
+use crate::budget::Meter;
 use crate::definition::{conditions, served};
 use crate::object::part::Part;
 use crate::object::{metadata, text};
@@ -89,7 +90,7 @@ fn end(state: &Arc<State>, shelf: Shelf, name: &str) {
     if let Some(resource) = entries.iter().find(|entry| entry.shelf == objects) {
         for key in keys(&state.store, objects, "") {
             if let Some(object) = state.store.get(objects, &key)
-                && !metadata::is_terminating(&object.value())
+                && !is_terminating(&object)
             {
                 at_once(state, resource, &object);
             }
@@ -152,6 +153,7 @@ fn put(state: &State, shelf: Shelf, mut object: Value, over: &Stored) -> bool {
             options: &options,
             now: state.clock.now(),
             fresh: Fresh::default(),
+            meter: &Meter::endless(),
         };
         ownership::updated(&context.writer(), Part::Status, &mut object, &over.value());
     }

@@ -14,6 +14,7 @@ use super::definitions::{release_definition, settle_definitions};
 use super::namespace::drain_namespace;
 use super::removal::at_once;
 use crate::access::rbac;
+use crate::budget::Meter;
 use crate::object::at;
 use crate::object::metadata;
 use crate::resource::ResourceInfo;
@@ -71,6 +72,7 @@ pub(crate) fn delete(
         options: &write,
         now: state.clock.now(),
         fresh: Fresh::default(),
+        meter: &Meter::endless(),
     };
     let done = delete_stored(&state.store, resource, key, |current| {
         delete::delete(&context, name, options, current)
@@ -115,6 +117,9 @@ fn finish_pod(state: &Arc<State>, resource: &ResourceInfo, pod: &Stored) {
     let Some(current) = state.store.get(resource.shelf, pod.key()) else {
         return;
     };
+    if !current.has_ties() {
+        return;
+    }
     let value = current.value();
     let grace = at(&value, &["metadata", "deletionGracePeriodSeconds"]);
     if metadata::is_terminating(&value) && grace.and_then(Value::as_i64).unwrap_or(0) > 0 {

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::removal::{at_once, keys};
+use super::removal::{at_once, is_terminating, keys};
 use crate::object::{metadata, text};
 use crate::resource::{Found, Registry, ResourceInfo};
 use crate::state::State;
@@ -71,7 +71,7 @@ pub(super) fn drain_namespace(state: &Arc<State>, name: &str) {
     let Found::Resource(namespaces) = state.registry.find("", "v1", "namespaces") else {
         return;
     };
-    if !object.has_ties() || !metadata::is_terminating(&object.value()) {
+    if !is_terminating(&object) {
         return;
     }
     let uid = object.uid().to_owned();
@@ -149,7 +149,7 @@ fn delete_content(state: &Arc<State>, name: &str) -> Remains {
         }
         for key in keys(&state.store, entry.shelf, &prefix) {
             if let Some(object) = state.store.get(entry.shelf, &key)
-                && !metadata::is_terminating(&object.value())
+                && !is_terminating(&object)
             {
                 at_once(state, entry, &object);
             }
@@ -158,7 +158,12 @@ fn delete_content(state: &Arc<State>, name: &str) -> Remains {
             };
             let of = format!("{}.{}", entry.plural, entry.group);
             *remains.objects.entry(of).or_default() += 1;
-            for finalizer in metadata::finalizers(&left.value()) {
+            // An object can be large, and most have no finalizer.
+            let tied = match left.has_ties() {
+                true => left.value(),
+                false => Value::Null,
+            };
+            for finalizer in metadata::finalizers(&tied) {
                 *remains.finalizers.entry(finalizer.to_owned()).or_default() += 1;
             }
         }

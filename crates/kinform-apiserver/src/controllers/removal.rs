@@ -5,6 +5,7 @@
 //! object -> deleted with uid as its precondition, without a grace period, as far as finalizers allow
 //! ```
 
+use crate::budget::Meter;
 use crate::object::metadata;
 use crate::resource::ResourceInfo;
 use crate::resource::rules::Propagation;
@@ -19,7 +20,7 @@ use crate::write::{Context, Fresh};
 /// is already being deleted keeps its propagation policy.
 pub(super) fn at_once(state: &State, resource: &ResourceInfo, object: &Stored) {
     let write = WriteOptions::default();
-    let is_said = metadata::is_terminating(&object.value());
+    let is_said = is_terminating(object);
     let options = DeleteOptions {
         grace_period_seconds: Some(0),
         propagation: (!is_said).then_some(Propagation::Background),
@@ -32,6 +33,7 @@ pub(super) fn at_once(state: &State, resource: &ResourceInfo, object: &Stored) {
         options: &write,
         now: state.clock.now(),
         fresh: Fresh::default(),
+        meter: &Meter::endless(),
     };
     // No consequences are applied here: the caller applies them. An object that may not be deleted,
     // or that has been replaced, stays.
@@ -41,6 +43,12 @@ pub(super) fn at_once(state: &State, resource: &ResourceInfo, object: &Stored) {
         object.key(),
         |current| delete(&context, object.name(), &options, current),
     ));
+}
+
+/// Returns whether an object is being deleted. An object can be large: it is decoded only if its
+/// metadata may say so.
+pub(super) fn is_terminating(object: &Stored) -> bool {
+    object.has_ties() && metadata::is_terminating(&object.value())
 }
 
 pub(super) fn keys(store: &Store, shelf: Shelf, prefix: &str) -> Vec<String> {

@@ -16,6 +16,7 @@ use kinform_api::{Scope, Status};
 use serde_json::Value;
 
 use super::follow;
+use crate::budget::Meter;
 use crate::controllers::garbage;
 use crate::object::part::Part;
 use crate::object::text;
@@ -55,6 +56,7 @@ pub(crate) fn restore(state: &Arc<State>, object: Value) -> Result<(), Box<Statu
         options: &options,
         now: state.clock.now(),
         fresh: Fresh::default(),
+        meter: &Meter::endless(),
     };
     if context.namespace == Some("") {
         return Err(bad_request("the object has no namespace".to_owned()));

@@ -14,6 +14,7 @@ use std::collections::HashSet;
 use kinform_api::{FieldError, FieldErrorKind, ShownValue, names};
 use serde_json::Value;
 
+use crate::budget::Meter;
 use crate::object::number::whole_numbers;
 use crate::object::part::Part;
 use crate::object::{at, metadata};
@@ -43,35 +44,45 @@ pub(crate) fn read(
     custom: &CustomShape,
     object: &mut Value,
     nulls: Nulls,
-    unknown: &mut Vec<String>,
+    (unknown, meter): (&mut Vec<String>, &Meter),
 ) -> Result<(), FieldError> {
     whole_numbers(object);
     prune(&custom.schema, object, unknown);
     if nulls == Nulls::Dropped {
         drop_nulls(&custom.schema, object);
     }
-    embedded::coerce(&custom.schema, object, unknown)?;
-    default(&custom.schema, object);
+    embedded::coerce(&custom.schema, object, unknown, meter)?;
+    default(&custom.schema, object, meter);
     Ok(())
 }
 
 /// Returns the errors of a new object.
-pub(crate) fn errors(custom: &CustomShape, object: &Value) -> Said {
-    let mut said = checked(custom, Part::Main, object, Before::NOTHING);
+pub(crate) fn errors(custom: &CustomShape, object: &Value, meter: &Meter) -> Said {
+    let mut said = checked(custom, Part::Main, (object, Before::NOTHING), meter);
     said.warnings.extend(finalizer_warnings(object, None));
     said
 }
 
 /// Returns the errors of a changed object. An unchanged value may remain invalid.
-pub(crate) fn change(custom: &CustomShape, part: Part, new: &Value, old: &Value) -> Said {
-    let mut said = checked(custom, part, new, Before(Some(old)));
+pub(crate) fn change(
+    custom: &CustomShape,
+    part: Part,
+    (new, old): (&Value, &Value),
+    meter: &Meter,
+) -> Said {
+    let mut said = checked(custom, part, (new, Before(Some(old))), meter);
     if part == Part::Main {
         said.warnings.extend(finalizer_warnings(new, Some(old)));
     }
     said
 }
 
-fn checked(custom: &CustomShape, part: Part, object: &Value, before: Before<'_>) -> Said {
+fn checked(
+    custom: &CustomShape,
+    part: Part,
+    (object, before): (&Value, Before<'_>),
+    meter: &Meter,
+) -> Said {
     let (schema, compiled) = (&custom.schema, custom.compiled());
     let mut errors = match part {
         Part::Status => {
@@ -79,11 +90,11 @@ fn checked(custom: &CustomShape, part: Part, object: &Value, before: Before<'_>)
             let status = object.get("status");
             let before = before.member(schema, "status");
             match of.zip(status) {
-                Some((of, status)) => within(compiled.check(of, status, before), "status"),
+                Some((of, status)) => within(compiled.check(of, status, before, meter), "status"),
                 None => Vec::new(),
             }
         }
-        _ => within(compiled.check(schema, object, before), "<nil>"),
+        _ => within(compiled.check(schema, object, before, meter), "<nil>"),
     };
     if let Some(scale) = &custom.scale {
         scale_errors(scale, part, object, &mut errors);

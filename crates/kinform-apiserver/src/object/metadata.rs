@@ -13,6 +13,7 @@ use kinform_api::{FieldError, ShownValue, names as texts};
 use serde_json::{Map, Value};
 
 use super::names::path_segment_errors;
+use super::shown::beginning_of;
 use super::{at, text};
 
 /// BOUND: the number of errors reported for one list or map of the metadata.
@@ -111,7 +112,7 @@ pub(crate) fn is_unset(value: &Value) -> bool {
 pub(crate) fn shown(value: Option<&Value>) -> ShownValue {
     match value {
         Some(Value::String(text)) => ShownValue::from(text),
-        Some(value) => ShownValue::raw(value.to_string()),
+        Some(value) => ShownValue::raw(beginning_of(value)),
         None => ShownValue::raw("null"),
     }
 }

@@ -25,6 +25,7 @@ pub(crate) mod names;
 pub(crate) mod number;
 pub(crate) mod part;
 pub(crate) mod quantity;
+pub(crate) mod shown;
 pub(crate) mod strict;
 pub(crate) mod syntax_error;
 pub(crate) mod typed;

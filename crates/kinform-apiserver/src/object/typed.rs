@@ -21,9 +21,10 @@ use serde_json::{Map, Value};
 
 use super::quantity::Quantity;
 use super::{go_types, strict, syntax_error};
+use crate::budget::{Meter, encoded_size};
 
 /// A value that does not match its field, in Go's words.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TypeError(pub(crate) String);
 
 /// The upstream component that reports a type error; each has its own wording.
@@ -36,19 +37,25 @@ pub(crate) enum Voice {
     Converter,
 }
 
-/// Reads a value as a type. Paths of unknown fields are added to `unknown`.
+/// Reads a value of the server itself as a type. Paths of unknown fields are added to `unknown`.
 pub(crate) fn read(of: &Type, value: Value, unknown: &mut Vec<String>) -> Result<Value, TypeError> {
-    read_as(of, value, unknown, Voice::Decoder)
+    read_as(of, value, unknown, (Voice::Decoder, &Meter::endless()))
 }
 
-/// Reads a value as a type, with errors in the words of `voice`.
+/// Reads a value as a type, with errors in the words of `voice`. Fields that are always present
+/// take their size from the meter; an error without words is one of a spent meter.
 pub(crate) fn read_as(
     of: &Type,
     value: Value,
     unknown: &mut Vec<String>,
-    voice: Voice,
+    (voice, meter): (Voice, &Meter),
 ) -> Result<Value, TypeError> {
-    Reader { unknown, voice }.message(of, value, &Place::root(of))
+    let mut reader = Reader {
+        unknown,
+        voice,
+        meter,
+    };
+    reader.message(of, value, &Place::root(of))
 }
 
 /// Returns the value of a member that is not set.
@@ -58,6 +65,7 @@ pub(crate) fn empty_member(of: &Type, name: &str) -> Option<Value> {
     Reader {
         unknown: &mut unknown,
         voice: Voice::Decoder,
+        meter: &Meter::endless(),
     }
     .absent(field, &Place::root(of))
     .ok()
@@ -67,6 +75,7 @@ pub(crate) fn empty_member(of: &Type, name: &str) -> Option<Value> {
 struct Reader<'a> {
     unknown: &'a mut Vec<String>,
     voice: Voice,
+    meter: &'a Meter,
 }
 
 /// The position of a value. It is formatted only for an error.
@@ -208,6 +217,9 @@ impl Reader<'_> {
             };
             return Err(place.error(self.voice, &value, &go_type));
         };
+        if !self.meter.step(1) {
+            return Err(TypeError::default());
+        }
         let mut out = Map::new();
         let inside = Place { of, ..*place };
         self.fields(of, &mut given, &mut out, &inside)?;
@@ -241,7 +253,11 @@ impl Reader<'_> {
             }
             let place = place.below(Step::Member(field.name()));
             let written = match given.remove(field.name()).filter(|value| !value.is_null()) {
-                None => self.absent(field, &place)?,
+                None => {
+                    let made = self.absent(field, &place)?;
+                    self.take(field, made.as_ref())?;
+                    made
+                }
                 Some(value) => Some(self.present((of, field), value, &place)?)
                     .filter(|value| !(omits(field) && is_empty(value))),
             };
@@ -250,6 +266,20 @@ impl Reader<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Takes the size of a value that is written for an absent field. Members of a struct took
+    /// theirs when they were made.
+    fn take(&self, field: &Field, made: Option<&Value>) -> Result<(), TypeError> {
+        let size = match made {
+            None => return Ok(()),
+            Some(Value::Object(_)) => 2,
+            Some(value) => encoded_size(value),
+        };
+        match self.meter.take(field.name().len() + 4 + size) {
+            true => Ok(()),
+            false => Err(TypeError::default()),
+        }
     }
 
     /// Returns the value that is written for an absent field.
@@ -467,120 +497,4 @@ fn parse_time(text: &str, layout: &str) -> Result<Timestamp, TypeError> {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn check(kind: (&str, &str, &str), given: Value, expected: &Value, unknown: &[&str]) {
-        let of = kinform_schema::builtin(kind.0, kind.1, kind.2).unwrap();
-        let mut found = Vec::new();
-        let read = read(of, given, &mut found).unwrap();
-        assert_eq!(&read, expected);
-        assert_eq!(found, unknown);
-    }
-
-    #[test]
-    fn a_value_goes_through_as_through_the_struct() {
-        check(
-            ("", "v1", "ConfigMap"),
-            json!({"kind": "ConfigMap", "metadata": {"name": "x", "labels": null, "annotations": {}},
-                "data": {"a": "b", "n": null}, "binaryData": {}, "nope": 1}),
-            &json!({"metadata": {"name": "x"}, "data": {"a": "b", "n": ""}}),
-            &["nope"],
-        );
-        let many: Map<String, Value> = (0..300).map(|at| (format!("f{at:03}"), json!(1))).collect();
-        let told: Vec<String> = many.keys().take(strict::MOST).cloned().collect();
-        let told: Vec<&str> = told.iter().map(String::as_str).collect();
-        let expected = json!({"metadata": {}});
-        check(
-            ("", "v1", "ConfigMap"),
-            Value::Object(many),
-            &expected,
-            &told,
-        );
-        check(
-            ("", "v1", "Pod"),
-            json!({"metadata": {"creationTimestamp": "2026-01-02T03:04:05.678Z"},
-                "spec": {"containers": [{"name": "c", "bad": 1, "tty": false}], "hostNetwork": false,
-                    "priority": 0, "nodeName": ""}}),
-            &json!({"metadata": {"creationTimestamp": "2026-01-02T03:04:05Z"},
-                "spec": {"containers": [{"name": "c", "resources": {}}], "priority": 0},
-                "status": {}}),
-            &["spec.containers[0].bad"],
-        );
-        check(
-            ("apps", "v1", "Deployment"),
-            json!({"spec": {"paused": false, "replicas": 0}}),
-            &json!({"metadata": {}, "spec": {"replicas": 0, "selector": null, "strategy": {},
-                "template": {"metadata": {}, "spec": {"containers": null}}}, "status": {}}),
-            &[],
-        );
-    }
-
-    #[test]
-    fn a_value_of_another_type_is_refused_in_gos_words() {
-        let of = kinform_schema::builtin("", "v1", "ConfigMap").unwrap();
-        let error = |given| read(of, given, &mut Vec::new()).unwrap_err().0;
-        assert_eq!(
-            error(json!({"data": {"a": 1}})),
-            "json: cannot unmarshal number into Go struct field ConfigMap.data of type string"
-        );
-        assert_eq!(
-            error(json!({"data": []})),
-            "json: cannot unmarshal array into Go struct field ConfigMap.data of type \
-             map[string]string"
-        );
-        assert_eq!(
-            error(json!({"binaryData": {"a": "%"}})),
-            "illegal base64 data at input byte 0"
-        );
-        assert_eq!(
-            error(json!({"metadata": {"creationTimestamp": "2026-1"}})),
-            "parsing time \"2026-1\" as \"2006-01-02T15:04:05Z07:00\": cannot parse \"1\" as \"01\""
-        );
-        assert!(error(json!({"metadata": {"generation": 1.5}})).contains("number 1.5"));
-        assert!(error(json!(1)).contains("of type v1.ConfigMap"));
-        let of = kinform_schema::builtin("networking.k8s.io", "v1", "Ingress").unwrap();
-        let given = json!({"spec": {"rules": [{"http": {"paths": [1]}}]}});
-        assert_eq!(
-            read(of, given, &mut Vec::new()).unwrap_err().0,
-            "json: cannot unmarshal number into Go struct field \
-             HTTPIngressRuleValue.spec.rules.IngressRuleValue.http.paths of type v1.HTTPIngressPath"
-        );
-    }
-
-    #[test]
-    fn a_patch_is_refused_in_the_converters_words() {
-        let of = kinform_schema::builtin("", "v1", "Pod").unwrap();
-        let error = |given| {
-            read_as(of, given, &mut Vec::new(), Voice::Converter)
-                .unwrap_err()
-                .0
-        };
-        for (given, words) in [
-            (
-                json!({"spec": {"nodeName": true}}),
-                "unrecognized type: string",
-            ),
-            (
-                json!({"spec": {"nodeName": 1}}),
-                "cannot convert int64 to string",
-            ),
-            (
-                json!({"spec": {"containers": 1}}),
-                "cannot restore slice from int64",
-            ),
-            (
-                json!({"metadata": {"labels": true}}),
-                "cannot restore map from bool",
-            ),
-            (
-                json!({"spec": {"priority": 1.5}}),
-                "cannot convert float64 to int32",
-            ),
-        ] {
-            assert_eq!(error(given), words);
-        }
-    }
-}
+mod tests;

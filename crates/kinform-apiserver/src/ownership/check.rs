@@ -15,6 +15,7 @@ use serde_json::Value;
 use super::element::Element;
 use super::form::{Form, Kind, List, Relation, Scalar};
 use super::set::{Node, Set};
+use crate::object::metadata::MOST_ERRORS;
 
 /// Checks a configuration against a form. No item may occur twice in a list.
 ///
@@ -40,6 +41,9 @@ struct Check {
 
 impl Check {
     fn error(&mut self, what: &str) {
+        if self.errors.len() >= MOST_ERRORS {
+            return;
+        }
         let path = self.path.concat();
         self.errors.push(if path.is_empty() {
             what.to_owned()

@@ -54,6 +54,33 @@ pub(super) fn paths(form: Form<'_>, value: &Value) -> Set {
     walk.found
 }
 
+/// Returns a value with the same paths, also without some of them: the content of atomic lists and
+/// maps is left out.
+pub(super) fn outline(form: Form<'_>, value: &Value) -> Value {
+    match (form.kind(value), value) {
+        (Kind::Map(mapping), Value::Object(_)) if mapping.atomic => Value::Object(Map::new()),
+        (Kind::Map(mapping), Value::Object(members)) => {
+            let member = |(name, value): (&String, &Value)| {
+                let form = mapping.member(name).unwrap_or(Form::Deduced);
+                (name.clone(), outline(form, value))
+            };
+            Value::Object(members.iter().map(member).collect())
+        }
+        (Kind::List(list), Value::Array(_)) if matches!(list.relation, Relation::Atomic) => {
+            Value::Array(Vec::new())
+        }
+        (Kind::List(list), Value::Array(items)) => {
+            let item = |item: &Value| match list.item.kind(item) {
+                Kind::Map(mapping) if !mapping.atomic => outline(list.item, item),
+                // Its content may identify the item.
+                _ => item.clone(),
+            };
+            Value::Array(items.iter().map(item).collect())
+        }
+        (_, value) => value.clone(),
+    }
+}
+
 #[derive(Default)]
 struct Walk {
     path: Vec<Element>,

@@ -17,10 +17,13 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::set::Set;
+use crate::budget::{OBJECT, encoded_size};
 use crate::object::text;
 
 /// BOUND: the number of updaters that an object has entries of.
 const MAX_UPDATERS: usize = 10;
+/// Paths whose entries are small next to an object's bound.
+const MEASURED: usize = 1000;
 const OLD_UPDATERS: &str = "ancient-changes";
 
 /// The identity of a manager that owns fields.
@@ -115,6 +118,16 @@ impl Managed {
             managed.owners.insert(manager, Owned { set, version });
         }
         Ok(managed)
+    }
+
+    /// Returns whether the entries can be stored together with an object. Few paths are not
+    /// measured: an object that is too large with them is refused when it is stored.
+    pub(super) fn fits_beside(&self, object: &Value) -> bool {
+        let owned = || self.owners.values().map(|owned| &owned.set);
+        if owned().map(Set::count).sum::<usize>() < MEASURED {
+            return true;
+        }
+        owned().map(encoded_size).sum::<usize>() + encoded_size(object) <= OBJECT
     }
 
     /// Returns the entries, or `None` if no field has an owner.
@@ -235,7 +248,8 @@ pub(super) fn is_reset(entries: &Value) -> bool {
     }
 }
 
-/// Restores the times of entries if nothing else changed. Neither object has a resource version.
+/// Restores the times of entries if nothing else changed. The resource versions of both objects are
+/// equal.
 pub(crate) fn keep_times(new: &mut Value, old: &Value) {
     fn entries(object: &Value) -> Option<&Vec<Value>> {
         object.get("metadata")?.get("managedFields")?.as_array()

@@ -63,9 +63,9 @@ fn merge_maps(
     let new_names = above_names.filter(|name| below.is_none_or(|below| !below.contains_key(*name)));
     for name in below_names.chain(new_names) {
         let form = mapping.member(name).unwrap_or(Form::Deduced);
-        let of = |map: Option<&'_ Map<String, Value>>| map.and_then(|map| map.get(name)).cloned();
-        let (old, new) = (of(below), of(above));
-        if let Some(value) = merge(form, old.as_ref(), new.as_ref())? {
+        let old = below.and_then(|map| map.get(name));
+        let new = above.and_then(|map| map.get(name));
+        if let Some(value) = merge(form, old, new)? {
             out.insert(name.clone(), value);
         }
     }
@@ -163,27 +163,30 @@ fn merge_lists(list: List<'_>, below: &[Value], above: &[Value]) -> Result<Optio
 }
 
 /// Removes paths from a value. A value with no content left becomes null.
-pub(super) fn remove(form: Form<'_>, value: &Value, set: &Set) -> Value {
-    match form.kind(value) {
+pub(super) fn remove(form: Form<'_>, value: Value, set: &Set) -> Value {
+    match form.kind(&value) {
         Kind::Map(mapping) if !mapping.atomic => remove_members(mapping, value, set),
         Kind::List(list) if !matches!(list.relation, Relation::Atomic) => {
             remove_items(list, value, set)
         }
         Kind::Map(_) | Kind::List(_) => Value::Null,
-        Kind::Scalar(_) | Kind::Nothing => value.clone(),
+        Kind::Scalar(_) | Kind::Nothing => value,
     }
 }
 
-fn remove_members(mapping: Mapping<'_>, value: &Value, set: &Set) -> Value {
+fn remove_members(mapping: Mapping<'_>, value: Value, set: &Set) -> Value {
+    let Value::Object(members) = value else {
+        return Value::Null;
+    };
     let mut out = Map::new();
-    for (name, value) in value.as_object().into_iter().flatten() {
-        let form = mapping.member(name).unwrap_or(Form::Deduced);
-        let left = match set.find(&Element::field(name)) {
-            None => value.clone(),
+    for (name, value) in members {
+        let form = mapping.member(&name).unwrap_or(Form::Deduced);
+        let left = match set.find(&Element::field(&name)) {
+            None => value,
             Some(node) if node.is_member => continue,
             Some(node) => remove(form, value, &node.children),
         };
-        out.insert(name.clone(), left);
+        out.insert(name, left);
     }
     if out.is_empty() {
         return Value::Null;
@@ -191,12 +194,15 @@ fn remove_members(mapping: Mapping<'_>, value: &Value, set: &Set) -> Value {
     Value::Object(out)
 }
 
-fn remove_items(list: List<'_>, value: &Value, set: &Set) -> Value {
+fn remove_items(list: List<'_>, value: Value, set: &Set) -> Value {
+    let Value::Array(items) = value else {
+        return Value::Null;
+    };
     let mut out = Vec::new();
-    for item in items(Some(value)) {
-        let node = list.element(item).ok();
+    for item in items {
+        let node = list.element(&item).ok();
         let left = match node.and_then(|element| set.find(&element)) {
-            None => item.clone(),
+            None => item,
             Some(node) if node.is_member => continue,
             Some(node) => remove(list.item, item, &node.children),
         };

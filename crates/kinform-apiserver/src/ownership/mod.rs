@@ -50,6 +50,7 @@ use self::form::Form;
 use self::managed::{Managed, is_reset};
 use self::set::Set;
 use self::track::{Refusal, Serves, Track};
+use crate::budget::{Meter, too_large};
 use crate::object::part::Part;
 use crate::object::{at, metadata, text, typed};
 use crate::resource::{ResourceInfo, Shape};
@@ -62,6 +63,7 @@ pub(crate) struct Writer<'a> {
     /// The field manager.
     pub(crate) manager: &'a str,
     pub(crate) now: Timestamp,
+    pub(crate) meter: &'a Meter,
 }
 
 /// The answer to conflicts of an apply: take the fields from their owners, or refuse.
@@ -119,6 +121,8 @@ pub(crate) fn updated(by: &Writer<'_>, part: Part, new: &mut Value, old: &Value)
         }
     };
     let entries = match managed {
+        // The object is too large with its owners, so they would be left out later.
+        Ok(managed) if !managed.fits_beside(new) => None,
         Ok(managed) => managed.entries(),
         Err(_) => at(old, &["metadata", "managedFields"]).cloned(),
     };
@@ -131,7 +135,7 @@ pub(crate) fn updated(by: &Writer<'_>, part: Part, new: &mut Value, old: &Value)
 /// Returns the object whose fields are owned: of a custom one, the part that is stored.
 fn of_version<'a>(by: &Writer<'_>, object: &'a Value) -> Cow<'a, Value> {
     match &by.resource.shape {
-        Shape::Custom(custom) => convert::of_version(custom.versions(), object),
+        Shape::Custom(custom) => convert::of_version(custom.versions(), object, by.meter),
         Shape::Builtin(_) => Cow::Borrowed(object),
     }
 }
@@ -203,9 +207,9 @@ pub(super) fn apply(
     let (live, managed) = match part {
         Part::Scale => {
             let live = self::scale::scale_of(by.resource, stored);
-            (bare(live), replicas::inward(&parent, &path))
+            (Cow::Owned(bare(live)), replicas::inward(&parent, &path))
         }
-        _ => (stored.clone(), parent.clone()),
+        _ => (Cow::Borrowed(stored), parent.clone()),
     };
     let applied = forced(
         &track,
@@ -228,11 +232,16 @@ pub(super) fn apply(
         }
         _ => applied.managed,
     };
-    let mut object = applied.object.unwrap_or(live);
+    let mut object = applied.object.unwrap_or_else(|| live.into_owned());
     if track.manager == KUBECTL {
         renew_last_applied(by, &mut object, configuration);
     }
-    put(&mut object, managed.entries());
+    let entries = match managed.fits_beside(&object) {
+        true => managed.entries(),
+        false => return Err(too_large()),
+    };
+    put(&mut object, entries);
+    by.meter.check()?;
     Ok(object)
 }
 

@@ -85,6 +85,12 @@ impl Set {
         self.nodes.is_empty()
     }
 
+    /// Returns the number of nodes.
+    pub(super) fn count(&self) -> usize {
+        let below = self.nodes.iter().map(|node| node.children.count());
+        self.nodes.len() + below.sum::<usize>()
+    }
+
     pub(super) fn nodes(&self) -> &[Node] {
         &self.nodes
     }

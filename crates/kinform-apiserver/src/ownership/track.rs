@@ -20,7 +20,7 @@ use kinform_api::mutant;
 use serde_json::Value;
 
 use super::check::{is_outdated, reconcile};
-use super::compare::{Comparison, compare, paths};
+use super::compare::{Comparison, compare, outline, paths};
 use super::conflict::{self, Conflict};
 use super::element::same;
 use super::form::{Form, with_named_fields};
@@ -220,21 +220,19 @@ impl Track<'_> {
     fn pruned(&self, merged: Value, managed: &Managed, last: &Set) -> Value {
         let named = |set: &Set| with_named_fields(set, Some(self.form));
         let last = named(last);
-        let pruned = remove(self.form, &merged, &last);
+        // The object itself may be large: its paths are all that decides.
+        let outline = outline(self.form, &merged);
+        let left = |set: &Set| named(&paths(self.form, &remove(self.form, outline.clone(), set)));
         let all = named(&paths(self.form, &merged));
         let owned = managed
             .owners
             .values()
             .fold(Set::default(), |set, owned| set.union(owned.set.clone()));
-        let left = named(&paths(self.form, &pruned)).union(named(&owned));
-        let pruned = remove(self.form, &merged, &all.clone().difference(&left));
+        let kept = left(&last).union(named(&owned));
         // Fields without an owner stay, even below a removed one.
-        let left = named(&paths(self.form, &pruned));
-        remove(
-            self.form,
-            &merged,
-            &all.difference(&left).intersection(&last),
-        )
+        let left = left(&all.clone().difference(&kept));
+        let removed = all.difference(&left).intersection(&last);
+        remove(self.form, merged, &removed)
     }
 
     /// Returns the paths of `last` that the live object still has unchanged. Conflicts about them

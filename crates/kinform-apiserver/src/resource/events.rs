@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 
 use super::{ResourceInfo, Shape, fields};
 
+use crate::budget::Meter;
 use crate::object::typed;
 use crate::schema::convert;
 use crate::storage::{Draft, Stored};
@@ -55,13 +56,14 @@ impl ResourceInfo {
         )
     }
 
-    /// Converts a stored object to the form that the resource shows.
-    pub(crate) fn to_shown(&self, object: Value) -> Value {
+    /// Converts a stored object to the form that the resource shows. What is added takes its size
+    /// from the meter.
+    pub(crate) fn to_shown(&self, object: Value, meter: &Meter) -> Value {
         if !self.is_renamed() {
             return object;
         }
         if let Shape::Custom(custom) = &self.shape {
-            return convert::to_shown(custom.versions(), object);
+            return convert::to_shown(custom.versions(), object, meter);
         }
         let of = match &self.shape {
             Shape::Builtin(of) => Some(*of),
@@ -75,9 +77,12 @@ impl ResourceInfo {
         )
     }
 
-    /// Converts a stored version of an object to the shown form, at the same revision.
+    /// Converts a stored version of an object to the shown form, at the same revision. Defaults that
+    /// a definition got since the object was stored are left out if they make it too large.
     pub(crate) fn shown(&self, object: &Stored) -> Option<Stored> {
-        let draft = Draft::new(&[], self.to_shown(object.value()))?;
+        let meter = Meter::of_object();
+        let shown = self.to_shown(object.value(), &meter);
+        let draft = Draft::new(&[], shown)?;
         Some(draft.seal(object.revision()))
     }
 }

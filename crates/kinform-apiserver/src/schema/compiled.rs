@@ -12,6 +12,7 @@
 use serde_json::Value;
 
 use super::rules::Rules;
+use crate::budget::Meter;
 use crate::schema::old_value::Before;
 use crate::schema::patterns::Patterns;
 use crate::schema::validate;
@@ -48,9 +49,11 @@ impl Compiled {
         schema: &Value,
         value: &Value,
         before: Before<'_>,
+        meter: &Meter,
     ) -> Vec<FieldError> {
         let checker = validate::Checker {
             patterns: &self.patterns,
+            meter,
         };
         checker.check(schema, value, "", before).errors
     }
@@ -62,7 +65,10 @@ impl Compiled {
         default: &Value,
         path: &str,
     ) -> Vec<FieldError> {
-        let mut errors = within(self.check(schema, default, Before::NOTHING), path);
+        let mut errors = within(
+            self.check(schema, default, Before::NOTHING, &Meter::endless()),
+            path,
+        );
         if errors.is_empty() {
             errors = within(embedded::errors(schema, default), path);
         }

@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use super::defaults::{default, drop_nulls};
 use super::prune::prune;
+use crate::budget::Meter;
 
 /// The schemas of a version and of the stored one.
 #[derive(Clone, Copy, Debug)]
@@ -25,15 +26,15 @@ pub(crate) struct Versions<'a> {
 }
 
 /// Returns a stored object as clients of a version see it: without fields that the schemas lack,
-/// and with defaults that were added to the schema since.
-pub(crate) fn to_shown(versions: Versions<'_>, mut object: Value) -> Value {
+/// and with defaults that were added to the schema since, as far as the meter allows.
+pub(crate) fn to_shown(versions: Versions<'_>, mut object: Value, meter: &Meter) -> Value {
     let Some(stored) = versions.stored else {
         return object;
     };
     let mut unknown = Vec::new();
     prune(stored, &mut object, &mut unknown);
     drop_nulls(stored, &mut object);
-    default(stored, &mut object);
+    default(stored, &mut object, meter);
     if stored != versions.shown {
         prune(versions.shown, &mut object, &mut unknown);
     }
@@ -42,12 +43,16 @@ pub(crate) fn to_shown(versions: Versions<'_>, mut object: Value) -> Value {
 
 /// Returns an object as its field owners know it in a version: fields that the stored version lacks
 /// are lost before the version's defaults are set.
-pub(crate) fn of_version<'a>(versions: Versions<'_>, object: &'a Value) -> Cow<'a, Value> {
+pub(crate) fn of_version<'a>(
+    versions: Versions<'_>,
+    object: &'a Value,
+    meter: &Meter,
+) -> Cow<'a, Value> {
     match versions.stored {
         Some(stored) if stored != versions.shown => {
             let mut object = object.clone();
             prune(stored, &mut object, &mut Vec::new());
-            default(versions.shown, &mut object);
+            default(versions.shown, &mut object, meter);
             Cow::Owned(object)
         }
         _ => Cow::Borrowed(object),

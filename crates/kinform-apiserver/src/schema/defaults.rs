@@ -12,6 +12,7 @@ use kinform_api::mutant;
 use serde_json::Value;
 
 use super::flag;
+use crate::budget::Meter;
 
 /// Removes nulls that are neither allowed nor replaced by a default.
 pub(crate) fn drop_nulls(schema: &Value, value: &mut Value) {
@@ -47,8 +48,12 @@ fn has_default(schema: &Value) -> bool {
         .is_some_and(|default| !default.is_null())
 }
 
-/// Sets the defaults of the schema. A null where null is not allowed counts as absent.
-pub(crate) fn default(schema: &Value, value: &mut Value) {
+/// Sets the defaults of the schema. A null where null is not allowed counts as absent. Each default
+/// takes its size from the meter; the value is incomplete once that is spent.
+pub(crate) fn default(schema: &Value, value: &mut Value, meter: &Meter) {
+    if !meter.step(1) {
+        return;
+    }
     match value {
         Value::Object(entries) => {
             let properties = schema.get("properties").and_then(Value::as_object);
@@ -58,7 +63,9 @@ pub(crate) fn default(schema: &Value, value: &mut Value) {
                     Some(Value::Null) => !flag(of, "nullable") && of.get("default").is_some(),
                     Some(_) => false,
                 };
-                if let (true, Some(default)) = (is_unset, of.get("default")) {
+                if let (true, Some(default)) = (is_unset, of.get("default"))
+                    && meter.take_member(name, default)
+                {
                     entries.insert(name.clone(), default.clone());
                 }
             }
@@ -67,7 +74,7 @@ pub(crate) fn default(schema: &Value, value: &mut Value) {
                 .filter(|of| of.is_object());
             for (name, value) in entries.iter_mut() {
                 if let Some(of) = properties.and_then(|of| of.get(name)).or(others) {
-                    default(of, value);
+                    default(of, value, meter);
                 }
             }
         }
@@ -78,7 +85,7 @@ pub(crate) fn default(schema: &Value, value: &mut Value) {
             if mutant!("S6") {
                 return;
             }
-            items.iter_mut().for_each(|item| default(of, item));
+            items.iter_mut().for_each(|item| default(of, item, meter));
         }
         _ => {}
     }
@@ -89,12 +96,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::budget::{OBJECT, encoded_size};
 
     // apiextensions-apiserver: pkg/apiserver/schema/defaulting
     #[test]
     fn s6_defaults_are_set_at_every_depth() {
         let check = |schema: Value, mut value: Value, expected: Value| {
-            default(&schema, &mut value);
+            default(&schema, &mut value, &Meter::of_object());
             assert_eq!(value, expected, "{schema}");
         };
         let one = || json!({"properties": {"n": {"default": 1}}});
@@ -115,5 +123,25 @@ mod tests {
         let elements = json!({"properties": {"of": {"items": one()}}});
         let value = json!({"of": [{}, {"n": 2}]});
         check(elements, value, json!({"of": [{"n": 1}, {"n": 2}]}));
+    }
+
+    #[test]
+    fn defaults_of_items_cannot_multiply_an_object_without_bound() {
+        let large = json!({"items": {"properties": {"n": {"default": "x".repeat(100_000)}}}});
+        let mut value = json!(vec![json!({}); 20_000]);
+        let meter = Meter::of_object();
+        default(&large, &mut value, &meter);
+        assert_eq!(meter.check().unwrap_err().code, 413);
+        assert!(encoded_size(&value) < 2 * OBJECT);
+        // A default within a default, and so on.
+        let many = vec![json!({}); 1000];
+        let deep = (0..5).fold(
+            json!({}),
+            |inner, _| json!({"properties": {"n": {"default": many, "items": inner}}}),
+        );
+        let (mut value, meter) = (json!({}), Meter::of_object());
+        default(&deep, &mut value, &meter);
+        assert_eq!(meter.check().unwrap_err().code, 413);
+        assert!(encoded_size(&value) < 2 * OBJECT);
     }
 }

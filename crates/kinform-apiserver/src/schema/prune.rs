@@ -91,6 +91,7 @@ mod tests {
 
     use super::super::defaults::default;
     use super::*;
+    use crate::budget::Meter;
     use crate::object::strict::PATH;
 
     #[test]
@@ -108,7 +109,7 @@ mod tests {
             "extra": {"any": [1, null]}, "ports": [{"port": 1, "x": 2}]}});
         let mut unknown = Vec::new();
         prune(&schema, &mut object, &mut unknown);
-        default(&schema, &mut object);
+        default(&schema, &mut object, &Meter::of_object());
         assert_eq!(unknown, ["other", "spec.nope", "spec.ports[0].x"]);
         let expected = json!({"metadata": {"name": "x"}, "spec": {"size": "small", "replicas": 1,
             "labels": {"a": "b"}, "extra": {"any": [1, null]}, "ports": [{"port": 1, "name": "p"}]}});

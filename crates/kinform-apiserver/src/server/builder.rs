@@ -25,6 +25,7 @@ use crate::resource::Registry;
 use crate::state::documents::Documents;
 use crate::state::owner_graph::OwnerGraph;
 use crate::state::pod_logs::PodLogs;
+use crate::state::shares::Shares;
 use crate::state::{Limits, State};
 use crate::storage::{HistoryLimits, Store};
 
@@ -293,6 +294,7 @@ impl Builder {
             keeps_inert: self.keeps_inert,
             names: self.names,
             watches: Arc::new(Semaphore::new(self.limits.watches)),
+            shares: Shares::default(),
             store,
             registry,
             faults,

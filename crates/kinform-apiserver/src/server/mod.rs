@@ -270,6 +270,8 @@ impl Server {
         self.state.stopping.cancel();
         self.tasks.close();
         self.tasks.wait().await;
+        // A request that a client left may still be computed, and must not write later.
+        self.state.shares.idle().await;
         Stopped {
             store: self.state.store.clone(),
             registry: self.state.registry.clone(),

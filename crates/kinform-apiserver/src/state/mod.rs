@@ -7,11 +7,13 @@
 //! The modules above share one `State`; this module answers no request.
 //!
 //! * `owner_graph.rs`: the objects that refer to each owner; `pod_logs.rs`: lines that tests
-//!   register for containers; `documents.rs`: OpenAPI documents that were made.
+//!   register for containers; `documents.rs`: OpenAPI documents that were made; `shares.rs`: cores
+//!   and memory of costly requests.
 
 pub(crate) mod documents;
 pub(crate) mod owner_graph;
 pub(crate) mod pod_logs;
+pub(crate) mod shares;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 use self::documents::Documents;
 use self::owner_graph::OwnerGraph;
 use self::pod_logs::PodLogs;
+use self::shares::Shares;
 use crate::access::Access;
 use crate::budget;
 use crate::clock::Clock;
@@ -76,6 +79,8 @@ pub(crate) struct State {
     pub(crate) names: Vec<String>,
     /// Permits left for further watches.
     pub(crate) watches: Arc<Semaphore>,
+    /// Cores and memory for further costly requests.
+    pub(crate) shares: Shares,
     /// Stores objects all the same that this server never acts on.
     pub(crate) keeps_inert: bool,
     pub(crate) limits: Limits,

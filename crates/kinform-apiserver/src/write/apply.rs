@@ -16,11 +16,12 @@ use super::Context;
 use super::body::{Decoded, Refusal, bad_request, match_url, read_value};
 use super::options::FieldValidation;
 use crate::http::yaml;
+use crate::object::number::whole_numbers;
 use crate::object::part::Part;
 use crate::object::typed::Voice;
-use crate::object::{metadata, text};
+use crate::object::{metadata, strict, text};
 use crate::ownership::{self, scale};
-use crate::write::proposal::Proposal;
+use crate::write::proposal::{Owners, Proposal};
 
 /// The media type of a configuration.
 pub(crate) const MEDIA_TYPE: &str = "application/apply-patch+yaml";
@@ -39,6 +40,12 @@ impl Configuration {
     /// # Errors
     /// 400 for a body that is not a map.
     pub(crate) fn read(bytes: &[u8]) -> Result<Self, Box<Status>> {
+        if let Some(value) = json(bytes) {
+            return Ok(Self {
+                value,
+                duplicate: None,
+            });
+        }
         let refused = |what: String| bad_request(format!("error decoding patch: {what}"));
         let parsed = yaml::parse(bytes)
             .map_err(|error| refused(format!("error converting YAML to JSON: {error}")))?;
@@ -65,6 +72,17 @@ impl Configuration {
     }
 }
 
+/// Parses a configuration in JSON, which most clients send: it is YAML, too, but a parser of YAML
+/// takes some twenty times as long. Returns `None` for anything that is better told by that parser.
+fn json(bytes: &[u8]) -> Option<Value> {
+    if !bytes.starts_with(b"{") {
+        return None;
+    }
+    let (mut value, doubled) = strict::parse(bytes).ok()?;
+    whole_numbers(&mut value);
+    doubled.is_empty().then_some(value)
+}
+
 /// Proposes the result of applying the configuration to the stored state; without one, creates the
 /// object.
 ///
@@ -75,7 +93,7 @@ pub(crate) fn propose(
     cx: &Context<'_>,
     name: &str,
     part: Part,
-    configuration: &Configuration,
+    configuration: Configuration,
     current: Option<&Value>,
 ) -> Result<Proposal, Box<Status>> {
     let resource = cx.resource;
@@ -83,14 +101,11 @@ pub(crate) fn propose(
         let resource = resource.group_resource();
         return Err(Box::new(Status::not_found(&resource, name)));
     }
-    let mut object = ownership::apply(
-        &cx.writer(),
-        part,
-        current,
-        (configuration.value.clone(), cx.force()),
-    )?;
+    let Configuration { value, duplicate } = configuration;
+    let place = ownership::place(&cx.writer(), part, &value);
+    let mut object = ownership::apply(&cx.writer(), part, current, (value, cx.force()))?;
     let mut warnings = Vec::new();
-    match (&configuration.duplicate, cx.options.field_validation) {
+    match (&duplicate, cx.options.field_validation) {
         (Some(key), FieldValidation::Strict) => {
             let text = format!("error strict decoding patch: {}", twice(key));
             return Err(bad_request(text));
@@ -108,7 +123,6 @@ pub(crate) fn propose(
         let resource = resource.group_resource();
         return Err(Box::new(Status::conflict(&resource, name, &why)));
     }
-    let place = ownership::place(&cx.writer(), part, &configuration.value);
     let entries = object
         .get_mut("metadata")
         .and_then(|metadata| metadata.get_mut("managedFields"))
@@ -134,7 +148,11 @@ pub(crate) fn propose(
     if let Some(entries) = entries {
         object["metadata"]["managedFields"] = entries;
     }
-    Ok(Proposal { object, warnings })
+    Ok(Proposal {
+        object,
+        warnings,
+        owners: Owners::Needed,
+    })
 }
 
 /// Message of a strict parser for a duplicate key.

@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 
 use super::Context;
 use super::options::FieldValidation;
+use crate::budget::Meter;
 use crate::builtin::defaults;
 use crate::definition::custom_object::{self, Nulls};
 use crate::definition::served;
@@ -205,24 +206,26 @@ pub(crate) fn read_value(
     let mut unknown = Vec::new();
     let object = match &resource.shape {
         Shape::Builtin(of) => {
-            let read = typed::read_as(of, Value::Object(given), &mut unknown, voice);
+            let by = (voice, cx.meter);
+            let read = typed::read_as(of, Value::Object(given), &mut unknown, by);
             read.map(|mut object| {
-                defaults::apply(of, &mut object);
+                defaults::apply(of, &mut object, cx.meter);
                 served::defaults(resource, &mut object);
                 object
             })
         }
-        Shape::Custom(custom) => metadata(&mut given, &mut unknown).and_then(|()| {
+        Shape::Custom(custom) => metadata(&mut given, &mut unknown, cx.meter).and_then(|()| {
             let mut object = Value::Object(given);
             let nulls = match voice {
                 Voice::Decoder => Nulls::Dropped,
                 Voice::Converter => Nulls::Kept,
             };
-            let read = custom_object::read(custom, &mut object, nulls, &mut unknown);
+            let read = custom_object::read(custom, &mut object, nulls, (&mut unknown, cx.meter));
             read.map(|()| object)
                 .map_err(|error| typed::TypeError(error.to_string()))
         }),
     };
+    cx.meter.check().map_err(Refusal::Status)?;
     let mut object = object.map_err(|error| Refusal::Type(error.0))?;
     if resets_owners && let Some(metadata) = object.get_mut("metadata") {
         // An absent list of owners differs from an empty one (`ownership/`).
@@ -343,6 +346,7 @@ fn group_name(resource: &ResourceInfo) -> &str {
 fn metadata(
     given: &mut Map<String, Value>,
     unknown: &mut Vec<String>,
+    meter: &Meter,
 ) -> Result<(), typed::TypeError> {
     const PACKAGE: &str = "k8s.io/apimachinery/pkg/apis/meta/v1";
     let metadata = given
@@ -353,7 +357,7 @@ fn metadata(
         return Ok(());
     };
     let mut found = Vec::new();
-    let metadata = typed::read(of, metadata, &mut found)
+    let metadata = typed::read_as(of, metadata, &mut found, (Voice::Decoder, meter))
         .map_err(|error| typed::TypeError(without_key(&error.0)))?;
     let paths = found.into_iter().map(|path| format!("metadata.{path}"));
     strict::tell(unknown, paths);

@@ -18,8 +18,9 @@ use kinform_api::{FieldError, GroupKind, GroupResource, ShownValue, Status, muta
 use serde_json::Value;
 
 use super::object_meta;
-use super::proposal::Proposal;
+use super::proposal::{Owners, Proposal};
 use super::{Action, Answer, Context, NamespaceState, Outcome, content};
+use crate::budget::{OBJECT, encoded_size, too_large};
 use crate::builtin::{deletion, service_addresses, strategy, subresources};
 use crate::definition::served;
 use crate::object::part::Part;
@@ -36,14 +37,42 @@ use crate::resource::{ResourceInfo, Shape};
 pub(crate) fn complete(
     cx: &Context<'_>,
     part: Part,
-    Proposal { object, warnings }: Proposal,
+    proposal: Proposal,
     (current, namespace): (Option<&Value>, NamespaceState),
 ) -> Result<Outcome, Box<Status>> {
+    let Proposal {
+        object,
+        warnings,
+        owners,
+    } = proposal;
+    cx.meter.check()?;
     let outcome = match current {
         None => insert(cx, object, namespace),
         Some(current) => replace(cx, part, object, current),
     };
-    outcome.map(|outcome| outcome.warned(warnings))
+    let mut outcome = outcome?;
+    cx.meter.check()?;
+    bound(&mut outcome, owners)?;
+    Ok(outcome.warned(warnings))
+}
+
+/// Bounds the size of the object that is stored: leaves its managed fields out if they make it too
+/// large, as upstream does when its storage refuses it.
+fn bound(outcome: &mut Outcome, owners: Owners) -> Result<(), Box<Status>> {
+    let (Action::Create(object) | Action::Replace(object)) = &mut outcome.action else {
+        return Ok(());
+    };
+    if encoded_size(object) <= OBJECT {
+        return Ok(());
+    }
+    let owned = match owners {
+        Owners::Spared => metadata::of(object).remove("managedFields"),
+        Owners::Needed => None,
+    };
+    match owned.is_some() && encoded_size(object) <= OBJECT {
+        true => Ok(()),
+        false => Err(too_large()),
+    }
 }
 
 /// Completes a new object.
@@ -57,11 +86,11 @@ fn insert(
     strategy::prepare_create(cx.resource, cx.fresh(), &mut object);
     served::prepare_create(cx.resource, &mut object);
     let mut errors = object_meta::errors(cx, &object, None);
-    errors.extend(strategy::errors(cx.resource, &object));
-    let content = content::content(cx.resource, Part::Main, &object, None);
+    errors.extend(strategy::errors(cx.resource, &object, cx.meter));
+    let content = content::content(cx.resource, Part::Main, (&object, None), cx.meter);
     errors.extend(content.errors);
     let warnings = content.warnings;
-    errors.extend(strategy::new_errors(cx.resource, &object));
+    errors.extend(strategy::new_errors(cx.resource, &object, cx.meter));
     refuse(cx, &object, &errors)?;
     refuse(
         cx,
@@ -138,10 +167,14 @@ fn replace(
     let mut errors = object_meta::errors(cx, &new, Some(old));
     errors.extend(metadata::change_errors(&new, old));
     if cx.resource.is_custom() || matches!(part, Part::Main | Part::Scale) {
-        errors.extend(strategy::errors(cx.resource, &new));
-        errors.extend(strategy::main_change_errors(cx.resource, &new, old));
+        errors.extend(strategy::errors(cx.resource, &new, cx.meter));
+        errors.extend(strategy::main_change_errors(
+            cx.resource,
+            (&new, old),
+            cx.meter,
+        ));
     }
-    let content = content::content(cx.resource, part, &new, Some(old));
+    let content = content::content(cx.resource, part, (&new, Some(old)), cx.meter);
     errors.extend(content.errors);
     errors.extend(strategy::change_errors(cx.resource, &new, old));
     errors.extend(subresources::errors(cx.resource, part, &new, old));
@@ -161,33 +194,27 @@ fn replace(
 
 fn finish(cx: &Context<'_>, part: Part, mut new: Value, old: &Value) -> Outcome {
     let version = at(old, &["metadata", "resourceVersion"]).cloned();
-    let answer = |stored: &Value| {
-        let mut shown = stored.clone();
-        if let Some(version) = &version {
-            metadata::of(&mut shown).insert("resourceVersion".to_owned(), version.clone());
-        }
-        match part {
-            Part::Scale => Answer::Object(scale::scale_of(cx.resource, &shown)),
-            _ => Answer::Object(shown),
-        }
+    let answer = |shown: Value| match part {
+        Part::Scale => Answer::Object(scale::scale_of(cx.resource, &shown)),
+        _ => Answer::Object(shown),
     };
-    let mut before = old.clone();
-    metadata::of(&mut before).remove("resourceVersion");
-    keep_times(&mut new, &before);
+    // Compared and shown under the stored version; a copy of the object would be large.
+    if let Some(version) = version {
+        metadata::of(&mut new).insert("resourceVersion".to_owned(), version);
+    }
+    keep_times(&mut new, old);
     if is_finished(cx.resource, &new) {
         let action = if cx.options.dry_run {
             Action::Nothing
         } else {
             Action::Remove
         };
-        return Outcome::new(200, action, answer(&new));
+        return Outcome::new(200, action, answer(new));
     }
-    if new == before {
-        return Outcome::new(200, Action::Nothing, answer(old));
+    if new == *old || cx.options.dry_run {
+        return Outcome::new(200, Action::Nothing, answer(new));
     }
-    if cx.options.dry_run {
-        return Outcome::new(200, Action::Nothing, answer(&new));
-    }
+    metadata::of(&mut new).remove("resourceVersion");
     let stored = if part == Part::Scale {
         Answer::StoredScale
     } else {

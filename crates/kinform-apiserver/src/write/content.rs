@@ -6,6 +6,7 @@
 
 use serde_json::Value;
 
+use crate::budget::Meter;
 use crate::definition::{check, custom_object};
 use crate::object::part::Part;
 use crate::resource::{ResourceInfo, Shape};
@@ -15,12 +16,14 @@ use crate::schema::rules::Said;
 pub(crate) fn content(
     resource: &ResourceInfo,
     part: Part,
-    new: &Value,
-    old: Option<&Value>,
+    (new, old): (&Value, Option<&Value>),
+    meter: &Meter,
 ) -> Said {
     match (&resource.shape, old) {
-        (Shape::Custom(custom), None) => custom_object::errors(custom, new),
-        (Shape::Custom(custom), Some(old)) => custom_object::change(custom, part, new, old),
+        (Shape::Custom(custom), None) => custom_object::errors(custom, new, meter),
+        (Shape::Custom(custom), Some(old)) => {
+            custom_object::change(custom, part, (new, old), meter)
+        }
         (Shape::Builtin(_), _) if !resource.is_definition() => Said::default(),
         (_, _) if part == Part::Status => Said {
             errors: check::status_errors(new),

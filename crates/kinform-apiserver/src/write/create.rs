@@ -10,7 +10,7 @@ use kinform_api::Status;
 
 use super::Context;
 use super::body::{Decoded, match_url};
-use super::proposal::Proposal;
+use super::proposal::{Owners, Proposal};
 use crate::ownership;
 
 /// Proposes a new object.
@@ -24,5 +24,9 @@ pub(crate) fn propose(cx: &Context<'_>, body: Decoded) -> Result<Proposal, Box<S
     } = body;
     match_url(cx, None, &mut object)?;
     ownership::created(&cx.writer(), &mut object);
-    Ok(Proposal { object, warnings })
+    Ok(Proposal {
+        object,
+        warnings,
+        owners: Owners::Spared,
+    })
 }

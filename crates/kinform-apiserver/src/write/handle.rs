@@ -25,6 +25,7 @@ use super::{Action, Answer, Fresh, Outcome, inert};
 use super::{create, patch, update};
 use crate::access::rbac::escalation;
 use crate::access::{Attributes, ResourceRef, Rights, forbidden};
+use crate::budget::Meter;
 use crate::encode::object_reply;
 use crate::encode::select::selection;
 use crate::http::body::Body;
@@ -112,6 +113,7 @@ pub(crate) fn handle<'a>(
         part,
         form,
         user: request.user,
+        meter: &request.meter,
     };
     match *request.method {
         Method::POST => write.create(request).map(Handled::Written),
@@ -153,17 +155,23 @@ impl Write<'_> {
         let options = WriteOptions::from_query(request.query, "CreateOptions")?;
         let options = by(request, options);
         let resource = &self.target.resource;
-        let body = decode(
-            &self.context(&options, Fresh::default()),
-            self.part,
-            (content_type(request), &request.body),
-        )?;
-        let is_generated = text(&body.object, &["metadata", "name"]).is_empty();
+        let read = || {
+            let cx = self.context(&options, Fresh::default());
+            decode(&cx, self.part, (content_type(request), &request.body))
+        };
+        // A try takes the object; another one reads the body again, so that there is no copy.
+        let mut body = Some(read()?);
+        let is_generated = body
+            .as_ref()
+            .is_some_and(|body| text(&body.object, &["metadata", "name"]).is_empty());
         let mut last = String::new();
-        for _ in 0..if is_generated { NAMES } else { 1 } {
+        for tried in 0..if is_generated { NAMES } else { 1 } {
+            if tried > 0 {
+                self.meter.start_over();
+            }
             let namespace = self.namespace_state();
             let cx = self.context(&options, self.fresh());
-            let proposal = create::propose(&cx, body.clone())?;
+            let proposal = create::propose(&cx, body.take().map_or_else(&read, Ok)?)?;
             let mut outcome = complete(&cx, Part::Main, proposal, (None, namespace))?;
             requester::put(resource, self.user, &mut outcome);
             self.admit(&outcome, None)?;
@@ -201,15 +209,16 @@ impl Write<'_> {
     fn update(&self, request: &WriteRequest<'_>) -> Result<Written, Box<Status>> {
         let options = WriteOptions::from_query(request.query, "UpdateOptions")?;
         let options = by(request, options);
-        let body = decode(
-            &self.context(&options, Fresh::default()),
-            self.part,
-            (content_type(request), &request.body),
-        )?;
+        let read = || {
+            let cx = self.context(&options, Fresh::default());
+            decode(&cx, self.part, (content_type(request), &request.body))
+        };
+        let mut body = Some(read()?);
         self.until_committed(|current| {
+            let body = body.take().map_or_else(&read, Ok)?;
             let state = (current, self.namespace_state());
             let cx = self.context(&options, self.fresh());
-            let proposal = update::propose(&cx, self.name(), self.part, body.clone(), current)?;
+            let proposal = update::propose(&cx, self.name(), self.part, body, current)?;
             complete(&cx, self.part, proposal, state)
         })
     }
@@ -221,20 +230,23 @@ impl Write<'_> {
             WriteOptions::for_patch(request.query, content_type)?,
         );
         if media_type(content_type) == apply::MEDIA_TYPE {
-            let configuration = Configuration::read(&request.body)?;
+            let read = || Configuration::read(&request.body);
+            let mut first = Some(read()?);
             return self.until_committed(|current| {
+                let configuration = first.take().map_or_else(read, Ok)?;
                 let state = (current, self.namespace_state());
                 let cx = self.context(&options, self.fresh());
-                let proposal =
-                    apply::propose(&cx, self.name(), self.part, &configuration, current)?;
+                let proposal = apply::propose(&cx, self.name(), self.part, configuration, current)?;
                 complete(&cx, self.part, proposal, state)
             });
         }
-        let change = Patch::read(&self.target.resource, content_type, &request.body)?;
+        let read = || Patch::read(&self.target.resource, content_type, &request.body);
+        let mut first = Some(read()?);
         self.until_committed(|current| {
+            let change = first.take().map_or_else(read, Ok)?;
             let state = (current, self.namespace_state());
             let cx = self.context(&options, self.fresh());
-            let proposal = patch::propose(&cx, self.name(), self.part, &change, current)?;
+            let proposal = patch::propose(&cx, self.name(), self.part, change, current)?;
             complete(&cx, self.part, proposal, state)
         })
     }
@@ -264,12 +276,18 @@ impl Write<'_> {
     /// Proposes and commits, again if the stored state changed before the commit.
     fn until_committed(
         &self,
-        ask: impl Fn(Option<&Value>) -> Result<Outcome, Box<Status>>,
+        mut ask: impl FnMut(Option<&Value>) -> Result<Outcome, Box<Status>>,
     ) -> Result<Written, Box<Status>> {
-        for _ in 0..TRIES {
+        for tried in 0..TRIES {
+            if tried > 0 {
+                self.meter.start_over();
+            }
             let current = self.current();
             let resource = &self.target.resource;
-            let value = current.as_ref().map(|it| resource.to_shown(it.value()));
+            let shown = Meter::of_object();
+            let value = current
+                .as_ref()
+                .map(|it| resource.to_shown(it.value(), &shown));
             let mut outcome = ask(value.as_ref())?;
             if outcome.code == CREATED && value.is_none() {
                 self.may_create()?;

@@ -49,6 +49,7 @@ use jiff::Timestamp;
 use kinform_api::Status;
 use serde_json::Value;
 
+use crate::budget::Meter;
 use crate::builtin::defaults;
 use crate::builtin::service_addresses::Asked;
 use crate::builtin::service_addresses::Range;
@@ -76,6 +77,8 @@ pub(crate) struct Context<'a> {
     pub(crate) now: Timestamp,
     /// Generated beforehand: a uid for a new object, and five letters for a generated name.
     pub(crate) fresh: Fresh,
+    /// The bytes and steps that the request has left.
+    pub(crate) meter: &'a Meter,
 }
 
 impl Context<'_> {
@@ -85,6 +88,7 @@ impl Context<'_> {
             resource: self.resource,
             manager: &self.options.manager,
             now: self.now,
+            meter: self.meter,
         }
     }
 

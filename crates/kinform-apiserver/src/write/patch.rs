@@ -21,6 +21,7 @@ use super::body::{
     Decoded, Refusal, bad_request, decode_patch, match_url, media_type, read_value, unsupported,
 };
 use super::{Context, apply};
+use crate::budget::Meter;
 use crate::builtin::strategic_merge;
 use crate::object::part::Part;
 use crate::object::typed::Voice;
@@ -28,11 +29,13 @@ use crate::ownership;
 use crate::ownership::scale;
 use crate::resource::{ResourceInfo, Shape};
 use crate::write::patch::strategic_merge::refused;
-use crate::write::proposal::Proposal;
+use crate::write::proposal::{Owners, Proposal};
 
 const MAX_OPERATIONS: usize = 10_000;
 const MAX_COPIED: usize = 3 << 20;
 const MAX_DEPTH: usize = 100;
+/// Items of a list that are moved in one step.
+const MOVES: usize = 64;
 
 const JSON_PATCH: &str = "application/json-patch+json";
 const MERGE_PATCH: &str = "application/merge-patch+json";
@@ -119,24 +122,44 @@ impl Patch {
         }
     }
 
-    fn apply(&self, of: Option<&Type>, value: &mut Value) -> Result<(), Box<Status>> {
+    /// Lays the patch over a value. Its own values move there, so that there is no copy of them.
+    fn apply(self, of: Option<&Type>, value: &mut Value, meter: &Meter) -> Result<(), Box<Status>> {
         match self {
             Self::Strategic(patch, _) => match (of, value) {
-                (Some(of), Value::Object(value)) => {
-                    strategic_merge::merge(of, value, patch.clone())
-                }
+                (Some(of), Value::Object(value)) => strategic_merge::merge(of, value, patch),
                 _ => Err(refused()),
             },
             Self::Merge(patch, _) => {
-                json_patch::merge(value, patch);
+                merge(value, patch);
                 Ok(())
             }
             Self::Json(operations) => {
-                let mut budget = MAX_COPIED;
-                operations
-                    .iter()
-                    .try_for_each(|operation| step(value, operation, &mut budget))
+                let mut copied = MAX_COPIED;
+                operations.into_iter().try_for_each(|operation| {
+                    step(value, operation, (&mut copied, meter))?;
+                    meter.check()
+                })
             }
+        }
+    }
+}
+
+/// Lays a value over another by RFC 7396.
+fn merge(value: &mut Value, patch: Value) {
+    let Value::Object(patch) = patch else {
+        *value = patch;
+        return;
+    };
+    if !value.is_object() {
+        *value = Value::Object(Map::new());
+    }
+    let Some(members) = value.as_object_mut() else {
+        return;
+    };
+    for (name, patch) in patch {
+        match patch {
+            Value::Null => _ = members.remove(&name),
+            patch => merge(members.entry(name).or_insert(Value::Null), patch),
         }
     }
 }
@@ -183,7 +206,7 @@ pub(crate) fn propose(
     cx: &Context<'_>,
     name: &str,
     part: Part,
-    patch: &Patch,
+    patch: Patch,
     current: Option<&Value>,
 ) -> Result<Proposal, Box<Status>> {
     let resource = cx.resource;
@@ -206,17 +229,22 @@ pub(crate) fn propose(
         (Shape::Builtin(of), _) => Some(*of),
         (Shape::Custom(_), _) => None,
     };
-    patch.apply(of, &mut value)?;
+    let (doubled, voice) = (patch.doubled(), patch.voice());
+    patch.apply(of, &mut value, cx.meter)?;
     let Decoded {
         mut object,
         warnings,
-    } = read_value(cx, part, value, (patch.doubled(), patch.voice())).map_err(not_decoded)?;
+    } = read_value(cx, part, value, (doubled, voice)).map_err(not_decoded)?;
     match_url(cx, Some(name), &mut object)?;
     if part == Part::Scale {
         object = scale::into_object(resource, &object, current)?;
     }
     ownership::updated(&cx.writer(), part, &mut object, current);
-    Ok(Proposal { object, warnings })
+    Ok(Proposal {
+        object,
+        warnings,
+        owners: Owners::Spared,
+    })
 }
 
 /// Error for a result that is not an object of its kind, or that has unknown fields where they are
@@ -236,10 +264,13 @@ fn not_decoded(refusal: Refusal) -> Box<Status> {
 /// it.
 fn step(
     value: &mut Value,
-    operation: &PatchOperation,
-    budget: &mut usize,
+    mut operation: PatchOperation,
+    (budget, meter): (&mut usize, &Meter),
 ) -> Result<(), Box<Status>> {
-    let deepest = match operation {
+    if !meter.step(1 + moved(value, &operation) / MOVES) {
+        return Ok(());
+    }
+    let deepest = match &operation {
         PatchOperation::Add(add) => add.path.tokens().count() + depth(&add.value),
         PatchOperation::Replace(replace) => replace.path.tokens().count() + depth(&replace.value),
         PatchOperation::Copy(copy) if lacks(value, &copy.from) => 0,
@@ -254,7 +285,7 @@ fn step(
     if deepest > MAX_DEPTH {
         return Err(refused());
     }
-    let added = match operation {
+    let added = match &mut operation {
         PatchOperation::Test(_) if mutant!("S10") => return Ok(()),
         // RFC 6902 refuses these operations on an absent member; upstream's library does not.
         PatchOperation::Test(test) if test.value.is_null() && lacks(value, &test.path) => {
@@ -269,13 +300,54 @@ fn step(
         PatchOperation::Replace(replace) if lacks(value, &replace.path) => {
             Some(PatchOperation::Add(AddOperation {
                 path: replace.path.clone(),
-                value: replace.value.clone(),
+                value: replace.value.take(),
             }))
         }
         _ => None,
     };
-    let operation = std::slice::from_ref(added.as_ref().unwrap_or(operation));
-    json_patch::patch(value, operation).map_err(|_| refused())
+    let mut operation = added.unwrap_or(operation);
+    let content = match &mut operation {
+        PatchOperation::Add(add) => Some((add.path.clone(), add.value.take())),
+        PatchOperation::Replace(replace) => Some((replace.path.clone(), replace.value.take())),
+        _ => None,
+    };
+    json_patch::patch(value, &[operation]).map_err(|_| refused())?;
+    match content {
+        // The library copies the values of operations: a null was put in the place.
+        Some((path, content)) => put(value, &path, content).ok_or_else(refused),
+        None => Ok(()),
+    }
+}
+
+/// Puts a value into a place that exists.
+fn put(value: &mut Value, path: &Pointer, content: Value) -> Option<()> {
+    let place = match path.split_back() {
+        Some((parent, last)) if last.encoded() == "-" => match parent.resolve_mut(value).ok()? {
+            Value::Array(items) => items.last_mut()?,
+            Value::Object(members) => members.get_mut("-")?,
+            _ => return None,
+        },
+        _ => path.resolve_mut(value).ok()?,
+    };
+    *place = content;
+    Some(())
+}
+
+/// Returns the number of items of a list that an operation moves at most: all of the list into which
+/// it inserts, or from which it removes.
+fn moved(value: &Value, operation: &PatchOperation) -> usize {
+    let items = |path: &Pointer| {
+        let (parent, _) = path.split_back()?;
+        Some(parent.resolve(value).ok()?.as_array()?.len())
+    };
+    let items = |path: &Pointer| items(path).unwrap_or(0);
+    match operation {
+        PatchOperation::Add(add) => items(&add.path),
+        PatchOperation::Remove(remove) => items(&remove.path),
+        PatchOperation::Copy(copy) => items(&copy.path),
+        PatchOperation::Move(moved) => items(&moved.from) + items(&moved.path),
+        PatchOperation::Replace(_) | PatchOperation::Test(_) => 0,
+    }
 }
 
 /// Returns whether the object that a path leads into lacks the path's last member.
@@ -333,7 +405,7 @@ mod tests {
         };
         let patch = Patch::read(&maps, Some(content_type), patch.to_string().as_bytes());
         let patch = patch.map_err(|status| status.code)?;
-        let done = patch.apply(Some(of), &mut value);
+        let done = patch.apply(Some(of), &mut value, &Meter::of_object());
         done.map_err(|status| status.code)?;
         Ok(value)
     }

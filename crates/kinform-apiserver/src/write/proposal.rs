@@ -15,4 +15,14 @@ pub(crate) struct Proposal {
     pub(crate) object: Value,
     /// Texts for `Warning` headers.
     pub(crate) warnings: Vec<String>,
+    pub(crate) owners: Owners,
+}
+
+/// The treatment of the managed fields of an object that is too large with them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owners {
+    /// They are left out.
+    Spared,
+    /// The object is refused: an apply without owners is none.
+    Needed,
 }

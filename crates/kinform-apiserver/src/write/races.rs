@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 use super::attempt::Write;
 use super::{Action, Answer, Outcome};
 use crate::access::User;
+use crate::budget::Meter;
 use crate::controllers::follow;
 use crate::controllers::namespace::{Remains, conclude};
 use crate::http::negotiate;
@@ -70,6 +71,7 @@ fn create(state: &Arc<State>, target: &Target) -> (u16, bool) {
         part: Part::Main,
         form: negotiate::form(&HeaderMap::new(), target.resource.is_custom()).unwrap(),
         user: &User::admin(),
+        meter: &Meter::endless(),
     };
     let object = json!({"metadata": {"name": "m", "namespace": "a", "uid": "u"}});
     let outcome = Outcome::new(201, Action::Create(object), Answer::Stored);

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Method};
 
 use crate::access::User;
+use crate::budget::Meter;
 use crate::http::query::Query;
 
 /// A request that writes.
@@ -14,4 +15,6 @@ pub(crate) struct WriteRequest<'a> {
     pub(crate) query: &'a Query,
     pub(crate) user: &'a User,
     pub(crate) body: Bytes,
+    /// The bytes and steps that the request has left.
+    pub(crate) meter: Meter,
 }

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::body::{Decoded, match_url};
 use super::create;
-use super::proposal::Proposal;
+use super::proposal::{Owners, Proposal};
 use crate::resource::ResourceInfo;
 
 use super::Context;
@@ -52,7 +52,11 @@ pub(crate) fn propose(
     }
     check_uid(cx, &object, current)?;
     ownership::updated(&cx.writer(), part, &mut object, current);
-    Ok(Proposal { object, warnings })
+    Ok(Proposal {
+        object,
+        warnings,
+        owners: Owners::Spared,
+    })
 }
 
 fn check_uid(cx: &Context<'_>, new: &Value, old: &Value) -> Result<(), Box<Status>> {

@@ -7,6 +7,7 @@
 mod support;
 
 mod admin;
+mod bounds;
 mod clients;
 mod events;
 mod faults;

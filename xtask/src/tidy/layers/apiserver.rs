@@ -1,8 +1,8 @@
 //! The ranks of the rooms in `kinform-apiserver`.
 //!
 //! ```text
-//! object storage ◀─ schema columns ◀─ resource ◀─ http ◀─ access hooks ownership ◀─ builtin encode definition
-//!   ◀─ state ◀─ admission openapi ◀─ read write discovery ◀─ controllers ◀─ actions admin seed ◀─ api ◀─ server
+//! clock ◀─ budget ◀─ object storage ◀─ schema columns ◀─ resource ◀─ http ◀─ access hooks ownership
+//!   ◀─ builtin encode definition ◀─ state ◀─ admission openapi ◀─ read write discovery ◀─ controllers ◀─ actions admin seed ◀─ api ◀─ server
 //! ```
 //!
 //! A room imports from lower ranks only, never sideways. The write path is the reason: admission, a
@@ -15,7 +15,9 @@ pub(super) const LAW: Law = Law {
     package: "kinform-apiserver",
     key: "layers.apiserver",
     order: Order::Ranks(&[
-        &["object", "storage", "protobuf", "digest", "clock", "budget"],
+        &["digest", "clock"],
+        &["budget"],
+        &["object", "storage", "protobuf"],
         &["schema", "columns"],
         &["resource"],
         &["http", "journal"],

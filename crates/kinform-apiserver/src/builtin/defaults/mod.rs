@@ -25,6 +25,7 @@ use serde_json::Value;
 
 use self::rule::{Action, Rule};
 use self::table::table;
+use crate::budget::Meter;
 use crate::object::metadata::is_unset as is_absent;
 
 /// Input of a function, apart from the value.
@@ -35,32 +36,35 @@ pub(crate) struct Now<'a> {
     pub(crate) uid: &'a str,
 }
 
-/// Sets absent members in a value of a type.
-pub(crate) fn apply(of: &'static Type, value: &mut Value) {
-    if !table().leads_to_rules(of) || !value.is_object() {
+/// Sets absent members in a value of a type. Each takes its size from the meter; the value is
+/// incomplete once that is spent.
+pub(crate) fn apply(of: &'static Type, value: &mut Value, meter: &Meter) {
+    if !table().leads_to_rules(of) || !value.is_object() || !meter.step(1) {
         return;
     }
     for rule in table().of(of) {
-        carry_out(rule, value, None);
+        carry_out(rule, value, (None, meter));
     }
     for field in of.fields() {
         let Some(message) = field.message() else {
             continue;
         };
         if field.is_inline() {
-            apply(message, value);
+            apply(message, value, meter);
             continue;
         }
         let Some(member) = value.get_mut(field.name()) else {
             continue;
         };
         match (field.container(), member) {
-            (Container::Single, member) => apply(message, member),
+            (Container::Single, member) => apply(message, member, meter),
             (Container::List, Value::Array(items)) => {
-                items.iter_mut().for_each(|item| apply(message, item));
+                let items = items.iter_mut();
+                items.for_each(|item| apply(message, item, meter));
             }
             (Container::Map, Value::Object(entries)) => {
-                entries.values_mut().for_each(|entry| apply(message, entry));
+                let entries = entries.values_mut();
+                entries.for_each(|entry| apply(message, entry, meter));
             }
             _ => {}
         }
@@ -74,8 +78,10 @@ pub(super) fn admit_pod(pod: &mut Value) {
 
 /// Sets the state that a new object of a kind begins in.
 pub(super) fn begin(of: &'static Type, value: &mut Value, now: Now<'_>) {
+    // A new object's own rules set a few members, not one an item.
+    let meter = Meter::endless();
     for rule in table().of_new(of) {
-        carry_out(rule, value, Some(now));
+        carry_out(rule, value, (Some(now), &meter));
     }
 }
 
@@ -88,7 +94,7 @@ pub(super) fn keep(of: &Type, new: &mut Value, old: &Value) {
     }
 }
 
-fn carry_out(rule: &Rule, value: &mut Value, now: Option<Now<'_>>) {
+fn carry_out(rule: &Rule, value: &mut Value, (now, meter): (Option<Now<'_>>, &Meter)) {
     if !rule
         .conditions
         .iter()
@@ -97,13 +103,13 @@ fn carry_out(rule: &Rule, value: &mut Value, now: Option<Now<'_>>) {
         return;
     }
     match &rule.action {
-        Action::Put(path, default) => put(value, path, default, is_absent),
-        Action::PutUnlessThere(path, default) => put(value, path, default, Value::is_null),
+        Action::Put(path, default) => put(value, (path, default), is_absent, meter),
+        Action::PutUnlessThere(path, default) => put(value, (path, default), Value::is_null, meter),
         Action::PutOverZero(path, default) => {
-            put(value, path, default, |value| {
-                is_absent(value) || *value == 0
-            });
+            let is_zero = |value: &Value| is_absent(value) || *value == 0;
+            put(value, (path, default), is_zero, meter);
         }
+        // BOUND: a function adds a few fixed members, or copies entries of the same value.
         Action::Call(function) => function(value),
         Action::CallNow(function) => {
             if let Some(now) = now {
@@ -127,7 +133,12 @@ pub(super) fn find_type(text: &'static str) -> Option<(&'static str, &'static st
 }
 
 /// Sets a member that is absent, and parents that are.
-fn put(value: &mut Value, path: &[String], default: &Value, is_absent: fn(&Value) -> bool) {
+fn put(
+    value: &mut Value,
+    (path, default): (&[String], &Value),
+    is_absent: fn(&Value) -> bool,
+    meter: &Meter,
+) {
     let [parents @ .., last] = path else {
         return;
     };
@@ -143,7 +154,7 @@ fn put(value: &mut Value, path: &[String], default: &Value, is_absent: fn(&Value
     }
     if let Some(object) = at.as_object_mut() {
         let member = object.entry(last.as_str()).or_insert(Value::Null);
-        if is_absent(member) {
+        if is_absent(member) && meter.take_member(last, default) {
             *member = default.clone();
         }
     }
@@ -157,10 +168,10 @@ mod tests {
 
     fn check(kind: (&str, &str, &str), mut given: Value, expected: &Value) {
         let of = kinform_schema::builtin(kind.0, kind.1, kind.2).unwrap();
-        apply(of, &mut given);
+        apply(of, &mut given, &Meter::endless());
         assert_eq!(&given, expected);
         let once = given.clone();
-        apply(of, &mut given);
+        apply(of, &mut given, &Meter::endless());
         assert_eq!(given, once, "defaults on defaults change something");
     }
 
@@ -204,7 +215,7 @@ mod tests {
             json!({"spec": 1}),
             json!({"spec": {"containers": {"a": 1}, "volumes": [1, null, []]}}),
         ] {
-            apply(of, &mut given.clone());
+            apply(of, &mut given.clone(), &Meter::endless());
         }
     }
 }

@@ -16,11 +16,9 @@ use base64::engine::general_purpose::STANDARD;
 use kinform_api::{FieldError, ShownValue, names};
 use serde_json::Value;
 
-use super::Site;
 use super::rule::Check;
+use super::{Errors, Site};
 use crate::object::{at, text};
-
-type Errors = Vec<FieldError>;
 
 const BLOCK: &str = "CERTIFICATE REQUEST";
 const USAGES: [&str; 23] = [
@@ -56,7 +54,7 @@ pub(super) fn named(name: &str) -> Option<Check> {
     (name == ":signing_request").then_some(signing_request as Check)
 }
 
-fn signing_request(site: &Site<'_>, errors: &mut Errors) {
+fn signing_request(site: &Site<'_>, errors: &mut Errors<'_>) {
     let nothing = Value::Null;
     let spec = site.value.unwrap_or(&nothing);
     let place = |name: &str| format!("{}.{name}", site.path());
@@ -81,7 +79,7 @@ fn signing_request(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn usages(spec: &Value, place: &str, errors: &mut Errors) {
+fn usages(spec: &Value, place: &str, errors: &mut Errors<'_>) {
     let said = at(spec, &["usages"]).and_then(Value::as_array);
     let said: Vec<&str> = said
         .into_iter()
@@ -106,7 +104,7 @@ fn usages(spec: &Value, place: &str, errors: &mut Errors) {
 }
 
 /// A signer's name is a domain and a path within it.
-fn signer(name: &str, field: &str, errors: &mut Errors) {
+fn signer(name: &str, field: &str, errors: &mut Errors<'_>) {
     if name.is_empty() {
         return errors.push(FieldError::required(field, ""));
     }
@@ -229,6 +227,7 @@ fn element(der: &[u8]) -> Result<(u8, &[u8], &[u8]), &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::budget::Meter;
 
     /// Synthetic request: three empty elements.
     const DER: &[u8] = &[0x30, 6, 0x30, 0, 0x30, 0, 0x03, 0];
@@ -295,8 +294,10 @@ mod tests {
             ("kubernetes.io/legacy-unknown", 1),
             ("kubernetes.io/kube-apiserver-client-kubelet", 0),
         ] {
-            let mut errors = Vec::new();
+            let meter = Meter::endless();
+            let mut errors = Errors::new(&meter);
             signer(name, "spec.signerName", &mut errors);
+            let errors = errors.found();
             assert_eq!(errors.len(), wrong, "{name}: {errors:?}");
         }
     }

@@ -6,16 +6,16 @@
 //!
 //! Upstream: `Validate*Update` in `kubernetes/kubernetes:pkg/apis/{core,apps,batch}/validation`.
 
+use std::collections::HashSet;
+
 use kinform_api::{FieldError, ShownValue};
 use serde_json::{Map, Value};
 
-use super::Site;
 use super::rule::Check;
 use super::workloads::selects;
+use super::{Errors, Site};
 use crate::object::metadata::shown;
 use crate::object::{at, text};
-
-type Errors = Vec<FieldError>;
 
 pub(super) fn named(name: &str) -> Option<Check> {
     Some(match name {
@@ -30,7 +30,7 @@ pub(super) fn named(name: &str) -> Option<Check> {
 }
 
 /// Few members of a pod's spec may change.
-fn pod_change(site: &Site<'_>, errors: &mut Errors) {
+fn pod_change(site: &Site<'_>, errors: &mut Errors<'_>) {
     let (Some(new), Some(old)) = (site.value, site.old()) else {
         return;
     };
@@ -84,7 +84,7 @@ fn pod_change(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn deadline_change(site: &Site<'_>, new: &Value, old: &Value, errors: &mut Errors) {
+fn deadline_change(site: &Site<'_>, new: &Value, old: &Value, errors: &mut Errors<'_>) {
     let seconds = |spec: &Value| spec.get("activeDeadlineSeconds").and_then(Value::as_i64);
     let field = format!("{}.activeDeadlineSeconds", site.path());
     match (seconds(new), seconds(old)) {
@@ -100,7 +100,7 @@ fn deadline_change(site: &Site<'_>, new: &Value, old: &Value, errors: &mut Error
     }
 }
 
-fn toleration_change(site: &Site<'_>, new: &Value, old: &Value, errors: &mut Errors) {
+fn toleration_change(site: &Site<'_>, new: &Value, old: &Value, errors: &mut Errors<'_>) {
     let list = |spec: &Value| {
         at(spec, &["tolerations"])
             .and_then(Value::as_array)
@@ -114,9 +114,8 @@ fn toleration_change(site: &Site<'_>, new: &Value, old: &Value, errors: &mut Err
         }
         toleration
     };
-    let (new, old) = (list(new), list(old));
-    let is_kept = |before: &Value| new.iter().any(|after| plain(after) == plain(before));
-    if !old.iter().all(is_kept) {
+    let kept: HashSet<Value> = list(new).iter().map(plain).collect();
+    if !list(old).iter().all(|before| kept.contains(&plain(before))) {
         let detail = "existing toleration can not be modified except its tolerationSeconds";
         errors.push(FieldError::forbidden(
             format!("{}.tolerations", site.path()),
@@ -127,7 +126,7 @@ fn toleration_change(site: &Site<'_>, new: &Value, old: &Value, errors: &mut Err
 
 /// The template of a job is immutable, except for what its scheduler may set while the job is
 /// suspended.
-fn job_change(site: &Site<'_>, errors: &mut Errors) {
+fn job_change(site: &Site<'_>, errors: &mut Errors<'_>) {
     let (Some(new), Some(old)) = (site.value, site.old()) else {
         return;
     };
@@ -202,7 +201,7 @@ fn unplaced(template: Option<&Value>) -> Option<Value> {
 }
 
 /// Only some members of a stateful set's spec may change.
-fn set_change(site: &Site<'_>, errors: &mut Errors) {
+fn set_change(site: &Site<'_>, errors: &mut Errors<'_>) {
     let (Some(new), Some(old)) = (site.value, site.old()) else {
         return;
     };
@@ -236,7 +235,7 @@ fn set_change(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn claim_change(site: &Site<'_>, errors: &mut Errors) {
+fn claim_change(site: &Site<'_>, errors: &mut Errors<'_>) {
     let (Some(new), Some(old)) = (site.value, site.old()) else {
         return;
     };
@@ -264,7 +263,7 @@ fn claim_change(site: &Site<'_>, errors: &mut Errors) {
 }
 
 /// The source of a volume is immutable.
-fn source_change(site: &Site<'_>, errors: &mut Errors) {
+fn source_change(site: &Site<'_>, errors: &mut Errors<'_>) {
     const REST: [&str; 8] = [
         "capacity",
         "accessModes",
@@ -290,7 +289,7 @@ fn source_change(site: &Site<'_>, errors: &mut Errors) {
 }
 
 /// A node's networks are immutable once set.
-fn network_change(site: &Site<'_>, errors: &mut Errors) {
+fn network_change(site: &Site<'_>, errors: &mut Errors<'_>) {
     if site.old().is_some() && site.value != site.old() {
         let detail = "node updates may not change podCIDR except from \"\" to valid";
         errors.push(FieldError::forbidden(site.path(), detail));

@@ -6,16 +6,16 @@
 //!
 //! A check reports no error for an absent member, unless its name mentions absence.
 
+use std::collections::HashSet;
+
 use kinform_api::{FieldError, ShownValue, names};
 use serde_json::{Map, Value};
 
 use super::rule::Check;
-use super::{Site, words};
+use super::{Errors, Site, words};
 use crate::object::metadata::{is_unset, shown};
 use crate::object::quantity::Quantity;
 use crate::object::text;
-
-type Errors = Vec<FieldError>;
 
 /// The check of a word.
 pub(super) fn named(name: &str) -> Option<Check> {
@@ -58,13 +58,13 @@ pub(super) fn named(name: &str) -> Option<Check> {
 }
 
 /// Adds one error for each message about a malformed value.
-pub(super) fn form(site: &Site<'_>, errors: &mut Errors, wrong: Vec<String>) {
+pub(super) fn form(site: &Site<'_>, errors: &mut Errors<'_>, wrong: Vec<String>) {
     for detail in wrong {
         errors.push(FieldError::invalid(site.path(), site.text(), detail));
     }
 }
 
-fn required(site: &Site<'_>, errors: &mut Errors) {
+fn required(site: &Site<'_>, errors: &mut Errors<'_>) {
     if site
         .value
         .is_none_or(|value| is_unset(value) || is_empty_object(value))
@@ -77,25 +77,25 @@ fn is_empty_object(value: &Value) -> bool {
     value.as_object().is_some_and(Map::is_empty)
 }
 
-fn absent(site: &Site<'_>, errors: &mut Errors) {
+fn absent(site: &Site<'_>, errors: &mut Errors<'_>) {
     if site.value.is_some_and(|value| !is_unset(value)) {
         errors.push(FieldError::forbidden(site.path(), site.detail()));
     }
 }
 
-fn one_of(site: &Site<'_>, errors: &mut Errors) {
+fn one_of(site: &Site<'_>, errors: &mut Errors<'_>) {
     if !site.text().is_empty() {
         one_of_required(site, errors);
     }
 }
 
-fn one_of_if_present(site: &Site<'_>, errors: &mut Errors) {
+fn one_of_if_present(site: &Site<'_>, errors: &mut Errors<'_>) {
     if site.value.is_some() {
         one_of_required(site, errors);
     }
 }
 
-fn one_of_required(site: &Site<'_>, errors: &mut Errors) {
+fn one_of_required(site: &Site<'_>, errors: &mut Errors<'_>) {
     let supported = site.words();
     if !supported.contains(&site.text()) {
         errors.push(FieldError::not_supported(
@@ -106,7 +106,7 @@ fn one_of_required(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn min(site: &Site<'_>, errors: &mut Errors) {
+fn min(site: &Site<'_>, errors: &mut Errors<'_>) {
     let least = argument(site, 0);
     if site.value.is_some() && site.number() < least {
         let detail = format!("must be greater than or equal to {least}");
@@ -114,7 +114,7 @@ fn min(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn positive(site: &Site<'_>, errors: &mut Errors) {
+fn positive(site: &Site<'_>, errors: &mut Errors<'_>) {
     if site.number() <= 0 {
         let detail = match site.detail() {
             "" => "must be greater than 0",
@@ -124,7 +124,7 @@ fn positive(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn range(site: &Site<'_>, errors: &mut Errors) {
+fn range(site: &Site<'_>, errors: &mut Errors<'_>) {
     let wrong = words::range(site.number(), argument(site, 0), argument(site, 1));
     if let Some(detail) = wrong {
         let detail = match site.detail() {
@@ -135,7 +135,7 @@ fn range(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn range_if_present(site: &Site<'_>, errors: &mut Errors) {
+fn range_if_present(site: &Site<'_>, errors: &mut Errors<'_>) {
     if site.value.is_some() {
         range(site, errors);
     }
@@ -148,39 +148,39 @@ fn argument(site: &Site<'_>, at: usize) -> i64 {
         .unwrap_or(0)
 }
 
-fn label(site: &Site<'_>, errors: &mut Errors) {
+fn label(site: &Site<'_>, errors: &mut Errors<'_>) {
     if !site.text().is_empty() {
         label_required(site, errors);
     }
 }
 
-fn label_if_present(site: &Site<'_>, errors: &mut Errors) {
+fn label_if_present(site: &Site<'_>, errors: &mut Errors<'_>) {
     if site.value.is_some() {
         label_required(site, errors);
     }
 }
 
-fn label_required(site: &Site<'_>, errors: &mut Errors) {
+fn label_required(site: &Site<'_>, errors: &mut Errors<'_>) {
     form(site, errors, names::dns_label_errors(site.text()));
 }
 
-fn subdomain(site: &Site<'_>, errors: &mut Errors) {
+fn subdomain(site: &Site<'_>, errors: &mut Errors<'_>) {
     if !site.text().is_empty() {
         subdomain_required(site, errors);
     }
 }
 
-fn subdomain_required(site: &Site<'_>, errors: &mut Errors) {
+fn subdomain_required(site: &Site<'_>, errors: &mut Errors<'_>) {
     form(site, errors, names::dns_subdomain_errors(site.text()));
 }
 
-fn key(site: &Site<'_>, errors: &mut Errors) {
+fn key(site: &Site<'_>, errors: &mut Errors<'_>) {
     if !site.text().is_empty() {
         key_required(site, errors);
     }
 }
 
-fn key_required(site: &Site<'_>, errors: &mut Errors) {
+fn key_required(site: &Site<'_>, errors: &mut Errors<'_>) {
     form(site, errors, names::label_key_errors(site.text()));
 }
 
@@ -189,12 +189,12 @@ fn entries(value: Option<&Value>) -> impl Iterator<Item = (&str, &str)> {
     entries.map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default()))
 }
 
-fn labels(site: &Site<'_>, errors: &mut Errors) {
+fn labels(site: &Site<'_>, errors: &mut Errors<'_>) {
     label_map(&site.path(), site.value, errors);
 }
 
 /// Upstream: `ValidateLabels`.
-pub(super) fn label_map(path: &str, value: Option<&Value>, errors: &mut Errors) {
+pub(super) fn label_map(path: &str, value: Option<&Value>, errors: &mut Errors<'_>) {
     for (key, value) in entries(value) {
         for detail in names::label_key_errors(key) {
             errors.push(FieldError::invalid(path, key, detail));
@@ -205,7 +205,7 @@ pub(super) fn label_map(path: &str, value: Option<&Value>, errors: &mut Errors) 
     }
 }
 
-fn annotations(site: &Site<'_>, errors: &mut Errors) {
+fn annotations(site: &Site<'_>, errors: &mut Errors<'_>) {
     for (key, _) in entries(site.value) {
         for detail in names::label_key_errors(&key.to_lowercase()) {
             errors.push(FieldError::invalid(site.path(), key, detail));
@@ -213,14 +213,14 @@ fn annotations(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn selector(site: &Site<'_>, errors: &mut Errors) {
+fn selector(site: &Site<'_>, errors: &mut Errors<'_>) {
     if let Some(selector) = site.value {
         label_selector(&site.path(), selector, errors);
     }
 }
 
 /// Upstream: `ValidateLabelSelector`.
-pub(super) fn label_selector(path: &str, selector: &Value, errors: &mut Errors) {
+pub(super) fn label_selector(path: &str, selector: &Value, errors: &mut Errors<'_>) {
     label_map(
         &format!("{path}.matchLabels"),
         selector.get("matchLabels"),
@@ -243,7 +243,7 @@ pub(super) fn requirement_errors(
     path: &str,
     requirement: &Value,
     operators: &[&str],
-    errors: &mut Errors,
+    errors: &mut Errors<'_>,
 ) {
     let values = requirement.get("values").and_then(Value::as_array);
     let count = values.map_or(0, Vec::len);
@@ -288,7 +288,7 @@ pub(super) fn requirement_errors(
     }
 }
 
-fn address(site: &Site<'_>, errors: &mut Errors) {
+fn address(site: &Site<'_>, errors: &mut Errors<'_>) {
     if !words::is_address(site.text()) {
         errors.push(FieldError::invalid(
             site.path(),
@@ -298,7 +298,7 @@ fn address(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn network(site: &Site<'_>, errors: &mut Errors) {
+fn network(site: &Site<'_>, errors: &mut Errors<'_>) {
     if words::network(site.text()).is_none() {
         errors.push(FieldError::invalid(
             site.path(),
@@ -309,7 +309,7 @@ fn network(site: &Site<'_>, errors: &mut Errors) {
 }
 
 /// A port's number or name.
-fn port(site: &Site<'_>, errors: &mut Errors) {
+fn port(site: &Site<'_>, errors: &mut Errors<'_>) {
     match site.value {
         Some(Value::String(name)) => form(site, errors, words::port_name(name)),
         _ => {
@@ -321,7 +321,7 @@ fn port(site: &Site<'_>, errors: &mut Errors) {
 }
 
 /// A number that is not negative, or a percentage.
-fn int_or_percent(site: &Site<'_>, errors: &mut Errors) {
+fn int_or_percent(site: &Site<'_>, errors: &mut Errors<'_>) {
     let most = site
         .words()
         .first()
@@ -348,7 +348,7 @@ fn int_or_percent(site: &Site<'_>, errors: &mut Errors) {
 }
 
 /// Amounts that are not negative: one, or those of a map.
-fn quantity(site: &Site<'_>, errors: &mut Errors) {
+fn quantity(site: &Site<'_>, errors: &mut Errors<'_>) {
     let detail = "must be greater than or equal to 0";
     let is_negative = |value: &Value| {
         let quantity = value
@@ -375,7 +375,7 @@ fn quantity(site: &Site<'_>, errors: &mut Errors) {
 }
 
 /// The keys of a config map's or secret's data.
-fn config_keys(site: &Site<'_>, errors: &mut Errors) {
+fn config_keys(site: &Site<'_>, errors: &mut Errors<'_>) {
     for (key, _) in entries(site.value) {
         for detail in words::config_key(key) {
             let field = format!("{}[{key}]", site.path());
@@ -385,26 +385,24 @@ fn config_keys(site: &Site<'_>, errors: &mut Errors) {
 }
 
 /// Items have distinct values of a member.
-fn unique(site: &Site<'_>, errors: &mut Errors) {
+fn unique(site: &Site<'_>, errors: &mut Errors<'_>) {
     let Some(key) = site.words().first().copied() else {
         return;
     };
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: HashSet<&str> = HashSet::new();
     for (at, item) in site.items().iter().enumerate() {
         let value = text(item, &[key]);
-        if seen.contains(&value) {
+        if !value.is_empty() && !seen.insert(value) {
             let field = format!("{}[{at}].{key}", site.path());
             errors.push(FieldError::duplicate(field, value));
-        } else if !value.is_empty() {
-            seen.push(value);
         }
     }
 }
 
-fn unique_texts(site: &Site<'_>, errors: &mut Errors) {
-    let items = site.items();
-    for (at, item) in items.iter().enumerate() {
-        if items[..at].contains(item) {
+fn unique_texts(site: &Site<'_>, errors: &mut Errors<'_>) {
+    let mut seen: HashSet<&Value> = HashSet::new();
+    for (at, item) in site.items().iter().enumerate() {
+        if !seen.insert(item) {
             errors.push(FieldError::duplicate(
                 format!("{}[{at}]", site.path()),
                 shown(Some(item)),
@@ -414,7 +412,7 @@ fn unique_texts(site: &Site<'_>, errors: &mut Errors) {
 }
 
 /// Exactly one of the named members is there.
-fn one_member(site: &Site<'_>, errors: &mut Errors) {
+fn one_member(site: &Site<'_>, errors: &mut Errors<'_>) {
     let there = |name: &&str| {
         site.value
             .and_then(|value| value.get(*name))
@@ -429,7 +427,7 @@ fn one_member(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn immutable(site: &Site<'_>, errors: &mut Errors) {
+fn immutable(site: &Site<'_>, errors: &mut Errors<'_>) {
     if site.value != site.old() {
         let value = site
             .value
@@ -443,7 +441,7 @@ fn immutable(site: &Site<'_>, errors: &mut Errors) {
 }
 
 /// Like immutable, without the value in the error.
-fn constant(site: &Site<'_>, errors: &mut Errors) {
+fn constant(site: &Site<'_>, errors: &mut Errors<'_>) {
     if site.value != site.old() {
         let null = ShownValue::raw("null");
         errors.push(FieldError::invalid(site.path(), null, "field is immutable"));
@@ -451,7 +449,7 @@ fn constant(site: &Site<'_>, errors: &mut Errors) {
 }
 
 /// The member must not be set.
-fn refused(site: &Site<'_>, errors: &mut Errors) {
+fn refused(site: &Site<'_>, errors: &mut Errors<'_>) {
     if site.value.is_some_and(|value| !is_unset(value)) {
         errors.push(FieldError::invalid(
             site.path(),
@@ -462,14 +460,14 @@ fn refused(site: &Site<'_>, errors: &mut Errors) {
 }
 
 /// A number that is not zero.
-fn some(site: &Site<'_>, errors: &mut Errors) {
+fn some(site: &Site<'_>, errors: &mut Errors<'_>) {
     if site.number() == 0 {
         errors.push(FieldError::required(site.path(), site.detail()));
     }
 }
 
 /// Like immutable, in other words.
-fn unchanged(site: &Site<'_>, errors: &mut Errors) {
+fn unchanged(site: &Site<'_>, errors: &mut Errors<'_>) {
     if site.value != site.old() {
         errors.push(FieldError::forbidden(site.path(), site.detail()));
     }

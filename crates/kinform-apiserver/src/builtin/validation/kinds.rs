@@ -6,18 +6,18 @@
 //!
 //! Upstream: `kubernetes/kubernetes:pkg/apis/{core,rbac,storage,..}/validation`.
 
+use std::collections::HashSet;
+
 use base64::Engine as _;
 use kinform_api::{FieldError, ShownValue, names};
 use serde_json::Value;
 
-use super::Site;
 use super::rule::Check;
+use super::{Errors, Site};
 use crate::object::metadata::shown;
 use crate::object::names::path_segment_errors;
 use crate::object::quantity::Quantity;
 use crate::object::{at, text};
-
-type Errors = Vec<FieldError>;
 
 pub(super) fn named(name: &str) -> Option<Check> {
     Some(match name {
@@ -40,7 +40,7 @@ pub(super) fn named(name: &str) -> Option<Check> {
     })
 }
 
-fn both_data(site: &Site<'_>, errors: &mut Errors) {
+fn both_data(site: &Site<'_>, errors: &mut Errors<'_>) {
     let binary = at(site.scope.value, &["binaryData"]).and_then(Value::as_object);
     let keys = site
         .value
@@ -55,7 +55,7 @@ fn both_data(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn secret_data(site: &Site<'_>, errors: &mut Errors) {
+fn secret_data(site: &Site<'_>, errors: &mut Errors<'_>) {
     let data = at(site.scope.value, &["data"]);
     let has = |key: &str| data.is_some_and(|data| data.get(key).is_some());
     let missing = |key: &str| FieldError::required(format!("data[{key}]"), "");
@@ -94,7 +94,7 @@ fn secret_data(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn docker_config(data: Option<&Value>, key: &str, errors: &mut Errors) {
+fn docker_config(data: Option<&Value>, key: &str, errors: &mut Errors<'_>) {
     let field = format!("data[{key}]");
     let Some(text) = data.and_then(|data| data.get(key)).and_then(Value::as_str) else {
         errors.push(FieldError::required(field, ""));
@@ -150,7 +150,7 @@ fn json_object(bytes: &[u8]) -> Result<(), String> {
 
 /// An event stands in the namespace of its object; for cluster-scoped objects, few namespaces are
 /// allowed.
-fn event_namespace(site: &Site<'_>, errors: &mut Errors) {
+fn event_namespace(site: &Site<'_>, errors: &mut Errors<'_>) {
     let said = site.text();
     let object = site.scope.value;
     let namespace = text(object, &["metadata", "namespace"]);
@@ -173,8 +173,8 @@ fn event_namespace(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn taints(site: &Site<'_>, errors: &mut Errors) {
-    let mut seen: Vec<(&str, &str)> = Vec::new();
+fn taints(site: &Site<'_>, errors: &mut Errors<'_>) {
+    let mut seen: HashSet<(&str, &str)> = HashSet::new();
     for (place, taint) in site.items().iter().enumerate() {
         let path = format!("{}[{place}]", site.path());
         let (key, value, effect) = (
@@ -203,14 +203,13 @@ fn taints(site: &Site<'_>, errors: &mut Errors) {
                 &supported,
             ));
         }
-        if seen.contains(&(key, effect)) {
+        if !seen.insert((key, effect)) {
             errors.push(FieldError::duplicate(path, shown(Some(taint))));
         }
-        seen.push((key, effect));
     }
 }
 
-fn access_modes(site: &Site<'_>, errors: &mut Errors) {
+fn access_modes(site: &Site<'_>, errors: &mut Errors<'_>) {
     const MODES: [&str; 4] = [
         "ReadOnlyMany",
         "ReadWriteMany",
@@ -235,7 +234,7 @@ fn access_modes(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn claim_storage(site: &Site<'_>, errors: &mut Errors) {
+fn claim_storage(site: &Site<'_>, errors: &mut Errors<'_>) {
     let field = format!("{}[storage]", site.path());
     match site
         .value
@@ -256,7 +255,7 @@ fn claim_storage(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn volume_capacity(site: &Site<'_>, errors: &mut Errors) {
+fn volume_capacity(site: &Site<'_>, errors: &mut Errors<'_>) {
     let capacity = site
         .value
         .and_then(Value::as_object)
@@ -287,8 +286,8 @@ fn volume_capacity(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn limits(site: &Site<'_>, errors: &mut Errors) {
-    let mut seen: Vec<&str> = Vec::new();
+fn limits(site: &Site<'_>, errors: &mut Errors<'_>) {
+    let mut seen: HashSet<&str> = HashSet::new();
     for (place, limit) in site.items().iter().enumerate() {
         let path = format!("{}[{place}]", site.path());
         let kind = text(limit, &["type"]);
@@ -304,10 +303,9 @@ fn limits(site: &Site<'_>, errors: &mut Errors) {
             let detail = "must be a standard limit type or fully qualified";
             errors.push(FieldError::invalid(format!("{path}.type"), kind, detail));
         }
-        if seen.contains(&kind) {
+        if !seen.insert(kind) {
             errors.push(FieldError::duplicate(format!("{path}.type"), kind));
         }
-        seen.push(kind);
         let has_storage = |name: &str| at(limit, &[name, "storage"]).is_some();
         if kind == "PersistentVolumeClaim" && !has_storage("min") && !has_storage("max") {
             let detail =
@@ -342,7 +340,7 @@ fn is_standard(name: &str) -> bool {
     matches!(name, "storage" | "cpu" | "memory" | "ephemeral-storage")
 }
 
-fn compare_limits(path: &str, limit: &Value, errors: &mut Errors) {
+fn compare_limits(path: &str, limit: &Value, errors: &mut Errors<'_>) {
     let amount = |name: &str, of: &str| text(limit, &[name, of]).parse::<Quantity>().ok();
     let mut names: Vec<&String> = Vec::new();
     for list in ["max", "min", "default", "defaultRequest"] {
@@ -399,7 +397,7 @@ fn compare_limits(path: &str, limit: &Value, errors: &mut Errors) {
     }
 }
 
-fn policy_rule(site: &Site<'_>, errors: &mut Errors) {
+fn policy_rule(site: &Site<'_>, errors: &mut Errors<'_>) {
     let rule = site.value.unwrap_or(&Value::Null);
     let path = site.path();
     let is_empty = |name: &str| {
@@ -435,7 +433,7 @@ fn policy_rule(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn role_reference(site: &Site<'_>, errors: &mut Errors) {
+fn role_reference(site: &Site<'_>, errors: &mut Errors<'_>) {
     let reference = site.value.unwrap_or(&Value::Null);
     let path = site.path();
     let group = text(reference, &["apiGroup"]);
@@ -470,7 +468,7 @@ fn role_reference(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn subject(site: &Site<'_>, errors: &mut Errors) {
+fn subject(site: &Site<'_>, errors: &mut Errors<'_>) {
     let Some(subject) = site.value else { return };
     let path = site.path();
     let said = |name| text(subject, &[name]);
@@ -521,7 +519,7 @@ fn subject(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn attachment_source(site: &Site<'_>, errors: &mut Errors) {
+fn attachment_source(site: &Site<'_>, errors: &mut Errors<'_>) {
     let source = site.value.unwrap_or(&Value::Null);
     let has = |name: &str| source.get(name).is_some_and(|value| !value.is_null());
     let detail = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
@@ -546,7 +544,7 @@ fn attachment_source(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn api_service(site: &Site<'_>, errors: &mut Errors) {
+fn api_service(site: &Site<'_>, errors: &mut Errors<'_>) {
     let spec = &site.scope.value["spec"];
     let name = site.text();
     let wanted = format!("{}.{}", text(spec, &["version"]), text(spec, &["group"]));
@@ -556,7 +554,7 @@ fn api_service(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn slice_nodes(site: &Site<'_>, errors: &mut Errors) {
+fn slice_nodes(site: &Site<'_>, errors: &mut Errors<'_>) {
     let Some(spec) = site.value else { return };
     let names = [
         "nodeName",
@@ -582,7 +580,7 @@ fn slice_nodes(site: &Site<'_>, errors: &mut Errors) {
 }
 
 /// Finalizers of a namespace's spec are qualified names.
-fn finalizers(site: &Site<'_>, errors: &mut Errors) {
+fn finalizers(site: &Site<'_>, errors: &mut Errors<'_>) {
     for (place, finalizer) in site.items().iter().enumerate() {
         let name = finalizer.as_str().unwrap_or_default();
         for detail in names::label_key_errors(name) {

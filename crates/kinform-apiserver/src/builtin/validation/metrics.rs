@@ -9,12 +9,10 @@
 use kinform_api::FieldError;
 use serde_json::Value;
 
-use super::Site;
 use super::rule::Check;
+use super::{Errors, Site};
 use crate::object::quantity::Quantity;
 use crate::object::text;
-
-type Errors = Vec<FieldError>;
 
 pub(super) fn named(name: &str) -> Option<Check> {
     Some(match name {
@@ -23,7 +21,7 @@ pub(super) fn named(name: &str) -> Option<Check> {
     })
 }
 
-fn metric(site: &Site<'_>, errors: &mut Errors) {
+fn metric(site: &Site<'_>, errors: &mut Errors<'_>) {
     const KINDS: [(&str, &str); 5] = [
         ("ContainerResource", "containerResource"),
         ("External", "external"),
@@ -76,7 +74,7 @@ fn metric(site: &Site<'_>, errors: &mut Errors) {
 }
 
 /// Upstream: `validateMetricTarget`, and the requirements of each source on its target.
-fn target(path: &str, source: &str, target: &Value, errors: &mut Errors) {
+fn target(path: &str, source: &str, target: &Value, errors: &mut Errors<'_>) {
     let kind = text(target, &["type"]);
     let field = format!("{path}.target.type");
     if kind.is_empty() {

@@ -11,13 +11,16 @@
 //!
 //! BOUND: values are as deep as the parser allowed (128), and so is this recursion.
 //!
-//! Complexity: linear in the value; a valid value causes no allocation.
+//! BOUND: 1,000 errors (`errors.rs`); the meter of the request counts a step for each rule.
+//!
+//! Complexity: linear in the value, times the rules of its types.
 //!
 //! Upstream: `kubernetes/kubernetes:pkg/apis/*/validation`.
 
 mod certificates;
 mod changes;
 mod checks;
+mod errors;
 mod kinds;
 mod metrics;
 mod pods;
@@ -33,31 +36,28 @@ use kinform_api::FieldError;
 use kinform_schema::{Container, Type};
 use serde_json::Value;
 
+use self::errors::Errors;
 use self::rule::Rule;
 use self::table::table;
+use crate::budget::Meter;
 
 /// Errors of an object.
-pub(super) fn errors(of: &'static Type, object: &Value) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    let root = Scope::root(of, object, None);
-    root.check(table().of(of), &mut errors);
-    errors
+pub(super) fn errors(of: &'static Type, object: &Value, meter: &Meter) -> Vec<FieldError> {
+    Scope::root(of, object, None).errors(table().of(of), meter)
 }
 
 /// Errors that only a new object can have.
-pub(super) fn new_errors(of: &'static Type, object: &Value) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    let root = Scope::root(of, object, None);
-    root.check(table().of_new(of), &mut errors);
-    errors
+pub(super) fn new_errors(of: &'static Type, object: &Value, meter: &Meter) -> Vec<FieldError> {
+    Scope::root(of, object, None).errors(table().of_new(of), meter)
 }
 
 /// Errors of an update of an object.
-pub(super) fn change_errors(of: &'static Type, new: &Value, old: &Value) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    let root = Scope::root(of, new, Some(old));
-    root.check(table().of_change(of), &mut errors);
-    errors
+pub(super) fn change_errors(
+    of: &'static Type,
+    (new, old): (&Value, &Value),
+    meter: &Meter,
+) -> Vec<FieldError> {
+    Scope::root(of, new, Some(old)).errors(table().of_change(of), meter)
 }
 
 /// The type to which a path of members leads, and its container.
@@ -146,8 +146,17 @@ impl<'a> Scope<'a> {
         None
     }
 
-    fn check(&self, rules: &'static [Rule], errors: &mut Vec<FieldError>) {
+    fn errors(&self, rules: &'static [Rule], meter: &Meter) -> Vec<FieldError> {
+        let mut errors = Errors::new(meter);
+        self.check(rules, &mut errors);
+        errors.found()
+    }
+
+    fn check(&self, rules: &'static [Rule], errors: &mut Errors<'_>) {
         for rule in rules {
+            if errors.is_over() {
+                return;
+            }
             if !rule
                 .conditions
                 .iter()
@@ -163,6 +172,9 @@ impl<'a> Scope<'a> {
                 (Some(check), true) => {
                     let items = found.and_then(Value::as_array);
                     for (at, item) in items.into_iter().flatten().enumerate() {
+                        if errors.is_over() {
+                            return;
+                        }
                         check(&Site::new(self, rule, Some(item), Some(at)), errors);
                     }
                 }
@@ -171,7 +183,7 @@ impl<'a> Scope<'a> {
     }
 
     /// Checks a part by the rules of its type.
-    fn enter(&self, rule: &'static Rule, found: Option<&'a Value>, errors: &mut Vec<FieldError>) {
+    fn enter(&self, rule: &'static Rule, found: Option<&'a Value>, errors: &mut Errors<'_>) {
         let (Some((part, container)), Some(found)) = (part(self.of, &rule.member), found) else {
             return;
         };
@@ -279,7 +291,10 @@ mod tests {
 
     fn messages(kind: (&str, &str, &str), object: &Value) -> Vec<String> {
         let of = kinform_schema::builtin(kind.0, kind.1, kind.2).unwrap();
-        errors(of, object).iter().map(ToString::to_string).collect()
+        errors(of, object, &Meter::endless())
+            .iter()
+            .map(ToString::to_string)
+            .collect()
     }
 
     #[test]
@@ -315,8 +330,9 @@ mod tests {
                 [json!(null), json!([]), json!({"spec": 1, "metadata": []})],
             );
             for object in hostile {
-                errors(of, &object);
-                change_errors(of, &object, &json!({"spec": {}}));
+                let meter = Meter::endless();
+                errors(of, &object, &meter);
+                change_errors(of, (&object, &json!({"spec": {}})), &meter);
             }
         }
     }

@@ -6,16 +6,16 @@
 //!
 //! Upstream: `kubernetes/kubernetes:pkg/apis/core/validation/validation.go`.
 
+use std::collections::HashSet;
+
 use kinform_api::{FieldError, ShownValue, names};
 use serde_json::Value;
 
 use super::rule::Check;
-use super::{Site, checks, words};
+use super::{Errors, Site, checks, words};
 use crate::object::metadata::is_unset;
 use crate::object::quantity::Quantity;
 use crate::object::{at, text};
-
-type Errors = Vec<FieldError>;
 
 pub(super) fn named(name: &str) -> Option<Check> {
     Some(match name {
@@ -42,7 +42,7 @@ fn has(value: &Value, name: &str) -> bool {
     value.get(name).is_some_and(|member| !member.is_null())
 }
 
-fn one_volume_source(site: &Site<'_>, errors: &mut Errors) {
+fn one_volume_source(site: &Site<'_>, errors: &mut Errors<'_>) {
     let Some(volume) = site.value.and_then(Value::as_object) else {
         return;
     };
@@ -73,30 +73,29 @@ fn one_volume_source(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn mounts(site: &Site<'_>, errors: &mut Errors) {
+fn mounts(site: &Site<'_>, errors: &mut Errors<'_>) {
     let spec = site.scope.around("PodSpec").unwrap_or(&Value::Null);
-    let volumes = at(spec, &["volumes"]).and_then(Value::as_array);
-    let mut paths: Vec<&str> = Vec::new();
+    let volumes = errors.names_in(at(spec, &["volumes"]));
+    let mut paths: HashSet<&str> = HashSet::new();
     for (place, mount) in site.items().iter().enumerate() {
         let field = |name: &str| format!("{}[{place}].{name}", site.path());
         let (name, path) = (text(mount, &["name"]), text(mount, &["mountPath"]));
         if name.is_empty() {
             errors.push(FieldError::required(field("name"), ""));
         }
-        if !volumes.is_some_and(|list| list.iter().any(|volume| text(volume, &["name"]) == name)) {
+        if !volumes.contains(name) {
             errors.push(FieldError::not_found(field("name"), name));
         }
         if path.is_empty() {
             errors.push(FieldError::required(field("mountPath"), ""));
         }
-        if paths.contains(&path) {
+        if !paths.insert(path) {
             errors.push(FieldError::invalid(
                 field("mountPath"),
                 path,
                 "must be unique",
             ));
         }
-        paths.push(path);
         for name in ["subPath", "subPathExpr"] {
             let path = text(mount, &[name]);
             let field = format!("{}.{name}", site.path());
@@ -114,7 +113,7 @@ fn mounts(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn relative_path(site: &Site<'_>, errors: &mut Errors) {
+fn relative_path(site: &Site<'_>, errors: &mut Errors<'_>) {
     let path = site.text();
     if path.starts_with('/') {
         errors.push(FieldError::invalid(
@@ -138,7 +137,7 @@ fn relative_path(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn mode(site: &Site<'_>, errors: &mut Errors) {
+fn mode(site: &Site<'_>, errors: &mut Errors<'_>) {
     if site.value.is_some() && !(0..=0o777).contains(&site.number()) {
         let detail = "must be a number between 0 and 0777 (octal), both inclusive";
         errors.push(FieldError::invalid(site.path(), site.number(), detail));
@@ -146,7 +145,7 @@ fn mode(site: &Site<'_>, errors: &mut Errors) {
 }
 
 /// The handler of a probe or of a lifecycle hook: exactly one of several.
-fn handler(site: &Site<'_>, errors: &mut Errors) {
+fn handler(site: &Site<'_>, errors: &mut Errors<'_>) {
     let Some(value) = site.value else { return };
     let ways = ["exec", "httpGet", "tcpSocket", "grpc", "sleep"];
     let given: Vec<&str> = ways.into_iter().filter(|name| has(value, name)).collect();
@@ -200,8 +199,8 @@ fn handler(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn port_names(site: &Site<'_>, errors: &mut Errors) {
-    let mut seen: Vec<&str> = Vec::new();
+fn port_names(site: &Site<'_>, errors: &mut Errors<'_>) {
+    let mut seen: HashSet<&str> = HashSet::new();
     for (place, port) in site.items().iter().enumerate() {
         let name = text(port, &["name"]);
         let field = format!("{}[{place}].name", site.path());
@@ -216,10 +215,8 @@ fn port_names(site: &Site<'_>, errors: &mut Errors) {
                     .into_iter()
                     .map(|detail| FieldError::invalid(field.clone(), name, detail)),
             );
-        } else if seen.contains(&name) {
+        } else if !name.is_empty() && !seen.insert(name) {
             errors.push(FieldError::duplicate(field, name));
-        } else if !name.is_empty() {
-            seen.push(name);
         }
     }
 }
@@ -239,7 +236,7 @@ const FIELDS: [&str; 11] = [
     "metadata.labels",
 ];
 
-fn environment(site: &Site<'_>, errors: &mut Errors) {
+fn environment(site: &Site<'_>, errors: &mut Errors<'_>) {
     for (place, variable) in site.items().iter().enumerate() {
         let path = format!("{}[{place}]", site.path());
         let name = text(variable, &["name"]);
@@ -257,7 +254,7 @@ fn environment(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn value_from(path: &str, from: &Value, has_value: bool, errors: &mut Errors) {
+fn value_from(path: &str, from: &Value, has_value: bool, errors: &mut Errors<'_>) {
     let mut count = 0;
     if let Some(field) = from.get("fieldRef") {
         count += 1;
@@ -301,7 +298,7 @@ fn value_from(path: &str, from: &Value, has_value: bool, errors: &mut Errors) {
     errors.push(FieldError::invalid(path, "", detail));
 }
 
-fn field_reference(path: &str, reference: &Value, errors: &mut Errors) {
+fn field_reference(path: &str, reference: &Value, errors: &mut Errors<'_>) {
     let field = text(reference, &["fieldPath"]);
     let path = format!("{path}.fieldPath");
     if field.is_empty() {
@@ -319,7 +316,7 @@ fn field_reference(path: &str, reference: &Value, errors: &mut Errors) {
     }
 }
 
-fn resource_reference(path: &str, reference: &Value, errors: &mut Errors) {
+fn resource_reference(path: &str, reference: &Value, errors: &mut Errors<'_>) {
     const KNOWN: [&str; 6] = [
         "limits.cpu",
         "limits.ephemeral-storage",
@@ -337,7 +334,7 @@ fn resource_reference(path: &str, reference: &Value, errors: &mut Errors) {
     }
 }
 
-fn environment_from(site: &Site<'_>, errors: &mut Errors) {
+fn environment_from(site: &Site<'_>, errors: &mut Errors<'_>) {
     for (place, source) in site.items().iter().enumerate() {
         let path = format!("{}[{place}]", site.path());
         let prefix = text(source, &["prefix"]);
@@ -374,7 +371,7 @@ fn environment_from(site: &Site<'_>, errors: &mut Errors) {
 }
 
 /// Requests fit into limits; for resources that cannot be shared, both are equal.
-fn resources(site: &Site<'_>, errors: &mut Errors) {
+fn resources(site: &Site<'_>, errors: &mut Errors<'_>) {
     let Some(resources) = site.value else { return };
     let amount = |name: &str, of: &str| {
         let text = text(resources, &[name, of]);
@@ -415,7 +412,7 @@ fn is_extended(name: &str) -> bool {
 }
 
 /// The names of a map's amounts.
-fn resource_names(site: &Site<'_>, errors: &mut Errors) {
+fn resource_names(site: &Site<'_>, errors: &mut Errors<'_>) {
     let amounts = site.value.and_then(Value::as_object);
     for (name, _) in amounts.into_iter().flatten() {
         resource_name(&format!("{}[{name}]", site.path()), name, errors);
@@ -423,7 +420,7 @@ fn resource_names(site: &Site<'_>, errors: &mut Errors) {
 }
 
 /// Upstream: `validateContainerResourceName`.
-pub(super) fn resource_name(path: &str, name: &str, errors: &mut Errors) {
+pub(super) fn resource_name(path: &str, name: &str, errors: &mut Errors<'_>) {
     let wrong = names::label_key_errors(name);
     let is_malformed = !wrong.is_empty();
     for detail in wrong {
@@ -441,7 +438,7 @@ pub(super) fn resource_name(path: &str, name: &str, errors: &mut Errors) {
     }
 }
 
-fn tolerations(site: &Site<'_>, errors: &mut Errors) {
+fn tolerations(site: &Site<'_>, errors: &mut Errors<'_>) {
     for (place, toleration) in site.items().iter().enumerate() {
         let path = format!("{}[{place}]", site.path());
         let said = |name| text(toleration, &[name]);
@@ -498,7 +495,7 @@ fn tolerations(site: &Site<'_>, errors: &mut Errors) {
 }
 
 /// Upstream: `ValidateNodeSelector`.
-fn node_terms(site: &Site<'_>, errors: &mut Errors) {
+fn node_terms(site: &Site<'_>, errors: &mut Errors<'_>) {
     for (place, term) in site.items().iter().enumerate() {
         let requirements = term.get("matchExpressions").and_then(Value::as_array);
         for (number, requirement) in requirements.into_iter().flatten().enumerate() {
@@ -509,8 +506,8 @@ fn node_terms(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn sysctls(site: &Site<'_>, errors: &mut Errors) {
-    let mut seen: Vec<&str> = Vec::new();
+fn sysctls(site: &Site<'_>, errors: &mut Errors<'_>) {
+    let mut seen: HashSet<&str> = HashSet::new();
     for (place, sysctl) in site.items().iter().enumerate() {
         let name = text(sysctl, &["name"]);
         let path = format!("{}[{place}].name", site.path());
@@ -531,36 +528,36 @@ fn sysctls(site: &Site<'_>, errors: &mut Errors) {
         } else if name.len() > 253 || !name.split(['.', '/']).all(is_part) {
             let detail = "must have at most 253 characters and match regex ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$";
             errors.push(FieldError::invalid(path, name, detail));
-        } else if seen.contains(&name) {
+        } else if seen.contains(name) {
             errors.push(FieldError::duplicate(path, name));
         }
-        seen.push(name);
+        seen.insert(name);
     }
 }
 
 /// Names of init containers are unique among all containers of the pod.
-fn init_names(site: &Site<'_>, errors: &mut Errors) {
+fn init_names(site: &Site<'_>, errors: &mut Errors<'_>) {
     let regular = at(site.scope.value, &["containers"]).and_then(Value::as_array);
-    let mut seen: Vec<&str> = regular
+    let mut seen: HashSet<&str> = regular
         .into_iter()
         .flatten()
         .map(|container| text(container, &["name"]))
         .collect();
     for (place, container) in site.items().iter().enumerate() {
         let name = text(container, &["name"]);
-        if seen.contains(&name) {
+        if seen.contains(name) {
             errors.push(FieldError::duplicate(
                 format!("{}[{place}].name", site.path()),
                 name,
             ));
         } else if !name.is_empty() {
-            seen.push(name);
+            seen.insert(name);
         }
     }
 }
 
 /// Only restartable init containers have probes and lifecycle hooks.
-fn init_probes(site: &Site<'_>, errors: &mut Errors) {
+fn init_probes(site: &Site<'_>, errors: &mut Errors<'_>) {
     for (place, container) in site.items().iter().enumerate() {
         let path = format!("{}[{place}]", site.path());
         let policy = text(container, &["restartPolicy"]);

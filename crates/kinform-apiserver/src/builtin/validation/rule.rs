@@ -1,12 +1,10 @@
 //! One rule about a member of a type, and the function that checks it.
 
-use kinform_api::FieldError;
-
-use super::Site;
+use super::{Errors, Site};
 use crate::builtin::condition::Condition;
 
 /// Checks a member, and adds its errors.
-pub(super) type Check = fn(&Site<'_>, &mut Vec<FieldError>);
+pub(super) type Check = fn(&Site<'_>, &mut Errors<'_>);
 
 /// One rule of a type.
 #[derive(Debug)]

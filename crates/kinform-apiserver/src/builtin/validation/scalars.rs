@@ -6,16 +6,16 @@
 //!
 //! Upstream: `kubernetes/kubernetes:pkg/apis/{core,storage,batch,networking,resource}/validation`.
 
+use std::collections::HashSet;
+
 use kinform_api::{FieldError, ShownValue, names};
 use serde_json::Value;
 
 use super::rule::Check;
-use super::{Site, checks, words};
+use super::{Errors, Site, checks, words};
 use crate::object::metadata::shown;
 use crate::object::names::path_segment_errors;
 use crate::object::{at, text};
-
-type Errors = Vec<FieldError>;
 
 /// BOUND: upstream's, for names of drivers.
 const MAX_DRIVER: usize = 63;
@@ -48,7 +48,7 @@ pub(super) fn named(name: &str) -> Option<Check> {
 }
 
 /// Upstream: `ValidateCSIDriverName`.
-fn driver_name(site: &Site<'_>, errors: &mut Errors) {
+fn driver_name(site: &Site<'_>, errors: &mut Errors<'_>) {
     let name = site.text();
     if name.is_empty() {
         errors.push(FieldError::required(site.path(), ""));
@@ -63,16 +63,16 @@ fn driver_name(site: &Site<'_>, errors: &mut Errors) {
 }
 
 /// A name that is one part of a path.
-fn segment(site: &Site<'_>, errors: &mut Errors) {
+fn segment(site: &Site<'_>, errors: &mut Errors<'_>) {
     checks::form(site, errors, path_segment_errors(site.text()));
 }
 
-fn dns_1035(site: &Site<'_>, errors: &mut Errors) {
+fn dns_1035(site: &Site<'_>, errors: &mut Errors<'_>) {
     checks::form(site, errors, words::dns_1035_label(site.text()));
 }
 
 /// Limits the bytes of a string; the error does not quote the string.
-fn at_most(site: &Site<'_>, errors: &mut Errors) {
+fn at_most(site: &Site<'_>, errors: &mut Errors<'_>) {
     let most = site.words().first().and_then(|word| word.parse().ok());
     if let Some(most) = most.filter(|most: &usize| site.text().len() > *most) {
         let detail = format!("can have at most {most} characters");
@@ -81,7 +81,7 @@ fn at_most(site: &Site<'_>, errors: &mut Errors) {
 }
 
 /// Every claim template has a name: pods' volumes refer to the claim by it.
-fn claim_names(site: &Site<'_>, errors: &mut Errors) {
+fn claim_names(site: &Site<'_>, errors: &mut Errors<'_>) {
     for (place, claim) in site.items().iter().enumerate() {
         if text(claim, &["metadata", "name"]).is_empty() {
             let volume = format!("{}.template.spec.volumes[{place}]", site.scope.path());
@@ -92,7 +92,7 @@ fn claim_names(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn flow_namespace(site: &Site<'_>, errors: &mut Errors) {
+fn flow_namespace(site: &Site<'_>, errors: &mut Errors<'_>) {
     let name = site.text();
     if name != "*" {
         for detail in names::dns_label_errors(name) {
@@ -104,22 +104,23 @@ fn flow_namespace(site: &Site<'_>, errors: &mut Errors) {
 }
 
 /// A rule about exit codes names a container of its job's template.
-fn known_container(site: &Site<'_>, errors: &mut Errors) {
+fn known_container(site: &Site<'_>, errors: &mut Errors<'_>) {
     let (name, Some(job)) = (site.text(), site.scope.around("JobSpec")) else {
         return;
     };
-    let mut containers = ["containers", "initContainers"]
-        .iter()
-        .filter_map(|list| at(job, &["template", "spec", list])?.as_array())
-        .flatten();
-    if site.value.is_some() && !containers.any(|container| text(container, &["name"]) == name) {
+    let has = |errors: &mut Errors<'_>, list: &str| {
+        let list = at(job, &["template", "spec", list]);
+        errors.names_in(list).contains(name)
+    };
+    // Init containers are looked into only for names of no other container.
+    if site.value.is_some() && !has(errors, "containers") && !has(errors, "initContainers") {
         let detail = "must be one of the container or initContainer names in the pod template";
         errors.push(FieldError::invalid(site.path(), name, detail));
     }
 }
 
 /// The name has no dots: names of pods and their hosts derive from it.
-fn no_dots(site: &Site<'_>, errors: &mut Errors) {
+fn no_dots(site: &Site<'_>, errors: &mut Errors<'_>) {
     if site.text().contains('.') {
         errors.push(FieldError::invalid(
             site.path(),
@@ -130,16 +131,17 @@ fn no_dots(site: &Site<'_>, errors: &mut Errors) {
 }
 
 /// Keys of labels, without duplicates; errors are reported at the driver that has them.
-fn topology_keys(site: &Site<'_>, errors: &mut Errors) {
+fn topology_keys(site: &Site<'_>, errors: &mut Errors<'_>) {
     let keys: Vec<&str> = site
         .items()
         .iter()
         .map(|key| key.as_str().unwrap_or_default())
         .collect();
-    for (place, key) in keys.iter().enumerate() {
+    let mut seen = HashSet::new();
+    for key in &keys {
         if key.is_empty() {
             errors.push(FieldError::required(site.path(), ""));
-        } else if keys[..place].contains(key) {
+        } else if !seen.insert(*key) {
             errors.push(FieldError::duplicate(site.path(), *key));
         }
         for detail in names::label_key_errors(key) {
@@ -149,7 +151,7 @@ fn topology_keys(site: &Site<'_>, errors: &mut Errors) {
 }
 
 /// The size of a hand fits the number of queues.
-fn hand_size(site: &Site<'_>, errors: &mut Errors) {
+fn hand_size(site: &Site<'_>, errors: &mut Errors<'_>) {
     let queues = site.scope.value["queues"].as_i64().unwrap_or(0);
     if site.number() > queues {
         let detail = format!("should not be greater than queues ({queues})");
@@ -158,7 +160,7 @@ fn hand_size(site: &Site<'_>, errors: &mut Errors) {
 }
 
 /// Upstream: `validatePoolName`.
-fn pool_name(site: &Site<'_>, errors: &mut Errors) {
+fn pool_name(site: &Site<'_>, errors: &mut Errors<'_>) {
     let name = site.text();
     if name.is_empty() {
         return;
@@ -171,19 +173,21 @@ fn pool_name(site: &Site<'_>, errors: &mut Errors) {
 }
 
 /// Exit codes are ordered and unique; 0 is not a failure.
-fn exit_codes(site: &Site<'_>, errors: &mut Errors) {
+fn exit_codes(site: &Site<'_>, errors: &mut Errors<'_>) {
     let is_in = text(site.scope.value, &["operator"]) == "In";
     let codes: Vec<i64> = site
         .items()
         .iter()
         .map(|code| code.as_i64().unwrap_or(0))
         .collect();
+    let mut seen = HashSet::new();
     for (place, code) in codes.iter().enumerate() {
         let field = format!("{}[{place}]", site.path());
+        let is_new = seen.insert(*code);
         if *code == 0 && is_in {
             let detail = "must not be 0 for the In operator";
             errors.push(FieldError::invalid(field, *code, detail));
-        } else if codes[..place].contains(code) {
+        } else if !is_new {
             errors.push(FieldError::duplicate(field, *code));
         }
     }
@@ -194,8 +198,8 @@ fn exit_codes(site: &Site<'_>, errors: &mut Errors) {
 }
 
 /// Containers do not share a port of the host.
-fn host_ports(site: &Site<'_>, errors: &mut Errors) {
-    let mut taken: Vec<String> = Vec::new();
+fn host_ports(site: &Site<'_>, errors: &mut Errors<'_>) {
+    let mut taken: HashSet<String> = HashSet::new();
     for (place, container) in site.items().iter().enumerate() {
         let ports = at(container, &["ports"]).and_then(Value::as_array);
         for (port_place, port) in ports.into_iter().flatten().enumerate() {
@@ -209,14 +213,14 @@ fn host_ports(site: &Site<'_>, errors: &mut Errors) {
                 let field = format!("{}[{place}].ports[{port_place}].hostPort", site.path());
                 errors.push(FieldError::duplicate(field, &door));
             } else {
-                taken.push(door);
+                taken.insert(door);
             }
         }
     }
 }
 
 /// One network of each family at most.
-fn two_networks(site: &Site<'_>, errors: &mut Errors) {
+fn two_networks(site: &Site<'_>, errors: &mut Errors<'_>) {
     let families: Vec<bool> = site
         .items()
         .iter()
@@ -232,7 +236,7 @@ fn two_networks(site: &Site<'_>, errors: &mut Errors) {
 }
 
 /// A data source without a group is another claim.
-fn data_source(site: &Site<'_>, errors: &mut Errors) {
+fn data_source(site: &Site<'_>, errors: &mut Errors<'_>) {
     let Some(source) = site.value else { return };
     let kind = text(source, &["kind"]);
     if text(source, &["apiGroup"]).is_empty() && !kind.is_empty() && kind != "PersistentVolumeClaim"
@@ -243,7 +247,7 @@ fn data_source(site: &Site<'_>, errors: &mut Errors) {
 }
 
 /// The node affinity of a volume is immutable once set.
-fn affinity_change(site: &Site<'_>, errors: &mut Errors) {
+fn affinity_change(site: &Site<'_>, errors: &mut Errors<'_>) {
     if site.old().is_some() && site.value != site.old() {
         let detail = "field is immutable, except for updating from beta label to GA";
         let value = site
@@ -254,7 +258,7 @@ fn affinity_change(site: &Site<'_>, errors: &mut Errors) {
 }
 
 /// Expressions are never evaluated here; an empty one is refused all the same.
-fn device_expression(site: &Site<'_>, errors: &mut Errors) {
+fn device_expression(site: &Site<'_>, errors: &mut Errors<'_>) {
     if site.text().is_empty() {
         errors.push(FieldError::invalid(site.path(), "", NO_EXPRESSION));
     }
@@ -264,9 +268,11 @@ fn device_expression(site: &Site<'_>, errors: &mut Errors) {
 mod tests {
     use serde_json::{Value, json};
 
+    use crate::budget::Meter;
+
     fn check(kind: (&str, &str, &str), object: &Value, wanted: &[&str]) {
         let of = kinform_schema::builtin(kind.0, kind.1, kind.2).unwrap();
-        let said = super::super::errors(of, object);
+        let said = super::super::errors(of, object, &Meter::endless());
         let said: Vec<String> = said.iter().map(ToString::to_string).collect();
         assert_eq!(said, wanted, "{object}");
     }

@@ -14,11 +14,9 @@ use kinform_api::{FieldError, names};
 use serde_json::Value;
 
 use super::rule::Check;
-use super::{Site, words};
+use super::{Errors, Site, words};
 use crate::object::metadata::shown;
 use crate::object::{at, text};
-
-type Errors = Vec<FieldError>;
 
 pub(super) fn named(name: &str) -> Option<Check> {
     Some(match name {
@@ -38,13 +36,13 @@ pub(super) fn named(name: &str) -> Option<Check> {
     })
 }
 
-fn service_ports(site: &Site<'_>, errors: &mut Errors) {
+fn service_ports(site: &Site<'_>, errors: &mut Errors<'_>) {
     let spec = site.scope.value;
     let is_headless = text(spec, &["clusterIP"]) == "None";
     if site.items().is_empty() && !is_headless && text(spec, &["type"]) != "ExternalName" {
         errors.push(FieldError::required(site.path(), ""));
     }
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: HashSet<&str> = HashSet::new();
     let is_many = site.items().len() > 1;
     for (place, port) in site.items().iter().enumerate() {
         let field = |name: &str| format!("{}[{place}].{name}", site.path());
@@ -55,10 +53,9 @@ fn service_ports(site: &Site<'_>, errors: &mut Errors) {
                 for detail in names::dns_label_errors(name) {
                     errors.push(FieldError::invalid(field("name"), name, detail));
                 }
-                if seen.contains(&name) {
+                if !seen.insert(name) {
                     errors.push(FieldError::duplicate(field("name"), name));
                 }
-                seen.push(name);
             }
         }
         let number = port.get("port").and_then(Value::as_i64).unwrap_or(0);
@@ -89,7 +86,7 @@ fn service_ports(site: &Site<'_>, errors: &mut Errors) {
 }
 
 /// Only services that nodes serve have node ports, and each port occurs once.
-fn node_ports(site: &Site<'_>, errors: &mut Errors) {
+fn node_ports(site: &Site<'_>, errors: &mut Errors<'_>) {
     let kind = text(site.scope.value, &["type"]);
     let mut seen: HashSet<(&str, i64)> = HashSet::new();
     let mut ports: HashSet<(&str, i64)> = HashSet::new();
@@ -113,7 +110,7 @@ fn node_ports(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn cluster_addresses(site: &Site<'_>, errors: &mut Errors) {
+fn cluster_addresses(site: &Site<'_>, errors: &mut Errors<'_>) {
     let addresses: Vec<&str> = site.items().iter().filter_map(Value::as_str).collect();
     for (place, address) in addresses.iter().enumerate() {
         if *address != "None" && !words::is_address(address) {
@@ -142,7 +139,7 @@ fn cluster_addresses(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn service_change(site: &Site<'_>, errors: &mut Errors) {
+fn service_change(site: &Site<'_>, errors: &mut Errors<'_>) {
     let (Some(new), Some(old)) = (site.value, site.old()) else {
         return;
     };
@@ -174,7 +171,7 @@ fn service_change(site: &Site<'_>, errors: &mut Errors) {
 }
 
 /// Addresses of endpoints; addresses local to a machine are refused.
-fn addresses(site: &Site<'_>, errors: &mut Errors) {
+fn addresses(site: &Site<'_>, errors: &mut Errors<'_>) {
     for (place, address) in site.items().iter().enumerate() {
         let field = format!("{}[{place}].ip", site.path());
         let said = text(address, &["ip"]);
@@ -201,7 +198,7 @@ fn addresses(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn special_address(field: &str, said: &str, errors: &mut Errors) {
+fn special_address(field: &str, said: &str, errors: &mut Errors<'_>) {
     let Ok(address) = said.parse::<std::net::IpAddr>() else {
         return;
     };
@@ -221,7 +218,7 @@ fn special_address(field: &str, said: &str, errors: &mut Errors) {
     errors.push(FieldError::invalid(field, said, detail));
 }
 
-fn port_name_needed(site: &Site<'_>, errors: &mut Errors) {
+fn port_name_needed(site: &Site<'_>, errors: &mut Errors<'_>) {
     let is_many = site.items().len() > 1;
     for (place, port) in site.items().iter().enumerate() {
         if is_many && text(port, &["name"]).is_empty() {
@@ -233,7 +230,7 @@ fn port_name_needed(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn slice_addresses(site: &Site<'_>, errors: &mut Errors) {
+fn slice_addresses(site: &Site<'_>, errors: &mut Errors<'_>) {
     let kind = text(site.scope.value, &["addressType"]);
     for (place, endpoint) in site.items().iter().enumerate() {
         let field = format!("{}[{place}].addresses", site.path());
@@ -279,7 +276,7 @@ fn slice_addresses(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn host(site: &Site<'_>, errors: &mut Errors) {
+fn host(site: &Site<'_>, errors: &mut Errors<'_>) {
     let host = site.text();
     // Items of a list of hosts must not be empty.
     if host.is_empty() && !site.rule.each {
@@ -298,7 +295,7 @@ fn host(site: &Site<'_>, errors: &mut Errors) {
     super::checks::form(site, errors, wrong);
 }
 
-fn ingress_path(site: &Site<'_>, errors: &mut Errors) {
+fn ingress_path(site: &Site<'_>, errors: &mut Errors<'_>) {
     let (path, kind) = (text(site.scope.value, &["path"]), site.text());
     let field = |name: &str| {
         let at = site.scope.path();
@@ -356,7 +353,7 @@ fn ingress_path(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn ingress_backend(site: &Site<'_>, errors: &mut Errors) {
+fn ingress_backend(site: &Site<'_>, errors: &mut Errors<'_>) {
     let Some(backend) = site.value else { return };
     let (service, resource) = (backend.get("service"), backend.get("resource"));
     let path = site.path();
@@ -374,7 +371,7 @@ fn ingress_backend(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn backend_service(backend: &str, service: &Value, errors: &mut Errors) {
+fn backend_service(backend: &str, service: &Value, errors: &mut Errors<'_>) {
     let path = format!("{backend}.service");
     match text(service, &["name"]) {
         "" => errors.push(FieldError::required(format!("{path}.name"), "")),
@@ -412,7 +409,7 @@ fn backend_service(backend: &str, service: &Value, errors: &mut Errors) {
     }
 }
 
-fn ip_block(site: &Site<'_>, errors: &mut Errors) {
+fn ip_block(site: &Site<'_>, errors: &mut Errors<'_>) {
     let Some(block) = site.value else { return };
     let path = site.path();
     let cidr = text(block, &["cidr"]);
@@ -459,7 +456,7 @@ fn is_within(address: std::net::IpAddr, base: std::net::IpAddr, length: u32) -> 
     }
 }
 
-fn policy_port(site: &Site<'_>, errors: &mut Errors) {
+fn policy_port(site: &Site<'_>, errors: &mut Errors<'_>) {
     let Some(port) = site.value else { return };
     let path = site.path();
     let end = port.get("endPort").and_then(Value::as_i64);

@@ -6,15 +6,15 @@
 //!
 //! Upstream: `kubernetes/kubernetes:pkg/apis/*/validation`.
 
+use std::collections::{HashMap, HashSet};
+
 use kinform_api::{FieldError, ShownValue, names};
 use serde_json::Value;
 
 use super::rule::Check;
-use super::{Site, checks, words};
+use super::{Errors, Site, checks, words};
 use crate::object::metadata::shown;
 use crate::object::{at, text};
-
-type Errors = Vec<FieldError>;
 
 pub(super) fn named(name: &str) -> Option<Check> {
     Some(match name {
@@ -52,7 +52,7 @@ pub(super) fn named(name: &str) -> Option<Check> {
     })
 }
 
-fn invalid(site: &Site<'_>, errors: &mut Errors, detail: &str) {
+fn invalid(site: &Site<'_>, errors: &mut Errors<'_>, detail: &str) {
     errors.push(FieldError::invalid(site.path(), shown(site.value), detail));
 }
 
@@ -60,7 +60,7 @@ fn has(value: &Value, name: &str) -> bool {
     value.get(name).is_some_and(|member| !member.is_null())
 }
 
-fn absolute(site: &Site<'_>, errors: &mut Errors) {
+fn absolute(site: &Site<'_>, errors: &mut Errors<'_>) {
     if !site.text().starts_with('/') {
         errors.push(FieldError::invalid(
             site.path(),
@@ -70,26 +70,26 @@ fn absolute(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn at_most_two(site: &Site<'_>, errors: &mut Errors) {
+fn at_most_two(site: &Site<'_>, errors: &mut Errors<'_>) {
     if site.items().len() > 2 {
         invalid(site, errors, site.detail());
     }
 }
 
-fn object(site: &Site<'_>, errors: &mut Errors) {
+fn object(site: &Site<'_>, errors: &mut Errors<'_>) {
     if site.value.is_some_and(|value| !value.is_object()) {
         errors.push(FieldError::required(site.path(), site.detail()));
     }
 }
 
-fn short(site: &Site<'_>, errors: &mut Errors) {
+fn short(site: &Site<'_>, errors: &mut Errors<'_>) {
     let most = site.words().first().and_then(|word| word.parse().ok());
     if let Some(most) = most.filter(|most| site.text().len() > *most) {
         errors.push(FieldError::too_long(site.path(), most));
     }
 }
 
-fn no_backsteps(site: &Site<'_>, errors: &mut Errors) {
+fn no_backsteps(site: &Site<'_>, errors: &mut Errors<'_>) {
     if site.text().split('/').any(|part| part == "..") {
         errors.push(FieldError::invalid(
             site.path(),
@@ -99,13 +99,13 @@ fn no_backsteps(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn one(site: &Site<'_>, errors: &mut Errors) {
+fn one(site: &Site<'_>, errors: &mut Errors<'_>) {
     if site.number() != 1 {
         errors.push(FieldError::invalid(site.path(), site.number(), "must be 1"));
     }
 }
 
-fn not_negative(site: &Site<'_>, errors: &mut Errors) {
+fn not_negative(site: &Site<'_>, errors: &mut Errors<'_>) {
     if site.number() < 0 {
         errors.push(FieldError::invalid(
             site.path(),
@@ -115,28 +115,27 @@ fn not_negative(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn some_values(site: &Site<'_>, errors: &mut Errors) {
+fn some_values(site: &Site<'_>, errors: &mut Errors<'_>) {
     if site.items().is_empty() {
         invalid(site, errors, site.detail());
     }
 }
 
-fn unique_items(site: &Site<'_>, errors: &mut Errors) {
+fn unique_items(site: &Site<'_>, errors: &mut Errors<'_>) {
     let key = site.words().first().copied().unwrap_or("name");
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: HashSet<&str> = HashSet::new();
     for (place, item) in site.items().iter().enumerate() {
         let value = text(item, &[key]);
-        if seen.contains(&value) {
+        if !seen.insert(value) {
             errors.push(FieldError::duplicate(
                 format!("{}[{place}]", site.path()),
                 value,
             ));
         }
-        seen.push(value);
     }
 }
 
-fn node_term(site: &Site<'_>, errors: &mut Errors) {
+fn node_term(site: &Site<'_>, errors: &mut Errors<'_>) {
     let requirements = site
         .value
         .and_then(|term| at(term, &["matchExpressions"]))
@@ -148,14 +147,14 @@ fn node_term(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn external_name(site: &Site<'_>, errors: &mut Errors) {
+fn external_name(site: &Site<'_>, errors: &mut Errors<'_>) {
     let name = site.text().strip_suffix('.').unwrap_or(site.text());
     if !name.is_empty() {
         checks::form(site, errors, names::dns_subdomain_errors(name));
     }
 }
 
-fn some_addresses(site: &Site<'_>, errors: &mut Errors) {
+fn some_addresses(site: &Site<'_>, errors: &mut Errors<'_>) {
     let count = |name: &str| {
         let list = site.value.and_then(|subset| at(subset, &[name]));
         list.and_then(Value::as_array).map_or(0, Vec::len)
@@ -166,19 +165,18 @@ fn some_addresses(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn slice_ports(site: &Site<'_>, errors: &mut Errors) {
-    let mut seen: Vec<&str> = Vec::new();
+fn slice_ports(site: &Site<'_>, errors: &mut Errors<'_>) {
+    let mut seen: HashSet<&str> = HashSet::new();
     for (place, port) in site.items().iter().enumerate() {
         let name = text(port, &["name"]);
-        if seen.contains(&name) {
+        if !seen.insert(name) {
             let field = format!("{}[{place}].name", site.path());
             errors.push(FieldError::duplicate(field, name));
         }
-        seen.push(name);
     }
 }
 
-fn some_peer(site: &Site<'_>, errors: &mut Errors) {
+fn some_peer(site: &Site<'_>, errors: &mut Errors<'_>) {
     let Some(peer) = site.value else { return };
     let is_block = has(peer, "ipBlock");
     let is_selected = has(peer, "podSelector") || has(peer, "namespaceSelector");
@@ -190,7 +188,7 @@ fn some_peer(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn rules_or_backend(site: &Site<'_>, errors: &mut Errors) {
+fn rules_or_backend(site: &Site<'_>, errors: &mut Errors<'_>) {
     let Some(spec) = site.value else { return };
     let rules = at(spec, &["rules"])
         .and_then(Value::as_array)
@@ -205,7 +203,7 @@ fn rules_or_backend(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn controller(site: &Site<'_>, errors: &mut Errors) {
+fn controller(site: &Site<'_>, errors: &mut Errors<'_>) {
     let name = site.text();
     if name.len() > 250 {
         errors.push(FieldError::too_long(site.path(), 250));
@@ -223,7 +221,7 @@ fn controller(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn parent_reference(site: &Site<'_>, errors: &mut Errors) {
+fn parent_reference(site: &Site<'_>, errors: &mut Errors<'_>) {
     let Some(reference) = site.value else {
         errors.push(FieldError::required(site.path(), ""));
         return;
@@ -248,7 +246,7 @@ fn parent_reference(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn priority(site: &Site<'_>, errors: &mut Errors) {
+fn priority(site: &Site<'_>, errors: &mut Errors<'_>) {
     let name = text(site.scope.value, &["metadata", "name"]);
     if site.number() > 1_000_000_000 && !name.starts_with("system-") {
         let detail = "maximum allowed value of a user defined priority is 1000000000";
@@ -256,7 +254,7 @@ fn priority(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn provisioner(site: &Site<'_>, errors: &mut Errors) {
+fn provisioner(site: &Site<'_>, errors: &mut Errors<'_>) {
     if site.text().is_empty() {
         errors.push(FieldError::required(site.path(), ""));
         return;
@@ -269,7 +267,7 @@ fn provisioner(site: &Site<'_>, errors: &mut Errors) {
 }
 
 /// A driver of a node is immutable, except for its capacity.
-fn driver_change(site: &Site<'_>, errors: &mut Errors) {
+fn driver_change(site: &Site<'_>, errors: &mut Errors<'_>) {
     let plain = |driver: &Value| {
         let mut driver = driver.clone();
         if let Some(members) = driver.as_object_mut() {
@@ -281,8 +279,12 @@ fn driver_change(site: &Site<'_>, errors: &mut Errors) {
         .old()
         .and_then(Value::as_array)
         .map_or(&[][..], Vec::as_slice);
+    let mut named: HashMap<&str, &Value> = HashMap::new();
+    for old in before {
+        named.entry(text(old, &["name"])).or_insert(old);
+    }
     for driver in site.items() {
-        let same = before.iter().find(|old| old["name"] == driver["name"]);
+        let same = named.get(text(driver, &["name"]));
         if same.is_some_and(|old| plain(old) != plain(driver)) {
             errors.push(FieldError::invalid(
                 site.path(),
@@ -293,15 +295,14 @@ fn driver_change(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn token_requests(site: &Site<'_>, errors: &mut Errors) {
-    let mut seen: Vec<&str> = Vec::new();
+fn token_requests(site: &Site<'_>, errors: &mut Errors<'_>) {
+    let mut seen: HashSet<&str> = HashSet::new();
     for (place, request) in site.items().iter().enumerate() {
         let audience = text(request, &["audience"]);
         let path = format!("{}[{place}]", site.path());
-        if seen.contains(&audience) {
+        if !seen.insert(audience) {
             errors.push(FieldError::duplicate(format!("{path}.audience"), audience));
         }
-        seen.push(audience);
         let seconds = request.get("expirationSeconds").and_then(Value::as_i64);
         if let Some(seconds) = seconds.filter(|seconds| *seconds < 600) {
             let detail = "may not specify a duration less than 10 minutes";
@@ -314,7 +315,7 @@ fn token_requests(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn role_change(site: &Site<'_>, errors: &mut Errors) {
+fn role_change(site: &Site<'_>, errors: &mut Errors<'_>) {
     if site.value != site.old() {
         let said = |name| Value::from(text(site.value.unwrap_or(&Value::Null), &[name]));
         let shown = format!(
@@ -332,14 +333,14 @@ fn role_change(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn event_type(site: &Site<'_>, errors: &mut Errors) {
+fn event_type(site: &Site<'_>, errors: &mut Errors<'_>) {
     if !matches!(site.text(), "Normal" | "Warning") {
         let detail = format!("has invalid value: {}", site.text());
         errors.push(FieldError::invalid(site.path(), "", detail));
     }
 }
 
-fn quota_names(site: &Site<'_>, errors: &mut Errors) {
+fn quota_names(site: &Site<'_>, errors: &mut Errors<'_>) {
     for name in site
         .value
         .and_then(Value::as_object)
@@ -389,7 +390,7 @@ fn quota_names(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn scope_operator(site: &Site<'_>, errors: &mut Errors) {
+fn scope_operator(site: &Site<'_>, errors: &mut Errors<'_>) {
     let (operator, values) = (site.text(), at(site.scope.value, &["values"]));
     let count = values.and_then(Value::as_array).map_or(0, Vec::len);
     match operator {
@@ -409,7 +410,7 @@ fn scope_operator(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn webhook_name(site: &Site<'_>, errors: &mut Errors) {
+fn webhook_name(site: &Site<'_>, errors: &mut Errors<'_>) {
     let name = site.text();
     if name.is_empty() {
         errors.push(FieldError::required(site.path(), ""));
@@ -424,7 +425,7 @@ fn webhook_name(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn review_versions(site: &Site<'_>, errors: &mut Errors) {
+fn review_versions(site: &Site<'_>, errors: &mut Errors<'_>) {
     let versions: Vec<&str> = site
         .items()
         .iter()
@@ -437,9 +438,10 @@ fn review_versions(site: &Site<'_>, errors: &mut Errors) {
         ));
         return;
     }
+    let mut seen = HashSet::new();
     for (place, version) in versions.iter().enumerate() {
         let field = format!("{}[{place}]", site.path());
-        if versions[..place].contains(version) {
+        if !seen.insert(*version) {
             errors.push(FieldError::invalid(field, *version, "duplicate version"));
             continue;
         }
@@ -457,7 +459,7 @@ fn review_versions(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn client_config(site: &Site<'_>, errors: &mut Errors) {
+fn client_config(site: &Site<'_>, errors: &mut Errors<'_>) {
     let Some(config) = site.value else { return };
     let path = site.path();
     match (has(config, "url"), has(config, "service")) {
@@ -511,7 +513,7 @@ fn client_config(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn local_tls(site: &Site<'_>, errors: &mut Errors) {
+fn local_tls(site: &Site<'_>, errors: &mut Errors<'_>) {
     let spec = &site.scope.value["spec"];
     let skips = site.value == Some(&Value::Bool(true));
     if skips && !has(spec, "service") {
@@ -526,7 +528,7 @@ fn local_tls(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn flow_bounds(site: &Site<'_>, errors: &mut Errors) {
+fn flow_bounds(site: &Site<'_>, errors: &mut Errors<'_>) {
     if !(1..=10_000).contains(&site.number()) {
         let detail = "must be a value between 1 and 10000";
         errors.push(FieldError::invalid(site.path(), site.number(), detail));

@@ -10,12 +10,10 @@ use kinform_api::{FieldError, ShownValue, names};
 use serde_json::Value;
 
 use super::rule::Check;
-use super::{Site, checks, words};
+use super::{Errors, Site, checks, words};
 use crate::object::metadata;
 use crate::object::metadata::shown;
 use crate::object::{at, text};
-
-type Errors = Vec<FieldError>;
 
 pub(super) fn named(name: &str) -> Option<Check> {
     Some(match name {
@@ -75,7 +73,7 @@ fn is_selecting_nothing(selector: &Value) -> bool {
     is_empty("matchLabels") && is_empty("matchExpressions")
 }
 
-fn not_empty_selector(site: &Site<'_>, errors: &mut Errors) {
+fn not_empty_selector(site: &Site<'_>, errors: &mut Errors<'_>) {
     if let Some(selector) = site.value
         && is_selecting_nothing(selector)
     {
@@ -90,9 +88,9 @@ fn mismatch(site: &Site<'_>, labels: Option<&Value>) -> FieldError {
     FieldError::invalid(field, shown(labels), detail)
 }
 
-fn matches_template(site: &Site<'_>, errors: &mut Errors) {
+fn matches_template(site: &Site<'_>, errors: &mut Errors<'_>) {
     let selector = at(site.scope.value, &["selector"]).filter(|selector| !selector.is_null());
-    let mut wrong = Vec::new();
+    let mut wrong = errors.apart();
     if let Some(selector) = selector {
         checks::label_selector("", selector, &mut wrong);
         if !wrong.is_empty() {
@@ -125,7 +123,7 @@ fn shown_selector(selector: &Value) -> ShownValue {
 }
 
 /// Like `matches_template`, for a selector that is a map of labels.
-fn matches_map(site: &Site<'_>, errors: &mut Errors) {
+fn matches_map(site: &Site<'_>, errors: &mut Errors<'_>) {
     let selector = at(site.scope.value, &["selector"]).and_then(Value::as_object);
     let labels = site
         .value
@@ -140,14 +138,14 @@ fn matches_map(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn restarts_always(site: &Site<'_>, errors: &mut Errors) {
+fn restarts_always(site: &Site<'_>, errors: &mut Errors<'_>) {
     let policy = site.text();
     if !policy.is_empty() && policy != "Always" {
         errors.push(FieldError::not_supported(site.path(), policy, &["Always"]));
     }
 }
 
-fn job_restarts(site: &Site<'_>, errors: &mut Errors) {
+fn job_restarts(site: &Site<'_>, errors: &mut Errors<'_>) {
     match site.text() {
         "" | "Always" => {
             let detail = "valid values: \"OnFailure\", \"Never\"";
@@ -171,7 +169,7 @@ fn is_zero(value: Option<&Value>) -> bool {
     }
 }
 
-fn not_both_zero(site: &Site<'_>, errors: &mut Errors) {
+fn not_both_zero(site: &Site<'_>, errors: &mut Errors<'_>) {
     let Some(update) = site.value else { return };
     if is_zero(update.get("maxUnavailable")) && is_zero(update.get("maxSurge")) {
         let value = update
@@ -186,7 +184,7 @@ fn not_both_zero(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn progress_deadline(site: &Site<'_>, errors: &mut Errors) {
+fn progress_deadline(site: &Site<'_>, errors: &mut Errors<'_>) {
     let ready = at(site.scope.value, &["minReadySeconds"])
         .and_then(Value::as_i64)
         .unwrap_or(0);
@@ -196,7 +194,7 @@ fn progress_deadline(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn both_budgets(site: &Site<'_>, errors: &mut Errors) {
+fn both_budgets(site: &Site<'_>, errors: &mut Errors<'_>) {
     let Some(spec) = site.value else { return };
     if spec.get("minAvailable").is_some() && spec.get("maxUnavailable").is_some() {
         let detail = "minAvailable and maxUnavailable cannot be both set";
@@ -205,7 +203,7 @@ fn both_budgets(site: &Site<'_>, errors: &mut Errors) {
 }
 
 /// A rule is about exit codes or about conditions.
-fn failure_rule(site: &Site<'_>, errors: &mut Errors) {
+fn failure_rule(site: &Site<'_>, errors: &mut Errors<'_>) {
     let Some(rule) = site.value else { return };
     let has = |name: &str| {
         rule.get(name)
@@ -219,7 +217,7 @@ fn failure_rule(site: &Site<'_>, errors: &mut Errors) {
     errors.push(FieldError::invalid(site.path(), ShownValue::raw(words), ""));
 }
 
-fn job_name(site: &Site<'_>, errors: &mut Errors) {
+fn job_name(site: &Site<'_>, errors: &mut Errors<'_>) {
     let (name, spec) = (site.text(), &site.scope.value["spec"]);
     let completions = at(spec, &["completions"]).and_then(Value::as_i64);
     if text(spec, &["completionMode"]) != "Indexed" {
@@ -233,7 +231,7 @@ fn job_name(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn completions(site: &Site<'_>, errors: &mut Errors) {
+fn completions(site: &Site<'_>, errors: &mut Errors<'_>) {
     let Some(spec) = site.value else { return };
     let path = site.path();
     let number = |name: &str| spec.get(name).and_then(Value::as_i64);
@@ -268,7 +266,7 @@ fn completions(site: &Site<'_>, errors: &mut Errors) {
 /// A schedule has five fields, each with numbers in their range: `*/5 0-3 * JAN mon,TUE`.
 ///
 /// Upstream: `robfig/cron`, `ParseStandard`.
-fn schedule(site: &Site<'_>, errors: &mut Errors) {
+fn schedule(site: &Site<'_>, errors: &mut Errors<'_>) {
     let text = site.text();
     if text.is_empty() {
         errors.push(FieldError::required(site.path(), ""));
@@ -377,7 +375,7 @@ fn schedule_part(
     Ok(())
 }
 
-fn time_zone(site: &Site<'_>, errors: &mut Errors) {
+fn time_zone(site: &Site<'_>, errors: &mut Errors<'_>) {
     let Some(Value::String(zone)) = site.value else {
         return;
     };
@@ -399,7 +397,7 @@ fn time_zone(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn replica_bounds(site: &Site<'_>, errors: &mut Errors) {
+fn replica_bounds(site: &Site<'_>, errors: &mut Errors<'_>) {
     let Some(spec) = site.value else { return };
     let number = |name: &str| spec.get(name).and_then(Value::as_i64);
     let (least, most) = (number("minReplicas"), number("maxReplicas").unwrap_or(0));
@@ -430,7 +428,7 @@ fn replica_bounds(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn scale_target(site: &Site<'_>, errors: &mut Errors) {
+fn scale_target(site: &Site<'_>, errors: &mut Errors<'_>) {
     let target = site.value.unwrap_or(&Value::Null);
     let path = site.path();
     for name in ["kind", "name"] {
@@ -466,7 +464,7 @@ fn scale_target(site: &Site<'_>, errors: &mut Errors) {
     }
 }
 
-fn service_account_name(site: &Site<'_>, errors: &mut Errors) {
+fn service_account_name(site: &Site<'_>, errors: &mut Errors<'_>) {
     if !site.text().is_empty() {
         checks::form(site, errors, names::dns_subdomain_errors(site.text()));
     }

@@ -9,6 +9,7 @@
 //!
 //! Upstream: `kubernetes/kubernetes:pkg/controller/garbagecollector/operations.go`.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -57,8 +58,9 @@ impl Change {
         match self {
             Self::Delete(target, propagation) => return delete(state, &target, propagation),
             Self::DropOwners(target, uids) => patch(state, &target, |metadata| {
+                let uids: HashSet<&str> = uids.iter().map(|uid| &**uid).collect();
                 retain(metadata, "ownerReferences", |owner| {
-                    !uids.iter().any(|uid| uid == text(owner, &["uid"]))
+                    !uids.contains(text(owner, &["uid"]))
                 });
             }),
             Self::Release(target, finalizer) => patch(state, &target, |metadata| {

@@ -23,6 +23,8 @@ mod structure;
 mod tests;
 mod views;
 
+use std::collections::HashSet;
+
 use kinform_api::{FieldError, ShownValue};
 use serde_json::Value;
 
@@ -210,7 +212,7 @@ pub(crate) fn status_errors(definition: &Value) -> Vec<FieldError> {
 /// Returns the warnings for the writer of a definition, without those that the old definition had.
 pub(crate) fn warnings(definition: &Value, old: Option<&Value>) -> Vec<String> {
     let mut found = collected(definition);
-    let known = old.map(collected).unwrap_or_default();
+    let known: HashSet<String> = old.map(collected).into_iter().flatten().collect();
     found.retain(|warning| !known.contains(warning));
     found
 }

@@ -7,9 +7,12 @@
 //! Upstream: `ValidateCustomResourceDefinitionOpenAPISchema` in
 //! `apiextensions-apiserver:pkg/apis/apiextensions/validation/validation.go`.
 
+use std::collections::HashSet;
+
 use kinform_api::{FieldError, ShownValue};
 use serde_json::Value;
 
+use crate::object::metadata::MOST_ERRORS;
 use crate::object::text;
 use crate::schema::flag;
 use crate::schema::rules::define::{self, Around};
@@ -377,9 +380,10 @@ fn map_keys(
         errors.push(FieldError::invalid(field("items.type"), of, detail));
         return;
     }
-    let shown = || ShownValue::raw(Value::from(keys.clone()).to_string());
-    let mut seen = Vec::new();
-    for key in keys.iter().filter_map(Value::as_str) {
+    let shown = ShownValue::raw(Value::from(keys.clone()).to_string());
+    let mut seen = HashSet::new();
+    // Each error shows all keys.
+    for key in keys.iter().filter_map(Value::as_str).take(MOST_ERRORS) {
         let detail = match items.get("properties").and_then(|of| of.get(key)) {
             Some(property) if matches!(text(property, &["type"]), "array" | "object") => {
                 let field = field(&format!("items.properties[{key}].type"));
@@ -391,14 +395,12 @@ fn map_keys(
             Some(_) => None,
             None => Some("entries must all be names of item properties"),
         };
-        let again = seen
-            .contains(&key)
-            .then_some("must not contain duplicate entries");
+        let is_new = seen.insert(key);
+        let again = (!is_new).then_some("must not contain duplicate entries");
         for detail in [detail, again].into_iter().flatten() {
             let field = field("x-kubernetes-list-map-keys");
-            errors.push(FieldError::invalid(field, shown(), detail));
+            errors.push(FieldError::invalid(field, shown.clone(), detail));
         }
-        seen.push(key);
     }
 }
 
@@ -410,13 +412,14 @@ fn key_defaults(
     errors: &mut Vec<FieldError>,
 ) {
     let required = items.get("required").and_then(Value::as_array);
+    let required: HashSet<&Value> = required.into_iter().flatten().collect();
     for key in keys.into_iter().flatten() {
         let name = key.as_str().unwrap_or_default();
         let Some(property) = items.get("properties").and_then(|of| of.get(name)) else {
             continue;
         };
         let field = |member: &str| format!("{}.items.properties[{name}].{member}", place.path);
-        let is_required = required.is_some_and(|list| list.contains(key));
+        let is_required = required.contains(key);
         if !is_required && property.get("default").is_none() {
             let detail = "this property is in x-kubernetes-list-map-keys, so it must have a default \
                           or be a required property";

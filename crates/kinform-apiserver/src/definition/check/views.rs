@@ -6,6 +6,8 @@
 //!
 //! Upstream: `apiextensions-apiserver:pkg/apis/apiextensions/validation/validation.go`.
 
+use std::collections::HashSet;
+
 use kinform_api::FieldError;
 use serde_json::Value;
 
@@ -107,7 +109,7 @@ fn scale(scale: &Value, path: &str, errors: &mut Vec<FieldError>) {
 }
 
 fn selectable(fields: &[Value], schema: &Value, path: &str, errors: &mut Vec<FieldError>) {
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: HashSet<&str> = HashSet::new();
     for (place, selectable) in fields.iter().enumerate() {
         let field = format!("{path}[{place}].jsonPath");
         let said = text(selectable, &["jsonPath"]);
@@ -133,10 +135,8 @@ fn selectable(fields: &[Value], schema: &Value, path: &str, errors: &mut Vec<Fie
                           fields and strings with formats are allowed.";
             errors.push(FieldError::invalid(field.clone(), said, detail));
         }
-        if seen.contains(&said) {
+        if !seen.insert(said) {
             errors.push(FieldError::duplicate(field, said));
-        } else {
-            seen.push(said);
         }
     }
     if seen.len() > MAX_SELECTABLE {

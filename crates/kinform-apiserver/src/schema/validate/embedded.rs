@@ -10,7 +10,9 @@ use kinform_api::FieldError;
 use serde_json::{Map, Value};
 
 use super::shown;
+use crate::budget::Meter;
 use crate::object::strict::{PATH, beginning, tell};
+use crate::object::typed::Voice;
 use crate::object::{metadata, typed};
 use crate::schema::dns_label;
 use crate::schema::{flag, join};
@@ -61,6 +63,7 @@ pub(crate) fn coerce(
     schema: &Value,
     object: &mut Value,
     unknown: &mut Vec<String>,
+    meter: &Meter,
 ) -> Result<(), FieldError> {
     let mut wrong = None;
     each(schema, object, "", &mut |members, path| {
@@ -75,7 +78,7 @@ pub(crate) fn coerce(
         };
         let path = join(path, "metadata");
         let mut found = Vec::new();
-        match read(given.clone(), &mut found) {
+        match read(given.clone(), &mut found, meter) {
             Ok(metadata) => {
                 tell(unknown, found.into_iter().map(|name| join(&path, &name)));
                 members.insert("metadata".to_owned(), metadata);
@@ -156,10 +159,11 @@ pub(crate) fn without_key(error: &str) -> String {
 }
 
 /// Reads metadata as that of a built-in.
-fn read(given: Value, unknown: &mut Vec<String>) -> Result<Value, String> {
+fn read(given: Value, unknown: &mut Vec<String>, meter: &Meter) -> Result<Value, String> {
     const PACKAGE: &str = "k8s.io/apimachinery/pkg/apis/meta/v1";
     match kinform_schema::named_type(PACKAGE, "ObjectMeta") {
-        Some(of) => typed::read(of, given, unknown).map_err(|error| without_key(&error.0)),
+        Some(of) => typed::read_as(of, given, unknown, (Voice::Decoder, meter))
+            .map_err(|error| without_key(&error.0)),
         None => Ok(given),
     }
 }

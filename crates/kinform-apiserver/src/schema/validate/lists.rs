@@ -6,16 +6,21 @@
 //!
 //! Upstream: `kubernetes/apiextensions-apiserver:pkg/apiserver/schema/listtype/validation.go`.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use kinform_api::{FieldError, ShownValue};
 use serde_json::{Map, Value};
 
 use super::shown;
+use crate::object::metadata::MOST_ERRORS;
 use crate::schema::join;
 
 /// Adds errors for the duplicate items of all lists within a value.
 pub(crate) fn errors(schema: &Value, value: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    if errors.len() >= MOST_ERRORS {
+        return;
+    }
     match value {
         Value::Array(items) => {
             repeated(schema, items, path, errors);
@@ -47,8 +52,8 @@ fn repeated(schema: &Value, items: &[Value], path: &str, errors: &mut Vec<FieldE
     let keys = schema
         .get("x-kubernetes-list-map-keys")
         .and_then(Value::as_array);
-    let identities: Vec<Value> = match kind {
-        Some("set") => items.to_vec(),
+    let identities: Vec<Cow<'_, Value>> = match kind {
+        Some("set") => items.iter().map(Cow::Borrowed).collect(),
         Some("map") => {
             let wrong = |item: &Value| !item.is_object() && !item.is_null();
             if let Some(at) = items.iter().position(wrong) {
@@ -63,7 +68,7 @@ fn repeated(schema: &Value, items: &[Value], path: &str, errors: &mut Vec<FieldE
                 let pairs = names
                     .iter()
                     .filter_map(|name| Some(((*name).to_owned(), item.get(name)?.clone())));
-                Value::Object(pairs.collect::<Map<_, _>>())
+                Cow::Owned(Value::Object(pairs.collect::<Map<_, _>>()))
             };
             items.iter().map(key).collect()
         }
@@ -73,7 +78,7 @@ fn repeated(schema: &Value, items: &[Value], path: &str, errors: &mut Vec<FieldE
     for (at, identity) in identities.iter().enumerate() {
         let times = seen.entry(identity.to_string()).or_default();
         *times += 1;
-        if *times == 2 {
+        if *times == 2 && errors.len() < MOST_ERRORS {
             let shown: ShownValue = shown(identity);
             errors.push(FieldError::duplicate(format!("{path}[{at}]"), shown));
         }

@@ -11,7 +11,7 @@
 //! * `value.rs`: checks of one value; `format.rs`: values of a format;
 //! * `lists.rs`: lists that are sets or maps; `embedded.rs`: whole objects within objects.
 //!
-//! BOUND: recursion is as deep as the object, whose depth the parser limits, and as the
+//! BOUND: 1,000 errors. Recursion is as deep as the object, whose depth the parser limits, and as the
 //! combinations of the schema, whose depth the check of the definition limits.
 //!
 //! Upstream: `kubernetes/apiextensions-apiserver:pkg/apiserver/validation`, `kube-openapi:pkg/validation`.
@@ -29,6 +29,9 @@ use serde_json::{Map, Value};
 use super::old_value::Before;
 use super::patterns::Patterns;
 use super::{flag, join};
+use crate::budget::Meter;
+use crate::object::metadata::MOST_ERRORS;
+use crate::object::shown::beginning_of;
 
 /// The findings about a value.
 #[derive(Debug, Default)]
@@ -48,7 +51,8 @@ impl Found {
     }
 
     fn merge(&mut self, other: Self) {
-        self.errors.extend(other.errors);
+        let room = MOST_ERRORS.saturating_sub(self.errors.len());
+        self.errors.extend(other.errors.into_iter().take(room));
         self.fits += other.fits;
     }
 
@@ -61,6 +65,7 @@ impl Found {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Checker<'a> {
     pub(super) patterns: &'a Patterns,
+    pub(super) meter: &'a Meter,
 }
 
 impl Checker<'_> {
@@ -83,6 +88,10 @@ impl Checker<'_> {
     /// combination.
     fn check_whole(self, schema: &Value, value: &Value, path: &str, before: Before<'_>) -> Found {
         let mut found = Found::default();
+        let alternatives = schema.get("enum").and_then(Value::as_array);
+        if !self.meter.step(1 + alternatives.map_or(0, Vec::len)) {
+            return found;
+        }
         if value.is_null() {
             found.merge(value::of_type(schema, value, path));
             found.merge(value::of_enum(schema, value, path));
@@ -138,6 +147,9 @@ impl Checker<'_> {
         if let Some(of) = schema.get("items").filter(|of| of.is_object()) {
             let before = before.items(schema);
             for (at, item) in items.iter().enumerate() {
+                if found.errors.len() >= MOST_ERRORS {
+                    break;
+                }
                 let path = format!("{path}[{at}]");
                 found.merge(self.check(of, item, &path, before.of(item)));
             }
@@ -183,6 +195,9 @@ impl Checker<'_> {
         let properties = schema.get("properties").and_then(Value::as_object);
         let others = schema.get("additionalProperties");
         for (name, value) in members {
+            if found.errors.len() >= MOST_ERRORS {
+                break;
+            }
             let of = properties.and_then(|of| of.get(name));
             let of = of.or_else(|| others.filter(|of| of.is_object()));
             match of {
@@ -298,7 +313,7 @@ pub(super) fn shown(value: &Value) -> ShownValue {
         Value::Number(number) if number.is_f64() => {
             ShownValue::raw(value::go_number(number.as_f64().unwrap_or_default()))
         }
-        other => ShownValue::raw(other.to_string()),
+        other => ShownValue::raw(beginning_of(other)),
     }
 }
 

@@ -1,6 +1,7 @@
 use kinform_api::FieldError;
 use serde_json::{Value, json};
 
+use crate::budget::Meter;
 use crate::schema::compiled::Compiled;
 use crate::schema::old_value::Before;
 
@@ -8,6 +9,7 @@ fn errors(schema: &Value, value: &Value, old: Option<&Value>) -> Vec<String> {
     let compiled = Compiled::of(schema);
     let checker = super::Checker {
         patterns: &compiled.patterns,
+        meter: &Meter::endless(),
     };
     let found = checker.check(schema, value, "", Before(old));
     found.errors.iter().map(FieldError::to_string).collect()

@@ -92,10 +92,14 @@ pub(super) fn of_enum(schema: &Value, value: &Value, path: &str) -> Found {
         Value::String(text) => text.clone(),
         other => other.to_string(),
     };
-    let texts: Vec<String> = allowed.iter().map(text).collect();
+    // BOUND: an error shows fewer.
+    let texts: Vec<String> = allowed.iter().map(text).take(MOST_NAMED).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     Found::error(FieldError::not_supported(path, shown(value), &texts))
 }
+
+/// Alternatives that an error names at most.
+const MOST_NAMED: usize = 1000;
 
 /// Checks that a number is within its bounds.
 pub(super) fn of_number(schema: &Value, value: &Value, path: &str) -> Found {

@@ -1,0 +1,112 @@
+//! The errors that a validation has found, within its bounds.
+//!
+//! ```text
+//! checks ──push──▶ Errors { at most 1,000, names of a list, the request's meter } ──found──▶ [FieldError]
+//! ```
+//!
+//! An object that is invalid is refused whatever the rest of it is, so checks stop at the bound, or
+//! when the request is late. The writer of a late request gets a timeout, not these errors.
+//!
+//! Upstream: none; there, all errors are collected.
+
+use std::collections::HashSet;
+use std::rc::Rc;
+
+use kinform_api::FieldError;
+use serde_json::Value;
+
+use crate::budget::Meter;
+use crate::object::metadata::MOST_ERRORS;
+use crate::object::text;
+
+/// The errors found so far.
+#[derive(Debug)]
+pub(super) struct Errors<'m> {
+    // BOUND: `MOST_ERRORS`.
+    list: Vec<FieldError>,
+    meter: &'m Meter,
+    /// The names of the items of the list that was looked into last. Many parts of an object refer
+    /// to the same list.
+    names: Option<(*const Value, Rc<HashSet<String>>)>,
+}
+
+impl<'m> Errors<'m> {
+    pub(super) fn new(meter: &'m Meter) -> Self {
+        Self {
+            list: Vec::new(),
+            meter,
+            names: None,
+        }
+    }
+
+    /// Returns an empty list for a part that is checked by itself.
+    pub(super) fn apart(&self) -> Self {
+        Self::new(self.meter)
+    }
+
+    pub(super) fn push(&mut self, error: FieldError) {
+        if self.list.len() < MOST_ERRORS {
+            self.list.push(error);
+        }
+    }
+
+    pub(super) fn extend(&mut self, errors: impl IntoIterator<Item = FieldError>) {
+        let room = MOST_ERRORS - self.list.len();
+        self.list.extend(errors.into_iter().take(room));
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Counts a step. Returns whether the checks end here.
+    pub(super) fn is_over(&self) -> bool {
+        self.list.len() >= MOST_ERRORS || !self.meter.step(1)
+    }
+
+    /// Returns the names of the items of a list.
+    pub(super) fn names_in(&mut self, list: Option<&Value>) -> Rc<HashSet<String>> {
+        let Some(list) = list else {
+            return Rc::default();
+        };
+        // The address identifies the list: the object is borrowed until its validation ends.
+        let address = std::ptr::from_ref(list);
+        if let Some((known, names)) = &self.names
+            && *known == address
+        {
+            return names.clone();
+        }
+        let items = list.as_array().into_iter().flatten();
+        let names = items.map(|item| text(item, &["name"]).to_owned());
+        let names: Rc<HashSet<String>> = Rc::new(names.collect());
+        self.names = Some((address, names.clone()));
+        names
+    }
+
+    pub(super) fn found(self) -> Vec<FieldError> {
+        self.list
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn errors_are_bounded_and_names_are_read_once() {
+        let meter = Meter::endless();
+        let mut errors = Errors::new(&meter);
+        errors.extend((0..5 * MOST_ERRORS).map(|_| FieldError::required("a", "")));
+        errors.push(FieldError::required("a", ""));
+        assert!(errors.is_over());
+        let lists = [json!([{"name": "a"}, {}]), json!([{"name": "b"}])];
+        let names = errors.names_in(Some(&lists[0]));
+        assert!(names.contains("a") && names.contains(""));
+        assert!(Rc::ptr_eq(&names, &errors.names_in(Some(&lists[0]))));
+        assert!(!errors.names_in(Some(&lists[1])).contains("a"));
+        assert!(errors.names_in(None).is_empty());
+        assert_eq!(errors.found().len(), MOST_ERRORS);
+    }
+}
