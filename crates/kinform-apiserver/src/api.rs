@@ -63,6 +63,10 @@ pub(crate) async fn answer(
     let watch = query.flag("watch").unwrap_or(false);
     let (verb, record) = record(state, &head, &route, watch);
     let resource = record.resource.clone();
+    let record = match caller.is_known() {
+        true => record,
+        false => record.of_a_stranger(),
+    };
     let mut entry = state.journal.begin(record);
     let encoding = negotiate::error_encoding(&head.headers);
     if verb == "watch" {

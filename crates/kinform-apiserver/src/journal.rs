@@ -7,11 +7,15 @@
 //! A record is in the ring from the start of its request, so that tests see the watches under way.
 //! The listener receives each request when it has ended, even if its record has left the ring. Only
 //! names are kept: no bodies, no tokens.
+//!
+//! A request is recorded before it is authorized, and its sender chooses the texts. So the ring is
+//! bounded in bytes, and the texts of senders without a valid credential are cut.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::clock;
+use crate::object::strict::beginning;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
@@ -19,6 +23,12 @@ use tokio::time::Instant;
 
 /// BOUND: the number of requests that are kept.
 const KEPT: usize = 10_000;
+/// BOUND: the bytes of all requests that are kept.
+const KEPT_BYTES: usize = 16 << 20;
+/// BOUND: the bytes of a text of a sender without a valid credential.
+const STRANGERS_TEXT: usize = 256;
+/// The mark at the end of a text that was cut.
+const CUT: &str = "...";
 
 /// A request and its outcome.
 #[derive(Clone, Debug)]
@@ -32,7 +42,8 @@ pub struct Record {
     pub namespace: Option<String>,
     /// The name in the request's path.
     pub name: Option<String>,
-    /// The query as it was sent.
+    /// The query as it was sent. Of a sender without a valid credential, this and the other texts
+    /// are cut after 256 bytes and end with `...`.
     pub query: String,
     /// The controller inside the server that made this request, or `None` for a client's request.
     pub controller: Option<&'static str>,
@@ -55,6 +66,26 @@ impl Record {
         self.verb == verb && self.resource == resource
     }
 
+    /// Cuts the texts, which a sender without a valid credential chose.
+    #[must_use]
+    pub(crate) fn of_a_stranger(mut self) -> Self {
+        let names = [&mut self.namespace, &mut self.name];
+        let texts = [&mut self.resource, &mut self.query];
+        for text in texts.into_iter().chain(names.into_iter().flatten()) {
+            if text.len() > STRANGERS_TEXT {
+                *text = format!("{}{CUT}", beginning(text, STRANGERS_TEXT));
+            }
+        }
+        self
+    }
+
+    /// The bytes that the record occupies.
+    fn weight(&self) -> usize {
+        let name = |name: &Option<String>| name.as_ref().map_or(0, String::len);
+        let texts = self.resource.len() + self.query.len();
+        size_of::<Self>() + texts + name(&self.namespace) + name(&self.name)
+    }
+
     /// Returns the record as a JSON object: `verb`, `resource`, `namespace`, `name`, `query`,
     /// `code`, `bytes`, `time` (of its arrival, RFC 3339) and `seconds` (its duration, null while
     /// it is under way).
@@ -75,14 +106,34 @@ pub(crate) type Listener = Box<dyn Fn(&Record) + Send + Sync>;
 /// The last requests.
 #[derive(Default)]
 pub struct Journal {
-    ring: Mutex<VecDeque<Arc<Mutex<Record>>>>,
+    ring: Mutex<Ring>,
     listener: Option<Listener>,
+}
+
+#[derive(Default)]
+struct Ring {
+    records: VecDeque<Arc<Mutex<Record>>>,
+    // INVARIANT: the sum of the weights of the records.
+    bytes: usize,
+}
+
+impl Ring {
+    fn push(&mut self, weight: usize, record: Arc<Mutex<Record>>) {
+        self.bytes += weight;
+        self.records.push_back(record);
+        while self.records.len() > KEPT || self.bytes > KEPT_BYTES {
+            let Some(oldest) = self.records.pop_front() else {
+                return;
+            };
+            self.bytes -= locked(&oldest).weight();
+        }
+    }
 }
 
 impl std::fmt::Debug for Journal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Journal")
-            .field("records", &self.ring().len())
+            .field("records", &self.ring().records.len())
             .finish_non_exhaustive()
     }
 }
@@ -95,13 +146,14 @@ impl Journal {
         }
     }
 
-    fn ring(&self) -> MutexGuard<'_, VecDeque<Arc<Mutex<Record>>>> {
+    fn ring(&self) -> MutexGuard<'_, Ring> {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn matching(&self, is_wanted: impl Fn(&Record) -> bool) -> usize {
         let ring = self.ring();
-        ring.iter()
+        ring.records
+            .iter()
             .filter(|record| is_wanted(&locked(record)))
             .count()
     }
@@ -110,7 +162,10 @@ impl Journal {
     #[must_use]
     pub fn records(&self) -> Vec<Record> {
         let ring = self.ring();
-        ring.iter().map(|record| locked(record).clone()).collect()
+        ring.records
+            .iter()
+            .map(|record| locked(record).clone())
+            .collect()
     }
 
     /// Counts the kept requests of clients that have this verb and this resource.
@@ -127,16 +182,13 @@ impl Journal {
 
     /// Drops all records.
     pub fn clear(&self) {
-        self.ring().clear();
+        *self.ring() = Ring::default();
     }
 
     pub(crate) fn begin(self: &Arc<Self>, record: Record) -> Entry {
+        let weight = record.weight();
         let record = Arc::new(Mutex::new(record));
-        let mut ring = self.ring();
-        if ring.len() == KEPT {
-            ring.pop_front();
-        }
-        ring.push_back(record.clone());
+        self.ring().push(weight, record.clone());
         Entry {
             journal: self.clone(),
             record,
@@ -180,5 +232,59 @@ impl Drop for Entry {
             let record = locked(&self.record).clone();
             listener(&record);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(query: String) -> Record {
+        Record {
+            verb: "list",
+            resource: "pods".to_owned(),
+            namespace: Some("default".to_owned()),
+            name: None,
+            query,
+            controller: None,
+            code: 0,
+            bytes: 0,
+            time: Timestamp::UNIX_EPOCH,
+            started: clock::instant(),
+            ended: None,
+        }
+    }
+
+    #[test]
+    fn the_oldest_records_leave_when_the_journal_has_too_many_bytes() {
+        let journal = Arc::new(Journal::default());
+        for at in 0..700 {
+            journal.begin(record(format!("{at:060000}")));
+        }
+        let records = journal.records();
+        let bytes: usize = records.iter().map(Record::weight).sum();
+        assert!(
+            bytes <= KEPT_BYTES && bytes > KEPT_BYTES - (64 << 10),
+            "{bytes}"
+        );
+        assert_eq!(bytes, journal.ring().bytes);
+        assert!(records.last().unwrap().query.ends_with("699"));
+        journal.clear();
+        for _ in 0..=KEPT {
+            journal.begin(record(String::new()));
+        }
+        assert_eq!(journal.records().len(), KEPT);
+    }
+
+    #[test]
+    fn the_texts_of_a_stranger_are_cut() {
+        let mut long = record("\u{e9}".repeat(1000));
+        long.name = Some("n".repeat(257));
+        long.resource = "r".repeat(256);
+        let cut = long.of_a_stranger();
+        assert_eq!(cut.query, format!("{}...", "\u{e9}".repeat(128)));
+        assert_eq!(cut.name, Some(format!("{}...", "n".repeat(256))));
+        assert_eq!(cut.resource, "r".repeat(256));
+        assert_eq!(cut.namespace.as_deref(), Some("default"));
     }
 }

@@ -75,6 +75,13 @@ pub(crate) enum Caller {
     Unknown,
 }
 
+impl Caller {
+    /// Returns whether the sender has shown a valid credential.
+    pub(crate) fn is_known(&self) -> bool {
+        matches!(self, Self::User(user) if !user.is_anonymous())
+    }
+}
+
 impl Access {
     /// Identifies the sender of these headers, on a connection with or without a client
     /// certificate.

@@ -16,6 +16,7 @@ use kinform_api::{INITIAL_EVENTS_END, Status, WatchEventKind};
 use kinform_schema::Type;
 use serde_json::{Map, Value, json};
 
+use super::frames::Frames;
 use super::{Bookmark, EventParts, ListMeta, says_no_replicas};
 use crate::http::negotiate::Look;
 use crate::protobuf;
@@ -100,10 +101,14 @@ impl Binary {
         out.put_slice(protobuf::ENVELOPE_END);
     }
 
-    pub(super) fn event(&self, out: &mut BytesMut, event: EventParts<'_>) {
-        let mut body = BytesMut::new();
-        self.body(&mut body, &self.message(event.object, event.revision));
-        protobuf::frame(out, event.kind.as_str(), &body);
+    pub(super) fn event(&self, out: &mut Frames, event: EventParts<'_>) {
+        let message = self.message(event.object, event.revision);
+        let head = protobuf::envelope(&self.api_version, &self.kind, message.len());
+        let length = head.len() + message.len() + protobuf::ENVELOPE_END.len();
+        protobuf::begin_frame(out.small(), event.kind.as_str(), length);
+        out.small().put_slice(&head);
+        out.share(message);
+        out.small().put_slice(protobuf::ENVELOPE_END);
     }
 
     pub(super) fn bookmark(&self, out: &mut BytesMut, revision: u64, mark: Bookmark) {

@@ -14,6 +14,7 @@
 use bytes::{BufMut, BytesMut};
 use kinform_api::{INITIAL_EVENTS_END, Status, WatchEventKind};
 
+use super::frames::Frames;
 use super::{Bookmark, EventParts, ListMeta, says_no_replicas};
 use crate::http::negotiate::Look;
 use crate::object::typed::empty_member;
@@ -86,10 +87,28 @@ impl Json {
     }
 
     /// A frame of a watch.
-    pub(super) fn event(&self, out: &mut BytesMut, event: EventParts<'_>) {
-        begin_frame(out, event.kind);
-        self.versioned(out, event.object, event.revision);
-        out.put_slice(b"}\n");
+    pub(super) fn event(&self, out: &mut Frames, event: EventParts<'_>) {
+        begin_frame(out.small(), event.kind);
+        self.shared(out, event.object, event.revision);
+        out.small().put_slice(b"}\n");
+    }
+
+    /// Writes what [`Self::versioned`] writes. Large bytes are shared with the store.
+    pub(super) fn shared(&self, out: &mut Frames, object: &Stored, revision: Option<u64>) {
+        if self.look != Look::Whole {
+            return self.versioned(out.small(), object, revision);
+        }
+        let bytes = object.bytes();
+        out.small().put_slice(&self.head);
+        match revision {
+            None => out.share(bytes.slice(1..)),
+            Some(revision) => {
+                let (before, after) = object.around_version();
+                out.share(bytes.slice_ref(&before[1..]));
+                put_decimal(out.small(), revision);
+                out.share(bytes.slice_ref(after));
+            }
+        }
     }
 
     /// A bookmark.

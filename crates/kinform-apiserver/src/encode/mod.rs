@@ -10,6 +10,7 @@
 //! Upstream: `apiserver:pkg/endpoints/handlers/response.go`.
 
 mod binary;
+pub(crate) mod frames;
 mod json;
 mod renamed;
 pub(crate) mod select;
@@ -22,6 +23,7 @@ use bytes::{BufMut, BytesMut};
 use kinform_api::{Status, WatchEventKind};
 
 use self::binary::Binary;
+use self::frames::Frames;
 use self::json::Json;
 use self::renamed::Renamed;
 pub(crate) use self::table::Table;
@@ -175,8 +177,8 @@ impl Encoder {
         }
     }
 
-    /// A frame of a watch.
-    pub(crate) fn event(&mut self, out: &mut BytesMut, event: EventParts<'_>) {
+    /// A frame of a watch. Large bytes of the object are shared with the store.
+    pub(crate) fn event(&mut self, out: &mut Frames, event: EventParts<'_>) {
         match self {
             Self::Json(json) => json.event(out, event),
             Self::Table(table) => table.event(out, event),

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 
+use super::frames::Frames;
 use super::{Encoder, EventParts};
 use crate::resource::ResourceInfo;
 use crate::storage::Stored;
@@ -40,7 +41,7 @@ impl Renamed {
         }
     }
 
-    pub(super) fn event(&mut self, out: &mut BytesMut, event: EventParts<'_>) {
+    pub(super) fn event(&mut self, out: &mut Frames, event: EventParts<'_>) {
         if let Some(shown) = self.resource.shown(event.object) {
             let object = &shown;
             self.encoder.event(out, EventParts { object, ..event });

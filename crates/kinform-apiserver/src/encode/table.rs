@@ -16,6 +16,7 @@ use jiff::Timestamp;
 use kinform_api::{INITIAL_EVENTS_END, WatchEventKind};
 use serde_json::{Value, json};
 
+use super::frames::Frames;
 use super::json::{Json, begin_frame, put_decimal};
 use super::{Bookmark, EventParts, ListMeta};
 use crate::columns::{Columns, conditions};
@@ -106,13 +107,13 @@ impl Table {
         put_version(out, object.revision());
         self.put_columns(out);
         out.put_slice(br#","rows":["#);
-        self.put_row(out, object, None);
+        self.put_row(out, object);
         out.put_slice(b"]}");
     }
 
     /// An object in a list.
     pub(super) fn item(&self, out: &mut BytesMut, object: &Stored) {
-        self.put_row(out, object, None);
+        self.put_row(out, object);
     }
 
     /// Everything of a list before its rows.
@@ -129,11 +130,15 @@ impl Table {
     }
 
     /// A frame of a watch.
-    pub(super) fn event(&mut self, out: &mut BytesMut, event: EventParts<'_>) {
+    pub(super) fn event(&mut self, out: &mut Frames, event: EventParts<'_>) {
         let revision = event.revision.unwrap_or(event.object.revision());
-        self.begin_event(out, event.kind, revision);
-        self.put_row(out, event.object, event.revision);
-        out.put_slice(b"]}}\n");
+        self.begin_event(out.small(), event.kind, revision);
+        self.begin_row(out.small(), event.object);
+        match &self.shown {
+            None => out.small().put_slice(b"null"),
+            Some(json) => json.shared(out, event.object, event.revision),
+        }
+        out.small().put_slice(b"}]}}\n");
     }
 
     /// A bookmark.
@@ -192,7 +197,17 @@ impl Table {
         out.put_slice(Value::from(definitions).to_string().as_bytes());
     }
 
-    fn put_row(&self, out: &mut BytesMut, object: &Stored, revision: Option<u64>) {
+    fn put_row(&self, out: &mut BytesMut, object: &Stored) {
+        self.begin_row(out, object);
+        match &self.shown {
+            None => out.put_slice(b"null"),
+            Some(json) => json.versioned(out, object, None),
+        }
+        out.put_u8(b'}');
+    }
+
+    /// Everything of a row before its object.
+    fn begin_row(&self, out: &mut BytesMut, object: &Stored) {
         let value = object.value();
         out.put_slice(br#"{"cells":"#);
         out.put_slice(self.cells(&value).to_string().as_bytes());
@@ -201,11 +216,6 @@ impl Table {
             out.put_slice(conditions.to_string().as_bytes());
         }
         out.put_slice(br#","object":"#);
-        match &self.shown {
-            None => out.put_slice(b"null"),
-            Some(json) => json.versioned(out, object, revision),
-        }
-        out.put_u8(b'}');
     }
 
     fn cells(&self, object: &Value) -> Value {

@@ -28,7 +28,7 @@ use serde_json::{Map, Value};
 
 use self::decode::decode;
 pub(crate) use self::encode::{encode, encode_text};
-use self::wire::{Reader, put_field, put_varint};
+use self::wire::{Reader, begin_field, put_field, put_varint};
 
 /// The media type.
 pub(crate) const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
@@ -159,14 +159,22 @@ pub(crate) fn body(object: &Map<String, Value>) -> Option<BytesMut> {
 
 /// Writes a frame of a watch: its length, then the event, whose object is a complete body.
 pub(crate) fn frame(out: &mut BytesMut, event: &str, body: &[u8]) {
-    let mut object = BytesMut::with_capacity(body.len() + 8);
-    put_field(&mut object, 1, body);
-    let mut message = BytesMut::with_capacity(object.len() + 16);
-    put_field(&mut message, 1, event.as_bytes());
-    put_field(&mut message, 2, &object);
+    begin_frame(out, event, body.len());
+    out.put_slice(body);
+}
+
+/// Writes a frame up to its body of this length, which ends the frame.
+pub(crate) fn begin_frame(out: &mut BytesMut, event: &str, length: usize) {
+    let mut body = BytesMut::new();
+    begin_field(&mut body, 1, length);
+    let mut object = BytesMut::new();
+    put_field(&mut object, 1, event.as_bytes());
+    begin_field(&mut object, 2, body.len() + length);
+    let total = object.len() + body.len() + length;
     // BOUND: an object is at most a few MiB: its length fits.
-    out.put_u32(u32::try_from(message.len()).unwrap_or(u32::MAX));
-    out.put_slice(&message);
+    out.put_u32(u32::try_from(total).unwrap_or(u32::MAX));
+    out.put_slice(&object);
+    out.put_slice(&body);
 }
 
 /// Writes the tag and the length of a list's item. Items have the number 2 and no envelope.

@@ -179,9 +179,14 @@ fn cut() -> WireError {
 
 /// Writes a field of bytes.
 pub(super) fn put_field(out: &mut BytesMut, number: u8, bytes: &[u8]) {
-    out.put_u8(number << 3 | 2);
-    put_varint(out, bytes.len() as u64);
+    begin_field(out, number, bytes.len());
     out.put_slice(bytes);
+}
+
+/// Writes the tag and the length of a field of bytes.
+pub(super) fn begin_field(out: &mut BytesMut, number: u8, length: usize) {
+    out.put_u8(number << 3 | 2);
+    put_varint(out, length as u64);
 }
 
 /// Writes a number.

@@ -8,7 +8,8 @@
 //! A watch owns a cursor and no queue: it asks the store for the next events whenever its reader
 //! has taken its earlier frames. A watch that has fallen out of the log ends cleanly, as upstream's
 //! slow watchers do, and its client resumes. A watch always ends cleanly; a failure is one ERROR
-//! event before the end. Frames that are ready together are sent together.
+//! event before the end. Small frames that are ready together are sent together; large objects are
+//! shared with the store, so that watches that do not read keep no copies.
 //!
 //! | version | initial events | first come                                | then              |
 //! |---------|----------------|-------------------------------------------|-------------------|
@@ -23,7 +24,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures::stream;
 use http::Response;
 use kinform_api::{Status, WatchEventKind, mutant};
@@ -31,6 +32,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::wait_for_revision;
 use crate::clock;
+use crate::encode::frames::Frames;
 use crate::encode::select::Selection;
 use crate::encode::{Bookmark, Encoder, EventParts, error_frame};
 use crate::http::body::{Body, CutOff};
@@ -43,9 +45,10 @@ use crate::storage::{Ends, Event, Place, PollLimits, Shelf, Snapshot};
 
 const WATCH_EXPIRED: &str = "The resourceVersion for the provided watch is too old.";
 
-/// BOUND: bytes that a watch writes before it sends them.
+/// BOUND: bytes that a watch writes before it sends them. The last object may exceed them.
 const CHUNK: usize = 64 << 10;
-/// BOUND: events that a watch takes from the log in one batch.
+/// BOUND: events that a watch takes from the log in one batch, whose objects have up to `CHUNK`
+/// bytes before the last one.
 const BATCH: usize = 256;
 /// Time between the last bookmark of a watch and its timeout.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
@@ -88,7 +91,7 @@ struct Watcher {
     initial: Option<Initial>,
     phase: Phase,
     /// Frames that are not yet sent.
-    out: BytesMut,
+    out: Frames,
     bookmarks: bool,
     timers: Timers,
     wake: tokio::sync::watch::Receiver<u64>,
@@ -144,7 +147,7 @@ impl Watcher {
             cursor: 0,
             initial: None,
             phase: Phase::CatchingUp,
-            out: BytesMut::new(),
+            out: Frames::default(),
             bookmarks: options.bookmarks,
             timers: timers.with_next_bookmark(now),
             wake,
@@ -188,7 +191,7 @@ impl Watcher {
     }
 
     fn fail(&mut self, status: &Status) {
-        error_frame(&mut self.out, status, self.encoder.encoding());
+        error_frame(self.out.small(), status, self.encoder.encoding());
         self.phase = Phase::Ending;
     }
 
@@ -197,12 +200,16 @@ impl Watcher {
     /// Cancel safety: events leave the log only together with being written to `out`, which stays.
     async fn next(&mut self) -> Option<Result<Bytes, CutOff>> {
         loop {
+            // A frame that has begun is sent to its end.
+            if let Some(chunk) = self.out.take() {
+                return Some(Ok(chunk));
+            }
             if self.phase == Phase::Ended || self.state.stopping.is_cancelled() {
                 return None;
             }
             self.fill();
             if !self.out.is_empty() {
-                return Some(Ok(self.out.split().freeze()));
+                continue;
             }
             if self.phase == Phase::Ending {
                 self.phase = Phase::Ended;
@@ -228,6 +235,7 @@ impl Watcher {
                 self.cursor,
                 PollLimits {
                     events: BATCH,
+                    bytes: CHUNK,
                     ceiling,
                 },
             );
@@ -276,7 +284,7 @@ impl Watcher {
         self.initial = None;
         if self.bookmarks && self.state.faults.sends_initial_events_end() {
             self.encoder
-                .bookmark(&mut self.out, self.cursor, Bookmark::InitialEventsEnd);
+                .bookmark(self.out.small(), self.cursor, Bookmark::InitialEventsEnd);
         }
     }
 
@@ -336,7 +344,7 @@ impl Watcher {
                 false => self.cursor,
             };
             self.encoder
-                .bookmark(&mut self.out, version, Bookmark::Periodic);
+                .bookmark(self.out.small(), version, Bookmark::Periodic);
         }
     }
 }

@@ -8,8 +8,8 @@
 //! * `prune.rs`, `defaults.rs`: removing unknown fields and setting defaults;
 //! * `validate/`: the checks of the OpenAPI part; `old_value.rs`: the values that they compare
 //!   with;
-//! * `rules/`: `x-kubernetes-validations`, rules in CEL; `patterns.rs`: regular expressions;
-//!   `compiled.rs`: both, compiled once for a schema;
+//! * `rules/`: `x-kubernetes-validations`, rules in CEL; `patterns.rs`: regular expressions, whose
+//!   syntax `go_regex/` reads; `compiled.rs`: both, compiled once for a schema;
 //! * `dns_label.rs`: names of kinds and groups; `convert.rs`: objects between the stored version
 //!   and the others.
 //!
@@ -21,6 +21,7 @@ pub(crate) mod compiled;
 pub(crate) mod convert;
 pub(crate) mod defaults;
 pub(crate) mod dns_label;
+pub(crate) mod go_regex;
 pub(crate) mod old_value;
 pub(crate) mod patterns;
 pub(crate) mod prune;

@@ -1,7 +1,7 @@
 //! Regular expressions of schemas, compiled once.
 //!
 //! ```text
-//! schema -> Patterns { pattern -> program }          pattern -> program | error in Go's words
+//! schema -> Patterns { pattern -> program }
 //! ```
 //!
 //! BOUND: a pattern's program has at most 2 MiB and runs in linear time. After a few larger ones,
@@ -11,12 +11,10 @@
 
 use std::collections::HashMap;
 
-use regex::{Regex, RegexBuilder};
+use regex_automata::meta::Regex;
 use serde_json::Value;
 
-const MAX_PATTERN: usize = 2 << 20;
-/// The error message for a pattern whose compiled program would be larger.
-pub(crate) const TOO_LARGE: &str = "exceeds size limit";
+use super::go_regex;
 
 /// The patterns of a schema.
 #[derive(Debug, Default)]
@@ -29,7 +27,7 @@ impl Patterns {
                 if let Some(Value::String(pattern)) = members.get("pattern") {
                     self.0
                         .entry(pattern.clone())
-                        .or_insert_with(|| compile(pattern).ok());
+                        .or_insert_with(|| go_regex::compile(pattern).ok());
                 }
                 members.values().for_each(|member| self.collect(member));
             }
@@ -45,27 +43,4 @@ impl Patterns {
             .and_then(Option::as_ref)
             .is_some_and(|pattern| pattern.is_match(text))
     }
-}
-
-/// Compiles a pattern, or returns the error in Go's words.
-pub(crate) fn compile(pattern: &str) -> Result<Regex, String> {
-    let mut builder = RegexBuilder::new(&pattern.replace(r"\Z", r"\z"));
-    builder.size_limit(MAX_PATTERN).build().map_err(|error| {
-        let text = error.to_string();
-        let what = text
-            .lines()
-            .last()
-            .unwrap_or_default()
-            .trim_start_matches("error: ");
-        let what = match what {
-            "unclosed group" => format!("missing closing ): `{pattern}`"),
-            "unopened group" => format!("unexpected ): `{pattern}`"),
-            "unclosed character class" => format!("missing closing ]: `{pattern}`"),
-            "repetition operator missing expression" => {
-                format!("missing argument to repetition operator: `{pattern}`")
-            }
-            other => format!("{other}: `{pattern}`"),
-        };
-        format!("error parsing regexp: {what}")
-    })
 }

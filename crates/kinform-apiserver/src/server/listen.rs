@@ -5,7 +5,8 @@
 //! ```
 //!
 //! Each connection is a task of the server's tracker; stopping lets replies end, then cuts. Bounds:
-//! connections, the time for a handshake, the size of bodies; those of HTTP are in `speak.rs`.
+//! the time for a handshake, the size of bodies; those of connections are in `connections.rs`, those
+//! of HTTP in `speak.rs`.
 //!
 //! Upstream: `apiserver:pkg/server/secure_serving.go`.
 
@@ -19,10 +20,10 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use kinform_api::Status;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::task::TaskTracker;
 
+use super::connections::{Connections, Seat};
 use super::identity::Identity;
 use super::{origin, speak, subject};
 use crate::access::User;
@@ -32,8 +33,6 @@ use crate::http::negotiate::Encoding;
 use crate::http::reply;
 use crate::state::State;
 
-/// BOUND: connections at a time; more wait in the kernel's queue.
-const CONNECTIONS: usize = 4096;
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// BOUND: bytes of an oversized body that are read and dropped.
 const DRAINED: usize = 16 << 20;
@@ -47,7 +46,7 @@ pub(super) async fn accept(
     identity: Identity,
     tasks: TaskTracker,
 ) {
-    let slots = Arc::new(Semaphore::new(CONNECTIONS));
+    let connections = Arc::<Connections>::default();
     loop {
         let accepted = tokio::select! {
             biased;
@@ -57,8 +56,12 @@ pub(super) async fn accept(
         let stream = match accepted {
             Ok((stream, _)) => stream,
             Err(error) => {
-                // Out of descriptors, or a connection that broke before it was accepted.
                 tracing::debug!(%error, "accept failed");
+                // A connection that broke before it was accepted, or no descriptors.
+                if error.kind() == std::io::ErrorKind::ConnectionAborted {
+                    continue;
+                }
+                connections.make_room();
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }
@@ -67,16 +70,13 @@ pub(super) async fn accept(
             reset(&stream);
             continue;
         }
-        let slot = tokio::select! {
+        let seat = tokio::select! {
             biased;
             () = state.stopping.cancelled() => return,
-            slot = slots.clone().acquire_owned() => slot,
+            seat = connections.enter() => seat,
         };
-        let (state, identity, of_streams) = (state.clone(), identity.clone(), tasks.clone());
-        tasks.spawn(async move {
-            connection(stream, state, identity, of_streams).await;
-            drop(slot);
-        });
+        let (state, identity) = (state.clone(), identity.clone());
+        tasks.spawn(connection(stream, state, identity, (seat, tasks.clone())));
     }
 }
 
@@ -85,23 +85,32 @@ fn reset(stream: &TcpStream) {
     let _ = stream.set_zero_linger();
 }
 
-async fn connection(stream: TcpStream, state: Arc<State>, identity: Identity, tasks: TaskTracker) {
+async fn connection(
+    stream: TcpStream,
+    state: Arc<State>,
+    identity: Identity,
+    (seat, tasks): (Arc<Seat>, TaskTracker),
+) {
     let _ = stream.set_nodelay(true);
     let Some(acceptor) = identity.tls.as_ref().map(|tls| tls.config.clone()) else {
-        return speak::serve(stream, state, None, tasks).await;
+        return speak::serve(stream, state, None, (seat, tasks)).await;
     };
     let acceptor = TlsAcceptor::from(acceptor);
     let handshake = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream));
     let done = tokio::select! {
         biased;
         () = state.stopping.cancelled() => return,
+        () = seat.displaced() => return tracing::debug!("a client made room"),
         done = handshake => done,
     };
     match done {
         Ok(Ok(stream)) => {
             let shown = stream.get_ref().1.peer_certificates();
             let user = shown.and_then(|chain| subject::user(chain.first()?));
-            speak::serve(stream, state, user.map(Arc::new), tasks).await;
+            if user.is_some() {
+                seat.become_known();
+            }
+            speak::serve(stream, state, user.map(Arc::new), (seat, tasks)).await;
         }
         Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
         Err(_) => tracing::debug!("TLS handshake took too long"),
@@ -111,7 +120,7 @@ async fn connection(stream: TcpStream, state: Arc<State>, identity: Identity, ta
 /// Answers a request of a connection.
 pub(super) async fn answer(
     state: &Arc<State>,
-    certificate: Option<&Arc<User>>,
+    (certificate, seat): (Option<&Arc<User>>, &Seat),
     request: Request<Incoming>,
 ) -> Response<Body> {
     let (head, body) = request.into_parts();
@@ -121,6 +130,9 @@ pub(super) async fn answer(
     let caller = state
         .access
         .authenticate(&state.store, &head.headers, certificate);
+    if caller.is_known() {
+        seat.become_known();
+    }
     let limit = state.limits.body;
     api::answer(state, head, read(body, limit).boxed(), caller).await
 }

@@ -7,7 +7,9 @@
 //! The server lives as long as its handle: dropping it ends every watch and closes the port.
 //! Stopping waits for that, and returns the stored state, for the next server.
 
+mod activity;
 mod builder;
+mod connections;
 mod error;
 mod identity;
 mod listen;

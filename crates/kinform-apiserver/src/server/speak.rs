@@ -7,17 +7,18 @@
 //! Over TLS clients choose by ALPN, in clear by prior knowledge. A body that is cut off breaks an
 //! HTTP/1.1 connection and resets one stream of HTTP/2; a stalled body holds its own stream only.
 //! To stop, a connection sends GOAWAY (or ends keep-alive), waits for replies to end, then cuts.
-//! Bounds: the time before the first request, the size of heads, streams at a time, windows, and
-//! the buffer for a slow reader.
+//! Bounds: the time for a request's head, the size of heads, streams at a time, windows, and the
+//! buffer for a slow reader.
 //!
 //! Upstream: `apiserver:pkg/server/secure_serving.go`. A real server speaks HTTP/2 over TLS only.
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt;
+use http::Request;
+use hyper::body::Incoming;
 use hyper::rt::Executor;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -25,14 +26,20 @@ use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::task::TaskTracker;
 
+use super::activity::{Activity, Held, Watched};
+use super::connections::Seat;
 use super::{GRACE, listen};
 use crate::access::User;
 use crate::state::State;
 
 /// BOUND: bytes of a request's head.
 const HEAD: u32 = 64 << 10;
-/// Also how long an idle connection is kept: longer than clients keep theirs, so that they end it.
-const HEAD_TIME: Duration = Duration::from_secs(120);
+/// BOUND: the time from the beginning of a request's head to its end; of the first one, from the
+/// beginning of the connection.
+const HEAD_TIME: Duration = Duration::from_secs(10);
+/// Time that an idle connection of HTTP/1.1 is kept: longer than clients keep theirs, so that they
+/// end it.
+const IDLE_TIME: Duration = Duration::from_secs(120);
 /// BOUND: requests at a time on one connection of HTTP/2, watches among them. Upstream's number.
 const STREAMS: u32 = 1000;
 /// BOUND: bytes that a client may send before they are read, for one request and for all of a
@@ -50,18 +57,27 @@ pub(super) async fn serve(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     state: Arc<State>,
     certificate: Option<Arc<User>>,
-    tasks: TaskTracker,
+    (seat, tasks): (Arc<Seat>, TaskTracker),
 ) {
     let stopping = state.stopping.clone();
-    let asked = Arc::new(AtomicBool::new(false));
-    let has_asked = asked.clone();
-    let service = service_fn(move |request| {
-        asked.store(true, Ordering::Relaxed);
+    let activity = Activity::new(seat);
+    let of_requests = activity.clone();
+    let service = service_fn(move |request: Request<Incoming>| {
         let (state, certificate) = (state.clone(), certificate.clone());
-        async move { listen::answer(&state, certificate.as_ref(), request).await }
-            .map(Ok::<_, Infallible>)
+        let activity = of_requests.clone();
+        async move {
+            let _request = activity.begin_request(request.version());
+            let (seat, certificate) = (activity.seat(), certificate.as_ref());
+            let reply = listen::answer(&state, (certificate, seat), request).await;
+            reply.map(|body| Held { body, _request })
+        }
+        .map(Ok::<_, Infallible>)
     });
     let http = builder(tasks);
+    let stream = Watched {
+        stream,
+        activity: activity.clone(),
+    };
     let connection = http.serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
     let done = tokio::select! {
@@ -74,7 +90,8 @@ pub(super) async fn serve(
             }
         }
         done = connection.as_mut() => done,
-        () = silence(&has_asked) => return tracing::debug!("a client asked nothing"),
+        () = activity.seat().displaced() => return tracing::debug!("a client made room"),
+        () = activity.late_head(HEAD_TIME) => return tracing::debug!("a head took too long"),
     };
     if let Err(error) = done {
         // Clients end watches by closing the connection.
@@ -82,19 +99,11 @@ pub(super) async fn serve(
     }
 }
 
-/// Ends when the time for a first request is over and no request has come.
-async fn silence(has_asked: &AtomicBool) {
-    tokio::time::sleep(HEAD_TIME).await;
-    if has_asked.load(Ordering::Relaxed) {
-        std::future::pending().await
-    }
-}
-
 fn builder(tasks: TaskTracker) -> auto::Builder<Tracked> {
     let mut http = auto::Builder::new(Tracked(tasks));
     http.http1()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIME)
+        .header_read_timeout(IDLE_TIME)
         .max_buf_size(HEAD as usize);
     http.http2()
         .timer(TokioTimer::new())
@@ -115,5 +124,100 @@ struct Tracked(TaskTracker);
 impl<F: Future<Output: Send> + Send + 'static> Executor<F> for Tracked {
     fn execute(&self, stream: F) {
         drop(self.0.spawn(stream));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+    use tokio::time::Instant;
+
+    use super::super::Server;
+    use super::super::connections::Connections;
+    use super::*;
+
+    const READY: &[u8] = b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+    /// Returns the client's end of a connection that is served.
+    async fn connected(server: &Server, connections: &Arc<Connections>) -> DuplexStream {
+        let (client, stream) = tokio::io::duplex(64 << 10);
+        let (state, seat) = (server.state().clone(), connections.enter().await);
+        tokio::spawn(serve(stream, state, None, (seat, TaskTracker::new())));
+        client
+    }
+
+    /// Reads to the end of the connection; returns the seconds until then, and the bytes.
+    async fn end(client: &mut DuplexStream) -> (u64, String) {
+        let (started, mut read) = (Instant::now(), Vec::new());
+        client.read_to_end(&mut read).await.unwrap();
+        let text = String::from_utf8_lossy(&read).into_owned();
+        (started.elapsed().as_secs(), text)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_head_has_ten_seconds_and_an_idle_connection_more() {
+        let server = Server::builder().in_process();
+        let connections = Arc::<Connections>::default();
+        let mut silent = connected(&server, &connections).await;
+        assert_eq!(end(&mut silent).await.0, 10);
+        let mut slow = connected(&server, &connections).await;
+        slow.write_all(&READY[..20]).await.unwrap();
+        assert_eq!(end(&mut slow).await.0, 10);
+
+        let mut idle = connected(&server, &connections).await;
+        idle.write_all(READY).await.unwrap();
+        let (seconds, reply) = end(&mut idle).await;
+        assert!(reply.starts_with("HTTP/1.1 200 OK"), "{reply}");
+        assert_eq!(seconds, 120);
+
+        let mut kept = connected(&server, &connections).await;
+        kept.write_all(READY).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        kept.write_all(READY).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        kept.write_all(&READY[..20]).await.unwrap();
+        let (seconds, reply) = end(&mut kept).await;
+        assert_eq!((seconds, reply.matches("200 OK").count()), (10, 2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reply_that_lasts_is_not_cut_for_bytes_of_the_next_request() {
+        let server = Server::builder().in_process();
+        let mut client = connected(&server, &Arc::default()).await;
+        let watch = format!(
+            "GET /api/v1/pods?watch=1&timeoutSeconds=60 HTTP/1.1\r\nHost: localhost\r\n\
+             Authorization: Bearer {}\r\n\r\n",
+            server.token()
+        );
+        client.write_all(watch.as_bytes()).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        client.write_all(READY).await.unwrap();
+        let (_, replies) = end(&mut client).await;
+        assert!(
+            replies.contains("\r\n0\r\n\r\nHTTP/1.1 200 OK"),
+            "{replies}"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_valid_token_keeps_a_connection() {
+        let server = Server::builder().in_process();
+        let connections = Arc::<Connections>::default();
+        let mut clients = Vec::new();
+        for token in [server.token(), "nope"] {
+            let mut client = connected(&server, &connections).await;
+            let head = format!(
+                "GET /version HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n"
+            );
+            client.write_all(head.as_bytes()).await.unwrap();
+            client.read_u8().await.unwrap();
+            clients.push(client);
+        }
+        let mut crowd = Vec::new();
+        for _ in 0..3000 {
+            crowd.push(connections.enter().await);
+        }
+        assert_eq!(end(&mut clients[1]).await.0, 0, "displaced");
+        assert_eq!(end(&mut clients[0]).await.0, 120, "idle to its end");
     }
 }

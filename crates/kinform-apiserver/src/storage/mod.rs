@@ -351,7 +351,7 @@ impl Store {
             return Since::Events(events, upto);
         }
         for (at, state) in inner.shelves.iter().enumerate() {
-            let polled = state.log.poll(revision, upto, usize::MAX);
+            let polled = state.log.poll(revision, upto, PollLimits::NONE);
             if polled.lost {
                 let shelves = inner.shelves.iter().enumerate();
                 let shelves = shelves.map(|(at, state)| (Shelf(at), state.snapshot.clone()));
@@ -363,13 +363,12 @@ impl Store {
         Since::Events(events, upto)
     }
 
-    /// Events of a shelf after a cursor, up to `limits.ceiling`, at most `limits.events`.
+    /// Events of a shelf after a cursor, up to `limits.ceiling`, at most `limits.events`, and no
+    /// further one once their objects have `limits.bytes`.
     pub(crate) fn poll(&self, shelf: Shelf, after: u64, limits: PollLimits) -> Polled {
         let inner = self.lock();
         let ceiling = limits.ceiling.unwrap_or(u64::MAX).min(inner.revision);
-        inner.shelves[shelf.0]
-            .log
-            .poll(after, ceiling, limits.events)
+        inner.shelves[shelf.0].log.poll(after, ceiling, limits)
     }
 
     /// Checks that a watch can start after `revision`. The error is the floor, the lowest such
@@ -442,8 +441,17 @@ pub(crate) enum Since {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PollLimits {
     pub(crate) events: usize,
+    pub(crate) bytes: usize,
     /// The highest revision that a lagging replica shows.
     pub(crate) ceiling: Option<u64>,
+}
+
+impl PollLimits {
+    const NONE: Self = Self {
+        events: usize::MAX,
+        bytes: usize::MAX,
+        ceiling: None,
+    };
 }
 
 /// States whether ended watches first receive the events that are already written.

@@ -52,6 +52,36 @@ impl Model {
     }
 }
 
+#[test]
+fn a_poll_ends_with_the_object_that_exceeds_its_bytes() {
+    let store = Store::new(HistoryLimits::default());
+    let shelf = store.shelf("pods");
+    for name in ["a/1", "a/2", "a/3", "a/4"] {
+        store.put(shelf, draft(name, 0), Expect::Absent).unwrap();
+    }
+    let length = store
+        .view(shelf)
+        .snapshot
+        .iter()
+        .next()
+        .unwrap()
+        .bytes()
+        .len();
+    let polled = |after: u64, bytes: usize| {
+        let limits = PollLimits {
+            bytes,
+            ..PollLimits::NONE
+        };
+        let polled = store.poll(shelf, after, limits);
+        let last = polled.events.last().unwrap().revision;
+        assert!(polled.upto == last || polled.remaining == 0);
+        (polled.events.len(), polled.remaining)
+    };
+    assert_eq!(polled(FIRST_REVISION, 1), (1, 3));
+    assert_eq!(polled(FIRST_REVISION, length + 1), (2, 2));
+    assert_eq!(polled(FIRST_REVISION + 2, usize::MAX), (2, 0));
+}
+
 fn draft(key: &str, content: u8) -> Draft {
     let (namespace, name) = key.split_once('/').unwrap();
     let value = json!({"metadata": {"namespace": namespace, "name": name}, "data": content});
@@ -202,6 +232,7 @@ fn look(
             cursor,
             PollLimits {
                 events: 7,
+                bytes: 300,
                 ceiling: None,
             },
         );

@@ -12,7 +12,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::{EndWatches, HistoryLimits, Shelf, Stored};
+use super::{EndWatches, HistoryLimits, PollLimits, Shelf, Stored};
 
 /// A change of one object. Without a previous version it is a creation, without a current one a removal.
 #[derive(Clone, Debug)]
@@ -23,6 +23,14 @@ pub struct Event {
     pub previous: Option<Arc<Stored>>,
     /// The version stored by the change.
     pub current: Option<Arc<Stored>>,
+}
+
+impl Event {
+    /// The length of the object that a watch shows.
+    fn length(&self) -> usize {
+        let shown = self.current.as_ref().or(self.previous.as_ref());
+        shown.map_or(0, |object| object.bytes().len())
+    }
 }
 
 /// The result of polling a log.
@@ -82,14 +90,24 @@ impl Log {
         self.events.range(from..).cloned().collect()
     }
 
-    pub(super) fn poll(&self, after: u64, ceiling: u64, most: usize) -> Polled {
+    pub(super) fn poll(&self, after: u64, ceiling: u64, limits: PollLimits) -> Polled {
         let from = self.events.partition_point(|event| event.revision <= after);
         let to = self
             .events
             .partition_point(|event| event.revision <= ceiling)
             .max(from);
-        let taken = to.min(from.saturating_add(most));
-        let events: Vec<_> = self.events.range(from..taken).cloned().collect();
+        let mut bytes = 0;
+        let events: Vec<_> = self
+            .events
+            .range(from..to.min(from.saturating_add(limits.events)))
+            .take_while(|event| {
+                let is_room = bytes < limits.bytes;
+                bytes += event.length();
+                is_room
+            })
+            .cloned()
+            .collect();
+        let taken = from + events.len();
         let last = events.last().map_or(after, |event| event.revision);
         Polled {
             upto: if taken == to {

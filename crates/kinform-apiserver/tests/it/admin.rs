@@ -126,6 +126,30 @@ async fn the_journal_is_read_and_cleared_by_the_admin_path() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn requests_without_a_valid_token_leave_little_in_the_journal() {
+    let server = Server::builder().admin_path().in_process();
+    let service = server.service();
+    for at in 0..500 {
+        let path = format!("/api/v1/pods?limit={at}&continue={}", "x".repeat(60_000));
+        let request = Request::get(path).header("authorization", "Bearer nope");
+        let reply = service.call(request.body(Bytes::new()).unwrap()).await;
+        assert_eq!(reply.status(), 401);
+    }
+    get(
+        &service,
+        &format!("{MAPS}?fieldSelector={}", "x".repeat(300)),
+    )
+    .await;
+    let records = server.journal().records();
+    assert_eq!(records.len(), 501);
+    assert!(records[499].query.starts_with("limit=499&continue=xxx"));
+    assert_eq!(records[499].query.len(), 256 + 3);
+    assert_eq!(records[500].query.len(), "fieldSelector=".len() + 300);
+    let (_, journal) = act(&service, Method::GET, "journal", "").await;
+    assert!(journal.to_string().len() < 500 * 600);
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_admin_path_is_there_only_where_it_was_asked_for() {
     let server = Server::builder().in_process();
     let service = server.service();

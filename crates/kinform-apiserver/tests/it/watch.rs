@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use futures::StreamExt;
 use kinform_apiserver::Server;
 use serde_json::json;
 
@@ -19,6 +20,52 @@ async fn a_watch_tells_what_came_after_its_version_and_then_what_comes() {
     delete(&service, "a", "x").await;
     assert_eq!(watch.tell().await, format!("MODIFIED a/x {}", first + 2));
     assert_eq!(watch.tell().await, format!("DELETED a/x {}", first + 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_share_the_bytes_of_a_large_object() {
+    let (_server, service) = server().await;
+    for accept in [
+        "application/json",
+        "application/vnd.kubernetes.protobuf;stream=watch",
+        "application/json;as=Table;g=meta.k8s.io;v=v1",
+    ] {
+        let name = format!("large-{}", accept.len());
+        let mut bodies = Vec::new();
+        for _ in 0..3 {
+            let request = http::Request::get(format!("{ALL}&includeObject=Object"));
+            let request = request.header("accept", accept).body(bytes::Bytes::new());
+            bodies.push(service.call(request.unwrap()).await.into_body());
+        }
+        let large = json!({"metadata": {"name": name}, "data": {"k": "v".repeat(100_000)}});
+        let (code, _) = send(
+            &service,
+            http::Method::POST,
+            "/api/v1/namespaces/a/configmaps",
+            large,
+        )
+        .await;
+        assert_eq!(code, 201);
+        let path = format!("/api/v1/namespaces/a/configmaps/{name}");
+        send(&service, http::Method::DELETE, &path, json!(null)).await;
+        let mut places = Vec::new();
+        for body in &mut bodies {
+            let added = async {
+                loop {
+                    let chunk = body.next().await.unwrap().unwrap();
+                    if chunk.len() > 100_000 {
+                        break chunk;
+                    }
+                }
+            };
+            let chunk = added.await;
+            places.push((chunk.as_ptr(), chunk.len(), chunk));
+        }
+        assert!(
+            places.iter().all(|place| place.0 == places[0].0),
+            "{accept}: each watch has a copy"
+        );
+    }
 }
 
 // apiserver: TestCacheWatcherHandlesFiltering; e2e: watch.go "label value changed"

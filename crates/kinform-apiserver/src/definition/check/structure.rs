@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use crate::object::text;
 use crate::schema::flag;
-use crate::schema::patterns;
+use crate::schema::go_regex;
 
 /// The position of a schema node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -263,12 +263,12 @@ fn combinations(schema: &Value, path: &str, skipped: Skipped, errors: &mut Vec<F
         nested(part, &place(path, name, at), inner, errors);
     }
     let pattern = text(schema, &["pattern"]);
-    let too_large = |error: &FieldError| error.to_string().contains(patterns::TOO_LARGE);
+    let too_large = |error: &FieldError| error.to_string().contains(go_regex::TOO_LARGE);
     // BOUND: compiling such a pattern is slow, so only a few are tried.
     let is_enough = errors.len() >= 4 && errors.iter().rev().take(4).all(too_large);
     if !pattern.is_empty()
         && !is_enough
-        && let Err(error) = patterns::compile(pattern)
+        && let Err(error) = go_regex::compile(pattern)
     {
         let detail = format!("must be a valid regular expression, but isn't: {error}");
         errors.push(FieldError::invalid(

@@ -21,6 +21,7 @@ use kube_cel::cel::common::ast::{EntryExpr, operators};
 use super::functions;
 use super::tokens::Tokens;
 use super::types::Type;
+use crate::schema::go_regex;
 
 /// A type error in an expression.
 #[derive(Debug, PartialEq, Eq)]
@@ -37,6 +38,8 @@ pub(super) struct Checker<'t, 'a> {
     variables: Vec<(String, Type<'a>)>,
     /// Set if the expression names `oldSelf`.
     pub(super) uses_old: bool,
+    /// The first constant pattern that is invalid. Type errors come first.
+    pub(super) bad_pattern: Option<Mistake>,
 }
 
 impl<'t, 'a> Checker<'t, 'a> {
@@ -48,6 +51,7 @@ impl<'t, 'a> Checker<'t, 'a> {
             seen: HashMap::new(),
             variables: vec![("self".to_owned(), this), ("oldSelf".to_owned(), old)],
             uses_old: false,
+            bad_pattern: None,
         }
     }
 
@@ -198,7 +202,22 @@ impl<'t, 'a> Checker<'t, 'a> {
         let this = self.check(target)?;
         let place = self.tokens.after(self.place(name), "(");
         let arguments = self.all(&call.args)?;
+        self.check_pattern(call, place);
         functions::result(name, Some(&this), &arguments).map_err(|text| Mistake { text, place })
+    }
+
+    /// Checks a constant pattern of a call, whose arguments begin after a place.
+    fn check_pattern(&mut self, call: &CallExpr, place: usize) {
+        if let ("matches", [pattern]) = (call.func_name.as_str(), call.args.as_slice())
+            && let Expr::Literal(LiteralValue::String(pattern)) = &pattern.expr
+            && self.bad_pattern.is_none()
+            && go_regex::compile(pattern.inner()).is_err()
+        {
+            self.bad_pattern = Some(Mistake {
+                text: "invalid matches argument".to_owned(),
+                place: self.tokens.next(place),
+            });
+        }
     }
 
     fn all(&mut self, arguments: &[IdedExpr]) -> Result<Vec<Type<'a>>, Mistake> {

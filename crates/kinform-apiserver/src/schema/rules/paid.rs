@@ -8,7 +8,8 @@
 //! the call (`meter.rs`). This module has the functions that cost more than that, and those that
 //! the libraries run without a limit: whole numbers that overflow, patterns whose programs grow.
 //!
-//! BOUND: a pattern's program of 1 MiB; 1,000 decimal places in a format.
+//! BOUND: a pattern's program as in `go_regex/`, all programs of a run 80 MiB; 1,000 decimal places
+//! in a format.
 //!
 //! Upstream: `kubernetes/apiserver:pkg/cel/library`, `cel-go:ext`.
 
@@ -18,14 +19,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use kube_cel::KubeCelExt;
 use kube_cel::cel::extractors::{Arguments, This};
 use kube_cel::cel::{Context, ExecutionError, Value};
-use regex::{Regex, RegexBuilder};
+use regex_automata::{Match, meta::Regex};
 
 use super::functions::TYPE_NAMES;
 use super::meter::{COPIED, COPIES, FORM, NEGATE, PAY, Purse, SEEN};
+use crate::schema::go_regex;
 
-/// The cost of compiling a pattern that is not yet in the cache.
+/// The cost of compiling a pattern that is not yet in the cache, in addition to its size.
 const PATTERN: u64 = 20_000;
-const MAX_PATTERN: usize = 1 << 20;
+/// The number of bytes of a program that cost one unit.
+const PROGRAM: u64 = 8;
 /// BOUND: the number of decimal places that a format may request.
 const MAX_PLACES: usize = 1000;
 
@@ -109,7 +112,7 @@ fn patterns(context: &mut Context<'static>, purse: &Purse) {
     context.add_function(
         "matches",
         move |this: This<Arc<String>>, pattern: Arc<String>| {
-            Ok::<_, ExecutionError>(Value::Bool(of.read(&pattern)?.is_match(&this.0)))
+            Ok::<_, ExecutionError>(Value::Bool(of.read(&pattern)?.is_match(this.0.as_str())))
         },
     );
     let of = known.clone();
@@ -117,8 +120,8 @@ fn patterns(context: &mut Context<'static>, purse: &Purse) {
         "find",
         move |this: This<Arc<String>>, pattern: Arc<String>| {
             let pattern = of.read(&pattern)?;
-            let found = pattern.find(&this.0).map_or("", |found| found.as_str());
-            Ok::<_, ExecutionError>(text(found))
+            let found = pattern.find(this.0.as_str());
+            Ok::<_, ExecutionError>(found.map_or_else(|| text(""), |found| part(&this.0, &found)))
         },
     );
     context.add_function(
@@ -132,8 +135,8 @@ fn patterns(context: &mut Context<'static>, purse: &Purse) {
                 _ => return Err(ExecutionError::NoSuchOverload),
             };
             let pattern = known.read(pattern)?;
-            let found = pattern.find_iter(&this.0).take(most);
-            let found = found.map(|found| text(found.as_str())).collect();
+            let found = pattern.find_iter(this.0.as_str()).take(most);
+            let found = found.map(|found| part(&this.0, &found)).collect();
             Ok(Value::List(Arc::new(found)))
         },
     );
@@ -141,6 +144,11 @@ fn patterns(context: &mut Context<'static>, purse: &Purse) {
 
 fn text(text: &str) -> Value {
     Value::String(Arc::new(text.to_owned()))
+}
+
+/// Returns the part of a text that a pattern found.
+fn part(whole: &str, found: &Match) -> Value {
+    text(whole.get(found.range()).unwrap_or_default())
 }
 
 /// The patterns of a run, each compiled once.
@@ -158,11 +166,9 @@ impl Patterns {
             return Ok(known.clone());
         }
         self.purse.pay(PATTERN)?;
-        let mut builder = RegexBuilder::new(pattern);
-        let made = builder.size_limit(MAX_PATTERN).build().map_err(|error| {
-            let error = format!("'{pattern}' not a valid regex:\n{error}");
-            ExecutionError::function_error("matches", error)
-        })?;
+        let made = go_regex::compile(pattern);
+        let made = made.map_err(|error| ExecutionError::function_error("matches", error))?;
+        self.purse.pay(made.memory_usage() as u64 / PROGRAM)?;
         compiled.insert(pattern.clone(), made.clone());
         Ok(made)
     }

@@ -70,6 +70,9 @@ impl Program {
         let of = checker
             .check(&expression)
             .map_err(|mistake| shown(text, &mistake))?;
+        if let Some(mistake) = &checker.bad_pattern {
+            return Err(shown(text, mistake));
+        }
         let uses_old = checker.uses_old;
         let mut metered = expression.clone();
         meter::meter(&mut metered);

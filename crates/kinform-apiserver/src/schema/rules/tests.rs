@@ -126,3 +126,46 @@ fn a_sound_rule_is_not_too_costly() {
         );
     }
 }
+
+#[test]
+fn a_rule_reads_patterns_in_the_syntax_of_go() {
+    let is_valid = |rule: &str, text: &str| {
+        let errors = run(rule, &schema(), &json!({"text": text}), None);
+        errors.is_empty()
+    };
+    for (pattern, text, expected) in [
+        ("^[^[]*$", "ok", true),
+        ("^[^[]*$", "a[", false),
+        ("^[[:word:]]+$", "é", false),
+        (r"^\\d+$", "٣", false),
+        (r"^\\Qa.b\\E$", "a.b", true),
+    ] {
+        let rule = format!("self.text.matches('{pattern}')");
+        assert_eq!(is_valid(&rule, text), expected, "{rule} {text}");
+    }
+    let found = r"self.text.findAll('\\w+') == ['a', 'b'] && self.text.find('[[:alpha:]]') == 'a'";
+    assert!(is_valid(found, "a-é-b"));
+    let errors = run(
+        "self.text.matches(self.text)",
+        &schema(),
+        &json!({"text": "("}),
+        None,
+    );
+    assert!(
+        errors[0].contains("error parsing regexp: missing closing ): `(`"),
+        "{errors:?}"
+    );
+}
+
+#[test]
+fn a_constant_pattern_that_is_invalid_is_a_mistake_of_the_rule() {
+    let compiled = |rule: &str| program::Program::compile(rule, Type::Dynamic, Type::Dynamic);
+    let error = compiled("self.name.matches( '(')").map(drop).unwrap_err();
+    assert_eq!(
+        error,
+        "ERROR: <input>:1:20: invalid matches argument\n | self.name.matches( '(')\n \
+         | ...................^"
+    );
+    assert!(compiled("self.name.matches('[^[]')").is_ok());
+    assert!(compiled("self.name.matches(self.pattern)").is_ok());
+}

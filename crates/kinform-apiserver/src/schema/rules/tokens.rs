@@ -4,7 +4,7 @@
 //! text -> [(token, place)]; the nth token like one -> its place
 //! ```
 //!
-//! The lexer is only as complete as positions need: names, signs and skipped text.
+//! The lexer is only as complete as positions need: names, signs and quoted text.
 //!
 //! Upstream: `cel-go:parser/gen/CEL.g4`.
 
@@ -39,7 +39,7 @@ impl Tokens {
                 pair.map_or(letter.len_utf8(), |pair| pair.len())
             };
             let token = &rest[..length];
-            if !token.starts_with(|c: char| c.is_whitespace() || c == '"' || c == '\'') {
+            if !token.starts_with(char::is_whitespace) && !token.starts_with("//") {
                 tokens.push((token.to_owned(), at));
             }
             at += length;
@@ -70,6 +70,12 @@ impl Tokens {
             .0
             .iter()
             .find(|(other, at)| *at > place && other == token);
+        found.map_or(place, |(_, at)| *at)
+    }
+
+    /// Returns the place of the token after the one at a place, or the place.
+    pub(super) fn next(&self, place: usize) -> usize {
+        let found = self.0.iter().find(|(_, at)| *at > place);
         found.map_or(place, |(_, at)| *at)
     }
 }
@@ -127,6 +133,7 @@ mod tests {
         assert_eq!(tokens.after(tokens.nth("all", 1), "("), 27);
         assert_eq!(tokens.nth("self", 3), 0);
         assert_eq!(tokens.before(5, "."), 4);
+        assert_eq!(tokens.next(7), 10);
     }
 
     #[test]
