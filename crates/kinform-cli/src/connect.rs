@@ -46,8 +46,8 @@ impl Connection {
             .to_owned();
         let namespace = config.default_namespace.clone();
         let options = match args.request_timeout {
-            Some(timeout) => ClientOptions::default().with_request_timeout(timeout),
-            None => ClientOptions::default(),
+            Some(timeout) => ClientOptions::from_env().with_request_timeout(timeout),
+            None => ClientOptions::from_env(),
         };
         let client = client_for(config, &options)
             .map_err(|error| Failure::new(format!("{address}: {error}")))?;

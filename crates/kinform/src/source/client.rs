@@ -44,7 +44,7 @@ use crate::error::Error;
 /// As of [`load_config`], or the certificates in the configuration cannot be used.
 pub async fn default_client() -> Result<Client, Error> {
     let config = load_config(&ConfigOverrides::default()).await?;
-    client_for(config, &ClientOptions::default())
+    client_for(config, &ClientOptions::from_env())
 }
 
 /// A client for `config`. Must be called inside a tokio runtime, which then owns its connections.

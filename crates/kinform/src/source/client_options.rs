@@ -44,6 +44,18 @@ impl Default for ClientOptions {
 }
 
 impl ClientOptions {
+    /// The defaults, without HTTP/2 if the environment sets `DISABLE_HTTP2` to any text.
+    ///
+    /// Upstream: client-go and kubectl read the same variable.
+    #[must_use]
+    pub fn from_env() -> Self {
+        let options = Self::default();
+        match std::env::var_os("DISABLE_HTTP2") {
+            Some(text) if !text.is_empty() => options.without_http2(),
+            _ => options,
+        }
+    }
+
     /// Time for a TCP connection to come about; 10 s if not set.
     #[must_use]
     pub fn with_connect_timeout(mut self, timeout: Duration) -> Self {
@@ -63,8 +75,6 @@ impl ClientOptions {
 
     /// Offers the server HTTP/1.1 only: a connection for each reply under way. By default a server
     /// may choose HTTP/2, whose connections are shared by 64 replies each.
-    ///
-    /// Upstream: the variable `DISABLE_HTTP2` of client-go's environment.
     #[must_use]
     pub fn without_http2(mut self) -> Self {
         self.protocol = Some(Protocol::Http1);
