@@ -18,6 +18,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use kinform_apiserver::FaultRule;
 
+use crate::output::change::WatchOutput;
 use crate::output::custom_columns::CustomColumns;
 use crate::output::template::Template;
 
@@ -153,17 +154,6 @@ pub(crate) struct WatchArgs {
     /// Reopen a watch that was silent for this long
     #[arg(long, value_parser = duration, value_name = "DURATION", hide = true)]
     pub(crate) silence_limit: Option<Duration>,
-}
-
-/// The output formats of `watch`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum WatchOutput {
-    /// One JSON object a line
-    Json,
-    /// One padded line a change
-    Wide,
-    /// The changed fields; secrets' values as digests
-    Diff,
 }
 
 /// `kinform get`.

@@ -23,6 +23,7 @@ mod serve;
 mod signals;
 mod stderr;
 mod sync;
+mod terminal;
 #[cfg(feature = "typed")]
 mod typed;
 mod watch;

@@ -25,10 +25,10 @@ use crate::args::{Cli, EncodingArg, MeasureArgs, MeasureOutput, ModeArg};
 use crate::connect::{Connection, split_types};
 use crate::exit::{Ending, Failure};
 use crate::output::table::Table;
-use crate::output::terminal::{Out, escaped_json};
 use crate::process;
 use crate::signals::Signals;
 use crate::sync::synced;
+use crate::terminal::{Out, escaped_json};
 use crate::watch::failure;
 
 /// The figures measured of one type; `docs/cli.md` defines each.

@@ -13,7 +13,7 @@ use std::io::Write as _;
 
 use tracing_subscriber::EnvFilter;
 
-use crate::output::terminal::shown;
+use crate::terminal::shown;
 
 /// Prints one line on stderr.
 #[macro_export]

@@ -16,11 +16,11 @@ use kinform::source::Wire;
 use kinform::{Informer, InformerFactory, Notification, ReflectorOptions, Report, ReportEvent};
 use kube_core::DynamicObject;
 
-use crate::args::{WatchArgs, WatchOutput};
+use crate::args::WatchArgs;
 use crate::catalogue::ResourceEntry;
 use crate::connect::{Connection, split_name, split_types};
 use crate::exit::{Ending, Failure};
-use crate::output::change::Printer;
+use crate::output::change::{Printer, WatchOutput};
 use crate::output::line::{Event, Summary};
 use crate::signals::Signals;
 use crate::sync::{REJECTED_HINT, is_rejected};

@@ -22,9 +22,9 @@ use std::time::{Duration, Instant};
 
 use crate::args::{DemoArgs, DemoOutput};
 use crate::exit::{Ending, Failure};
-use crate::output::terminal::Out;
 use crate::process;
 use crate::signals::Signals;
+use crate::terminal::Out;
 
 use self::acts::Acts;
 use self::churn::{SendClock, Tally};

@@ -26,9 +26,9 @@ use crate::args::GetArgs;
 use crate::catalogue::ResourceEntry;
 use crate::connect::Connection;
 use crate::exit::{Ending, Failure};
-use crate::output::terminal::Out;
 use crate::signals::Signals;
 use crate::sync::synced;
+use crate::terminal::Out;
 use crate::watch::failure;
 
 /// BOUND: the size of one object as JSON; a server stores 1.5 MiB, and escapes may multiply it.
@@ -109,7 +109,8 @@ struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// Whether names are looked up in all namespaces or among selected objects, as no GET can.
+    /// Returns whether names are looked up in all namespaces or among selected objects, which no GET
+    /// can do.
     fn is_search(&self) -> bool {
         let select = &self.args.select;
         select.all_namespaces || select.selector.is_some() || select.field_selector.is_some()

@@ -14,7 +14,7 @@ use crate::args::GetOutput;
 use crate::catalogue::ResourceEntry;
 use crate::exit::Failure;
 use crate::output::table::{Table, age};
-use crate::output::terminal::{Out, escaped_json, visible};
+use crate::terminal::{Out, escaped_json, visible};
 
 /// The objects of one type.
 pub(super) struct Group {

@@ -9,6 +9,7 @@
 
 use std::time::Duration;
 
+use clap::ValueEnum;
 use jiff::Timestamp;
 use kinform::{Notification, Obj};
 use kinform_core::delta::Quarantine;
@@ -19,13 +20,23 @@ use serde_json::Value;
 use super::diff::Differ;
 use super::line::{Event, Line};
 use super::table::padded;
-use super::terminal::{Out, escaped_json};
-use crate::args::WatchOutput;
 use crate::catalogue::ResourceEntry;
 use crate::exit::Failure;
+use crate::terminal::{Out, escaped_json};
 
 /// Columns of `wide`: time, event, type, key, version.
 const WIDTHS: [usize; 5] = [12, 6, 20, 40, 10];
+
+/// The output formats of `watch`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum WatchOutput {
+    /// One JSON object a line
+    Json,
+    /// One padded line a change
+    Wide,
+    /// The changed fields; secrets' values as digests
+    Diff,
+}
 
 /// Writes changes to stdout.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use std::hash::{BuildHasher as _, RandomState};
 
 use serde_json::Value;
 
-use super::terminal::visible;
+use crate::terminal::visible;
 
 /// BOUND: fields shown of a change; a larger change is shortened.
 const MAX_FIELDS: usize = 200;

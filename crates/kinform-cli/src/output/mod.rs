@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! changes, objects, measurements → line (JSON) | table (padded) | diff (field by field)
-//!                                  | template (JSONPath) | custom columns ──terminal──▶ stdout
+//!                                  | template (JSONPath) | custom columns ──terminal.rs──▶ stdout
 //! ```
 //!
 //! stdout is data only; progress and hints go to stderr through [`crate::progress!`]. A closed
@@ -14,4 +14,3 @@ pub(crate) mod diff;
 pub(crate) mod line;
 pub(crate) mod table;
 pub(crate) mod template;
-pub(crate) mod terminal;

@@ -6,7 +6,7 @@
 //!
 //! Cells are shown, never interpreted: control characters of server data do not reach a terminal.
 
-use super::terminal::visible;
+use crate::terminal::visible;
 
 /// A table of text.
 #[derive(Debug, Default)]

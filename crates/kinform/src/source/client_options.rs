@@ -12,7 +12,7 @@ use std::time::Duration;
 use hyper_util::client::legacy::connect::HttpConnector;
 use kinform_api::mutant;
 
-use super::pool::Protocol;
+use super::protocol::Protocol;
 
 /// Settings of a client's connections; the defaults are right for informers.
 #[derive(Clone, Debug)]

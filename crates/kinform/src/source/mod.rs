@@ -23,6 +23,7 @@ mod http;
 mod kubeconfig;
 mod multiplex;
 mod pool;
+mod protocol;
 mod proxy;
 mod refusal;
 mod token_file;

@@ -28,11 +28,12 @@ use http::{Request, Response};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
 use kube_client::client::Body;
-use tokio::sync::{Semaphore, SemaphorePermit, watch};
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tower::util::BoxCloneSyncService;
 use tower::{BoxError, Service, ServiceExt};
 
-use super::pool::{Pooled, Protocol};
+use super::pool::Pooled;
+use super::protocol::{Chosen, Protocol, Protocols};
 use crate::error::Error;
 
 /// BOUND: replies under way on one connection. Servers allow 100 (client-go's default, Go's server,
@@ -41,19 +42,6 @@ const STREAMS: usize = 64;
 
 /// Opens a pool whose connections speak these protocols.
 pub(super) type Open = Box<dyn Fn(Protocols) -> Result<Pooled, Error> + Send + Sync>;
-
-/// Hears the protocol of each connection that is opened.
-pub(super) type Chosen = watch::Sender<Option<Protocol>>;
-
-/// The protocols that a pool offers its server.
-#[derive(Clone, Debug)]
-pub(super) enum Protocols {
-    Http1,
-    /// The server's choice.
-    Either(Chosen),
-    /// HTTP/2, on one connection; a server that no longer has it is an error.
-    Http2(Chosen),
-}
 
 /// Sends requests over its lanes.
 pub(super) type Multiplexed = BoxCloneSyncService<Request<Body>, Response<Counted>, BoxError>;

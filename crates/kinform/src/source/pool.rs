@@ -32,7 +32,7 @@ use tower::util::BoxCloneSyncService;
 use tower::{BoxError, Service, ServiceExt};
 
 use super::driver::{Drivers, Known};
-use super::multiplex::Protocols;
+use super::protocol::{Protocol, Protocols};
 use super::proxy;
 use crate::error::{Error, ErrorKind};
 
@@ -51,13 +51,6 @@ const FRAME: u32 = 256 << 10;
 /// time to give it. As client-go's.
 const PING: Duration = Duration::from_secs(30);
 const PONG: Duration = Duration::from_secs(15);
-
-/// The protocol of a connection, as its server chose it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Protocol {
-    Http1,
-    Http2,
-}
 
 /// Sends requests over its connections.
 pub(super) type Pooled = BoxCloneSyncService<Request<Body>, Response<Incoming>, BoxError>;
