@@ -9,9 +9,10 @@
 use std::io::Write as _;
 use std::time::Duration;
 
+use futures::{FutureExt as _, StreamExt as _};
 use jiff::Timestamp;
 use kinform::source::Wire;
-use kinform::{Index, Informer, InformerFactory, Obj};
+use kinform::{Index, Informer, InformerFactory, Obj, ReportEvent};
 use kinform_api::{FieldPath, Scope};
 use kube_core::DynamicObject;
 use serde_json::{Value, json};
@@ -20,6 +21,7 @@ use crate::args::{GetArgs, GetOutput};
 use crate::catalogue::ResourceEntry;
 use crate::connect::{Connection, split_name};
 use crate::exit::{Ending, Failure};
+use crate::output::change::left_out;
 use crate::output::table::{Table, age};
 use crate::signals::Signals;
 use crate::sync::synced;
@@ -51,8 +53,14 @@ async fn print(args: &GetArgs) -> Result<(), Failure> {
         .as_deref()
         .map(|by| Lookup::new(&informer, by))
         .transpose()?;
+    let mut reports = informer.reports();
     factory.start().map_err(failure)?;
     synced(&informer).await?;
+    while let Some(Some(report)) = reports.next().now_or_never() {
+        if let ReportEvent::Quarantined(object) = &report.event {
+            crate::progress!("{}: {}", entry.title(), left_out(object));
+        }
+    }
 
     let mut objects: Vec<Obj<DynamicObject>> = match &lookup {
         Some(lookup) => lookup.objects(&informer),
