@@ -21,7 +21,8 @@ use crate::object::Object;
 /// One thing that a reflector heard, in the server's order.
 ///
 /// # Order guarantees
-/// `ListBegin`, then `Replaced` and `Quarantined`, then `ListEnd` or `ListAbort`: a list is one barrier.
+/// `ListBegin`, then `Replaced` and `Quarantined`, of a stream also `Updated` and `Deleted`, then
+/// `ListEnd` or `ListAbort`: a list is one barrier.
 /// A `ListBegin` inside a list aborts the one before.
 #[derive(Debug, Clone)]
 pub enum Delta {
@@ -59,7 +60,8 @@ pub enum Delta {
     Quarantined(Quarantine),
 }
 
-/// An object quarantined since it cannot be read: its place and the reason; never its content.
+/// An object quarantined since it cannot be read, or since its list has another of its name: its
+/// place and the reason; never its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Quarantine {
     /// Its key, as far as it can be read.
@@ -68,7 +70,7 @@ pub struct Quarantine {
     pub version: Option<String>,
     /// The path in the object at which reading stopped.
     pub path: String,
-    /// Why it cannot be read: one line.
+    /// Why it cannot be read, or is left out: one line.
     pub reason: String,
     /// The part of a reply that it came in.
     pub origin: QuarantineOrigin,
@@ -83,6 +85,8 @@ pub enum QuarantineOrigin {
     Watch,
     /// A watch event that says that the object is gone.
     Deletion,
+    /// An item of a list that has another item of that name.
+    Duplicate,
 }
 
 /// Names one handler of one informer; never used twice in an informer.

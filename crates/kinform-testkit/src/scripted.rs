@@ -139,6 +139,21 @@ impl Script {
         }
     }
 
+    /// Answers the list of one item with which an informer confirms that a streaming list was
+    /// rightly empty; the stream is then the watch.
+    ///
+    /// # Panics
+    /// If another request comes.
+    pub async fn confirm_empty(&mut self, version: &str) {
+        let (options, ask) = self.next_list().await;
+        assert_eq!(options.limit, Some(1), "a list that confirms is short");
+        let metadata = serde_json::json!({ "resourceVersion": version });
+        let list = serde_json::json!({
+            "kind": "List", "apiVersion": "v1", "metadata": metadata, "items": [],
+        });
+        ask.reply(list.to_string());
+    }
+
     /// Returns whether there is no further request.
     pub fn is_quiet(&mut self) -> bool {
         match self.asks.try_recv() {

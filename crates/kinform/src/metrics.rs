@@ -58,7 +58,8 @@ pub struct InformerStats {
     pub retries: u64,
     /// Watches closed because they were silent.
     pub silences: u64,
-    /// Objects quarantined because they could not be parsed.
+    /// Objects quarantined because they could not be parsed, or because their list had another of
+    /// their name.
     pub quarantined: u64,
     /// Of these, those that are still quarantined.
     pub quarantined_now: u64,
@@ -106,6 +107,10 @@ pub(crate) struct RequestClock {
 
 impl RequestClock {
     pub(crate) fn requested(&mut self, request: &Request, now: Instant) {
+        // It may be beside a streaming list.
+        if matches!(request, Request::Probe { .. }) {
+            return;
+        }
         self.closed(now);
         match request {
             Request::Watch { options, .. } if options.send_initial_events != Some(true) => {

@@ -65,7 +65,15 @@ impl ReflectorOptions {
         self
     }
 
-    /// The time that a streaming list, its headers included, may be without a byte. Default: 30 s.
+    /// The time that a streaming list may take until the first byte of its body. Default: 3 s; then
+    /// everything is listed in pages. A proxy that buffers replies holds back a streaming list,
+    /// which never ends.
+    pub fn with_first_byte_limit(mut self, limit: Duration) -> Self {
+        self.0.first_byte_limit = limit;
+        self
+    }
+
+    /// The time that a streaming list may be without a complete event. Default: 30 s.
     pub fn with_progress_limit(mut self, limit: Duration) -> Self {
         self.0.progress_limit = limit;
         self
@@ -83,8 +91,8 @@ impl ReflectorOptions {
         self
     }
 
-    /// The time that a watch, its headers included, may be without a byte. Default: 90 s, since
-    /// bookmarks come each minute.
+    /// The time that a watch, its headers included, may be without a complete event or bookmark.
+    /// Default: 90 s, since bookmarks come each minute.
     pub fn with_silence_limit(mut self, limit: Duration) -> Self {
         self.0.silence_limit = limit;
         self

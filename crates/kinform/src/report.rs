@@ -71,7 +71,8 @@ pub enum ReportEvent {
         /// The version that the server states now.
         to: String,
     },
-    /// An object was quarantined because it could not be parsed.
+    /// An object was quarantined because it could not be parsed, or because its list had another of
+    /// its name.
     Quarantined(Quarantine),
     /// An object is stored but left out of an index.
     Unindexed {

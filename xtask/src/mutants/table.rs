@@ -378,6 +378,24 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         packages: SHELL,
     },
     Mutant {
+        name: "K14",
+        seen: "servers that stream their end bookmark alone",
+        mistake: "an empty streaming list is believed, and what was stored is deleted",
+        packages: CORE,
+    },
+    Mutant {
+        name: "K15",
+        seen: "proxies that keep a dead watch alive",
+        mistake: "bytes that make no event count as progress of a watch",
+        packages: CORE,
+    },
+    Mutant {
+        name: "K16",
+        seen: "operator-framework's packagemanifests",
+        mistake: "of items of one name in a list the last is stored, and nobody hears of the others",
+        packages: CORE,
+    },
+    Mutant {
         name: "S1",
         seen: "server: conflicts",
         mistake: "an update of an older version is written",

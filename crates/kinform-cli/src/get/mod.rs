@@ -14,8 +14,9 @@ mod request;
 
 use std::time::Duration;
 
+use futures::{FutureExt as _, StreamExt as _};
 use kinform::source::{SourceError, SourceErrorKind, Wire, fetch};
-use kinform::{Index, Informer, InformerFactory, Obj};
+use kinform::{Index, Informer, InformerFactory, Obj, ReportEvent, Reports};
 use kube_core::DynamicObject;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
@@ -26,6 +27,7 @@ use crate::args::GetArgs;
 use crate::catalogue::ResourceEntry;
 use crate::connect::Connection;
 use crate::exit::{Ending, Failure};
+use crate::output::change::left_out;
 use crate::signals::Signals;
 use crate::sync::synced;
 use crate::terminal::Out;
@@ -99,8 +101,13 @@ async fn print(args: &GetArgs) -> Result<(), Failure> {
     missing.map_or(Ok(()), Err)
 }
 
-/// An informer that was asked for, and the index to read it by.
-type Cached = (Informer<DynamicObject>, Option<Lookup>);
+/// An informer that was asked for.
+struct Cached {
+    informer: Informer<DynamicObject>,
+    /// The index to read it by.
+    lookup: Option<Lookup>,
+    reports: Reports,
+}
 
 struct Context<'a> {
     args: &'a GetArgs,
@@ -128,7 +135,12 @@ impl Context<'_> {
             let informer = self.factory.select::<DynamicObject>(info).build();
             let by = self.args.by.as_deref();
             let lookup = by.map(|by| Lookup::new(&informer, by)).transpose()?;
-            Ok((informer, lookup))
+            let reports = informer.reports();
+            Ok(Cached {
+                informer,
+                lookup,
+                reports,
+            })
         });
         made.collect()
     }
@@ -138,12 +150,18 @@ impl Context<'_> {
         &self,
         entry: &ResourceEntry,
         request: &Request,
-        informers: Vec<Cached>,
+        mut informers: Vec<Cached>,
     ) -> Result<(Vec<Shown>, Vec<Failure>), Failure> {
         let (mut shown, mut missing) = (Vec::new(), Vec::new());
-        for (place, (informer, lookup)) in informers.iter().enumerate() {
+        for (place, cached) in informers.iter_mut().enumerate() {
+            let informer = &cached.informer;
             synced(informer).await?;
-            let mut objects: Vec<Obj<DynamicObject>> = match lookup {
+            while let Some(Some(report)) = cached.reports.next().now_or_never() {
+                if let ReportEvent::Quarantined(object) = &report.event {
+                    crate::progress!("{}: {}", entry.title(), left_out(object));
+                }
+            }
+            let mut objects: Vec<Obj<DynamicObject>> = match &cached.lookup {
                 Some(lookup) => lookup.objects(informer),
                 None => informer.list().to_objs(),
             };

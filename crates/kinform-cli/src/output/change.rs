@@ -12,7 +12,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use jiff::Timestamp;
 use kinform::{Notification, Obj};
-use kinform_core::delta::Quarantine;
+use kinform_core::delta::{Quarantine, QuarantineOrigin};
 use kube_core::DynamicObject;
 use serde::Serialize;
 use serde_json::Value;
@@ -177,31 +177,32 @@ impl Printer {
         self.json(&line)
     }
 
-    /// Prints an object that cannot be parsed: it is quarantined until its next version.
+    /// Prints an object that is quarantined until its next version.
     pub(crate) fn unreadable(
         &mut self,
         entry: &ResourceEntry,
         at: &Timestamp,
         object: &Quarantine,
     ) -> Result<(), Failure> {
-        let key = object.key.as_ref();
-        let shown = key.map_or_else(|| "an object".to_owned(), ToString::to_string);
-        let message = format!(
-            "{shown} cannot be read at {}: {}",
-            object.path, object.reason
-        );
-        crate::progress!(
-            "{}: {message}; it is left out until its next version",
-            entry.title()
-        );
+        let message = left_out(object);
+        let rest = match object.origin {
+            QuarantineOrigin::Duplicate => "",
+            _ => "; it is left out until its next version",
+        };
+        crate::progress!("{}: {message}{rest}", entry.title());
         if self.form != WatchOutput::Json {
             return Ok(());
         }
         let mut line = of_type(entry, Line::new(Event::Error, time(at)));
+        let key = object.key.as_ref();
         line.namespace = key.and_then(|key| key.namespace()).map(str::to_owned);
         line.name = key.map(|key| key.name().to_owned());
         line.resource_version.clone_from(&object.version);
-        line.reason = Some("Undecodable".to_owned());
+        let reason = match object.origin {
+            QuarantineOrigin::Duplicate => "Duplicate",
+            _ => "Undecodable",
+        };
+        line.reason = Some(reason.to_owned());
         line.message = Some(message);
         self.json(&line)
     }
@@ -233,4 +234,15 @@ fn time(at: &Timestamp) -> String {
 /// The time of day, in UTC, with milliseconds.
 fn clock(at: &Timestamp) -> String {
     at.strftime("%H:%M:%S%.3f").to_string()
+}
+
+/// One line about a quarantined object.
+pub(crate) fn left_out(object: &Quarantine) -> String {
+    let key = object.key.as_ref();
+    let shown = key.map_or_else(|| "an object".to_owned(), ToString::to_string);
+    let Quarantine { path, reason, .. } = object;
+    match object.origin {
+        QuarantineOrigin::Duplicate => format!("{shown} {reason}"),
+        _ => format!("{shown} cannot be read at {path}: {reason}"),
+    }
 }

@@ -13,6 +13,8 @@
 //!   a stored uid and version is compared byte by byte.
 //! - A uid that changed is a delete, then an add. A list has the last word: in it, older wins, too, and
 //!   a list below the stored version is reported as [`super::report::ApplyEvent::WentBack`].
+//! - Of two items of one name in a list the first stays, unless the second is a newer state of the
+//!   same object; what is left out is quarantined (`listing`).
 //! - An unreadable object is quarantined. The object stored under its key stays; if a list has one
 //!   without a readable key, that list deletes no object, and reports so.
 //!
@@ -23,6 +25,7 @@
 
 use kinform_api::{ResourceVersion, mutant};
 
+use super::listing::{Listing, Said, cold, heal, is_older, remember};
 use super::news::{News, Pending};
 use super::report::{ApplyCounts, ApplyEvent, Listed};
 use super::tier::{Tier, Trained, Training};
@@ -30,12 +33,9 @@ use crate::delta::{Change, Delta, HandlerId, Quarantine, QuarantineOrigin};
 use crate::fifo;
 use crate::object::Object;
 use crate::store::diff::same_version;
-use crate::store::edit::{BuiltIndex, Edit, Seen};
+use crate::store::edit::{BuiltIndex, Edit};
 use crate::store::index::IndexConflict;
 use crate::store::root::{IndexId, Root};
-
-// BOUND: unreadable objects remembered by key; all are reported and counted.
-const MAX_QUARANTINED: usize = 1024;
 
 /// Applies deltas to a store, one batch at a time.
 #[derive(Debug)]
@@ -60,20 +60,6 @@ pub struct Applied {
     pub due: Vec<HandlerId>,
     /// The events worth a report.
     pub events: Vec<ApplyEvent>,
-}
-
-#[derive(Debug)]
-struct Listing {
-    edit: Edit,
-    seen: Seen,
-    pending: Pending,
-    listed: Listed,
-    // Unreadable items that may be anyone's.
-    nameless: usize,
-    // Items of a stored uid and version with other bytes: they count if the server went back.
-    // BOUND: the items of one list; none of a server that keeps its word.
-    reused: Vec<Object>,
-    went_back: bool,
 }
 
 /// The work on one batch.
@@ -215,13 +201,27 @@ impl Applier {
     fn step(&mut self, delta: Delta, batch: &mut Batch) {
         match delta {
             Delta::Added(object) | Delta::Updated(object) => match &mut self.list {
-                Some(list) => list.put(object, &mut self.tier, &mut self.counts, &mut batch.events),
+                Some(list) => {
+                    list.put(
+                        object,
+                        Said::Change,
+                        &mut self.tier,
+                        &mut self.counts,
+                        &mut batch.events,
+                    );
+                }
                 None => self.put(object, batch),
             },
             // Outside of a list it belongs to one that was given up: void.
             Delta::Replaced(object) => {
                 if let Some(list) = &mut self.list {
-                    list.put(object, &mut self.tier, &mut self.counts, &mut batch.events);
+                    list.put(
+                        object,
+                        Said::Item,
+                        &mut self.tier,
+                        &mut self.counts,
+                        &mut batch.events,
+                    );
                 }
             }
             Delta::Deleted(object) => self.delete(object, batch),
@@ -298,20 +298,10 @@ impl Applier {
 
     fn begin(&mut self, batch: &mut Batch) {
         self.abort(batch);
-        let mut edit = batch.edit.fork();
-        edit.quarantined_mut().clear();
         let mut pending = Pending::new(self.max_changes);
         // Whoever listens now has heard nothing: the first list is heard as an initial list.
         pending.is_by_diff = !self.root.has_synced();
-        self.list = Some(Listing {
-            edit,
-            seen: Seen::default(),
-            pending,
-            listed: Listed::default(),
-            nameless: 0,
-            reused: Vec::new(),
-            went_back: false,
-        });
+        self.list = Some(Listing::new(batch.edit.fork(), pending));
     }
 
     fn abort(&mut self, batch: &mut Batch) {
@@ -430,10 +420,8 @@ impl Applier {
                 });
             }
             edit.quarantined_mut().remove(&key);
-        } else if edit.quarantined().len() < MAX_QUARANTINED
-            || edit.quarantined().contains_key(&key)
-        {
-            edit.quarantined_mut().insert(key, quarantine);
+        } else {
+            remember(edit, key, quarantine);
         }
     }
 
@@ -474,59 +462,6 @@ impl Batch {
     }
 }
 
-impl Listing {
-    fn put(
-        &mut self,
-        object: Object,
-        tier: &mut Option<Tier>,
-        counts: &mut ApplyCounts,
-        events: &mut Vec<ApplyEvent>,
-    ) {
-        self.listed.items += 1;
-        let marked = self.edit.mark(object.key_ref(), &mut self.seen);
-        let slot = marked.map(|marked| marked.slot);
-        if let Some(marked) = marked {
-            let stored = marked.object;
-            if same_version(stored, &object) {
-                self.listed.unchanged += 1;
-                let is_reused = !stored.same_content(&object);
-                heal(&mut self.edit, &object, events);
-                if is_reused {
-                    self.reused.push(object);
-                }
-                return;
-            }
-            // A list has the last word on what was stored, but not on what it said itself.
-            if marked.was_seen && is_older(&object, stored) {
-                counts.stale += 1;
-                return;
-            }
-        }
-        heal(&mut self.edit, &object, events);
-        let cold = cold(tier, &object);
-        let new = self.pending.handle(&object);
-        let old = self.edit.insert_seen(object, cold, slot, &mut self.seen);
-        if mutant!("B7") && old.is_some() {
-            return;
-        }
-        self.pending.stored(old, new);
-    }
-
-    /// Stores objects listed under a stored version as new states, if the server went back.
-    fn believe_reused(&mut self, tier: &mut Option<Tier>) {
-        for object in std::mem::take(&mut self.reused) {
-            let stored = self.edit.get(object.key_ref());
-            if self.went_back && stored.is_some_and(|stored| same_version(stored, &object)) {
-                self.listed.unchanged -= 1;
-                let cold = cold(tier, &object);
-                let new = self.pending.handle(&object);
-                let old = self.edit.insert_as(object, cold);
-                self.pending.stored(old, new);
-            }
-        }
-    }
-}
-
 impl Reached {
     fn at(version: &str) -> Self {
         Self {
@@ -554,26 +489,6 @@ impl Reached {
     }
 }
 
-/// Returns whether the first version is the lower; false unless both are numbers.
-fn is_older(object: &Object, stored: &Object) -> bool {
-    matches!((object.revision(), stored.revision()), (Some(new), Some(old)) if new < old)
-}
-
 fn revision(version: &str) -> Option<u64> {
     ResourceVersion::from(version).parsed()
-}
-
-/// Returns the compressed form to store in an object's place, if the store is compressed.
-fn cold(tier: &mut Option<Tier>, object: &Object) -> Option<Object> {
-    tier.as_mut()?.keep(object)
-}
-
-fn heal(edit: &mut Edit, object: &Object, events: &mut Vec<ApplyEvent>) {
-    if edit.quarantined().is_empty() {
-        return;
-    }
-    let key = object.key();
-    if edit.quarantined_mut().remove(&key).is_some() {
-        events.push(ApplyEvent::Healed(key));
-    }
 }

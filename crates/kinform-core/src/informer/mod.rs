@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `applier` | [`applier::Applier`]: what a delta does to the store; lists, quarantine, versions |
 //! | `audit` | [`audit::Audit`]: whether a store is what its server says, on request |
+//! | `listing` | a list that runs: what it has named, items of one name |
 //! | `news` | [`news::News`]: what a batch brings for handlers |
 //! | `report` | [`report::ApplyEvent`], [`report::ApplyCounts`]: what is worth saying |
 //! | `ring` | [`ring::Ring`]: the newest batches of changes, bounded, each with the root after it |
@@ -22,6 +23,7 @@
 pub mod applier;
 pub mod audit;
 pub mod delivery;
+mod listing;
 pub mod news;
 pub mod report;
 pub mod resync;

@@ -59,14 +59,17 @@ pub struct ReflectorConfig {
     pub min_watch_timeout: Duration,
     /// The limit of one list request, first byte to last. Default 2 min: servers give up after one.
     pub list_deadline: Duration,
-    /// The limit of a streaming list, its headers included, without a byte. Default 30 s.
+    /// The limit of a streaming list, its headers included, until the first byte of its body.
+    /// Default 3 s: a proxy may hold back a reply until it is complete, which this one never is.
+    pub first_byte_limit: Duration,
+    /// The limit of a streaming list without a complete event. Default 30 s.
     pub progress_limit: Duration,
     /// The limit of a streaming list until its end bookmark. Default 5 min.
     pub initial_events_limit: Duration,
     /// The time to stay with pages after a streaming list stalled. Default 10 min.
     pub fallback_memory: Duration,
-    /// The limit of a watch, its headers included, without a byte. Default 90 s: bookmarks come
-    /// each minute.
+    /// The limit of a watch, its headers included, without a complete event or bookmark. Default
+    /// 90 s: bookmarks come each minute.
     pub silence_limit: Duration,
     /// For so long after the first internal error a watch is reopened instead of listing again.
     /// Default zero: never.
@@ -90,6 +93,7 @@ impl Default for ReflectorConfig {
             page_size: None,
             min_watch_timeout: MIN_WATCH_TIMEOUT,
             list_deadline: Duration::from_secs(120),
+            first_byte_limit: Duration::from_secs(3),
             progress_limit: Duration::from_secs(30),
             initial_events_limit: Duration::from_secs(300),
             fallback_memory: Duration::from_secs(600),

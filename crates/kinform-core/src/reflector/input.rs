@@ -24,9 +24,10 @@ pub enum Input {
     Accepted,
     /// The request came to nothing before its body.
     Failed(Failure),
-    /// Bytes of the body came, whatever is in them.
+    /// Bytes of the body came, whatever is in them. A list gets on by them; a watch gets on by
+    /// events only, since a proxy may send bytes for ever that make none.
     Bytes,
-    /// A list: one item.
+    /// A list or a probe: one item.
     Item(Result<Object, Unreadable>),
     /// A list: the page is whole, this is its metadata. Nothing else follows for this request.
     PageEnd {
@@ -39,10 +40,10 @@ pub enum Input {
     Event(Event),
     /// The body ended, of a list before its [`Input::PageEnd`].
     Ended(Ending),
-    /// The shell reads again after it had waited for room downstream for so long: the silence was
-    /// our own.
+    /// The shell reads again after it was busy, or had waited for room downstream, for so long: the
+    /// silence was our own.
     Unblocked {
-        /// The time during which no byte was read.
+        /// The time during which nothing was read.
         blocked: Duration,
     },
     /// The time of [`next_wake`](super::Reflector::next_wake) has come.

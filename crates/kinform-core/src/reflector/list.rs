@@ -2,19 +2,23 @@
 //!
 //! ```text
 //! cycle → streaming list ──end bookmark──▶ ListEnd, and the same stream is the watch
-//!              │ refused, stalled, cut        │
-//!              ▼                              │
-//!           pages ──last page──▶ ListEnd → watch
+//!              │   │ without an object ──▶ list of one item ──empty──▶ ListEnd, the same stream
+//!              │   │ refused, stalled, cut        │ an object
+//!              ▼   ▼                              │
+//!           pages ◀───────────────────────────────┘ ──last page──▶ ListEnd → watch
 //! ```
 //!
 //! `ListBegin` is handed on with the first item, so that a refused request leaves no trace. Whatever
 //! breaks a list hands on `ListAbort`: nothing of it counts.
 //! A `DELETED` among the initial events is handed on inside the list: it takes its object out again.
 //! An unknown type or another kind there gives the streaming list up, since what it hides
-//! would be missing from the list, and so be deleted.
+//! would be missing from the list, and so be deleted. For the same reason an empty streaming list
+//! counts only once an ordinary list is empty, too: servers exist that send the end bookmark alone.
+//! An ordinary bookmark before it says that the server opened an ordinary watch.
 //!
 //! Upstream counterpart: `client-go:tools/cache/reflector.go` (`list`, `watchList`).
 
+use std::cmp::Ordering;
 use std::time::Duration;
 
 use kinform_api::{
@@ -46,6 +50,12 @@ pub(super) struct ListCycle {
     pub(super) reason: Option<RelistReason>,
     /// `ListBegin` was handed on, its end not yet.
     is_open: bool,
+    /// The streaming list under way named an object.
+    has_objects: bool,
+    /// The version of a streaming list without an object, until a list has confirmed it.
+    empty_at: ResourceVersion,
+    /// That streaming list is still open, beside the list that confirms it.
+    pub(super) is_beside: bool,
     /// Streaming lists of this cycle that ended before their end bookmark.
     early_ends: u8,
     /// Pages until then.
@@ -64,6 +74,9 @@ impl ListCycle {
             began_at: None,
             reason: None,
             is_open: false,
+            has_objects: false,
+            empty_at: ResourceVersion::UNSET,
+            is_beside: false,
             early_ends: 0,
             streaming,
             pages_at_zero: false,
@@ -145,6 +158,7 @@ impl Reflector {
     fn ask_streaming_list(&mut self, now: Instant) {
         let version = self.position.for_streaming(self.config.first_list);
         self.cycle.asked = version.clone();
+        self.cycle.has_objects = false;
         let options = WatchOptions {
             resource_version: (!version.is_unset()).then_some(version),
             version_match: Some(VersionMatch::NotOlderThan),
@@ -178,10 +192,14 @@ impl Reflector {
     }
 
     pub(super) fn on_item(&mut self, item: Result<Object, Unreadable>, now: Instant) {
-        let Phase::Reading(Ask::Page | Ask::NextPage) = self.phase else {
-            return;
-        };
-        self.heard(now);
+        match self.phase {
+            Phase::Reading(Ask::Page | Ask::NextPage) => self.heard(now),
+            Phase::Reading(Ask::Confirm) => {
+                self.close();
+                return self.ask_pages_instead(FallbackReason::Empty, now);
+            }
+            _ => return,
+        }
         self.pager.count_item();
         match item {
             Ok(object) => self.hand_on_item(Delta::Replaced(object)),
@@ -197,6 +215,7 @@ impl Reflector {
         self.heard(now);
         match ask {
             Ask::Probe => self.on_probe_answered(&version, now),
+            Ask::Confirm => self.on_confirmed(version, token, now),
             Ask::Page | Ask::NextPage => self.on_turn(version, token, now),
             Ask::StreamingList | Ask::Watch => {}
         }
@@ -260,9 +279,11 @@ impl Reflector {
         }
         let until = match reason {
             FallbackReason::Refused | FallbackReason::Failed => None,
-            FallbackReason::NoProgress | FallbackReason::NoEnd | FallbackReason::EndedEarly => {
-                Some(now + self.config.fallback_memory)
-            }
+            FallbackReason::NoProgress
+            | FallbackReason::NoEnd
+            | FallbackReason::Ignored
+            | FallbackReason::Empty
+            | FallbackReason::EndedEarly => Some(now + self.config.fallback_memory),
         };
         if let Some(until) = until {
             self.cycle.streaming = StreamingList::NotBefore(until);
@@ -275,21 +296,34 @@ impl Reflector {
     pub(super) fn on_initial_event(&mut self, event: Event, now: Instant) {
         match event {
             // client-go: TestWatchList (modify and delete before the bookmark applied)
-            Event::Added(object) | Event::Modified(object) => {
+            Event::Added(object) => {
+                self.cycle.has_objects = true;
                 self.hand_on_item(Delta::Replaced(object));
+            }
+            // Of an object that the stream has named already: it is no second item of that name.
+            Event::Modified(object) => {
+                self.cycle.has_objects = true;
+                self.hand_on_item(Delta::Updated(object));
             }
             Event::Deleted(object) => self.hand_on_item(Delta::Deleted(object)),
             Event::Unreadable {
                 kind: WatchEventKind::Bookmark,
                 ..
-            } => {}
+            } => {
+                self.steps.push_back(Step::CloseRequest);
+                self.ask_pages_instead(FallbackReason::NoEnd, now);
+            }
             Event::Unreadable { object, .. } => {
+                self.cycle.has_objects = true;
                 self.hand_on_item(quarantined(object, QuarantineOrigin::List));
             }
             Event::Bookmark {
                 initial_events_end: false,
                 ..
-            } => {}
+            } => {
+                self.steps.push_back(Step::CloseRequest);
+                self.ask_pages_instead(FallbackReason::Ignored, now);
+            }
             Event::Bookmark {
                 version,
                 initial_events_end: true,
@@ -321,15 +355,94 @@ impl Reflector {
             let problem = behind(Ask::StreamingList);
             return self.ask_consistent(Ask::StreamingList, problem, None, now);
         }
+        if !self.cycle.has_objects && !mutant!("K14") {
+            return self.confirm_empty(version, now);
+        }
         self.end_list(version, now);
+        self.begin_watch(now);
+    }
+
+    /// Asks a list whether there are objects, beside the stream.
+    fn confirm_empty(&mut self, version: ResourceVersion, now: Instant) {
+        self.abort_list();
+        self.cycle.empty_at = version;
+        self.cycle.is_beside = true;
+        self.ask_confirmation(now);
+    }
+
+    /// Returns whether a list confirms an empty stream that is still open.
+    pub(super) fn is_confirming_beside(&self) -> bool {
+        let is_confirming = matches!(
+            self.phase,
+            Phase::Opening(Ask::Confirm) | Phase::Reading(Ask::Confirm)
+        );
+        is_confirming && self.cycle.is_beside
+    }
+
+    /// The stream said more in the piece that had its end bookmark. That is not kept: the watch that
+    /// follows begins at the list's version.
+    pub(super) fn confirm_alone(&mut self, now: Instant) {
+        self.leave_stream();
+        self.ask_confirmation(now);
+    }
+
+    /// Closes the stream beside the list that confirms it, and that list.
+    pub(super) fn leave_stream(&mut self) {
+        if std::mem::take(&mut self.cycle.is_beside) {
+            self.steps.push_back(Step::CloseRequest);
+        }
+    }
+
+    fn ask_confirmation(&mut self, now: Instant) {
+        // The most recent state is never older than the stream's. Caches ignore the limit at others.
+        let options = ListOptions {
+            limit: Some(1),
+            ..self.selected()
+        };
+        self.ask(Ask::Confirm, now, |deadline| Request::Probe {
+            options,
+            deadline,
+        });
+    }
+
+    /// A list without an item, as the stream was; unless there is more of it, or it is an older one.
+    fn on_confirmed(&mut self, version: ResourceVersion, token: &str, now: Instant) {
+        let is_older = version.compare(&self.cycle.empty_at) == Ok(Ordering::Less);
+        if is_older || !token.is_empty() {
+            self.leave_stream();
+            return self.ask_pages_instead(FallbackReason::Empty, now);
+        }
+        // The stream goes on from its own version.
+        let is_usable = !version.is_unset() && !version.is_zero();
+        if is_usable && !self.cycle.is_beside {
+            self.cycle.empty_at = version;
+        }
+        self.believe_empty(now);
+    }
+
+    /// There is no object. The stream, if it is still open, is the watch.
+    pub(super) fn believe_empty(&mut self, now: Instant) {
+        let version = std::mem::take(&mut self.cycle.empty_at);
+        self.end_list(version, now);
+        if std::mem::take(&mut self.cycle.is_beside) {
+            self.steps.push_back(Step::Resume);
+            self.begin_watch(now);
+        } else {
+            self.ask_watch(now);
+        }
+    }
+
+    /// The streaming list goes on as the watch.
+    fn begin_watch(&mut self, now: Instant) {
         self.phase = Phase::Reading(Ask::Watch);
         self.clock.opened_at = now;
         self.on_watch_opened(now);
     }
 
-    /// A streaming list without a byte, or without its end, for too long.
+    /// A streaming list without a byte, an event or its end, for too long.
     pub(super) fn on_streaming_list_late(&mut self, now: Instant) {
-        let is_stalled = now.since(self.clock.heard_at) >= self.config.progress_limit;
+        let is_stalled =
+            !self.clock.has_bytes || now.since(self.clock.heard_at) >= self.config.progress_limit;
         let reason = if is_stalled {
             FallbackReason::NoProgress
         } else {
@@ -373,7 +486,7 @@ impl Reflector {
     pub(super) fn on_page_cut(&mut self, ask: Ask, ending: Ending, now: Instant) {
         let problem = match ending {
             Ending::Garbled { message } => {
-                self.steps.push_back(Step::CloseRequest);
+                self.close();
                 garbled(ask, &message)
             }
             Ending::Clean => Failure::Transport {
@@ -382,11 +495,12 @@ impl Reflector {
             .problem(ask.verb()),
             Ending::Cut { message } => Failure::Transport { message }.problem(ask.verb()),
         };
+        self.leave_stream();
         self.abort_list();
-        let next = if ask == Ask::Probe {
-            Next::Reopen
-        } else {
-            Next::Cycle
+        let next = match ask {
+            Ask::Probe => Next::Reopen,
+            Ask::Confirm => Next::List,
+            _ => Next::Cycle,
         };
         self.wait(next, problem, None, now);
     }

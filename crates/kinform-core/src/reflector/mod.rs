@@ -5,7 +5,7 @@
 //! ```
 //!
 //! A pure machine: it opens no connection, reads no clock, throws no dice but its own. The shell
-//! performs each [`Step`] in order, keeps at most one request open, and tells what comes of it as
+//! performs each [`Step`] in order, reads at most one request, and tells what comes of it as
 //! [`Input`]s; when [`Reflector::next_wake`] comes, it says [`Input::Timer`].
 //!
 //! INVARIANT: between `ListBegin` and `ListEnd` stands a whole list, or there is a `ListAbort`.
@@ -56,9 +56,13 @@ use watch::StreamHabits;
 /// One action for the shell; actions are carried out in order.
 #[derive(Clone, Debug)]
 pub enum Step {
-    /// Make this request; none is open.
+    /// Make this request. None is open, but for a probe that is made beside a streaming list: that is
+    /// not read until it is resumed.
     Request(Request),
-    /// Drop the request that is open, and everything of it that is still unread.
+    /// The probe has ended: read the streaming list on.
+    Resume,
+    /// Drop the request that is open, a streaming list beside it, and everything of them that is
+    /// still unread.
     CloseRequest,
     /// Hand this to the fifo.
     Delta(Delta),
@@ -83,7 +87,7 @@ pub enum Request {
         /// The machine gives up by itself if it is not accepted at this time.
         deadline: Instant,
     },
-    /// A list of one item, of which only the end matters: nothing needs to be decoded.
+    /// A list of one item, of which only its version matters, and whether there is an item.
     Probe {
         /// Its parameters.
         options: ListOptions,
@@ -113,6 +117,8 @@ struct Clock {
     asked_at: Instant,
     opened_at: Instant,
     heard_at: Instant,
+    /// Its body has begun.
+    has_bytes: bool,
 }
 
 /// BOUND: less patience than this would be a busy loop.
@@ -131,7 +137,7 @@ pub struct Reflector {
     steps: VecDeque<Step>,
     phase: Phase,
     clock: Clock,
-    /// When anything came from the server for the last time.
+    /// When the server said something for the last time.
     heard_at: Option<Instant>,
     state: State,
     position: Position,
@@ -148,6 +154,7 @@ impl Reflector {
     pub fn new(mut config: ReflectorConfig, seed: u64) -> Self {
         config.silence_limit = config.silence_limit.max(MIN_PATIENCE);
         config.progress_limit = config.progress_limit.max(MIN_PATIENCE);
+        config.first_byte_limit = config.first_byte_limit.max(MIN_PATIENCE);
         let cycle = ListCycle::new(config.streaming_list);
         let backoff = Backoff::new(config.backoff);
         Self {
@@ -182,7 +189,7 @@ impl Reflector {
         match input {
             Input::Accepted => self.on_accepted(now),
             Input::Failed(failure) => self.on_failed(failure, now),
-            Input::Bytes => self.heard(now),
+            Input::Bytes => self.on_bytes(now),
             Input::Item(item) => self.on_item(item, now),
             Input::PageEnd {
                 version,
@@ -215,11 +222,14 @@ impl Reflector {
             Phase::Idle | Phase::Stopped => None,
             Phase::Waiting { until, .. } => Some(until),
             Phase::Opening(ask) => Some(self.opening_deadline(ask)),
-            Phase::Reading(Ask::Page | Ask::NextPage | Ask::Probe) => {
+            Phase::Reading(Ask::Page | Ask::NextPage | Ask::Probe | Ask::Confirm) => {
                 Some(clock.asked_at + config.list_deadline)
             }
             Phase::Reading(Ask::Watch) if mutant!("B20") => None,
             Phase::Reading(Ask::Watch) => Some(clock.heard_at + config.silence_limit),
+            Phase::Reading(ask @ Ask::StreamingList) if !clock.has_bytes => {
+                Some(self.opening_deadline(ask))
+            }
             Phase::Reading(Ask::StreamingList) => {
                 let end = clock.asked_at + config.initial_events_limit;
                 Some(end.min(clock.heard_at + config.progress_limit))
@@ -242,7 +252,7 @@ impl Reflector {
         self.position.version()
     }
 
-    /// When anything came from the server for the last time.
+    /// When the server said something for the last time: it answered, or a complete event came.
     pub const fn heard_at(&self) -> Option<Instant> {
         self.heard_at
     }
@@ -254,7 +264,8 @@ impl Reflector {
 
     fn opening_deadline(&self, ask: Ask) -> Instant {
         let limit = match ask {
-            Ask::StreamingList | Ask::Probe => self.config.progress_limit,
+            Ask::StreamingList => self.config.progress_limit.min(self.config.first_byte_limit),
+            Ask::Probe | Ask::Confirm => self.config.progress_limit,
             Ask::Page | Ask::NextPage => self.config.list_deadline,
             // A proxy that sends no headers before the first event sends them with a bookmark.
             Ask::Watch => self.config.silence_limit,
@@ -272,30 +283,53 @@ impl Reflector {
         match ask {
             Ask::StreamingList | Ask::Page => self.enter(State::Listing),
             Ask::Watch => self.on_watch_opened(now),
-            Ask::NextPage | Ask::Probe => {}
+            Ask::NextPage | Ask::Probe | Ask::Confirm => {}
+        }
+    }
+
+    fn on_bytes(&mut self, now: Instant) {
+        match self.phase {
+            Phase::Reading(Ask::Watch) if mutant!("K15") => self.heard(now),
+            // Complete events count.
+            Phase::Reading(Ask::StreamingList | Ask::Watch) => {
+                self.clock.has_bytes = true;
+            }
+            Phase::Reading(Ask::Page | Ask::NextPage | Ask::Probe | Ask::Confirm) => {
+                self.heard(now);
+            }
+            Phase::Idle | Phase::Opening(_) | Phase::Waiting { .. } | Phase::Stopped => {}
         }
     }
 
     fn on_event(&mut self, event: Event, now: Instant) {
+        if self.is_confirming_beside() {
+            return self.confirm_alone(now);
+        }
         let Phase::Reading(ask) = self.phase else {
             return;
         };
         self.heard(now);
+        self.clock.has_bytes = true;
         match ask {
             Ask::StreamingList => self.on_initial_event(event, now),
             Ask::Watch => self.on_live_event(event, now),
-            Ask::Page | Ask::NextPage | Ask::Probe => {}
+            Ask::Page | Ask::NextPage | Ask::Probe | Ask::Confirm => {}
         }
     }
 
     fn on_ended(&mut self, ending: Ending, now: Instant) {
+        if matches!(self.phase, Phase::Opening(_)) && self.is_confirming_beside() {
+            return self.confirm_alone(now);
+        }
         let Phase::Reading(ask) = self.phase else {
             return;
         };
         match ask {
             Ask::Watch => self.on_watch_ended(ending, now),
             Ask::StreamingList => self.on_streaming_list_ended(ending, now),
-            Ask::Page | Ask::NextPage | Ask::Probe => self.on_page_cut(ask, ending, now),
+            Ask::Page | Ask::NextPage | Ask::Probe | Ask::Confirm => {
+                self.on_page_cut(ask, ending, now);
+            }
         }
     }
 
@@ -307,13 +341,13 @@ impl Reflector {
             Phase::Idle | Phase::Stopped => {}
             Phase::Waiting { next, .. } => self.go_on(next, now),
             Phase::Opening(_) => {
-                self.steps.push_back(Step::CloseRequest);
+                self.close();
                 self.on_failed(Failure::Deadline, now);
             }
             Phase::Reading(Ask::StreamingList) => self.on_streaming_list_late(now),
             Phase::Reading(Ask::Watch) => self.on_silence(now),
             Phase::Reading(ask) => {
-                self.steps.push_back(Step::CloseRequest);
+                self.close();
                 let message = "deadline exceeded".to_owned();
                 self.on_page_cut(ask, Ending::Cut { message }, now);
             }
@@ -323,7 +357,7 @@ impl Reflector {
     fn on_unblocked(&mut self, blocked: Duration, now: Instant) {
         self.clock.asked_at = (self.clock.asked_at + blocked).min(now);
         self.clock.opened_at = (self.clock.opened_at + blocked).min(now);
-        self.clock.heard_at = now;
+        self.clock.heard_at = (self.clock.heard_at + blocked).min(now);
     }
 
     fn on_relist_wanted(&mut self, reason: RelistReason, now: Instant) {
@@ -345,7 +379,7 @@ impl Reflector {
 
     fn on_stop(&mut self) {
         if matches!(self.phase, Phase::Opening(_) | Phase::Reading(_)) {
-            self.steps.push_back(Step::CloseRequest);
+            self.close();
         }
         self.abort_list();
         self.phase = Phase::Stopped;
@@ -356,9 +390,15 @@ impl Reflector {
     fn ask(&mut self, ask: Ask, now: Instant, request: impl FnOnce(Instant) -> Request) {
         self.phase = Phase::Opening(ask);
         self.clock.asked_at = now;
+        self.clock.has_bytes = false;
         self.stats.requests += 1;
         let deadline = self.opening_deadline(ask);
         self.steps.push_back(Step::Request(request(deadline)));
+    }
+
+    fn close(&mut self) {
+        self.cycle.is_beside = false;
+        self.steps.push_back(Step::CloseRequest);
     }
 
     fn heard(&mut self, now: Instant) {

@@ -99,6 +99,9 @@ impl Reflector {
         if is_watching && may_be_a_restart(problem.kind) {
             self.habits.verify = true;
         }
+        if verdict != Verdict::Believe {
+            self.leave_stream();
+        }
         match verdict {
             Verdict::RelistSoon(_) if mutant!("B22") => self.phase = Phase::Stopped,
             Verdict::Relist(_) if mutant!("K8") && problem.kind == ProblemKind::NotFound => {
@@ -114,6 +117,7 @@ impl Reflector {
                 self.habits.verify = false;
                 self.ask_watch(now);
             }
+            Verdict::Believe => self.believe_empty(now),
             Verdict::Relist(reason) => self.relist_later(reason, problem, retry_after, now),
             Verdict::RelistSoon(reason) => {
                 self.position.ask_consistent |= reason == RelistReason::TooLarge;
@@ -138,7 +142,7 @@ impl Reflector {
                 self.abort_list();
                 let next = match ask {
                     Ask::Watch | Ask::Probe => Next::Reopen,
-                    Ask::StreamingList => Next::List,
+                    Ask::StreamingList | Ask::Confirm => Next::List,
                     Ask::Page | Ask::NextPage => Next::Cycle,
                 };
                 self.wait(next, problem, retry_after, now);

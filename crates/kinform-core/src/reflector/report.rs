@@ -31,9 +31,9 @@ pub enum State {
         /// The version at which the server stood.
         version: ResourceVersion,
     },
-    /// The objects handed on may be outdated: no byte has arrived since then.
+    /// The objects handed on may be outdated: the server has said nothing since then.
     Stale {
-        /// When the last byte came.
+        /// When it said something for the last time.
         since: Instant,
     },
     /// The server refuses (403); it is asked again, slowly.
@@ -58,7 +58,7 @@ pub enum Verb {
     StreamingList,
     /// A watch.
     Watch,
-    /// The small list that tells the server's version.
+    /// The small list that tells the server's version, or whether it has objects.
     Probe,
 }
 
@@ -154,10 +154,14 @@ pub enum FallbackReason {
     Refused,
     /// It failed.
     Failed,
-    /// No byte came for too long.
+    /// No byte, or no complete event, came for too long.
     NoProgress,
     /// The end bookmark did not come in time, or has no version.
     NoEnd,
+    /// The server opened an ordinary watch: an ordinary bookmark came before the end bookmark.
+    Ignored,
+    /// It ended without an object, and a list has one.
+    Empty,
     /// It ended too often before its end bookmark.
     EndedEarly,
 }
@@ -288,6 +292,8 @@ impl FallbackReason {
             Self::Failed => "failed",
             Self::NoProgress => "no progress",
             Self::NoEnd => "no end bookmark",
+            Self::Ignored => "ordinary watch",
+            Self::Empty => "empty unlike a list",
             Self::EndedEarly => "ended early",
         }
     }

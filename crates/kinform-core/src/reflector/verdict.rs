@@ -28,7 +28,10 @@ pub(super) enum Ask {
     /// A page after the first.
     NextPage,
     Watch,
+    /// A list of one item that tells the server's version.
     Probe,
+    /// A list of one item that tells whether there are objects: a streaming list had none.
+    Confirm,
 }
 
 /// The next step after a failure.
@@ -52,6 +55,8 @@ pub(super) enum Verdict {
     InternalError,
     /// The answer was not needed: open the watch.
     Skip,
+    /// There is no list to compare with: the empty streaming list counts.
+    Believe,
 }
 
 impl Ask {
@@ -60,7 +65,7 @@ impl Ask {
             Self::StreamingList => Verb::StreamingList,
             Self::Page | Self::NextPage => Verb::List,
             Self::Watch => Verb::Watch,
-            Self::Probe => Verb::Probe,
+            Self::Probe | Self::Confirm => Verb::Probe,
         }
     }
 }
@@ -181,6 +186,10 @@ pub(super) fn of_failure(ask: Ask, kind: ProblemKind) -> Verdict {
 
         (Ask::Probe, P::Unavailable | P::Transport | P::Deadline) => Verdict::Retry,
         (Ask::Probe, _) => Verdict::Skip,
+
+        // A client that may watch but not list.
+        (Ask::Confirm, P::Forbidden | P::Rejected) => Verdict::Believe,
+        (Ask::Confirm, _) => Verdict::Retry,
     }
 }
 

@@ -19,7 +19,7 @@ use kinform_core::informer::writer::Writer;
 use kinform_core::reflector::config::ReflectorConfig;
 use kinform_core::reflector::input::{Ending, Input};
 use kinform_core::reflector::report::State;
-use kinform_core::reflector::{Reflector, Step};
+use kinform_core::reflector::{Reflector, Request, Step};
 use kinform_core::time::Instant;
 
 use crate::cluster::{Chance, Connection, Server, StreamingLists, object};
@@ -48,6 +48,8 @@ struct World {
     now: Instant,
     server: Server,
     connection: Option<Connection>,
+    /// A streaming list beside a probe.
+    beside: Option<Connection>,
     machine: Reflector,
     fifo: DeltaFifo,
     refused: VecDeque<Delta>,
@@ -89,6 +91,7 @@ impl World {
             now: Instant::from_millis(5_000),
             server,
             connection: None,
+            beside: None,
             machine: Reflector::new(config, seed),
             fifo: DeltaFifo::new(policy, 8),
             refused: VecDeque::new(),
@@ -213,8 +216,12 @@ impl World {
     fn settle(&mut self) {
         while let Some(step) = self.machine.poll() {
             match step {
-                Step::CloseRequest => self.connection = None,
+                Step::CloseRequest => (self.connection, self.beside) = (None, None),
+                Step::Resume => self.connection = self.beside.take(),
                 Step::Request(request) => {
+                    if matches!(request, Request::Probe { .. }) {
+                        self.beside = self.connection.take();
+                    }
                     assert!(self.connection.is_none(), "seed {}", self.seed);
                     let answer = self.server.answer(&request, self.now, &mut self.chance);
                     self.connection = Some(answer);

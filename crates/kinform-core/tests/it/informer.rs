@@ -214,6 +214,77 @@ fn an_unreadable_item_without_a_name_withholds_the_deletes_of_its_list() {
 }
 
 #[test]
+fn k16_a_second_item_of_one_name_is_left_out_and_told() {
+    let mut writer = writer(RingLimits::default());
+    let mut delivery = writer.reader().deliver();
+    let mut relist = |deltas: Vec<Delta>| {
+        let end = Delta::ListEnd {
+            version: "9".into(),
+        };
+        let deltas = [Delta::ListBegin].into_iter().chain(deltas).chain([end]);
+        let events = writer.apply(deltas).events;
+        let told = events.iter().filter_map(|event| match event {
+            ApplyEvent::Quarantined(apart) => {
+                assert_eq!(apart.origin, QuarantineOrigin::Duplicate);
+                Some(apart.to_string())
+            }
+            _ => None,
+        });
+        let root = writer.reader().root();
+        let apart = root.quarantined().len();
+        (told.collect::<Vec<_>>(), apart, lines(&mut delivery))
+    };
+    let item = |uid, version| Delta::Replaced(named(1, uid, version));
+    let other = || Delta::Replaced(named(2, 5, 1));
+    let first = |version| {
+        format!("ns0/pod1 at version {version}: came twice in one list; the first is kept")
+    };
+    let newer = |version| {
+        format!("ns0/pod1 at version {version}: came twice in one list; the newer is kept")
+    };
+    let heard = |lines: &[&str]| {
+        lines
+            .iter()
+            .map(|&line| line.to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        relist(vec![
+            item(0, 3),
+            item(1, 4),
+            other(),
+            item(2, 2),
+            item(0, 3)
+        ]),
+        (
+            vec![first(4), first(2), first(3)],
+            1,
+            heard(&["initial pod1 u0@3", "initial pod2 u5@1", "synced"])
+        )
+    );
+    // The same again: what is stored is still what came first.
+    assert_eq!(
+        relist(vec![item(0, 3), other(), item(1, 4)]),
+        (vec![first(4)], 1, vec![])
+    );
+    assert_eq!(
+        relist(vec![item(0, 3), item(0, 5), other()]),
+        (vec![newer(3)], 0, heard(&["update pod1 u0@5 from 3"]))
+    );
+    // A stream tells changes of what it has named.
+    let changed = vec![
+        item(0, 5),
+        Delta::Updated(named(1, 0, 6)),
+        other(),
+        Delta::Deleted(named(2, 5, 7)),
+        Delta::Replaced(named(2, 6, 8)),
+    ];
+    let (told, apart, _) = relist(changed);
+    assert_eq!((told, apart), (vec![], 0));
+    assert_eq!(writer.counts().quarantined, 5);
+}
+
+#[test]
 fn a_server_that_went_back_is_believed_and_reported() {
     let mut writer = writer(RingLimits::default());
     let mut delivery = writer.reader().deliver();

@@ -28,6 +28,8 @@ fn state(object: &Object) -> State {
 struct NaiveStore {
     stored: Model,
     list: Option<(Model, BTreeSet<ObjectKey>, usize)>,
+    /// What the running list had an unreadable item of, and no readable one since.
+    unread: BTreeSet<ObjectKey>,
     version: u64,
     synced: bool,
 }
@@ -35,7 +37,10 @@ struct NaiveStore {
 impl NaiveStore {
     fn apply(&mut self, delta: &Delta) {
         match delta {
-            Delta::ListBegin => self.list = Some((self.stored.clone(), BTreeSet::new(), 0)),
+            Delta::ListBegin => {
+                self.list = Some((self.stored.clone(), BTreeSet::new(), 0));
+                self.unread.clear();
+            }
             Delta::ListAbort => self.list = None,
             Delta::ListEnd { version } => {
                 let Some((mut stored, seen, nameless)) = self.list.take() else {
@@ -50,8 +55,17 @@ impl NaiveStore {
                 let new = state(object);
                 if let Some((stored, seen, _)) = &mut self.list {
                     let is_again = !seen.insert(object.key());
-                    let is_older = stored.get(&object.key()).is_some_and(|s| s.1 > new.1);
-                    if !(is_again && is_older) {
+                    let before = stored.get(&object.key()).filter(|_| is_again);
+                    let is_unread = self.unread.remove(&object.key());
+                    let is_left_out = match (delta, before) {
+                        (_, None) => false,
+                        // A second item of this name.
+                        (Delta::Replaced(_), Some(first)) => {
+                            !is_unread && !(first.0 == new.0 && first.1 < new.1)
+                        }
+                        (_, Some(before)) => before.1 > new.1,
+                    };
+                    if !is_left_out {
                         stored.insert(object.key(), new);
                     }
                 } else if !matches!(delta, Delta::Replaced(_)) {
@@ -86,6 +100,7 @@ impl NaiveStore {
             }
             Delta::Quarantined(quarantine) => {
                 if let Some((stored, seen, nameless)) = &mut self.list {
+                    self.unread.extend(quarantine.key.clone());
                     match &quarantine.key {
                         Some(key) if stored.contains_key(key) => _ = seen.insert(key.clone()),
                         Some(_) => {}

@@ -42,6 +42,8 @@ pub(super) enum Connection {
     Idle,
     Opening(BoxFuture<'static, Result<Body, SourceError>>, Asked),
     Reading(BoxStream<'static, Result<Bytes, SourceError>>, Reader),
+    /// A probe, and the streaming list beside it, which is not read meanwhile.
+    Beside(Box<Self>, Box<Self>),
 }
 
 /// The kind of body that a request expects.
@@ -66,10 +68,12 @@ pub(super) enum Reader {
 }
 
 impl Connection {
-    /// Makes `request`; replaces, and so closes, an open one.
+    /// Makes `request`; replaces, and so closes, an open one, but a streaming list beside a probe.
     pub(super) fn open(&mut self, source: &Arc<dyn ListerWatcher>, request: Request) {
         let source = Arc::clone(source);
-        *self = match request {
+        let is_probe = matches!(request, Request::Probe { .. });
+        let before = std::mem::take(self);
+        let opened = match request {
             Request::List { options, .. } | Request::Probe { options, .. } => Self::Opening(
                 Box::pin(async move { source.list(&options).await }),
                 Asked::List,
@@ -79,22 +83,57 @@ impl Connection {
                 Asked::Watch,
             ),
         };
+        *self = match before {
+            Self::Reading(..) if is_probe => Self::Beside(Box::new(opened), Box::new(before)),
+            _ => opened,
+        };
+    }
+
+    /// Goes on with the streaming list beside a probe.
+    pub(super) fn resume(&mut self) {
+        *self = match std::mem::take(self) {
+            Self::Beside(_, stream) => *stream,
+            other => other,
+        };
+    }
+
+    /// Drops the request that is read; a streaming list beside it stays.
+    pub(super) fn end(&mut self) {
+        match self {
+            Self::Beside(probe, _) => **probe = Self::Idle,
+            other => *other = Self::Idle,
+        }
+    }
+
+    /// Returns whether a streaming list is open beside a probe.
+    pub(super) fn is_beside(&self) -> bool {
+        matches!(self, Self::Beside(..))
+    }
+
+    /// The request that is read.
+    fn read(&mut self) -> &mut Self {
+        match self {
+            Self::Beside(probe, _) => probe,
+            other => other,
+        }
     }
 
     /// The next event; pending for ever without an open request.
     ///
     /// Cancel safety: nothing is lost, the connection continues where it was.
     pub(super) async fn next(&mut self) -> Observed {
-        match self {
-            Self::Idle => std::future::pending().await,
+        let this = self.read();
+        match this {
+            // A streaming list beside a probe has no other beside it.
+            Self::Idle | Self::Beside(..) => std::future::pending().await,
             Self::Opening(opening, _) => {
                 let opened = opening.await;
-                let Self::Opening(_, asked) = std::mem::take(self) else {
+                let Self::Opening(_, asked) = std::mem::take(this) else {
                     return Observed::End;
                 };
                 Observed::Opened(opened.map(|body| {
                     let reader = Reader::new(asked, body.encoding());
-                    *self = Self::Reading(body.into_chunks(), reader);
+                    *this = Self::Reading(body.into_chunks(), reader);
                 }))
             }
             Self::Reading(chunks, _) => match chunks.next().await {
@@ -107,18 +146,18 @@ impl Connection {
 
     /// Takes the reader out, so that the rest can be changed while it reads.
     pub(super) fn take_reader(&mut self) -> Option<Reader> {
-        match self {
+        match self.read() {
             Self::Reading(_, reader) => {
                 let none = Reader::new(Asked::Watch, Encoding::Json);
                 Some(std::mem::replace(reader, none))
             }
-            Self::Idle | Self::Opening(..) => None,
+            Self::Idle | Self::Opening(..) | Self::Beside(..) => None,
         }
     }
 
     /// Puts the reader back; drops it if the connection is gone meanwhile.
     pub(super) fn put_reader(&mut self, with: Reader) {
-        if let Self::Reading(_, reader) = self {
+        if let Self::Reading(_, reader) = self.read() {
             *reader = with;
         }
     }

@@ -8,7 +8,7 @@
 //! Each turn waits for one thing (the end, a command, a timer, bytes), passes it to the machines
 //! and takes the steps that they return. Nothing else runs here: handlers have tasks of their own
 //! and take their changes from the ring. Between batches the loop yields.
-//! INVARIANT: one request is open at a time; all of a turn's deltas are applied before the next.
+//! INVARIANT: one request is read at a time; all of a turn's deltas are applied before the next.
 //!
 //! Upstream counterpart: `client-go:tools/cache/reflector.go` (`ListAndWatch`) and `controller.go`
 //! (`processLoop`), two goroutines with a queue between them.
@@ -54,6 +54,7 @@ pub(super) struct Pipeline {
     status: Status,
     // The requests of this turn's steps to the connection.
     close: bool,
+    resume: bool,
     request: Option<Request>,
     builds: JoinSet<BuiltIndex>,
     auditor: Auditor,
@@ -89,6 +90,7 @@ impl Pipeline {
             fifo,
             status: Status::default(),
             close: false,
+            resume: false,
             request: None,
             builds: JoinSet::new(),
             auditor,
@@ -143,6 +145,9 @@ impl Pipeline {
             telemetry.requests(|clock| clock.closed(now));
             *connection = Connection::Idle;
         }
+        if std::mem::take(&mut self.resume) {
+            connection.resume();
+        }
         if let Some(request) = self.request.take() {
             tracing::debug!(?request, "request");
             telemetry.requests(|clock| clock.requested(&request, now));
@@ -173,7 +178,8 @@ impl Pipeline {
     }
 
     fn on_observed(&mut self, observed: Observed, connection: &mut Connection) {
-        if matches!(observed, Observed::End | Observed::Broke(_)) {
+        let has_ended = matches!(observed, Observed::End | Observed::Broke(_));
+        if has_ended && !connection.is_beside() {
             let now = self.core.env.now();
             self.core
                 .reporter
@@ -184,14 +190,14 @@ impl Pipeline {
             Observed::Opened(Ok(())) => self.tell(Input::Accepted),
             Observed::Opened(Err(error)) => self.tell(Input::Failed(failure(&error))),
             Observed::Broke(error) => {
-                *connection = Connection::Idle;
+                connection.end();
                 self.tell(Input::Ended(Ending::Cut {
                     message: error.to_string(),
                 }));
             }
             Observed::End => {
                 let reader = connection.take_reader();
-                *connection = Connection::Idle;
+                connection.end();
                 if let Some(reader) = reader {
                     self.tell(reader.finish(&self.core.ingest));
                 }
@@ -208,8 +214,9 @@ impl Pipeline {
                     reader.feed(&chunk, &core.ingest, &root, tell);
                     connection.put_reader(reader);
                     // The time spent here is not the server's silence.
-                    let now = self.core.env.now();
-                    self.tell_and_take(Input::Bytes, now);
+                    let after = core.env.now();
+                    let blocked = after.since(now);
+                    self.tell_and_take(Input::Unblocked { blocked }, after);
                 }
             }
         }
@@ -233,8 +240,10 @@ impl Pipeline {
             match step {
                 Step::Delta(delta) => self.enqueue(delta),
                 Step::Report(event) => self.on_report(&event),
+                Step::Resume => self.resume = true,
                 Step::CloseRequest => {
                     self.close = true;
+                    self.resume = false;
                     self.request = None;
                 }
                 Step::Request(request) => self.request = Some(request),

@@ -69,6 +69,7 @@ pub trait ReflectorStore<K>: Send {
     fn delete(&mut self, object: Obj<K>) -> Result<(), StoreError>;
 
     /// Replaces everything by a complete list at this version: an object that is not in it is gone.
+    /// Two objects of one name are here if the server's list has both.
     ///
     /// # Errors
     /// The store fails.
@@ -245,7 +246,9 @@ struct Running<K, S> {
     reporter: Arc<Reporter>,
     /// The items of the running list so far.
     list: Vec<Obj<K>>,
+    is_listing: bool,
     close: bool,
+    resume: bool,
     request: Option<Request>,
     resync_period: Option<Duration>,
     resync_at: Option<Instant>,
@@ -277,7 +280,9 @@ impl<K, S: ReflectorStore<K>> Running<K, S> {
             store: reflector.store,
             reporter: reflector.reporter,
             list: Vec::new(),
+            is_listing: false,
             close: false,
+            resume: false,
             request: None,
             resync_at: reflector.resync_period.map(|period| env.now() + period),
             resync_period: reflector.resync_period,
@@ -295,6 +300,9 @@ impl<K, S: ReflectorStore<K>> Running<K, S> {
             self.take_steps();
             if std::mem::take(&mut self.close) {
                 connection = Connection::Idle;
+            }
+            if std::mem::take(&mut self.resume) {
+                connection.resume();
             }
             if let Some(request) = self.request.take() {
                 tracing::debug!(?request, "request");
@@ -333,13 +341,13 @@ impl<K, S: ReflectorStore<K>> Running<K, S> {
             Observed::Opened(Ok(())) => self.tell(Input::Accepted),
             Observed::Opened(Err(error)) => self.tell(Input::Failed(failure(&error))),
             Observed::Broke(error) => {
-                *connection = Connection::Idle;
+                connection.end();
                 let message = error.to_string();
                 self.tell(Input::Ended(Ending::Cut { message }));
             }
             Observed::End => {
                 let reader = connection.take_reader();
-                *connection = Connection::Idle;
+                connection.end();
                 if let Some(reader) = reader {
                     self.tell(reader.finish(&self.ingest));
                 }
@@ -349,7 +357,8 @@ impl<K, S: ReflectorStore<K>> Running<K, S> {
     }
 
     fn read(&mut self, chunk: &Bytes, connection: &mut Connection) {
-        self.tell(Input::Bytes);
+        let began = self.env.now();
+        self.machine.handle(Input::Bytes, began);
         let Some(mut reader) = connection.take_reader() else {
             return;
         };
@@ -363,9 +372,13 @@ impl<K, S: ReflectorStore<K>> Running<K, S> {
             if self.close {
                 return;
             }
-            self.tell(input);
+            // All bytes of a chunk came at one moment.
+            self.machine.handle(input, began);
             self.take_steps();
         }
+        // The time that the store took is not the server's silence.
+        let blocked = self.env.now().since(began);
+        self.tell(Input::Unblocked { blocked });
     }
 
     fn tell(&mut self, input: Input) {
@@ -382,8 +395,10 @@ impl<K, S: ReflectorStore<K>> Running<K, S> {
                         self.reporter.report(event);
                     }
                 }
+                Step::Resume => self.resume = true,
                 Step::CloseRequest => {
                     self.close = true;
+                    self.resume = false;
                     self.request = None;
                 }
                 Step::Request(request) => self.request = Some(request),
@@ -392,7 +407,11 @@ impl<K, S: ReflectorStore<K>> Running<K, S> {
     }
 
     fn apply(&mut self, delta: Delta) {
+        let is_update = matches!(delta, Delta::Updated(_));
         let done = match delta {
+            Delta::Updated(object) | Delta::Deleted(object) if self.is_listing => {
+                return self.change_list(object, is_update);
+            }
             Delta::Added(object) => self.store.add(self.obj(object)),
             Delta::Updated(object) => self.store.update(self.obj(object)),
             Delta::Deleted(object) => self.store.delete(self.obj(object)),
@@ -402,8 +421,12 @@ impl<K, S: ReflectorStore<K>> Running<K, S> {
                 self.list.push(object);
                 return;
             }
-            Delta::ListBegin | Delta::ListAbort => return self.list.clear(),
+            Delta::ListBegin | Delta::ListAbort => {
+                self.is_listing = matches!(delta, Delta::ListBegin);
+                return self.list.clear();
+            }
             Delta::ListEnd { version } => {
+                self.is_listing = false;
                 let replaced = self.store.replace(std::mem::take(&mut self.list), &version);
                 if replaced.is_ok() {
                     self.backoff.healthy(self.env.now());
@@ -418,6 +441,16 @@ impl<K, S: ReflectorStore<K>> Running<K, S> {
             Delta::WentBack | Delta::Sync { .. } => return,
         };
         self.check(done);
+    }
+
+    /// Takes a change that a streaming list told of an object that it had named.
+    fn change_list(&mut self, object: Object, is_update: bool) {
+        let key = object.key();
+        self.list.retain(|listed| listed.key() != key);
+        if is_update {
+            let object = self.obj(object);
+            self.list.push(object);
+        }
     }
 
     /// Lists everything again after the store failed, later each time.

@@ -29,6 +29,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::io::AsyncReadExt;
 use tokio::process::{Child, Command};
+use tokio::runtime::Handle;
 
 use super::credentials::RENEWALS_APART;
 use crate::env::{Env, wall_clock};
@@ -37,6 +38,9 @@ use crate::env::{Env, wall_clock};
 const MAX_OUTPUT: u64 = 1 << 20;
 /// BOUND: the time of a run; a login in a browser is within it.
 const MAX_TIME: Duration = Duration::from_secs(120);
+/// BOUND: the time for which a run goes on after the last request that waited was given up. The
+/// request that takes its place, a list in place of a streaming list, waits for the same run.
+const LINGER: Duration = Duration::from_secs(1);
 /// The time before its end at which a credential is replaced, at most.
 const LEEWAY: SignedDuration = SignedDuration::from_secs(60);
 
@@ -87,13 +91,15 @@ impl ExecPlugin {
     /// The plugin fails, takes too long, or prints something else.
     ///
     /// # Cancel safety
-    /// A run that nobody waits for is ended.
+    /// A run that nobody waits for is ended, a second later.
     pub(super) async fn credential(&self) -> Result<Arc<Credential>, PluginError> {
         let run = match self.current(wall_clock()) {
             Ok(credential) => return Ok(credential),
             Err(run) => run,
         };
+        let mut waiting = Waiting(Some(run.clone()));
         let result = run.await;
+        waiting.0 = None;
         let mut state = self.lock();
         state.running = None;
         if let Ok(credential) = &result {
@@ -137,6 +143,17 @@ impl ExecPlugin {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A request that waits for a run; dropped, the run lingers.
+struct Waiting(Option<Shared<Run>>);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if let (Some(run), Ok(runtime)) = (self.0.take(), Handle::try_current()) {
+            runtime.spawn(tokio::time::timeout(LINGER, run));
+        }
     }
 }
 
@@ -437,6 +454,22 @@ mod tests {
         plugin.refuse(&second);
         assert!(plugin.credential().await.is_ok());
         assert_eq!(runs(), 3);
+        std::fs::remove_file(&count).unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_request_in_place_of_one_that_was_given_up_waits_for_the_same_run() {
+        let name = format!("kinform-linger-{}", std::process::id());
+        let count = std::env::temp_dir().join(name);
+        let plugin = plugin(&prints(&count));
+        tokio::select! {
+            biased;
+            _ = plugin.credential() => panic!("a process takes its time"),
+            () = std::future::ready(()) => {}
+        }
+        assert!(plugin.credential().await.is_ok());
+        let runs = std::fs::read(&count).map_or(0, |text| text.len() / 2);
+        assert_eq!(runs, 1);
         std::fs::remove_file(&count).unwrap();
     }
 

@@ -154,7 +154,7 @@ async fn b27_handlers_may_add_and_remove_handlers() {
     informer.add_handler(plain.handlers()).unwrap();
     mine.lock().unwrap().push(outer);
     factory.start().unwrap();
-    tokio::time::sleep(5 * SECOND).await;
+    tokio::time::sleep(2 * SECOND).await;
     let watch = first_list(&mut script, &[], 5).await;
     settle().await;
     for (version, name) in (6..).zip(["a", "b", "c"]) {

@@ -48,18 +48,40 @@ fn recorded(file: &str) -> (u16, Option<String>, String) {
 }
 
 /// Files, with what their versions begin with: a second life has later ones.
-type Answers = Arc<Mutex<VecDeque<(&'static str, usize)>>>;
+type Answers = Arc<Mutex<VecDeque<(&'static str, usize, Part)>>>;
+
+/// The part of a recorded body that is the answer.
+enum Part {
+    Whole,
+    /// The list that confirms a streaming list whose first line is its end bookmark.
+    EmptyList,
+}
+
+impl Part {
+    fn of(&self, body: String) -> String {
+        let first_end = body.find('\n').map_or(0, |at| at + 1);
+        match self {
+            Self::Whole => body,
+            Self::EmptyList => {
+                let bookmark: Value = serde_json::from_str(&body[..first_end]).unwrap();
+                let version = &bookmark["object"]["metadata"]["resourceVersion"];
+                let metadata = json!({ "resourceVersion": version });
+                json!({ "kind": "List", "metadata": metadata, "items": [] }).to_string()
+            }
+        }
+    }
+}
 
 /// A client whose server gives these recorded answers, and the first of all when there are none.
-/// A stream's lines come five seconds apart.
+/// A stream's lines come two seconds apart.
 fn replaying(answers: &Answers) -> Client {
     let answers = Arc::clone(answers);
     let service = tower::service_fn(move |_: Request<RequestBody>| {
         let next = answers.lock().unwrap().pop_front();
-        let (file, begin) = next.unwrap_or(("before.json", 8));
+        let (file, begin, part) = next.unwrap_or(("before.json", 8, Part::Whole));
         let (status, retry_after, body) = recorded(file);
         let version = format!("\"resourceVersion\":\"{begin}");
-        let body = body.replace("\"resourceVersion\":\"8", &version);
+        let body = part.of(body.replace("\"resourceVersion\":\"8", &version));
         let media = if status == 404 {
             "text/plain; charset=utf-8"
         } else {
@@ -73,7 +95,7 @@ fn replaying(answers: &Answers) -> Client {
         }
         let lines: Vec<String> = body.split_inclusive('\n').map(str::to_owned).collect();
         let lines = stream::iter(lines).then(|line| async move {
-            tokio::time::sleep(5 * SECOND).await;
+            tokio::time::sleep(2 * SECOND).await;
             Ok::<_, Infallible>(Frame::data(Bytes::from(line)))
         });
         let reply = reply.body(StreamBody::new(lines.boxed())).unwrap();
@@ -140,15 +162,16 @@ async fn recorded_an_informer_lives_through_the_life_of_a_definition() {
         tokio::time::sleep(1_000 * SECOND).await;
         assert!(no_such_kind(&widgets.state()), "{}", widgets.state());
         answers.lock().unwrap().extend([
-            ("list-while-establishing-0.json", 8),
-            ("list-while-establishing-1.json", 8),
-            ("watch-objects.jsonl", 8 + life),
+            ("list-while-establishing-0.json", 8, Part::Whole),
+            ("list-while-establishing-1.json", 8, Part::Whole),
+            ("watch-objects.jsonl", 8 + life, Part::Whole),
+            ("watch-objects.jsonl", 8 + life, Part::EmptyList),
         ]);
         let defined = Instant::now();
         soon(&widgets, InformerState::is_synced).await;
-        // One 404 more, a 429, and the five seconds of the first line.
+        // One 404 more, a 429, and two seconds each for the first line and the empty list.
         let waited = defined.elapsed();
-        assert!(waited <= 3 * WAKES_WITHIN + 5 * SECOND, "{waited:?}");
+        assert!(waited <= 3 * WAKES_WITHIN + 4 * SECOND, "{waited:?}");
         soon(&widgets, no_such_kind).await;
         settle().await;
         let mut lines = heard.take();

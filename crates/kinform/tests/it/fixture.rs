@@ -44,7 +44,11 @@ pub(crate) async fn first_list(script: &mut Script, pods: &[Value], version: u64
     assert_eq!(options.send_initial_events, Some(true));
     let watch = ask.stream();
     pods.iter().for_each(|pod| watch.event("ADDED", pod));
-    watch.initial_events_end("Pod", &version.to_string());
+    let version = version.to_string();
+    watch.initial_events_end("Pod", &version);
+    if pods.is_empty() {
+        script.confirm_empty(&version).await;
+    }
     watch
 }
 

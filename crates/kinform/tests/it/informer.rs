@@ -248,6 +248,7 @@ async fn forbidden_is_a_state_that_heals() {
         match ask.request() {
             kinform_testkit::Request::Watch(_) => {
                 let watch = ask.stream();
+                watch.event("ADDED", &pod("a", 1, "n1"));
                 watch.initial_events_end("Pod", "5");
                 pods.synced().await.unwrap();
                 break factory.shutdown().await;

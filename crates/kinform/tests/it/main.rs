@@ -25,5 +25,6 @@ mod signals;
 mod source;
 mod spans;
 mod standalone;
+mod streams;
 mod waking;
 mod workqueue;

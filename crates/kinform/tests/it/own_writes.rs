@@ -258,6 +258,7 @@ async fn a_version_is_not_waited_for_if_those_of_the_server_have_no_order() {
     settle().await;
     assert!(!early.is_finished());
     watch.initial_events_end("Pod", "a1");
+    script.confirm_empty("a1").await;
     let error = soon(early).await.unwrap_err();
     assert!(error.is_invalid(), "{error}");
     let late = pods.reached(9u64).now_or_never();

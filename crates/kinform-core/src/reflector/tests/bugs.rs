@@ -219,7 +219,7 @@ fn b16_a_server_that_never_ends_its_initial_events_is_asked_for_pages() {
                 for _ in 0..300 / silence {
                     bench.now += Duration::from_secs(silence);
                     bench.machine.handle(Input::Timer, bench.now);
-                    tell(bench, &["mark 3"]);
+                    tell(bench, &["mod a@1"]);
                 }
             }
         });
@@ -234,7 +234,7 @@ fn b17_a_reopened_watch_asks_for_no_initial_events() {
     let mut bench = Bench::new(ReflectorConfig::default());
     bench.run("start -> stream rv=\n ok\n add a@3 -> begin, item a@3\n end-mark 9 -> end 9");
     for _ in 0..10 {
-        bench.run("+80\n bytes\n +80\n bytes\n +80\n bytes\n +50");
+        bench.run("+80\n mark 9\n +80\n mark 9\n +80\n mark 9\n +50");
         bench.run("ended -> watch rv=9\n ok -> reopened 9");
     }
 }
@@ -371,7 +371,8 @@ fn d8_a_streaming_list_never_starts_below_what_was_seen_and_has_a_fallback() {
     check(
         "start          -> stream rv=
          ok
-         end-mark 9     -> begin, end 9
+         add z@1        -> begin, item z@1
+         end-mark 9     -> end 9
          +60
          error 410      -> close, relist expired, stream rv=9
          http 422       -> fallback refused, list rv=9

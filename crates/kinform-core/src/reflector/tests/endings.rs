@@ -14,9 +14,10 @@ fn watching() -> Bench {
     bench.run(
         "start          -> stream rv=
          ok
-         end-mark 10    -> begin, end 10
+         add z@1        -> begin, item z@1
+         end-mark 10    -> end 10
          +60
-         bytes",
+         mark 10",
     );
     bench
 }
@@ -128,7 +129,7 @@ fn bytes_that_make_no_sense_lead_to_a_list() {
 fn silence_asks_the_server_where_it_is_and_reopens_without_a_list() {
     watching().run(
         "+89
-         bytes
+         mark 10
          +89
          +1             -> silent, close, probe
          ?              -> synced
@@ -148,7 +149,7 @@ fn a_watch_that_is_not_accepted_in_time_is_silence_too() {
 
 #[test]
 fn silence_while_we_do_not_read_is_our_own() {
-    watching().run("+80\n unblocked 80\n +80\n bytes");
+    watching().run("+80\n unblocked 80\n +80\n mark 10");
     let mut bench = Bench::new(ReflectorConfig {
         streaming_list: StreamingList::Never,
         ..ReflectorConfig::default()
@@ -211,7 +212,7 @@ fn a_store_that_is_not_what_the_server_has_is_listed_as_it_is_now() {
     let mut bench = watching();
     bench.run("cut -> probe\n refused -> retry connection refused\n diverged");
     bench.run("wait -> relist diverged, stream rv=");
-    check("start -> stream rv=\n diverged\n ok\n end-mark 9 -> begin, end 9");
+    check("start -> stream rv=\n diverged\n ok\n add z@1 -> begin, item z@1\n end-mark 9 -> end 9");
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod bugs;
 mod endings;
 mod lists;
 mod props;
+mod streams;
 mod watches;
 
 use std::fmt::Write as _;
@@ -204,6 +205,7 @@ pub(super) fn words(step: &Step) -> Option<String> {
     let version = |v: &Option<ResourceVersion>| v.clone().unwrap_or_default();
     match step {
         Step::CloseRequest => text.push_str("close"),
+        Step::Resume => text.push_str("resume"),
         Step::Request(Request::List { options, .. }) => {
             write!(text, "list rv={}", version(&options.resource_version)).unwrap();
             options

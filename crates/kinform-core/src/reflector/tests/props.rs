@@ -22,6 +22,8 @@ struct Chaos {
     dice: Dice,
     seed: u64,
     open: Option<Request>,
+    /// A streaming list that is open beside a probe.
+    beside: Option<Request>,
     is_accepted: bool,
     is_listing: bool,
     pages: u32,
@@ -47,6 +49,7 @@ impl Chaos {
             dice,
             seed,
             open: None,
+            beside: None,
             is_accepted: false,
             is_listing: false,
             pages: 0,
@@ -177,11 +180,22 @@ impl Chaos {
         while let Some(step) = self.bench.machine.poll() {
             match step {
                 Step::CloseRequest => {
-                    self.open = None;
+                    (self.open, self.beside) = (None, None);
                     self.is_accepted = false;
                 }
-                Step::Request(request) => {
+                Step::Resume => {
                     assert!(self.open.is_none(), "seed {seed}: one request at a time");
+                    self.open = self.beside.take();
+                    assert!(self.open.is_some(), "seed {seed}: a stream to resume");
+                    self.is_accepted = true;
+                }
+                Step::Request(request) => {
+                    if matches!(request, Request::Probe { .. }) {
+                        self.beside = self.open.take();
+                    }
+                    let is_alone = self.open.is_none() && self.beside.is_none();
+                    let is_probe = matches!(request, Request::Probe { .. });
+                    assert!(is_alone || is_probe, "seed {seed}: one request at a time");
                     self.count(&request);
                     if let Request::Watch { options, .. } = &request
                         && options.send_initial_events.is_none()
@@ -215,10 +229,10 @@ impl Chaos {
                 return is_whole;
             }
             Delta::Replaced(_) | Delta::WentBack => assert!(self.is_listing, "seed {seed}"),
-            Delta::Added(_) | Delta::Updated(_) | Delta::Bookmark { .. } => {
+            Delta::Added(_) | Delta::Bookmark { .. } => {
                 assert!(!self.is_listing && self.whole_lists > 0, "seed {seed}");
             }
-            Delta::Deleted(_) | Delta::Quarantined(_) => {
+            Delta::Updated(_) | Delta::Deleted(_) | Delta::Quarantined(_) => {
                 assert!(self.is_listing || self.whole_lists > 0, "seed {seed}");
             }
             Delta::Sync { .. } => panic!("seed {seed}: a reflector knows no resync"),
@@ -266,7 +280,7 @@ fn whatever_a_server_does() {
         chaos.bench.machine.handle(Input::Stop, chaos.bench.now);
         chaos.observe();
         assert!(
-            !chaos.is_listing && chaos.open.is_none(),
+            !chaos.is_listing && chaos.open.is_none() && chaos.beside.is_none(),
             "seed {seed}: a stop cleans up"
         );
         assert_eq!(chaos.bench.machine.next_wake(), None);

@@ -1,0 +1,193 @@
+//! A list that runs: what it has named so far, on a root that nobody sees.
+//!
+//! ```text
+//! ListBegin → Listing ⇄ put(item | change), seen → its end: sweep, publish | its abort: dropped
+//! ```
+//!
+//! What did not change (same uid and version) costs a look-up. A list has the last word on what was
+//! stored before it, but not on what it said itself: a second item of one name is left out,
+//! unless it is a newer state of the same object, and quarantined either way. A change that a
+//! streaming list tells of an object that it has named is no second item.
+//!
+//! Upstream counterpart: `client-go:tools/cache/thread_safe_store.go` (`Replace`), where the last
+//! item of a name stays and nobody hears of the others.
+
+use std::collections::BTreeMap;
+
+use kinform_api::{ObjectKey, mutant};
+
+use super::news::Pending;
+use super::report::{ApplyCounts, ApplyEvent, Listed};
+use super::tier::Tier;
+use crate::delta::{Quarantine, QuarantineOrigin};
+use crate::object::Object;
+use crate::store::diff::same_version;
+use crate::store::edit::{Edit, Seen};
+
+// BOUND: quarantined objects remembered by key; all are reported and counted.
+const MAX_QUARANTINED: usize = 1024;
+
+/// A list that runs.
+#[derive(Debug)]
+pub(super) struct Listing {
+    pub(super) edit: Edit,
+    pub(super) seen: Seen,
+    pub(super) pending: Pending,
+    pub(super) listed: Listed,
+    /// Unreadable items that may be anyone's.
+    pub(super) nameless: usize,
+    /// Items of a stored uid and version with other bytes: they count if the server went back.
+    // BOUND: the items of one list; none of a server that keeps its word.
+    reused: Vec<Object>,
+    pub(super) went_back: bool,
+}
+
+/// The way in which a list told of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Said {
+    /// An item: each object is one once.
+    Item,
+    /// A change of what a streaming list has named.
+    Change,
+}
+
+impl Listing {
+    /// A list that has named nothing yet.
+    pub(super) fn new(mut edit: Edit, pending: Pending) -> Self {
+        edit.quarantined_mut().clear();
+        Self {
+            edit,
+            seen: Seen::default(),
+            pending,
+            listed: Listed::default(),
+            nameless: 0,
+            reused: Vec::new(),
+            went_back: false,
+        }
+    }
+
+    /// Takes an object that the list named.
+    pub(super) fn put(
+        &mut self,
+        object: Object,
+        said: Said,
+        tier: &mut Option<Tier>,
+        counts: &mut ApplyCounts,
+        events: &mut Vec<ApplyEvent>,
+    ) {
+        self.listed.items += 1;
+        let marked = self.edit.mark(object.key_ref(), &mut self.seen);
+        let slot = marked.map(|marked| marked.slot);
+        if let Some(marked) = marked {
+            let stored = marked.object;
+            let is_unchanged = same_version(stored, &object);
+            let is_reused = is_unchanged && !stored.same_content(&object);
+            if marked.was_seen && said == Said::Item && !mutant!("K16") {
+                let stored = stored.clone();
+                if self.leaves_out(&object, &stored, counts, events) {
+                    return;
+                }
+            } else if marked.was_seen && is_older(&object, stored) {
+                counts.stale += 1;
+                return;
+            }
+            if is_unchanged {
+                self.listed.unchanged += 1;
+                heal(&mut self.edit, &object, events);
+                if is_reused {
+                    self.reused.push(object);
+                }
+                return;
+            }
+        }
+        heal(&mut self.edit, &object, events);
+        let cold = cold(tier, &object);
+        let new = self.pending.handle(&object);
+        let old = self.edit.insert_seen(object, cold, slot, &mut self.seen);
+        if mutant!("B7") && old.is_some() {
+            return;
+        }
+        self.pending.stored(old, new);
+    }
+
+    /// Returns whether a second item of one name is left out; quarantines the one that is.
+    #[cold]
+    fn leaves_out(
+        &mut self,
+        second: &Object,
+        stored: &Object,
+        counts: &mut ApplyCounts,
+        events: &mut Vec<ApplyEvent>,
+    ) -> bool {
+        let key = second.key();
+        let apart = self.edit.quarantined().get(&key);
+        if apart.is_some_and(|apart| apart.origin != QuarantineOrigin::Duplicate) {
+            // The first could not be read: what is stored is not of this list.
+            return false;
+        }
+        let is_newer = stored.uid() == second.uid() && is_older(stored, second);
+        let (left_out, kept) = if is_newer {
+            (stored, "newer")
+        } else {
+            (second, "first")
+        };
+        let version = left_out.resource_version();
+        let quarantine = Quarantine {
+            key: Some(key.clone()),
+            version: (!version.is_empty()).then(|| version.to_owned()),
+            path: String::new(),
+            reason: format!("came twice in one list; the {kept} is kept"),
+            origin: QuarantineOrigin::Duplicate,
+        };
+        counts.quarantined += 1;
+        self.listed.quarantined += 1;
+        events.push(ApplyEvent::Quarantined(quarantine.clone()));
+        if !is_newer {
+            remember(&mut self.edit, key, quarantine);
+        }
+        !is_newer
+    }
+
+    /// Stores objects listed under a stored version as new states, if the server went back.
+    pub(super) fn believe_reused(&mut self, tier: &mut Option<Tier>) {
+        for object in std::mem::take(&mut self.reused) {
+            let stored = self.edit.get(object.key_ref());
+            if self.went_back && stored.is_some_and(|stored| same_version(stored, &object)) {
+                self.listed.unchanged -= 1;
+                let cold = cold(tier, &object);
+                let new = self.pending.handle(&object);
+                let old = self.edit.insert_as(object, cold);
+                self.pending.stored(old, new);
+            }
+        }
+    }
+}
+
+/// Keeps what was quarantined by its key.
+pub(super) fn remember(edit: &mut Edit, key: ObjectKey, quarantine: Quarantine) {
+    let known: &BTreeMap<_, _> = edit.quarantined();
+    if known.len() < MAX_QUARANTINED || known.contains_key(&key) {
+        edit.quarantined_mut().insert(key, quarantine);
+    }
+}
+
+/// Takes an object that is there in a new state, or gone, out of the quarantine.
+pub(super) fn heal(edit: &mut Edit, object: &Object, events: &mut Vec<ApplyEvent>) {
+    if edit.quarantined().is_empty() {
+        return;
+    }
+    let key = object.key();
+    if edit.quarantined_mut().remove(&key).is_some() {
+        events.push(ApplyEvent::Healed(key));
+    }
+}
+
+/// Returns whether the first version is the lower; false unless both are numbers.
+pub(super) fn is_older(object: &Object, stored: &Object) -> bool {
+    matches!((object.revision(), stored.revision()), (Some(new), Some(old)) if new < old)
+}
+
+/// Returns the compressed form to store in an object's place, if the store is compressed.
+pub(super) fn cold(tier: &mut Option<Tier>, object: &Object) -> Option<Object> {
+    tier.as_mut()?.keep(object)
+}
