@@ -90,9 +90,32 @@ impl<'m> Errors<'m> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use serde_json::json;
+    use tokio_util::sync::CancellationToken;
 
     use super::*;
+    use crate::budget::Deadline;
+    use crate::clock;
+
+    #[tokio::test]
+    async fn a_validation_whose_server_stops_ends_early() {
+        let of = kinform_schema::builtin("", "v1", "Pod").unwrap();
+        let container = json!({"image": "x", "terminationMessagePolicy": "File",
+            "imagePullPolicy": "Always"});
+        let pod = json!({"spec": {"containers": vec![container; 900]}});
+        let stopping = CancellationToken::new();
+        stopping.cancel();
+        let stopped = Meter::until(Deadline {
+            at: clock::instant() + Duration::from_secs(60),
+            stopping,
+        });
+        let found = |meter: &Meter| super::super::errors(of, &pod, meter).len();
+        let all = found(&Meter::endless());
+        assert!(found(&stopped) < all, "{all}");
+        assert_eq!(stopped.check().unwrap_err().code, 504);
+    }
 
     #[test]
     fn errors_are_bounded_and_names_are_read_once() {
