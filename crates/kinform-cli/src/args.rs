@@ -85,6 +85,10 @@ pub(crate) struct ServeArgs {
     /// Address to listen on; port 0 picks a free one
     #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDR")]
     pub(crate) listen: SocketAddr,
+    /// Name or address under which clients reach the server, for its certificate; others are
+    /// refused
+    #[arg(long, value_parser = host_name, value_name = "NAME")]
+    pub(crate) name: Vec<String>,
     /// Serve plain HTTP (loopback only) instead of HTTPS
     #[arg(long)]
     pub(crate) http: bool,
@@ -122,7 +126,7 @@ pub(crate) struct ServeArgs {
     /// lists all keys); for further faults while the server runs, use the admin path
     #[arg(long, value_name = "RULE")]
     pub(crate) fault: Vec<FaultRule>,
-    /// Write a line of JSON for each completed request
+    /// Append a line of JSON for each completed request
     #[arg(long, value_name = "FILE")]
     pub(crate) journal: Option<PathBuf>,
     /// Run this command with KUBECONFIG set, and end with its exit code
@@ -360,6 +364,15 @@ fn duration(text: &str) -> Result<Duration, String> {
         .parse()
         .map_err(|_| "a duration looks like 500ms, 10s or 1m30s".to_owned())?;
     Duration::try_from(parsed).map_err(|_| "a duration must not be negative".to_owned())
+}
+
+/// Parses a name of a certificate: an IP address or a DNS name, without a port.
+fn host_name(text: &str) -> Result<String, String> {
+    let is_address = text.parse::<std::net::IpAddr>().is_ok();
+    if is_address || kinform_api::names::dns_subdomain_errors(text).is_empty() {
+        return Ok(text.to_owned());
+    }
+    Err("a name looks like box.example.com or 192.0.2.7, without a port".to_owned())
 }
 
 /// Parses a duration, or whole seconds as kubectl takes them.

@@ -14,6 +14,7 @@ mod connect;
 mod demo;
 mod discovery;
 mod exit;
+mod files;
 mod get;
 mod manifest;
 mod measure;

@@ -9,7 +9,6 @@
 //! file. A command behind `--` runs with KUBECONFIG set, and its exit code becomes that of
 //! `kinform`.
 
-use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -20,8 +19,12 @@ use tokio::process::Command;
 
 use crate::args::ServeArgs;
 use crate::exit::{Ending, Failure};
+use crate::files;
 use crate::manifest::{self, Folders};
 use crate::signals::Signals;
+
+/// BOUND: bytes of a token file: its 10,000 lines have 400 each.
+const MAX_TOKEN_FILE: u64 = 4 << 20;
 
 /// Runs the server until a signal or the end of its child.
 pub(crate) async fn run(args: ServeArgs) -> Result<Ending, Failure> {
@@ -95,6 +98,9 @@ async fn start(args: &ServeArgs) -> Result<Server, Failure> {
     if let Some(path) = &args.journal {
         builder = builder.on_record(journal(path)?);
     }
+    for name in &args.name {
+        builder = builder.name(name);
+    }
     if args.http {
         builder = builder.plain();
     }
@@ -103,7 +109,7 @@ async fn start(args: &ServeArgs) -> Result<Server, Failure> {
     }
     if let Some(path) = &args.token_file {
         let shown = path.display();
-        let text = std::fs::read_to_string(path)
+        let text = files::read(path, MAX_TOKEN_FILE)
             .map_err(|error| Failure::new(format!("token file {shown}: {error}")))?;
         builder = builder
             .token_file(&text)
@@ -128,11 +134,11 @@ async fn start(args: &ServeArgs) -> Result<Server, Failure> {
     })
 }
 
-/// Writes records to a file, a line each. A line is complete, or absent.
+/// Appends records to a file, a line each. A line is complete, or absent.
 fn journal(path: &Path) -> Result<impl Fn(&Record) + Send + Sync + 'static, Failure> {
     let shown = path.display().to_string();
     let file =
-        File::create(path).map_err(|error| Failure::new(format!("journal {shown}: {error}")))?;
+        files::append(path).map_err(|error| Failure::new(format!("journal {shown}: {error}")))?;
     let (file, told) = (Mutex::new(file), Once::new());
     Ok(move |record: &Record| {
         let line = format!("{}\n", record.to_json());

@@ -1,14 +1,18 @@
-//! Activity of one connection: when the head of a request began to arrive, and how long its reply
-//! lasts.
+//! Activity of one connection: when the head of a request began to arrive, how long its reply lasts,
+//! and how much it sends in one turn.
 //!
 //! ```text
 //! stream ──Watched──▶ HTTP: bytes without a request under way begin a head
+//! HTTP ──Watched──▶ stream, 128 KiB, then other connections
 //! request ──begin_request──▶ Held body ──end──▶ no request under way
 //! ```
 //!
 //! A head that has begun has to be complete soon. An idle connection has more time, because clients
 //! keep theirs for the next request. HTTP has one limit for both, so the bytes are watched here.
 //! HTTP/2 sends other frames between requests: there only the first head has a limit.
+//!
+//! Many connections that have much to send at once are served in turns. Without them, each would
+//! encrypt megabytes before a short request is answered.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,6 +29,9 @@ use tokio::time::Instant;
 use super::connections::{Seat, UnderWay};
 use crate::clock;
 use crate::http::body::{Body, CutOff};
+
+/// BOUND: the bytes that a connection sends in one turn.
+const TURN: usize = 128 << 10;
 
 /// The next head of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,8 +108,39 @@ impl Activity {
 /// A stream whose bytes are noted.
 #[derive(Debug)]
 pub(super) struct Watched<S> {
-    pub(super) stream: S,
-    pub(super) activity: Arc<Activity>,
+    stream: S,
+    activity: Arc<Activity>,
+    /// The bytes sent in this turn.
+    sent: usize,
+}
+
+impl<S> Watched<S> {
+    pub(super) fn new(stream: S, activity: Arc<Activity>) -> Self {
+        Self {
+            stream,
+            activity,
+            sent: 0,
+        }
+    }
+
+    /// Sends by `write`, unless the turn is over.
+    fn send(
+        &mut self,
+        cx: &mut Context<'_>,
+        write: impl FnOnce(&mut S, &mut Context<'_>) -> Poll<std::io::Result<usize>>,
+    ) -> Poll<std::io::Result<usize>> {
+        if self.sent >= TURN {
+            self.sent = 0;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let written = write(&mut self.stream, cx);
+        match &written {
+            Poll::Ready(Ok(bytes)) => self.sent += bytes,
+            Poll::Ready(Err(_)) | Poll::Pending => self.sent = 0,
+        }
+        written
+    }
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
@@ -126,7 +164,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<std::io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
+        let bytes = &bytes[..bytes.len().min(TURN)];
+        self.send(cx, |stream, cx| Pin::new(stream).poll_write(cx, bytes))
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
@@ -142,7 +181,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
         cx: &mut Context<'_>,
         parts: &[std::io::IoSlice<'_>],
     ) -> Poll<std::io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, parts)
+        self.send(cx, |stream, cx| {
+            Pin::new(stream).poll_write_vectored(cx, parts)
+        })
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -174,5 +215,32 @@ impl http_body::Body for Held {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::connections::Connections;
+    use super::*;
+
+    #[tokio::test]
+    async fn a_connection_that_sends_much_lets_others_have_their_turn() {
+        let (_client, stream) = tokio::io::duplex(2 << 20);
+        let seat = Arc::<Connections>::default().enter().await;
+        let mut stream = Watched::new(stream, Activity::new(seat));
+        for piece in [1 << 20, 32 << 10] {
+            let bytes = vec![0; piece];
+            let (mut sent, mut turns) = (0, 0);
+            while sent < 1 << 20 {
+                let write = std::future::poll_fn(|cx| {
+                    Poll::Ready(Pin::new(&mut stream).poll_write(cx, &bytes))
+                });
+                match write.await {
+                    Poll::Ready(written) => sent += written.unwrap(),
+                    Poll::Pending => turns += 1,
+                }
+            }
+            assert!((7..=8).contains(&turns), "{turns}");
+        }
     }
 }

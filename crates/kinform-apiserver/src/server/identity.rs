@@ -191,8 +191,17 @@ impl Tls {
     }
 }
 
-/// Writes a file atomically, readable only by its owner.
+/// Writes a file atomically, readable only by its owner. Replaces a regular file alone: a privileged
+/// user could replace a device.
 pub(crate) fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
+    match std::fs::symlink_metadata(path) {
+        Ok(there) if !there.is_file() => {
+            let what = "is there and is not a regular file";
+            return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, what));
+        }
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.tmp", std::process::id()));
     let temporary = path.with_file_name(name);

@@ -17,7 +17,7 @@ mod origin;
 mod speak;
 mod subject;
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -105,7 +105,7 @@ impl Server {
         self.address
     }
 
-    /// Its URL.
+    /// Its URL. A server that listens on all addresses is named by the one of loopback.
     #[must_use]
     pub fn url(&self) -> String {
         let scheme = if self.identity.tls.is_some() {
@@ -115,7 +115,7 @@ impl Server {
         };
         self.address.map_or_else(
             || "http://in-process.invalid".to_owned(),
-            |address| format!("{scheme}://{address}"),
+            |address| format!("{scheme}://{}", reachable(address)),
         )
     }
 
@@ -154,7 +154,8 @@ impl Server {
     /// Writes the kubeconfig atomically, with mode 0600.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// The file cannot be written, or something else than a regular file is there, such as a link
+    /// or a device.
     pub fn write_kubeconfig(&self, path: &Path) -> std::io::Result<()> {
         identity::write_private(path, &self.kubeconfig())
     }
@@ -280,6 +281,17 @@ impl Server {
             identity: self.identity.clone(),
         }
     }
+}
+
+/// Returns an address that reaches a listener.
+fn reachable(mut address: SocketAddr) -> SocketAddr {
+    if address.ip().is_unspecified() {
+        address.set_ip(match address {
+            SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    address
 }
 
 impl Drop for Server {

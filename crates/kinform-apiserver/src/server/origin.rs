@@ -60,12 +60,20 @@ fn origin_host(origin: &str) -> Option<&str> {
 
 /// Returns whether a host, with or without a port, is an address or a name of this server.
 fn is_ours(host: &str, names: &[String]) -> bool {
-    let name = match host.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or_default(),
-        None => host.rsplit_once(':').map_or(host, |(name, _)| name),
+    let is_port = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if let Some(rest) = host.strip_prefix('[') {
+        return rest.split_once(']').is_some_and(|(address, rest)| {
+            let is_end = rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port);
+            is_end && address.parse::<std::net::Ipv6Addr>().is_ok()
+        });
+    }
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if is_port(port) => name,
+        Some(_) => return false,
+        None => host,
     };
     let name = name.trim_end_matches('.');
-    name.parse::<std::net::IpAddr>().is_ok()
+    name.parse::<std::net::Ipv4Addr>().is_ok()
         || NAMES.iter().any(|known| name.eq_ignore_ascii_case(known))
         || names.iter().any(|known| name.eq_ignore_ascii_case(known))
 }
@@ -85,6 +93,14 @@ mod tests {
             (Some("box.test:6443"), None, true),
             (Some("kubernetes.default.svc"), None, true),
             (None, None, true),
+            (Some("[::1]"), None, true),
+            (Some("[::1].evil.example.com"), None, false),
+            (Some("[::1]evil:1"), None, false),
+            (Some("[::1]:1.evil.example.com"), None, false),
+            (Some("[::1"), None, false),
+            (Some("[127.0.0.1]:1"), None, false),
+            (Some("[localhost]:1"), None, false),
+            (Some("localhost:evil.example.com"), None, false),
             (Some("evil.example.com"), None, false),
             (Some("127.0.0.1.example.com"), None, false),
             (Some("evil.example.com:6443"), None, false),

@@ -74,10 +74,7 @@ pub(super) async fn serve(
         .map(Ok::<_, Infallible>)
     });
     let http = builder(tasks);
-    let stream = Watched {
-        stream,
-        activity: activity.clone(),
-    };
+    let stream = Watched::new(stream, activity.clone());
     let connection = http.serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
     let done = tokio::select! {

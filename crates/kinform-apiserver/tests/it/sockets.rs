@@ -110,6 +110,38 @@ async fn the_kubeconfig_is_its_owners_alone() {
     assert_eq!((mode & 0o777, text.unwrap()), (0o600, server.kubeconfig()));
 }
 
+#[cfg(unix)]
+#[test]
+fn a_kubeconfig_replaces_a_regular_file_alone() {
+    let server = Server::builder().in_process();
+    let name = format!("kinform-{}-{:p}", std::process::id(), &raw const server);
+    let folder = std::env::temp_dir().join(name);
+    std::fs::create_dir(&folder).unwrap();
+    let (file, link) = (folder.join("file"), folder.join("link"));
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    for path in [&link, &folder, std::path::Path::new("/dev/null")] {
+        let error = server.write_kubeconfig(path).unwrap_err();
+        assert!(error.to_string().contains("not a regular file"), "{error}");
+    }
+    assert!(!file.exists() && link.is_symlink());
+    server.write_kubeconfig(&file).unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[tokio::test]
+async fn a_server_on_all_addresses_names_one_that_answers() {
+    for (listen, host) in [("0.0.0.0:0", "127.0.0.1"), ("[::]:0", "[::1]")] {
+        let server = Server::builder().listen(listen.parse().unwrap());
+        // A machine may have no IPv6.
+        let Ok(server) = server.name("box.test").start().await else {
+            continue;
+        };
+        let port = server.address().unwrap().port();
+        assert_eq!(server.url(), format!("https://{host}:{port}"));
+        assert!(server.kubeconfig().contains(&server.url()));
+    }
+}
+
 #[tokio::test]
 async fn a_client_that_does_not_read_does_not_hold_the_server_up() {
     let server = Server::builder().plain().start().await.unwrap();

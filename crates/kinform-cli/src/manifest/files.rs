@@ -16,6 +16,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use crate::exit::Failure;
+use crate::files;
 
 /// BOUND: the size of a file, which is read at once.
 const MAX_FILE: u64 = 2 << 30;
@@ -121,21 +122,11 @@ impl Source {
     pub(super) fn read(&self) -> Result<String, Failure> {
         let wrong = |error: io::Error| Failure::new(format!("{}: {error}", self.name()));
         let bytes = match self {
-            Self::File(path) => open(path).and_then(bytes),
+            Self::File(path) => files::open(path).and_then(bytes),
             Self::Stdin => bytes(io::stdin().lock()),
         };
         Ok(decode(bytes.map_err(wrong)?))
     }
-}
-
-/// Opens a regular file.
-fn open(path: &Path) -> io::Result<fs::File> {
-    // Looked at before it is opened: opening a pipe waits for its writer.
-    if !fs::metadata(path)?.is_file() {
-        let message = "it is not a regular file; - reads stdin";
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
-    }
-    fs::File::open(path)
 }
 
 fn bytes(from: impl Read) -> io::Result<Vec<u8>> {

@@ -103,6 +103,47 @@ async fn plain_http_is_for_loopback_only() {
     assert!(stderr.contains("loopback"), "{stderr}");
 }
 
+#[tokio::test]
+async fn a_server_on_all_addresses_is_reached_under_its_names() {
+    let this = env!("CARGO_BIN_EXE_kinform");
+    let script = format!(
+        "grep -q 'server: https://127.0.0.1:' \"$KUBECONFIG\" || exit 3
+         '{this}' get ns -o name || exit 4
+         sed -i s/127.0.0.1/localhost/ \"$KUBECONFIG\" && '{this}' get ns -o name || exit 5"
+    );
+    let flags = ["serve", "--listen", "0.0.0.0:0", "--name", "box.test"];
+    let words = [
+        &flags[..],
+        &["--name", "192.0.2.7", "--", "sh", "-c", &script],
+    ]
+    .concat();
+    let (code, stdout, stderr) = outcome(kinform(None, &words)).await;
+    assert_eq!(code, 0, "{stdout}{stderr}");
+    for name in ["box.test:6443", "https://box.test", "", "a b"] {
+        let words = ["serve", "--name", name, "--", "true"];
+        assert_eq!(outcome(kinform(None, &words)).await.0, 2, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn files_that_are_no_files_are_refused_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let link = folder.path().join("link");
+    std::os::unix::fs::symlink(folder.path().join("file"), &link).unwrap();
+    for (flag, path) in [
+        ("--journal", link.to_str().unwrap()),
+        ("--journal", "/dev/null"),
+        ("--token-file", "/dev/zero"),
+        ("--write-kubeconfig", link.to_str().unwrap()),
+        ("--write-kubeconfig", "/dev/null"),
+    ] {
+        let (code, _, stderr) = outcome(kinform(None, &["serve", flag, path, "--", "true"])).await;
+        assert_eq!(code, 1, "{flag} {path}: {stderr}");
+        assert!(stderr.contains(path), "{flag} {path}: {stderr}");
+    }
+    assert!(!folder.path().join("file").exists());
+}
+
 /// The reply of a served cluster to `kinform get`, or the failure.
 async fn served(flags: &[&str], get: &[&str]) -> (i32, String, String) {
     let this = env!("CARGO_BIN_EXE_kinform");
