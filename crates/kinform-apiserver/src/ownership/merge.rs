@@ -10,6 +10,7 @@
 //!
 //! Upstream: `structured-merge-diff:typed/{merge,remove}.go`.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
@@ -26,48 +27,64 @@ use super::set::Set;
 pub(super) fn merge(
     form: Form<'_>,
     object: Option<&Value>,
-    configuration: Option<&Value>,
+    configuration: Option<Cow<'_, Value>>,
 ) -> Result<Option<Value>, String> {
-    let Some(one) = configuration.or(object) else {
+    let Some(one) = configuration.as_deref().or(object) else {
         return Ok(None);
     };
-    let kept = || Ok(configuration.or(object).cloned());
     match form.kind(one) {
-        Kind::Map(mapping) => {
-            let (below, above) = (members(object), members(configuration));
-            if mapping.atomic || (below.is_none() && above.is_none()) {
-                return kept();
+        Kind::Map(mapping) if !mapping.atomic => {
+            let below = members(object);
+            let has_members = members(configuration.as_deref()).is_some();
+            if below.is_some() || has_members {
+                let above = configuration.filter(|_| has_members);
+                return merge_maps(mapping, below, above);
             }
-            merge_maps(mapping, below, above)
         }
-        Kind::List(list) => {
-            let (below, above) = (items(object), items(configuration));
-            let is_atomic = matches!(list.relation, Relation::Atomic);
-            if is_atomic || (below.is_empty() && above.is_empty()) {
-                return kept();
+        Kind::List(list) if !matches!(list.relation, Relation::Atomic) => {
+            let (below, above) = (items(object), items(configuration.as_deref()));
+            if !below.is_empty() || !above.is_empty() {
+                return merge_lists(list, below, above);
             }
-            merge_lists(list, below, above)
         }
-        Kind::Scalar(_) | Kind::Nothing => kept(),
+        Kind::Map(_) | Kind::List(_) | Kind::Scalar(_) | Kind::Nothing => {}
     }
+    // A configuration that is not needed again moves into the object.
+    let configuration = configuration.map(Cow::into_owned);
+    Ok(configuration.or_else(|| object.cloned()))
 }
 
 fn merge_maps(
     mapping: Mapping<'_>,
     below: Option<&Map<String, Value>>,
-    above: Option<&Map<String, Value>>,
+    above: Option<Cow<'_, Value>>,
 ) -> Result<Option<Value>, String> {
-    let mut out = Map::new();
-    let below_names = below.into_iter().flat_map(Map::keys);
-    let above_names = above.into_iter().flat_map(Map::keys);
-    let new_names = above_names.filter(|name| below.is_none_or(|below| !below.contains_key(*name)));
-    for name in below_names.chain(new_names) {
-        let form = mapping.member(name).unwrap_or(Form::Deduced);
-        let old = below.and_then(|map| map.get(name));
-        let new = above.and_then(|map| map.get(name));
-        if let Some(value) = merge(form, old, new)? {
-            out.insert(name.clone(), value);
+    let mut above: BTreeMap<String, Cow<'_, Value>> = match above {
+        Some(Cow::Owned(Value::Object(above))) => {
+            let owned = above.into_iter();
+            owned.map(|(name, of)| (name, Cow::Owned(of))).collect()
         }
+        Some(Cow::Borrowed(Value::Object(above))) => {
+            let borrowed = above.iter();
+            borrowed
+                .map(|(name, of)| (name.clone(), Cow::Borrowed(of)))
+                .collect()
+        }
+        _ => BTreeMap::new(),
+    };
+    let mut out = Map::new();
+    let mut put = |name: &str, old, new| -> Result<(), String> {
+        let form = mapping.member(name).unwrap_or(Form::Deduced);
+        if let Some(value) = merge(form, old, new)? {
+            out.insert(name.to_owned(), value);
+        }
+        Ok(())
+    };
+    for (name, old) in below.into_iter().flatten() {
+        put(name, Some(old), above.remove(name))?;
+    }
+    for (name, new) in above {
+        put(&name, None, Some(new))?;
     }
     Ok((!out.is_empty()).then_some(Value::Object(out)))
 }
@@ -120,7 +137,7 @@ fn merge_lists(list: List<'_>, below: &[Value], above: &[Value]) -> Result<Optio
     let mut out = Vec::with_capacity(above.len().max(below.len()));
     let both = |element: &Element| {
         let (old, new) = (old.found.get(element), new.found.get(element));
-        merge(list.item, old.copied(), new.copied())
+        merge(list.item, old.copied(), new.copied().map(Cow::Borrowed))
     };
     let (mut at_old, mut at_new) = (0, 0);
     while at_old < old.elements.len() || at_new < new.elements.len() {

@@ -214,7 +214,7 @@ pub(super) fn apply(
     let applied = forced(
         &track,
         (&empty, &live),
-        &configuration,
+        lent(&track, &mut configuration),
         (managed, force == Force::Yes),
     )?;
     if let (Part::Scale, true, Some(scale)) = (part, by.resource.is_custom(), &applied.object) {
@@ -245,15 +245,28 @@ pub(super) fn apply(
     Ok(object)
 }
 
+/// Lends a configuration that is needed after it was applied: kubectl's. Any other is given away.
+fn lent<'a>(track: &Track<'_>, configuration: &'a mut Value) -> Cow<'a, Value> {
+    match track.manager {
+        KUBECTL => Cow::Borrowed(configuration),
+        _ => Cow::Owned(std::mem::take(configuration)),
+    }
+}
+
 /// Applies a configuration. If all conflicts are with kubectl's client-side applies, applies it
 /// again by force.
 fn forced(
     track: &Track<'_>,
     (empty, live): (&Value, &Value),
-    configuration: &Value,
+    configuration: Cow<'_, Value>,
     (managed, force): (Managed, bool),
 ) -> Result<track::Applied, Box<Status>> {
     let objects = (empty, live);
+    // Only kubectl's is needed again.
+    let again = match &configuration {
+        Cow::Borrowed(configuration) => Some(*configuration),
+        Cow::Owned(_) => None,
+    };
     let conflicts = match track.apply(objects, configuration, managed.clone(), force) {
         Ok(applied) => return Ok(applied),
         Err(Refusal::Broken(what)) => return Err(failed(&what)),
@@ -264,11 +277,11 @@ fn forced(
         .into_iter()
         .filter(|conflict| !allowed.has(&conflict.path))
         .collect();
-    if !left.is_empty() {
+    let Some(again) = again.filter(|_| left.is_empty()) else {
         return Err(conflict(&left));
-    }
+    };
     track
-        .apply(objects, configuration, managed, true)
+        .apply(objects, Cow::Borrowed(again), managed, true)
         .map_err(|refusal| match refusal {
             Refusal::Conflicts(conflicts) => conflict(&conflicts),
             Refusal::Broken(what) => failed(&what),

@@ -1,5 +1,6 @@
 //! Tests of ownership: tables, sets against a naive model, and properties of applies.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use proptest::collection::{btree_map, btree_set, vec};
@@ -188,7 +189,7 @@ fn apply(
 ) -> (Value, Managed) {
     let track = track(schema, manager);
     let done = track
-        .apply((&json!({}), &live), said, managed, true)
+        .apply((&json!({}), &live), Cow::Borrowed(said), managed, true)
         .unwrap();
     // A value with no content left is null; a real object keeps at least its name.
     let object = done.object.unwrap_or(live);
@@ -231,7 +232,7 @@ proptest! {
         };
         let owned = once.1.owners.get(&one).map_or(Set::default(), |owned| owned.set.clone());
         prop_assert_eq!(&owned, &paths(form, &third));
-        let again = track(&schema, "one").apply((&json!({}), &once.0), &third, once.1.clone(), false);
+        let again = track(&schema, "one").apply((&json!({}), &once.0), Cow::Borrowed(&third), once.1.clone(), false);
         let again = again.unwrap();
         prop_assert_eq!(again.object, None);
         prop_assert_eq!(&again.managed, &once.1);
@@ -269,7 +270,7 @@ fn conflicts(
     (live, managed): (Value, Managed),
     said: &Value,
 ) -> Vec<(String, String)> {
-    match track(form_of, "two").apply((&json!({}), &live), said, managed, false) {
+    match track(form_of, "two").apply((&json!({}), &live), Cow::Borrowed(said), managed, false) {
         Ok(_) => Vec::new(),
         Err(Refusal::Broken(what)) => panic!("{what}"),
         Err(Refusal::Conflicts(found)) => {
@@ -330,7 +331,8 @@ fn lists_stand_in_the_order_that_upstream_gives_them() {
         (vec!["a", "a"], vec!["b"], vec!["a", "a", "b"]),
     ] {
         let of = |tags: &[&str]| json!({"spec": {"tags": tags}});
-        let merged = super::merge::merge(form, Some(&of(&live)), Some(&of(&said))).unwrap();
+        let merged =
+            super::merge::merge(form, Some(&of(&live)), Some(Cow::Owned(of(&said)))).unwrap();
         assert_eq!(merged, Some(of(&expected)), "{live:?} {said:?}");
     }
 }

@@ -14,6 +14,7 @@
 //! Upstream: `structured-merge-diff:merge/update.go`, and the chain of managers in
 //! `apimachinery:pkg/util/managedfields/internal`.
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use kinform_api::mutant;
@@ -156,7 +157,7 @@ impl Track<'_> {
     pub(super) fn apply(
         &self,
         (empty, live): (&Value, &Value),
-        configuration: &Value,
+        configuration: Cow<'_, Value>,
         managed: Managed,
         force: bool,
     ) -> Result<Applied, Refusal> {
@@ -167,9 +168,9 @@ impl Track<'_> {
             managed
         };
         let mut managed = self.reconciled(managed);
-        let merged = merge(self.form, Some(live), Some(configuration))?.unwrap_or_default();
         let manager = self.manager(self.manager, Operation::Apply);
-        let said = paths(self.form, configuration).outside(&self.resets);
+        let said = paths(self.form, &configuration).outside(&self.resets);
+        let merged = merge(self.form, Some(live), Some(configuration))?.unwrap_or_default();
         let owned = Owned {
             set: said,
             version: self.version.to_owned(),
