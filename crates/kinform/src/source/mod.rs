@@ -24,6 +24,7 @@ mod kubeconfig;
 mod pool;
 mod proxy;
 mod refusal;
+mod throttle;
 mod token_file;
 
 use std::fmt;
