@@ -171,7 +171,10 @@ impl Host {
     /// # Errors
     /// It cannot be made.
     pub fn client(&self) -> Result<Client, StageError> {
-        Ok(client_for(self.config(), &ClientOptions::default())?)
+        Ok(client_for(
+            self.config(),
+            &ClientOptions::default().with_rate_limit(0, 0),
+        )?)
     }
 
     /// The embedded server itself, if it is that.

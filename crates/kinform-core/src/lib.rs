@@ -5,6 +5,7 @@
 //! ```
 
 pub mod backoff;
+pub mod bucket;
 pub mod delta;
 pub mod fifo;
 pub mod informer;

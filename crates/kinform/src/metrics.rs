@@ -63,6 +63,8 @@ pub struct InformerStats {
     pub quarantined: u64,
     /// Of these, those that are still quarantined.
     pub quarantined_now: u64,
+    /// Objects read whose texts were not all UTF-8, and are stored with U+FFFD in their place.
+    pub mended: u64,
     /// Objects missing from at least one index.
     pub unindexed: u64,
     /// Deltas that wait to be applied.
@@ -89,6 +91,7 @@ pub(crate) struct Telemetry {
     notifications: AtomicU64,
     handler_panics: AtomicU64,
     undecodable: AtomicU64,
+    mended: AtomicU64,
     machines: Mutex<(ReflectorStats, ApplyCounts, usize)>,
     requests: Mutex<RequestClock>,
 }
@@ -166,6 +169,10 @@ impl Telemetry {
         self.undecodable.fetch_add(1, Ordering::Relaxed);
     }
 
+    pub(crate) fn mended(&self) {
+        self.mended.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Takes what happened to a request.
     pub(crate) fn requests(&self, happened: impl FnOnce(&mut RequestClock)) {
         happened(&mut self.requests.lock().unwrap_or_else(PoisonError::into_inner));
@@ -186,6 +193,7 @@ impl Telemetry {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         stats.wire_bytes += read(&self.wire_bytes);
         stats.notifications += read(&self.notifications);
+        stats.mended += read(&self.mended);
         stats.handler_panics += read(&self.handler_panics);
         stats.undecodable += read(&self.undecodable);
         self.requests(|clock| {

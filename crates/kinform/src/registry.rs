@@ -24,6 +24,7 @@ use kinform_core::reflector::config::ReflectorConfig;
 
 use crate::env::Env;
 use crate::informer::{Core, CoreParts, Ingest, Options, Recipe, Storage, Tasks, Transform};
+use crate::reporter::Reporter;
 use crate::source::{ListerWatcher, Representation, ResourceInfo};
 use crate::sync::lock;
 
@@ -146,6 +147,7 @@ impl Registry {
                 transform: identity.transform.clone(),
                 wire_type: identity.representation.type_of(&type_meta),
                 type_meta,
+                reporter: Reporter::new(),
             },
             storage: identity.storage,
             env: self.env.clone(),

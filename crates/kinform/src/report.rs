@@ -74,6 +74,14 @@ pub enum ReportEvent {
     /// An object was quarantined because it could not be parsed, or because its list had another of
     /// its name.
     Quarantined(Quarantine),
+    /// An object is stored with U+FFFD in place of bytes that are not UTF-8, as Go's JSON shows
+    /// them. Protobuf only.
+    Mended {
+        /// The object.
+        key: ObjectKey,
+        /// The path of the first such text.
+        path: String,
+    },
     /// An object is stored but left out of an index.
     Unindexed {
         /// The index.

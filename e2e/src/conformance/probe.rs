@@ -282,7 +282,7 @@ impl Probe {
         let mut config = self.config.clone();
         let token = token.map_or_else(|| json!({}), |token| json!({ "token": token }));
         config.auth_info = serde_json::from_value(token)?;
-        let client = client_for(config, &ClientOptions::default())?;
+        let client = client_for(config, &ClientOptions::default().with_rate_limit(0, 0))?;
         let other = Self {
             client,
             ..self.beside()

@@ -68,7 +68,7 @@ impl Subject {
     /// There is no such address.
     pub(crate) fn kinform(url: &str, policy: FifoPolicy) -> Result<Self, Failed> {
         let config = Config::new(url.parse()?);
-        let client = client_for(config, &ClientOptions::default())?;
+        let client = client_for(config, &ClientOptions::default().with_rate_limit(0, 0))?;
         let reflector = ReflectorOptions::new().with_backoff(BackoffPolicy {
             first: Duration::from_millis(20),
             cap: Duration::from_millis(200),

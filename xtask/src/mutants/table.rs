@@ -396,6 +396,18 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         packages: CORE,
     },
     Mutant {
+        name: "K17",
+        seen: "own features: a limit of requests",
+        mistake: "requests beyond the limit are sent at once",
+        packages: SHELL,
+    },
+    Mutant {
+        name: "K18",
+        seen: "own features: protobuf",
+        mistake: "an object with a text that is not UTF-8 is quarantined",
+        packages: CORE,
+    },
+    Mutant {
         name: "S1",
         seen: "server: conflicts",
         mistake: "an update of an older version is written",

@@ -153,7 +153,8 @@ async fn client_of(server: &Server) -> Result<Client, Failure> {
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
         .await
         .map_err(|error| wrong(&error))?;
-    client_for(config, &ClientOptions::default()).map_err(|error| wrong(&error))
+    let options = ClientOptions::default().with_rate_limit(0, 0);
+    client_for(config, &options).map_err(|error| wrong(&error))
 }
 
 /// A kubeconfig in the temporary folder, removed with the demo.

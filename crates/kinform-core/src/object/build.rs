@@ -15,7 +15,7 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::ops::Range;
 
-use kinform_api::KeyRef;
+use kinform_api::{KeyRef, mutant};
 use kinform_schema::Type;
 use triomphe::ThinArc;
 
@@ -31,7 +31,7 @@ use crate::wire::json::salvage::invalid_field;
 use crate::wire::layout::{Layout, ManagedFields};
 use crate::wire::protobuf::check::{self, Order};
 use crate::wire::protobuf::fields::put_varint;
-use crate::wire::protobuf::{head as message, order};
+use crate::wire::protobuf::{head as message, mend, order};
 use crate::wire::strip;
 use crate::wire::unreadable::{Unreadable, is_name};
 
@@ -82,8 +82,16 @@ pub(super) fn from_protobuf(
     projection: &Projection,
 ) -> Result<Object, Unreadable> {
     check_size(bytes)?;
-    let order = check::message(of, bytes, projection.managed_fields())
-        .map_err(|fault| message::unreadable(bytes, fault))?;
+    let order = match check::message(of, bytes, projection.managed_fields()) {
+        Ok(order) => order,
+        Err(fault) => {
+            // What is mended has no such texts, so it is not mended again.
+            let may_be_mended = fault.is_in_text() && !mutant!("K18");
+            let mended = may_be_mended.then(|| mend::texts(of, bytes)).flatten();
+            let object = mended.and_then(|mended| from_protobuf(of, &mended, projection).ok());
+            return object.ok_or_else(|| message::unreadable(bytes, fault));
+        }
+    };
     let bytes = match order {
         Order::Usual => Cow::Borrowed(bytes),
         Order::Unusual => Cow::Owned(order::usual(of, bytes)),

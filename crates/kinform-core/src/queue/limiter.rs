@@ -14,6 +14,7 @@
 
 use std::time::Duration;
 
+use crate::bucket::Bucket;
 use crate::time::Instant;
 
 /// Decides how long a key waits before its next try.
@@ -39,15 +40,6 @@ enum Rule {
     },
 }
 
-/// Tokens by reservation: each call takes one, if need be one that is not there yet.
-#[derive(Clone, Debug, PartialEq)]
-struct Bucket {
-    interval: Duration,
-    burst: u32,
-    /// When the bucket would be full again.
-    full_at: Instant,
-}
-
 impl Limiter {
     /// `base`, then twice as long with each failure, up to `max`. It counts for each key by itself.
     ///
@@ -64,11 +56,7 @@ impl Limiter {
     /// Upstream: `TypedBucketRateLimiter` over `golang.org/x/time/rate`.
     #[must_use]
     pub fn bucket(interval: Duration, burst: u32) -> Self {
-        Self(Rule::Bucket(Bucket {
-            interval,
-            burst,
-            full_at: Instant::ZERO,
-        }))
+        Self(Rule::Bucket(Bucket::new(interval, burst)))
     }
 
     /// `fast` for the first `fast_tries` failures of a key, then `slow`.
@@ -139,14 +127,6 @@ impl Default for Limiter {
             Self::exponential(Duration::from_millis(5), Duration::from_secs(1000)),
             Self::bucket(Duration::from_millis(100), 100),
         ])
-    }
-}
-
-impl Bucket {
-    fn reserve(&mut self, now: Instant) -> Duration {
-        self.full_at = self.full_at.max(now) + self.interval;
-        let burst = self.interval.saturating_mul(self.burst);
-        self.full_at.since(now).saturating_sub(burst)
     }
 }
 

@@ -15,7 +15,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
-use kinform_api::Status;
+use kinform_api::{Status, mutant};
 use kinform_schema::Type;
 
 use super::baseline::{BaselineRef, Stored};
@@ -46,6 +46,8 @@ enum Head {
     Read(Layout),
     // INVARIANT: the report is that of a validation of exactly the item's bytes.
     Invalid(Box<Unreadable>),
+    /// Some texts are not UTF-8, and nothing else is wrong; the report is of the first of them.
+    Mendable(Box<Unreadable>),
 }
 
 /// The type that is stated around a message.
@@ -64,6 +66,11 @@ pub(super) trait ItemCodec {
     /// Validates an item and finds its head; `None` if it has none as it is: the message is in an
     /// unusual order, or the schema does not have its type.
     fn head(&self, bytes: &[u8], of: Option<&Type>) -> Result<Option<Layout>, Unreadable>;
+
+    /// Returns whether an item is valid but for texts that are not UTF-8, and its names are.
+    fn is_mendable(&self, _: &[u8], _: Option<&Type>, _: &Unreadable) -> bool {
+        false
+    }
 
     /// Returns the stored object that an item equals, and the item's layout.
     fn find_stored<'s>(
@@ -171,6 +178,8 @@ impl<'a> Item<'a> {
 
     /// Validates the item and parses its head, so that later questions need no pass of their own.
     ///
+    /// A message whose texts are not UTF-8 is valid: see [`mended`](Self::mended).
+    ///
     /// # Errors
     /// The item is not a valid object; the report has its name if that is readable.
     pub fn checked(self) -> Result<Self, Unreadable> {
@@ -179,12 +188,34 @@ impl<'a> Item<'a> {
             return Err(Unreadable::unknown("larger than 2 GiB"));
         }
         match self.head {
-            Head::Read(_) => Ok(self),
+            Head::Read(_) | Head::Mendable(_) => Ok(self),
             Head::Invalid(fault) => Err(*fault),
-            Head::Unread => match self.codec.head(self.bytes, self.message_type())? {
-                Some(layout) => Ok(self.with_layout(layout)),
-                None => Ok(self),
+            Head::Unread => match self.codec.head(self.bytes, self.message_type()) {
+                Ok(Some(layout)) => Ok(self.with_layout(layout)),
+                Ok(None) => Ok(self),
+                Err(fault) if self.is_mendable(&fault) => Ok(Self {
+                    head: Head::Mendable(Box::new(fault)),
+                    ..self
+                }),
+                Err(fault) => Err(fault),
             },
+        }
+    }
+
+    #[cold]
+    fn is_mendable(&self, fault: &Unreadable) -> bool {
+        let of = self.message_type();
+        !mutant!("K18") && self.codec.is_mendable(self.bytes, of, fault)
+    }
+
+    /// Returns the first of the texts that are not UTF-8, if the item was
+    /// [`checked`](Self::checked) and has some. Its object has U+FFFD in place of their bytes, as
+    /// Go's JSON shows them.
+    #[must_use]
+    pub fn mended(&self) -> Option<&Unreadable> {
+        match &self.head {
+            Head::Mendable(fault) => Some(fault),
+            Head::Unread | Head::Read(_) | Head::Invalid(_) => None,
         }
     }
 
@@ -232,7 +263,7 @@ impl<'a> Item<'a> {
     pub(crate) fn layout(&self) -> Option<&Layout> {
         match &self.head {
             Head::Read(layout) => Some(layout),
-            Head::Unread | Head::Invalid(_) => None,
+            Head::Unread | Head::Invalid(_) | Head::Mendable(_) => None,
         }
     }
 }

@@ -28,7 +28,7 @@ fn state(object: &Object) -> State {
 struct NaiveStore {
     stored: Model,
     list: Option<(Model, BTreeSet<ObjectKey>, usize)>,
-    /// What the running list had an unreadable item of, and no readable one since.
+    /// Keys of which the running list had an unreadable item, and no readable one since.
     unread: BTreeSet<ObjectKey>,
     version: u64,
     synced: bool,
@@ -61,7 +61,7 @@ impl NaiveStore {
                         (_, None) => false,
                         // A second item of this name.
                         (Delta::Replaced(_), Some(first)) => {
-                            !is_unread && !(first.0 == new.0 && first.1 < new.1)
+                            !(is_unread || first.0 == new.0 && first.1 < new.1)
                         }
                         (_, Some(before)) => before.1 > new.1,
                     };

@@ -117,7 +117,7 @@ impl Embedded {
             Way::InProcess { link, .. } => Ok(link.client()),
             Way::Sockets(_) => Ok(kinform::source::client_for(
                 self.config()?,
-                &kinform::source::ClientOptions::default(),
+                &kinform::source::ClientOptions::default().with_rate_limit(0, 0),
             )?),
         }
     }

@@ -63,7 +63,8 @@ impl InformerFactory {
     /// A factory whose informers use `client`, over all namespaces.
     ///
     /// A client from kube retries 429, 503 and 504 by itself up to 15 times, which hides them from
-    /// the informers; [`from_config`](Self::from_config) makes one that does not.
+    /// the informers, and has no limit of requests a second; [`from_config`](Self::from_config)
+    /// makes one without the former and with the latter. [`client_for`] names the other differences.
     pub fn new(client: Client) -> Self {
         Self::builder(client).build()
     }

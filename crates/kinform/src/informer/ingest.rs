@@ -10,6 +10,7 @@
 //! compared, outside all locks.
 //! An object whose transform fails or panics is quarantined like an unparseable one: until its next
 //! version. Key, uid and version always stay those of the wire.
+//! Text in protobuf that is not UTF-8 is reported, and its object is kept.
 //!
 //! Upstream counterpart: `client-go:tools/cache` (`TransformFunc`), which runs on decoded objects;
 //! the checks of type in `reflector.go` (`handleAnyWatch`).
@@ -30,6 +31,9 @@ use kinform_core::wire::list::ListMeta;
 use kinform_core::wire::unreadable::Unreadable;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+
+use crate::report::ReportEvent;
+use crate::reporter::Reporter;
 
 type Apply = dyn Fn(&Object, &TypeMeta) -> Result<Object, Unreadable> + Send + Sync;
 
@@ -100,6 +104,8 @@ pub(crate) struct Ingest {
     pub(crate) type_meta: TypeMeta,
     /// The requested type: the same, or its metadata. Without a kind, every type is accepted.
     pub(crate) wire_type: TypeMeta,
+    /// Hears of texts that are not UTF-8.
+    pub(crate) reporter: Arc<Reporter>,
 }
 
 /// The reason why there is no object.
@@ -136,7 +142,18 @@ impl Ingest {
         }
         let object = Object::from_item(&item, &self.projection).map_err(Refused::Unreadable)?;
         read.managed_fields_bytes += item.managed_fields_bytes() as u64;
+        if let Some(text) = item.mended() {
+            self.report_mended(&object, text);
+        }
         self.transformed(object).map_err(Refused::Unreadable)
+    }
+
+    #[cold]
+    fn report_mended(&self, object: &Object, text: &Unreadable) {
+        let (key, path) = (object.key(), text.path.clone());
+        tracing::warn!(%key, path, "a text is not UTF-8");
+        self.reporter.telemetry.mended();
+        self.reporter.report(ReportEvent::Mended { key, path });
     }
 
     /// Adds `read` to the counters. Called once for many items, because each atomic add waits for
@@ -206,6 +223,7 @@ mod tests {
                 transform: None,
                 wire_type: type_meta.clone(),
                 type_meta,
+                reporter: Reporter::new(),
             };
             let meta = ListMeta {
                 kind: list[0].to_owned(),

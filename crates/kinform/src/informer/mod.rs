@@ -237,6 +237,7 @@ impl Core {
         let (commands, inbox) = mpsc::unbounded_channel();
         Arc::new(Self {
             info: source.resource().clone(),
+            reporter: Arc::clone(&ingest.reporter),
             ingest,
             source,
             audit_source,
@@ -250,7 +251,6 @@ impl Core {
             commands,
             state: watch::Sender::new(InformerState::Pending),
             progress: watch::Sender::new(Progress::default()),
-            reporter: Reporter::new(),
             listeners: Mutex::default(),
             order: Mutex::default(),
             cursors: AtomicUsize::new(0),

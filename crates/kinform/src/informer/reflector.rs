@@ -274,6 +274,7 @@ impl<K, S: ReflectorStore<K>> Running<K, S> {
                 transform: None,
                 wire_type: reflector.representation.type_of(&type_meta),
                 type_meta: type_meta.clone(),
+                reporter: Arc::clone(&reflector.reporter),
             },
             lens: Lens::new(type_meta, Keeps::Nothing, reporters),
             source: reflector.source,

@@ -1,10 +1,11 @@
 //! Makes clients fit for watches that live for months.
 //!
 //! ```text
-//! kube_client::Config → TCP keepalive + user timeout → proxy? → TLS → HTTP/2? → credentials → kube_client::Client
+//! kube_client::Config → TCP keepalive + user timeout → proxy? → TLS → HTTP/2? → credentials
+//!                     → requests a second → kube_client::Client
 //! ```
 //!
-//! Differs from `kube_client::Client::try_from` in eight points:
+//! Differs from `kube_client::Client::try_from` in nine points:
 //!
 //! - The kernel notices a vanished peer within 30 s, without a request to the server (idle: keepalive
 //!   probes; waiting for a reply: user timeout).
@@ -19,6 +20,7 @@
 //! - Where the server has HTTP/2, replies share connections, see `multiplex`.
 //! - Exec plugins run beside the runtime's work and again before their credentials end, and client
 //!   certificates are followed as they are replaced, see `connections`.
+//! - Requests a second have a limit, see `throttle`.
 //!
 //! Needs this crate's feature `rustls-tls` for `https`; with kube's other TLS features the client is
 //! kube's own, and only the second point holds.
@@ -35,6 +37,7 @@ use super::client_options::ClientOptions;
 use super::connections::Connections;
 use super::credentials::CredentialsLayer;
 use super::kubeconfig::{ConfigOverrides, load_config};
+use super::throttle::ThrottleLayer;
 use crate::error::Error;
 
 /// A client by kubectl's rules: kubeconfig, else the service account of the pod; see
@@ -48,6 +51,11 @@ pub async fn default_client() -> Result<Client, Error> {
 }
 
 /// A client for `config`. Must be called inside a tokio runtime, which then owns its connections.
+///
+/// A client made elsewhere, as by `kube_client::Client::try_default`, serves informers, too, but
+/// lacks the following: no limit of requests a second, no keepalive that notices a dead peer within
+/// 30 s, credentials that are read again only as they expire, retries of its own that hide
+/// refusals, and proxies and client certificates that change only as far as its features go.
 ///
 /// # Errors
 /// The certificates or credentials in `config` cannot be used, or it needs TLS and this build has none.
@@ -66,6 +74,10 @@ pub fn client_for(mut config: Config, options: &ClientOptions) -> Result<Client,
     // As in client-go, a token or a password comes before a plugin, so that a `--token` is sent.
     let plugin = plugin.filter(|_| credentials.is_none());
     let service = ServiceBuilder::new()
+        .option_layer(ThrottleLayer::new(
+            options.requests_per_second,
+            options.burst,
+        ))
         .layer(config.base_uri_layer())
         .option_layer(credentials)
         .layer(

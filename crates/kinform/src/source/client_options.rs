@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! ClientOptions ──▶ connector: TCP keepalive, user timeout, time to connect
-//!              └──▶ request timeout
+//!              ├──▶ request timeout
+//!              └──▶ requests a second
 //! ```
 //!
 //! Upstream counterpart: `client-go:rest/config.go`, `apimachinery:pkg/util/net/http.go`.
@@ -25,10 +26,13 @@ pub struct ClientOptions {
     pub(super) request_timeout: Option<Duration>,
     /// `None` if the server chooses it.
     pub(super) protocol: Option<Protocol>,
+    pub(super) requests_per_second: u32,
+    pub(super) burst: u32,
 }
 
 impl Default for ClientOptions {
-    /// Probes after 13 s without traffic, each 5 s, three of them; 28 s for unanswered data; 10 s to connect.
+    /// Probes after 13 s without traffic, each 5 s, three of them; 28 s for unanswered data; 10 s to
+    /// connect; 50 requests a second, after a burst of 100.
     fn default() -> Self {
         Self {
             keepalive_idle: Duration::from_secs(13),
@@ -39,6 +43,8 @@ impl Default for ClientOptions {
             connect_timeout: Duration::from_secs(10),
             request_timeout: None,
             protocol: None,
+            requests_per_second: 50,
+            burst: 100,
         }
     }
 }
@@ -78,6 +84,20 @@ impl ClientOptions {
     #[must_use]
     pub fn without_http2(mut self) -> Self {
         self.protocol = Some(Protocol::Http1);
+        self
+    }
+
+    /// Requests that the client sends in a second, after a burst of them at once; 50 and 100 if not
+    /// set, and no limit if `per_second` is zero.
+    ///
+    /// Requests beyond wait for their turn. Watches and streaming lists are outside of the limit.
+    /// The limit is shared by all clones of a client, and so by all its informers.
+    ///
+    /// Upstream: `rest.Config` (`QPS` 5 and `Burst` 10 there, controllers set more).
+    #[doc(alias = "QPS")]
+    #[must_use]
+    pub fn with_rate_limit(mut self, per_second: u32, burst: u32) -> Self {
+        (self.requests_per_second, self.burst) = (per_second, burst);
         self
     }
 

@@ -26,6 +26,7 @@ mod pool;
 mod protocol;
 mod proxy;
 mod refusal;
+mod throttle;
 mod token_file;
 
 use std::fmt;

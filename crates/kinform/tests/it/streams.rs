@@ -1,11 +1,15 @@
-//! Streaming lists of servers and proxies that do not send them as they should.
+//! Replies of servers and proxies that do not send them as they should.
 
 use std::time::Duration;
 
-use futures::StreamExt;
-use k8s_openapi::api::core::v1::Pod;
-use kinform::ReportEvent;
-use kinform_testkit::Script;
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kinform::source::{Body, ListerWatcher, ResourceInfo, SourceError};
+use kinform::{
+    Encoding, GroupVersionResource, InformerFactory, ListOptions, ReportEvent, Scope, WatchOptions,
+};
+use kinform_testkit::{Script, status_error};
 use serde_json::{Value, json};
 
 use crate::fixture::{Heard, factory, first_list, names, pod, settle};
@@ -89,5 +93,67 @@ async fn a_streaming_list_that_a_proxy_holds_back_becomes_pages_soon() {
     list(&mut script, Some(500), &[pod("a", 1, "n1")], "5").await;
     informer.synced().await.unwrap();
     assert_eq!(names(&informer), ["a"]);
+    factory.shutdown().await;
+}
+
+/// A server that answers each list with these bytes of protobuf, and has no watch.
+struct Messages(ResourceInfo, Vec<u8>);
+
+impl ListerWatcher for Messages {
+    fn list<'a>(&'a self, _: &'a ListOptions) -> BoxFuture<'a, Result<Body, SourceError>> {
+        let bytes = futures::stream::iter([Ok(self.1.clone().into())]);
+        async { Ok(Body::new(Encoding::Protobuf, bytes)) }.boxed()
+    }
+
+    fn watch<'a>(&'a self, _: &'a WatchOptions) -> BoxFuture<'a, Result<Body, SourceError>> {
+        async { Err(status_error(405, "MethodNotAllowed", "no watch")) }.boxed()
+    }
+
+    fn resource(&self) -> &ResourceInfo {
+        &self.0
+    }
+}
+
+/// A field of protobuf with a length.
+fn field(number: u8, parts: &[&[u8]]) -> Vec<u8> {
+    let value = parts.concat();
+    let head = [number << 3 | 2, u8::try_from(value.len()).unwrap()];
+    [&head[..], &value].concat()
+}
+
+#[tokio::test(start_paused = true)]
+async fn k18_a_text_that_is_not_utf_8_costs_no_object_and_is_told() {
+    let metadata = field(
+        1,
+        &[&field(1, &[b"a"]), &field(3, &[b"n"]), &field(6, &[b"7"])],
+    );
+    let entry = field(2, &[&field(1, &[b"k"]), &field(2, &[b"gr\xfcn"])]);
+    let list = [
+        field(1, &[&field(2, &[b"9"])]),
+        field(2, &[&metadata, &entry]),
+    ]
+    .concat();
+    let kind = field(1, &[&field(1, &[b"v1"]), &field(2, &[b"ConfigMapList"])]);
+    let body = [&b"k8s\0"[..], &kind, &field(2, &[&list])].concat();
+    let maps = GroupVersionResource::new("", "v1", "configmaps");
+    let info = ResourceInfo::new(maps, "ConfigMap", Scope::Namespaced);
+    let source = std::sync::Arc::new(Messages(info, body));
+    let factory =
+        InformerFactory::with_sources(move |_, _| std::sync::Arc::clone(&source) as _).build();
+    let informer = factory.informer::<ConfigMap>();
+    let mut reports = informer.reports();
+    factory.start().unwrap();
+    informer.synced().await.unwrap();
+    let map = informer.list().to_objs().remove(0).typed().unwrap();
+    assert_eq!(map.data.as_ref().unwrap()["k"], "gr\u{fffd}n");
+    let (key, path) = loop {
+        if let ReportEvent::Mended { key, path } = reports.next().await.unwrap().event {
+            break (key.to_string(), path);
+        }
+    };
+    assert_eq!((key.as_str(), path.as_str()), ("n/a", "data.k"));
+    let stats = informer.stats();
+    assert!(stats.mended > 0);
+    assert_eq!((stats.quarantined, stats.quarantined_now), (0, 0));
     factory.shutdown().await;
 }

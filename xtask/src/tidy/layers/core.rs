@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! wire backoff time stats ◀─ object ◀─ delta ◀─ reflector │ fifo │ store ◀─ informer
-//! queue stands alone, on backoff, time and stats
+//! queue stands alone, on backoff, bucket, time and stats
 //! ```
 
 use super::law::{Law, Order};
@@ -15,6 +15,7 @@ pub(super) const LAW: Law = Law {
         ("time", &[]),
         ("stats", &["time"]),
         ("backoff", &["stats"]),
+        ("bucket", &["stats"]),
         ("wire", &["stats"]),
         ("object", &["wire", "backoff"]),
         ("delta", &["object"]),
@@ -22,6 +23,6 @@ pub(super) const LAW: Law = Law {
         ("fifo", &["delta"]),
         ("store", &["delta"]),
         ("informer", &["reflector", "fifo", "store"]),
-        ("queue", &["backoff"]),
+        ("queue", &["backoff", "bucket"]),
     ]),
 };

@@ -52,6 +52,18 @@ pub(crate) struct Fault {
     levels: usize,
 }
 
+impl Fault {
+    /// Returns whether a text, or JSON, that is not UTF-8 may be the fault.
+    pub(crate) fn is_in_text(&self) -> bool {
+        is_in_text(self.why)
+    }
+}
+
+/// The same of the reason in a report.
+pub(super) fn is_in_text(why: &str) -> bool {
+    why == UTF8 || why == JSON
+}
+
 const WIRE_TYPE: &str = "a field has the wrong wire type";
 const UTF8: &str = "not UTF-8";
 const DEEP: &str = "nested deeper than 128 levels";

@@ -13,7 +13,7 @@ use kinform_api::Status;
 use kinform_schema::Type;
 
 use super::alike::Alike;
-use super::{baseline, envelope, head};
+use super::{baseline, check, envelope, head, mend};
 use crate::wire::baseline::{BaselineRef, Stored};
 use crate::wire::bookmark::Bookmark;
 use crate::wire::item::{Item, ItemCodec, MessageType};
@@ -66,6 +66,14 @@ impl ItemCodec for Messages<'_> {
         // Without a schema of its type a message cannot be validated.
         let Some(of) = of else { return Ok(None) };
         head::read(of, bytes, self.alike).map_err(|fault| head::unreadable(bytes, fault))
+    }
+
+    fn is_mendable(&self, bytes: &[u8], of: Option<&Type>, fault: &Unreadable) -> bool {
+        if !check::is_in_text(&fault.reason) {
+            return false;
+        }
+        let mended = of.and_then(|of| Some((of, mend::texts(of, bytes)?)));
+        mended.is_some_and(|(of, bytes)| head::read(of, &bytes, None).is_ok())
     }
 
     fn find_stored<'s>(

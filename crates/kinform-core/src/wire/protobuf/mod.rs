@@ -9,7 +9,7 @@
 //! `fields` reads tags and lengths, `envelope` the type around a message. `check` validates every
 //! byte of an object once, by a `plan`, or compares it with an item that is `alike`, using the
 //! `outline` of that item or a cursor in it (`counterpart`). `order` rewrites messages in an order
-//! that no Kubernetes writer makes. `head` finds key and version, `baseline` the stored object that
+//! that no Kubernetes writer makes, `mend` texts that are not UTF-8. `head` finds key and version, `baseline` the stored object that
 //! an item equals. `value` and `members` show a
 //! message as the JSON that a server would have sent, by the same plan; `reader` and `text` turn
 //! that into types and text. No code is generated: names, numbers and forms come from
@@ -27,6 +27,7 @@ pub(crate) mod head;
 mod item;
 pub(in crate::wire) mod list;
 pub(crate) mod members;
+pub(crate) mod mend;
 mod metadata;
 pub(crate) mod order;
 mod outline;
