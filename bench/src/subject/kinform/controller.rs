@@ -20,7 +20,9 @@ pub(super) async fn run(task: &Task) -> Result<Vec<Reading>, Failed> {
     if task.heap.is_some() {
         return Ok(Vec::new());
     }
-    let client = client_for(task.server()?, &ClientOptions::default())?;
+    // Without a limit of requests a second, as its peers are run.
+    let options = ClientOptions::default().with_rate_limit(0, 0);
+    let client = client_for(task.server()?, &options)?;
     let factory = InformerFactory::new(client);
     let maps = factory.informer::<ConfigMap>();
     let latencies = Arc::new(Latencies::new(task.size));

@@ -20,7 +20,9 @@ use crate::subject::{Failed, SETTLING, Task};
 
 /// A factory with the scenario's encoding and mode of listing.
 pub(super) fn factory(task: &Task) -> Result<InformerFactory, Failed> {
-    let client = client_for(task.server()?, &ClientOptions::default())?;
+    // Without a limit of requests a second, as its peers are run.
+    let options = ClientOptions::default().with_rate_limit(0, 0);
+    let client = client_for(task.server()?, &options)?;
     let reflector = ReflectorOptions::new();
     let reflector = match task.work {
         Work::SyncStream => reflector,
