@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn documents_of_both_notations_are_read() {
         let (a, b) = (json!({"kind": "A"}), json!({"kind": "B"}));
-        let both = [a.clone(), b.clone()];
+        let both = [a.clone(), b];
         check("kind: A\n---\nkind: B\n", &both);
         check("kind: A\n--- # the second\nkind: B\n", &both);
         check("kind: A\n---  \r\nkind: B\n", &both);
@@ -87,7 +87,7 @@ mod tests {
         check("{\"kind\":\"A\"}\n---\n{\"kind\":\"B\"}\n", &both);
         check("{\"kind\":\"A\"}\n---\nkind: B\n", &both);
         check("{kind: A}\n---\n{kind: B}\n", &both);
-        check("---\nkind: A\n---\n", &[a.clone(), Value::Null]);
+        check("---\nkind: A\n---\n", &[a, Value::Null]);
         check("# nothing\n", &[Value::Null]);
         check("", &[]);
         // Only the first document of a part counts, as for kubectl.
