@@ -91,6 +91,11 @@ impl Failure {
         self
     }
 
+    /// The message, and the hint if there is one.
+    pub(crate) fn parts(&self) -> (&str, Option<&str>) {
+        (&self.message, self.hint.as_deref())
+    }
+
     /// The process's exit code.
     pub(crate) fn code(&self) -> u8 {
         self.code

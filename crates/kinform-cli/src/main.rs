@@ -44,7 +44,7 @@ fn main() -> ExitCode {
         Ok(ending) => ExitCode::from(ending.code()),
         Err(failure) => {
             if !failure.is_silent() {
-                progress!("{failure}");
+                stderr::failure(&failure);
             }
             ExitCode::from(failure.code())
         }

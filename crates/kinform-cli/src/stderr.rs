@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! progress!("..") ──no control of the terminal──▶ a line, its further lines indented
-//! RUST_LOG → tracing lines
+//! RUST_LOG → tracing lines, the same way
 //! ```
 //!
 //! Words of a server may be in a line: they neither control a terminal nor look like a line of ours.
@@ -13,6 +13,7 @@ use std::io::Write as _;
 
 use tracing_subscriber::EnvFilter;
 
+use crate::exit::Failure;
 use crate::terminal::shown;
 
 /// Prints one line on stderr.
@@ -28,14 +29,22 @@ pub(crate) fn line(words: Arguments<'_>) {
     let _ = writeln!(stderr, "{text}").and_then(|()| stderr.flush());
 }
 
+/// Prints a failure: a line and, apart from it, a hint, which no message can imitate.
+pub(crate) fn failure(failure: &Failure) {
+    let (message, hint) = failure.parts();
+    line(format_args!("error: {message}"));
+    if let Some(hint) = hint {
+        line(format_args!("  hint: {hint}"));
+    }
+}
+
 /// The text with its further lines indented, without letters that could control a terminal.
 fn line_of(text: &str) -> String {
     let text = shown(text);
     let mut lines = text.trim_end().lines();
     let mut line = lines.next().unwrap_or_default().to_owned();
     for more in lines {
-        let indent = if more.starts_with("  ") { "\n" } else { "\n  " };
-        line.push_str(indent);
+        line.push_str("\n    ");
         line.push_str(more);
     }
     line
@@ -46,8 +55,25 @@ pub(crate) fn log_from_environment() {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("off"));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .with_writer(|| Log(std::io::stderr()))
         .init();
+}
+
+/// Writes lines of a log, which may have words of a server.
+struct Log(std::io::Stderr);
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        // A line comes whole.
+        let text = String::from_utf8_lossy(bytes);
+        self.0.write_all(shown(&text).as_bytes())?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.0.flush()
+    }
 }
 
 #[cfg(test)]
@@ -57,7 +83,7 @@ mod tests {
     #[test]
     fn words_of_a_server_do_not_look_like_a_line_of_ours() {
         let words = "error: 400: no\nloaded 5 objects\r\u{1b}[2J\n  hint: x\n";
-        let expected = "error: 400: no\n  loaded 5 objects\u{fffd}\u{fffd}[2J\n  hint: x";
+        let expected = "error: 400: no\n    loaded 5 objects\u{fffd}\u{fffd}[2J\n      hint: x";
         assert_eq!(line_of(words), expected);
     }
 }

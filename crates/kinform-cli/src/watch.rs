@@ -236,7 +236,10 @@ fn tell_report(
             }
             if !is_repeated {
                 let (title, words) = (entry.title(), &trouble.message);
-                crate::progress!("{title}: {words}{}", hint(&trouble.reason));
+                crate::progress!("{title}: {words}");
+                if let Some(hint) = hint(&trouble.reason) {
+                    crate::progress!("  hint: {hint}");
+                }
             }
         }
         ReportEvent::Quarantined(object) => printer.unreadable(entry, &report.time, object)?,
@@ -267,16 +270,16 @@ fn tell_report(
 }
 
 /// The hint for a failure that does not pass by itself.
-fn hint(reason: &str) -> &'static str {
-    match reason {
+fn hint(reason: &str) -> Option<&'static str> {
+    Some(match reason {
         "Forbidden" => {
-            "\n  hint: list and watch are rights of their own; `kubectl auth can-i watch TYPE` tells"
+            "list and watch are rights of their own; `kubectl auth can-i watch TYPE` tells"
         }
-        "Unauthorized" => "\n  hint: the token or certificate is wrong or has expired",
-        "NotKubernetes" => "\n  hint: a proxy or login page in between?",
-        "NotFound" => "\n  hint: its definition is not installed (any more); waiting for it",
-        _ => "",
-    }
+        "Unauthorized" => "the token or certificate is wrong or has expired",
+        "NotKubernetes" => "a proxy or login page in between?",
+        "NotFound" => "its definition is not installed (any more); waiting for it",
+        _ => return None,
+    })
 }
 
 fn summary(watched: &[Watched], started: Instant) -> Summary {

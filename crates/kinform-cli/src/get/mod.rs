@@ -79,13 +79,13 @@ async fn print(args: &GetArgs) -> Result<(), Failure> {
     factory.start().map_err(failure)?;
     for (informers, entry, request) in wanted {
         let (objects, failed) = cx.objects(&entry, request, informers).await?;
-        if objects.is_empty() && request.names.is_empty() {
+        if objects.is_empty() && failed.is_empty() && request.names.is_empty() {
             crate::progress!("no {} found", entry.title());
         }
         for failure in failed {
             // The last one is the command's.
             if let Some(before) = missing.replace(failure) {
-                crate::progress!("{before}");
+                crate::stderr::failure(&before);
             }
         }
         groups.push(Group { entry, objects });
@@ -155,7 +155,11 @@ impl Context<'_> {
         let (mut shown, mut missing) = (Vec::new(), Vec::new());
         for (place, cached) in informers.iter_mut().enumerate() {
             let informer = &cached.informer;
-            synced(informer).await?;
+            if let Err(failure) = synced(informer).await {
+                // The objects of other types are printed all the same.
+                missing.push(failure);
+                continue;
+            }
             while let Some(Some(report)) = cached.reports.next().now_or_never() {
                 if let ReportEvent::Quarantined(object) = &report.event {
                     crate::progress!("{}: {}", entry.title(), left_out(object));

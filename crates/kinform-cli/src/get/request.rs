@@ -38,23 +38,21 @@ impl Request {
         kinds.collect()
     }
 
-    /// `TYPE/NAME`, or `TYPE/` for all.
+    /// `TYPE/NAME`. An empty name is refused: it may be a variable that is not set.
     fn of_word(word: &str) -> Result<Self, Failure> {
         let wrong = || {
             Failure::usage(format!(
-                "{word:?}: TYPE/NAME expected, as another word has that form"
+                "{word:?}: TYPE/NAME expected, with both, as a word has that form"
             ))
         };
         let (kind, name) = word.split_once('/').ok_or_else(wrong)?;
-        if kind.is_empty() || name.contains('/') {
+        if kind.is_empty() || name.is_empty() || name.contains('/') {
             return Err(wrong());
         }
-        let names = match name {
-            "" => Vec::new(),
-            name => vec![name.to_owned()],
-        };
-        let kind = kind.to_owned();
-        Ok(Self { kind, names })
+        Ok(Self {
+            kind: kind.to_owned(),
+            names: vec![name.to_owned()],
+        })
     }
 }
 
@@ -88,7 +86,7 @@ mod tests {
         check("pods,svc a", Some(&[("pods", &["a"]), ("svc", &["a"])]));
         check("pods/a", Some(&[("pods", &["a"])]));
         check("pods/a svc/b", Some(&[("pods", &["a"]), ("svc", &["b"])]));
-        check("pods/", Some(&[("pods", &[])]));
+        check("pods/", None);
         check("pods/a svc", None);
         check("svc pods/a", None);
         check("pods/a/b", None);

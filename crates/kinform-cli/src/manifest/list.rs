@@ -43,14 +43,30 @@ pub(super) fn steps(value: Value) -> Vec<(Act, Value)> {
         .collect()
 }
 
-/// The objects of a document: itself, a list's items, or an empty list for `null`. Items of
-/// `PodList` do not state their kind, so it is derived from the list's.
+/// The objects of a document: itself, or the items of a list and of the lists in it, in order.
 fn flatten(value: Value) -> Vec<Value> {
+    let (mut objects, mut rest) = (Vec::new(), vec![value]);
+    while let Some(value) = rest.pop() {
+        match items(value) {
+            Split::Object(object) => objects.push(object),
+            Split::Items(items) => rest.extend(items.into_iter().rev()),
+        }
+    }
+    objects
+}
+
+enum Split {
+    Object(Value),
+    Items(Vec<Value>),
+}
+
+/// The items of a list; `null` has none. Items of `PodList` do not state their kind, so it is derived
+/// from the list's.
+fn items(value: Value) -> Split {
     let Value::Object(mut list) = value else {
-        return if value.is_null() {
-            Vec::new()
-        } else {
-            vec![value]
+        return match value {
+            Value::Null => Split::Items(Vec::new()),
+            value => Split::Object(value),
         };
     };
     let text = |part: Option<&Value>| part.and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -62,11 +78,11 @@ fn flatten(value: Value) -> Vec<Value> {
     let of = kind.strip_suffix("List").filter(|_| !is_named);
     let items = match (of, list.get("items")) {
         (Some(_), Some(Value::Array(_) | Value::Null)) => list.remove("items"),
-        _ => return vec![Value::Object(list)],
+        _ => return Split::Object(Value::Object(list)),
     };
     let (of, version) = (of.unwrap_or_default(), list.remove("apiVersion"));
     let Some(Value::Array(mut items)) = items else {
-        return Vec::new();
+        return Split::Items(Vec::new());
     };
     items.retain(|item| !item.is_null());
     for item in items.iter_mut().filter(|_| !of.is_empty()) {
@@ -75,7 +91,7 @@ fn flatten(value: Value) -> Vec<Value> {
             item["apiVersion"] = version.clone().unwrap_or_default();
         }
     }
-    items
+    Split::Items(items)
 }
 
 #[cfg(test)]
@@ -107,6 +123,8 @@ mod tests {
             &["A", "B"],
         );
         check(json!({"kind": "AList", "items": []}), &[]);
+        let nested = json!({"kind": "List", "items": [{"kind": "A"}, {"kind": "List", "items": items}, {"kind": "C"}]});
+        check(nested, &["A", "A", "B", "C"]);
         check(json!({"kind": "AList", "items": null}), &[]);
         check(json!({"kind": "Playlist", "spec": {}}), &["Playlist"]);
         check(json!({"kind": "Menu", "items": [{}]}), &["Menu"]);

@@ -29,7 +29,7 @@ pub(super) fn documents(text: &str, note: impl Fn(String)) -> Result<Vec<Value>,
 
 fn yaml(text: &str, note: impl Fn(String)) -> Result<Vec<Value>, String> {
     let mut values = Vec::new();
-    for (before, part) in parts(text) {
+    for (before, part) in parts(text)? {
         let at = |line: u64| before + line;
         let document = parse_yaml(part.as_bytes()).map_err(|error| match error.line {
             Some(line) => format!("line {}: {}", at(line), error.detail),
@@ -46,14 +46,21 @@ fn yaml(text: &str, note: impl Fn(String)) -> Result<Vec<Value>, String> {
     Ok(values)
 }
 
-/// The parts between lines of three dashes, each with the number of lines before it. Behind the
-/// dashes there may be blanks and a comment.
-fn parts(text: &str) -> Vec<(u64, &str)> {
+/// The parts between lines of three dashes, each with the number of lines before it.
+///
+/// # Errors
+/// Behind the dashes is more than blanks and a comment: what follows would be lost.
+fn parts(text: &str) -> Result<Vec<(u64, &str)>, String> {
     let (mut parts, mut from, mut from_line) = (Vec::new(), 0, 0);
     let (mut at, mut line_number) = (0, 0);
     for line in text.split_inclusive('\n') {
-        let rest = line.strip_prefix("---").map(str::trim);
-        if rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('#')) {
+        if let Some(rest) = line.strip_prefix("---").map(str::trim) {
+            if !rest.is_empty() && !rest.starts_with('#') {
+                let number = line_number + 1;
+                return Err(format!(
+                    "line {number}: invalid Yaml document separator: {rest}"
+                ));
+            }
             parts.push((from_line, &text[from..at]));
             (from, from_line) = (at, line_number);
         }
@@ -62,7 +69,7 @@ fn parts(text: &str) -> Vec<(u64, &str)> {
     }
     parts.push((from_line, &text[from..]));
     parts.retain(|(_, part)| !part.trim().is_empty());
-    parts
+    Ok(parts)
 }
 
 #[cfg(test)]
@@ -115,6 +122,9 @@ mod tests {
         );
         let fault = documents("kind: A\n---\nkind: B\na: b: c\n", |_| {}).unwrap_err();
         assert!(fault.starts_with("line 4: "), "{fault}");
+        // apimachinery: YAMLReader refuses such a line
+        let fault = documents("kind: A\n--- {kind: B}\n", |_| {}).unwrap_err();
+        assert_eq!(fault, "line 2: invalid Yaml document separator: {kind: B}");
         let fault = documents("{\"kind\":", |_| {}).unwrap_err();
         assert!(fault.contains("line 1"), "{fault}");
     }

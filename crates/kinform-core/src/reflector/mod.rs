@@ -265,8 +265,9 @@ impl Reflector {
     fn opening_deadline(&self, ask: Ask) -> Instant {
         let limit = match ask {
             Ask::StreamingList => self.config.progress_limit.min(self.config.first_byte_limit),
-            Ask::Probe | Ask::Confirm => self.config.progress_limit,
-            Ask::Page | Ask::NextPage => self.config.list_deadline,
+            Ask::Probe => self.config.progress_limit,
+            // A selector that matches little costs a server as much as a list of everything.
+            Ask::Confirm | Ask::Page | Ask::NextPage => self.config.list_deadline,
             // A proxy that sends no headers before the first event sends them with a bookmark.
             Ask::Watch => self.config.silence_limit,
         };

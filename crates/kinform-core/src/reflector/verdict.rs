@@ -189,6 +189,10 @@ pub(super) fn of_failure(ask: Ask, kind: ProblemKind) -> Verdict {
 
         // A client that may watch but not list.
         (Ask::Confirm, P::Forbidden | P::Rejected) => Verdict::Believe,
+        // The same stream would ask the same question again: pages answer it for themselves.
+        (Ask::Confirm, P::Deadline | P::Transport | P::Internal | P::Unavailable) => {
+            Verdict::AskPages(FallbackReason::Failed)
+        }
         (Ask::Confirm, _) => Verdict::Retry,
     }
 }

@@ -239,7 +239,7 @@ impl Reflector {
         self.hand_on(delta);
     }
 
-    /// No byte for longer than bookmarks allow.
+    /// No complete event for longer than bookmarks allow.
     pub(super) fn on_silence(&mut self, now: Instant) {
         self.stats.silences += 1;
         let quiet = now.since(self.clock.heard_at);

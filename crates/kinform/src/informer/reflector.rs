@@ -11,6 +11,7 @@
 //!
 //! Upstream counterpart: `client-go:tools/cache/reflector.go` (`NewReflector`, `ReflectorStore`).
 
+use std::collections::HashMap;
 use std::error::Error as StdError;
 use std::fmt;
 use std::marker::PhantomData;
@@ -19,6 +20,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use bytes::Bytes;
+use kinform_api::ObjectKey;
 use kinform_core::backoff::Backoff;
 use kinform_core::delta::{Delta, Quarantine};
 use kinform_core::object::Object;
@@ -246,6 +248,8 @@ struct Running<K, S> {
     reporter: Arc<Reporter>,
     /// The items of the running list so far.
     list: Vec<Obj<K>>,
+    /// Items that a streaming list changed after it had named them; `None` if one is gone.
+    list_changes: HashMap<ObjectKey, Option<Obj<K>>>,
     is_listing: bool,
     close: bool,
     resume: bool,
@@ -281,6 +285,7 @@ impl<K, S: ReflectorStore<K>> Running<K, S> {
             store: reflector.store,
             reporter: reflector.reporter,
             list: Vec::new(),
+            list_changes: HashMap::new(),
             is_listing: false,
             close: false,
             resume: false,
@@ -418,17 +423,17 @@ impl<K, S: ReflectorStore<K>> Running<K, S> {
             Delta::Deleted(object) => self.store.delete(self.obj(object)),
             Delta::Bookmark { version } => self.store.bookmark(&version),
             Delta::Replaced(object) => {
-                let object = self.obj(object);
-                self.list.push(object);
-                return;
+                return self.list_item(object);
             }
             Delta::ListBegin | Delta::ListAbort => {
                 self.is_listing = matches!(delta, Delta::ListBegin);
+                self.list_changes.clear();
                 return self.list.clear();
             }
             Delta::ListEnd { version } => {
                 self.is_listing = false;
-                let replaced = self.store.replace(std::mem::take(&mut self.list), &version);
+                let list = self.take_list();
+                let replaced = self.store.replace(list, &version);
                 if replaced.is_ok() {
                     self.backoff.healthy(self.env.now());
                 }
@@ -444,14 +449,33 @@ impl<K, S: ReflectorStore<K>> Running<K, S> {
         self.check(done);
     }
 
-    /// Takes a change that a streaming list told of an object that it had named.
-    fn change_list(&mut self, object: Object, is_update: bool) {
-        let key = object.key();
-        self.list.retain(|listed| listed.key() != key);
-        if is_update {
-            let object = self.obj(object);
-            self.list.push(object);
+    fn list_item(&mut self, object: Object) {
+        let object = self.obj(object);
+        // Most lists have no changes, and then no key is made.
+        let changes = &mut self.list_changes;
+        let changed = (!changes.is_empty()).then(|| changes.get_mut(&object.key()));
+        match changed.flatten() {
+            Some(change) => *change = Some(object),
+            None => self.list.push(object),
         }
+    }
+
+    /// Takes a change of an object that the streaming list had named.
+    fn change_list(&mut self, object: Object, is_update: bool) {
+        let object = self.obj(object);
+        let key = object.key();
+        self.list_changes.insert(key, is_update.then_some(object));
+    }
+
+    /// The complete list, with its changes.
+    fn take_list(&mut self) -> Vec<Obj<K>> {
+        let mut list = std::mem::take(&mut self.list);
+        let changes = std::mem::take(&mut self.list_changes);
+        if !changes.is_empty() {
+            list.retain(|listed| !changes.contains_key(&listed.key()));
+            list.extend(changes.into_values().flatten());
+        }
+        list
     }
 
     /// Lists everything again after the store failed, later each time.

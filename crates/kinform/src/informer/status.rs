@@ -43,7 +43,7 @@ impl Status {
         }
     }
 
-    /// `quiet` is the time without a byte from the server.
+    /// `quiet` is the time without a complete event of the server.
     pub(super) fn state(&mut self, root: &Root, quiet: Duration) -> InformerState {
         let state = self.derive(root, quiet);
         if !matches!(state, InformerState::Synced { .. }) {

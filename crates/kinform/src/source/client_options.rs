@@ -62,7 +62,8 @@ impl ClientOptions {
         }
     }
 
-    /// Time for a TCP connection to come about; 10 s if not set.
+    /// Time for a TCP connection to come about; 10 s if not set. The connection with its proxy and TLS
+    /// has twice that.
     #[must_use]
     pub fn with_connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;

@@ -39,6 +39,8 @@ use crate::error::Error;
 /// BOUND: replies under way on one connection. Servers allow 100 (client-go's default, Go's server,
 /// most proxies) and more.
 const STREAMS: usize = 64;
+/// Fewer are not believed: a request that is given up may have other reasons than a server's limit.
+const FEWEST: usize = 16;
 
 /// Opens a pool whose connections speak these protocols.
 pub(super) type Open = Box<dyn Fn(Protocols) -> Result<Pooled, Error> + Send + Sync>;
@@ -85,8 +87,18 @@ struct Shared {
 
 struct Lane {
     pool: Pooled,
+    streams: Arc<Streams>,
+}
+
+/// The streams of a lane.
+#[derive(Debug)]
+struct Streams {
+    /// Requests without a head yet, and replies under way.
+    taken: AtomicUsize,
     /// Replies under way.
-    streams: Arc<AtomicUsize>,
+    heads: AtomicUsize,
+    /// The most that this lane is given.
+    most: AtomicUsize,
 }
 
 impl Service<Request<Body>> for Lanes {
@@ -120,6 +132,7 @@ impl Shared {
             _ => (self.pool.clone(), None),
         };
         let response = pool.oneshot(request).await?;
+        let stream = stream.map(Stream::begun);
         Ok(response.map(|body| Counted { body, stream }))
     }
 
@@ -137,13 +150,12 @@ impl Shared {
     /// A lane with a free stream, which is then taken.
     fn lane(&self) -> Result<(Pooled, Stream), Error> {
         let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        let streams = |lane: &Lane| lane.streams.load(Ordering::Relaxed);
-        let place = match lanes.iter().position(|lane| streams(lane) < STREAMS) {
+        let place = match lanes.iter().position(|lane| lane.streams.has_room()) {
             Some(place) => place,
             None => {
                 lanes.push(Lane {
                     pool: (self.open)(Protocols::Http2(self.chosen.clone()))?,
-                    streams: Arc::default(),
+                    streams: Arc::new(Streams::new()),
                 });
                 lanes.len() - 1
             }
@@ -152,25 +164,63 @@ impl Shared {
         let taken = (lane.pool.clone(), Stream::of(&lane.streams));
         // A lane that is dropped closes its connection; the first stays.
         let mut rest = lanes.split_off(1);
-        rest.retain(|lane| streams(lane) > 0);
+        rest.retain(|lane| lane.streams.taken.load(Ordering::Relaxed) > 0);
         lanes.append(&mut rest);
         Ok(taken)
     }
 }
 
-/// A reply under way on a lane, until it is dropped.
-struct Stream(Arc<AtomicUsize>);
+impl Streams {
+    fn new() -> Self {
+        Self {
+            taken: AtomicUsize::new(0),
+            heads: AtomicUsize::new(0),
+            most: AtomicUsize::new(STREAMS),
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        self.taken.load(Ordering::Relaxed) < self.most.load(Ordering::Relaxed)
+    }
+}
+
+/// A stream of a lane that is taken, until it is dropped.
+///
+/// One that is given up without a head, while many others have theirs, shows that the server lets
+/// no more of them run: the lane is given no more from then on.
+struct Stream {
+    lane: Arc<Streams>,
+    has_head: bool,
+}
 
 impl Stream {
-    fn of(streams: &Arc<AtomicUsize>) -> Self {
-        streams.fetch_add(1, Ordering::Relaxed);
-        Self(streams.clone())
+    fn of(lane: &Arc<Streams>) -> Self {
+        lane.taken.fetch_add(1, Ordering::Relaxed);
+        Self {
+            lane: lane.clone(),
+            has_head: false,
+        }
+    }
+
+    /// The head of its reply has come.
+    fn begun(mut self) -> Self {
+        self.has_head = true;
+        self.lane.heads.fetch_add(1, Ordering::Relaxed);
+        self
     }
 }
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.lane.taken.fetch_sub(1, Ordering::Relaxed);
+        if self.has_head {
+            self.lane.heads.fetch_sub(1, Ordering::Relaxed);
+            return;
+        }
+        let heads = self.lane.heads.load(Ordering::Relaxed);
+        if heads >= FEWEST {
+            self.lane.most.fetch_min(heads, Ordering::Relaxed);
+        }
     }
 }
 
@@ -198,5 +248,34 @@ impl HttpBody for Counted {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lane_whose_server_lets_fewer_streams_run_is_given_fewer() {
+        let lane = Arc::new(Streams::new());
+        let mut replies: Vec<Stream> = Vec::new();
+        replies.extend((0..FEWEST - 1).map(|_| Stream::of(&lane).begun()));
+        // Too few replies to tell.
+        drop(Stream::of(&lane));
+        assert!(lane.has_room());
+        replies.extend((0..5).map(|_| Stream::of(&lane).begun()));
+        let waiting = Stream::of(&lane);
+        drop(Stream::of(&lane));
+        assert!(!lane.has_room());
+        drop(waiting);
+        assert!(!lane.has_room());
+        replies.pop();
+        assert!(lane.has_room());
+        drop(replies);
+        let all: Vec<Stream> = (0..FEWEST + 4).map(|_| Stream::of(&lane)).collect();
+        assert!(!lane.has_room());
+        drop(all);
+        assert_eq!(lane.taken.load(Ordering::Relaxed), 0);
+        assert_eq!(lane.heads.load(Ordering::Relaxed), 0);
     }
 }

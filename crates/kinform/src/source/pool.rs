@@ -52,6 +52,9 @@ const FRAME: u32 = 256 << 10;
 const PING: Duration = Duration::from_secs(30);
 const PONG: Duration = Duration::from_secs(15);
 
+/// The time for a TCP connection of a configuration that names none.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// Sends requests over its connections.
 pub(super) type Pooled = BoxCloneSyncService<Request<Body>, Response<Incoming>, BoxError>;
 
@@ -116,14 +119,14 @@ where
     C::Future: Send + Unpin + 'static,
     C::Error: Into<BoxError>,
 {
+    // As long again for a proxy and for TLS.
+    let limit = 2 * config.connect_timeout.unwrap_or(CONNECT_TIMEOUT);
     #[cfg(feature = "rustls-tls")]
     if config.cluster_url.scheme() == Some(&http::uri::Scheme::HTTPS) {
         let connector = over_tls(config, connector, &protocols)?;
-        return Ok(pooled(connector, protocols));
+        return Ok(pooled(connector, (protocols, limit)));
     }
-    #[cfg(not(feature = "rustls-tls"))]
-    let _ = config;
-    Ok(pooled(connector, protocols))
+    Ok(pooled(connector, (protocols, limit)))
 }
 
 /// A stream that was opened. Its protocol is reported.
@@ -175,7 +178,17 @@ where
     Ok(builder.enable_all_versions().wrap_connector(connector))
 }
 
-fn pooled<C>(connector: C, protocols: Protocols) -> Pooled
+/// Gives up a connection that does not come about: a peer that accepts it and is silent would hold
+/// up all requests that wait for it.
+async fn within<S>(
+    limit: Duration,
+    opening: impl Future<Output = Result<S, BoxError>>,
+) -> Result<S, BoxError> {
+    let opened = tokio::time::timeout(limit, opening).await;
+    opened.unwrap_or_else(|_| Err(format!("no connection within {} s", limit.as_secs()).into()))
+}
+
+fn pooled<C>(connector: C, (protocols, limit): (Protocols, Duration)) -> Pooled
 where
     C: Service<Uri> + Clone + Send + Sync + 'static,
     C::Response: Connection + Read + Write + Unpin + Send + 'static,
@@ -185,7 +198,9 @@ where
     let mut builder = Pool::<(), ()>::builder(Drivers);
     builder.pool_timer(TokioTimer::new());
     // Below the idle time after which load balancers forget connections.
-    builder.pool_idle_timeout(Duration::from_secs(50));
+    let is_shared = matches!(protocols, Protocols::Http2(_));
+    // A shared one counts as idle from its last request on, whatever its streams do; it is pinged.
+    builder.pool_idle_timeout((!is_shared).then_some(Duration::from_secs(50)));
     builder.http1_max_buf_size(READ_BYTES);
     builder.timer(TokioTimer::new());
     builder.http2_initial_stream_window_size(STREAM_WINDOW);
@@ -194,9 +209,10 @@ where
     builder.http2_keep_alive_interval(PING);
     builder.http2_keep_alive_timeout(PONG);
     builder.http2_keep_alive_while_idle(true);
-    builder.http2_only(matches!(protocols, Protocols::Http2(_)));
+    builder.http2_only(is_shared);
     let connector = connector
         .map_err(Into::<BoxError>::into)
+        .map_future(move |opening| Box::pin(within(limit, opening)))
         .map_result(move |opened| known(&protocols, opened?));
     let pool = builder.build::<_, Body>(connector);
     BoxCloneSyncService::new(pool.map_err(BoxError::from))

@@ -209,6 +209,24 @@ async fn a_token_that_no_header_can_have_is_refused() {
     }
 }
 
+// client-go: TLSHandshakeTimeout of transport/cache.go
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_accepts_and_is_silent_holds_up_nobody_for_long() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let config = Config::new(format!("https://{address}").parse().unwrap());
+    let client = client_for(config, &ClientOptions::default()).unwrap();
+    let fetch = || kinform::source::fetch(&client, "/version", 1_000);
+    let started = tokio::time::Instant::now();
+    let (first, second) = tokio::join!(fetch(), fetch());
+    // One waits for the other's connection, then makes its own.
+    assert_eq!(started.elapsed().as_secs(), 40);
+    for error in [first, second] {
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("no connection within 20 s"), "{error}");
+    }
+}
+
 /// The user as whom a server knows this client.
 async fn user(client: &Client) -> String {
     let request = http::Request::post("/apis/authentication.k8s.io/v1/selfsubjectreviews")

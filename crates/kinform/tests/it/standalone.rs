@@ -113,6 +113,33 @@ async fn ended(
     inner.stored.clone()
 }
 
+#[tokio::test(start_paused = true)]
+async fn changes_within_a_streaming_list_are_in_the_list_that_a_store_gets() {
+    let (reflector, mut script, store, stop) = scripted_reflector();
+    let running = tokio::spawn(reflector.run());
+    let (options, ask) = script.next_watch().await;
+    assert!(options.send_initial_events.is_some());
+    let stream = ask.stream();
+    for (kind, name, version) in [
+        ("ADDED", "a", 1),
+        ("ADDED", "b", 2),
+        ("ADDED", "c", 3),
+        ("DELETED", "a", 4),
+        ("MODIFIED", "b", 5),
+        ("DELETED", "c", 6),
+        ("ADDED", "c", 7),
+        ("MODIFIED", "c", 8),
+    ] {
+        stream.event(kind, &pod(name, version, "n1"));
+    }
+    stream.initial_events_end("Pod", "8");
+    settle().await;
+    assert_eq!(store.take(), ["replace 2 at 8"]);
+    let stored = ended(&stop, running).await;
+    let versions: Vec<_> = stored.values().map(String::as_str).collect();
+    assert_eq!(versions, ["5", "8"]);
+}
+
 // client-go: TestReflectorListAndWatch, TestReflectorWatchHandler
 #[tokio::test(start_paused = true)]
 async fn a_store_of_ones_own_is_told_in_the_servers_order() {

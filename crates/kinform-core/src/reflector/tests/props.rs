@@ -190,12 +190,17 @@ impl Chaos {
                     self.is_accepted = true;
                 }
                 Step::Request(request) => {
-                    if matches!(request, Request::Probe { .. }) {
+                    // A streaming list stays open beside the list that confirms it, nothing else.
+                    let is_probe = matches!(request, Request::Probe { .. });
+                    let is_stream = matches!(
+                        &self.open,
+                        Some(Request::Watch { options, .. }) if options.send_initial_events.is_some()
+                    );
+                    if is_probe && is_stream {
                         self.beside = self.open.take();
                     }
-                    let is_alone = self.open.is_none() && self.beside.is_none();
-                    let is_probe = matches!(request, Request::Probe { .. });
-                    assert!(is_alone || is_probe, "seed {seed}: one request at a time");
+                    let is_alone = self.open.is_none() && (self.beside.is_none() || is_probe);
+                    assert!(is_alone, "seed {seed}: one request at a time");
                     self.count(&request);
                     if let Request::Watch { options, .. } = &request
                         && options.send_initial_events.is_none()
