@@ -2,10 +2,13 @@
 //!
 //! ```text
 //! bytes → wire → reflector → fifo → informer (store + indexes) → handlers → queue
+//! lease as read, answers of writes → election → requests, terms
 //! ```
 
 pub mod backoff;
 pub mod delta;
+mod dice;
+pub mod election;
 pub mod fifo;
 pub mod informer;
 pub mod object;

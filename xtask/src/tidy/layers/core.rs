@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! wire backoff time stats ◀─ object ◀─ delta ◀─ reflector │ fifo │ store ◀─ informer
-//! queue stands alone, on backoff, time and stats
+//! queue stands alone, on backoff, time and stats; election on backoff, dice and time
 //! ```
 
 use super::law::{Law, Order};
@@ -14,7 +14,8 @@ pub(super) const LAW: Law = Law {
     order: Order::Above(&[
         ("time", &[]),
         ("stats", &["time"]),
-        ("backoff", &["stats"]),
+        ("dice", &[]),
+        ("backoff", &["stats", "dice"]),
         ("wire", &["stats"]),
         ("object", &["wire", "backoff"]),
         ("delta", &["object"]),
@@ -23,5 +24,6 @@ pub(super) const LAW: Law = Law {
         ("store", &["delta"]),
         ("informer", &["reflector", "fifo", "store"]),
         ("queue", &["backoff"]),
+        ("election", &["backoff"]),
     ]),
 };
