@@ -51,7 +51,7 @@ impl Election {
         if let Some(term) = self.term.take() {
             self.steps.push_back(Step::TermEnded { term, reason });
         }
-        if self.options.on_stop == OnStop::Expire {
+        if self.options.on_stop == OnStop::Expire || self.has_lost {
             return self.finish();
         }
         let writes = self.writes.iter().map(|write| write.sent_at);

@@ -15,7 +15,8 @@
 //! timeout - margin, and at once if another holder, another record or a deletion is observed.
 //! INVARIANT: the lease of another holder is taken only a lease duration after its last change was
 //! observed, at the version that was read.
-//! INVARIANT: a lease is released, and another term begins, only while no work of a term runs.
+//! INVARIANT: a lease is released, and another term begins, only while no work of a term runs. After
+//! a term was lost its lease is not released: a dropped request of it may still take effect.
 //! BOUND: requests: three an attempt; from attempt to attempt a retry period, for candidates with
 //! jitter.
 //!
@@ -107,6 +108,8 @@ pub struct Election {
     is_in_doubt: bool,
     /// After a loss the lease is left alone until this time.
     rests_until: Instant,
+    /// The last term was lost: a request of it may take effect after its work was joined.
+    has_lost: bool,
     /// The holder that was last reported.
     leader: Option<String>,
 }
@@ -147,6 +150,7 @@ impl Election {
             has_reread: false,
             is_in_doubt: false,
             rests_until: Instant::ZERO,
+            has_lost: false,
             leader: None,
         })
     }
@@ -340,6 +344,7 @@ impl Election {
                     ends_at,
                 };
                 self.is_busy = true;
+                self.has_lost = false;
                 self.backoff.healthy(now);
                 self.term = Some(term.clone());
                 self.next_try = sent_at + self.options.retry_period;
@@ -358,7 +363,10 @@ impl Election {
         let Some(term) = self.term.take() else {
             return;
         };
-        self.rests_until = now + self.backoff.failed(now, self.dice.throw());
+        let rest = self.backoff.failed(now, self.dice.throw());
+        // The last request of this term is over before another term begins here.
+        self.rests_until = now + rest.max(self.options.request_timeout + self.options.margin);
+        self.has_lost = true;
         self.retry_later(now);
         self.steps.push_back(Step::TermEnded { term, reason });
     }

@@ -9,6 +9,11 @@
 //! A lease is `HOLDER@VERSION`, then `dSECONDS`, `tTRANSITIONS`, `uUID`, `rRENEW_TIME`; a holder
 //! `-` is empty. The process is `me`.
 
+mod model;
+mod naive;
+mod network;
+mod rules;
+mod stopping;
 mod upstream;
 
 use std::time::Duration;
