@@ -2,11 +2,14 @@
 //!
 //! ```text
 //! bytes → wire → reflector → fifo → informer (store + indexes) → handlers → queue
+//! lease as read, answers of writes → election → requests, terms
 //! ```
 
 pub mod backoff;
 pub mod bucket;
 pub mod delta;
+mod dice;
+pub mod election;
 pub mod fifo;
 pub mod informer;
 pub mod object;

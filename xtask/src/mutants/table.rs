@@ -5,8 +5,9 @@
 //! ```
 //!
 //! One row a bug: B and D are those that informers or queues shipped with, K are mistakes that
-//! features of this engine's own could have, S those of a server. A row without a seam, a seam
-//! without a row, and a row without a test of its name fail this file's test. Sorted by name.
+//! features of this engine's own could have, L those of a leader election, S those of a server. A
+//! row without a seam, a seam without a row, and a row without a test of its name fail this file's
+//! test. Sorted by name.
 
 /// A known bug that can be put back.
 #[derive(Debug, Clone, Copy)]
@@ -22,6 +23,8 @@ pub(crate) struct Mutant {
 }
 
 const CORE: &[&str] = &["kinform-core", "kinform", "kinform-testkit"];
+
+const MACHINES: &[&str] = &["kinform-core"];
 
 const SHELL: &[&str] = &["kinform", "kinform-testkit"];
 
@@ -406,6 +409,66 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         seen: "own features: protobuf",
         mistake: "an object with a text that is not UTF-8 is quarantined",
         packages: CORE,
+    },
+    Mutant {
+        name: "L1",
+        seen: "client-go: renew deadline",
+        mistake: "a term is counted from the answer of its write, not from the send time",
+        packages: MACHINES,
+    },
+    Mutant {
+        name: "L2",
+        seen: "client-go: lease and renew deadline",
+        mistake: "a term lasts as long as its lease: no reserve for requests and clocks",
+        packages: MACHINES,
+    },
+    Mutant {
+        name: "L3",
+        seen: "client-go: no watch of the lease",
+        mistake: "a leader goes on after its lease was deleted",
+        packages: MACHINES,
+    },
+    Mutant {
+        name: "L4",
+        seen: "client-go: renew round",
+        mistake: "a leader that reads another holder goes on leading",
+        packages: MACHINES,
+    },
+    Mutant {
+        name: "L5",
+        seen: "kubernetes#23731",
+        mistake: "a term outlives a suspension until its timer fires",
+        packages: MACHINES,
+    },
+    Mutant {
+        name: "L6",
+        seen: "leader election: wait",
+        mistake: "the wait for a lease is counted from the first observation of its holder",
+        packages: MACHINES,
+    },
+    Mutant {
+        name: "L7",
+        seen: "leader election: deletion",
+        mistake: "a deleted lease is created again while its holder may still act",
+        packages: MACHINES,
+    },
+    Mutant {
+        name: "L8",
+        seen: "kubernetes#139991",
+        mistake: "a lease is released while work of its term runs",
+        packages: MACHINES,
+    },
+    Mutant {
+        name: "L9",
+        seen: "leader election: lost answers",
+        mistake: "a write without an answer counts as not stored",
+        packages: MACHINES,
+    },
+    Mutant {
+        name: "L10",
+        seen: "leader election: watch lag",
+        mistake: "an event of the watch that is older than what is known is believed",
+        packages: MACHINES,
     },
     Mutant {
         name: "S1",

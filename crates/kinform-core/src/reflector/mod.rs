@@ -20,7 +20,6 @@
 //! Upstream counterpart: `client-go:tools/cache/reflector.go`.
 
 pub mod config;
-mod dice;
 pub mod input;
 mod list;
 mod pager;
@@ -39,11 +38,11 @@ use kinform_api::{ListOptions, ResourceVersion, WatchOptions, mutant};
 
 use crate::backoff::Backoff;
 use crate::delta::Delta;
+use crate::dice::Dice;
 use crate::stats::ReflectorStats;
 use crate::time::Instant;
 
 use config::ReflectorConfig;
-use dice::Dice;
 use input::{Ending, Event, Failure, Input};
 use list::ListCycle;
 use pager::Pager;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! wire backoff time stats ◀─ object ◀─ delta ◀─ reflector │ fifo │ store ◀─ informer
-//! queue stands alone, on backoff, bucket, time and stats
+//! queue stands alone, on backoff, bucket, time and stats; election on backoff, dice and time
 //! ```
 
 use super::law::{Law, Order};
@@ -14,7 +14,8 @@ pub(super) const LAW: Law = Law {
     order: Order::Above(&[
         ("time", &[]),
         ("stats", &["time"]),
-        ("backoff", &["stats"]),
+        ("dice", &[]),
+        ("backoff", &["stats", "dice"]),
         ("bucket", &["stats"]),
         ("wire", &["stats"]),
         ("object", &["wire", "backoff"]),
@@ -24,5 +25,6 @@ pub(super) const LAW: Law = Law {
         ("store", &["delta"]),
         ("informer", &["reflector", "fifo", "store"]),
         ("queue", &["backoff", "bucket"]),
+        ("election", &["backoff"]),
     ]),
 };

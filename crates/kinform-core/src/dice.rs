@@ -1,4 +1,4 @@
-//! The machine's only chance: a sequence of numbers from a seed.
+//! The only chance of a machine: a sequence of numbers from a seed.
 //!
 //! ```text
 //! seed → numbers in [0, 1)
@@ -11,15 +11,15 @@
 
 /// A seeded sequence.
 #[derive(Clone, Debug)]
-pub(super) struct Dice(u64);
+pub(crate) struct Dice(u64);
 
 impl Dice {
-    pub(super) const fn new(seed: u64) -> Self {
+    pub(crate) const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
     /// The next number, in `[0, 1)`.
-    pub(super) fn throw(&mut self) -> f64 {
+    pub(crate) fn throw(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
