@@ -99,13 +99,11 @@ fn what_follows_an_empty_stream_at_once_is_asked_for_again() {
 }
 
 #[test]
-fn a_confirmation_that_fails_is_tried_again_and_one_that_is_forbidden_is_not_needed() {
+fn a_confirmation_that_is_put_off_is_tried_again_and_one_that_is_forbidden_is_not_needed() {
     let failures = [
         ("refused", "connection refused", "close, "),
-        ("http 500", "internal error", "close, "),
         ("http 429", "too many requests", "close, "),
         ("http 404", "not found", "close, "),
-        ("+30", "deadline exceeded", "close, "),
         ("ok\n cut", "connection failed", "close, "),
         ("ok\n garbled", "reply makes no sense", "close, "),
         ("ok\n +120", "connection failed", "close, "),
@@ -118,6 +116,13 @@ fn a_confirmation_that_fails_is_tried_again_and_one_that_is_forbidden_is_not_nee
              ok
              add a@3        -> begin, item a@3
              end-mark 900   -> end 900"
+        ));
+    }
+    // The same stream would ask the same again: a selector may be slow to answer each time.
+    for failure in ["http 500", "http 504", "+120"] {
+        relisting().run(&format!(
+            "end-mark 900   -> probe
+             {failure}      -> close, fallback failed, list rv=9"
         ));
     }
     // client-go needs no right to list here, either.
