@@ -24,7 +24,7 @@ use crate::budget::{self, Budget, Deadline, Meter, late};
 use crate::clock;
 use crate::controllers::follow;
 use crate::encode;
-use crate::fault::{self, Damage, Fault, Passage};
+use crate::fault::{self, Damage, Fault, Midway, Passage};
 use crate::http::body::Body;
 use crate::http::body::Incoming;
 use crate::http::negotiate::{self, Encoding};
@@ -130,11 +130,14 @@ fn sent(
     state: &State,
     verb: &str,
     entry: Entry,
-    (reply, damage): (Response<Body>, Option<Damage>),
+    (mut reply, damage): (Response<Body>, Option<Damage>),
 ) -> Response<Body> {
     let whole = reply.body().as_full().map(<[u8]>::len);
     let pace = match (verb, whole, damage.is_some()) {
-        ("watch", ..) => Some(state.faults.pace()),
+        ("watch", ..) => {
+            let midway = reply.extensions_mut().remove::<Midway>();
+            Some(state.faults.pace(midway.unwrap_or_default()))
+        }
         (_, Some(bytes), false) => {
             entry.sent(bytes);
             return reply;
@@ -282,7 +285,9 @@ async fn resource(
         Some(_) => return Err(Status::no_such_resource()),
     };
     let size = size(state, target, (&head.method, body.len()));
-    if size <= LIGHT && !is_costly(&head.method, target) {
+    let is_light = size <= LIGHT && !is_costly(&head.method, target);
+    // The read of a subresource needs no share.
+    if is_light || is_read(&head.method) {
         let request = WriteRequest {
             method: &head.method,
             headers: &head.headers,
@@ -294,6 +299,9 @@ async fn resource(
         return act(state, target, &request).map_err(|status| *status);
     }
     let share = state.shares.take(size).await?;
+    if state.stopping.is_cancelled() {
+        return Err(shutting_down());
+    }
     // The computation outlives a request that is dropped, and holds its share until it ends.
     let (state, target, user) = (state.clone(), target.clone(), user.clone());
     let (method, headers, query) = (head.method.clone(), head.headers.clone(), query.clone());
@@ -335,14 +343,14 @@ fn size(state: &State, target: &Target, (method, body): (&Method, usize)) -> usi
     body.saturating_add(stored.unwrap_or(0))
 }
 
-/// Returns whether a write may cost much more than its size: rules in CEL run for the object, or
-/// other objects are deleted with it.
+/// Returns whether a write may cost much more than its size: patterns and rules are compiled, or run
+/// for the object, or other objects are deleted with it.
 fn is_costly(method: &Method, target: &Target) -> bool {
     let resource = &target.resource;
     match &resource.shape {
-        Shape::Custom(custom) => custom.compiled().rules.is_some(),
+        Shape::Custom(custom) => custom.is_costly,
         Shape::Builtin(_) => {
-            method == Method::DELETE && (resource.is_core("namespaces") || resource.is_definition())
+            resource.is_definition() || (method == Method::DELETE && resource.is_core("namespaces"))
         }
     }
 }

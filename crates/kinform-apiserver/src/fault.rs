@@ -10,8 +10,8 @@
 //! first rule that matches a request takes it. Streams are damaged while they are read,
 //! independently of the lists and watches that produce them.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -278,8 +278,9 @@ impl Faults {
     }
 
     /// Returns the pace of a new watch, which stalls and lags it.
-    pub(crate) fn pace(&self) -> Pace {
+    pub(crate) fn pace(&self, midway: Midway) -> Pace {
         Pace {
+            midway,
             switches: self.switches.subscribe(),
             number: self.watches.fetch_add(1, Ordering::Relaxed),
             dice: None,
@@ -287,9 +288,25 @@ impl Faults {
     }
 }
 
+/// States whether a watch has sent only the first chunks of a piece: the frames that were ready
+/// together.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Midway(Arc<AtomicBool>);
+
+impl Midway {
+    pub(crate) fn set(&self, is_midway: bool) {
+        self.0.store(is_midway, Ordering::Relaxed);
+    }
+
+    fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 /// The stalls and lags of one watch.
 #[derive(Debug)]
 pub(crate) struct Pace {
+    midway: Midway,
     switches: watch::Receiver<Switches>,
     /// The number of the watch, counted from the start of the server.
     number: u64,
@@ -340,6 +357,10 @@ async fn step(
 ) -> Option<(Result<Bytes, CutOff>, Option<(Body, Passage)>)> {
     let (mut body, mut passage) = state?;
     passage.unstalled().await;
+    let is_rest = passage
+        .pace
+        .as_ref()
+        .is_some_and(|pace| pace.midway.is_set());
     let chunk = match passage.damage {
         Some(Damage::TruncateAfter(0)) => return Some((Err(CutOff), None)),
         Some(Damage::StallAfter(0)) => {
@@ -348,7 +369,10 @@ async fn step(
         }
         _ => body.next().await?,
     };
-    passage.late().await;
+    // A piece has one lag, before its first chunk.
+    if !is_rest {
+        passage.late().await;
+    }
     // A chunk that became ready while the watch was stalled waits with it.
     passage.unstalled().await;
     let chunk = chunk.map(|chunk| passage.damaged(chunk));

@@ -167,6 +167,10 @@ impl Step {
             for path in paths {
                 let follow = |from: Vec<_>, step: &Self| step.follow_all(&from, most);
                 found.extend(path.iter().fold(values.to_vec(), follow));
+                found.truncate(most);
+                if found.len() >= most {
+                    break;
+                }
             }
             return found;
         }

@@ -129,3 +129,12 @@ fn a_path_out_of_a_list_is_an_error_and_a_missing_member_is_not() {
             .contains(".list[")
     );
 }
+
+#[test]
+fn a_union_finds_no_more_than_the_bound() {
+    let many = json!({"l": vec![json!({"a": 1}); MAX_FOUND]});
+    let union = ["'a'"; 20].join(",");
+    let path: JsonPath = format!("{{.l[*][{union}]}}").parse().unwrap();
+    assert_eq!(find(&path.0, &many).len(), MAX_FOUND);
+    assert_eq!(path.find(&many).unwrap().len(), 20 * MAX_FOUND);
+}

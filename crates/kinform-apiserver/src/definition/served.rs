@@ -21,6 +21,7 @@ use crate::object::{at, metadata, text};
 use crate::resource::{
     CustomShape, Origin, ResourceInfo, Rules, ScalePaths, Shape, Subresource, version_order,
 };
+use crate::schema::patterns;
 use crate::storage::{SelectableField, Shelf};
 
 /// The verbs of a custom resource, in the order of its discovery.
@@ -34,6 +35,9 @@ const VERBS: [&str; 8] = [
     "update",
     "watch",
 ];
+
+/// The schema of a version.
+const SCHEMA: &[&str] = &["schema", "openAPIV3Schema"];
 
 /// Sets the defaults of a new definition.
 pub(crate) fn prepare_create(resource: &ResourceInfo, object: &mut Value) {
@@ -167,9 +171,8 @@ fn resource(definition: &Value, version: &Value, shelf: Shelf) -> ResourceInfo {
         kind,
         rules: Rules::CUSTOM,
         shape: Shape::Custom(Arc::new(CustomShape {
-            schema: at(version, &["schema", "openAPIV3Schema"])
-                .cloned()
-                .unwrap_or_default(),
+            is_costly: at(version, SCHEMA).is_some_and(patterns::is_costly),
+            schema: at(version, SCHEMA).cloned().unwrap_or_default(),
             scale: scale(version),
             terminating: metadata::is_terminating(definition),
             columns: columns::custom::columns(version),
@@ -194,7 +197,7 @@ fn storage_version_hash(definition: &Value) -> String {
 /// Returns the schema that objects are stored by if they may not have the shape of this version:
 /// another version is stored, or the definition was changed.
 fn storage(definition: &Value, version: &Value) -> Option<Arc<Value>> {
-    let schema = |version| at(version, &["schema", "openAPIV3Schema"]);
+    let schema = |version| at(version, SCHEMA);
     let is_stored = |version: &&Value| version.get("storage") == Some(&Value::Bool(true));
     let stored = schema(versions(definition).find(is_stored)?)?;
     let generation = at(definition, &["metadata", "generation"]).and_then(Value::as_i64);

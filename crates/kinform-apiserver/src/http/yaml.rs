@@ -30,6 +30,8 @@ const MAX_DEPTH: usize = 64;
 const MAX_NODES: usize = 2_000_000;
 /// The number of parser events that the expansion of aliases may add.
 const MAX_REPLAYED: usize = 100_000;
+/// The length of a key, in bytes, above which it is written with a mark, as libyaml writes it.
+const MARKED_KEY: usize = 128;
 /// The depth of a document of a file, that of JSON.
 const MAX_FILE_DEPTH: usize = 128;
 
@@ -207,7 +209,7 @@ impl Indent {
 fn mapping(out: &mut String, members: &Map<String, Value>, indent: Indent) {
     for (line, (name, value)) in members.iter().enumerate() {
         indent.put(out, line);
-        put_text(out, name);
+        put_key(out, name, indent);
         out.push(':');
         match value {
             Value::Object(inner) if !inner.is_empty() => {
@@ -223,6 +225,20 @@ fn mapping(out: &mut String, members: &Map<String, Value>, indent: Indent) {
                 put_scalar(out, scalar, Indent::at(indent.rest + 2));
             }
         }
+    }
+}
+
+/// Writes the key of a member. A long one is marked as a key: libyaml looks for the colon in the
+/// first 1,024 letters alone.
+fn put_key(out: &mut String, name: &str, indent: Indent) {
+    let is_long = name.len() > MARKED_KEY;
+    if is_long {
+        out.push_str("? ");
+    }
+    put_text(out, name);
+    if is_long {
+        out.push('\n');
+        indent.put(out, 1);
     }
 }
 
@@ -277,11 +293,11 @@ fn put_block(out: &mut String, text: &str, indent: Indent) {
     }
 }
 
-/// Controls, letters that some readers take for an end of line or a byte order mark, and marks that
-/// change the direction of text.
+/// Controls, letters that some readers take for an end of line or a byte order mark, letters that
+/// YAML does not allow, and marks that change the direction of text.
 fn needs_escape(letter: char) -> bool {
     matches!(letter, '\0'..='\x1f' | '\x7f'..='\u{a0}' | '\u{61c}' | '\u{200e}' | '\u{200f}')
-        || matches!(letter, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+        || matches!(letter, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}')
 }
 
 fn put_text(out: &mut String, text: &str) {
@@ -434,6 +450,7 @@ mod tests {
             "\n",
             "---\n...\n",
             "\u{85}\u{2028}\u{feff}\0",
+            "\u{fffe}\n\u{ffff}",
             "é",
             "\"",
             "'",
@@ -463,6 +480,22 @@ mod tests {
         });
         let text = write_yaml(&value);
         assert_eq!(parse(text.as_bytes()).unwrap().value, value, "{text}");
+        // A long key, before each kind of value.
+        for value in [
+            &value,
+            &json!([[1], [{"a": 1}], "a\nb\n"]),
+            &json!("a\nb"),
+            &json!({}),
+        ] {
+            let (plain, quoted) = ("k".repeat(2000), "é:".repeat(1000));
+            let value = json!([{"a": {&plain: value, &quoted: value}}, {&quoted: [value]}]);
+            let text = write_yaml(&value);
+            assert_eq!(parse(text.as_bytes()).unwrap().value, value, "{text}");
+        }
+        let key = "k".repeat(MARKED_KEY + 1);
+        let text = write_yaml(&json!([{&key: {"a": [1]}}]));
+        assert_eq!(text, format!("- ? {key}\n  :\n    a:\n    - 1\n"));
+        assert!(!write_yaml(&json!("\u{fffe}\u{ffff}")).contains(['\u{fffe}', '\u{ffff}']));
         for scalar in [
             json!("a b"),
             json!(null),

@@ -12,8 +12,9 @@ use super::element::Element;
 use super::managed::{Managed, Manager};
 use super::set::Set;
 
-/// BOUND: the number of conflicts that are found.
-const MOST_CONFLICTS: usize = 10_000;
+/// BOUND: the number of conflicts that are found. A list of this length may be cut, so it must not
+/// decide that all conflicts are harmless.
+pub(super) const MOST_CONFLICTS: usize = 10_000;
 
 /// A path that another manager owns.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +35,6 @@ pub(super) fn find(
     for (other, owned) in managed.owners.iter().filter(|(other, _)| *other != applier) {
         let both = owned.set.intersection(changed);
         both.each(&mut Vec::new(), &mut |path| {
-            // BOUND: the conflicts that are reported, and may be with kubectl itself.
             if conflicts.len() < MOST_CONFLICTS {
                 conflicts.push(Conflict {
                     manager: other.clone(),

@@ -44,7 +44,7 @@ use kinform_api::Status;
 use serde_json::{Map, Value};
 
 use self::check::check;
-use self::conflict::{Conflict, conflict};
+use self::conflict::{Conflict, MOST_CONFLICTS, conflict};
 use self::empty_lists::settle;
 use self::form::Form;
 use self::managed::{Managed, is_reset};
@@ -236,11 +236,12 @@ pub(super) fn apply(
     if track.manager == KUBECTL {
         renew_last_applied(by, &mut object, configuration);
     }
-    let entries = match managed.fits_beside(&object) {
-        true => managed.entries(),
-        false => return Err(too_large()),
-    };
-    put(&mut object, entries);
+    // The old entries are replaced, so they do not count.
+    put(&mut object, None);
+    if !managed.fits_beside(&object) {
+        return Err(too_large());
+    }
+    put(&mut object, managed.entries());
     by.meter.check()?;
     Ok(object)
 }
@@ -272,6 +273,9 @@ fn forced(
         Err(Refusal::Broken(what)) => return Err(failed(&what)),
         Err(Refusal::Conflicts(conflicts)) => conflicts,
     };
+    if conflicts.len() >= MOST_CONFLICTS {
+        return Err(conflict(&conflicts));
+    }
     let allowed = last_applied(track, live).unwrap_or_default();
     let left: Vec<Conflict> = conflicts
         .into_iter()

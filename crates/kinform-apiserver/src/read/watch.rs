@@ -35,6 +35,7 @@ use crate::clock;
 use crate::encode::frames::Frames;
 use crate::encode::select::Selection;
 use crate::encode::{Bookmark, Encoder, EventParts, error_frame};
+use crate::fault::Midway;
 use crate::http::body::{Body, CutOff};
 use crate::http::list_options::{self, ReadOptions, Version};
 use crate::http::negotiate::Form;
@@ -73,12 +74,15 @@ pub(crate) async fn watch(
         // The watch is accepted already: later failures are events.
         watcher.fail(&status);
     }
+    let midway = watcher.midway.clone();
     let frames = stream::unfold(watcher, |mut watcher| async move {
         let chunk = watcher.next().await?;
         Some((chunk, watcher))
     });
     let media_type = form.encoding.stream_type();
-    Ok(reply::streamed(media_type, Body::stream(frames)))
+    let mut reply = reply::streamed(media_type, Body::stream(frames));
+    reply.extensions_mut().insert(midway);
+    Ok(reply)
 }
 
 struct Watcher {
@@ -92,6 +96,8 @@ struct Watcher {
     phase: Phase,
     /// Frames that are not yet sent.
     out: Frames,
+    /// Set while a part of the frames that were ready together is sent.
+    midway: Midway,
     bookmarks: bool,
     timers: Timers,
     wake: tokio::sync::watch::Receiver<u64>,
@@ -148,6 +154,7 @@ impl Watcher {
             initial: None,
             phase: Phase::CatchingUp,
             out: Frames::default(),
+            midway: Midway::default(),
             bookmarks: options.bookmarks,
             timers: timers.with_next_bookmark(now),
             wake,
@@ -202,6 +209,7 @@ impl Watcher {
         loop {
             // A frame that has begun is sent to its end.
             if let Some(chunk) = self.out.take() {
+                self.midway.set(!self.out.is_empty());
                 return Some(Ok(chunk));
             }
             if self.phase == Phase::Ended || self.state.stopping.is_cancelled() {
@@ -247,6 +255,12 @@ impl Watcher {
             }
             for event in &polled.events {
                 self.write(event);
+                // Each event has a revision of its own. A frame may be much longer than its stored
+                // object; the next fill goes on behind the last event that was written.
+                self.cursor = event.revision.max(self.cursor);
+                if self.out.len() >= CHUNK {
+                    return;
+                }
             }
             self.cursor = polled.upto.max(self.cursor);
             if polled.remaining == 0 {

@@ -109,6 +109,8 @@ pub(crate) enum Shape {
 pub(crate) struct CustomShape {
     /// The structural schema, as written in the definition.
     pub(crate) schema: Value,
+    /// Set if the schema may have patterns or rules.
+    pub(crate) is_costly: bool,
     /// The paths of the scale subresource, if there is one.
     pub(crate) scale: Option<ScalePaths>,
     /// Set while the definition is being deleted: no object may be created.

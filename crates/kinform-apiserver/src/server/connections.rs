@@ -22,8 +22,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-/// The number of strangers that are displaced when there are no descriptors: as many as arrive until
-/// the next look.
+/// BOUND: the number of strangers that are displaced when there are no descriptors: as many as arrive
+/// until the next look.
 const AT_ONCE: usize = 64;
 
 /// The most connections at a time.

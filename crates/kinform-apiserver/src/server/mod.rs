@@ -265,7 +265,9 @@ impl Server {
         self.state.store.wake_all();
     }
 
-    /// Ends every watch, lets other replies finish for up to 2 s, and closes the port.
+    /// Ends every watch, lets other replies finish for up to 2 s, and closes the port. Large writes
+    /// are cut off: those that wait are refused, and those under way stop at their next look at the
+    /// meter. No large write is committed after this returns.
     ///
     /// # Cancel safety
     /// The server stops all the same; its state is lost.

@@ -93,7 +93,23 @@ impl Write<'_> {
 
     /// Commits an outcome; returns `None` if the stored state has changed since the outcome was
     /// made.
-    pub(super) fn commit(&self, outcome: Outcome, current: Option<Arc<Stored>>) -> Option<Written> {
+    pub(super) fn commit(
+        &self,
+        mut outcome: Outcome,
+        current: Option<Arc<Stored>>,
+    ) -> Option<Written> {
+        if let Action::Create(object) | Action::Replace(object) = &mut outcome.action {
+            *object = self.target.resource.to_stored(object.take());
+        }
+        self.commit_stored(outcome, current)
+    }
+
+    /// Commits an outcome whose object has its stored form.
+    pub(super) fn commit_stored(
+        &self,
+        outcome: Outcome,
+        current: Option<Arc<Stored>>,
+    ) -> Option<Written> {
         let (store, resource) = (&self.state.store, &self.target.resource);
         let shelf = resource.shelf;
         let expect = current
@@ -103,7 +119,7 @@ impl Write<'_> {
         let stored = match outcome.action {
             Action::Nothing => current,
             Action::Create(object) | Action::Replace(object) => {
-                let draft = Draft::new(&resource.fields, resource.to_stored(object))?;
+                let draft = Draft::new(&resource.fields, object)?;
                 Some(store.put(shelf, draft, expect).ok()?.object)
             }
             Action::Remove => {

@@ -50,8 +50,9 @@ pub(crate) fn complete(
         None => insert(cx, object, namespace),
         Some(current) => replace(cx, part, object, current),
     };
-    let mut outcome = outcome?;
+    // First: a validation that was cut off may report errors that the object does not have.
     cx.meter.check()?;
+    let mut outcome = outcome?;
     bound(&mut outcome, owners)?;
     Ok(outcome.warned(warnings))
 }
@@ -258,4 +259,50 @@ fn check_version(cx: &Context<'_>, new: &Value, old: &Value) -> Result<(), Box<S
         &cx.resource.group_resource(),
         name,
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use serde_json::json;
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::budget::{Deadline, Meter};
+    use crate::clock;
+    use crate::resource::{Found, Registry};
+    use crate::storage::{HistoryLimits, Store};
+    use crate::write::{Fresh, WriteOptions};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_validation_that_was_cut_off_is_late_and_not_invalid() {
+        let store = Store::new(HistoryLimits::default());
+        let Found::Resource(pods) = Registry::built_in(&store).find("", "v1", "pods") else {
+            panic!("no pods")
+        };
+        let stopping = CancellationToken::new();
+        stopping.cancel();
+        let at = clock::instant();
+        let late = Meter::until(Deadline { at, stopping });
+        let code = |meter: &Meter| {
+            let cx = Context {
+                resource: &pods,
+                namespace: Some("a"),
+                options: &WriteOptions::default(),
+                now: Timestamp::UNIX_EPOCH,
+                fresh: Fresh::default(),
+                meter,
+            };
+            let proposal = Proposal {
+                object: json!({"metadata": {"name": "p", "namespace": "a"},
+                    "spec": {"containers": vec![json!({"image": "x"}); 900]}}),
+                warnings: Vec::new(),
+                owners: Owners::Spared,
+            };
+            let state = (None, NamespaceState::Active);
+            let refused = complete(&cx, Part::Main, proposal, state).unwrap_err();
+            refused.code
+        };
+        assert_eq!((code(&Meter::endless()), code(&late)), (422, 504));
+    }
 }

@@ -30,7 +30,7 @@ pub(crate) fn content(
             warnings: Vec::new(),
         },
         (_, old) => Said {
-            errors: check::errors(new, old),
+            errors: check::errors(new, old, meter),
             warnings: check::warnings(new, old),
         },
     }

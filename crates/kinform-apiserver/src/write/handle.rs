@@ -254,15 +254,7 @@ impl Write<'_> {
     fn delete<'b>(&self, request: &WriteRequest<'_>) -> Result<Handled<'b>, Box<Status>> {
         let body = (content_type(request), &*request.body);
         let options = DeleteOptions::read(request.query, body)?;
-        let write = WriteOptions::default();
-        let done = self.until_committed(|current| {
-            delete(
-                &self.context(&write, Fresh::default()),
-                self.name(),
-                &options,
-                current,
-            )
-        });
+        let done = self.until_deleted(&options);
         match (done, self.warning_of_orphans(&options)) {
             (Ok(mut written), Some(warning)) => {
                 reply::warn(&mut written.reply, warning);
@@ -298,10 +290,36 @@ impl Write<'_> {
                 return Ok(written);
             }
         }
-        Err(Box::new(Status::modified(
+        Err(self.lost())
+    }
+
+    /// Deletes, again if the stored state changed before the commit. The object keeps its stored
+    /// form, without defaults that its definition got since; the reply shows them.
+    fn until_deleted(&self, options: &DeleteOptions) -> Result<Written, Box<Status>> {
+        let resource = &self.target.resource;
+        let write = WriteOptions::default();
+        let context = self.context(&write, Fresh::default());
+        for _ in 0..TRIES {
+            let current = self.current();
+            let value = current.as_ref().map(|it| it.value());
+            let mut outcome = delete(&context, self.name(), options, value.as_ref())?;
+            self.admit(&outcome, value.as_ref())?;
+            if let Answer::Object(object) = &mut outcome.answer {
+                *object = resource.to_shown(object.take(), &Meter::of_object());
+            }
+            if let Some(written) = self.commit_stored(outcome, current) {
+                return Ok(written);
+            }
+        }
+        Err(self.lost())
+    }
+
+    /// The refusal of a write that lost every race.
+    fn lost(&self) -> Box<Status> {
+        Box::new(Status::modified(
             &self.target.resource.group_resource(),
             self.name(),
-        )))
+        ))
     }
 
     /// Refuses an update that creates, for users that may only update.

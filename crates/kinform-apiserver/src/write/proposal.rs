@@ -23,6 +23,6 @@ pub(crate) struct Proposal {
 pub(crate) enum Owners {
     /// They are left out.
     Spared,
-    /// The object is refused: an apply without owners is none.
+    /// The object is refused: an apply exists for its owners.
     Needed,
 }

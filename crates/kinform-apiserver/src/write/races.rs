@@ -82,6 +82,22 @@ fn create(state: &Arc<State>, target: &Target) -> (u16, bool) {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_write_that_waits_for_a_share_while_the_server_stops_is_refused() {
+    let (server, service) = server().await;
+    let state = server.state();
+    let all = state.shares.take(10 << 20).await.unwrap();
+    let path = "/api/v1/namespaces/a/configmaps";
+    let map = json!({"metadata": {"name": "m"}, "data": {"k": "v".repeat(100_000)}});
+    let (code, ()) = tokio::join!(send(&service, Method::POST, path, map), async {
+        state.stopping.cancel();
+        drop(all);
+    });
+    let maps = target(state, path).resource;
+    assert_eq!(code, 503);
+    assert!(state.store.get(maps.shelf, "a/m").is_none());
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_object_that_is_made_while_its_namespace_goes_does_not_stay() {
     let (server, service) = server().await;
     let maps = target(server.state(), "/api/v1/namespaces/a/configmaps");

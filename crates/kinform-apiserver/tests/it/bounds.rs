@@ -58,6 +58,21 @@ fn check_too_large((code, said): (u16, Value)) {
     assert_eq!((code, &said["reason"], &said["message"]), expected);
 }
 
+/// A list of objects whose items have a text with this default.
+fn texts(default: Value) -> Value {
+    let item = json!({"type": "object",
+        "properties": {"e": {"type": "string", "default": default}}});
+    json!({"type": "object", "properties": {"l": {"type": "array", "items": item}}})
+}
+
+async fn redefine(service: &Service, spec: &Value) {
+    let path = format!("{DEFINITIONS}/foos.example.com");
+    let versions = definition(spec)["spec"]["versions"].clone();
+    let change = json!({"spec": {"versions": versions}});
+    let (code, said) = patch(service, &path, "merge-patch+json", &change).await;
+    assert_eq!(code, 200, "{said}");
+}
+
 /// A list of objects whose items have a default of this length.
 fn items_with_default(length: usize) -> Value {
     let item = json!({"type": "object",
@@ -106,19 +121,12 @@ async fn defaults_of_a_later_definition_are_bounded_where_objects_are_shown() {
     define(&service, items_with_default(0)).await;
     for name in ["x", "y"] {
         let spec = json!({"l": vec![json!({}); 1000]});
-        assert_eq!(post(&service, FOOS, foo(name, spec)).await.0, 201);
+        let mut foo = foo(name, spec);
+        foo["metadata"]["finalizers"] = json!(["example.com/f"]);
+        assert_eq!(post(&service, FOOS, foo).await.0, 201);
     }
     // The stored items have an empty text, which the new definition does not know.
-    let item = json!({"type": "object", "properties":
-        {"e": {"type": "string", "default": "x".repeat(100_000)}}});
-    let spec = json!({"type": "object", "properties": {"l": {"type": "array", "items": item}}});
-    let path = format!("{DEFINITIONS}/foos.example.com");
-    let versions = definition(&spec)["spec"]["versions"].clone();
-    let change = json!({"spec": {"versions": versions}});
-    assert_eq!(
-        patch(&service, &path, "merge-patch+json", &change).await.0,
-        200
-    );
+    redefine(&service, &texts(json!("x".repeat(100_000)))).await;
     let (code, one) = get(&service, &format!("{FOOS}/x")).await;
     assert_eq!(code, 200);
     assert!(one["spec"]["l"][0]["e"].is_string());
@@ -129,6 +137,38 @@ async fn defaults_of_a_later_definition_are_bounded_where_objects_are_shown() {
     let labels = json!({"metadata": {"labels": {"a": "b"}}});
     let path = format!("{FOOS}/x");
     check_too_large(patch(&service, &path, "merge-patch+json", &labels).await);
+    // A delete keeps the stored form: the defaults are gone once the definition loses them.
+    let (code, marked) = send(&service, Method::DELETE, &path, Value::Null).await;
+    assert_eq!((code, marked["spec"]["l"][0]["e"].is_string()), (200, true));
+    redefine(&service, &texts(Value::Null)).await;
+    let (code, one) = get(&service, &path).await;
+    assert!(one["metadata"]["deletionTimestamp"].is_string());
+    assert_eq!((code, &one["spec"]["l"][0]), (200, &json!({})));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_of_objects_that_grow_when_shown_takes_one_after_the_other() {
+    let (server, service) = server().await;
+    define(&service, texts(Value::Null)).await;
+    let before = server.store().revision();
+    let names = ["a", "b", "c", "d"];
+    for name in names {
+        let foo = foo(name, json!({"l": [{}]}));
+        assert_eq!(post(&service, FOOS, foo).await.0, 201);
+    }
+    redefine(&service, &texts(json!("x".repeat(100_000)))).await;
+    let path = format!("{FOOS}?watch=1&resourceVersion={before}&timeoutSeconds=5");
+    let name = |event: &Value| event["object"]["metadata"]["name"].clone();
+    let mut watch = Watch::open(&service, &path).await;
+    for expected in names {
+        assert_eq!(name(&watch.next().await.unwrap()), expected);
+    }
+    assert_eq!(watch.tell().await, "END");
+    // Only the first object was encoded: a watch that is cut sends what it has encoded.
+    let mut watch = Watch::open(&service, &path).await;
+    assert_eq!(name(&watch.next().await.unwrap()), "a");
+    server.cut_watches();
+    assert_eq!(watch.tell().await, "END");
 }
 
 #[tokio::test(start_paused = true)]
@@ -149,10 +189,56 @@ async fn managed_fields_are_left_out_of_an_object_that_is_too_large_with_them() 
     );
     let (code, bare) = post(&service, FOOS, foo("y", spec(60_000))).await;
     assert_eq!((code, bare["metadata"].get("managedFields")), (201, None));
-    // An apply without owners would be none.
+    // An apply exists for its owners.
     let path = format!("{FOOS}/z?fieldManager=m");
     let applied = patch(&service, &path, "apply-patch+yaml", &foo("z", spec(60_000))).await;
     check_too_large(applied);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_of_conflicts_that_is_cut_does_not_force_an_apply() {
+    let (_server, service) = server().await;
+    let map = |value: &str| {
+        let data = (0..10_000).map(|at| (format!("k{at}"), json!(value)));
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"},
+            "data": data.collect::<serde_json::Map<_, _>>()})
+    };
+    let mut first = map("");
+    let last = first.to_string();
+    let name = "kubectl.kubernetes.io/last-applied-configuration";
+    first["metadata"]["annotations"] = json!({name: last});
+    let path = format!("{MAPS}?fieldManager=kubectl-client-side-apply");
+    assert_eq!(post(&service, &path, first).await.0, 201);
+    let other = json!({"data": {"z": "other"}});
+    let path = format!("{MAPS}/m?fieldManager=z");
+    assert_eq!(
+        patch(&service, &path, "merge-patch+json", &other).await.0,
+        200
+    );
+    // All of kubectl's own conflicts come before the one of the other manager.
+    let mut second = map("1");
+    second["data"]["z"] = json!("1");
+    let path = format!("{MAPS}/m?fieldManager=kubectl");
+    let applied = patch(&service, &path, "apply-patch+yaml", &second).await;
+    assert_eq!((applied.0, &applied.1["reason"]), (409, &json!("Conflict")));
+    assert_eq!(
+        get(&service, &format!("{MAPS}/m")).await.1["data"]["z"],
+        "other"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn entries_that_an_apply_replaces_do_not_count() {
+    let (_server, service) = server().await;
+    let data = (0..22_000).map(|at| (format!("{}{at:05}", "n".repeat(40)), json!("")));
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"},
+        "data": data.collect::<serde_json::Map<_, _>>()});
+    let path = format!("{MAPS}/m?fieldManager=m");
+    // The data and the entries take 1.1 MB each: the entries counted twice would be too large.
+    for code in [201, 200, 200] {
+        let (said, _) = patch(&service, &path, "apply-patch+yaml", &map).await;
+        assert_eq!(said, code);
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -215,6 +301,50 @@ async fn a_large_write_does_not_hold_up_other_requests() {
         (written, order.into_inner().unwrap()),
         (201, vec!["readyz", "write"])
     );
+}
+
+/// Sends a request together with one for `/readyz`. Returns the code, and whether it was first.
+async fn beside_readyz(
+    service: &Service,
+    (method, path, body): (Method, &str, Value),
+) -> (u16, bool) {
+    let order = std::sync::Mutex::new(Vec::new());
+    let (code, ()) = tokio::join!(
+        async {
+            let code = send(service, method, path, body).await.0;
+            order.lock().unwrap().push("request");
+            code
+        },
+        async {
+            get(service, "/readyz").await;
+            order.lock().unwrap().push("readyz");
+        }
+    );
+    (code, order.into_inner().unwrap()[0] == "request")
+}
+
+#[tokio::test(start_paused = true)]
+async fn definitions_and_objects_with_patterns_are_checked_aside_and_reads_are_not() {
+    let (_server, service) = server().await;
+    let text = json!({"type": "string", "pattern": "^a*$"});
+    let count = json!({"type": "integer"});
+    let spec = json!({"type": "object", "properties": {"t": text, "n": count}});
+    let mut definition = definition(&spec);
+    let version = &mut definition["spec"]["versions"][0];
+    let status = json!({"type": "object", "properties": {"n": count}});
+    version["schema"]["openAPIV3Schema"]["properties"]["status"] = status;
+    version["subresources"] = json!({"status": {}, "scale":
+        {"specReplicasPath": ".spec.n", "statusReplicasPath": ".status.n"}});
+    let post = Method::POST;
+    let (path, aside) = (format!("{FOOS}/x"), (201, false));
+    let asked = (post.clone(), DEFINITIONS, definition);
+    assert_eq!(beside_readyz(&service, asked).await, aside);
+    let asked = (post, FOOS, foo("x", json!({"t": "aa", "n": 1})));
+    assert_eq!(beside_readyz(&service, asked).await, aside);
+    for part in ["status", "scale"] {
+        let asked = (Method::GET, &*format!("{path}/{part}"), Value::Null);
+        assert_eq!(beside_readyz(&service, asked).await, (200, true), "{part}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -170,8 +170,13 @@ async fn bookmarks_can_stay_away() {
     assert_eq!(watch.within(Duration::from_secs(200)).await, ["END"]);
 }
 
-/// Delay of each of a watch's events from a server with this lag, in microseconds.
 async fn lags(lag: Option<WatchLag>) -> Vec<u128> {
+    lags_of(lag, 1).await
+}
+
+/// Delay of each of a watch's events from a server with this lag, in microseconds, for objects of
+/// this size.
+async fn lags_of(lag: Option<WatchLag>, bytes: usize) -> Vec<u128> {
     let builder = Server::builder();
     let server = lag.into_iter().fold(builder, |b, lag| b.watch_lag(lag));
     let server = server.in_process();
@@ -180,8 +185,13 @@ async fn lags(lag: Option<WatchLag>) -> Vec<u128> {
     let mut watch = Watch::open(&service, &format!("{ALL}?watch=1")).await;
     let mut lags = Vec::new();
     for name in ["a", "b", "c", "d", "e", "f"] {
-        let (before, version) = (Instant::now(), create(&service, "a", name, json!({})).await);
-        assert_eq!(watch.tell().await, format!("ADDED a/{name} {version}"));
+        let before = Instant::now();
+        let body = json!({"metadata": {"name": name}, "data": {"k": "v".repeat(bytes)}});
+        let path = "/api/v1/namespaces/a/configmaps";
+        let (code, made) = send(&service, http::Method::POST, path, body).await;
+        assert_eq!(code, 201);
+        let expected = format!("ADDED a/{name} {}", version(&made));
+        assert_eq!(watch.tell().await, expected);
         lags.push(before.elapsed().as_micros());
     }
     lags
@@ -196,6 +206,11 @@ async fn watches_are_late_by_what_the_seed_says_and_stay_in_order() {
     assert!(first.iter().all(|lag| *lag <= 6_000), "{first:?}");
     assert!(first.iter().any(|lag| *lag > 0), "{first:?}");
     assert_eq!(lags(Some(WatchLag::up_to(most, 7))).await, first);
+    // Large objects are sent in several chunks, but have one lag.
+    assert_eq!(
+        lags_of(Some(WatchLag::up_to(most, 7)), 8 << 10).await,
+        first
+    );
     let others = [8, 9, 10].map(|seed| WatchLag::up_to(most, seed));
     let others = futures::future::join_all(others.map(|lag| lags(Some(lag)))).await;
     assert!(others.iter().any(|other| *other != first), "{others:?}");

@@ -49,20 +49,22 @@ async fn watches_share_the_bytes_of_a_large_object() {
         let path = format!("/api/v1/namespaces/a/configmaps/{name}");
         send(&service, http::Method::DELETE, &path, json!(null)).await;
         let mut places = Vec::new();
+        // A deleted object in protobuf is encoded for each watch, under its last version.
+        let frames = if accept.contains("protobuf") { 1 } else { 2 };
         for body in &mut bodies {
-            let added = async {
-                loop {
-                    let chunk = body.next().await.unwrap().unwrap();
-                    if chunk.len() > 100_000 {
-                        break chunk;
-                    }
+            let mut large = Vec::new();
+            while large.len() < frames {
+                let chunk = body.next().await.unwrap().unwrap();
+                if chunk.len() > 100_000 {
+                    large.push(chunk);
                 }
-            };
-            let chunk = added.await;
-            places.push((chunk.as_ptr(), chunk.len(), chunk));
+            }
+            places.push(large);
         }
+        let addresses = |of: &Vec<bytes::Bytes>| of.iter().map(|it| it.as_ptr()).collect();
+        let shared: Vec<Vec<_>> = places.iter().map(addresses).collect();
         assert!(
-            places.iter().all(|place| place.0 == places[0].0),
+            shared.iter().all(|of| *of == shared[0]),
             "{accept}: each watch has a copy"
         );
     }

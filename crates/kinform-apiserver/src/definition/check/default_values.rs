@@ -9,13 +9,14 @@
 use kinform_api::{FieldError, ShownValue};
 use serde_json::Value;
 
+use crate::budget::Meter;
 use crate::schema::compiled::Compiled;
 use crate::schema::prune::prune_part;
 
-/// Returns the errors of the defaults of a schema.
-pub(super) fn errors(schema: &Value, path: &str) -> Vec<FieldError> {
+/// Returns the errors of the defaults of a schema, as far as the meter allows.
+pub(super) fn errors(schema: &Value, path: &str, meter: &Meter) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    node(schema, path, Metadata::AtRoot, &mut errors);
+    node(schema, path, Metadata::AtRoot, (&mut errors, meter));
     errors
 }
 
@@ -26,12 +27,27 @@ enum Metadata {
     Elsewhere,
 }
 
-fn node(schema: &Value, path: &str, metadata: Metadata, errors: &mut Vec<FieldError>) {
+fn node(
+    schema: &Value,
+    path: &str,
+    metadata: Metadata,
+    (errors, meter): (&mut Vec<FieldError>, &Meter),
+) {
     if let Some(default) = schema.get("default").filter(|default| !default.is_null()) {
+        // The patterns and rules below are compiled for each default.
+        meter.look();
+        if meter.is_spent() {
+            return;
+        }
         check(schema, default, &format!("{path}.default"), errors);
     }
     if let Some(items) = schema.get("items").filter(|of| of.is_object()) {
-        node(items, &format!("{path}.items"), Metadata::Elsewhere, errors);
+        node(
+            items,
+            &format!("{path}.items"),
+            Metadata::Elsewhere,
+            (errors, meter),
+        );
     }
     let properties = schema.get("properties").and_then(Value::as_object);
     for (name, property) in properties.into_iter().flatten() {
@@ -42,7 +58,7 @@ fn node(schema: &Value, path: &str, metadata: Metadata, errors: &mut Vec<FieldEr
             continue;
         }
         let path = format!("{path}.properties[{name}]");
-        node(property, &path, Metadata::Elsewhere, errors);
+        node(property, &path, Metadata::Elsewhere, (errors, meter));
     }
 }
 

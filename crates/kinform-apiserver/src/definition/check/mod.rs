@@ -29,6 +29,7 @@ use kinform_api::{FieldError, ShownValue};
 use serde_json::Value;
 
 use super::conditions;
+use crate::budget::Meter;
 use crate::object::{at, text};
 use crate::schema::validate::format;
 
@@ -72,7 +73,7 @@ fn parts<'a>(
 }
 
 /// Returns the errors of a definition; `old` is the definition before an update.
-pub(crate) fn errors(definition: &Value, old: Option<&Value>) -> Vec<FieldError> {
+pub(crate) fn errors(definition: &Value, old: Option<&Value>, meter: &Meter) -> Vec<FieldError> {
     let mut errors = Vec::new();
     names::definition_name(definition, old, &mut errors);
     names::group_and_scope(definition, &mut errors);
@@ -86,7 +87,8 @@ pub(crate) fn errors(definition: &Value, old: Option<&Value>) -> Vec<FieldError>
     for (path, version, part) in parts(definition, "schema", "validation") {
         if let Some(schema) = part.and_then(|part| part.get("openAPIV3Schema")) {
             let path = format!("{path}.openAPIV3Schema");
-            schema_errors(definition, version, schema, &path, &mut errors);
+            let place = (&*path, meter);
+            schema_errors(definition, version, schema, place, &mut errors);
         }
     }
     views::errors(definition, &mut errors);
@@ -124,7 +126,7 @@ fn schema_errors(
     definition: &Value,
     version: &Value,
     schema: &Value,
-    path: &str,
+    (path, meter): (&str, &Meter),
     errors: &mut Vec<FieldError>,
 ) {
     if depth(schema) > MAX_DEPTH {
@@ -147,11 +149,11 @@ fn schema_errors(
     }
     let is_readable = structure::is_readable(schema);
     let mut shape = match is_readable {
-        true => structure::errors(schema, path),
+        true => structure::errors(schema, path, meter),
         false => Vec::new(),
     };
     if is_readable && shape.is_empty() {
-        shape = default_values::errors(schema, path);
+        shape = default_values::errors(schema, path, meter);
     }
     let has_rules = match is_readable && shape.is_empty() {
         true => schema::Rules::Checked,

@@ -10,9 +10,11 @@
 use kinform_api::FieldError;
 use serde_json::{Map, Value};
 
+use crate::budget::Meter;
 use crate::object::text;
 use crate::schema::flag;
 use crate::schema::go_regex;
+use crate::schema::patterns::Patterns;
 
 /// The position of a schema node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,10 +24,22 @@ enum Level {
     Field,
 }
 
-/// Returns the errors that keep a schema from being structural.
-pub(super) fn errors(schema: &Value, path: &str) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    node(schema, Level::Root, path, &mut errors);
+/// The errors of a schema, and its patterns.
+struct Found<'m> {
+    errors: Vec<FieldError>,
+    patterns: Patterns,
+    meter: &'m Meter,
+}
+
+/// Returns the errors that keep a schema from being structural, as far as the meter allows.
+pub(super) fn errors(schema: &Value, path: &str, meter: &Meter) -> Vec<FieldError> {
+    let mut found = Found {
+        errors: Vec::new(),
+        patterns: Patterns::default(),
+        meter,
+    };
+    node(schema, Level::Root, path, &mut found);
+    let mut errors = found.errors;
     complete(schema, schema, (path, path), &mut errors);
     errors.sort_by_cached_key(ToString::to_string);
     errors
@@ -78,20 +92,20 @@ fn items(schema: &Value) -> Option<&Value> {
     schema.get("items").filter(|items| items.is_object())
 }
 
-fn node(schema: &Value, level: Level, path: &str, errors: &mut Vec<FieldError>) {
+fn node(schema: &Value, level: Level, path: &str, found: &mut Found<'_>) {
     let of = text(schema, &["type"]);
     if of == "array" && schema.get("items").is_none_or(Value::is_null) {
-        errors.push(FieldError::required(
+        found.errors.push(FieldError::required(
             format!("{path}.items"),
             "must be specified",
         ));
     }
     if let Some(items) = items(schema) {
-        node(items, Level::Item, &format!("{path}.items"), errors);
+        node(items, Level::Item, &format!("{path}.items"), found);
     }
     for (name, property) in properties(schema) {
         let path = format!("{path}.properties[{name}]");
-        node(property, Level::Field, &path, errors);
+        node(property, Level::Field, &path, found);
     }
     if let Some(others) = schema
         .get("additionalProperties")
@@ -99,20 +113,20 @@ fn node(schema: &Value, level: Level, path: &str, errors: &mut Vec<FieldError>) 
     {
         let path = format!("{path}.additionalProperties");
         if level == Level::Root {
-            errors.push(FieldError::forbidden(
+            found.errors.push(FieldError::forbidden(
                 path.as_str(),
                 "must not be used at the root",
             ));
         }
         if others.is_object() {
-            node(others, Level::Field, &path, errors);
+            node(others, Level::Field, &path, found);
         }
     }
-    extensions(schema, path, errors);
-    combinations(schema, path, skipped(schema), errors);
-    types(schema, level, path, errors);
+    extensions(schema, path, &mut found.errors);
+    combinations(schema, path, skipped(schema), found);
+    types(schema, level, path, &mut found.errors);
     let is_whole = level == Level::Root || flag(schema, "x-kubernetes-embedded-resource");
-    whole(schema, is_whole, level, path, errors);
+    whole(schema, is_whole, level, path, &mut found.errors);
 }
 
 fn extensions(schema: &Value, path: &str, errors: &mut Vec<FieldError>) {
@@ -251,7 +265,7 @@ fn place(path: &str, name: &str, at: Option<usize>) -> String {
     }
 }
 
-fn combinations(schema: &Value, path: &str, skipped: Skipped, errors: &mut Vec<FieldError>) {
+fn combinations(schema: &Value, path: &str, skipped: Skipped, found: &mut Found<'_>) {
     for (name, at, part) in combined(schema) {
         if name == "anyOf" && skipped.any_of {
             continue;
@@ -260,18 +274,22 @@ fn combinations(schema: &Value, path: &str, skipped: Skipped, errors: &mut Vec<F
             any_of: name == "allOf" && at == Some(0) && skipped.first_all_of,
             first_all_of: false,
         };
-        nested(part, &place(path, name, at), inner, errors);
+        nested(part, &place(path, name, at), inner, found);
     }
     let pattern = text(schema, &["pattern"]);
     let too_large = |error: &FieldError| error.to_string().contains(go_regex::TOO_LARGE);
     // BOUND: compiling such a pattern is slow, so only a few are tried.
+    let errors = &found.errors;
     let is_enough = errors.len() >= 4 && errors.iter().rev().take(4).all(too_large);
-    if !pattern.is_empty()
-        && !is_enough
-        && let Err(error) = go_regex::compile(pattern)
+    if pattern.is_empty() || is_enough {
+        return;
+    }
+    found.meter.look();
+    if !found.meter.is_spent()
+        && let Err(error) = found.patterns.add(pattern)
     {
         let detail = format!("must be a valid regular expression, but isn't: {error}");
-        errors.push(FieldError::invalid(
+        found.errors.push(FieldError::invalid(
             format!("{path}.pattern"),
             pattern,
             detail,
@@ -280,17 +298,17 @@ fn combinations(schema: &Value, path: &str, skipped: Skipped, errors: &mut Vec<F
 }
 
 /// Checks a schema within a combination, which may restrict values but not declare their shape.
-fn nested(schema: &Value, path: &str, skipped: Skipped, errors: &mut Vec<FieldError>) {
-    combinations(schema, path, skipped, errors);
+fn nested(schema: &Value, path: &str, skipped: Skipped, found: &mut Found<'_>) {
+    combinations(schema, path, skipped, found);
     if let Some(items) = items(schema) {
-        nested(items, &format!("{path}.items"), Skipped::default(), errors);
+        nested(items, &format!("{path}.items"), Skipped::default(), found);
     }
     for (name, property) in properties(schema) {
         let path = format!("{path}.properties[{name}]");
-        nested(property, &path, Skipped::default(), errors);
+        nested(property, &path, Skipped::default(), found);
         if name == "metadata" {
             let detail = "must not be specified in a nested context";
-            errors.push(FieldError::forbidden(path, detail));
+            found.errors.push(FieldError::forbidden(path, detail));
         }
     }
     let shaping = [
@@ -334,7 +352,9 @@ fn nested(schema: &Value, path: &str, skipped: Skipped, errors: &mut Vec<FieldEr
             Some(_) => true,
         };
         if is_said {
-            errors.push(FieldError::forbidden(format!("{path}.{name}"), detail));
+            found
+                .errors
+                .push(FieldError::forbidden(format!("{path}.{name}"), detail));
         }
     }
 }

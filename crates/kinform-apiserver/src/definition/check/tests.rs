@@ -1,4 +1,8 @@
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::budget::{Deadline, Meter};
+use crate::clock;
 
 fn definition(schema: Value) -> Value {
     json!({"metadata": {"name": "foos.example.com"}, "spec": {"group": "example.com",
@@ -10,13 +14,25 @@ fn definition(schema: Value) -> Value {
 }
 
 fn errors(schema: Value) -> Vec<String> {
-    let errors = super::errors(&definition(schema), None);
+    let errors = super::errors(&definition(schema), None, &Meter::endless());
     errors.iter().map(ToString::to_string).collect()
 }
 
 #[test]
 fn a_plain_definition_is_taken() {
     assert_eq!(errors(json!({"type": "object"})), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn patterns_of_a_late_request_are_not_compiled() {
+    let schema = json!({"type": "object", "properties": {"a": {"type": "string", "pattern": "("}}});
+    assert_eq!(errors(schema.clone()).len(), 1);
+    let stopping = CancellationToken::new();
+    stopping.cancel();
+    let at = clock::instant();
+    let late = Meter::until(Deadline { at, stopping });
+    assert!(super::errors(&definition(schema), None, &late).is_empty());
+    assert_eq!(late.check().unwrap_err().code, 504);
 }
 
 #[test]

@@ -31,7 +31,7 @@ pub(crate) const TOO_LARGE: &str = "expression too large";
 /// BOUND: the length of a pattern. A longer literal exceeds the size of a program.
 const MAX_PATTERN: usize = 64 << 10;
 /// BOUND: the size of a program.
-const MAX_PROGRAM: usize = 2 << 20;
+pub(crate) const MAX_PROGRAM: usize = 2 << 20;
 
 /// Compiles a pattern, or returns the error in Go's words.
 pub(crate) fn compile(pattern: &str) -> Result<Regex, String> {
@@ -47,7 +47,8 @@ pub(crate) fn compile(pattern: &str) -> Result<Regex, String> {
     built.map_err(|_| too_large(pattern))
 }
 
-fn too_large(pattern: &str) -> String {
+/// Returns the error of a pattern beyond a bound.
+pub(crate) fn too_large(pattern: &str) -> String {
     error(TOO_LARGE, pattern)
 }
 
