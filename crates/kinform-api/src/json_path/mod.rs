@@ -128,7 +128,7 @@ fn find<'a>(steps: &[Step], object: &'a Value) -> Vec<&'a Value> {
     found
 }
 
-/// The values that were found, and their number at which `..` ends.
+/// The values found so far, and the number of values at which `..` stops.
 type Found<'f, 'a> = (&'f mut Vec<&'a Value>, usize);
 
 impl Step {
@@ -196,11 +196,7 @@ impl Step {
                 let (from, to) = (bound(*from, 0), bound(*to, items.len()));
                 found.extend(items.get(from..to).unwrap_or_default().iter().step_by(*by));
             }
-            Self::Union(paths) => {
-                paths
-                    .iter()
-                    .for_each(|path| found.extend(find(path, value)));
-            }
+            Self::Union(_) => found.extend(self.follow_all(&[value], most)),
             Self::Every => match value {
                 Value::Array(items) => found.extend(items),
                 Value::Object(members) => found.extend(members.values()),

@@ -54,8 +54,8 @@ pub(super) fn paths(form: Form<'_>, value: &Value) -> Set {
     walk.found
 }
 
-/// Returns a value with the same paths, also without some of them: the content of atomic lists and
-/// maps is left out.
+/// Returns a smaller value for finding paths: those of the value, and those that are left when some
+/// of them are removed. The content of atomic lists and maps is left out.
 pub(super) fn outline(form: Form<'_>, value: &Value) -> Value {
     match (form.kind(value), value) {
         (Kind::Map(mapping), Value::Object(_)) if mapping.atomic => Value::Object(Map::new()),

@@ -223,15 +223,16 @@ impl Track<'_> {
         let last = named(last);
         // The object itself may be large: its paths are all that decides.
         let outline = outline(self.form, &merged);
-        let left = |set: &Set| named(&paths(self.form, &remove(self.form, outline.clone(), set)));
+        let without =
+            |set: &Set| named(&paths(self.form, &remove(self.form, outline.clone(), set)));
         let all = named(&paths(self.form, &merged));
         let owned = managed
             .owners
             .values()
             .fold(Set::default(), |set, owned| set.union(owned.set.clone()));
-        let kept = left(&last).union(named(&owned));
+        let kept = without(&last).union(named(&owned));
         // Fields without an owner stay, even below a removed one.
-        let left = left(&all.clone().difference(&kept));
+        let left = without(&all.clone().difference(&kept));
         let removed = all.difference(&left).intersection(&last);
         remove(self.form, merged, &removed)
     }

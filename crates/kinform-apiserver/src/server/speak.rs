@@ -16,8 +16,11 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::FutureExt;
-use http::Request;
+use http::header::CONTENT_LENGTH;
+use http::{Method, Request, Response};
+use http_body::Body as _;
 use hyper::body::Incoming;
 use hyper::rt::Executor;
 use hyper::service::service_fn;
@@ -30,6 +33,7 @@ use super::activity::{Activity, Held, Watched};
 use super::connections::Seat;
 use super::{GRACE, listen};
 use crate::access::User;
+use crate::http::body::Body;
 use crate::state::State;
 
 /// BOUND: bytes of a request's head.
@@ -67,8 +71,12 @@ pub(super) async fn serve(
         let activity = of_requests.clone();
         async move {
             let _request = activity.begin_request(request.version());
+            let is_head = request.method() == Method::HEAD;
             let (seat, certificate) = (activity.seat(), certificate.as_ref());
-            let reply = listen::answer(&state, (certificate, seat), request).await;
+            let mut reply = listen::answer(&state, (certificate, seat), request).await;
+            if is_head {
+                reply = without_body(reply);
+            }
             reply.map(|body| Held { body, _request })
         }
         .map(Ok::<_, Infallible>)
@@ -94,6 +102,17 @@ pub(super) async fn serve(
         // Clients end watches by closing the connection.
         tracing::trace!(%error, "connection ended");
     }
+}
+
+/// Returns the reply to a HEAD request: only the head, which tells the length of the body.
+///
+/// HTTP/1.1 drops the body by itself. HTTP/2 sends it, and clients take that as an error.
+fn without_body(reply: Response<Body>) -> Response<Body> {
+    let (mut head, body) = reply.into_parts();
+    if let Some(length) = body.size_hint().exact() {
+        head.headers.insert(CONTENT_LENGTH, length.into());
+    }
+    Response::from_parts(head, Body::full(Bytes::new()))
 }
 
 fn builder(tasks: TaskTracker) -> auto::Builder<Tracked> {

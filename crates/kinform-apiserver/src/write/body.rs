@@ -83,14 +83,12 @@ fn decode_yaml(cx: &Context<'_>, part: Part, bytes: &[u8]) -> Result<Decoded, Bo
         Value::Null => Value::Object(Map::new()),
         value => value,
     };
-    let doubled =
-        parsed
-            .duplicate
-            .map(|key| key.to_string())
-            .map(|key| match cx.options.field_validation {
-                FieldValidation::Strict => format!("yaml: unmarshal errors:\n  {key}"),
-                FieldValidation::Warn | FieldValidation::Ignore => key,
-            });
+    let doubled = parsed
+        .duplicate
+        .map(|key| match cx.options.field_validation {
+            FieldValidation::Strict => format!("yaml: unmarshal errors:\n  {key}"),
+            FieldValidation::Warn | FieldValidation::Ignore => key.to_string(),
+        });
     read_value(
         cx,
         part,

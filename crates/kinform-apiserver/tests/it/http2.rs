@@ -124,6 +124,26 @@ async fn tls(server: &Server, protocols: &[&str]) -> TlsStream<TcpStream> {
 }
 
 #[tokio::test]
+async fn a_head_request_is_answered_without_a_body() {
+    let server = Server::builder().plain().start().await.unwrap();
+    let client = Client::in_clear(&server).await;
+    client.create("x").await;
+    for (path, code) in [
+        ("/api/v1/namespaces/default/configmaps/x", 405),
+        ("/api/v1/nothing", 404),
+        ("/version", 200),
+    ] {
+        let reply = client.send("HEAD", path, Value::Null).await;
+        assert_eq!(reply.status(), code, "{path}");
+        let length = reply.headers()["content-length"].to_str().unwrap();
+        assert!(length.parse::<u32>().unwrap() > 0, "{path}: {length}");
+        let body = reply.into_body().collect().await.unwrap();
+        assert!(body.to_bytes().is_empty(), "{path}");
+    }
+    assert_eq!(client.list_code().await, 200);
+}
+
+#[tokio::test]
 async fn watches_lists_and_writes_share_one_connection() {
     let server = Server::builder().plain().start().await.unwrap();
     let client = Client::in_clear(&server).await;

@@ -7,10 +7,11 @@
 use std::sync::{Arc, Mutex};
 
 use kinform_apiserver::Server;
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::io::{AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::command::{Kubeconfig, kinform, outcome};
+use crate::fake_server::read_head;
 
 #[tokio::test]
 async fn a_get_of_a_modern_server_is_four_requests_at_most() {
@@ -56,12 +57,7 @@ fn document(path: &str) -> Option<String> {
 async fn answer(stream: TcpStream, asked: Arc<Mutex<Vec<String>>>) -> Option<()> {
     let mut stream = BufReader::new(stream);
     loop {
-        let mut head = String::new();
-        while !head.ends_with("\r\n\r\n") {
-            if stream.read_line(&mut head).await.ok()? == 0 {
-                return Some(());
-            }
-        }
+        let head = read_head(&mut stream).await?;
         let target = head.split(' ').nth(1)?.to_owned();
         let (path, query) = target.split_once('?').unwrap_or((&target, ""));
         asked.lock().unwrap().push(path.to_owned());

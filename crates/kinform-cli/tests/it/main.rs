@@ -9,6 +9,7 @@ mod command;
 mod connection;
 mod demo;
 mod discovery;
+mod fake_server;
 mod get;
 mod manifests;
 mod newcomers;

@@ -10,10 +10,12 @@ use std::process::Stdio;
 
 use nix::pty::openpty;
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::io::{AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
 
 use crate::command::kinform;
+use crate::fake_server::read_head;
 
 /// A title, a cleared screen, a C1 sequence, text from right to left, an overwritten line, and a
 /// word by which the output is known to have come this far.
@@ -95,12 +97,7 @@ fn reply(part: Part, path: &str, query: &str) -> (u16, Vec<Value>) {
 async fn answer(stream: TcpStream, part: Part) -> Option<()> {
     let mut stream = BufReader::new(stream);
     loop {
-        let mut head = String::new();
-        while !head.ends_with("\r\n\r\n") {
-            if stream.read_line(&mut head).await.ok()? == 0 {
-                return Some(());
-            }
-        }
+        let head = read_head(&mut stream).await?;
         let target = head.split(' ').nth(1)?;
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let (code, documents) = reply(part, path, query);
@@ -156,7 +153,8 @@ fn controls(text: &str) -> Vec<char> {
     found.collect()
 }
 
-async fn check(part: Part, words: &[&str]) {
+/// Begins to serve; returns the URL, and the task to abort.
+async fn serve(part: Part) -> (String, JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let serving = tokio::spawn(async move {
@@ -164,6 +162,11 @@ async fn check(part: Part, words: &[&str]) {
             tokio::spawn(answer(stream, part));
         }
     });
+    (url, serving)
+}
+
+async fn check(part: Part, words: &[&str]) {
+    let (url, serving) = serve(part).await;
     let text = on_a_terminal(&[words, &["--server", &url]].concat()).await;
     serving.abort();
     let word = match part {
@@ -234,13 +237,7 @@ async fn a_servers_text_never_controls_a_terminal() {
 
 #[tokio::test]
 async fn a_page_in_place_of_an_answer_never_controls_a_terminal() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            tokio::spawn(answer(stream, Part::Page));
-        }
-    });
+    let (url, _serving) = serve(Part::Page).await;
     for verb in ["get", "watch", "measure"] {
         let text = on_a_terminal(&[verb, "configmaps", "--server", &url]).await;
         assert!(text.contains("error: "), "{text:?}");

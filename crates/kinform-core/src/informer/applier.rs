@@ -198,32 +198,24 @@ impl Applier {
         Ok((id, self.root.clone(), events))
     }
 
+    /// Puts an object into the list that runs, if there is one.
+    fn put_listed(&mut self, object: Object, said: Said, batch: &mut Batch) {
+        if let Some(list) = &mut self.list {
+            let (tier, counts) = (&mut self.tier, &mut self.counts);
+            list.put(object, said, tier, counts, &mut batch.events);
+        }
+    }
+
     fn step(&mut self, delta: Delta, batch: &mut Batch) {
         match delta {
-            Delta::Added(object) | Delta::Updated(object) => match &mut self.list {
-                Some(list) => {
-                    list.put(
-                        object,
-                        Said::Change,
-                        &mut self.tier,
-                        &mut self.counts,
-                        &mut batch.events,
-                    );
-                }
-                None => self.put(object, batch),
-            },
-            // Outside of a list it belongs to one that was given up: void.
-            Delta::Replaced(object) => {
-                if let Some(list) = &mut self.list {
-                    list.put(
-                        object,
-                        Said::Item,
-                        &mut self.tier,
-                        &mut self.counts,
-                        &mut batch.events,
-                    );
-                }
+            Delta::Added(object) | Delta::Updated(object) if self.list.is_none() => {
+                self.put(object, batch);
             }
+            Delta::Added(object) | Delta::Updated(object) => {
+                self.put_listed(object, Said::Change, batch);
+            }
+            // Outside of a list it belongs to one that was given up: void.
+            Delta::Replaced(object) => self.put_listed(object, Said::Item, batch),
             Delta::Deleted(object) => self.delete(object, batch),
             Delta::ListBegin => self.begin(batch),
             Delta::WentBack => {

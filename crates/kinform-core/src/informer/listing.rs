@@ -4,7 +4,7 @@
 //! ListBegin → Listing ⇄ put(item | change), seen → its end: sweep, publish | its abort: dropped
 //! ```
 //!
-//! What did not change (same uid and version) costs a look-up. A list has the last word on what was
+//! An unchanged object (same uid and version) costs a look-up. A list has the last word on what was
 //! stored before it, but not on what it said itself: a second item of one name is left out,
 //! unless it is a newer state of the same object, and quarantined either way. A change that a
 //! streaming list tells of an object that it has named is no second item.

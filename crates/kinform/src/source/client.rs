@@ -52,10 +52,10 @@ pub async fn default_client() -> Result<Client, Error> {
 
 /// A client for `config`. Must be called inside a tokio runtime, which then owns its connections.
 ///
-/// A client made elsewhere, as by `kube_client::Client::try_default`, serves informers, too, but
-/// lacks the following: no limit of requests a second, no keepalive that notices a dead peer within
-/// 30 s, credentials that are read again only as they expire, retries of its own that hide
-/// refusals, and proxies and client certificates that change only as far as its features go.
+/// A client made elsewhere, as by `kube_client::Client::try_default`, serves informers, too. But it
+/// has no limit of requests a second, and no keepalive that notices a dead peer within 30 s. It reads
+/// credentials again only as they expire, hides refusals by retries of its own, and knows proxies and
+/// new client certificates only as far as its features go.
 ///
 /// # Errors
 /// The certificates or credentials in `config` cannot be used, or it needs TLS and this build has none.

@@ -22,7 +22,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use futures::future::BoxFuture;
 use http::header::UPGRADE;
 use http::{Request, Response};
 use http_body::{Body as HttpBody, Frame, SizeHint};
@@ -30,7 +29,7 @@ use hyper::body::Incoming;
 use kube_client::client::Body;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tower::util::BoxCloneSyncService;
-use tower::{BoxError, Service, ServiceExt};
+use tower::{BoxError, ServiceExt};
 
 use super::pool::Pooled;
 use super::protocol::{Chosen, Protocol, Protocols};
@@ -55,22 +54,22 @@ pub(super) type Multiplexed = BoxCloneSyncService<Request<Body>, Response<Counte
 /// As of `open`.
 pub(super) fn over(open: Open, known: Option<Protocol>) -> Result<Multiplexed, Error> {
     let chosen = Chosen::new(known);
+    let upgrades = open(Protocols::Http1)?;
     let shared = Shared {
-        upgrades: open(Protocols::Http1)?,
         pool: match known {
-            Some(Protocol::Http1) => open(Protocols::Http1)?,
+            Some(Protocol::Http1) => upgrades.clone(),
             _ => open(Protocols::Either(chosen.clone()))?,
         },
+        upgrades,
         lanes: Mutex::default(),
         chosen,
         ahead: Semaphore::new(1),
         open,
     };
-    Ok(BoxCloneSyncService::new(Lanes(Arc::new(shared))))
+    let shared = Arc::new(shared);
+    let send = move |request| Arc::clone(&shared).send(request);
+    Ok(BoxCloneSyncService::new(tower::service_fn(send)))
 }
-
-#[derive(Clone)]
-struct Lanes(Arc<Shared>);
 
 struct Shared {
     open: Open,
@@ -78,6 +77,7 @@ struct Shared {
     upgrades: Pooled,
     /// For a server without HTTP/2, and to find out.
     pool: Pooled,
+    // BOUND: as many as the replies under way need, and one.
     lanes: Mutex<Vec<Lane>>,
     /// `None` until the first connection stands.
     chosen: Chosen,
@@ -99,21 +99,6 @@ struct Streams {
     heads: AtomicUsize,
     /// The most that this lane is given.
     most: AtomicUsize,
-}
-
-impl Service<Request<Body>> for Lanes {
-    type Response = Response<Counted>;
-    type Error = BoxError;
-    type Future = BoxFuture<'static, Result<Response<Counted>, BoxError>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        // Each call has a pool's service of its own, and waits for it.
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        Box::pin(Arc::clone(&self.0).send(request))
-    }
 }
 
 impl Shared {

@@ -197,9 +197,9 @@ where
 {
     let mut builder = Pool::<(), ()>::builder(Drivers);
     builder.pool_timer(TokioTimer::new());
-    // Below the idle time after which load balancers forget connections.
     let is_shared = matches!(protocols, Protocols::Http2(_));
-    // A shared one counts as idle from its last request on, whatever its streams do; it is pinged.
+    // Below the idle time after which load balancers forget connections. A shared one counts as idle
+    // from its last request on, whatever its streams do; it is pinged instead.
     builder.pool_idle_timeout((!is_shared).then_some(Duration::from_secs(50)));
     builder.http1_max_buf_size(READ_BYTES);
     builder.timer(TokioTimer::new());

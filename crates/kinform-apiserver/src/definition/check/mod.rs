@@ -160,7 +160,7 @@ fn schema_errors(
         false => schema::Rules::Left,
     };
     errors.extend(shape);
-    let found = schema::errors(schema, path, has_rules);
+    let found = schema::errors(schema, (path, has_rules), meter);
     errors.extend(found);
 }
 

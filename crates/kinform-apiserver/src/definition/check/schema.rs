@@ -12,6 +12,7 @@ use std::collections::HashSet;
 use kinform_api::{FieldError, ShownValue};
 use serde_json::Value;
 
+use crate::budget::Meter;
 use crate::object::metadata::MOST_ERRORS;
 use crate::object::text;
 use crate::schema::flag;
@@ -77,8 +78,12 @@ pub(super) fn root_with_status(schema: &Value, path: &str, errors: &mut Vec<Fiel
     }
 }
 
-/// Returns the errors of a schema.
-pub(super) fn errors(schema: &Value, path: &str, rules: Rules) -> Vec<FieldError> {
+/// Returns the errors of a schema, as far as the meter allows.
+pub(super) fn errors(
+    schema: &Value,
+    (path, rules): (&str, Rules),
+    meter: &Meter,
+) -> Vec<FieldError> {
     let around = Place {
         path: path.to_owned(),
         is_root: true,
@@ -88,19 +93,24 @@ pub(super) fn errors(schema: &Value, path: &str, rules: Rules) -> Vec<FieldError
         times: 1.0,
         rules,
     };
-    let mut found = Found::default();
+    let mut found = Found {
+        schema: Vec::new(),
+        rules: Vec::new(),
+        costs: Vec::new(),
+        meter,
+    };
     node(schema, &around, &mut found);
     found.schema.extend(found.rules);
     found.schema.extend(define::total_errors(path, found.costs));
     found.schema
 }
 
-#[derive(Default)]
-struct Found {
+struct Found<'m> {
     schema: Vec<FieldError>,
     rules: Vec<FieldError>,
     /// The path and the estimated cost of each rule.
     costs: Vec<(String, f64)>,
+    meter: &'m Meter,
 }
 
 #[derive(Clone)]
@@ -133,7 +143,7 @@ impl Place {
     }
 }
 
-fn node(schema: &Value, place: &Place, found: &mut Found) {
+fn node(schema: &Value, place: &Place, found: &mut Found<'_>) {
     let before = found.schema.len();
     standard(schema, place, &mut found.schema);
     let field = |name: &str| format!("{}.{name}", place.path);
@@ -161,7 +171,7 @@ fn node(schema: &Value, place: &Place, found: &mut Found) {
             without_old: place.without_old.as_deref(),
             times: place.times,
         };
-        let errors = define::errors(schema, around, &mut found.costs);
+        let errors = define::errors(schema, around, (&mut found.costs, found.meter));
         found.rules.extend(errors);
     }
 }
@@ -214,7 +224,7 @@ fn standard(schema: &Value, place: &Place, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn children(schema: &Value, place: &Place, found: &mut Found) {
+fn children(schema: &Value, place: &Place, found: &mut Found<'_>) {
     let properties = schema.get("properties").and_then(Value::as_object);
     if let Some(others) = schema
         .get("additionalProperties")

@@ -24,14 +24,24 @@ fn a_plain_definition_is_taken() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn patterns_of_a_late_request_are_not_compiled() {
-    let schema = json!({"type": "object", "properties": {"a": {"type": "string", "pattern": "("}}});
-    assert_eq!(errors(schema.clone()).len(), 1);
+async fn patterns_and_rules_of_a_late_request_are_not_compiled() {
+    let rule = json!([{"rule": "self."}]);
+    for of in [
+        json!({"type": "string", "pattern": "("}),
+        json!({"type": "string", "x-kubernetes-validations": rule}),
+    ] {
+        let schema = json!({"type": "object", "properties": {"a": of}});
+        assert_eq!(errors(schema.clone()).len(), 1);
+        check_late(&schema);
+    }
+}
+
+fn check_late(schema: &Value) {
     let stopping = CancellationToken::new();
     stopping.cancel();
     let at = clock::instant();
     let late = Meter::until(Deadline { at, stopping });
-    assert!(super::errors(&definition(schema), None, &late).is_empty());
+    assert!(super::errors(&definition(schema.clone()), None, &late).is_empty());
     assert_eq!(late.check().unwrap_err().code, 504);
 }
 

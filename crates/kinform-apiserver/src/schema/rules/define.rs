@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 use super::program::Program;
 use super::types::Type;
+use crate::budget::Meter;
 use crate::schema::Whole;
 
 /// The limit of the estimated cost of one rule.
@@ -85,11 +86,12 @@ pub(crate) fn form_errors(schema: &Value, path: &str) -> Vec<FieldError> {
     errors
 }
 
-/// Returns the errors of compiling the rules, and adds the estimated cost of each rule to `costs`.
+/// Returns the errors of compiling the rules, as far as the meter allows, and adds the estimated
+/// cost of each rule to `costs`.
 pub(crate) fn errors(
     schema: &Value,
     around: Around<'_>,
-    costs: &mut Vec<(String, f64)>,
+    (costs, meter): (&mut Vec<(String, f64)>, &Meter),
 ) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let whole = match around.is_root {
@@ -97,6 +99,11 @@ pub(crate) fn errors(
         false => Whole::No,
     };
     for (at, rule) in rules(schema).enumerate() {
+        // Compiling a rule and its constant patterns is slow.
+        meter.look();
+        if meter.is_spent() {
+            return errors;
+        }
         let field = |name: &str| format!("{}.x-kubernetes-validations[{at}].{name}", around.path);
         let text = |name: &str| rule.get(name).and_then(Value::as_str).unwrap_or_default();
         let option = rule.get("optionalOldSelf").filter(|of| !of.is_null());

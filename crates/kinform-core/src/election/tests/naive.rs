@@ -7,7 +7,7 @@
 //! It counts from answers, its client's timeout is half of the renew deadline, it does not watch,
 //! and it goes on leading after it read another holder. Lease 15 s, deadline 10 s, period 2 s.
 //!
-//! Upstream counterpart: `client-go:tools/leaderelection/leaderelection.go`, line by line.
+//! Upstream counterpart: `client-go:tools/leaderelection/leaderelection.go`, decision by decision.
 
 use std::collections::VecDeque;
 

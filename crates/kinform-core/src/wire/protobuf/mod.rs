@@ -9,11 +9,10 @@
 //! `fields` reads tags and lengths, `envelope` the type around a message. `check` validates every
 //! byte of an object once, by a `plan`, or compares it with an item that is `alike`, using the
 //! `outline` of that item or a cursor in it (`counterpart`). `order` rewrites messages in an order
-//! that no Kubernetes writer makes, `mend` texts that are not UTF-8. `head` finds key and version, `baseline` the stored object that
-//! an item equals. `value` and `members` show a
-//! message as the JSON that a server would have sent, by the same plan; `reader` and `text` turn
-//! that into types and text. No code is generated: names, numbers and forms come from
-//! `kinform-schema`.
+//! that no Kubernetes writer makes, `mend` texts that are not UTF-8. `head` finds key and version,
+//! `baseline` the stored object that an item equals. `value` and `members` show a message as the JSON
+//! that a server would have sent, by the same plan; `reader` and `text` turn that into types and
+//! text. No code is generated: names, numbers and forms come from `kinform-schema`.
 //!
 //! Upstream: `apimachinery:pkg/runtime/serializer/protobuf`, the generated `Unmarshal` functions.
 
