@@ -12,7 +12,7 @@ use super::law::RULE;
 use crate::text::file::File;
 
 /// For each crate of ours: the crates of ours that it may depend on.
-const CRATES: [(&str, &[&str]); 9] = [
+const CRATES: [(&str, &[&str]); 10] = [
     ("kinform-api", &[]),
     ("kinform-schema", &[]),
     ("kinform-core", &["kinform-api", "kinform-schema"]),
@@ -31,6 +31,7 @@ const CRATES: [(&str, &[&str]); 9] = [
             "kinform-apiserver",
         ],
     ),
+    ("kinform-operator", &["kinform-api", "kinform-core", "kinform"]),
     (
         "kinform-cli",
         &[
@@ -42,7 +43,7 @@ const CRATES: [(&str, &[&str]); 9] = [
             "sample-controller",
         ],
     ),
-    ("sample-controller", &["kinform"]),
+    ("sample-controller", &["kinform", "kinform-operator"]),
     ("xtask", &["kinform-schema"]),
 ];
 

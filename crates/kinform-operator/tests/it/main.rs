@@ -1,0 +1,1 @@
+//! Tests of the public interface on the embedded server.
