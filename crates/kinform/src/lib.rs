@@ -186,6 +186,7 @@ pub use tokio_util::sync::CancellationToken;
 
 pub use crate::changes::Changes;
 pub use crate::controller::{Action, Controller, ControllerMetrics, ControllerStats, Ctx};
+pub use crate::controller::{Finish, Reconciler};
 pub use crate::error::{Error, SourceError, SourceErrorKind};
 pub use crate::factory::{
     DecodedValues, FactoryBuilder, InformerBuilder, InformerFactory, Lifetime, Target,

@@ -243,6 +243,20 @@ impl<K: Eq + Hash + Clone> Queue<K> {
         given_up
     }
 
+    /// Removes what waits and what is delayed, with its failures, and takes adds as before. Returns the
+    /// number of keys. A queue that is shut down stays so.
+    pub fn clear(&mut self, now: Instant) -> usize {
+        let life = self.life;
+        let given_up = self.close(now);
+        given_up.iter().for_each(|key| self.forget(key));
+        self.life = if life == Life::Open {
+            Life::Open
+        } else {
+            Life::Closed
+        };
+        given_up.len()
+    }
+
     /// The numbers at `now`.
     #[must_use]
     pub fn stats(&self, now: Instant) -> QueueStats {

@@ -74,11 +74,22 @@ pub(super) trait Trigger: Send + Sync {
     fn resource(&self) -> &ResourceInfo;
     fn listen(
         &self,
-        queue: &WorkQueue<ObjectKey>,
+        sink: Arc<dyn Sink>,
         resync_period: Option<Duration>,
     ) -> Result<Box<dyn Listening>, Error>;
     fn synced(&self) -> BoxFuture<'static, Result<(), Error>>;
     fn stopped(&self) -> BoxFuture<'static, ()>;
+}
+
+/// The receiver of keys.
+pub(super) trait Sink: Send + Sync {
+    fn add_all(&self, keys: Vec<ObjectKey>, priority: Priority);
+}
+
+impl Sink for WorkQueue<ObjectKey> {
+    fn add_all(&self, keys: Vec<ObjectKey>, priority: Priority) {
+        let _: usize = Self::add_all(self, keys, priority);
+    }
 }
 
 /// The primary resource.
@@ -100,10 +111,10 @@ impl<K: 'static> Trigger for Primary<K> {
 
     fn listen(
         &self,
-        queue: &WorkQueue<ObjectKey>,
+        sink: Arc<dyn Sink>,
         resync_period: Option<Duration>,
     ) -> Result<Box<dyn Listening>, Error> {
-        let batch = Batch::of(queue);
+        let batch = Batch::of(sink);
         let hear: Hear<K> = Arc::new(move |heard| match heard {
             Heard::Added {
                 object,
@@ -134,10 +145,10 @@ impl<T: 'static> Trigger for Mapped<T> {
 
     fn listen(
         &self,
-        queue: &WorkQueue<ObjectKey>,
+        sink: Arc<dyn Sink>,
         _: Option<Duration>,
     ) -> Result<Box<dyn Listening>, Error> {
-        let (batch, keys_of) = (Batch::of(queue), Arc::clone(&self.keys_of));
+        let (batch, keys_of) = (Batch::of(sink), Arc::clone(&self.keys_of));
         let hear: Hear<T> = Arc::new(move |heard| {
             let add = |object: &Obj<T>, priority| {
                 for key in keys_of(object) {
@@ -177,7 +188,7 @@ impl<T: 'static> Trigger for Mapped<T> {
 
 /// Keys of changes that were reported together, to be added together.
 struct Batch {
-    queue: WorkQueue<ObjectKey>,
+    sink: Arc<dyn Sink>,
     // BOUND: `BATCH_KEYS` of each.
     keys: Mutex<Keys>,
 }
@@ -192,9 +203,9 @@ struct Keys {
 const BATCH_KEYS: usize = 256;
 
 impl Batch {
-    fn of(queue: &WorkQueue<ObjectKey>) -> Self {
+    fn of(sink: Arc<dyn Sink>) -> Self {
         Self {
-            queue: queue.clone(),
+            sink,
             keys: Mutex::default(),
         }
     }
@@ -215,8 +226,8 @@ impl Batch {
 
     fn end(&self) {
         let Keys { normal, low } = std::mem::take(&mut *self.keys());
-        self.queue.add_all(normal, Priority::Normal);
-        self.queue.add_all(low, Priority::Low);
+        self.sink.add_all(normal, Priority::Normal);
+        self.sink.add_all(low, Priority::Low);
     }
 
     /// The lock. A poisoned one only means that a thread panicked with keys in its hands: they are

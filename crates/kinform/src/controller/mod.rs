@@ -17,6 +17,9 @@
 mod action;
 mod feed;
 mod informers;
+mod recent;
+mod reconciler;
+mod run;
 mod stats;
 mod stop;
 #[cfg(test)]
@@ -29,20 +32,21 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::{BoxFuture, select_all, try_join_all};
-use kinform_api::{ObjectKey, mutant};
+use futures::future::BoxFuture;
+use kinform_api::ObjectKey;
 use kinform_core::queue::Limiter;
 use serde::de::DeserializeOwned;
-use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 pub use self::action::{Action, Ctx};
-use self::feed::{Feed, Listening, Mapped, Primary, Trigger, owner_key};
+use self::feed::{Feed, Mapped, Primary, Trigger, owner_key};
+pub use self::reconciler::Reconciler;
+pub use self::run::Finish;
+use self::run::{Ends, Runner};
 use self::stats::Counters;
 pub use self::stats::{ControllerMetrics, ControllerStats};
-use self::stop::{Signals, Stop};
-use self::worker::{BoxError, Call, Ended, Work, record_version};
-use crate::error::{Error, ErrorKind};
+use self::worker::{BoxError, Call, Ended, record_version};
+use crate::error::Error;
 use crate::object::Obj;
 use crate::workqueue::WorkQueue;
 
@@ -237,9 +241,36 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
         R: Future<Output = Result<Action, E>> + Send + 'static,
         E: Into<BoxError>,
     {
+        let call = self.call(reconcile);
+        self.run_calls(call).await
+    }
+
+    /// Adds the reconcile function: the result has no type parameters, so that a program holds many
+    /// of them in one list, and runs each as long as it leads.
+    ///
+    /// The function is as in [`Controller::run`].
+    pub fn reconciling<F, R, E>(self, reconcile: F) -> Reconciler
+    where
+        K: DeserializeOwned + Any,
+        F: Fn(Arc<K>, Ctx<C>) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<Action, E>> + Send + 'static,
+        E: Into<BoxError>,
+    {
+        let call = self.call(reconcile);
+        let (runner, ends) = self.runner(call);
+        Reconciler::new(runner, ends)
+    }
+
+    /// The function with the types of object and error erased.
+    fn call<F, R, E>(&self, reconcile: F) -> Call<C>
+    where
+        K: DeserializeOwned + Any,
+        F: Fn(Arc<K>, Ctx<C>) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<Action, E>> + Send + 'static,
+        E: Into<BoxError>,
+    {
         let (feed, on_gone) = (Arc::clone(&self.primary), self.on_gone.clone());
-        let reconcile = Arc::new(reconcile);
-        let call: Call<C> = Arc::new(move |ctx| {
+        Arc::new(move |ctx| {
             let Some(object) = feed.get(ctx.key()) else {
                 return match &on_gone {
                     Some(on_gone) => ended(on_gone(ctx)),
@@ -251,8 +282,7 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
                 Ok(typed) => ended(reconcile(typed, ctx)),
                 Err(error) => Box::pin(async move { Ended::Undecodable(error.into()) }),
             }
-        });
-        self.run_calls(call).await
+        })
     }
 
     /// The same with the bare key: the function looks the object up itself, if it still exists.
@@ -273,91 +303,28 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
     }
 
     async fn run_calls(self, call: Call<C>) -> Result<(), Error> {
-        let signals = if self.signals {
-            Some(Signals::new()?)
-        } else {
-            None
+        let (runner, ends) = self.runner(call);
+        runner.run_once(ends).await
+    }
+
+    fn runner(self, call: Call<C>) -> (Runner<C>, Ends) {
+        let ends = Ends {
+            token: self.stop,
+            signals: self.signals,
         };
-        let mut stop = Stop {
-            token: self.stop.clone(),
-            signals,
-        };
-        let stopping = CancellationToken::new();
-        let mut intake = Intake {
-            queue: self.queue.clone(),
-            listening: Vec::new(),
-        };
-        for trigger in &self.triggers {
-            intake
-                .listening
-                .push(trigger.listen(&self.queue, self.resync_period)?);
-        }
-        let resource = self.primary.resource().to_string();
-        let _stopping_on_drop = stopping.clone().drop_guard();
-        let synced = try_join_all(self.triggers.iter().map(|trigger| trigger.synced()));
-        tokio::select! {
-            biased;
-            () = stop.asked() => return Ok(()),
-            synced = synced => { synced?; }
-        }
-        let informers: Vec<_> = self
-            .triggers
-            .iter()
-            .map(|t| t.resource().to_string())
-            .collect();
-        tracing::info!(
-            resource,
-            ?informers,
-            workers = self.workers,
-            "controller starts to work"
-        );
-        let work = Arc::new(Work {
-            resource,
+        let runner = Runner {
+            resource: self.primary.resource().to_string(),
+            triggers: self.triggers,
             queue: self.queue,
             context: self.context,
             call,
+            workers: self.workers,
             timeout: self.timeout,
-            stopping: stopping.clone(),
+            grace: self.grace,
+            resync_period: self.resync_period,
             counters: self.counters,
-        });
-        let mut workers = JoinSet::new();
-        for _ in 0..self.workers {
-            workers.spawn(Arc::clone(&work).run());
-        }
-        let mut an_end = select_all(self.triggers.iter().map(|trigger| trigger.stopped()));
-        loop {
-            tokio::select! {
-                biased;
-                () = stop.asked() => break,
-                _ = &mut an_end => {
-                    tracing::info!(resource = work.resource, "an informer of the controller stopped");
-                    break;
-                }
-                Some(ended) = workers.join_next() => match ended {
-                    // Another caller closed the queue: there is no more work.
-                    Ok(()) => break,
-                    Err(panic) if mutant!("D15") => panic!("{panic}"),
-                    Err(panic) => {
-                        tracing::error!(%panic, "a worker died while it dropped a reconcile");
-                        workers.spawn(Arc::clone(&work).run());
-                    }
-                },
-            }
-        }
-        stopping.cancel();
-        let given_up = intake.close();
-        tracing::info!(resource = work.resource, given_up, "controller stops");
-        tokio::select! {
-            biased;
-            drained = work.queue.drain(self.grace) => drained.map(drop).map_err(|left| {
-                Error::new(ErrorKind::TimedOut, left.to_string()).with_cause(left)
-            })?,
-            () = stop.forced() => {
-                return Err(Error::new(ErrorKind::Stopped, "stopped without waiting for reconciles"));
-            }
-        }
-        while workers.join_next().await.is_some() {}
-        Ok(())
+        };
+        (runner, ends)
     }
 }
 
@@ -373,28 +340,6 @@ where
             Err(error) => Ended::Failed(error.into()),
         }
     })
-}
-
-/// The source of keys. Closed when it is dropped.
-struct Intake {
-    queue: WorkQueue<ObjectKey>,
-    listening: Vec<Box<dyn Listening>>,
-}
-
-impl Intake {
-    /// Stops listening and drops the waiting keys. Returns their number.
-    fn close(&mut self) -> usize {
-        self.listening
-            .drain(..)
-            .for_each(|handler| handler.remove());
-        self.queue.close().len()
-    }
-}
-
-impl Drop for Intake {
-    fn drop(&mut self) {
-        self.close();
-    }
 }
 
 impl<K, C> fmt::Debug for Controller<K, C> {

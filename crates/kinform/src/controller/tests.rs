@@ -4,6 +4,8 @@
 //! Script (objects that the test sets) → Feed → Controller → what the reconcile function saw
 //! ```
 
+mod terms;
+
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,8 +19,9 @@ use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::feed::{Hear, Heard};
+use super::feed::{Hear, Heard, Listening};
 use super::*;
+use crate::error::ErrorKind;
 use crate::factory::{DecodedValues, InformerFactory};
 use crate::object::Lens;
 use crate::source::{Body, ListerWatcher, ResourceInfo, SourceError};
@@ -51,11 +54,14 @@ impl ListerWatcher for Silent {
     }
 }
 
-struct Ear<K>(Arc<Mutex<Vec<Hear<K>>>>);
+struct Ear<K>(Arc<Mutex<Vec<Hear<K>>>>, Hear<K>);
 
 impl<K: 'static> Listening for Ear<K> {
     fn remove(self: Box<Self>) {
-        self.0.lock().unwrap().clear();
+        self.0
+            .lock()
+            .unwrap()
+            .retain(|hear| !Arc::ptr_eq(hear, &self.1));
     }
 }
 
@@ -76,8 +82,8 @@ impl<K: Send + Sync + 'static> Feed<K> for Script<K> {
             });
         }
         hear(Heard::BatchEnd);
-        self.hears.lock().unwrap().push(hear);
-        Ok(Box::new(Ear(Arc::clone(&self.hears))))
+        self.hears.lock().unwrap().push(Arc::clone(&hear));
+        Ok(Box::new(Ear(Arc::clone(&self.hears), hear)))
     }
 
     fn synced(&self) -> BoxFuture<'static, Result<(), Error>> {
@@ -254,7 +260,7 @@ async fn objects_are_reconciled_when_they_are_there_and_when_they_change() {
 async fn keys_of_a_batch_are_added_at_its_end_or_when_they_are_many() {
     let (maps, queue) = (maps(), WorkQueue::default());
     let feed = Arc::clone(&maps) as Arc<dyn Feed<ConfigMap>>;
-    let _listening = Primary(feed).listen(&queue, None).unwrap();
+    let _listening = Primary(feed).listen(Arc::new(queue.clone()), None).unwrap();
     let hear = Arc::clone(&maps.hears.lock().unwrap()[0]);
     let tell = |number: usize| {
         let object = &maps.object(&map(&format!("x{number}"), 1));

@@ -227,6 +227,15 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
         given_up
     }
 
+    /// Removes the waiting and delayed keys, their failures too, and takes further adds. Keys that
+    /// workers have are not handed out again for adds before. Returns the number of keys removed.
+    ///
+    /// Upstream: no counterpart; a queue there serves one run.
+    pub fn clear(&self) -> usize {
+        let now = self.0.env.now();
+        self.change(|queue| queue.clear(now))
+    }
+
     /// Shuts down and waits until no key waits and no worker has a key. Returns the delayed keys,
     /// which are removed.
     ///

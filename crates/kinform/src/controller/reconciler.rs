@@ -1,0 +1,163 @@
+//! A controller with its reconcile function, run as often as its program leads.
+//!
+//! ```text
+//! Controller<K, C> + function → Reconciler → follow() (standby) → lead() → Finish::Lost → lead() ..
+//! ```
+//!
+//! While it follows, only the keys of the last minute's changes are kept. A term begins with these,
+//! then comes every object at the lowest priority.
+//! INVARIANT: when [`Reconciler::lead`] returns or is dropped, no reconcile runs.
+//!
+//! Upstream counterpart: `controller-runtime:pkg/internal/controller` (`Controller`), which runs
+//! once in a process's life.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::feed::{Listening, Sink};
+use super::recent::Recent;
+use super::run::{Ends, Finish, Run, Runner};
+use super::stats::ControllerMetrics;
+use super::stop::Stop;
+use crate::error::Error;
+
+/// A controller with its reconcile function, without type parameters. Made by
+/// [`Controller::reconciling`](super::Controller::reconciling).
+#[must_use = "a controller does nothing before it runs"]
+pub struct Reconciler {
+    run: Box<dyn Run>,
+    ends: Ends,
+    following: Option<Following>,
+}
+
+struct Following {
+    recent: Arc<Recent>,
+    listening: Vec<Box<dyn Listening>>,
+}
+
+impl Reconciler {
+    pub(super) fn new<C: Send + Sync + 'static>(runner: Runner<C>, ends: Ends) -> Self {
+        Self {
+            run: Box::new(runner),
+            ends,
+            following: None,
+        }
+    }
+
+    /// The resource that is reconciled.
+    #[must_use]
+    pub fn resource(&self) -> &str {
+        self.run.resource()
+    }
+
+    /// The number of workers.
+    #[must_use]
+    pub fn workers(&self) -> usize {
+        self.run.workers()
+    }
+
+    /// The resources whose informers it needs; the first is the one that is reconciled.
+    #[must_use]
+    pub fn needs(&self) -> Vec<String> {
+        let triggers = self.run.triggers().iter();
+        triggers.map(|t| t.resource().to_string()).collect()
+    }
+
+    /// The numbers, readable while it runs.
+    #[must_use]
+    pub fn metrics(&self) -> ControllerMetrics {
+        self.run.metrics()
+    }
+
+    /// Sets the time that running reconciles have to end after a stop was asked for. Units and
+    /// default: as [`Controller::grace_period`](super::Controller::grace_period).
+    pub fn grace_period(mut self, grace: Duration) -> Self {
+        self.run.set_grace(grace);
+        self
+    }
+
+    /// Runs as [`Controller::run`](super::Controller::run) does, once.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Cancel safety
+    /// As there.
+    pub async fn run(self) -> Result<(), Error> {
+        let Self { run, ends, .. } = self;
+        let signals = ends.signals.then(super::stop::Signals::new).transpose()?;
+        let stop = Stop {
+            token: ends.token,
+            signals,
+        };
+        let ended = run.run(stop, &CancellationToken::new(), None).await;
+        ended.map(drop)
+    }
+
+    /// Begins to keep the keys of recent changes, for the term that may come. Keeps at most 65,536
+    /// keys, of one minute.
+    ///
+    /// # Errors
+    /// The caller is outside of a tokio runtime, or an informer is stopped already.
+    pub fn follow(&mut self) -> Result<(), Error> {
+        if self.following.is_some() {
+            return Ok(());
+        }
+        let recent = Arc::<Recent>::default();
+        let mut listening = Vec::new();
+        for trigger in self.run.triggers() {
+            let sink = Arc::clone(&recent) as Arc<dyn Sink>;
+            listening.push(trigger.listen(sink, None)?);
+        }
+        self.following = Some(Following { recent, listening });
+        Ok(())
+    }
+
+    /// Works until `stop` or `lost` is cancelled.
+    ///
+    /// After `stop`, running reconciles have the grace period to end. After `lost`, also during
+    /// that time, they are dropped at their next await and waited for; it can lead again.
+    ///
+    /// # Errors
+    /// As [`Controller::run`](super::Controller::run).
+    ///
+    /// # Cancel safety
+    /// Dropping it drops the running reconciles at their next await and closes the queue: it cannot
+    /// lead again.
+    ///
+    /// # Order guarantees
+    /// Keys of recent changes come first, then those of all objects. One key is never in two
+    /// reconciles at the same time.
+    pub async fn lead(
+        &self,
+        stop: &CancellationToken,
+        lost: &CancellationToken,
+    ) -> Result<Finish, Error> {
+        let recent = self.following.as_ref().map(|f| &*f.recent);
+        let stop = Stop {
+            token: stop.clone(),
+            signals: None,
+        };
+        self.run.run(stop, lost, recent).await
+    }
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        self.listening
+            .drain(..)
+            .for_each(|handler| handler.remove());
+    }
+}
+
+impl fmt::Debug for Reconciler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reconciler")
+            .field("resource", &self.resource())
+            .field("workers", &self.workers())
+            .finish_non_exhaustive()
+    }
+}

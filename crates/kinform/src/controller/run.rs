@@ -1,0 +1,263 @@
+//! One run of a controller: from its first key to the last of its workers.
+//!
+//! ```text
+//! listen → synced → workers ──stop──▶ no new keys → drained (grace) → joined
+//!                      └────lost────▶ reconciles dropped at their next await → joined → queue empty
+//! ```
+//!
+//! A run that was lost leaves the queue open and empty: the next one begins with all objects again.
+//! INVARIANT: no worker, and no handler but that of `recent.rs`, outlives the future of a run.
+//!
+//! Upstream counterpart: `controller-runtime:pkg/internal/controller` (`Start`), which runs once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::{BoxFuture, select_all, try_join_all};
+use kinform_api::{ObjectKey, mutant};
+use kinform_core::queue::Priority;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::feed::{Listening, Trigger};
+use super::recent::Recent;
+use super::stats::{ControllerMetrics, Counters};
+use super::stop::{Signals, Stop};
+use super::worker::{Call, Work};
+use crate::error::{Error, ErrorKind};
+use crate::workqueue::WorkQueue;
+
+/// The way in which a run of a [`Reconciler`](super::Reconciler) ended without an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Finish {
+    /// It was asked to stop, and its reconciles ended.
+    Stopped,
+    /// Its term was lost: its reconciles were dropped, and it can run again.
+    Lost,
+    /// One of its informers was stopped, or its queue was closed.
+    Ended,
+}
+
+/// The ends that the builder of a controller was given.
+pub(super) struct Ends {
+    pub(super) token: CancellationToken,
+    pub(super) signals: bool,
+}
+
+/// A controller with the type of its objects erased.
+pub(super) struct Runner<C> {
+    pub(super) resource: String,
+    pub(super) triggers: Vec<Box<dyn Trigger>>,
+    pub(super) queue: WorkQueue<ObjectKey>,
+    pub(super) context: Arc<C>,
+    pub(super) call: Call<C>,
+    pub(super) workers: usize,
+    pub(super) timeout: Option<Duration>,
+    pub(super) grace: Duration,
+    pub(super) resync_period: Option<Duration>,
+    pub(super) counters: Arc<Counters>,
+}
+
+/// A [`Runner`] with the type of its context erased.
+pub(super) trait Run: Send + Sync {
+    fn resource(&self) -> &str;
+    fn metrics(&self) -> ControllerMetrics;
+    fn workers(&self) -> usize;
+    fn triggers(&self) -> &[Box<dyn Trigger>];
+    fn set_grace(&mut self, grace: Duration);
+    /// Runs until `stop` or `lost`; keys of `recent` are the first.
+    fn run<'a>(
+        &'a self,
+        stop: Stop,
+        lost: &'a CancellationToken,
+        recent: Option<&'a Recent>,
+    ) -> BoxFuture<'a, Result<Finish, Error>>;
+}
+
+impl<C: Send + Sync + 'static> Runner<C> {
+    /// Runs until it is stopped; nothing can be lost.
+    pub(super) async fn run_once(&self, ends: Ends) -> Result<(), Error> {
+        let signals = ends.signals.then(Signals::new).transpose()?;
+        let stop = Stop {
+            token: ends.token,
+            signals,
+        };
+        self.work(stop, &CancellationToken::new(), None)
+            .await
+            .map(drop)
+    }
+
+    async fn work(
+        &self,
+        mut stop: Stop,
+        lost: &CancellationToken,
+        recent: Option<&Recent>,
+    ) -> Result<Finish, Error> {
+        let stopping = CancellationToken::new();
+        let mut intake = Intake::new(self.queue.clone());
+        for trigger in &self.triggers {
+            let sink = Arc::new(self.queue.clone());
+            let listening = trigger.listen(sink, self.resync_period)?;
+            intake.listening.push(listening);
+        }
+        let _stopping_on_drop = stopping.clone().drop_guard();
+        let synced = try_join_all(self.triggers.iter().map(|trigger| trigger.synced()));
+        tokio::select! {
+            biased;
+            () = stop.asked() => return Ok(Finish::Stopped),
+            () = lost.cancelled() => return Ok(intake.lose()),
+            synced = synced => { synced?; }
+        }
+        if let Some(recent) = recent {
+            self.queue.add_all(recent.keys(), Priority::Normal);
+        }
+        let informers: Vec<_> = self
+            .triggers
+            .iter()
+            .map(|t| t.resource().to_string())
+            .collect();
+        tracing::info!(
+            resource = self.resource,
+            ?informers,
+            workers = self.workers,
+            "controller starts to work"
+        );
+        let work = Arc::new(Work {
+            resource: self.resource.clone(),
+            queue: self.queue.clone(),
+            context: Arc::clone(&self.context),
+            call: Arc::clone(&self.call),
+            timeout: self.timeout,
+            stopping: stopping.clone(),
+            counters: Arc::clone(&self.counters),
+        });
+        let mut workers = JoinSet::new();
+        for _ in 0..self.workers {
+            workers.spawn(Arc::clone(&work).run());
+        }
+        let mut an_end = select_all(self.triggers.iter().map(|trigger| trigger.stopped()));
+        let finish = loop {
+            tokio::select! {
+                biased;
+                () = lost.cancelled() => {
+                    stopping.cancel();
+                    workers.shutdown().await;
+                    tracing::info!(resource = self.resource, "controller lost its term");
+                    return Ok(intake.lose());
+                }
+                () = stop.asked() => break Finish::Stopped,
+                _ = &mut an_end => {
+                    tracing::info!(resource = self.resource, "an informer of the controller stopped");
+                    break Finish::Ended;
+                }
+                Some(ended) = workers.join_next() => match ended {
+                    // Another caller closed the queue: there is no more work.
+                    Ok(()) => break Finish::Ended,
+                    Err(panic) if mutant!("D15") => panic!("{panic}"),
+                    Err(panic) => {
+                        tracing::error!(%panic, "a worker died while it dropped a reconcile");
+                        workers.spawn(Arc::clone(&work).run());
+                    }
+                },
+            }
+        };
+        stopping.cancel();
+        let given_up = intake.close();
+        tracing::info!(resource = self.resource, given_up, "controller stops");
+        tokio::select! {
+            biased;
+            () = lost.cancelled() => {}
+            drained = self.queue.drain(self.grace) => drained.map(drop).map_err(|left| {
+                Error::new(ErrorKind::TimedOut, left.to_string()).with_cause(left)
+            })?,
+            () = stop.forced() => {
+                return Err(Error::new(ErrorKind::Stopped, "stopped without waiting for reconciles"));
+            }
+        }
+        if lost.is_cancelled() {
+            workers.shutdown().await;
+        }
+        while workers.join_next().await.is_some() {}
+        Ok(finish)
+    }
+}
+
+impl<C: Send + Sync + 'static> Run for Runner<C> {
+    fn resource(&self) -> &str {
+        &self.resource
+    }
+
+    fn metrics(&self) -> ControllerMetrics {
+        ControllerMetrics {
+            counters: Arc::clone(&self.counters),
+            queue: self.queue.clone(),
+        }
+    }
+
+    fn workers(&self) -> usize {
+        self.workers
+    }
+
+    fn triggers(&self) -> &[Box<dyn Trigger>] {
+        &self.triggers
+    }
+
+    fn set_grace(&mut self, grace: Duration) {
+        self.grace = grace;
+    }
+
+    fn run<'a>(
+        &'a self,
+        stop: Stop,
+        lost: &'a CancellationToken,
+        recent: Option<&'a Recent>,
+    ) -> BoxFuture<'a, Result<Finish, Error>> {
+        Box::pin(self.work(stop, lost, recent))
+    }
+}
+
+/// The source of keys. Closed when it is dropped.
+struct Intake {
+    queue: WorkQueue<ObjectKey>,
+    listening: Vec<Box<dyn Listening>>,
+    is_lost: bool,
+}
+
+impl Intake {
+    fn new(queue: WorkQueue<ObjectKey>) -> Self {
+        Self {
+            queue,
+            listening: Vec::new(),
+            is_lost: false,
+        }
+    }
+
+    /// Stops listening and drops the waiting keys; the queue stays open for the next term.
+    fn lose(mut self) -> Finish {
+        self.is_lost = true;
+        self.stop_listening();
+        self.queue.clear();
+        Finish::Lost
+    }
+
+    /// Stops listening and drops the waiting keys. Returns their number.
+    fn close(&mut self) -> usize {
+        self.stop_listening();
+        self.queue.close().len()
+    }
+
+    fn stop_listening(&mut self) {
+        self.listening
+            .drain(..)
+            .for_each(|handler| handler.remove());
+    }
+}
+
+impl Drop for Intake {
+    fn drop(&mut self) {
+        if !self.is_lost {
+            self.close();
+        }
+    }
+}
