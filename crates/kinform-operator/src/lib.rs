@@ -7,6 +7,9 @@
 //!
 //! Upstream counterpart: `controller-runtime:pkg/manager`.
 
+mod error;
 pub mod leader;
 #[cfg(feature = "webhook")]
 pub mod webhook;
+
+pub use crate::error::Error;
