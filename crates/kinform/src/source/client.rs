@@ -28,10 +28,15 @@
 //! Upstream counterpart: `client-go:rest/transport.go`, `apimachinery:pkg/util/net/http.go`
 //! (`configureHTTP2Transport`: ping after 30 s idle, 15 s to answer).
 
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::BodyExt;
+use http_body_util::combinators::UnsyncBoxBody;
 use kinform_api::mutant;
-use kube_client::client::ConfigExt;
+use kube_client::client::{Body, ConfigExt};
 use kube_client::{Client, Config};
-use tower::{BoxError, ServiceBuilder};
+use tower::util::BoxCloneService;
+use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 
 use super::client_options::ClientOptions;
 use super::connections::Connections;
@@ -60,19 +65,97 @@ pub async fn default_client() -> Result<Client, Error> {
 /// # Errors
 /// The certificates or credentials in `config` cannot be used, or it needs TLS and this build has none.
 pub fn client_for(mut config: Config, options: &ClientOptions) -> Result<Client, Error> {
+    match prepare(&mut config, options)? {
+        Prepared::Kubes(client) => Ok(*client),
+        Prepared::Ours(connections, credentials) => {
+            stack(&config, options, credentials, *connections)
+        }
+    }
+}
+
+/// The service that sends the requests of a client: the last one, behind its limit of requests and
+/// its credentials. Each call is one request to the server.
+pub type Transport =
+    BoxCloneService<Request<Body>, Response<UnsyncBoxBody<Bytes, BoxError>>, BoxError>;
+
+/// As [`client_for`], with `wrap` around the service that sends the requests: to count them, or to
+/// refuse them at the last moment.
+///
+/// # Errors
+/// As of [`client_for`].
+pub fn client_over(
+    mut config: Config,
+    options: &ClientOptions,
+    wrap: impl FnOnce(Transport) -> Transport,
+) -> Result<Client, Error> {
+    match prepare(&mut config, options)? {
+        Prepared::Kubes(client) => {
+            let send = move |request| {
+                let client = client.clone();
+                async move { client.send(request).await.map_err(BoxError::from) }
+            };
+            let service = wrap(transport(tower::service_fn(send)));
+            Ok(Client::new(service, config.default_namespace))
+        }
+        Prepared::Ours(connections, credentials) => {
+            let service = wrap(transport(*connections));
+            stack(&config, options, credentials, service)
+        }
+    }
+}
+
+fn transport<S, B>(service: S) -> Transport
+where
+    S: Service<Request<Body>, Response = Response<B>, Error = BoxError> + Clone + Send + 'static,
+    S::Future: Send,
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    let boxed = |body: B| body.map_err(Into::into).boxed_unsync();
+    BoxCloneService::new(service.map_response(move |reply: Response<B>| reply.map(boxed)))
+}
+
+/// The connections for a configuration, or the client that kube makes of it.
+enum Prepared {
+    Kubes(Box<Client>),
+    Ours(Box<Connections>, Option<CredentialsLayer>),
+}
+
+fn prepare(config: &mut Config, options: &ClientOptions) -> Result<Prepared, Error> {
     config.default_retry = mutant!("D17");
+    let kubes = |config: &Config| {
+        let client = Client::try_from(config.clone()).map_err(Error::unusable_config);
+        client.map(|client| Prepared::Kubes(Box::new(client)))
+    };
     if config.default_retry {
-        return Client::try_from(config).map_err(Error::unusable_config);
+        return kubes(config);
     }
     config.connect_timeout = Some(options.connect_timeout);
     #[cfg(not(feature = "rustls-tls"))]
     if config.cluster_url.scheme() == Some(&http::uri::Scheme::HTTPS) {
-        return Client::try_from(config).map_err(Error::unusable_config);
+        return kubes(config);
     }
     let plugin = config.auth_info.exec.take();
-    let credentials = CredentialsLayer::new(&config)?;
+    let credentials = CredentialsLayer::new(config)?;
     // As in client-go, a token or a password comes before a plugin, so that a `--token` is sent.
     let plugin = plugin.filter(|_| credentials.is_none());
+    let connections = Connections::new(config, options, plugin)?;
+    Ok(Prepared::Ours(Box::new(connections), credentials))
+}
+
+/// A client whose requests pass the limit, get their credentials and are sent by `service`.
+fn stack<S, B>(
+    config: &Config,
+    options: &ClientOptions,
+    credentials: Option<CredentialsLayer>,
+    service: S,
+) -> Result<Client, Error>
+where
+    S: Service<Request<Body>, Response = Response<B>, Error = BoxError> + Clone + Send + 'static,
+    S::Future: Send,
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
     let service = ServiceBuilder::new()
         .option_layer(ThrottleLayer::new(
             options.requests_per_second,
@@ -86,6 +169,6 @@ pub fn client_for(mut config: Config, options: &ClientOptions) -> Result<Client,
                 .map_err(Error::unusable_config)?,
         )
         .map_err(BoxError::from)
-        .service(Connections::new(&config, options, plugin)?);
-    Ok(Client::new(service, config.default_namespace))
+        .service(service);
+    Ok(Client::new(service, config.default_namespace.clone()))
 }

@@ -29,7 +29,9 @@ fn lasting(maps: &Maps, seen: &Seen) -> Reconciler {
 #[tokio::test(start_paused = true)]
 async fn a_lost_term_drops_its_reconciles_and_the_next_one_begins_with_all_objects() {
     let (maps, seen) = (maps(), Seen::default());
-    ["x", "y", "z"].map(|name| maps.put(&map(name, 1)));
+    for name in ["x", "y", "z"] {
+        maps.put(&map(name, 1));
+    }
     let reconciler = lasting(&maps, &seen);
     let metrics = reconciler.metrics();
     for _ in 0..3 {
@@ -55,7 +57,9 @@ async fn a_lost_term_drops_its_reconciles_and_the_next_one_begins_with_all_objec
 #[tokio::test(start_paused = true)]
 async fn a_term_begins_with_the_changes_of_the_last_minute_deleted_objects_among_them() {
     let (maps, seen) = (maps(), Seen::default());
-    ["a", "b", "c", "d"].map(|name| maps.put(&map(name, 1)));
+    for name in ["a", "b", "c", "d"] {
+        maps.put(&map(name, 1));
+    }
     let gone = seen.clone();
     let mut reconciler = controller(&maps)
         .on_gone(move |key, _| {

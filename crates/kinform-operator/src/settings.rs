@@ -1,0 +1,122 @@
+//! The settings of an operator's process: addresses, certificates, leader election, limits.
+//!
+//! ```text
+//! Flags (command line) | code → Settings → OperatorBuilder
+//! ```
+//!
+//! Upstream counterpart: `controller-runtime:pkg/manager` (`Options`).
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use kinform::source::ConfigOverrides;
+
+use crate::leader::LeaseOptions;
+
+/// The port of the webhooks, as upstream's.
+const WEBHOOK_ADDRESS: &str = ":9443";
+/// The port of the probes, as upstream's scaffold sets it.
+const PROBE_ADDRESS: &str = ":8081";
+/// The grace period of running reconciles.
+const GRACE: Duration = Duration::from_secs(25);
+/// Requests a second, and the burst, of the operator's client; leases have a client of their own.
+const RATE: (u32, u32) = (50, 100);
+
+/// The settings of an operator's process. The defaults are those of its flags.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Settings {
+    /// The address of the metrics, as `:8443` or `127.0.0.1:8080`; `None` if there are none.
+    pub metrics_address: Option<String>,
+    /// The protection of the metrics.
+    pub metrics_access: MetricsAccess,
+    /// The certificate of the metrics; made at start if it is `None`.
+    pub metrics_certificate: Option<CertificateFiles>,
+    /// The address of the probes; `None` if there are none.
+    pub probe_address: Option<String>,
+    /// The address of the webhooks.
+    pub webhook_address: String,
+    /// The certificate of the webhooks, if it is in files.
+    pub webhook_certificate: Option<CertificateFiles>,
+    /// The lease that this replica stands for; `None` if it always leads.
+    pub leader_election: Option<LeaseSettings>,
+    /// The namespaces of the informers; all if it is empty.
+    pub namespaces: Vec<String>,
+    /// Requests a second, and their burst; zero is no limit.
+    pub request_rate: (u32, u32),
+    /// The time that running reconciles have to end.
+    pub grace_period: Duration,
+    /// The kubeconfig and what replaces parts of it.
+    pub connection: ConfigOverrides,
+}
+
+/// The protection of the metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetricsAccess {
+    /// HTTPS; each caller's token is reviewed by the API server, and so is its right.
+    Reviewed,
+    /// HTTP, for everybody.
+    Open,
+}
+
+/// A certificate and its key as PEM files. Both are read again after they change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CertificateFiles {
+    /// The chain, the certificate first.
+    pub certificate: PathBuf,
+    /// The private key.
+    pub key: PathBuf,
+}
+
+/// The lease of a leader election.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct LeaseSettings {
+    /// The name of the lease; the operator's if it is `None`.
+    pub name: Option<String>,
+    /// The namespace of the lease; the pod's if it is `None`.
+    pub namespace: Option<String>,
+    /// The timings.
+    pub options: LeaseOptions,
+    /// The consequence of a lost term.
+    pub on_loss: OnLoss,
+}
+
+/// The consequence of a lost term.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnLoss {
+    /// The caches stay, and this replica stands for the lease again.
+    #[default]
+    StandAgain,
+    /// The program ends with an error, as upstream's does.
+    Exit,
+}
+
+impl CertificateFiles {
+    /// The files of a certificate and its key.
+    pub fn new(certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
+        Self {
+            certificate: certificate.into(),
+            key: key.into(),
+        }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            metrics_address: None,
+            metrics_access: MetricsAccess::Reviewed,
+            metrics_certificate: None,
+            probe_address: Some(PROBE_ADDRESS.to_owned()),
+            webhook_address: WEBHOOK_ADDRESS.to_owned(),
+            webhook_certificate: None,
+            leader_election: None,
+            namespaces: Vec::new(),
+            request_rate: RATE,
+            grace_period: GRACE,
+            connection: ConfigOverrides::default(),
+        }
+    }
+}
