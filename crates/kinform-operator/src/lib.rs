@@ -9,6 +9,8 @@
 
 mod error;
 pub mod leader;
+#[expect(dead_code, reason = "its users are written next")]
+mod serve;
 #[cfg(feature = "webhook")]
 pub mod webhook;
 

@@ -1,0 +1,249 @@
+//! Flags of an operator's process, named as upstream's scaffold names them.
+//!
+//! ```text
+//! #[command(flatten)] Flags → Settings → OperatorBuilder
+//! ```
+//!
+//! A flag that is a yes or no takes a value, too: `--metrics-secure=false`.
+//!
+//! Upstream counterpart: the `main.go` of kubebuilder's scaffold; the timings of the lease as in
+//! `component-base:config/options`.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::builder::BoolishValueParser;
+use clap::{ArgAction, Args, ValueEnum};
+
+use crate::leader::LeaseOptions;
+use crate::settings::{CertificateFiles, LeaseSettings, MetricsAccess, Settings};
+
+/// The flags of an operator, to be flattened into those of a program.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Operator")]
+#[non_exhaustive]
+pub struct Flags {
+    /// Address of the metrics, as :8443; 0 turns them off.
+    #[arg(long, value_name = "ADDRESS", default_value = "0")]
+    pub metrics_bind_address: String,
+    /// Serves the metrics over HTTPS to callers who may read them; =false: over HTTP, to everybody.
+    #[arg(long, value_name = "BOOL", default_value = "true", num_args = 0..=1,
+          default_missing_value = "true", require_equals = true, action = ArgAction::Set,
+          value_parser = BoolishValueParser::new())]
+    pub metrics_secure: bool,
+    /// Directory of the metrics' certificate; without it one is made at start.
+    #[arg(long, value_name = "DIRECTORY")]
+    pub metrics_cert_path: Option<PathBuf>,
+    /// File of the metrics' certificate in its directory.
+    #[arg(long, value_name = "FILE", default_value = "tls.crt")]
+    pub metrics_cert_name: String,
+    /// File of the metrics' key in their directory.
+    #[arg(long, value_name = "FILE", default_value = "tls.key")]
+    pub metrics_cert_key: String,
+    /// Address of the webhooks.
+    #[arg(long, value_name = "ADDRESS", default_value = ":9443")]
+    pub webhook_bind_address: String,
+    /// Directory of the webhooks' certificate.
+    #[arg(long, value_name = "DIRECTORY")]
+    pub webhook_cert_path: Option<PathBuf>,
+    /// File of the webhooks' certificate in its directory.
+    #[arg(long, value_name = "FILE", default_value = "tls.crt")]
+    pub webhook_cert_name: String,
+    /// File of the webhooks' key in its directory.
+    #[arg(long, value_name = "FILE", default_value = "tls.key")]
+    pub webhook_cert_key: String,
+    /// Address of the probes; 0 turns them off.
+    #[arg(long, value_name = "ADDRESS", default_value = ":8081")]
+    pub health_probe_bind_address: String,
+    /// Works only while this replica holds a lease, so that one of several works at a time.
+    #[arg(long, value_name = "BOOL", default_value = "false", num_args = 0..=1,
+          default_missing_value = "true", require_equals = true, action = ArgAction::Set,
+          value_parser = BoolishValueParser::new())]
+    pub leader_elect: bool,
+    /// Time after its last renewal at which others take the lease, as 15s.
+    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = duration)]
+    pub leader_elect_lease_duration: Duration,
+    /// Time in which the leader tries to renew the lease before it reports trouble.
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration)]
+    pub leader_elect_renew_deadline: Duration,
+    /// Pause between two attempts to take or renew the lease.
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration)]
+    pub leader_elect_retry_period: Duration,
+    /// Name of the lease; the operator's by default.
+    #[arg(long, value_name = "NAME")]
+    pub leader_elect_resource_name: Option<String>,
+    /// Namespace of the lease; the pod's by default.
+    #[arg(long, value_name = "NAMESPACE")]
+    pub leader_elect_resource_namespace: Option<String>,
+    /// Namespace to work in; may be given several times. All of them by default.
+    #[arg(long, value_name = "NAMESPACE")]
+    pub namespace: Vec<String>,
+    /// Requests a second to the API server, leases apart; 0 is no limit.
+    #[arg(long, value_name = "NUMBER", default_value_t = 50)]
+    pub kube_api_qps: u32,
+    /// Requests at once before the limit holds.
+    #[arg(long, value_name = "NUMBER", default_value_t = 100)]
+    pub kube_api_burst: u32,
+    /// Time that running reconciles have to end after a signal.
+    #[arg(long, value_name = "DURATION", default_value = "25s", value_parser = duration)]
+    pub graceful_shutdown_timeout: Duration,
+    /// kubeconfig; by default $KUBECONFIG, ~/.kube/config or the pod's service account.
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig.
+    #[arg(long, value_name = "NAME")]
+    pub context: Option<String>,
+    /// Messages to log, as info or kinform=debug,info.
+    #[arg(long, value_name = "FILTER", default_value = "info", env = "RUST_LOG")]
+    pub log_level: String,
+    /// Form of the log.
+    #[arg(long, value_name = "FORM", default_value = "text")]
+    pub log_format: LogFormat,
+}
+
+/// The form of a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// Lines for people.
+    Text,
+    /// An object a line.
+    Json,
+}
+
+/// Parses a duration as Go writes it, as `1m30s` or `500ms`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let refused = || format!("{text:?} is not a duration as 15s, 500ms or 1m30s");
+    let span: jiff::SignedDuration = text.parse().map_err(|_| refused())?;
+    Duration::try_from(span).map_err(|_| refused())
+}
+
+/// An address, unless it is turned off.
+fn address(text: &str) -> Option<String> {
+    Some(text.to_owned()).filter(|text| text != "0")
+}
+
+fn files(path: Option<&Path>, certificate: &str, key: &str) -> Option<CertificateFiles> {
+    path.map(|path| CertificateFiles::new(path.join(certificate), path.join(key)))
+}
+
+impl From<&Flags> for Settings {
+    fn from(flags: &Flags) -> Self {
+        let lease = || {
+            let options = LeaseOptions {
+                lease_duration: flags.leader_elect_lease_duration,
+                renew_deadline: flags.leader_elect_renew_deadline,
+                retry_period: flags.leader_elect_retry_period,
+                ..LeaseOptions::default()
+            };
+            LeaseSettings {
+                name: flags.leader_elect_resource_name.clone(),
+                namespace: flags.leader_elect_resource_namespace.clone(),
+                options,
+                ..LeaseSettings::default()
+            }
+        };
+        let mut settings = Self {
+            metrics_address: address(&flags.metrics_bind_address),
+            metrics_access: if flags.metrics_secure {
+                MetricsAccess::Reviewed
+            } else {
+                MetricsAccess::Open
+            },
+            metrics_certificate: files(
+                flags.metrics_cert_path.as_deref(),
+                &flags.metrics_cert_name,
+                &flags.metrics_cert_key,
+            ),
+            probe_address: address(&flags.health_probe_bind_address),
+            webhook_address: flags.webhook_bind_address.clone(),
+            webhook_certificate: files(
+                flags.webhook_cert_path.as_deref(),
+                &flags.webhook_cert_name,
+                &flags.webhook_cert_key,
+            ),
+            leader_election: flags.leader_elect.then(lease),
+            namespaces: flags.namespace.clone(),
+            request_rate: (flags.kube_api_qps, flags.kube_api_burst),
+            grace_period: flags.graceful_shutdown_timeout,
+            ..Self::default()
+        };
+        settings.connection.kubeconfig.clone_from(&flags.kubeconfig);
+        settings.connection.context.clone_from(&flags.context);
+        settings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Program {
+        #[command(flatten)]
+        operator: Flags,
+    }
+
+    fn settings(arguments: &[&str]) -> Result<Settings, String> {
+        let arguments = std::iter::once(&"operator").chain(arguments);
+        let program = Program::try_parse_from(arguments).map_err(|error| error.to_string())?;
+        Ok(Settings::from(&program.operator))
+    }
+
+    #[test]
+    fn the_defaults_of_the_flags_are_the_defaults_of_the_settings() {
+        let by_flags = settings(&[]).unwrap();
+        assert_eq!(format!("{by_flags:?}"), format!("{:?}", Settings::default()));
+    }
+
+    // The flags that kubebuilder's manifests pass.
+    #[test]
+    fn flags_of_the_scaffold_are_understood() {
+        let found = settings(&[
+            "--metrics-bind-address=:8443",
+            "--leader-elect",
+            "--health-probe-bind-address=:8081",
+            "--metrics-cert-path=/certs",
+            "--webhook-cert-path=/tmp/k8s-webhook-server/serving-certs",
+            "--namespace=a",
+            "--namespace=b",
+        ])
+        .unwrap();
+        assert_eq!(found.metrics_address.as_deref(), Some(":8443"));
+        assert_eq!(found.metrics_access, MetricsAccess::Reviewed);
+        let files = CertificateFiles::new("/certs/tls.crt", "/certs/tls.key");
+        assert_eq!(found.metrics_certificate, Some(files));
+        assert!(found.webhook_certificate.is_some());
+        let lease = found.leader_election.unwrap();
+        assert_eq!(lease.options, LeaseOptions::default());
+        assert_eq!(found.namespaces, ["a", "b"]);
+    }
+
+    #[test]
+    fn yes_and_no_durations_and_zero_addresses_are_read_as_upstream_reads_them() {
+        let found = settings(&[
+            "--metrics-secure=false",
+            "--leader-elect=true",
+            "--metrics-bind-address=127.0.0.1:8080",
+            "--health-probe-bind-address=0",
+            "--leader-elect-lease-duration=1m30s",
+            "--leader-elect-retry-period=500ms",
+        ])
+        .unwrap();
+        assert_eq!(found.metrics_access, MetricsAccess::Open);
+        assert_eq!(found.probe_address, None);
+        let options = found.leader_election.unwrap().options;
+        assert_eq!(options.lease_duration, Duration::from_secs(90));
+        assert_eq!(options.retry_period, Duration::from_millis(500));
+        for nonsense in [
+            "--leader-elect-lease-duration=15",
+            "--leader-elect-lease-duration=-5s",
+            "--metrics-secure=maybe",
+            "--kube-api-qps=-1",
+            "--nosuch",
+        ] {
+            assert!(settings(&[nonsense]).is_err(), "{nonsense}");
+        }
+    }
+}
