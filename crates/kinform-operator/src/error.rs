@@ -33,6 +33,8 @@ pub(crate) enum ErrorKind {
     Usage,
     /// The lease was lost.
     LeaseLost,
+    /// An operation on a part that was stopped in order.
+    Stopped,
     /// An operation of the cache or of its client.
     Informer,
 }
@@ -65,6 +67,11 @@ impl Error {
     /// Returns whether the lease was lost: another replica may lead.
     pub fn is_lease_lost(&self) -> bool {
         self.0.kind == ErrorKind::LeaseLost
+    }
+
+    /// Returns whether the part was stopped in order.
+    pub fn is_stopped(&self) -> bool {
+        self.0.kind == ErrorKind::Stopped
     }
 }
 

@@ -1,1 +1,5 @@
 //! Tests of the public interface on the embedded server.
+
+#![expect(clippy::unwrap_used, reason = "a test may unwrap")]
+
+mod leader;

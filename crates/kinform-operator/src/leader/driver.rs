@@ -1,0 +1,243 @@
+//! The loop of one election: inputs in, steps out.
+//!
+//! ```text
+//! orders, timer, reply, watch ──Input──▶ Election ──Step──▶ one request at a time, Shared, log
+//! ```
+//!
+//! Generic in nothing but its clock: on a thread of its own it runs by the system's clock, in a test
+//! by the runtime's. No task is spawned: what runs is inside of the one future, and ends with it.
+//!
+//! The election hears that a request is sent before its first byte can leave. None is sent twice.
+//!
+//! Upstream counterpart: `LeaderElector.Run` in
+//! `client-go:tools/leaderelection/leaderelection.go`.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use kinform::env::Env;
+use kinform_core::election::{
+    Answer, Election, EndReason, Input, Report, Request, RequestId, Step,
+};
+use kinform_core::time::Instant;
+use tokio::sync::watch;
+
+use super::clock::Clock;
+use super::lease_client::{LeaseClient, Reply};
+use super::shared::{Ended, Shared};
+use super::watch::{LeaseWatch, Seen};
+
+/// The owner's will.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Orders {
+    pub(super) is_stop: bool,
+    /// Times that the owner said that no work runs.
+    pub(super) idles: u64,
+}
+
+/// An election that runs while it is polled.
+pub(super) struct Driver {
+    pub(super) election: Election,
+    pub(super) lease: LeaseClient,
+    pub(super) watch: LeaseWatch,
+    pub(super) shared: Arc<Shared>,
+    pub(super) orders: watch::Receiver<Orders>,
+    pub(super) clock: Clock,
+    pub(super) env: Env,
+}
+
+/// The request under way.
+struct Open {
+    id: RequestId,
+    reply: BoxFuture<'static, Reply>,
+}
+
+/// Something that happened.
+enum Event {
+    Order(Orders),
+    Abandoned,
+    Timer,
+    Reply(RequestId, Reply),
+    Seen(Seen),
+}
+
+/// Changes of the loop's own state.
+struct Run {
+    driver: Driver,
+    open: Option<Open>,
+    heard: Orders,
+    /// All handles were dropped.
+    is_abandoned: bool,
+    is_over: bool,
+    /// The message that was logged last: a failure that repeats is one line.
+    failure: String,
+}
+
+impl Driver {
+    /// Runs the election to its end: a stop that was asked for, or no handle is left.
+    pub(super) async fn run(self) {
+        let finish = Finish(Arc::clone(&self.shared));
+        let mut run = Run {
+            driver: self,
+            open: None,
+            heard: Orders::default(),
+            is_abandoned: false,
+            is_over: false,
+            failure: String::new(),
+        };
+        run.take(Input::Timer);
+        while !run.is_over {
+            let event = run.next().await;
+            run.on(event);
+        }
+        // What is under way ends before the election does.
+        drop(run);
+        finish.0.finish(Ended::Stopped);
+    }
+}
+
+/// Waits for the reply to the request under way.
+async fn reply(open: &mut Option<Open>) -> Event {
+    match open {
+        Some(open) => Event::Reply(open.id, (&mut open.reply).await),
+        None => std::future::pending().await,
+    }
+}
+
+/// Ends the election in any case: a panic of the driver, a runtime that ends.
+struct Finish(Arc<Shared>);
+
+impl Drop for Finish {
+    fn drop(&mut self) {
+        self.0.finish(Ended::Broken);
+    }
+}
+
+impl Run {
+    async fn next(&mut self) -> Event {
+        let driver = &mut self.driver;
+        let wake = driver.election.next_wake();
+        let known = driver
+            .election
+            .lease()
+            .map(|(lease, _)| lease.version.clone());
+        let jitter = driver.env.jitter();
+        let timer = driver
+            .clock
+            .sleep_until(wake.unwrap_or(Instant::FAR_FUTURE));
+        tokio::select! {
+            biased;
+            change = driver.orders.changed(), if !self.is_abandoned => match change {
+                Ok(()) => Event::Order(*driver.orders.borrow_and_update()),
+                Err(_) => Event::Abandoned,
+            },
+            () = timer => Event::Timer,
+            event = reply(&mut self.open) => event,
+            seen = driver.watch.next(known, jitter) => Event::Seen(seen),
+        }
+    }
+
+    fn on(&mut self, event: Event) {
+        match event {
+            Event::Order(orders) => {
+                let before = std::mem::replace(&mut self.heard, orders);
+                if orders.is_stop && !before.is_stop {
+                    self.take(Input::Stop);
+                }
+                if orders.idles != before.idles {
+                    self.take(Input::Idle);
+                }
+            }
+            Event::Abandoned => {
+                self.is_abandoned = true;
+                // Work may still run, and nobody will say when it ends: the lease expires.
+                self.is_over |= !self.heard.is_stop;
+            }
+            Event::Timer => self.take(Input::Timer),
+            Event::Reply(id, Reply { answer, object }) => {
+                self.open = None;
+                if let Some(object) = object {
+                    self.driver.lease.saw(object);
+                }
+                if !matches!(answer, Answer::Refused(_) | Answer::Unanswered { .. }) {
+                    self.failure.clear();
+                }
+                self.take(Input::Answer { id, answer });
+            }
+            Event::Seen(Seen { sighting, object }) => {
+                if let Some(object) = object {
+                    self.driver.lease.saw(object);
+                }
+                self.take(Input::Watched(sighting));
+            }
+        }
+    }
+
+    /// Hands in what happened, and does what follows.
+    fn take(&mut self, input: Input) {
+        let now = self.driver.clock.now();
+        self.driver.election.handle(input, now);
+        while let Some(step) = self.driver.election.poll() {
+            self.perform(step);
+        }
+    }
+
+    fn perform(&mut self, step: Step) {
+        let shared = &self.driver.shared;
+        let lease = &shared.lease;
+        match step {
+            Step::Request(request) => self.send(request),
+            Step::Close(id) => {
+                self.open.take_if(|open| open.id == id);
+            }
+            Step::TermBegan(term) => {
+                tracing::info!(%lease, identity = %shared.identity, transitions = term.transitions, "leading");
+                shared.begin(term);
+            }
+            Step::TermExtended { ends_at } => shared.extend(ends_at),
+            Step::TermEnded { term, reason } => {
+                // First the work, then the log.
+                shared.end(term, reason.clone());
+                match reason {
+                    EndReason::Released | EndReason::Stopped => {
+                        tracing::info!(%lease, "no longer leading: {reason:?}");
+                    }
+                    _ => tracing::warn!(%lease, "no longer leading: {reason:?}"),
+                }
+            }
+            Step::LeaderChanged { identity } => {
+                tracing::info!(%lease, leader = identity.as_deref().unwrap_or("none"), "new leader");
+                shared.lead_by(identity);
+            }
+            Step::Report(report) => self.report(report),
+            Step::Stopped => self.is_over = true,
+        }
+    }
+
+    fn send(&mut self, Request { id, action }: Request) {
+        let departure = self.driver.lease.depart(action);
+        let renew_time = departure.renew_time;
+        let reply = departure.reply;
+        // Its future was not polled yet: the bytes leave after this.
+        let now = self.driver.clock.now();
+        self.driver
+            .election
+            .handle(Input::Sent { id, renew_time }, now);
+        self.open = Some(Open { id, reply });
+    }
+
+    fn report(&mut self, report: Report) {
+        let lease = &self.driver.shared.lease;
+        match report {
+            Report::SlowPath => self.driver.shared.count_slow_path(),
+            Report::Conflict { verb } => tracing::debug!(%lease, ?verb, "another client was first"),
+            Report::Failed { verb, message, .. } if message == self.failure => {
+                tracing::debug!(%lease, ?verb, %message, "a request on the lease failed");
+            }
+            Report::Failed { verb, message, .. } => {
+                tracing::warn!(%lease, ?verb, %message, "a request on the lease failed");
+                self.failure = message;
+            }
+        }
+    }
+}
