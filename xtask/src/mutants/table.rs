@@ -5,9 +5,9 @@
 //! ```
 //!
 //! One row a bug: B and D are those that informers or queues shipped with, K are mistakes that
-//! features of this engine's own could have, L those of a leader election, S those of a server. A
-//! row without a seam, a seam without a row, and a row without a test of its name fail this file's
-//! test. Sorted by name.
+//! features of this engine's own could have, L those of a leader election, Q those of a queue, S
+//! those of a server. A row without a seam, a seam without a row, and a row without a test of its
+//! name fail this file's test. Sorted by name.
 
 /// A known bug that can be put back.
 #[derive(Debug, Clone, Copy)]
@@ -468,6 +468,12 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         name: "L10",
         seen: "leader election: watch lag",
         mistake: "an event of the watch that is older than what is known is believed",
+        packages: MACHINES,
+    },
+    Mutant {
+        name: "Q1",
+        seen: "controller-runtime#1720, rancher/fleet#3239",
+        mistake: "an event that comes in between takes a wake-up time away",
         packages: MACHINES,
     },
     Mutant {

@@ -10,8 +10,8 @@
 use std::hash::Hash;
 use std::time::Duration;
 
-use super::slots::{NONE, Slots, State};
-use super::{Priority, Queue, wheel};
+use super::slots::{NO_TICK, NONE, Slots, State};
+use super::{Life, Priority, Queue, wheel};
 use crate::time::Instant;
 
 /// A key that was handed out, to be given back by [`Queue::settle`].
@@ -35,7 +35,8 @@ pub struct Ticket {
     generation: u32,
 }
 
-/// The verdict with which a worker gives a key back.
+/// The verdict with which a worker gives a key back. A wake-up time that the key had before stays, but for
+/// [`Verdict::WakeAfter`] and [`Verdict::Gone`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Nothing more; failures are still remembered (`Done`).
@@ -44,6 +45,11 @@ pub enum Verdict {
     Forget,
     /// It succeeded and wants to be handed out again after this time (`Forget`, `AddAfter`, `Done`).
     Again(Duration),
+    /// It succeeded and is to be handed out after this time in any case, whatever is added until then
+    /// (`Forget`, `Done`): this is its wake-up time from now on.
+    WakeAfter(Duration),
+    /// Its object is gone: failures and wake-up time are forgotten.
+    Gone,
     /// It failed: again when the limiter allows (`AddRateLimited`, `Done`).
     Retry,
 }
@@ -102,6 +108,9 @@ impl<K: Eq + Hash + Clone> Queue<K> {
         slot.state = State::Running;
         slot.priority = Priority::Low;
         slot.generation = self.generation;
+        if slot.wake <= wheel::tick_reached(now) {
+            slot.wake = NO_TICK;
+        }
         slot.running_at = self.running.len() as u32;
         let ticket = Ticket {
             slot: at,
@@ -138,7 +147,7 @@ impl<K: Eq + Hash + Clone> Queue<K> {
         }
         let refused = self.judge(at, verdict, now);
         self.stop_running(at, now);
-        let next = self.give_back(at);
+        let next = self.give_back(at, now);
         self.slots.release_if_unused(at);
         match next {
             State::Ready => Next::Ready,
@@ -167,25 +176,34 @@ impl<K: Eq + Hash + Clone> Queue<K> {
 
     /// Does what the verdict says while the key still counts as handed out. True if it was refused.
     fn judge(&mut self, at: u32, verdict: Verdict, now: Instant) -> bool {
-        let delay = match verdict {
-            Verdict::Done => return false,
-            Verdict::Forget => {
-                self.slots[at].failures = 0;
-                return false;
+        let slot = &mut self.slots[at];
+        let mut delay = None;
+        match verdict {
+            Verdict::Done => {}
+            Verdict::Forget => slot.failures = 0,
+            Verdict::WakeAfter(delay) => {
+                slot.failures = 0;
+                self.set_wake(at, wheel::tick_not_before(now + delay));
             }
-            Verdict::Again(delay) => {
-                self.slots[at].failures = 0;
+            Verdict::Gone => {
+                slot.failures = 0;
+                self.set_wake(at, NO_TICK);
+            }
+            Verdict::Again(after) => {
+                slot.failures = 0;
                 self.counts.retries += 1;
-                delay
+                delay = Some(after);
             }
-            Verdict::Retry => self.count_failure(at, now),
-        };
-        let refused = self.is_shut_down() && self.slots[at].state != State::RunningAgain;
+            Verdict::Retry => delay = Some(self.count_failure(at, now)),
+        }
+        let slot = &mut self.slots[at];
+        let is_wanted = delay.is_some() || slot.wake != NO_TICK;
+        let refused = is_wanted && self.life != Life::Open && slot.state != State::RunningAgain;
         if refused {
-            self.refuse();
             // Nobody will try it again, so nobody will forget it.
-            self.slots[at].failures = 0;
-        } else {
+            (slot.failures, slot.wake) = (0, NO_TICK);
+            self.refuse();
+        } else if let Some(delay) = delay {
             self.make_delayed(at, delay, now);
         }
         refused
@@ -203,7 +221,10 @@ impl<K: Eq + Hash + Clone> Queue<K> {
     }
 
     /// Moves a key that no worker has any more to where it belongs.
-    fn give_back(&mut self, at: u32) -> State {
+    fn give_back(&mut self, at: u32, now: Instant) -> State {
+        if self.slots[at].wake <= wheel::tick_reached(now) {
+            self.wake_running(at, now);
+        }
         let slot = &mut self.slots[at];
         slot.state = match slot.state {
             State::RunningAgain => State::Ready,
@@ -211,10 +232,12 @@ impl<K: Eq + Hash + Clone> Queue<K> {
             _ => State::Idle,
         };
         let state = slot.state;
-        if state == State::Ready {
-            self.lanes.push(&mut self.slots, at);
+        match state {
+            State::Ready => self.lanes.push(&mut self.slots, at),
+            State::Idle => self.wait_for_wake(at),
+            _ => {}
         }
-        state
+        self.slots[at].state
     }
 }
 
@@ -227,7 +250,7 @@ impl<K: Eq + Hash> Drop for Popped<'_, K> {
         let Self(slots, at) = self;
         let slot = &mut slots[*at];
         slot.state = State::Idle;
-        slot.failures = 0;
+        (slot.failures, slot.wake) = (0, NO_TICK);
         slots.release_if_unused(*at);
     }
 }

@@ -7,7 +7,8 @@
 //! Each key has one entry, and what it does is one state of it (`slots.rs`): ready in a lane, delayed
 //! in the wheel, handed out, or handed out and wanted again. So a key is never handed out twice at once,
 //! waits at most once, and is handed out again if it was added while a worker had it. Of several times
-//! asked for, the earliest wins: an add at once also takes the place of a delayed one.
+//! asked for, the earliest wins: an add at once also takes the place of a delayed one, but never of the
+//! key's wake-up time (`wake.rs`).
 //! Lanes are first in, first out; a lower one gets every 16th turn, so none starves.
 //! The machine never reads a clock, never blocks and never wakes anybody: `now` comes in, and
 //! [`Queue::next_wake`] says when to ask again.
@@ -29,6 +30,7 @@ mod slots;
 mod stats;
 #[cfg(test)]
 mod upstream;
+mod wake;
 mod wheel;
 
 use std::hash::Hash;
@@ -40,7 +42,7 @@ use hand_out::HandedOut;
 pub use hand_out::{Next, Running, Taken, Ticket, Verdict};
 use lanes::Lanes;
 pub use limiter::Limiter;
-use slots::{Slots, State};
+use slots::{NO_TICK, Slots, State};
 pub use stats::QueueStats;
 use wheel::Wheel;
 
@@ -155,12 +157,15 @@ impl<K: Eq + Hash + Clone> Queue<K> {
         self.make_delayed(at, delay, now)
     }
 
-    /// Takes back a delayed add. True if there was one; a key that is ready stays so.
+    /// Takes back a delayed add. True if there was one; a key that is ready stays so, and a wake-up time
+    /// is kept.
     pub fn cancel(&mut self, key: &K) -> bool {
         let Some(at) = self.slots.find(key) else {
             return false;
         };
-        let cancelled = self.drop_delay(at);
+        // What waits for its wake-up time alone keeps its place.
+        let cancelled = self.slots[at].delay_tick() != NO_TICK && self.drop_delay(at);
+        self.wait_for_wake(at);
         self.slots.release_if_unused(at);
         cancelled
     }
@@ -275,6 +280,7 @@ impl<K: Eq + Hash + Clone> Queue<K> {
     /// The key of a slot that was taken out of its list: cloned only if something is still known of it.
     fn give_up(&mut self, at: u32) -> Option<K> {
         self.counts.refused += 1;
+        self.slots[at].wake = NO_TICK;
         let key = self.slots.take_if_unused(at);
         key.or_else(|| self.slots[at].key.clone())
     }
@@ -322,14 +328,12 @@ impl<K: Eq + Hash + Clone> Queue<K> {
         if delay.is_zero() {
             return self.make_ready(at, Priority::Normal, now);
         }
-        let due = now + delay;
+        let due = wheel::tick_not_before(now + delay);
         let slot = &self.slots[at];
         let delayed = match slot.state {
             State::Idle => State::Delayed,
             State::Running => State::RunningDelayed,
-            state @ (State::Delayed | State::RunningDelayed)
-                if wheel::tick_not_before(due) < slot.due_tick() =>
-            {
+            state @ (State::Delayed | State::RunningDelayed) if due < slot.delay_tick() => {
                 self.wheel.remove(&mut self.slots, at);
                 state
             }
@@ -338,12 +342,14 @@ impl<K: Eq + Hash + Clone> Queue<K> {
                 return AddOutcome::Merged;
             }
         };
-        self.slots[at].state = delayed;
-        self.wheel.insert(&mut self.slots, at, due);
+        let slot = &mut self.slots[at];
+        slot.state = delayed;
+        slot.set_delay_tick(due);
+        self.wheel.insert(&mut self.slots, at);
         AddOutcome::Delayed
     }
 
-    /// Takes a key out of the wheel, if it is there.
+    /// Takes a key out of the wheel, if it is there. True if it was delayed.
     fn drop_delay(&mut self, at: u32) -> bool {
         let state = match self.slots[at].state {
             State::Delayed => State::Idle,
@@ -351,8 +357,9 @@ impl<K: Eq + Hash + Clone> Queue<K> {
             _ => return false,
         };
         self.wheel.remove(&mut self.slots, at);
-        self.slots[at].state = state;
-        true
+        let slot = &mut self.slots[at];
+        slot.state = state;
+        slot.delay_tick() != NO_TICK
     }
 
     fn count_failure(&mut self, at: u32, now: Instant) -> Duration {

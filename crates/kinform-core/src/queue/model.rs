@@ -16,12 +16,28 @@ use super::*;
 #[derive(Clone, Debug, Default)]
 struct Record {
     ready: bool,
-    /// Due tick and order of arrival.
-    delayed: Option<(u64, u64)>,
+    /// The tick until which it is delayed.
+    delayed: Option<u64>,
+    /// The tick of its wake-up time.
+    wake: Option<u64>,
+    /// Order in which it began to wait for the earlier of the two.
+    entered: u64,
     running: bool,
     again: bool,
     failures: u32,
     priority: Priority,
+}
+
+impl Record {
+    /// When its time comes, if it waits for that.
+    fn due(&self) -> Option<(u64, u64)> {
+        let wake = self
+            .wake
+            .filter(|_| !self.running || self.delayed.is_some());
+        let tick = self.delayed.into_iter().chain(wake).min();
+        let tick = tick.filter(|_| !self.ready && !self.again);
+        tick.map(|tick| (tick, self.entered))
+    }
 }
 
 #[derive(Debug)]
@@ -103,15 +119,51 @@ impl Model {
         }
         let due = (now + delay).since_start();
         let tick = (due.as_micros().div_ceil(1000) as u64).max(self.reached);
-        let arrival = self.arrivals;
-        self.arrivals += 1;
         let record = self.record(key);
-        let earlier = record.delayed.is_none_or(|(other, _)| tick < other);
+        let earlier = record.delayed.is_none_or(|other| tick < other);
         if record.ready || record.again || !earlier {
             return AddOutcome::Merged;
         }
-        record.delayed = Some((tick, arrival));
+        record.delayed = Some(tick);
+        self.enter(key);
         AddOutcome::Delayed
+    }
+
+    fn enter(&mut self, key: u8) {
+        self.arrivals += 1;
+        self.record(key).entered = self.arrivals;
+    }
+
+    fn wake_after(&mut self, key: u8, delay: Duration, now: Instant) -> AddOutcome {
+        if self.life != Life::Open {
+            return AddOutcome::Refused;
+        }
+        let due = (now + delay).since_start();
+        self.set_wake(key, Some(due.as_micros().div_ceil(1000) as u64));
+        AddOutcome::Delayed
+    }
+
+    fn set_wake(&mut self, key: u8, wake: Option<u64>) {
+        let record = self.record(key);
+        let before = record.due().map(|(tick, _)| tick);
+        record.wake = wake;
+        if record.due().map(|(tick, _)| tick) != before {
+            self.enter(key);
+        }
+    }
+
+    fn cancel_wake(&mut self, key: u8) -> bool {
+        let had_one = self.record(key).wake.is_some();
+        self.set_wake(key, None);
+        had_one
+    }
+
+    fn cancel(&mut self, key: u8) -> bool {
+        let cancelled = self.record(key).delayed.take().is_some();
+        if cancelled {
+            self.enter(key);
+        }
+        cancelled
     }
 
     fn fail(&mut self, key: u8) -> Duration {
@@ -125,10 +177,8 @@ impl Model {
         let now = now.since_start().as_millis() as u64;
         self.reached = self.reached.max(now);
         let due = |(&key, record): (&u8, &Record)| {
-            record
-                .delayed
-                .filter(|&(tick, _)| tick <= now)
-                .map(|order| (order, key))
+            let order = record.due().filter(|&(tick, _)| tick <= now);
+            order.map(|order| (order, key))
         };
         let mut due: Vec<_> = self.records.iter().filter_map(due).collect();
         due.sort_unstable();
@@ -155,6 +205,8 @@ impl Model {
         let record = self.record(key);
         assert!(record.ready && !record.running, "one worker a key");
         (record.ready, record.running, record.priority) = (false, true, Priority::Low);
+        let reached = now.since_start().as_millis() as u64;
+        record.wake = record.wake.filter(|&tick| tick > reached);
         Some(key)
     }
 
@@ -169,13 +221,32 @@ impl Model {
                 self.record(key).failures = 0;
                 Some(delay)
             }
+            Verdict::WakeAfter(delay) => {
+                self.record(key).failures = 0;
+                let due = (now + delay).since_start();
+                self.set_wake(key, Some(due.as_micros().div_ceil(1000) as u64));
+                None
+            }
+            Verdict::Gone => {
+                self.record(key).failures = 0;
+                self.set_wake(key, None);
+                None
+            }
             Verdict::Retry => Some(self.fail(key)),
         };
-        let refused = self.life != Life::Open && !self.record(key).again && delay.is_some();
+        let is_open = self.life == Life::Open;
+        let record = self.record(key);
+        let wanted = delay.is_some() || record.wake.is_some();
+        let refused = !is_open && !record.again && wanted;
         if refused {
-            self.record(key).failures = 0;
+            let record = self.record(key);
+            (record.failures, record.wake) = (0, None);
         } else if let Some(delay) = delay {
             self.delay(key, delay, now);
+        }
+        let reached = now.since_start().as_millis() as u64;
+        if self.record(key).wake.is_some_and(|tick| tick <= reached) {
+            self.ready(key, Priority::Normal);
         }
         let record = self.record(key);
         record.running = false;
@@ -185,7 +256,10 @@ impl Model {
             self.lanes[lane].push_back(key);
             return Next::Ready;
         }
-        match record.delayed {
+        if record.delayed.is_none() {
+            self.enter(key);
+        }
+        match self.record(key).due() {
             Some((tick, _)) => Next::After(Instant::from_millis(tick).since(now)),
             None if refused => Next::Refused,
             None => Next::Nothing,
@@ -198,7 +272,11 @@ impl Model {
             self.life = Life::HandingOut;
         }
         self.reached = u64::MAX;
-        let delayed = |(&key, record): (&u8, &mut Record)| record.delayed.take().map(|_| key);
+        let delayed = |(&key, record): (&u8, &mut Record)| {
+            record.due()?;
+            (record.delayed, record.wake) = (None, None);
+            Some(key)
+        };
         self.records.iter_mut().filter_map(delayed).collect()
     }
 
@@ -208,6 +286,7 @@ impl Model {
         self.lanes = Default::default();
         for (&key, record) in &mut self.records {
             if std::mem::take(&mut record.ready) || std::mem::take(&mut record.again) {
+                record.wake = None;
                 given_up.push(key);
             }
         }
@@ -219,9 +298,9 @@ impl Model {
         let count = |test: fn(&Record) -> bool| self.records.values().filter(|r| test(r)).count();
         (
             count(|record| record.ready),
-            count(|record| record.delayed.is_some()),
+            count(|record| record.due().is_some()),
             count(|record| record.running),
-            count(|r| r.ready || r.delayed.is_some() || r.running || r.failures > 0),
+            count(|r| r.ready || r.due().is_some() || r.running || r.failures > 0),
         )
     }
 }
@@ -232,6 +311,8 @@ enum Op {
     AddAfter(u8, Duration),
     ReplaceAfter(u8, Duration),
     AddRateLimited(u8),
+    WakeAfter(u8, Duration),
+    CancelWake(u8),
     Cancel(u8),
     Forget(u8),
     Take,
@@ -260,6 +341,8 @@ fn ops() -> impl Strategy<Value = Op> {
         Just(Verdict::Done),
         Just(Verdict::Forget),
         delays().prop_map(Verdict::Again),
+        delays().prop_map(Verdict::WakeAfter),
+        Just(Verdict::Gone),
         Just(Verdict::Retry),
     ];
     prop_oneof![
@@ -267,6 +350,8 @@ fn ops() -> impl Strategy<Value = Op> {
         4 => (0u8..24, delays()).prop_map(|(key, delay)| Op::AddAfter(key, delay)),
         2 => (0u8..24, delays()).prop_map(|(key, delay)| Op::ReplaceAfter(key, delay)),
         2 => (0u8..24).prop_map(Op::AddRateLimited),
+        2 => (0u8..24, delays()).prop_map(|(key, delay)| Op::WakeAfter(key, delay)),
+        1 => (0u8..24).prop_map(Op::CancelWake),
         2 => (0u8..24).prop_map(Op::Cancel),
         1 => (0u8..24).prop_map(Op::Forget),
         10 => Just(Op::Take),
@@ -326,8 +411,16 @@ fn check(run: Vec<Op>) {
                 assert_eq!(queue.add_rate_limited(key, now), expected);
             }
             Op::Cancel(key) => {
-                let expected = model.record(key).delayed.take().is_some();
-                assert_eq!(queue.cancel(&key), expected);
+                assert_eq!(queue.cancel(&key), model.cancel(key));
+            }
+            Op::WakeAfter(key, delay) => {
+                assert_eq!(
+                    queue.wake_after(key, delay, now),
+                    model.wake_after(key, delay, now)
+                );
+            }
+            Op::CancelWake(key) => {
+                assert_eq!(queue.cancel_wake(&key), model.cancel_wake(key));
             }
             Op::Forget(key) => {
                 model.record(key).failures = 0;
@@ -360,16 +453,12 @@ fn check(run: Vec<Op>) {
         let stats = queue.stats(now);
         let sizes = (stats.depth, stats.delayed, stats.processing, stats.known);
         assert_eq!(sizes, model.sizes(), "ready, delayed, running, known");
-        let first = model
-            .records
-            .values()
-            .filter_map(|record| record.delayed)
-            .min();
+        let first = model.records.values().filter_map(Record::due).min();
         let wake = queue.next_wake();
         assert_eq!(wake.is_some(), first.is_some());
         if let (Some(wake), Some((tick, _))) = (wake, first) {
             assert!(
-                wake <= Instant::from_millis(tick),
+                wake <= Instant::from_millis(tick.max(model.reached)),
                 "a wake-up that comes too late"
             );
         }

@@ -22,6 +22,9 @@ use crate::time::Instant;
 /// No slot.
 pub(super) const NONE: u32 = u32::MAX;
 
+/// No tick of the wheel: not delayed, no wake-up time.
+pub(super) const NO_TICK: u64 = u64::MAX;
+
 /// Slots whose memory an empty queue keeps in any case.
 const KEPT_SLOTS: usize = 512;
 /// BOUND: slots whose memory an empty queue keeps if it needed them, or a quarter of them, since it was empty before: a burst
@@ -50,8 +53,12 @@ pub(super) struct Slot<K> {
     /// Nothing while the slot is free.
     pub(super) key: Option<K>,
     /// One key is never in the wheel and ready at once, so one word is enough: when it was last added,
-    /// while `Ready` or `RunningAgain`; at which tick it is due, while `Delayed` or `RunningDelayed`.
+    /// while `Ready` or `RunningAgain`; the tick until which it is delayed, while `Delayed` or
+    /// `RunningDelayed`, [`NO_TICK`] if it is in the wheel for its wake-up time alone.
     time: u64,
+    /// The tick of its wake-up time, or [`NO_TICK`]. It stays while the key is ready or handed out.
+    // INVARIANT: an idle slot has none.
+    pub(super) wake: u64,
     hash: u32,
     pub(super) prev: u32,
     pub(super) next: u32,
@@ -113,6 +120,10 @@ impl<K: Eq + Hash> Slots<K> {
                 slot.state = State::Idle;
                 slot.failures = 0;
                 slot.priority = Priority::Low;
+                debug_assert_eq!(
+                    slot.wake, NO_TICK,
+                    "a slot that is released has no wake-up time"
+                );
                 at
             }
             None => {
@@ -140,6 +151,7 @@ impl<K: Eq + Hash> Slots<K> {
         if slot.state != State::Idle || slot.failures != 0 {
             return None;
         }
+        debug_assert_eq!(slot.wake, NO_TICK, "an idle slot has no wake-up time");
         let hash = slot.hash;
         let key = slot.key.take();
         slot.next = self.free;
@@ -189,6 +201,7 @@ impl<K> Slot<K> {
         Self {
             key: Some(key),
             time: 0,
+            wake: NO_TICK,
             hash,
             prev: NONE,
             next: NONE,
@@ -212,11 +225,22 @@ impl<K> Slot<K> {
 
     /// The tick at which it is due, while it is in the wheel.
     pub(super) fn due_tick(&self) -> u64 {
+        self.time.min(self.wake)
+    }
+
+    /// The tick until which it is delayed, while it is in the wheel.
+    pub(super) fn delay_tick(&self) -> u64 {
         self.time
     }
 
-    pub(super) fn set_due_tick(&mut self, tick: u64) {
+    pub(super) fn set_delay_tick(&mut self, tick: u64) {
         self.time = tick;
+    }
+
+    /// Moves times that are past to `tick`, before it enters the wheel.
+    pub(super) fn not_due_before(&mut self, tick: u64) {
+        self.time = self.time.max(tick);
+        self.wake = self.wake.max(tick);
     }
 }
 

@@ -49,9 +49,9 @@ impl Wheel {
         self.len
     }
 
-    /// Puts a slot in, to be handed out at `due` or up to a millisecond later.
-    pub(super) fn insert<K>(&mut self, slots: &mut Slots<K>, at: u32, due: Instant) {
-        slots[at].set_due_tick(tick_not_before(due).max(self.elapsed));
+    /// Puts a slot in, to be handed out at the tick at which it is due.
+    pub(super) fn insert<K>(&mut self, slots: &mut Slots<K>, at: u32) {
+        slots[at].not_due_before(self.elapsed);
         self.len += 1;
         self.link(slots, at);
     }
@@ -154,6 +154,6 @@ pub(super) fn tick_not_before(due: Instant) -> u64 {
 }
 
 /// The last tick that has begun.
-fn tick_reached(now: Instant) -> u64 {
+pub(super) fn tick_reached(now: Instant) -> u64 {
     (now.nanos() / TICK_NANOS).min(LAST_TICK)
 }

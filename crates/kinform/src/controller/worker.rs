@@ -125,7 +125,7 @@ impl<C: Send + Sync + 'static> Work<C> {
             Ended::Gone => {
                 self.counters.gone.add(1);
                 tracing::debug!("the object is gone");
-                Verdict::Forget
+                Verdict::Gone
             }
             Ended::Undecodable(error) => {
                 self.counters.undecodable.add(1);

@@ -155,6 +155,18 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
         self.change(|queue| queue.add_rate_limited(key, now))
     }
 
+    /// Sets the key's wake-up time: it is handed out after `delay`, also if it is handed out before.
+    /// A key has one wake-up time at most, until it passes, is replaced, or is cancelled.
+    pub fn wake_after(&self, key: K, delay: Duration) -> AddOutcome {
+        let now = self.0.env.now();
+        self.change(|queue| queue.wake_after(key, delay, now))
+    }
+
+    /// Cancels a wake-up time. Returns whether there was one.
+    pub fn cancel_wake(&self, key: &K) -> bool {
+        self.lock().queue.cancel_wake(key)
+    }
+
     /// Cancels a delayed add. Returns whether there was one.
     pub fn cancel(&self, key: &K) -> bool {
         self.lock().queue.cancel(key)
