@@ -9,7 +9,7 @@
 use std::future::Future;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, FromArgMatches, Parser};
+use clap::{FromArgMatches, Parser};
 use tracing_subscriber::EnvFilter;
 
 use crate::error::Error;

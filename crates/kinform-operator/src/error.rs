@@ -33,6 +33,10 @@ pub(crate) enum ErrorKind {
     Usage,
     /// The lease was lost.
     LeaseLost,
+    /// A part of the operator failed, or ended too early.
+    Part,
+    /// Reconciles did not end within the grace period.
+    Drain,
     /// An operation on a part that was stopped in order.
     Stopped,
     /// An operation of the cache or of its client.
@@ -53,6 +57,12 @@ impl Error {
         self
     }
 
+    /// An error of the program's own: its attempt, and the cause.
+    pub fn of(attempt: &str, cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        let cause = cause.into();
+        Self::new(ErrorKind::Part, format!("{attempt}: {cause}")).with_cause(cause)
+    }
+
     /// Returns whether no configuration was found, or it cannot be used: kubeconfig, certificates,
     /// the namespace of the pod.
     pub fn is_config(&self) -> bool {
@@ -62,6 +72,26 @@ impl Error {
     /// Returns whether an option or a call makes no sense, whatever the cluster is.
     pub fn is_usage(&self) -> bool {
         self.0.kind == ErrorKind::Usage
+    }
+
+    /// Returns whether a part failed, or ended before it was asked to. The message names it.
+    pub fn is_part(&self) -> bool {
+        self.0.kind == ErrorKind::Part
+    }
+
+    /// Returns whether reconciles did not end within the grace period. The message names their keys.
+    pub fn is_drain(&self) -> bool {
+        self.0.kind == ErrorKind::Drain
+    }
+
+    /// The exit code of a program that ends with this error: 2 for usage, 3 if the lease was lost or
+    /// reconciles did not end in time, else 1.
+    pub fn exit_code(&self) -> u8 {
+        match self.0.kind {
+            ErrorKind::Usage => 2,
+            ErrorKind::LeaseLost | ErrorKind::Drain => 3,
+            ErrorKind::Config | ErrorKind::Part | ErrorKind::Stopped | ErrorKind::Informer => 1,
+        }
     }
 
     /// Returns whether the lease was lost: another replica may lead.

@@ -194,7 +194,10 @@ mod tests {
     #[test]
     fn the_defaults_of_the_flags_are_the_defaults_of_the_settings() {
         let by_flags = settings(&[]).unwrap();
-        assert_eq!(format!("{by_flags:?}"), format!("{:?}", Settings::default()));
+        assert_eq!(
+            format!("{by_flags:?}"),
+            format!("{:?}", Settings::default())
+        );
     }
 
     // The flags that kubebuilder's manifests pass.

@@ -7,11 +7,27 @@
 //!
 //! Upstream counterpart: `controller-runtime:pkg/manager`.
 
+#[cfg(feature = "clap")]
+mod entry;
 mod error;
+#[cfg(feature = "clap")]
+mod flags;
 pub mod leader;
-#[expect(dead_code, reason = "its users are written next")]
+mod operator;
+mod probes;
 mod serve;
+mod settings;
+mod signals;
+#[cfg(feature = "metrics")]
+mod telemetry;
 #[cfg(feature = "webhook")]
 pub mod webhook;
 
+#[cfg(feature = "clap")]
+pub use crate::entry::main;
 pub use crate::error::Error;
+#[cfg(feature = "clap")]
+pub use crate::flags::{Flags, LogFormat};
+pub use crate::operator::{Addresses, Operator, OperatorBuilder, Part, When};
+pub use crate::settings::{CertificateFiles, LeaseSettings, MetricsAccess, OnLoss, Settings};
+pub use kinform;

@@ -228,10 +228,7 @@ mod tests {
             .live
             .add("ping", Counts::Everywhere, Arc::clone(&well))
             .unwrap();
-        probes
-            .live
-            .add("wild", Counts::UnderItsName, wild)
-            .unwrap();
+        probes.live.add("wild", Counts::UnderItsName, wild).unwrap();
         probes
     }
 
@@ -250,9 +247,17 @@ mod tests {
             ("/healthz", 200, "ok"),
             ("/livez", 200, "ok"),
             ("/healthz/", 200, "ok"),
-            ("/healthz?verbose", 200, "[+]ping ok\nhealthz check passed\n"),
+            (
+                "/healthz?verbose",
+                200,
+                "[+]ping ok\nhealthz check passed\n",
+            ),
             ("/healthz/ping", 200, "ok"),
-            ("/healthz/wild?verbose", 500, "[-]wild failed: the check panicked\n"),
+            (
+                "/healthz/wild?verbose",
+                500,
+                "[-]wild failed: the check panicked\n",
+            ),
             (
                 "/readyz",
                 500,
@@ -270,8 +275,16 @@ mod tests {
                 "[+]informers excluded: ok\n[+]ping ok\n\
                  warn: no check named \"nosuch\" to exclude\nreadyz check passed\n",
             ),
-            ("/readyz/informers", 500, "[-]informers failed: reason withheld\n"),
-            ("/readyz/informers?verbose", 500, "[-]informers failed: pods: forbidden\n"),
+            (
+                "/readyz/informers",
+                500,
+                "[-]informers failed: reason withheld\n",
+            ),
+            (
+                "/readyz/informers?verbose",
+                500,
+                "[-]informers failed: pods: forbidden\n",
+            ),
             ("/readyz/aside", 500, "[-]aside failed: reason withheld\n"),
             ("/readyz/nosuch", 404, "no check named \"nosuch\"\n"),
             ("/", 404, "404 page not found\n"),

@@ -20,7 +20,7 @@ use futures::future::BoxFuture;
 use k8s_openapi::api::apps::v1::Deployment;
 use kinform::controller::{Controller, ControllerMetrics};
 use kinform::events::{EventDelivery, EventRecorder};
-use kinform::{Error, InformerFactory};
+use kinform::{Error, InformerFactory, Reconciler};
 use kube::Client;
 use tokio_util::sync::CancellationToken;
 
@@ -34,6 +34,26 @@ pub const COMPONENT: &str = "sample-controller";
 /// Workers, as in upstream's `main.go`.
 const WORKERS: usize = 2;
 
+/// The controller with its reconcile function, on the informers of `factory`; it writes with `client`
+/// and tells people by `events`.
+pub fn reconciler(factory: &InformerFactory, client: Client, events: EventRecorder) -> Reconciler {
+    controller(factory, client, events).reconciling(reconcile::reconcile)
+}
+
+fn controller(
+    factory: &InformerFactory,
+    client: Client,
+    events: EventRecorder,
+) -> Controller<Foo, State> {
+    let (foos, deployments) = (factory.informer::<Foo>(), factory.informer::<Deployment>());
+    let controller = Controller::of(&foos).owns(&deployments).workers(WORKERS);
+    controller.context(State {
+        client,
+        events,
+        deployments,
+    })
+}
+
 /// The controller, ready to run.
 #[derive(Debug)]
 pub struct SampleController {
@@ -44,14 +64,8 @@ pub struct SampleController {
 impl SampleController {
     /// A controller on the informers of `factory`, which its owner starts; it writes with `client`.
     pub fn new(factory: &InformerFactory, client: Client) -> Self {
-        let (foos, deployments) = (factory.informer::<Foo>(), factory.informer::<Deployment>());
         let (events, delivery) = EventRecorder::new(client.clone(), COMPONENT);
-        let controller = Controller::of(&foos).owns(&deployments).workers(WORKERS);
-        let controller = controller.context(State {
-            client,
-            events,
-            deployments,
-        });
+        let controller = controller(factory, client, events);
         Self {
             controller,
             delivery,

@@ -1,40 +1,41 @@
-//! The sample controller for the cluster that the kubeconfig (or the pod's service account) names.
+//! The sample controller as a whole operator: leader election, probes, metrics, ordered stop.
+//!
+//! ```text
+//! flags → operator → definition of Foo → controller → SIGTERM: drain, release, flush
+//! ```
 
 use std::process::ExitCode;
 
-use kinform::InformerFactory;
-use kube::Client;
-use tokio_util::sync::CancellationToken;
-use tracing_subscriber::EnvFilter;
+use clap::Parser;
+use kinform_operator::{Error, Flags, Operator};
 
-type Failed = Box<dyn std::error::Error + Send + Sync>;
+/// Keeps a Deployment for every Foo.
+#[derive(Debug, Parser)]
+#[command(name = "sample-controller", version)]
+struct Args {
+    #[command(flatten)]
+    operator: Flags,
+}
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .init();
-    match run().await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            tracing::error!(error, "sample-controller ends");
-            ExitCode::FAILURE
-        }
-    }
+    // TLS is the program's choice. An error means that one was chosen before.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    kinform_operator::main(run).await
 }
 
-async fn run() -> Result<(), Failed> {
-    let client = Client::try_default().await?;
-    sample_controller::install_definition(client.clone()).await?;
-    let factory = InformerFactory::new(client.clone());
-    let controller = sample_controller::SampleController::new(&factory, client);
-    factory.start()?;
-    let ended = controller
-        .shutdown_on_signal()
-        .run(CancellationToken::new())
-        .await;
-    factory.shutdown().await;
-    Ok(ended?)
+async fn run(args: Args) -> Result<(), Error> {
+    let operator = Operator::builder(sample_controller::COMPONENT)
+        .flags(&args.operator)
+        .try_default()
+        .await?;
+    sample_controller::install_definition(operator.unguarded())
+        .await
+        .map_err(|error| Error::of("cannot install the definition of Foo", error))?;
+    operator.add(sample_controller::reconciler(
+        operator.factory(),
+        operator.client(),
+        operator.events().clone(),
+    ))?;
+    operator.run().await
 }

@@ -18,7 +18,7 @@ pub struct NotLeading {
 
 impl NotLeading {
     /// The request was not passed on.
-    pub(super) fn refused(lease: &str) -> Self {
+    pub(crate) fn refused(lease: &str) -> Self {
         Self {
             lease: lease.to_owned(),
             is_sent: false,

@@ -3,3 +3,5 @@
 #![expect(clippy::unwrap_used, reason = "a test may unwrap")]
 
 mod leader;
+mod operator;
+mod support;

@@ -89,19 +89,24 @@ pub fn client_over(
     wrap: impl FnOnce(Transport) -> Transport,
 ) -> Result<Client, Error> {
     match prepare(&mut config, options)? {
-        Prepared::Kubes(client) => {
-            let send = move |request| {
-                let client = client.clone();
-                async move { client.send(request).await.map_err(BoxError::from) }
-            };
-            let service = wrap(transport(tower::service_fn(send)));
-            Ok(Client::new(service, config.default_namespace))
-        }
+        Prepared::Kubes(client) => Ok(client_through(&client, wrap)),
         Prepared::Ours(connections, credentials) => {
             let service = wrap(transport(*connections));
             stack(&config, options, credentials, service)
         }
     }
+}
+
+/// A client whose requests pass `wrap`, then `client` with its limit and credentials. Must be called
+/// inside a tokio runtime, which then has a task for it.
+pub fn client_through(client: &Client, wrap: impl FnOnce(Transport) -> Transport) -> Client {
+    let namespace = client.default_namespace().to_owned();
+    let below = client.clone();
+    let send = move |request| {
+        let client = below.clone();
+        async move { client.send(request).await.map_err(BoxError::from) }
+    };
+    Client::new(wrap(transport(tower::service_fn(send))), namespace)
 }
 
 fn transport<S, B>(service: S) -> Transport

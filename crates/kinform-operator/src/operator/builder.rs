@@ -1,0 +1,185 @@
+//! The start of an operator: settings become clients, a factory and a recorder.
+//!
+//! ```text
+//! name + Settings + (kubeconfig | Config | Client) → clients, InformerFactory → Operator
+//! ```
+//!
+//! Upstream counterpart: `controller-runtime:pkg/manager` (`New`).
+
+use std::sync::{Arc, Mutex};
+
+use kinform::InformerFactory;
+use kinform::events::EventRecorder;
+use kinform::source::{ClientOptions, Transport, client_over, client_through, load_config};
+use kube_client::{Client, Config};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tower::util::BoxCloneService;
+
+use super::gate::Gate;
+use super::{Inner, Lease, Operator, readiness};
+use crate::error::{Error, ErrorKind};
+use crate::leader::{LeaderElection, Leadership, pod_namespace};
+use crate::probes::{Counts, Probes};
+use crate::settings::Settings;
+#[cfg(feature = "metrics")]
+use crate::telemetry::Telemetry;
+
+/// An operator to be configured.
+#[derive(Debug)]
+#[must_use = "an operator does nothing before `run`"]
+pub struct OperatorBuilder {
+    pub(super) name: String,
+    pub(super) settings: Settings,
+}
+
+impl OperatorBuilder {
+    /// Sets everything that flags set.
+    #[cfg(feature = "clap")]
+    pub fn flags(self, flags: &crate::flags::Flags) -> Self {
+        self.settings(flags.into())
+    }
+
+    /// Replaces the settings. Units and default: [`Settings::default`].
+    pub fn settings(mut self, settings: Settings) -> Self {
+        self.settings = settings;
+        self
+    }
+
+    /// Makes the operator of the kubeconfig in the settings, else of kubectl's, else of the pod's
+    /// service account.
+    ///
+    /// # Errors
+    /// No configuration is found, or it cannot be used; or as [`with_config`](Self::with_config).
+    ///
+    /// # Cancel safety
+    /// Dropping it leaves nothing behind.
+    pub async fn try_default(self) -> Result<Operator, Error> {
+        let config = load_config(&self.settings.connection).await?;
+        self.with_config(config)
+    }
+
+    /// Makes the operator of a configuration.
+    ///
+    /// # Errors
+    /// The configuration or the settings cannot be used, or there is no tokio runtime.
+    pub fn with_config(self, config: Config) -> Result<Operator, Error> {
+        let (per_second, burst) = self.settings.request_rate;
+        let options = ClientOptions::from_env().with_rate_limit(per_second, burst);
+        let connect = Connect::Config(Box::new((config, options)));
+        self.make(connect)
+    }
+
+    /// Makes the operator of a client: also the lease goes through it. For tests; in production,
+    /// [`with_config`](Self::with_config) gives the lease connections and a thread of its own.
+    ///
+    /// # Errors
+    /// The settings cannot be used, or there is no tokio runtime.
+    pub fn with_client(self, client: Client) -> Result<Operator, Error> {
+        self.make(Connect::Client(client))
+    }
+
+    fn make(self, connect: Connect) -> Result<Operator, Error> {
+        tokio::runtime::Handle::try_current().map_err(|error| {
+            Error::new(ErrorKind::Usage, "an operator needs a tokio runtime").with_cause(error)
+        })?;
+        let Self { name, settings } = self;
+        if name.is_empty() {
+            return Err(Error::new(ErrorKind::Usage, "an operator needs a name"));
+        }
+        let election = election(&name, &settings)?;
+        let gate = election.as_ref().map(|(_, place)| Gate::new(place));
+        #[cfg(feature = "metrics")]
+        let (telemetry, requests) = (Telemetry::default(), Arc::default());
+        #[cfg(feature = "metrics")]
+        let count = |transport: Transport| {
+            let requests: &Arc<crate::telemetry::requests::Requests> = &requests;
+            Transport::new(requests.counting(transport))
+        };
+        #[cfg(not(feature = "metrics"))]
+        let count = |transport: Transport| transport;
+        let client = connect.client(count)?;
+        let guarded = match &gate {
+            None => client.clone(),
+            Some(gate) => {
+                connect.client(|transport| BoxCloneService::new(gate.over(count(transport))))?
+            }
+        };
+        let factory = InformerFactory::builder(client.clone())
+            .namespaces(settings.namespaces.iter().cloned())
+            .build();
+        let (recorder, delivery) = EventRecorder::new(client.clone(), &name);
+        let lease = match (election, gate) {
+            (Some((election, _)), Some(gate)) => Some(Lease { election, gate }),
+            _ => None,
+        };
+        let (probes, leaving) = (Probes::default(), CancellationToken::new());
+        readiness::add(&probes, (&factory, Counts::Everywhere), &leaving)?;
+        #[cfg(feature = "metrics")]
+        telemetry.add(requests);
+        let inner = Inner {
+            name,
+            settings,
+            connect,
+            client,
+            guarded,
+            lease: Mutex::new(lease),
+            factory,
+            recorder,
+            delivery: Mutex::new(Some(delivery)),
+            probes,
+            #[cfg(feature = "metrics")]
+            telemetry,
+            parts: super::Parts::default(),
+            addresses: watch::Sender::new(None),
+            leaving,
+        };
+        let operator = Operator(Arc::new(inner));
+        #[cfg(feature = "metrics")]
+        operator.scrape();
+        Ok(operator)
+    }
+}
+
+/// The election that the settings ask for, and its lease as `namespace/name`.
+fn election(name: &str, settings: &Settings) -> Result<Option<(LeaderElection, String)>, Error> {
+    let Some(lease) = &settings.leader_election else {
+        return Ok(None);
+    };
+    let namespace = match &lease.namespace {
+        Some(namespace) => namespace.clone(),
+        None => pod_namespace()?,
+    };
+    lease.options.validate()?;
+    let name = lease.name.as_deref().unwrap_or(name);
+    let place = format!("{namespace}/{name}");
+    let election = LeaderElection::new(namespace, name).options(lease.options.clone());
+    Ok(Some((election, place)))
+}
+
+/// The way to the server.
+pub(super) enum Connect {
+    Config(Box<(Config, ClientOptions)>),
+    Client(Client),
+}
+
+impl Connect {
+    /// A client whose requests pass `wrap` last.
+    fn client(&self, wrap: impl FnOnce(Transport) -> Transport) -> Result<Client, Error> {
+        match self {
+            Self::Config(parts) => {
+                let (config, options) = &**parts;
+                Ok(client_over(config.clone(), options, wrap)?)
+            }
+            Self::Client(client) => Ok(client_through(client, wrap)),
+        }
+    }
+
+    /// Starts an election, over connections of its own if it can.
+    pub(super) fn stand(&self, election: LeaderElection) -> Result<Leadership, Error> {
+        match self {
+            Self::Config(parts) => election.start(parts.0.clone()),
+            Self::Client(client) => election.start_here(client.clone()),
+        }
+    }
+}

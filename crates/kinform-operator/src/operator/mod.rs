@@ -1,0 +1,282 @@
+//! The operator: everything around controllers, started and stopped in order.
+//!
+//! ```text
+//! Settings → OperatorBuilder → Operator: informers, clients, recorder, probes, metrics
+//!    add(controller), task(..) → Part (a handle that removes)
+//!    run: HTTP → informers synced → lease → controllers; a stop goes backwards
+//! ```
+//!
+//! `builder` makes it, `parts` are what it runs, `run` is the order, `readiness` its own checks,
+//! `gate` guards its client.
+//! INVARIANT: work that needs the lease runs only in a term, and is joined before the next.
+//!
+//! Upstream counterpart: `controller-runtime:pkg/manager`.
+
+mod builder;
+mod gate;
+mod parts;
+mod readiness;
+mod run;
+#[cfg(feature = "metrics")]
+mod tls;
+
+use std::fmt;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use kinform::controller::Reconciler;
+use kinform::events::{EventDelivery, EventRecorder};
+use kinform::{Informer, InformerFactory};
+use kube_client::Client;
+use serde::de::DeserializeOwned;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+pub use self::builder::OperatorBuilder;
+pub use self::parts::{Part, When};
+
+use self::builder::Connect;
+use self::gate::Gate;
+use self::parts::{BoxError, Need, Parts, Work};
+use crate::error::Error;
+use crate::leader::LeaderElection;
+use crate::probes::{Counts, Probes};
+use crate::settings::Settings;
+#[cfg(feature = "metrics")]
+use crate::telemetry::Telemetry;
+
+/// Everything around controllers. Cheap to clone.
+#[derive(Clone)]
+pub struct Operator(Arc<Inner>);
+
+struct Inner {
+    name: String,
+    settings: Settings,
+    connect: Connect,
+    client: Client,
+    guarded: Client,
+    /// `None` without leader election, and after the start.
+    lease: Mutex<Option<Lease>>,
+    factory: InformerFactory,
+    recorder: EventRecorder,
+    /// `None` after the start.
+    delivery: Mutex<Option<EventDelivery>>,
+    probes: Probes,
+    #[cfg(feature = "metrics")]
+    telemetry: Telemetry,
+    parts: Parts,
+    addresses: watch::Sender<Option<Addresses>>,
+    /// A stop has begun.
+    leaving: CancellationToken,
+}
+
+/// The addresses of a running operator's ports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Addresses {
+    /// The port of the probes.
+    pub probes: Option<SocketAddr>,
+    /// The port of the metrics.
+    pub metrics: Option<SocketAddr>,
+}
+
+/// An election that has not started.
+struct Lease {
+    election: LeaderElection,
+    gate: Gate,
+}
+
+impl Operator {
+    /// An operator to be configured. The name is that of its lease, and its component in events.
+    ///
+    /// Upstream: `manager.New`.
+    pub fn builder(name: impl Into<String>) -> OperatorBuilder {
+        OperatorBuilder {
+            name: name.into(),
+            settings: Settings::default(),
+        }
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// The informer of `K` in the operator's namespaces.
+    pub fn informer<K>(&self) -> Informer<K>
+    where
+        K: kube_core::Resource + DeserializeOwned + Send + Sync + 'static,
+        K::DynamicType: Default,
+    {
+        self.0.factory.informer()
+    }
+
+    /// The factory of the operator's informers, which it starts and ends.
+    #[must_use]
+    pub fn factory(&self) -> &InformerFactory {
+        &self.0.factory
+    }
+
+    /// A client for the work of a leader: with leader election, its requests fail with
+    /// [`NotLeading`](crate::leader::NotLeading) outside of a term. Without, it is
+    /// [`unguarded`](Self::unguarded).
+    #[must_use]
+    pub fn client(&self) -> Client {
+        self.0.guarded.clone()
+    }
+
+    /// A client for work that every replica does. The lease does not cover it.
+    #[must_use]
+    pub fn unguarded(&self) -> Client {
+        self.0.client.clone()
+    }
+
+    /// The recorder of the operator's events.
+    #[must_use]
+    pub fn events(&self) -> &EventRecorder {
+        &self.0.recorder
+    }
+
+    /// Waits until the ports are bound; returns their addresses.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn addresses(&self) -> Addresses {
+        let mut addresses = self.0.addresses.subscribe();
+        let bound = addresses.wait_for(Option::is_some).await;
+        // The sender is in `self`.
+        bound.ok().and_then(|bound| *bound).unwrap_or_default()
+    }
+
+    /// Adds a controller, named after the resource that it reconciles. It runs while this replica
+    /// leads; one that is added to a running operator starts at once.
+    ///
+    /// # Errors
+    /// There is a controller for that resource already (see [`add_named`](Self::add_named)), or the
+    /// operator has stopped.
+    ///
+    /// Upstream: `Manager.Add`, `ControllerManagedBy`.
+    pub fn add(&self, controller: Reconciler) -> Result<Part, Error> {
+        let name = controller.resource().to_owned();
+        self.add_named(&name, controller)
+    }
+
+    /// The same, with a name for its metrics and errors.
+    ///
+    /// # Errors
+    /// There is a part of that name, or the operator has stopped.
+    pub fn add_named(&self, name: &str, controller: Reconciler) -> Result<Part, Error> {
+        self.add_controller(name, Need::Required, controller)
+    }
+
+    /// Adds a controller that the operator can do without: its failure is logged, and it ends alone.
+    ///
+    /// # Errors
+    /// As [`add_named`](Self::add_named).
+    pub fn add_optional(&self, name: &str, controller: Reconciler) -> Result<Part, Error> {
+        self.add_controller(name, Need::Optional, controller)
+    }
+
+    fn add_controller(
+        &self,
+        name: &str,
+        need: Need,
+        mut controller: Reconciler,
+    ) -> Result<Part, Error> {
+        if self.0.settings.leader_election.is_some() {
+            controller.follow()?;
+        }
+        let controller = controller.grace_period(self.0.settings.grace_period);
+        let work = Work::Controller(Box::new(controller));
+        self.0.parts.add(name, (When::Leading, need), work)
+    }
+
+    /// Adds a task. It is called with a token that is cancelled when it is to end, once for each
+    /// term if it runs [`When::Leading`]. A lost term drops it at its next await.
+    ///
+    /// # Errors
+    /// There is a part of that name, or the operator has stopped.
+    ///
+    /// Upstream: `manager.Runnable`, `LeaderElectionRunnable`.
+    pub fn task<F, R, E>(&self, name: &str, when: When, run: F) -> Result<Part, Error>
+    where
+        F: Fn(CancellationToken) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<(), E>> + Send + 'static,
+        E: Into<BoxError>,
+    {
+        let work = parts::task(run);
+        self.0.parts.add(name, (when, Need::Required), work)
+    }
+
+    /// Adds a check to `/readyz`: an error is its cause, in one line. It must not wait.
+    ///
+    /// # Errors
+    /// The name is taken, or is no part of a path.
+    ///
+    /// Upstream: `AddReadyzCheck`.
+    pub fn ready_check(
+        &self,
+        name: &str,
+        check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+    ) -> Result<(), Error> {
+        let ready = &self.0.probes.ready;
+        ready.add(name, Counts::Everywhere, Arc::new(check))
+    }
+
+    /// Adds a check to `/healthz`: a failure restarts the process.
+    ///
+    /// # Errors
+    /// The name is taken, or is no part of a path.
+    ///
+    /// Upstream: `AddHealthzCheck`.
+    pub fn live_check(
+        &self,
+        name: &str,
+        check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+    ) -> Result<(), Error> {
+        let live = &self.0.probes.live;
+        live.add(name, Counts::Everywhere, Arc::new(check))
+    }
+
+    /// Registers metrics of the program's own.
+    #[cfg(feature = "metrics")]
+    pub fn register_metrics(
+        &self,
+        register: impl FnOnce(&mut prometheus_client::registry::Registry),
+    ) {
+        self.0.telemetry.register(register);
+    }
+
+    /// Adds the operator's own sources to the metrics.
+    #[cfg(feature = "metrics")]
+    fn scrape(&self) {
+        use crate::telemetry::{controllers, family, informers, process};
+        let factory = self.0.factory.clone();
+        let add = |source: Arc<dyn family::Source>| self.0.telemetry.add(source);
+        add(Arc::new(move || informers::families(&factory)));
+        add(Arc::new(process::families));
+        let parts = self.0.parts.clone();
+        add(Arc::new(move || {
+            let parts = parts.all();
+            let watched = parts.iter().filter_map(|part| {
+                let controller = part.controller()?;
+                Some(controllers::Watched {
+                    name: part.name.clone(),
+                    workers: controller.workers(),
+                    metrics: controller.metrics(),
+                })
+            });
+            controllers::families(&watched.collect::<Vec<_>>())
+        }));
+    }
+}
+
+impl fmt::Debug for Operator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Operator")
+            .field("name", &self.0.name)
+            .finish_non_exhaustive()
+    }
+}

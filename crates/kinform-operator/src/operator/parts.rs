@@ -1,0 +1,253 @@
+//! The parts of an operator: controllers, and tasks of the user.
+//!
+//! ```text
+//! add → Parts → run as long as this replica leads (or always) → Part::remove, or the stop
+//! ```
+//!
+//! A part that fails, or ends before it was asked to, ends the operator with an error that names it,
+//! unless it is optional.
+//!
+//! Upstream counterpart: `controller-runtime:pkg/manager` (`Runnable`), which cannot be removed, and
+//! whose early end is no error.
+
+use std::fmt;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use kinform::controller::Reconciler;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::error::{Error, ErrorKind};
+
+/// The error of a user's function.
+pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// The time in which a task runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// While this replica leads; always without leader election.
+    Leading,
+    /// From the sync of the caches to the stop, in every replica.
+    Always,
+}
+
+/// The consequence of the failure or early end of a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    Required,
+    Optional,
+}
+
+/// A handle on a part: dropping it leaves the part where it is.
+#[derive(Clone)]
+pub struct Part(Arc<Inner>);
+
+pub(super) struct Inner {
+    pub(super) name: String,
+    pub(super) when: When,
+    pub(super) need: Need,
+    work: Work,
+    removed: CancellationToken,
+    runs: watch::Sender<bool>,
+    parts: Parts,
+}
+
+pub(super) enum Work {
+    Controller(Box<Reconciler>),
+    Task(Task),
+}
+
+type Task =
+    Box<dyn Fn(CancellationToken) -> BoxFuture<'static, Result<(), BoxError>> + Send + Sync>;
+
+/// All parts of an operator.
+#[derive(Clone, Default)]
+pub(super) struct Parts(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    list: Mutex<List>,
+    changed: watch::Sender<u64>,
+}
+
+#[derive(Default)]
+struct List {
+    parts: Vec<Arc<Inner>>,
+    /// The operator has stopped: there is no use in another part.
+    is_closed: bool,
+}
+
+impl Parts {
+    /// Adds a part. Its name is unique among the parts that exist.
+    pub(super) fn add(
+        &self,
+        name: &str,
+        (when, need): (When, Need),
+        work: Work,
+    ) -> Result<Part, Error> {
+        let mut list = self.list();
+        if list.is_closed {
+            let message = format!("cannot add {name}: the operator has stopped");
+            return Err(Error::new(ErrorKind::Usage, message));
+        }
+        if list.parts.iter().any(|part| part.name == name) {
+            let message = format!("there is a part named {name} already: give it another name");
+            return Err(Error::new(ErrorKind::Usage, message));
+        }
+        let part = Arc::new(Inner {
+            name: name.to_owned(),
+            when,
+            need,
+            work,
+            removed: CancellationToken::new(),
+            runs: watch::Sender::new(false),
+            parts: self.clone(),
+        });
+        list.parts.push(Arc::clone(&part));
+        drop(list);
+        self.0.changed.send_modify(|count| *count += 1);
+        Ok(Part(part))
+    }
+
+    pub(super) fn all(&self) -> Vec<Arc<Inner>> {
+        self.list().parts.clone()
+    }
+
+    /// The number of changes so far, to wait for the next.
+    pub(super) fn changes(&self) -> watch::Receiver<u64> {
+        self.0.changed.subscribe()
+    }
+
+    pub(super) fn close(&self) {
+        self.list().is_closed = true;
+    }
+
+    fn list(&self) -> MutexGuard<'_, List> {
+        self.0.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Part {
+    /// The name of the part.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Removes the part: its running reconciles have the grace period to end. Its series vanish
+    /// from the metrics, and its name can be used again. Its informers stay.
+    ///
+    /// # Cancel safety
+    /// Once polled, the part ends even if the wait is dropped.
+    pub async fn remove(self) {
+        self.0.removed.cancel();
+        let mut runs = self.0.runs.subscribe();
+        // The sender is in `self`.
+        let _ = runs.wait_for(|runs| !runs).await;
+        let shared = &self.0.parts;
+        let is_other = |part: &Arc<Inner>| !Arc::ptr_eq(part, &self.0);
+        shared.list().parts.retain(is_other);
+        shared.0.changed.send_modify(|count| *count += 1);
+    }
+}
+
+impl fmt::Debug for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Part").field("name", &self.0.name).finish()
+    }
+}
+
+impl Inner {
+    pub(super) fn controller(&self) -> Option<&Reconciler> {
+        match &self.work {
+            Work::Controller(reconciler) => Some(reconciler),
+            Work::Task(_) => None,
+        }
+    }
+
+    pub(super) fn is_removed(&self) -> bool {
+        self.removed.is_cancelled()
+    }
+
+    /// Runs the part until it is stopped, removed, or its term is lost.
+    pub(super) async fn run(
+        self: &Arc<Self>,
+        stop: CancellationToken,
+        lost: CancellationToken,
+    ) -> Result<(), Error> {
+        let stop = stop.child_token();
+        self.runs.send_replace(true);
+        let _ended = Ended(self);
+        let mut run = std::pin::pin!(AssertUnwindSafe(self.work(&stop, &lost)).catch_unwind());
+        let ended = tokio::select! {
+            biased;
+            () = self.removed.cancelled() => {
+                stop.cancel();
+                run.await
+            }
+            ended = &mut run => ended,
+        };
+        let failed = |message: String| Error::new(ErrorKind::Part, message);
+        match ended {
+            Ok(Ok(())) if stop.is_cancelled() || lost.is_cancelled() => Ok(()),
+            Ok(Ok(())) => Err(failed(format!(
+                "{} ended before it was asked to",
+                self.name
+            ))),
+            Ok(Err(error)) if error.is_drain() => Err(error),
+            Ok(Err(error)) => {
+                Err(failed(format!("{} failed: {error}", self.name)).with_cause(error))
+            }
+            Err(_) => Err(failed(format!("{} panicked", self.name))),
+        }
+    }
+
+    async fn work(&self, stop: &CancellationToken, lost: &CancellationToken) -> Result<(), Error> {
+        match &self.work {
+            Work::Controller(reconciler) => match reconciler.lead(stop, lost).await {
+                Ok(_) => Ok(()),
+                Err(error) if error.is_timeout() && stop.is_cancelled() => {
+                    let message = format!("{}: {error}", self.name);
+                    Err(Error::new(ErrorKind::Drain, message).with_cause(error))
+                }
+                Err(error) => Err(error.into()),
+            },
+            Work::Task(task) => {
+                let run = task(stop.clone());
+                tokio::select! {
+                    biased;
+                    () = lost.cancelled() => Ok(()),
+                    ended = run => ended.map_err(|error| {
+                        Error::new(ErrorKind::Part, error.to_string()).with_cause(error)
+                    }),
+                }
+            }
+        }
+    }
+}
+
+/// Tells those who wait for the end of a part.
+struct Ended<'a>(&'a Inner);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.runs.send_replace(false);
+    }
+}
+
+/// A task of a user's function.
+pub(super) fn task<F, R, E>(run: F) -> Work
+where
+    F: Fn(CancellationToken) -> R + Send + Sync + 'static,
+    R: Future<Output = Result<(), E>> + Send + 'static,
+    E: Into<BoxError>,
+{
+    Work::Task(Box::new(move |stop| {
+        let run = run(stop);
+        Box::pin(async move { run.await.map_err(Into::into) })
+    }))
+}

@@ -1,0 +1,457 @@
+//! The order of an operator: the start, the terms, and the stop.
+//!
+//! ```text
+//! ports bound → HTTP → informers synced → lease → controllers
+//! stop → not ready → controllers drained → lease released → events flushed → informers → HTTP
+//! ```
+//!
+//! A stop ends every wait of the start. A part that fails stops the operator in the same order.
+//! INVARIANT: the lease is released only after all work of the term was joined; if that does not end
+//! in time the lease expires.
+//!
+//! Upstream counterpart: `controller-runtime:pkg/manager/internal.go` (`Start`,
+//! `engageStopProcedure`), which releases before the work has ended.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use futures::FutureExt;
+use kinform::InformerState;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::parts::{self, Need, When};
+use super::{Addresses, Lease, Operator};
+use crate::error::{Error, ErrorKind};
+use crate::leader::{EndReason, Leadership, Term};
+use crate::serve::{Bound, Handler, Limits};
+use crate::settings::{MetricsAccess, OnLoss};
+use crate::signals::Signals;
+
+/// Time that queued events have at the stop.
+const FLUSH: Duration = Duration::from_secs(5);
+/// Time that handlers of informers have at the stop.
+const HANDLERS: Duration = Duration::from_secs(5);
+/// The interval of the line that tells why the start waits.
+const SAY: Duration = Duration::from_secs(30);
+
+impl Operator {
+    /// Runs until SIGTERM, SIGINT, or a failure. A second signal ends the process at once, with
+    /// exit code 1.
+    ///
+    /// # Errors
+    /// - A port is in use, or its certificate cannot be used: nothing was started then.
+    /// - A part failed, or ended before it was asked to.
+    /// - Reconciles did not end in the grace period: the lease is not released then, it expires.
+    /// - The lease was lost, and the settings say to exit.
+    ///
+    /// # Cancel safety
+    /// Dropping it drops all work at its next await, without a release of the lease.
+    ///
+    /// Upstream: `Manager.Start`.
+    pub async fn run(&self) -> Result<(), Error> {
+        let (signals, stop) = (Signals::listen()?, CancellationToken::new());
+        let mut following = JoinSet::new();
+        following.spawn(signals.follow(stop.clone()));
+        self.run_until(stop).await
+    }
+
+    /// Runs until `stop` is cancelled, or a failure; signals are the program's affair.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run); and it ran before.
+    ///
+    /// # Cancel safety
+    /// As [`run`](Self::run).
+    pub async fn run_until(&self, stop: CancellationToken) -> Result<(), Error> {
+        let inner = &self.0;
+        let lock = &inner.delivery;
+        let delivery = lock.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let delivery =
+            delivery.ok_or_else(|| Error::new(ErrorKind::Usage, "an operator runs only once"))?;
+        let mut servers = Servers::default();
+        if let Err(error) = servers.start(self).await {
+            inner.factory.shutdown_within(HANDLERS).await;
+            return Err(error);
+        }
+        let (events_end, mut events) = (CancellationToken::new(), JoinSet::new());
+        events.spawn(delivery.run(events_end.clone()));
+
+        let outcome = self.work(&stop).await;
+
+        inner.leaving.cancel();
+        inner.parts.close();
+        events_end.cancel();
+        let flushed = tokio::time::timeout(FLUSH, events.join_next()).await;
+        if flushed.is_err() {
+            tracing::warn!("some events were not delivered");
+        }
+        events.shutdown().await;
+        inner.factory.shutdown_within(HANDLERS).await;
+        servers.stop().await;
+        outcome
+    }
+
+    /// Everything between the start of HTTP and its end.
+    async fn work(&self, stop: &CancellationToken) -> Result<(), Error> {
+        self.0.factory.start()?;
+        if !self.synced(stop).await? {
+            return Ok(());
+        }
+        // A failure of either ends both; the leader's work ends first.
+        let (stop, halt) = (stop.child_token(), CancellationToken::new());
+        let mut always = Team::new(self, When::Always, halt.clone(), CancellationToken::new());
+        let lease = &self.0.lease;
+        let lease = lease.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let (leading, always) = futures::join!(
+            async {
+                let ended = match lease {
+                    None => self.without_lease(&stop).await,
+                    Some(lease) => self.terms(lease, &stop).await,
+                };
+                halt.cancel();
+                ended
+            },
+            async {
+                let ended = always.run(&halt).await;
+                if ended.is_err() {
+                    stop.cancel();
+                }
+                ended
+            }
+        );
+        leading.and(always)
+    }
+
+    async fn without_lease(&self, stop: &CancellationToken) -> Result<(), Error> {
+        let (halt, lost) = (CancellationToken::new(), CancellationToken::new());
+        Team::new(self, When::Leading, halt, lost).run(stop).await
+    }
+
+    /// Waits until each informer is synced, or has no type to list. Returns false after a stop.
+    async fn synced(&self, stop: &CancellationToken) -> Result<bool, Error> {
+        let informers = self.0.factory.informers();
+        for informer in &informers {
+            loop {
+                let enough = |state: &InformerState| {
+                    matches!(
+                        state,
+                        InformerState::Synced { .. } | InformerState::NoSuchKind(_)
+                    ) || state.is_stopped()
+                };
+                let wait = informer.state_when(enough);
+                tokio::select! {
+                    biased;
+                    () = stop.cancelled() => return Ok(false),
+                    state = wait => {
+                        if state.is_stopped() {
+                            let message = format!("the informer of {} is stopped", informer.resource());
+                            return Err(Error::new(ErrorKind::Part, message));
+                        }
+                        if !state.is_synced() {
+                            tracing::warn!("{}: {state}", informer.resource());
+                        }
+                        break;
+                    }
+                    () = tokio::time::sleep(SAY) => {
+                        tracing::warn!("still waiting for {}: {}", informer.resource(), informer.state());
+                    }
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Stands for the lease again and again, and works in each term.
+    async fn terms(&self, lease: Lease, stop: &CancellationToken) -> Result<(), Error> {
+        let Lease { election, gate } = lease;
+        let leadership = self.0.connect.stand(election)?;
+        gate.set(leadership.guard());
+        self.follow_leadership(&leadership)?;
+        loop {
+            let term = tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                term = leadership.won() => term?,
+            };
+            tracing::info!(
+                lease = leadership.lease(),
+                identity = leadership.identity(),
+                "leading"
+            );
+            match self.term(&leadership, &term, stop).await? {
+                Over::Stopped => break,
+                Over::Lost(reason) => {
+                    tracing::warn!(lease = leadership.lease(), ?reason, "the term is over");
+                    if self.exits_on_loss() {
+                        let message = format!("lease {} was lost: {reason:?}", leadership.lease());
+                        return Err(Error::new(ErrorKind::LeaseLost, message));
+                    }
+                    leadership.idle();
+                }
+            }
+        }
+        leadership.stop().await;
+        Ok(())
+    }
+
+    /// Works in one term. Everything was joined when it returns without an error.
+    async fn term(
+        &self,
+        leadership: &Leadership,
+        term: &Term,
+        stop: &CancellationToken,
+    ) -> Result<Over, Error> {
+        let lost = CancellationToken::new();
+        let mut team = Team::new(self, When::Leading, CancellationToken::new(), lost.clone());
+        let mut running = std::pin::pin!(team.run(stop));
+        tokio::select! {
+            biased;
+            reason = leadership.lost(term) => {
+                lost.cancel();
+                let ended = running.await;
+                if stop.is_cancelled() {
+                    return ended.map(|()| Over::Stopped);
+                }
+                // Reconciles that were dropped are no failure; others are.
+                ended.map(|()| Over::Lost(reason))
+            }
+            ended = &mut running => match ended {
+                Ok(()) => Ok(Over::Stopped),
+                Err(error) => {
+                    if !error.is_drain() {
+                        leadership.stop().await;
+                    }
+                    Err(error)
+                }
+            },
+        }
+    }
+
+    fn exits_on_loss(&self) -> bool {
+        let election = self.0.settings.leader_election.as_ref();
+        election.is_some_and(|lease| lease.on_loss == OnLoss::Exit)
+    }
+
+    /// Adds the election's check and metric.
+    fn follow_leadership(&self, leadership: &Leadership) -> Result<(), Error> {
+        let watched = leadership.clone();
+        self.live_check("leader-election", move || watched.check())?;
+        #[cfg(feature = "metrics")]
+        {
+            use crate::telemetry::family::Family;
+            let watched = leadership.clone();
+            self.0.telemetry.add(Arc::new(move || {
+                let name = watched.lease().rsplit('/').next().unwrap_or_default();
+                let labels = vec![("name", name.to_owned())];
+                let mut status = Family::gauge(
+                    "leader_election_master_status",
+                    "1 while this replica leads.",
+                );
+                status.set(&labels, f64::from(u8::from(watched.term().is_some())));
+                let mut slow = Family::counter(
+                    "leader_election_slowpath_total",
+                    "Renewals that had to read the lease first.",
+                );
+                slow.count(&labels, watched.slow_paths());
+                vec![status, slow]
+            }));
+        }
+        Ok(())
+    }
+}
+
+enum Over {
+    Stopped,
+    Lost(EndReason),
+}
+
+/// The parts that run at one time.
+struct Team<'a> {
+    operator: &'a Operator,
+    when: When,
+    /// Cancelled to stop the parts in order.
+    halt: CancellationToken,
+    lost: CancellationToken,
+    changes: watch::Receiver<u64>,
+    // BOUND: one task for each part.
+    running: JoinSet<(usize, Result<(), Error>)>,
+    /// The parts that were started, by their address: a name can be used again.
+    started: BTreeMap<usize, Arc<parts::Inner>>,
+}
+
+impl<'a> Team<'a> {
+    fn new(
+        operator: &'a Operator,
+        when: When,
+        halt: CancellationToken,
+        lost: CancellationToken,
+    ) -> Self {
+        Self {
+            changes: operator.0.parts.changes(),
+            operator,
+            when,
+            halt,
+            lost,
+            running: JoinSet::new(),
+            started: BTreeMap::new(),
+        }
+    }
+
+    /// Runs the parts, also those that are added later, until the stop, a loss or a failure; joins
+    /// them all.
+    async fn run(&mut self, stop: &CancellationToken) -> Result<(), Error> {
+        let outcome = loop {
+            self.start();
+            tokio::select! {
+                biased;
+                () = self.lost.cancelled() => break Ok(()),
+                () = stop.cancelled() => break Ok(()),
+                Some(ended) = self.running.join_next() => {
+                    if let Err(error) = self.ended(ended) {
+                        break Err(error);
+                    }
+                }
+                // The sender lives as long as the operator.
+                _ = self.changes.changed() => {}
+            }
+        };
+        if !self.lost.is_cancelled() {
+            self.operator.0.leaving.cancel();
+        }
+        self.halt.cancel();
+        let mut outcome = outcome;
+        while let Some(ended) = self.running.join_next().await {
+            outcome = outcome.and(self.ended(ended));
+        }
+        outcome
+    }
+
+    /// Starts the parts that are new.
+    fn start(&mut self) {
+        for part in self.operator.0.parts.all() {
+            let id = Arc::as_ptr(&part) as usize;
+            let is_ours = part.when == self.when && !part.is_removed();
+            if !is_ours || self.started.contains_key(&id) {
+                continue;
+            }
+            self.started.insert(id, Arc::clone(&part));
+            let (halt, lost) = (self.halt.clone(), self.lost.clone());
+            self.running
+                .spawn(async move { part.run(halt, lost).await }.map(move |ended| (id, ended)));
+        }
+    }
+
+    fn ended(
+        &mut self,
+        ended: Result<(usize, Result<(), Error>), tokio::task::JoinError>,
+    ) -> Result<(), Error> {
+        let (id, ended) = ended
+            .map_err(|error| Error::new(ErrorKind::Part, "a part was aborted").with_cause(error))?;
+        let part = self.started.get(&id);
+        let is_optional = part.is_some_and(|part| part.need == Need::Optional);
+        let is_removed = part.is_some_and(|part| part.is_removed());
+        if is_removed {
+            self.started.remove(&id);
+        }
+        match ended {
+            Err(error) if is_optional || is_removed => {
+                tracing::error!("{error}");
+                Ok(())
+            }
+            ended => ended,
+        }
+    }
+}
+
+/// The ports, and the tasks that serve them.
+#[derive(Default)]
+struct Servers {
+    stop: CancellationToken,
+    running: JoinSet<()>,
+}
+
+impl Servers {
+    /// Binds all ports, then serves them.
+    async fn start(&mut self, operator: &Operator) -> Result<(), Error> {
+        let inner = &operator.0;
+        let settings = &inner.settings;
+        let probes = match &settings.probe_address {
+            Some(address) => Some(bind("probes", address).await?),
+            None => None,
+        };
+        #[cfg(feature = "metrics")]
+        let metrics = match &settings.metrics_address {
+            Some(address) => Some((bind("metrics", address).await?, metrics(operator)?)),
+            None => None,
+        };
+        let mut addresses = Addresses::default();
+        if let Some(bound) = probes {
+            tracing::info!(address = %bound.address(), "serving probes");
+            addresses.probes = Some(bound.address());
+            let probes = inner.probes.clone();
+            let handler: Handler =
+                Arc::new(move |request| std::future::ready(probes.answer(&request)).boxed());
+            self.serve(bound, None, handler);
+        }
+        #[cfg(feature = "metrics")]
+        if let Some((bound, (tls, handler))) = metrics {
+            tracing::info!(address = %bound.address(), secure = tls.is_some(), "serving metrics");
+            addresses.metrics = Some(bound.address());
+            self.serve(bound, tls, handler);
+        }
+        inner.addresses.send_replace(Some(addresses));
+        Ok(())
+    }
+
+    fn serve(&mut self, bound: Bound, tls: Option<Arc<rustls::ServerConfig>>, handler: Handler) {
+        let stop = self.stop.clone();
+        self.running
+            .spawn(bound.serve(tls, Limits::probes(), handler, stop));
+    }
+
+    async fn stop(&mut self) {
+        self.stop.cancel();
+        while self.running.join_next().await.is_some() {}
+    }
+}
+
+async fn bind(what: &str, address: &str) -> Result<Bound, Error> {
+    Bound::bind(address).await.map_err(|error| {
+        Error::new(ErrorKind::Config, format!("cannot serve {what}: {error}")).with_cause(error)
+    })
+}
+
+/// TLS and handler of the metrics.
+#[cfg(feature = "metrics")]
+fn metrics(operator: &Operator) -> Result<(Option<Arc<rustls::ServerConfig>>, Handler), Error> {
+    use crate::telemetry::access::Access;
+    use bytes::Bytes;
+    use http::Response;
+
+    let (inner, telemetry) = (&operator.0, operator.0.telemetry.clone());
+    if inner.settings.metrics_access == MetricsAccess::Open {
+        let handler: Handler =
+            Arc::new(move |request| std::future::ready(telemetry.answer(&request)).boxed());
+        return Ok((None, handler));
+    }
+    let tls = super::tls::server_config(inner.settings.metrics_certificate.as_ref())?;
+    let access = Arc::new(Access::new(inner.client.clone()));
+    let handler: Handler = Arc::new(move |request| {
+        let (access, telemetry) = (Arc::clone(&access), telemetry.clone());
+        async move {
+            match access.check(&request).await {
+                Ok(()) => telemetry.answer(&request),
+                Err(refusal) => {
+                    let mut response = Response::new(Bytes::from(refusal.message));
+                    *response.status_mut() = refusal.status;
+                    response
+                }
+            }
+        }
+        .boxed()
+    });
+    Ok((Some(tls), handler))
+}

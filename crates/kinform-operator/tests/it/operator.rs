@@ -1,0 +1,233 @@
+//! The operator: its start, its terms, its stop, and what it tells meanwhile.
+
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kinform_operator::leader::is_not_leading;
+use kinform_operator::{Error, Operator, When};
+use kinform_testkit::TestServer;
+use kube_client::api::Api;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::support::{config_map, electing, get, operator, reporting, settings};
+
+/// A generous limit of a wait: a test that meets it has failed.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+struct Running {
+    stop: CancellationToken,
+    ended: JoinHandle<Result<(), Error>>,
+}
+
+fn start(operator: &Operator) -> Running {
+    let (operator, stop) = (operator.clone(), CancellationToken::new());
+    let token = stop.clone();
+    let ended = tokio::spawn(async move { operator.run_until(token).await });
+    Running { stop, ended }
+}
+
+impl Running {
+    async fn ended(self) -> Result<(), Error> {
+        let ended = tokio::time::timeout(PATIENCE, self.ended).await;
+        ended.expect("it ends in time").unwrap()
+    }
+
+    async fn stopped(self) -> Result<(), Error> {
+        self.stop.cancel();
+        self.ended().await
+    }
+}
+
+async fn soon<T>(wait: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, wait).await.expect("in time")
+}
+
+#[tokio::test]
+async fn an_operator_reconciles_tells_its_state_and_leaves_no_task() {
+    let server = TestServer::start().await.unwrap();
+    server.create(&config_map("a")).await.unwrap();
+    let operator = operator(&server, settings());
+    let (controller, mut reports) = reporting(&operator);
+    operator.add_named("maps", controller).unwrap();
+    let running = start(&operator);
+    while soon(reports.recv()).await.unwrap() != "a" {}
+    let ports = operator.addresses().await;
+    let probes = ports.probes.unwrap();
+    assert_eq!(get(probes, "/healthz", "").await, (200, "ok".to_owned()));
+    assert_eq!(get(probes, "/readyz", "").await, (200, "ok".to_owned()));
+    let (_, long) = get(probes, "/readyz?verbose", "").await;
+    assert_eq!(
+        long,
+        "[+]informers ok\n[+]shutdown ok\nreadyz check passed\n"
+    );
+
+    let metrics = ports.metrics.unwrap();
+    let (code, text) = get(metrics, "/metrics", "").await;
+    assert_eq!(code, 200);
+    for line in [
+        "# TYPE controller_runtime_reconcile_total counter",
+        "controller_runtime_reconcile_errors_total{controller=\"maps\"} 0",
+        "controller_runtime_max_concurrent_reconciles{controller=\"maps\"} 1",
+        "workqueue_depth{name=\"maps\",controller=\"maps\"} 0",
+        "# TYPE workqueue_queue_duration_seconds histogram",
+        "# TYPE rest_client_requests_total counter",
+        "kinform_store_objects{name=\"configmaps\",group=\"\",version=\"v1\",resource=\"configmaps\"}",
+    ] {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
+    assert!(!text.contains("# EOF"));
+    let accept = "Accept: application/openmetrics-text\r\n";
+    let (_, text) = get(metrics, "/metrics", accept).await;
+    assert!(text.ends_with("# EOF\n"), "{text}");
+
+    running.stopped().await.unwrap();
+    assert_eq!(operator.factory().task_count(), 0);
+}
+
+#[tokio::test]
+async fn one_replica_works_at_a_time_and_a_stop_hands_over() {
+    let server = TestServer::start().await.unwrap();
+    server.create(&config_map("a")).await.unwrap();
+    let (first, second) = (operator(&server, electing()), operator(&server, electing()));
+    let (controller, mut reports) = reporting(&first);
+    first.add(controller).unwrap();
+    let running = start(&first);
+    while soon(reports.recv()).await.unwrap() != "a" {}
+
+    let (controller, mut others) = reporting(&second);
+    second.add(controller).unwrap();
+    let standby = start(&second);
+    let maps: Api<ConfigMap> = Api::namespaced(second.client(), "default");
+    let probes = second.addresses().await.probes.unwrap();
+    while get(probes, "/readyz", "").await.0 != 200 {}
+    let refused = maps.get("a").await.unwrap_err();
+    assert!(is_not_leading(&refused), "{refused}");
+    Api::<ConfigMap>::namespaced(second.unguarded(), "default")
+        .get("a")
+        .await
+        .unwrap();
+    assert!(others.try_recv().is_err(), "a standby does not reconcile");
+
+    running.stopped().await.unwrap();
+    while soon(others.recv()).await.unwrap() != "a" {}
+    maps.get("a").await.unwrap();
+    standby.stopped().await.unwrap();
+    let leases: Api<Lease> = Api::namespaced(server.client(), "default");
+    let spec = leases.get("test-operator").await.unwrap().spec.unwrap();
+    assert_eq!(spec.holder_identity.unwrap_or_default(), "");
+    assert_eq!(spec.lease_transitions, Some(1));
+}
+
+#[tokio::test]
+async fn a_lease_that_is_deleted_ends_the_term_and_the_replica_stands_again() {
+    let server = TestServer::start().await.unwrap();
+    server.create(&config_map("a")).await.unwrap();
+    let operator = operator(&server, electing());
+    let (controller, mut reports) = reporting(&operator);
+    operator.add(controller).unwrap();
+    let running = start(&operator);
+    for _ in 0..2 {
+        while soon(reports.recv()).await.unwrap() != "a" {}
+        let leases: Api<Lease> = Api::namespaced(server.client(), "default");
+        let gone = leases.delete("test-operator", &Default::default()).await;
+        gone.unwrap();
+    }
+    running.stopped().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_port_in_use_is_one_line_and_starts_nothing() {
+    let server = TestServer::start().await.unwrap();
+    let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut settings = electing();
+    settings.metrics_address = Some(taken.local_addr().unwrap().to_string());
+    let operator = operator(&server, settings);
+    let (controller, _reports) = reporting(&operator);
+    operator.add(controller).unwrap();
+    let error = start(&operator).ended().await.unwrap_err();
+    let text = error.to_string();
+    assert!(text.starts_with("cannot serve metrics: "), "{text}");
+    assert!(!text.contains('\n'), "{text}");
+    assert_eq!(error.exit_code(), 1);
+    assert_eq!(operator.factory().task_count(), 0);
+    let leases: Api<Lease> = Api::namespaced(server.client(), "default");
+    assert!(leases.get_opt("test-operator").await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_stop_ends_every_wait_of_the_start() {
+    let server = TestServer::start().await.unwrap();
+    server.server().faults().refuse_connections();
+    let operator = operator(&server, electing());
+    let (controller, _reports) = reporting(&operator);
+    operator.add(controller).unwrap();
+    let running = start(&operator);
+    let probes = operator.addresses().await.probes.unwrap();
+    assert_eq!(get(probes, "/readyz", "").await.0, 500);
+    assert_eq!(get(probes, "/healthz", "").await.0, 200);
+    running.stopped().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_part_that_fails_is_named_and_an_optional_or_removed_one_is_missed_by_nobody() {
+    let server = TestServer::start().await.unwrap();
+    let operator = operator(&server, settings());
+    let fail = CancellationToken::new();
+    let told = fail.clone();
+    let (begun, mut begins) = tokio::sync::mpsc::unbounded_channel();
+    let begin = begun.clone();
+    let part = operator
+        .task("lasting", When::Always, move |stop| {
+            let begin = begin.clone();
+            async move {
+                begin.send("lasting").unwrap();
+                stop.cancelled().await;
+                Ok::<_, Error>(())
+            }
+        })
+        .unwrap();
+    operator
+        .task("failing", When::Leading, move |_| {
+            let (told, begun) = (told.clone(), begun.clone());
+            async move {
+                begun.send("failing").unwrap();
+                told.cancelled().await;
+                Err("no luck")
+            }
+        })
+        .unwrap();
+    let duplicate = operator.task("failing", When::Always, |_| async { Ok::<_, Error>(()) });
+    assert!(duplicate.unwrap_err().is_usage());
+    let running = start(&operator);
+    soon(begins.recv()).await.unwrap();
+    soon(begins.recv()).await.unwrap();
+    soon(part.remove()).await;
+    assert!(!running.ended.is_finished());
+    fail.cancel();
+    let error = running.ended().await.unwrap_err();
+    assert_eq!(error.to_string(), "failing failed: no luck");
+    assert!(error.is_part());
+}
+
+#[tokio::test]
+async fn a_task_that_ends_early_or_panics_ends_the_operator() {
+    let server = TestServer::start().await.unwrap();
+    let early = operator(&server, settings());
+    early
+        .task("early", When::Always, |_| async { Ok::<_, Error>(()) })
+        .unwrap();
+    let error = start(&early).ended().await.unwrap_err();
+    assert_eq!(error.to_string(), "early ended before it was asked to");
+    let wild = operator(&server, electing());
+    wild.task("wild", When::Leading, |_| async {
+        if true {
+            panic!("no");
+        }
+        Ok::<_, Error>(())
+    })
+    .unwrap();
+    let error = start(&wild).ended().await.unwrap_err();
+    assert_eq!(error.to_string(), "wild panicked");
+}
