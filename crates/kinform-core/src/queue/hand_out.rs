@@ -44,6 +44,9 @@ pub enum Verdict {
     Forget,
     /// It succeeded and wants to be handed out again after this time (`Forget`, `AddAfter`, `Done`).
     Again(Duration),
+    /// It neither succeeded nor failed: it is handed out again after this time, and its failures are still
+    /// remembered (`AddAfter`, `Done`).
+    Later(Duration),
     /// It failed: again when the limiter allows (`AddRateLimited`, `Done`).
     Retry,
 }
@@ -175,6 +178,10 @@ impl<K: Eq + Hash + Clone> Queue<K> {
             }
             Verdict::Again(delay) => {
                 self.slots[at].failures = 0;
+                self.counts.retries += 1;
+                delay
+            }
+            Verdict::Later(delay) => {
                 self.counts.retries += 1;
                 delay
             }

@@ -169,6 +169,7 @@ impl Model {
                 self.record(key).failures = 0;
                 Some(delay)
             }
+            Verdict::Later(delay) => Some(delay),
             Verdict::Retry => Some(self.fail(key)),
         };
         let refused = self.life != Life::Open && !self.record(key).again && delay.is_some();
@@ -260,6 +261,7 @@ fn ops() -> impl Strategy<Value = Op> {
         Just(Verdict::Done),
         Just(Verdict::Forget),
         delays().prop_map(Verdict::Again),
+        delays().prop_map(Verdict::Later),
         Just(Verdict::Retry),
     ];
     prop_oneof![

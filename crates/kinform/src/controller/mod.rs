@@ -9,18 +9,30 @@
 //! that key's error. It stops in order: no new keys, then the running reconciles end within a
 //! deadline. Everything lives inside [`Controller::run`]: dropping its future ends the workers,
 //! removes the handlers and leaves no task behind.
-//! Never: calls the API. Writes are up to the user's reconcile function.
+//! Never: calls the API, but for the finalizer that it was asked to keep. Writes are up to the
+//! user's reconcile function, whose context has the verbs.
 //!
 //! Upstream counterpart: `sample-controller:controller.go`,
 //! `controller-runtime:pkg/internal/controller`.
 
 mod action;
+mod call;
 mod feed;
+mod finalizing;
 mod informers;
+mod notes;
+mod options;
+mod outcome;
+pub mod predicate;
+#[cfg(test)]
+mod retries;
+mod sieve;
+mod site;
 mod stats;
 mod stop;
 #[cfg(test)]
 mod tests;
+mod verbs;
 mod worker;
 
 use std::any::Any;
@@ -29,7 +41,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::{BoxFuture, select_all, try_join_all};
+use futures::future::{select_all, try_join_all};
 use kinform_api::{ObjectKey, mutant};
 use kinform_core::queue::Limiter;
 use serde::de::DeserializeOwned;
@@ -37,11 +49,21 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 pub use self::action::{Action, Ctx};
+use self::call::{Caller, OnGone};
 use self::feed::{Feed, Listening, Mapped, Primary, Trigger, owner_key};
+pub use self::finalizing::Cleanup;
+use self::finalizing::Finalizing;
+use self::notes::Notes;
+use self::options::Argument;
+use self::outcome::BoxError;
+pub use self::outcome::{ByPolicy, with_error_policy};
+use self::sieve::Sieve;
+use self::site::Naming;
 use self::stats::Counters;
 pub use self::stats::{ControllerMetrics, ControllerStats};
 use self::stop::{Signals, Stop};
-use self::worker::{BoxError, Call, Ended, Work, record_version};
+use self::worker::{Call, Work};
+use crate::env::Env;
 use crate::error::{Error, ErrorKind};
 use crate::object::Obj;
 use crate::workqueue::WorkQueue;
@@ -57,6 +79,9 @@ pub struct Controller<K, C = ()> {
     triggers: Vec<Box<dyn Trigger>>,
     context: Arc<C>,
     on_gone: Option<OnGone<C>>,
+    naming: Naming,
+    sieve: Arc<Sieve>,
+    finalizing: Option<Finalizing<K, C>>,
     queue: WorkQueue<ObjectKey>,
     counters: Arc<Counters>,
     workers: usize,
@@ -67,16 +92,20 @@ pub struct Controller<K, C = ()> {
     signals: bool,
 }
 
-type OnGone<C> = Arc<dyn Fn(Ctx<C>) -> Reconciling + Send + Sync>;
-type Reconciling = BoxFuture<'static, Result<Action, BoxError>>;
-
 impl<K: Send + Sync + 'static> Controller<K> {
     fn over(primary: Arc<dyn Feed<K>>) -> Self {
+        let sieve = Arc::<Sieve>::default();
         Self {
-            triggers: vec![Box::new(Primary(Arc::clone(&primary)))],
+            triggers: vec![Box::new(Primary {
+                feed: Arc::clone(&primary),
+                sieve: Arc::clone(&sieve),
+            })],
             primary,
             context: Arc::new(()),
             on_gone: None,
+            naming: Naming::default(),
+            sieve,
+            finalizing: None,
             queue: WorkQueue::default(),
             counters: Arc::default(),
             workers: 1,
@@ -98,6 +127,9 @@ impl<K: Send + Sync + 'static> Controller<K> {
             triggers: self.triggers,
             context: Arc::new(context),
             on_gone,
+            naming: self.naming,
+            sieve: self.sieve,
+            finalizing: self.finalizing.map(Finalizing::with_context),
             queue: self.queue,
             counters: self.counters,
             workers: self.workers,
@@ -215,6 +247,7 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
     /// counted and skipped until it changes.
     ///
     /// # Errors
+    /// - The controller has a finalizer and no client ([`Error::is_config`]).
     /// - Signals cannot be listened to, the caller is outside of a tokio runtime, or an informer is
     ///   stopped already.
     /// - An informer is stopped before its first list.
@@ -230,46 +263,43 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
     /// # Order guarantees
     /// One key is never in two reconciles at the same time. A change during a reconcile of its key
     /// leads to another reconcile after it.
-    pub async fn run<F, R, E>(self, reconcile: F) -> Result<(), Error>
+    pub async fn run<F, R, E>(mut self, reconcile: F) -> Result<(), Error>
     where
         K: DeserializeOwned + Any,
         F: Fn(Arc<K>, Ctx<C>) -> R + Send + Sync + 'static,
         R: Future<Output = Result<Action, E>> + Send + 'static,
         E: Into<BoxError>,
     {
-        let (feed, on_gone) = (Arc::clone(&self.primary), self.on_gone.clone());
-        let reconcile = Arc::new(reconcile);
-        let call: Call<C> = Arc::new(move |ctx| {
-            let Some(object) = feed.get(ctx.key()) else {
-                return match &on_gone {
-                    Some(on_gone) => ended(on_gone(ctx)),
-                    None => Box::pin(async { Ended::Gone }),
-                };
-            };
-            record_version(object.resource_version());
-            match object.typed() {
-                Ok(typed) => ended(reconcile(typed, ctx)),
-                Err(error) => Box::pin(async move { Ended::Undecodable(error.into()) }),
-            }
-        });
+        self.keeps_finalizer(Argument::Object)?;
+        let call = self.caller().typed(reconcile);
         self.run_calls(call).await
     }
 
     /// The same with the bare key: the function looks the object up itself, if it still exists.
     ///
     /// # Errors
-    /// As [`Controller::run`].
+    /// As [`Controller::run`]; a finalizer is [`Error::is_invalid`].
     ///
     /// # Cancel safety
     /// As [`Controller::run`].
-    pub async fn run_keys<F, R, E>(self, reconcile: F) -> Result<(), Error>
+    pub async fn run_keys<F, R, E>(mut self, reconcile: F) -> Result<(), Error>
     where
         F: Fn(ObjectKey, Ctx<C>) -> R + Send + Sync + 'static,
         R: Future<Output = Result<Action, E>> + Send + 'static,
         E: Into<BoxError>,
     {
-        let call: Call<C> = Arc::new(move |ctx| ended(reconcile(ctx.key().clone(), ctx)));
+        self.keeps_finalizer(Argument::Key)?;
+        let call = self.caller().keys(reconcile);
         self.run_calls(call).await
+    }
+
+    fn caller(&mut self) -> Caller<K, C> {
+        Caller {
+            feed: Arc::clone(&self.primary),
+            on_gone: self.on_gone.clone(),
+            finalizing: self.finalizing.take().map(Arc::new),
+            sieve: Arc::clone(&self.sieve),
+        }
     }
 
     async fn run_calls(self, call: Call<C>) -> Result<(), Error> {
@@ -315,6 +345,12 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
             resource,
             queue: self.queue,
             context: self.context,
+            site: Arc::new(
+                self.naming
+                    .site(self.primary.resource(), self.primary.client()),
+            ),
+            notes: Notes::default(),
+            env: Env::system(),
             call,
             timeout: self.timeout,
             stopping: stopping.clone(),
@@ -359,20 +395,6 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
         while workers.join_next().await.is_some() {}
         Ok(())
     }
-}
-
-/// Awaits a reconcile and makes its result an [`Ended`]. `Work::process` catches a panic.
-fn ended<R, E>(reconciling: R) -> BoxFuture<'static, Ended>
-where
-    R: Future<Output = Result<Action, E>> + Send + 'static,
-    E: Into<BoxError>,
-{
-    Box::pin(async move {
-        match reconciling.await {
-            Ok(action) => Ended::Done(action),
-            Err(error) => Ended::Failed(error.into()),
-        }
-    })
 }
 
 /// The source of keys. Closed when it is dropped.

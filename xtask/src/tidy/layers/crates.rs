@@ -31,7 +31,10 @@ const CRATES: [(&str, &[&str]); 10] = [
             "kinform-apiserver",
         ],
     ),
-    ("kinform-operator", &["kinform-api", "kinform-core", "kinform"]),
+    (
+        "kinform-operator",
+        &["kinform-api", "kinform-core", "kinform"],
+    ),
     (
         "kinform-cli",
         &[
