@@ -7,6 +7,7 @@
 //! Upstream counterpart: the `main.go` of kubebuilder's scaffold, whose exit code is always 1.
 
 use std::future::Future;
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use clap::{FromArgMatches, Parser};
@@ -77,6 +78,7 @@ fn start_log(flags: &Flags) -> Result<(), String> {
         .map_err(|error| format!("error: --log-level {:?}: {error}", flags.log_level))?;
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
+        .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr);
     // An error means that the program has a log already.
     let _ = match flags.log_format {

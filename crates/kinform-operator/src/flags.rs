@@ -101,6 +101,10 @@ pub struct Flags {
     pub log_format: LogFormat,
 }
 
+/// BOUND: the margin and the request timeout of a lease, which have no flags.
+const MIN_MARGIN: Duration = Duration::from_millis(500);
+const MAX_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// The form of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
@@ -129,10 +133,14 @@ fn files(path: Option<&Path>, certificate: &str, key: &str) -> Option<Certificat
 impl From<&Flags> for Settings {
     fn from(flags: &Flags) -> Self {
         let lease = || {
+            let lease = flags.leader_elect_lease_duration;
             let options = LeaseOptions {
-                lease_duration: flags.leader_elect_lease_duration,
+                lease_duration: lease,
                 renew_deadline: flags.leader_elect_renew_deadline,
                 retry_period: flags.leader_elect_retry_period,
+                // Shorter leases have shorter requests; 2 s and 1 s of 15 s.
+                request_timeout: (lease * 2 / 15).clamp(MIN_MARGIN, MAX_TIMEOUT),
+                margin: (lease / 15).max(MIN_MARGIN),
                 ..LeaseOptions::default()
             };
             LeaseSettings {
@@ -220,6 +228,15 @@ mod tests {
         assert!(found.webhook_certificate.is_some());
         let lease = found.leader_election.unwrap();
         assert_eq!(lease.options, LeaseOptions::default());
+        let quick = settings(&[
+            "--leader-elect",
+            "--leader-elect-lease-duration=4s",
+            "--leader-elect-renew-deadline=2s",
+            "--leader-elect-retry-period=500ms",
+        ]);
+        let options = quick.unwrap().leader_election.unwrap().options;
+        options.validate().unwrap();
+        assert_eq!(options.margin, LeaseOptions::quick().margin);
         assert_eq!(found.namespaces, ["a", "b"]);
     }
 

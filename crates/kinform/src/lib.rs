@@ -17,6 +17,12 @@
 //! | receive changes in closures | [`Handlers`], [`Registration`] |
 //! | receive changes as a stream | [`Informer::changes`], [`Notification`] |
 //! | reconcile objects | [`Controller`], [`Action`], [`Ctx`] |
+//! | create or repair an object that a reconciled one owns | [`Ctx::apply`], [`Ctx::create_or_update`], [`owner`] |
+//! | write a status with conditions | [`Ctx::status`], [`conditions`] |
+//! | clean up when an object is deleted | [`Controller::finalizer`] |
+//! | reconcile for some changes only | [`Controller::filter`], [`predicate`] |
+//! | reconcile at a time, or not again | [`Action::wake_at`], [`Permanent`] |
+//! | wait until an object is in a state | [`Informer::until`], [`until`] |
 //! | queue keys for workers of my own | [`WorkQueue`], [`Limiter`] |
 //! | read my own writes | [`OwnWrites`], [`Overlay`], [`Informer::reached`] |
 //! | keep objects in a store of my own | [`Reflector`], [`ReflectorStore`] |
@@ -116,6 +122,10 @@
 //! | `MutationCache` | [`Overlay`] |
 //! | `record.EventRecorder` | [`events::EventRecorder`] |
 //! | `RetryOnConflict` | [`retry_on_conflict`] |
+//! | `CreateOrUpdate`, `SetControllerReference` | [`create_or_update`], [`owner::set_controller`] |
+//! | `SetStatusCondition` | [`conditions::set`], [`StatusEdit::condition`] |
+//! | `GenerationChangedPredicate` | [`predicate::generation_changed`] |
+//! | `TerminalError` | [`Permanent`] |
 //!
 //! # Coming from kube-rs
 //!
@@ -128,7 +138,10 @@
 //! | `Controller::new(api, config)` | [`Controller::of`] an informer |
 //! | `.owns`, `.watches` | the same |
 //! | `reconcile(Arc<K>, Arc<Ctx>)` | runs as `\|object, cx\| reconcile(object, cx.context())` |
-//! | `error_policy` | a [`Limiter`] |
+//! | `error_policy` | a [`Limiter`]; or [`controller::with_error_policy`] |
+//! | `finalizer` | [`Controller::finalizer`] |
+//! | `predicates` | [`Controller::filter`] |
+//! | `wait::await_condition` | [`Informer::until`] |
 //! | `Action::requeue`, `Action::await_change` | the same |
 //! | `metadata_watcher` | [`InformerBuilder::metadata_only`] |
 //!
@@ -144,6 +157,7 @@ mod error;
 pub mod events;
 mod factory;
 mod handler;
+mod hands;
 mod index;
 mod index_key;
 mod informer;
@@ -185,17 +199,24 @@ pub use kinform_core::time::Instant;
 pub use tokio_util::sync::CancellationToken;
 
 pub use crate::changes::Changes;
-pub use crate::controller::{Action, Controller, ControllerMetrics, ControllerStats, Ctx};
-pub use crate::controller::{Finish, Reconciler};
-pub use crate::error::{Error, SourceError, SourceErrorKind};
+pub use crate::controller::{
+    Action, Cleanup, Controller, ControllerMetrics, ControllerStats, Ctx, Finish, Reconciler,
+    predicate,
+};
+pub use crate::error::{Error, Permanent, SourceError, SourceErrorKind};
 pub use crate::factory::{
     DecodedValues, FactoryBuilder, InformerBuilder, InformerFactory, Lifetime, Target,
 };
 pub use crate::handler::{Added, Deleted, Handlers, Notification};
+pub use crate::hands::{
+    Apply, StatusEdit, Written, conditions, create_or_update, delete, owner, patch, write_status,
+    write_status_as,
+};
 pub use crate::index::Index;
 pub use crate::index_key::IndexKey;
 pub use crate::informer::{
     Informer, OwnWrites, Reflector, ReflectorStore, Registration, Storage, StoreError, Transform,
+    Until, until,
 };
 pub use crate::lister::{Lister, NamespaceLister};
 pub use crate::metrics::InformerStats;

@@ -50,6 +50,9 @@ pub enum Verdict {
     WakeAfter(Duration),
     /// Its object is gone: failures and wake-up time are forgotten.
     Gone,
+    /// It neither succeeded nor failed: it is handed out again after this time, and its failures are still
+    /// remembered (`AddAfter`, `Done`).
+    Later(Duration),
     /// It failed: again when the limiter allows (`AddRateLimited`, `Done`).
     Retry,
 }
@@ -191,6 +194,10 @@ impl<K: Eq + Hash + Clone> Queue<K> {
             }
             Verdict::Again(after) => {
                 slot.failures = 0;
+                self.counts.retries += 1;
+                delay = Some(after);
+            }
+            Verdict::Later(after) => {
                 self.counts.retries += 1;
                 delay = Some(after);
             }

@@ -232,6 +232,7 @@ impl Model {
                 self.set_wake(key, None);
                 None
             }
+            Verdict::Later(delay) => Some(delay),
             Verdict::Retry => Some(self.fail(key)),
         };
         let is_open = self.life == Life::Open;
@@ -343,6 +344,7 @@ fn ops() -> impl Strategy<Value = Op> {
         delays().prop_map(Verdict::Again),
         delays().prop_map(Verdict::WakeAfter),
         Just(Verdict::Gone),
+        delays().prop_map(Verdict::Later),
         Just(Verdict::Retry),
     ];
     prop_oneof![

@@ -150,16 +150,17 @@ impl Operator {
         bound.ok().and_then(|bound| *bound).unwrap_or_default()
     }
 
-    /// Adds a controller, named after the resource that it reconciles. It runs while this replica
-    /// leads; one that is added to a running operator starts at once.
+    /// Adds a controller under its own name. It runs while this replica leads; one that is added to
+    /// a running operator starts at once. Its writes go through [`client`](Self::client), unless it
+    /// was given another.
     ///
     /// # Errors
-    /// There is a controller for that resource already (see [`add_named`](Self::add_named)), or the
-    /// operator has stopped.
+    /// There is a part of that name already (see [`add_named`](Self::add_named)), or the operator
+    /// has stopped.
     ///
     /// Upstream: `Manager.Add`, `ControllerManagedBy`.
     pub fn add(&self, controller: Reconciler) -> Result<Part, Error> {
-        let name = controller.resource().to_owned();
+        let name = controller.name().to_owned();
         self.add_named(&name, controller)
     }
 
@@ -188,7 +189,9 @@ impl Operator {
         if self.0.settings.leader_election.is_some() {
             controller.follow()?;
         }
-        let controller = controller.grace_period(self.0.settings.grace_period);
+        let controller = controller
+            .grace_period(self.0.settings.grace_period)
+            .within(&self.0.name, self.client());
         let work = Work::Controller(Box::new(controller));
         self.0.parts.add(name, (When::Leading, need), work)
     }

@@ -176,11 +176,6 @@ impl Operator {
                 () = stop.cancelled() => break,
                 term = leadership.won() => term?,
             };
-            tracing::info!(
-                lease = leadership.lease(),
-                identity = leadership.identity(),
-                "leading"
-            );
             match self.term(&leadership, &term, stop).await? {
                 Over::Stopped => break,
                 Over::Lost(reason) => {

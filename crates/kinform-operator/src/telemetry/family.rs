@@ -14,7 +14,9 @@ use std::time::Duration;
 
 use kinform_core::stats::Histogram;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, LabelSetEncoder};
+use prometheus_client::encoding::{
+    DescriptorEncoder, EncodeLabel as _, EncodeLabelSet, LabelSetEncoder, MetricEncoder,
+};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::exemplar::Exemplar;
 
@@ -107,21 +109,28 @@ impl Family {
         };
         let mut family = encoder.encode_descriptor(name, self.help, None, kind)?;
         for (labels, value) in &self.samples {
-            let labels = Written(labels);
-            let mut metric = family.encode_family(&labels)?;
-            match value {
-                Value::Count(count) => {
-                    metric.encode_counter(count, None::<&Exemplar<Written<'_>, f64>>)?;
-                }
-                Value::Gauge(value) => metric.encode_gauge(value)?,
-                Value::Histogram {
-                    sum,
-                    count,
-                    buckets,
-                } => metric.encode_histogram::<Written<'_>>(*sum, *count, buckets, None)?,
+            if labels.is_empty() {
+                value.encode(&mut family)?;
+            } else {
+                let labels = Written(labels);
+                value.encode(&mut family.encode_family(&labels)?)?;
             }
         }
         Ok(())
+    }
+}
+
+impl Value {
+    fn encode(&self, metric: &mut MetricEncoder<'_>) -> fmt::Result {
+        match self {
+            Self::Count(count) => metric.encode_counter(count, None::<&Exemplar<Written<'_>, f64>>),
+            Self::Gauge(value) => metric.encode_gauge(value),
+            Self::Histogram {
+                sum,
+                count,
+                buckets,
+            } => metric.encode_histogram::<Written<'_>>(*sum, *count, buckets, None),
+        }
     }
 }
 
@@ -136,8 +145,6 @@ impl EncodeLabelSet for Written<'_> {
         Ok(())
     }
 }
-
-use prometheus_client::encoding::EncodeLabel as _;
 
 /// Sorts the observations of a histogram into buckets with these upper bounds, in seconds.
 ///

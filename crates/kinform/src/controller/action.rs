@@ -12,14 +12,19 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use kinform_api::ObjectKey;
 use tokio_util::sync::CancellationToken;
+
+use super::site::Site;
+use crate::object::Obj;
 
 /// The next step for a key after a reconcile that succeeded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct Action {
     requeue_after: Option<Duration>,
+    wake_at: Option<Timestamp>,
 }
 
 impl Action {
@@ -27,14 +32,28 @@ impl Action {
     pub const fn await_change() -> Self {
         Self {
             requeue_after: None,
+            wake_at: None,
         }
     }
 
-    /// A reconcile after `delay`, or sooner if something changes.
+    /// A reconcile after `delay`, or sooner if something changes: then the delay is over, unless
+    /// that reconcile asks for one again.
     #[doc(alias = "RequeueAfter")]
     pub const fn requeue(delay: Duration) -> Self {
         Self {
             requeue_after: Some(delay),
+            wake_at: None,
+        }
+    }
+
+    /// A reconcile at `time`, also if something changes before: a deadline, the end of a lifetime.
+    ///
+    /// The wake-up is kept until a reconcile begins after it, the object is gone, or another
+    /// reconcile returns a new one. A time in the past is a reconcile at once.
+    pub const fn wake_at(time: Timestamp) -> Self {
+        Self {
+            requeue_after: None,
+            wake_at: Some(time),
         }
     }
 
@@ -42,6 +61,12 @@ impl Action {
     #[must_use]
     pub const fn requeue_after(self) -> Option<Duration> {
         self.requeue_after
+    }
+
+    /// The time at which the key is reconciled in any case.
+    #[must_use]
+    pub const fn wakes_at(self) -> Option<Timestamp> {
+        self.wake_at
     }
 }
 
@@ -52,6 +77,9 @@ pub struct Ctx<C> {
     pub(super) key: ObjectKey,
     pub(super) failures: u32,
     pub(super) stopping: CancellationToken,
+    pub(super) site: Arc<Site>,
+    /// The object when the run began; `None` if it is gone.
+    pub(super) object: Option<Obj<()>>,
 }
 
 impl<C> Ctx<C> {
@@ -90,13 +118,17 @@ impl<C> Ctx<C> {
             key,
             failures,
             stopping,
-            ..
+            site,
+            object,
+            context: _,
         } = self;
         Ctx {
             context: Arc::new(()),
             key,
             failures,
             stopping,
+            site,
+            object,
         }
     }
 }
@@ -116,6 +148,8 @@ impl<C> Clone for Ctx<C> {
             key: self.key.clone(),
             failures: self.failures,
             stopping: self.stopping.clone(),
+            site: Arc::clone(&self.site),
+            object: self.object.clone(),
         }
     }
 }

@@ -19,7 +19,10 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use kinform_api::{ObjectKey, Scope};
 use kinform_core::queue::Priority;
+use kube_client::Client;
 
+use super::predicate::{Event, Predicate};
+use super::sieve::Sieve;
 use crate::error::Error;
 use crate::object::Obj;
 use crate::source::ResourceInfo;
@@ -42,6 +45,10 @@ pub(super) trait Feed<K>: Send + Sync + 'static {
     fn synced(&self) -> BoxFuture<'static, Result<(), Error>>;
     /// Waits until no further change will be reported.
     fn stopped(&self) -> BoxFuture<'static, ()>;
+    /// The client of its source, if it has one.
+    fn client(&self) -> Option<Client> {
+        None
+    }
 }
 
 /// A handler that was added to a feed.
@@ -92,8 +99,11 @@ impl Sink for WorkQueue<ObjectKey> {
     }
 }
 
-/// The primary resource.
-pub(super) struct Primary<K>(pub(super) Arc<dyn Feed<K>>);
+/// The primary resource, and which of its events count.
+pub(super) struct Primary<K> {
+    pub(super) feed: Arc<dyn Feed<K>>,
+    pub(super) sieve: Arc<Sieve>,
+}
 
 /// Another resource, whose objects concern primary ones.
 pub(super) struct Mapped<T> {
@@ -106,7 +116,7 @@ pub(super) type KeysOf<T> = Arc<dyn Fn(&Obj<T>) -> Vec<ObjectKey> + Send + Sync>
 
 impl<K: 'static> Trigger for Primary<K> {
     fn resource(&self) -> &ResourceInfo {
-        self.0.resource()
+        self.feed.resource()
     }
 
     fn listen(
@@ -115,7 +125,10 @@ impl<K: 'static> Trigger for Primary<K> {
         resync_period: Option<Duration>,
     ) -> Result<Box<dyn Listening>, Error> {
         let batch = Batch::of(sink);
+        let sieve = Arc::clone(&self.sieve);
+        let predicate = sieve.predicate();
         let hear: Hear<K> = Arc::new(move |heard| match heard {
+            heard if hides(&sieve, predicate.as_ref(), &heard) => {}
             Heard::Added {
                 object,
                 initial: true,
@@ -126,15 +139,15 @@ impl<K: 'static> Trigger for Primary<K> {
             | Heard::Deleted(object) => batch.add(object.key(), Priority::Normal),
             Heard::BatchEnd => batch.end(),
         });
-        self.0.listen(hear, resync_period)
+        self.feed.listen(hear, resync_period)
     }
 
     fn synced(&self) -> BoxFuture<'static, Result<(), Error>> {
-        self.0.synced()
+        self.feed.synced()
     }
 
     fn stopped(&self) -> BoxFuture<'static, ()> {
-        self.0.stopped()
+        self.feed.stopped()
     }
 }
 
@@ -184,6 +197,23 @@ impl<T: 'static> Trigger for Mapped<T> {
     fn stopped(&self) -> BoxFuture<'static, ()> {
         self.feed.stopped()
     }
+}
+
+/// Returns whether an event of the primary resource does not count.
+fn hides<K>(sieve: &Sieve, predicate: Option<&Predicate>, heard: &Heard<'_, K>) -> bool {
+    let event = match heard {
+        Heard::Updated { new, .. } if sieve.is_own(new.raw()) => return true,
+        Heard::BatchEnd => return false,
+        _ if predicate.is_none() => return false,
+        Heard::Updated { old, new } => Event::Updated {
+            old: old.raw(),
+            new: new.raw(),
+        },
+        Heard::Added { object, .. } | Heard::Deleted(object) | Heard::Resynced(object) => {
+            Event::Whole(object.raw())
+        }
+    };
+    !predicate.is_none_or(|predicate| predicate.passes(event))
 }
 
 /// Keys of changes that were reported together, to be added together.

@@ -12,6 +12,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use kinform_api::ObjectKey;
+use kube_client::Client;
 
 use super::Controller;
 use super::feed::{Feed, Hear, Heard, Listening};
@@ -93,6 +94,10 @@ impl<K: Send + Sync + 'static> Feed<K> for Informer<K> {
     fn stopped(&self) -> BoxFuture<'static, ()> {
         let informer = self.clone();
         Box::pin(async move { drop(informer.state_when(|state| state.is_stopped()).await) })
+    }
+
+    fn client(&self) -> Option<Client> {
+        self.client()
     }
 }
 

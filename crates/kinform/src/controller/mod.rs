@@ -9,21 +9,33 @@
 //! that key's error. It stops in order: no new keys, then the running reconciles end within a
 //! deadline. Everything lives inside [`Controller::run`]: dropping its future ends the workers,
 //! removes the handlers and leaves no task behind.
-//! Never: calls the API. Writes are up to the user's reconcile function.
+//! Never: calls the API, but for the finalizer that it was asked to keep. Writes are up to the
+//! user's reconcile function, whose context has the verbs.
 //!
 //! Upstream counterpart: `sample-controller:controller.go`,
 //! `controller-runtime:pkg/internal/controller`.
 
 mod action;
+mod call;
 mod feed;
+mod finalizing;
 mod informers;
+mod notes;
+mod options;
+mod outcome;
+pub mod predicate;
 mod recent;
 mod reconciler;
+#[cfg(test)]
+mod retries;
 mod run;
+mod sieve;
+mod site;
 mod stats;
 mod stop;
 #[cfg(test)]
 mod tests;
+mod verbs;
 mod worker;
 
 use std::any::Any;
@@ -32,20 +44,29 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::BoxFuture;
 use kinform_api::ObjectKey;
 use kinform_core::queue::Limiter;
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
 pub use self::action::{Action, Ctx};
+use self::call::{Caller, OnGone};
 use self::feed::{Feed, Mapped, Primary, Trigger, owner_key};
+pub use self::finalizing::Cleanup;
+use self::finalizing::Finalizing;
+use self::notes::Notes;
+use self::options::Argument;
+use self::outcome::BoxError;
+pub use self::outcome::{ByPolicy, with_error_policy};
 pub use self::reconciler::Reconciler;
 pub use self::run::Finish;
 use self::run::{Ends, Runner};
+use self::sieve::Sieve;
+use self::site::Naming;
 use self::stats::Counters;
 pub use self::stats::{ControllerMetrics, ControllerStats};
-use self::worker::{BoxError, Call, Ended, record_version};
+use self::worker::Call;
+use crate::env::Env;
 use crate::error::Error;
 use crate::object::Obj;
 use crate::workqueue::WorkQueue;
@@ -61,6 +82,9 @@ pub struct Controller<K, C = ()> {
     triggers: Vec<Box<dyn Trigger>>,
     context: Arc<C>,
     on_gone: Option<OnGone<C>>,
+    naming: Naming,
+    sieve: Arc<Sieve>,
+    finalizing: Option<Finalizing<K, C>>,
     queue: WorkQueue<ObjectKey>,
     counters: Arc<Counters>,
     workers: usize,
@@ -71,16 +95,20 @@ pub struct Controller<K, C = ()> {
     signals: bool,
 }
 
-type OnGone<C> = Arc<dyn Fn(Ctx<C>) -> Reconciling + Send + Sync>;
-type Reconciling = BoxFuture<'static, Result<Action, BoxError>>;
-
 impl<K: Send + Sync + 'static> Controller<K> {
     fn over(primary: Arc<dyn Feed<K>>) -> Self {
+        let sieve = Arc::<Sieve>::default();
         Self {
-            triggers: vec![Box::new(Primary(Arc::clone(&primary)))],
+            triggers: vec![Box::new(Primary {
+                feed: Arc::clone(&primary),
+                sieve: Arc::clone(&sieve),
+            })],
             primary,
             context: Arc::new(()),
             on_gone: None,
+            naming: Naming::default(),
+            sieve,
+            finalizing: None,
             queue: WorkQueue::default(),
             counters: Arc::default(),
             workers: 1,
@@ -102,6 +130,9 @@ impl<K: Send + Sync + 'static> Controller<K> {
             triggers: self.triggers,
             context: Arc::new(context),
             on_gone,
+            naming: self.naming,
+            sieve: self.sieve,
+            finalizing: self.finalizing.map(Finalizing::with_context),
             queue: self.queue,
             counters: self.counters,
             workers: self.workers,
@@ -219,6 +250,7 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
     /// counted and skipped until it changes.
     ///
     /// # Errors
+    /// - The controller has a finalizer and no client ([`Error::is_config`]).
     /// - Signals cannot be listened to, the caller is outside of a tokio runtime, or an informer is
     ///   stopped already.
     /// - An informer is stopped before its first list.
@@ -234,14 +266,15 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
     /// # Order guarantees
     /// One key is never in two reconciles at the same time. A change during a reconcile of its key
     /// leads to another reconcile after it.
-    pub async fn run<F, R, E>(self, reconcile: F) -> Result<(), Error>
+    pub async fn run<F, R, E>(mut self, reconcile: F) -> Result<(), Error>
     where
         K: DeserializeOwned + Any,
         F: Fn(Arc<K>, Ctx<C>) -> R + Send + Sync + 'static,
         R: Future<Output = Result<Action, E>> + Send + 'static,
         E: Into<BoxError>,
     {
-        let call = self.call(reconcile);
+        self.keeps_finalizer(Argument::Object)?;
+        let call = self.caller().typed(reconcile);
         self.run_calls(call).await
     }
 
@@ -249,57 +282,44 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
     /// of them in one list, and runs each as long as it leads.
     ///
     /// The function is as in [`Controller::run`].
-    pub fn reconciling<F, R, E>(self, reconcile: F) -> Reconciler
+    pub fn reconciling<F, R, E>(mut self, reconcile: F) -> Reconciler
     where
         K: DeserializeOwned + Any,
         F: Fn(Arc<K>, Ctx<C>) -> R + Send + Sync + 'static,
         R: Future<Output = Result<Action, E>> + Send + 'static,
         E: Into<BoxError>,
     {
-        let call = self.call(reconcile);
+        let refused = self.keeps_finalizer(Argument::Object).err();
+        let call = self.caller().typed(reconcile);
         let (runner, ends) = self.runner(call);
-        Reconciler::new(runner, ends)
-    }
-
-    /// The function with the types of object and error erased.
-    fn call<F, R, E>(&self, reconcile: F) -> Call<C>
-    where
-        K: DeserializeOwned + Any,
-        F: Fn(Arc<K>, Ctx<C>) -> R + Send + Sync + 'static,
-        R: Future<Output = Result<Action, E>> + Send + 'static,
-        E: Into<BoxError>,
-    {
-        let (feed, on_gone) = (Arc::clone(&self.primary), self.on_gone.clone());
-        Arc::new(move |ctx| {
-            let Some(object) = feed.get(ctx.key()) else {
-                return match &on_gone {
-                    Some(on_gone) => ended(on_gone(ctx)),
-                    None => Box::pin(async { Ended::Gone }),
-                };
-            };
-            record_version(object.resource_version());
-            match object.typed() {
-                Ok(typed) => ended(reconcile(typed, ctx)),
-                Err(error) => Box::pin(async move { Ended::Undecodable(error.into()) }),
-            }
-        })
+        Reconciler::new(runner, ends, refused)
     }
 
     /// The same with the bare key: the function looks the object up itself, if it still exists.
     ///
     /// # Errors
-    /// As [`Controller::run`].
+    /// As [`Controller::run`]; a finalizer is [`Error::is_invalid`].
     ///
     /// # Cancel safety
     /// As [`Controller::run`].
-    pub async fn run_keys<F, R, E>(self, reconcile: F) -> Result<(), Error>
+    pub async fn run_keys<F, R, E>(mut self, reconcile: F) -> Result<(), Error>
     where
         F: Fn(ObjectKey, Ctx<C>) -> R + Send + Sync + 'static,
         R: Future<Output = Result<Action, E>> + Send + 'static,
         E: Into<BoxError>,
     {
-        let call: Call<C> = Arc::new(move |ctx| ended(reconcile(ctx.key().clone(), ctx)));
+        self.keeps_finalizer(Argument::Key)?;
+        let call = self.caller().keys(reconcile);
         self.run_calls(call).await
+    }
+
+    fn caller(&mut self) -> Caller<K, C> {
+        Caller {
+            feed: Arc::clone(&self.primary),
+            on_gone: self.on_gone.clone(),
+            finalizing: self.finalizing.take().map(Arc::new),
+            sieve: Arc::clone(&self.sieve),
+        }
     }
 
     async fn run_calls(self, call: Call<C>) -> Result<(), Error> {
@@ -317,6 +337,12 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
             triggers: self.triggers,
             queue: self.queue,
             context: self.context,
+            site: Arc::new(
+                self.naming
+                    .site(self.primary.resource(), self.primary.client()),
+            ),
+            notes: Arc::new(Notes::default()),
+            env: Env::system(),
             call,
             workers: self.workers,
             timeout: self.timeout,
@@ -326,20 +352,6 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
         };
         (runner, ends)
     }
-}
-
-/// Awaits a reconcile and makes its result an [`Ended`]. `Work::process` catches a panic.
-fn ended<R, E>(reconciling: R) -> BoxFuture<'static, Ended>
-where
-    R: Future<Output = Result<Action, E>> + Send + 'static,
-    E: Into<BoxError>,
-{
-    Box::pin(async move {
-        match reconciling.await {
-            Ok(action) => Ended::Done(action),
-            Err(error) => Ended::Failed(error.into()),
-        }
-    })
 }
 
 impl<K, C> fmt::Debug for Controller<K, C> {

@@ -15,6 +15,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kube_client::Client;
 use tokio_util::sync::CancellationToken;
 
 use super::feed::{Listening, Sink};
@@ -22,7 +23,7 @@ use super::recent::Recent;
 use super::run::{Ends, Finish, Run, Runner};
 use super::stats::ControllerMetrics;
 use super::stop::Stop;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 
 /// A controller with its reconcile function, without type parameters. Made by
 /// [`Controller::reconciling`](super::Controller::reconciling).
@@ -30,6 +31,8 @@ use crate::error::Error;
 pub struct Reconciler {
     run: Box<dyn Run>,
     ends: Ends,
+    /// The reason why it cannot run, unless it is given a client.
+    refused: Option<Error>,
     following: Option<Following>,
 }
 
@@ -39,12 +42,31 @@ struct Following {
 }
 
 impl Reconciler {
-    pub(super) fn new<C: Send + Sync + 'static>(runner: Runner<C>, ends: Ends) -> Self {
+    pub(super) fn new<C: Send + Sync + 'static>(
+        runner: Runner<C>,
+        ends: Ends,
+        refused: Option<Error>,
+    ) -> Self {
         Self {
             run: Box::new(runner),
             ends,
+            refused,
             following: None,
         }
+    }
+
+    /// The controller's name: see [`Controller::named`](super::Controller::named).
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.run.name()
+    }
+
+    /// Makes it a part of an operator: its field manager begins with `operator`, and it writes with
+    /// `client`, unless the builder was given others.
+    pub fn within(mut self, operator: &str, client: Client) -> Self {
+        self.run.adopt(operator, client);
+        self.refused = None;
+        self
     }
 
     /// The resource that is reconciled.
@@ -87,7 +109,10 @@ impl Reconciler {
     /// # Cancel safety
     /// As there.
     pub async fn run(self) -> Result<(), Error> {
-        let Self { run, ends, .. } = self;
+        let Self {
+            run, ends, refused, ..
+        } = self;
+        refused.map_or(Ok(()), Err)?;
         let signals = ends.signals.then(super::stop::Signals::new).transpose()?;
         let stop = Stop {
             token: ends.token,
@@ -136,6 +161,9 @@ impl Reconciler {
         stop: &CancellationToken,
         lost: &CancellationToken,
     ) -> Result<Finish, Error> {
+        if let Some(refused) = &self.refused {
+            return Err(Error::new(ErrorKind::Config, refused.to_string()));
+        }
         let recent = self.following.as_ref().map(|f| &*f.recent);
         let stop = Stop {
             token: stop.clone(),

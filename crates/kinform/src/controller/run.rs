@@ -16,14 +16,18 @@ use std::time::Duration;
 use futures::future::{BoxFuture, select_all, try_join_all};
 use kinform_api::{ObjectKey, mutant};
 use kinform_core::queue::Priority;
+use kube_client::Client;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::feed::{Listening, Trigger};
+use super::notes::Notes;
 use super::recent::Recent;
+use super::site::Site;
 use super::stats::{ControllerMetrics, Counters};
 use super::stop::{Signals, Stop};
 use super::worker::{Call, Work};
+use crate::env::Env;
 use crate::error::{Error, ErrorKind};
 use crate::workqueue::WorkQueue;
 
@@ -51,6 +55,9 @@ pub(super) struct Runner<C> {
     pub(super) triggers: Vec<Box<dyn Trigger>>,
     pub(super) queue: WorkQueue<ObjectKey>,
     pub(super) context: Arc<C>,
+    pub(super) site: Arc<Site>,
+    pub(super) notes: Arc<Notes>,
+    pub(super) env: Env,
     pub(super) call: Call<C>,
     pub(super) workers: usize,
     pub(super) timeout: Option<Duration>,
@@ -66,6 +73,8 @@ pub(super) trait Run: Send + Sync {
     fn workers(&self) -> usize;
     fn triggers(&self) -> &[Box<dyn Trigger>];
     fn set_grace(&mut self, grace: Duration);
+    fn name(&self) -> &str;
+    fn adopt(&mut self, operator: &str, client: Client);
     /// Runs until `stop` or `lost`; keys of `recent` are the first.
     fn run<'a>(
         &'a self,
@@ -127,6 +136,9 @@ impl<C: Send + Sync + 'static> Runner<C> {
             resource: self.resource.clone(),
             queue: self.queue.clone(),
             context: Arc::clone(&self.context),
+            site: Arc::clone(&self.site),
+            notes: Arc::clone(&self.notes),
+            env: self.env.clone(),
             call: Arc::clone(&self.call),
             timeout: self.timeout,
             stopping: stopping.clone(),
@@ -205,6 +217,17 @@ impl<C: Send + Sync + 'static> Run for Runner<C> {
 
     fn set_grace(&mut self, grace: Duration) {
         self.grace = grace;
+    }
+
+    fn name(&self) -> &str {
+        &self.site.name
+    }
+
+    fn adopt(&mut self, operator: &str, client: Client) {
+        // Shared only while it runs, and it does not yet.
+        if let Some(site) = Arc::get_mut(&mut self.site) {
+            site.adopt(operator, client);
+        }
     }
 
     fn run<'a>(

@@ -38,6 +38,10 @@ pub(super) struct Counters {
     pub(super) timeouts: Counter,
     pub(super) gone: Counter,
     pub(super) undecodable: Counter,
+    pub(super) permanent: Counter,
+    pub(super) conflicts: Counter,
+    pub(super) throttled: Counter,
+    pub(super) slow: Counter,
 }
 
 /// Reads a controller's numbers, before, during and after its run.
@@ -63,6 +67,14 @@ pub struct ControllerStats {
     pub gone: u64,
     /// Keys whose object did not decode.
     pub undecodable: u64,
+    /// Failures that are not retried (`controller_runtime_terminal_reconcile_errors_total`).
+    pub permanent: u64,
+    /// Runs that met a conflict (409) and were tried again quickly. They are no failures.
+    pub conflicts: u64,
+    /// Runs that the server throttled (429), tried again when it asked. They are no failures.
+    pub throttled: u64,
+    /// Runs that took more than a minute, or do so now. Each is named in the log once.
+    pub slow: u64,
     /// The queue's numbers; its work duration is that of reconciles.
     pub queue: QueueStats,
 }
@@ -71,7 +83,7 @@ impl ControllerStats {
     /// All reconciles that ended.
     #[must_use]
     pub fn reconciles(&self) -> u64 {
-        self.succeeded + self.failed
+        self.succeeded + self.failed + self.conflicts + self.throttled
     }
 }
 
@@ -86,6 +98,10 @@ impl ControllerMetrics {
             timeouts: self.counters.timeouts.read(),
             gone: self.counters.gone.read(),
             undecodable: self.counters.undecodable.read(),
+            permanent: self.counters.permanent.read(),
+            conflicts: self.counters.conflicts.read(),
+            throttled: self.counters.throttled.read(),
+            slow: self.counters.slow.read(),
             queue: self.queue.stats(),
         }
     }

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use futures::future::BoxFuture;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinform_api::{GroupVersionResource, ListOptions, Scope, WatchOptions};
@@ -26,9 +27,9 @@ use crate::factory::{DecodedValues, InformerFactory};
 use crate::object::Lens;
 use crate::source::{Body, ListerWatcher, ResourceInfo, SourceError};
 
-const MS: Duration = Duration::from_millis(1);
+pub(super) const MS: Duration = Duration::from_millis(1);
 
-struct Script<K> {
+pub(super) struct Script<K> {
     info: ResourceInfo,
     lens: Arc<Lens>,
     objects: Mutex<BTreeMap<ObjectKey, Obj<K>>>,
@@ -133,7 +134,7 @@ impl<K: Send + Sync + 'static> Script<K> {
     }
 
     /// Stores an object and tells it.
-    fn put(&self, json: &serde_json::Value) {
+    pub(super) fn put(&self, json: &serde_json::Value) {
         let new = self.object(json);
         let old = self.objects.lock().unwrap().insert(new.key(), new.clone());
         for hear in self.hears.lock().unwrap().clone() {
@@ -148,7 +149,7 @@ impl<K: Send + Sync + 'static> Script<K> {
         }
     }
 
-    fn remove(&self, key: &str) {
+    pub(super) fn remove(&self, key: &str) {
         let key: ObjectKey = key.parse().unwrap();
         let old = self.objects.lock().unwrap().remove(&key).unwrap();
         for hear in self.hears.lock().unwrap().clone() {
@@ -167,7 +168,7 @@ impl<K: Send + Sync + 'static> Script<K> {
     }
 }
 
-fn map(name: &str, version: u32) -> serde_json::Value {
+pub(super) fn map(name: &str, version: u32) -> serde_json::Value {
     let version = version.to_string();
     json!({"metadata": {"namespace": "a", "name": name, "uid": name, "resourceVersion": version}})
 }
@@ -181,9 +182,9 @@ fn owned_by(owner: &str, name: &str, version: u32) -> serde_json::Value {
     object
 }
 
-type Maps = Arc<Script<ConfigMap>>;
+pub(super) type Maps = Arc<Script<ConfigMap>>;
 
-fn maps() -> Maps {
+pub(super) fn maps() -> Maps {
     Script::new("", "configmaps", "ConfigMap")
 }
 
@@ -218,7 +219,7 @@ fn see(seen: &Seen) -> impl Fn(Arc<ConfigMap>, Ctx<()>) -> Seeing + use<> {
 
 type Seeing = std::future::Ready<Result<Action, std::convert::Infallible>>;
 
-fn controller(maps: &Maps) -> Controller<ConfigMap> {
+pub(super) fn controller(maps: &Maps) -> Controller<ConfigMap> {
     Controller::over(Arc::clone(maps) as Arc<dyn Feed<ConfigMap>>)
 }
 
@@ -260,7 +261,9 @@ async fn objects_are_reconciled_when_they_are_there_and_when_they_change() {
 async fn keys_of_a_batch_are_added_at_its_end_or_when_they_are_many() {
     let (maps, queue) = (maps(), WorkQueue::default());
     let feed = Arc::clone(&maps) as Arc<dyn Feed<ConfigMap>>;
-    let _listening = Primary(feed).listen(Arc::new(queue.clone()), None).unwrap();
+    let sieve = Arc::default();
+    let primary = Primary { feed, sieve };
+    let _listening = primary.listen(Arc::new(queue.clone()), None).unwrap();
     let hear = Arc::clone(&maps.hears.lock().unwrap()[0]);
     let tell = |number: usize| {
         let object = &maps.object(&map(&format!("x{number}"), 1));

@@ -24,13 +24,13 @@ use kinform_core::queue::{Next, Verdict};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
 
-use super::Action;
-use super::action::Ctx;
+use super::action::{Action, Ctx};
+use super::notes::Notes;
+use super::outcome::{BoxError, Meaning, chain, meaning};
+use super::site::Site;
 use super::stats::Counters;
+use crate::env::{Env, wall_clock};
 use crate::workqueue::{Get, Item, WorkQueue};
-
-/// The error type of a user's function.
-pub(super) type BoxError = Box<dyn StdError + Send + Sync>;
 
 /// The user's function with all types but the context's erased. It records the object's version in
 /// the current span.
@@ -51,6 +51,9 @@ pub(super) struct Work<C> {
     pub(super) resource: String,
     pub(super) queue: WorkQueue<ObjectKey>,
     pub(super) context: Arc<C>,
+    pub(super) site: Arc<Site>,
+    pub(super) notes: Arc<Notes>,
+    pub(super) env: Env,
     pub(super) call: Call<C>,
     pub(super) timeout: Option<Duration>,
     pub(super) stopping: CancellationToken,
@@ -80,9 +83,12 @@ impl<C: Send + Sync + 'static> Work<C> {
             key: item.key().clone(),
             failures: item.failures(),
             stopping: self.stopping.clone(),
+            site: Arc::clone(&self.site),
+            object: None,
         };
+        self.notes.begin(item.key(), self.env.now());
         let call = async { (self.call)(ctx).await };
-        let caught = AssertUnwindSafe(call).catch_unwind();
+        let caught = self.named_if_slow(AssertUnwindSafe(call).catch_unwind());
         let ended = match self.timeout {
             None => caught.await.unwrap_or_else(|panic| self.panicked(&*panic)),
             Some(timeout) => match tokio::time::timeout(timeout, caught).await {
@@ -91,6 +97,23 @@ impl<C: Send + Sync + 'static> Work<C> {
             },
         };
         self.settle(item, ended)
+    }
+
+    /// Awaits a reconcile, and logs once if it is slow. The span names its key.
+    async fn named_if_slow<F: Future>(&self, reconciling: F) -> F::Output {
+        let mut reconciling = std::pin::pin!(reconciling);
+        tokio::select! {
+            biased;
+            ended = &mut reconciling => return ended,
+            () = tokio::time::sleep(SLOW) => {}
+        }
+        self.counters.slow.add(1);
+        tracing::warn!("a reconcile runs for more than {SLOW:?}");
+        let since = self.env.now();
+        let ended = reconciling.await;
+        let took = SLOW + self.env.now().since(since);
+        tracing::info!(?took, "the slow reconcile has ended");
+        ended
     }
 
     fn panicked(&self, panic: &(dyn Any + Send)) -> Ended {
@@ -109,22 +132,20 @@ impl<C: Send + Sync + 'static> Work<C> {
     }
 
     fn settle(&self, item: Item<ObjectKey>, ended: Ended) -> Get<ObjectKey> {
+        if !matches!(ended, Ended::Failed(_)) {
+            self.notes.no_conflict(item.key());
+        }
         let verdict = match ended {
             Ended::Done(action) => {
                 self.counters.succeeded.add(1);
                 tracing::debug!(?action, "reconciled");
-                action
-                    .requeue_after()
-                    .map_or(Verdict::Forget, Verdict::Again)
+                self.verdict(item.key(), action)
             }
-            Ended::Failed(error) => {
-                self.counters.failed.add(1);
-                self.retry(item, &*error);
-                return self.queue.get();
-            }
+            Ended::Failed(error) => return self.failed(item, &*error),
             Ended::Gone => {
                 self.counters.gone.add(1);
                 tracing::debug!("the object is gone");
+                self.notes.forget(item.key());
                 Verdict::Gone
             }
             Ended::Undecodable(error) => {
@@ -134,41 +155,94 @@ impl<C: Send + Sync + 'static> Work<C> {
                     error,
                     "the object does not decode; waiting for its next version"
                 );
-                Verdict::Forget
+                self.verdict(item.key(), Action::await_change())
             }
         };
         item.settle_and_get(verdict)
     }
 
-    fn retry(&self, item: Item<ObjectKey>, error: &(dyn StdError + Send + Sync)) {
+    /// The verdict on a key that needs no retry: its wake-up, or its delay if that is sooner.
+    fn verdict(&self, key: &ObjectKey, action: Action) -> Verdict {
+        let now = self.env.now();
+        if let Some(time) = action.wakes_at() {
+            let delay = time.duration_since(wall_clock()).try_into();
+            self.notes
+                .wake_at(key, now + delay.unwrap_or(Duration::ZERO));
+        }
+        let delays = [action.requeue_after(), self.notes.wakes_in(key, now)];
+        let delay = delays.into_iter().flatten().min();
+        delay.map_or(Verdict::Forget, Verdict::Again)
+    }
+
+    fn failed(
+        &self,
+        item: Item<ObjectKey>,
+        error: &(dyn StdError + Send + Sync + 'static),
+    ) -> Get<ObjectKey> {
+        let key = item.key();
+        let meaning = meaning(error);
+        if meaning != Meaning::Conflict {
+            self.notes.no_conflict(key);
+        }
+        let verdict = match meaning {
+            Meaning::Failure => Verdict::Retry,
+            Meaning::Permanent => {
+                self.counters.permanent.add(1);
+                self.verdict(key, Action::await_change())
+            }
+            Meaning::Decided(action) => self.verdict(key, action),
+            Meaning::Throttled(delay) => Verdict::Later(delay),
+            Meaning::Conflict => self
+                .notes
+                .conflict(key)
+                .map_or(Verdict::Retry, Verdict::Later),
+        };
+        let error = chain(error);
+        if let Verdict::Later(delay) = verdict {
+            let counter = match meaning {
+                Meaning::Conflict => &self.counters.conflicts,
+                _ => &self.counters.throttled,
+            };
+            counter.add(1);
+            tracing::debug!(error, ?delay, "reconcile is tried again");
+            self.retry(item, verdict);
+            return self.queue.get();
+        }
+        self.counters.failed.add(1);
         let failures = item.failures().saturating_add(1);
-        let retry_in = match item.settle(Verdict::Retry) {
+        match verdict {
+            Verdict::Retry => {
+                let retry_in = self.retry(item, verdict);
+                tracing::warn!(error, failures, ?retry_in, "reconcile failed");
+                self.queue.get()
+            }
+            verdict => {
+                tracing::warn!(error, next = ?verdict, "reconcile failed: it is not for the limiter");
+                item.settle_and_get(verdict)
+            }
+        }
+    }
+
+    /// Settles a key that is tried again; if its wake-up is sooner, then at that time. Returns the
+    /// delay.
+    fn retry(&self, item: Item<ObjectKey>, verdict: Verdict) -> Option<Duration> {
+        let key = item.key().clone();
+        let next = item.settle(verdict);
+        if let Some(delay) = self.notes.wakes_in(&key, self.env.now()) {
+            self.queue.add_after(key, delay);
+        }
+        match next {
             Next::After(delay) => Some(delay),
             Next::Ready => Some(Duration::ZERO),
             Next::Nothing | Next::Refused => None,
-        };
-        let error = chain(error);
-        tracing::warn!(error, failures, ?retry_in, "reconcile failed");
+        }
     }
 }
+
+/// The time after which a reconcile that still runs is named in the log.
+const SLOW: Duration = Duration::from_secs(60);
 
 /// Records the version of the object in the span.
 pub(super) fn record_version(version: &str) {
     Span::current().record("version", version);
-}
-
-/// An error with its causes, as one line.
-fn chain(error: &dyn StdError) -> String {
-    let mut line = error.to_string();
-    let mut cause = error.source();
-    // BOUND: a chain can be a circle in a broken error type.
-    for _ in 0..16 {
-        let Some(error) = cause else { break };
-        let said = error.to_string();
-        if !line.ends_with(&said) {
-            line = line + ": " + &said;
-        }
-        cause = error.source();
-    }
-    line
 }

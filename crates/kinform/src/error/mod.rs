@@ -8,6 +8,7 @@
 //!
 //! Upstream counterpart: `apimachinery:pkg/api/errors`.
 
+mod permanent;
 mod source;
 
 use std::error::Error as StdError;
@@ -16,6 +17,7 @@ use std::time::Duration;
 
 use kinform_core::object::typed::DecodeError;
 
+pub use self::permanent::Permanent;
 pub(crate) use self::source::one_line;
 pub use self::source::{SourceError, SourceErrorKind};
 
@@ -35,6 +37,8 @@ pub(crate) enum ErrorKind {
     Invalid,
     NameTaken,
     NotFound,
+    Owned,
+    Permanent,
     Stopped,
     TimedOut,
     Source,
@@ -93,6 +97,11 @@ impl Error {
         self.source_error().is_some_and(SourceError::is_conflict)
     }
 
+    /// Returns whether another owner controls the object.
+    pub fn is_owned_by_another(&self) -> bool {
+        self.0.kind == ErrorKind::Owned
+    }
+
     /// Returns whether the server knows the caller and refuses (403).
     pub fn is_forbidden(&self) -> bool {
         self.source_error().is_some_and(SourceError::is_forbidden)
@@ -135,6 +144,11 @@ impl Error {
         self.0.kind == ErrorKind::Config
     }
 
+    /// The HTTP code of the server's answer, if there was one.
+    pub(crate) fn http_code(&self) -> Option<u16> {
+        self.source_error().and_then(SourceError::http_code)
+    }
+
     /// The delay that the server asks for before the next try.
     pub fn retry_after(&self) -> Option<Duration> {
         self.source_error().and_then(SourceError::retry_after)
@@ -144,6 +158,18 @@ impl Error {
 impl From<SourceError> for Error {
     fn from(error: SourceError) -> Self {
         Self::new(ErrorKind::Source, error.to_string()).with_cause(error)
+    }
+}
+
+impl From<kube_client::Error> for Error {
+    fn from(error: kube_client::Error) -> Self {
+        SourceError::from(error).into()
+    }
+}
+
+impl From<Permanent> for Error {
+    fn from(error: Permanent) -> Self {
+        Self::new(ErrorKind::Permanent, error.to_string()).with_cause(error)
     }
 }
 

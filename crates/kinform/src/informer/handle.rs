@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use futures::future::select_all;
 use kinform_core::object::Object;
+use kube_client::Client;
 use tokio::sync::watch;
 
 use super::group::{Cores, Member};
@@ -76,6 +77,13 @@ impl<K> Informer<K> {
     /// The resource that is watched; with several namespaces, that of the first.
     pub fn resource(&self) -> &ResourceInfo {
         self.cores.info()
+    }
+
+    /// The client of its watches; `None` if their source is the program's own, or no namespace is
+    /// watched.
+    pub fn client(&self) -> Option<Client> {
+        let members = self.cores.members();
+        members.first().and_then(|member| member.core.client())
     }
 
     /// The namespaces watched now. Empty if the informer watches all namespaces or a resource of

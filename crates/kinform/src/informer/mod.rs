@@ -42,6 +42,7 @@ mod registration;
 mod status;
 mod stream_support;
 mod subscription;
+pub mod until;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -63,6 +64,7 @@ use kinform_core::store::edit::BuiltIndex;
 use kinform_core::store::index::Index as CoreIndex;
 use kinform_core::store::order::Order;
 use kinform_core::store::root::Root;
+use kube_client::Client;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -81,6 +83,7 @@ pub(crate) use self::registration::ListenerState;
 pub use self::registration::Registration;
 use self::stream_support::StreamSupport;
 pub(crate) use self::subscription::{Piece, Subscription};
+pub use self::until::Until;
 use crate::env::Env;
 use crate::error::{Error, ErrorKind};
 use crate::reporter::Reporter;
@@ -286,6 +289,11 @@ impl Core {
     /// The total size of managedFields in everything that was read.
     pub(crate) fn managed_fields_bytes(&self) -> u64 {
         self.ingest.managed_fields_bytes.load(Ordering::Relaxed)
+    }
+
+    /// The client of its source.
+    pub(crate) fn client(&self) -> Option<Client> {
+        self.source.client()
     }
 
     /// The newest root.

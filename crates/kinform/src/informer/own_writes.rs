@@ -79,7 +79,7 @@ fn ordered(version: &ResourceVersion) -> Result<(), Error> {
 
 /// Waits until publications of the cores make `is_so` true; the set of cores is read again when
 /// `changed` says that it may be another.
-async fn when(
+pub(super) async fn when(
     mut changed: watch::Receiver<u64>,
     watched: impl Fn() -> Vec<Arc<Core>>,
     mut is_so: impl FnMut(&[Arc<Core>]) -> Result<bool, Error>,

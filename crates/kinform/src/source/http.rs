@@ -249,6 +249,10 @@ impl ListerWatcher for HttpSource {
     fn resource(&self) -> &ResourceInfo {
         &self.info
     }
+
+    fn client(&self) -> Option<Client> {
+        Some(self.client.clone())
+    }
 }
 
 impl fmt::Debug for HttpSource {

@@ -36,6 +36,7 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use kinform_api::{GroupVersionResource, ListOptions, Scope, TypeMeta, WatchOptions};
 use kinform_core::Encoding;
+use kube_client::Client;
 
 pub use self::client::{Transport, client_for, client_over, client_through, default_client};
 pub use self::client_options::ClientOptions;
@@ -55,6 +56,11 @@ pub trait ListerWatcher: Send + Sync + 'static {
 
     /// The resource that is listed and watched, for messages, metrics and identity.
     fn resource(&self) -> &ResourceInfo;
+
+    /// The client that it uses, if it has one. A controller writes with it by default.
+    fn client(&self) -> Option<Client> {
+        None
+    }
 }
 
 impl<L: ListerWatcher + ?Sized> ListerWatcher for std::sync::Arc<L> {
@@ -68,6 +74,10 @@ impl<L: ListerWatcher + ?Sized> ListerWatcher for std::sync::Arc<L> {
 
     fn resource(&self) -> &ResourceInfo {
         (**self).resource()
+    }
+
+    fn client(&self) -> Option<Client> {
+        (**self).client()
     }
 }
 

@@ -18,6 +18,7 @@ use http::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use http_body_util::BodyExt;
 use jiff::Timestamp;
 use kinform_api::Status;
+use kinform_api::StatusDetails;
 use kinform_core::wire::protobuf;
 use kube_client::client::Body as ReplyBody;
 
@@ -38,6 +39,9 @@ impl From<kube_client::Error> for SourceError {
 
 /// The error of a failed call.
 pub(super) fn from_client(error: kube_client::Error) -> SourceError {
+    if let kube_client::Error::Api(status) = &error {
+        return SourceError::from_status(status.code, status_of(status)).with_cause(error);
+    }
     let found = chain(&error).find_map(handshake);
     if let Some((kind, message)) = found {
         return SourceError::new(kind, message).with_cause(error);
@@ -68,6 +72,22 @@ pub(super) fn from_client(error: kube_client::Error) -> SourceError {
         ),
     };
     SourceError::new(kind, message).with_cause(error)
+}
+
+/// A refusal as kube reads it.
+fn status_of(status: &kube_core::Status) -> Status {
+    let refusal = Status::failure(status.code, &status.reason, &*status.message);
+    match &status.details {
+        Some(details) => refusal.with_details(StatusDetails {
+            name: details.name.clone(),
+            group: details.group.clone(),
+            kind: details.kind.clone(),
+            uid: details.uid.clone(),
+            causes: Vec::new(),
+            retry_after_seconds: details.retry_after_seconds,
+        }),
+        None => refusal,
+    }
 }
 
 /// The kind of a failure before a request: no credentials, or peers that do not agree on the first

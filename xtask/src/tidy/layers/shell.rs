@@ -3,7 +3,7 @@
 //! ```text
 //! env error sync index_key ◀─ reporter report state metrics retry reflector_options ◀─ object
 //!   ◀─ source ◀─ informer ◀─ store lister index handler changes ◀─ factory registry select
-//!   ◀─ workqueue ◀─ controller ◀─ events overlay expiring parallel
+//!   ◀─ workqueue hands ◀─ controller ◀─ events overlay expiring parallel
 //! ```
 //!
 //! Modules on one step may import each other, but without circles: `lister` reads `store`.
@@ -29,7 +29,7 @@ pub(super) const LAW: Law = Law {
         &["informer"],
         &["store", "lister", "index", "handler", "changes"],
         &["factory", "registry", "select"],
-        &["workqueue"],
+        &["workqueue", "hands"],
         &["controller"],
         &["events", "overlay", "expiring", "parallel"],
     ]),

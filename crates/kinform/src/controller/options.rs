@@ -1,0 +1,118 @@
+//! Options of a controller about its identity, its events and its finalizer.
+//!
+//! ```text
+//! Controller ──named, client, filter, finalizer──▶ Controller
+//! ```
+//!
+//! Upstream counterpart: `controller-runtime:pkg/builder` (`Named`, `WithEventFilter`),
+//! `controller-runtime:pkg/finalizer`.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use kube_client::Client;
+
+use super::Controller;
+use super::action::Ctx;
+use super::finalizing::{Cleanup, Finalizing};
+use super::outcome::BoxError;
+use super::predicate::Predicate;
+use crate::error::{Error, ErrorKind};
+
+/// The argument of the reconcile function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Argument {
+    Object,
+    Key,
+}
+
+impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
+    /// Sets the controller's name, for logs and as its field manager. Default: the kind in lower
+    /// case.
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.naming.controller = Some(name.into());
+        self
+    }
+
+    /// Sets the name of the program, which is then a part of the field manager:
+    /// `OPERATOR/CONTROLLER`. Default: none.
+    #[doc(alias = "WithFieldOwner")]
+    pub fn operator_name(mut self, name: impl Into<String>) -> Self {
+        self.naming.operator = Some(name.into());
+        self
+    }
+
+    /// Sets the client that [`Ctx`] writes with. Default: the client of the informer.
+    pub fn client(mut self, client: Client) -> Self {
+        self.naming.client = Some(client);
+        self
+    }
+
+    /// Reconciles only for events of the primary resource that `predicate` accepts; of several
+    /// filters, all must. Events of owned and watched objects are not filtered.
+    ///
+    /// What a filter hides does not happen for the controller, until the next accepted event:
+    /// [`predicate`](crate::predicate) says what each one hides.
+    #[doc(alias = "WithEventFilter")]
+    pub fn filter(self, predicate: Predicate) -> Self {
+        self.sieve.add(predicate);
+        self
+    }
+
+    /// Fails if the controller has a finalizer that it cannot keep: without objects or a client.
+    pub(super) fn keeps_finalizer(&self, argument: Argument) -> Result<(), Error> {
+        if self.finalizing.is_none() {
+            return Ok(());
+        }
+        if argument == Argument::Key {
+            let message = "a controller of bare keys keeps no finalizer: use `run`";
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        if self.naming.client.is_none() && self.primary.client().is_none() {
+            let message = "a finalizer needs a client: `Controller::client`";
+            return Err(Error::new(ErrorKind::Config, message));
+        }
+        Ok(())
+    }
+
+    /// Keeps the finalizer `name` on every object, and calls `cleanup` when the object is deleted.
+    ///
+    /// The finalizer is stored before the first reconcile of an object, which goes on with the
+    /// object that has it; the event of that write starts no further reconcile. While the object is
+    /// being deleted, `cleanup` is called instead of the reconcile function, again after each error,
+    /// until it succeeds; then the finalizer is removed. `cleanup` returns `Ok(())`, or
+    /// [`Cleanup::NotYet`] to be called again later. It must not fail because the work was done
+    /// before: it can be called again after it succeeded. An object that is gone meanwhile is no
+    /// error. Only for [`run`](Self::run).
+    ///
+    /// ```no_run
+    /// # use std::sync::Arc;
+    /// # use k8s_openapi::api::core::v1::ConfigMap;
+    /// # use kinform::{Action, Controller, Ctx, Error, Informer};
+    /// async fn cleanup(map: Arc<ConfigMap>, cx: Ctx<()>) -> Result<(), Error> {
+    ///     // .. remove what the cluster's garbage collector cannot know.
+    ///     Ok(())
+    /// }
+    /// # async fn reconcile(map: Arc<ConfigMap>, cx: Ctx<()>) -> Result<Action, Error> { Ok(Action::await_change()) }
+    /// # async fn example(maps: Informer<ConfigMap>) -> Result<(), Error> {
+    /// Controller::of(&maps).finalizer("example.com/cleanup", cleanup).run(reconcile).await
+    /// # }
+    /// ```
+    pub fn finalizer<F, R, T, E>(mut self, name: impl Into<String>, cleanup: F) -> Self
+    where
+        F: Fn(Arc<K>, Ctx<C>) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<T, E>> + Send + 'static,
+        T: Into<Cleanup>,
+        E: Into<BoxError>,
+    {
+        let cleanup = Arc::new(move |object, ctx| {
+            let cleanup = cleanup(object, ctx);
+            Box::pin(async move { cleanup.await.map(Into::into).map_err(Into::into) }) as _
+        });
+        self.finalizing = Some(Finalizing {
+            name: name.into(),
+            cleanup,
+        });
+        self
+    }
+}

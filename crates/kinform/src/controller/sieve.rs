@@ -1,0 +1,71 @@
+//! The events of the primary resource that reach the queue.
+//!
+//! ```text
+//! event → the controller's own finalizer write? hidden → predicate → key into the queue
+//! ```
+//!
+//! The write that adds a finalizer is hidden by its version, since the run that made it goes on
+//! with the object as it was stored then. A state is hidden only if that very version is heard.
+//!
+//! Upstream counterpart: `controller-runtime:pkg/predicate`; none for own writes.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+
+use kinform_api::ObjectKey;
+use kinform_core::object::Object;
+
+use super::predicate::Predicate;
+use crate::sync::lock;
+
+/// BOUND: own writes whose event was not heard yet; at the bound, all are heard again.
+const OWN_MAX: usize = 1024;
+
+/// Decides which events are heard.
+#[derive(Debug, Default)]
+pub(super) struct Sieve {
+    predicate: Mutex<Option<Predicate>>,
+    /// The versions of own writes.
+    own: Mutex<HashMap<ObjectKey, String>>,
+}
+
+impl Sieve {
+    /// Adds a condition.
+    pub(super) fn add(&self, predicate: Predicate) {
+        let mut known = lock(&self.predicate);
+        *known = Some(match known.take() {
+            Some(known) => known.and(predicate),
+            None => predicate,
+        });
+    }
+
+    /// The condition, for a handler that asks it for each event.
+    pub(super) fn predicate(&self) -> Option<Predicate> {
+        lock(&self.predicate).clone()
+    }
+
+    /// Records a write whose event is not to be heard.
+    pub(super) fn wrote(&self, key: &ObjectKey, version: &str) {
+        let mut own = lock(&self.own);
+        if own.len() >= OWN_MAX {
+            own.clear();
+        }
+        own.insert(key.clone(), version.to_owned());
+    }
+
+    /// Returns whether an update is the event of an own write, once.
+    pub(super) fn is_own(&self, object: &Object) -> bool {
+        let mut own = lock(&self.own);
+        if own.is_empty() {
+            return false;
+        }
+        let key = object.key();
+        let is_own = own
+            .get(&key)
+            .is_some_and(|version| version == object.resource_version());
+        if is_own {
+            own.remove(&key);
+        }
+        is_own
+    }
+}
