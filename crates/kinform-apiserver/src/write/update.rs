@@ -24,7 +24,8 @@ use crate::ownership::{self, scale};
 /// type allows it.
 ///
 /// # Errors
-/// 404 if the object does not exist, 409 for another uid, 400 for a name that is not the URL's.
+/// 400 for a name that is not the URL's, 409 for another uid than the object's (also if there is no
+/// object), 404 if the object does not exist.
 pub(crate) fn propose(
     cx: &Context<'_>,
     name: &str,
@@ -35,9 +36,11 @@ pub(crate) fn propose(
     }: Decoded,
     current: Option<&Value>,
 ) -> Result<Proposal, Box<Status>> {
+    match_url(cx, Some(name), &mut object)?;
     let Some(current) = current else {
+        // The storage compares uids before anything else: an absent object has none.
+        check_uid(cx, name, &object, &Value::Null)?;
         if part == Part::Main && cx.resource.rules.create_on_update {
-            match_url(cx, Some(name), &mut object)?;
             metadata::of(&mut object).remove("resourceVersion");
             return create::propose(cx, Decoded { object, warnings });
         }
@@ -46,11 +49,10 @@ pub(crate) fn propose(
             name,
         )));
     };
-    match_url(cx, Some(name), &mut object)?;
     if part == Part::Scale {
         object = scale::into_object(cx.resource, &object, current)?;
     }
-    check_uid(cx, &object, current)?;
+    check_uid(cx, name, &object, current)?;
     ownership::updated(&cx.writer(), part, &mut object, current);
     Ok(Proposal {
         object,
@@ -59,7 +61,7 @@ pub(crate) fn propose(
     })
 }
 
-fn check_uid(cx: &Context<'_>, new: &Value, old: &Value) -> Result<(), Box<Status>> {
+fn check_uid(cx: &Context<'_>, name: &str, new: &Value, old: &Value) -> Result<(), Box<Status>> {
     let (said, stored) = (
         text(new, &["metadata", "uid"]),
         text(old, &["metadata", "uid"]),
@@ -67,7 +69,6 @@ fn check_uid(cx: &Context<'_>, new: &Value, old: &Value) -> Result<(), Box<Statu
     if said.is_empty() || said == stored {
         return Ok(());
     }
-    let name = text(old, &["metadata", "name"]);
     let key = match cx.namespace {
         Some(namespace) => format!("{namespace}/{name}"),
         None => name.to_owned(),

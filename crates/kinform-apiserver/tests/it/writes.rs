@@ -90,6 +90,27 @@ async fn s1_a_write_of_an_older_version_is_a_conflict_and_changes_nothing() {
     assert_eq!(get(&service, &path).await.1, stored);
 }
 
+// apiserver: Store.Update (pkg/registry/generic/registry) compares the uid with that of no object
+#[tokio::test(start_paused = true)]
+async fn an_update_of_an_object_that_is_gone_is_a_conflict_if_it_states_a_uid() {
+    let (_server, service) = server().await;
+    let lease = "/apis/coordination.k8s.io/v1/namespaces/a/leases/x";
+    for (path, absent) in [(format!("{MAPS}/x"), 404), (lease.to_owned(), 201)] {
+        let body = |uid: &str| json!({"metadata": {"name": "x", "uid": uid}});
+        let (code, reply) = send(&service, Method::PUT, &path, body("of-one-that-is-gone")).await;
+        assert_eq!(
+            (code, &reply["reason"]),
+            (409, &json!("Conflict")),
+            "{path}"
+        );
+        let words = "UID in precondition: of-one-that-is-gone, UID in object meta: ";
+        let message = reply["message"].as_str().unwrap();
+        assert!(message.ends_with(words), "{message}");
+        assert_eq!(get(&service, &path).await.0, 404);
+        assert_eq!(send(&service, Method::PUT, &path, body("")).await.0, absent);
+    }
+}
+
 // apiserver: pkg/registry/generic/registry (TestNonGracefulStoreHandleFinalizers)
 #[tokio::test(start_paused = true)]
 async fn s5_an_object_with_finalizers_goes_with_the_last_of_them() {
