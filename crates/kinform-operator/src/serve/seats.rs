@@ -45,7 +45,7 @@ struct State {
 impl Seats {
     pub(super) fn new(most: usize) -> Arc<Self> {
         Arc::new(Self {
-            // BOUND: at least one, for zero would serve nobody.
+            // BOUND: without a seat, no connection would ever be served.
             most: most.max(1),
             open: Mutex::default(),
             freed: Notify::new(),
