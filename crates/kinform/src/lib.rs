@@ -17,6 +17,7 @@
 //! | receive changes in closures | [`Handlers`], [`Registration`] |
 //! | receive changes as a stream | [`Informer::changes`], [`Notification`] |
 //! | reconcile objects | [`Controller`], [`Action`], [`Ctx`] |
+//! | let tenants take turns | [`Controller::fair_by`], [`WorkQueue::fair_by`], [`Fairness`] |
 //! | queue keys for workers of my own | [`WorkQueue`], [`Limiter`] |
 //! | read my own writes | [`OwnWrites`], [`Overlay`], [`Informer::reached`] |
 //! | keep objects in a store of my own | [`Reflector`], [`ReflectorStore`] |
@@ -178,14 +179,16 @@ pub use kinform_core::object::Object;
 pub use kinform_core::object::owner::OwnerReference;
 pub use kinform_core::object::projection::Projection;
 pub use kinform_core::object::typed::DecodeError;
-pub use kinform_core::queue::{AddOutcome, Limiter, Next, Priority, QueueStats, Running, Verdict};
+pub use kinform_core::queue::{
+    AddOutcome, Fairness, Limiter, Next, Priority, QueueStats, Running, Verdict,
+};
 pub use kinform_core::reflector::config::{FirstList, StreamingList};
 pub use kinform_core::stats::Histogram;
 pub use kinform_core::time::Instant;
 pub use tokio_util::sync::CancellationToken;
 
 pub use crate::changes::Changes;
-pub use crate::controller::{Action, Controller, ControllerMetrics, ControllerStats, Ctx};
+pub use crate::controller::{Action, Controller, ControllerMetrics, ControllerStats, Ctx, Enqueue};
 pub use crate::error::{Error, SourceError, SourceErrorKind};
 pub use crate::factory::{
     DecodedValues, FactoryBuilder, InformerBuilder, InformerFactory, Lifetime, Target,

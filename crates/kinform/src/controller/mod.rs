@@ -31,12 +31,13 @@ use std::time::Duration;
 
 use futures::future::{BoxFuture, select_all, try_join_all};
 use kinform_api::{ObjectKey, mutant};
-use kinform_core::queue::Limiter;
+use kinform_core::queue::{Fairness, Limiter};
 use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 pub use self::action::{Action, Ctx};
+pub use self::feed::Enqueue;
 use self::feed::{Feed, Listening, Mapped, Primary, Trigger, owner_key};
 use self::stats::Counters;
 pub use self::stats::{ControllerMetrics, ControllerStats};
@@ -58,6 +59,7 @@ pub struct Controller<K, C = ()> {
     context: Arc<C>,
     on_gone: Option<OnGone<C>>,
     queue: WorkQueue<ObjectKey>,
+    fairness: Fairness<ObjectKey>,
     counters: Arc<Counters>,
     workers: usize,
     timeout: Option<Duration>,
@@ -72,12 +74,14 @@ type Reconciling = BoxFuture<'static, Result<Action, BoxError>>;
 
 impl<K: Send + Sync + 'static> Controller<K> {
     fn over(primary: Arc<dyn Feed<K>>) -> Self {
+        let fairness = Fairness::by_namespace();
         Self {
             triggers: vec![Box::new(Primary(Arc::clone(&primary)))],
             primary,
             context: Arc::new(()),
             on_gone: None,
-            queue: WorkQueue::default(),
+            queue: WorkQueue::default().fair_by(fairness.clone()),
+            fairness,
             counters: Arc::default(),
             workers: 1,
             timeout: None,
@@ -99,6 +103,7 @@ impl<K: Send + Sync + 'static> Controller<K> {
             context: Arc::new(context),
             on_gone,
             queue: self.queue,
+            fairness: self.fairness,
             counters: self.counters,
             workers: self.workers,
             timeout: self.timeout,
@@ -122,9 +127,10 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
         keys_of: impl Fn(&Obj<T>) -> I + Send + Sync + 'static,
     ) -> Self
     where
-        I: IntoIterator<Item = ObjectKey>,
+        I: IntoIterator<Item: Into<Enqueue>>,
     {
-        let keys_of = Arc::new(move |object: &Obj<T>| keys_of(object).into_iter().collect());
+        let keys_of =
+            Arc::new(move |object: &Obj<T>| keys_of(object).into_iter().map(Into::into).collect());
         self.triggers.push(Box::new(Mapped { feed, keys_of }));
         self
     }
@@ -139,7 +145,19 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
     /// Sets the delays of failed keys. Units and default: upstream's, see [`Limiter::default`]. To
     /// be called before [`Controller::queue`] and [`Controller::metrics`].
     pub fn limiter(mut self, limiter: Limiter) -> Self {
-        self.queue = WorkQueue::new(limiter);
+        self.queue = WorkQueue::new(limiter).fair_by(self.fairness.clone());
+        self
+    }
+
+    /// Sets the groups that take turns, so that a key never waits for all keys of another group.
+    /// Units and default: [`Fairness::by_namespace`].
+    ///
+    /// # Order guarantees
+    /// Among keys of one priority, G groups and W workers, the first key of a group waits for at
+    /// most ⌈(G-1)/W⌉+1 reconciles. Within a group keys are first in, first out.
+    pub fn fair_by(mut self, fairness: Fairness<ObjectKey>) -> Self {
+        self.queue = self.queue.fair_by(fairness.clone());
+        self.fairness = fairness;
         self
     }
 
