@@ -28,7 +28,7 @@ use kinform_core::delta::Delta;
 use kinform_core::informer::delivery::{Delivery, Next};
 use kinform_core::informer::ring::RingLimits;
 use kinform_core::informer::writer::Writer;
-use kinform_core::queue::{Limiter, Priority, Queue, Verdict};
+use kinform_core::queue::{Fairness, Limiter, Priority, Queue, Verdict};
 use kinform_core::store::baseline::RootBaseline;
 use kinform_core::store::directory::Seed;
 use kinform_core::store::edit::Edit;
@@ -74,7 +74,7 @@ const TIMED: Load = Load {
     rounds: 12,
 };
 
-const LOOPS: [Loop; 15] = [
+const LOOPS: [Loop; 17] = [
     Loop {
         name: "scan",
         prepare: |_| scan(|item| assert!(!black_box(item.bytes()).is_empty())),
@@ -136,7 +136,15 @@ const LOOPS: [Loop; 15] = [
     },
     Loop {
         name: "queue-delay",
-        prepare: |_| queue_delay(),
+        prepare: |_| queue_delay(Fairness::none()),
+    },
+    Loop {
+        name: "queue-turns-1",
+        prepare: |_| queue_delay(Fairness::by(|key: &String| key.starts_with('t'))),
+    },
+    Loop {
+        name: "queue-turns-40",
+        prepare: |_| queue_delay(Fairness::by(|key: &String| tenant(key))),
     },
 ];
 
@@ -455,9 +463,15 @@ fn queue_cycle() -> Round {
     })
 }
 
-/// Keys that wait until they are due.
-fn queue_delay() -> Round {
-    let (keys, mut queue) = (keys(), Queue::new(limiter()));
+/// The number before the slash.
+fn tenant(key: &str) -> u32 {
+    let number = &key["team-".len()..];
+    number.split_once('/').unwrap().0.parse().unwrap()
+}
+
+/// Keys that wait until they are due, and then all for their turn.
+fn queue_delay(fairness: Fairness<String>) -> Round {
+    let (keys, mut queue) = (keys(), Queue::new(limiter()).with_fairness(fairness));
     Box::new(move |round| {
         let now = Instant::from_millis(10_000 * round as u64);
         for key in &keys {

@@ -23,6 +23,7 @@
 //! | reconcile for some changes only | [`Controller::filter`], [`predicate`] |
 //! | reconcile at a time, or not again | [`Action::wake_at`], [`Permanent`] |
 //! | wait until an object is in a state | [`Informer::until`], [`until`] |
+//! | let tenants take turns | [`Controller::fair_by`], [`WorkQueue::fair_by`], [`Fairness`] |
 //! | queue keys for workers of my own | [`WorkQueue`], [`Limiter`] |
 //! | read my own writes | [`OwnWrites`], [`Overlay`], [`Informer::reached`] |
 //! | keep objects in a store of my own | [`Reflector`], [`ReflectorStore`] |
@@ -192,7 +193,9 @@ pub use kinform_core::object::Object;
 pub use kinform_core::object::owner::OwnerReference;
 pub use kinform_core::object::projection::Projection;
 pub use kinform_core::object::typed::DecodeError;
-pub use kinform_core::queue::{AddOutcome, Limiter, Next, Priority, QueueStats, Running, Verdict};
+pub use kinform_core::queue::{
+    AddOutcome, Fairness, Limiter, Next, Priority, QueueStats, Running, Verdict,
+};
 pub use kinform_core::reflector::config::{FirstList, StreamingList};
 pub use kinform_core::stats::Histogram;
 pub use kinform_core::time::Instant;
@@ -200,8 +203,8 @@ pub use tokio_util::sync::CancellationToken;
 
 pub use crate::changes::Changes;
 pub use crate::controller::{
-    Action, Cleanup, Controller, ControllerMetrics, ControllerStats, Ctx, Finish, Reconciler,
-    predicate,
+    Action, Cleanup, Controller, ControllerMetrics, ControllerStats, Ctx, Enqueue, Finish,
+    Reconciler, predicate,
 };
 pub use crate::error::{Error, Permanent, SourceError, SourceErrorKind};
 pub use crate::factory::{

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! One row a bug: B and D are those that informers or queues shipped with, K are mistakes that
-//! features of this engine's own could have, L those of a leader election, Q those of a queue, S
+//! features of this engine's own could have, L those of a leader election, Q of a queue, S
 //! those of a server. A row without a seam, a seam without a row, and a row without a test of its
 //! name fail this file's test. Sorted by name.
 
@@ -474,6 +474,30 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         name: "Q1",
         seen: "controller-runtime#1720, rancher/fleet#3239",
         mistake: "an event that comes in between takes a wake-up time away",
+        packages: MACHINES,
+    },
+    Mutant {
+        name: "Q2",
+        seen: "controller-runtime#3496, home-operations/miroir#122",
+        mistake: "a hot lane starves the lower ones",
+        packages: CORE,
+    },
+    Mutant {
+        name: "Q3",
+        seen: "queues that all tenants share",
+        mistake: "a group keeps its turn for as long as it has keys",
+        packages: MACHINES,
+    },
+    Mutant {
+        name: "Q4",
+        seen: "fair queues",
+        mistake: "a group is dropped while keys wait in it",
+        packages: MACHINES,
+    },
+    Mutant {
+        name: "Q5",
+        seen: "controller-runtime#3157",
+        mistake: "the priority of a key is lost when it is tried again",
         packages: MACHINES,
     },
     Mutant {

@@ -21,6 +21,8 @@ pub struct Taken<K> {
     pub key: K,
     /// The ticket that gives it back.
     pub ticket: Ticket,
+    /// The lane that it waited in.
+    pub priority: Priority,
     /// The number of its failures in a row.
     pub failures: u32,
     /// Time that it waited since it was added.
@@ -43,7 +45,8 @@ pub enum Verdict {
     Done,
     /// It succeeded: its failures are forgotten (`Forget`, `Done`).
     Forget,
-    /// It succeeded and wants to be handed out again after this time (`Forget`, `AddAfter`, `Done`).
+    /// It succeeded and wants to be handed out again after this time, with the same priority (`Forget`,
+    /// `AddAfter`, `Done`).
     Again(Duration),
     /// It succeeded and is to be handed out after this time in any case, whatever is added until then
     /// (`Forget`, `Done`): this is its wake-up time from now on.
@@ -53,7 +56,7 @@ pub enum Verdict {
     /// It neither succeeded nor failed: it is handed out again after this time, and its failures are still
     /// remembered (`AddAfter`, `Done`).
     Later(Duration),
-    /// It failed: again when the limiter allows (`AddRateLimited`, `Done`).
+    /// It failed: again when the limiter allows, with the same priority (`AddRateLimited`, `Done`).
     Retry,
 }
 
@@ -82,6 +85,8 @@ pub struct Running<K> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HandedOut {
     pub(super) slot: u32,
+    /// The lane that it waited in.
+    pub(super) priority: Priority,
     pub(super) since: Instant,
 }
 
@@ -89,7 +94,10 @@ impl<K: Eq + Hash + Clone> Queue<K> {
     /// Hands the next key out, if one is ready. It is not handed out again before it is settled.
     ///
     /// # Order guarantees
-    /// First in, first out within a priority; of delayed keys, the earliest due first.
+    /// The highest priority first, but see [`Priority`]; within it groups take turns ([`Fairness`]); within a
+    /// group first in, first out; of delayed keys, the earliest due first.
+    ///
+    /// [`Fairness`]: super::Fairness
     ///
     /// # Panics
     /// If `Clone` of the key does: it is forgotten then, its failures too, and can be added again.
@@ -109,19 +117,20 @@ impl<K: Eq + Hash + Clone> Queue<K> {
         debug_assert_eq!(slot.state, State::Ready, "what is in a lane is ready");
         let waited_nanos = now.nanos_since(slot.added());
         slot.state = State::Running;
-        slot.priority = Priority::Low;
+        let priority = std::mem::replace(&mut slot.priority, Priority::Low);
         slot.generation = self.generation;
-        if slot.wake <= wheel::tick_reached(now) {
+        if slot.wake != NO_TICK && slot.wake <= wheel::tick_reached(now) {
             slot.wake = NO_TICK;
         }
-        slot.running_at = self.running.len() as u32;
+        slot.place = self.running.len() as u32;
         let ticket = Ticket {
             slot: at,
             generation: self.generation,
         };
-        let failures = slot.failures;
+        let failures = u32::from(slot.failures);
         self.running.push(HandedOut {
             slot: at,
+            priority,
             since: now,
         });
         self.counts
@@ -130,6 +139,7 @@ impl<K: Eq + Hash + Clone> Queue<K> {
         Some(Taken {
             key,
             ticket,
+            priority,
             failures,
             waited: Duration::from_nanos(waited_nanos),
         })
@@ -142,7 +152,7 @@ impl<K: Eq + Hash + Clone> Queue<K> {
     pub fn settle(&mut self, ticket: Ticket, verdict: Verdict, now: Instant) -> Next {
         let at = ticket.slot;
         let running = self.slots.get(at).is_some_and(|slot| {
-            let handed_out = self.running.get(slot.running_at as usize);
+            let handed_out = self.running.get(slot.place as usize);
             slot.generation == ticket.generation && handed_out.is_some_and(|out| out.slot == at)
         });
         if !running {
@@ -178,7 +188,21 @@ impl<K: Eq + Hash + Clone> Queue<K> {
     }
 
     /// Does what the verdict says while the key still counts as handed out. True if it was refused.
+    #[inline]
     fn judge(&mut self, at: u32, verdict: Verdict, now: Instant) -> bool {
+        let slot = &mut self.slots[at];
+        match verdict {
+            Verdict::Forget if slot.wake == NO_TICK => {
+                slot.failures = 0;
+                false
+            }
+            _ => self.judge_further(at, verdict, now),
+        }
+    }
+
+    /// The same, for a key that is wanted again.
+    #[inline(never)]
+    fn judge_further(&mut self, at: u32, verdict: Verdict, now: Instant) -> bool {
         let slot = &mut self.slots[at];
         let mut delay = None;
         match verdict {
@@ -211,40 +235,45 @@ impl<K: Eq + Hash + Clone> Queue<K> {
             (slot.failures, slot.wake) = (0, NO_TICK);
             self.refuse();
         } else if let Some(delay) = delay {
-            self.make_delayed(at, delay, now);
+            let priority = self.running[self.slots[at].place as usize].priority;
+            self.make_delayed(at, delay, priority, now);
         }
         refused
     }
 
     fn stop_running(&mut self, at: u32, now: Instant) {
-        let place = self.slots[at].running_at as usize;
+        let place = self.slots[at].place as usize;
         let out = self.running.swap_remove(place);
         if let Some(moved) = self.running.get(place) {
-            self.slots[moved.slot].running_at = place as u32;
+            self.slots[moved.slot].place = place as u32;
         }
-        self.slots[at].running_at = NONE;
+        self.slots[at].place = NONE;
         let worked = now.nanos_since(out.since);
         self.counts.work_duration.record_micros(worked / 1_000);
     }
 
     /// Moves a key that no worker has any more to where it belongs.
+    #[inline]
     fn give_back(&mut self, at: u32, now: Instant) -> State {
-        if self.slots[at].wake <= wheel::tick_reached(now) {
+        if self.slots[at].wake != NO_TICK {
             self.wake_running(at, now);
         }
         let slot = &mut self.slots[at];
         slot.state = match slot.state {
             State::RunningAgain => State::Ready,
             State::RunningDelayed => State::Delayed,
+            _ if slot.wake != NO_TICK => {
+                slot.state = State::Idle;
+                self.wait_for_wake(at);
+                return State::Delayed;
+            }
             _ => State::Idle,
         };
         let state = slot.state;
-        match state {
-            State::Ready => self.lanes.push(&mut self.slots, at),
-            State::Idle => self.wait_for_wake(at),
-            _ => {}
+        if state == State::Ready {
+            self.lanes.push(&mut self.slots, at);
         }
-        self.slots[at].state
+        state
     }
 }
 

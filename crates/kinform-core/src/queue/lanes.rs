@@ -1,19 +1,20 @@
-//! The order of what is ready: a first-in-first-out list for each priority.
+//! The order of what is ready: a lane for each priority.
 //!
 //! ```text
 //! push(slot) → high | normal | low → pop
 //! ```
 //!
 //! The highest lane that is not empty is served, but a lane passed over 15 times in a row is served then:
-//! a hot high lane slows the others down and never stops them.
+//! a hot high lane slows the others down and never stops them. Within a lane groups take turns (`turns.rs`).
 //!
 //! Upstream counterpart: `client-go:util/workqueue/queue.go` (`queue`, one list);
 //! `controller-runtime:pkg/controller/priorityqueue`, which lets the low ones starve.
 
 use kinform_api::mutant;
 
-use super::Priority;
-use super::slots::{List, Slots};
+use super::slots::Slots;
+use super::turns::Turns;
+use super::{Fairness, Priority};
 
 const LANES: usize = 3;
 
@@ -21,19 +22,23 @@ const LANES: usize = 3;
 const PASSED_OVER_MAX: u32 = 15;
 
 #[derive(Debug)]
-pub(super) struct Lanes {
+pub(super) struct Lanes<K> {
     /// By priority, the highest first.
-    lists: [List; LANES],
-    passed_over: [u32; LANES],
+    lanes: [Turns; LANES],
+    lens: [usize; LANES],
     len: usize,
+    passed_over: [u32; LANES],
+    pub(super) fairness: Fairness<K>,
 }
 
-impl Lanes {
+impl<K> Lanes<K> {
     pub(super) fn new() -> Self {
         Self {
-            lists: [List::EMPTY; LANES],
-            passed_over: [0; LANES],
+            lanes: [(); LANES].map(|()| Turns::new()),
+            lens: [0; LANES],
             len: 0,
+            passed_over: [0; LANES],
+            fairness: Fairness::none(),
         }
     }
 
@@ -41,45 +46,76 @@ impl Lanes {
         self.len
     }
 
-    /// Puts a slot at the end of its priority's lane.
-    pub(super) fn push<K>(&mut self, slots: &mut Slots<K>, at: u32) {
-        let lane = lane(slots[at].priority);
-        self.lists[lane].push_back(slots, at);
+    /// Keys that wait in one lane.
+    pub(super) fn len_of(&self, priority: Priority) -> usize {
+        self.lens[lane(priority)]
+    }
+
+    /// Puts a slot at the end of its group in its priority's lane.
+    #[inline]
+    pub(super) fn push(&mut self, slots: &mut Slots<K>, at: u32) {
+        let slot = &slots[at];
+        let (lane, group) = (
+            lane(slot.priority),
+            self.fairness.group_of(slot.key.as_ref()),
+        );
+        self.lanes[lane].push(slots, at, group);
+        self.lens[lane] += 1;
         self.len += 1;
     }
 
-    /// Moves a slot to the end of a higher lane.
-    pub(super) fn raise<K>(&mut self, slots: &mut Slots<K>, at: u32, priority: Priority) {
+    /// Moves a slot to the end of its group in a higher lane.
+    pub(super) fn raise(&mut self, slots: &mut Slots<K>, at: u32, priority: Priority) {
         let from = lane(slots[at].priority);
-        self.lists[from].remove(slots, at);
+        let group = self.lanes[from].remove(slots, at);
         slots[at].priority = priority;
-        self.lists[lane(priority)].push_back(slots, at);
+        let to = lane(priority);
+        self.lanes[to].push(slots, at, group);
+        self.lens[from] -= 1;
+        self.lens[to] += 1;
     }
 
     /// Takes the next slot out.
-    pub(super) fn pop<K>(&mut self, slots: &mut Slots<K>) -> Option<u32> {
-        let mut first = self.lists.iter().position(|list| !list.is_empty())?;
+    pub(super) fn pop(&mut self, slots: &mut Slots<K>) -> Option<u32> {
+        let waits = |lane: &usize| self.lens[*lane] > 0;
+        let mut first = (0..LANES).find(waits)?;
         if mutant!("B29") {
-            first = self.lists.iter().rposition(|list| !list.is_empty())?;
+            first = (0..LANES).rfind(waits)?;
         }
+        let chosen = if self.lens[first] == self.len {
+            self.passed_over = [0; LANES];
+            first
+        } else {
+            self.choose(first)
+        };
+        self.lens[chosen] -= 1;
+        self.len -= 1;
+        self.lanes[chosen].pop(slots)
+    }
+
+    /// The first lane, unless one below it was passed over too often.
+    #[inline(never)]
+    fn choose(&mut self, first: usize) -> usize {
         let starving = |&lane: &usize| {
-            !self.lists[lane].is_empty() && self.passed_over[lane] >= PASSED_OVER_MAX
+            let is_passed_over = self.passed_over[lane] >= PASSED_OVER_MAX && !mutant!("Q2");
+            self.lens[lane] > 0 && is_passed_over
         };
         let chosen = (first + 1..LANES).find(starving).unwrap_or(first);
         for lane in first..LANES {
-            if lane == chosen || self.lists[lane].is_empty() {
+            if lane == chosen || self.lens[lane] == 0 {
                 self.passed_over[lane] = 0;
             } else {
                 self.passed_over[lane] += 1;
             }
         }
-        self.len -= 1;
-        if mutant!("D14") {
-            let last = self.lists[chosen].tail;
-            self.lists[chosen].remove(slots, last);
-            return Some(last);
-        }
-        self.lists[chosen].pop_front(slots)
+        chosen
+    }
+
+    /// Groups with waiting keys, and those that there is memory for, over all lanes.
+    #[cfg(test)]
+    pub(super) fn groups(&self) -> (usize, usize) {
+        let groups = self.lanes.iter().map(Turns::groups);
+        groups.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1))
     }
 }
 

@@ -9,7 +9,8 @@
 //! waits at most once, and is handed out again if it was added while a worker had it. Of several times
 //! asked for, the earliest wins: an add at once also takes the place of a delayed one, but never of the
 //! key's wake-up time (`wake.rs`).
-//! Lanes are first in, first out; a lower one gets every 16th turn, so none starves.
+//! A lower lane gets every 16th turn, so none starves; in a lane, groups take turns, so none waits for all
+//! keys of another (`fairness.rs`, `turns.rs`).
 //! The machine never reads a clock, never blocks and never wakes anybody: `now` comes in, and
 //! [`Queue::next_wake`] says when to ask again.
 //!
@@ -21,13 +22,17 @@
 //!
 //! Complexity: every operation O(1) (amortised); stats O(keys handed out).
 
+mod fairness;
 mod hand_out;
 mod lanes;
 mod limiter;
 #[cfg(test)]
 mod model;
+#[cfg(test)]
+mod priorities;
 mod slots;
 mod stats;
+mod turns;
 #[cfg(test)]
 mod upstream;
 mod wake;
@@ -38,6 +43,7 @@ use std::time::Duration;
 
 use kinform_api::mutant;
 
+pub use fairness::Fairness;
 use hand_out::HandedOut;
 pub use hand_out::{Next, Running, Taken, Ticket, Verdict};
 use lanes::Lanes;
@@ -49,6 +55,13 @@ use wheel::Wheel;
 use crate::time::Instant;
 
 /// The lane that a key waits in. A key that waits already moves up, never down.
+///
+/// A higher lane is served first, but a lane that was passed over 15 times in a row is served then.
+/// A key that is retried stays in its lane.
+///
+/// Upstream: the priority of controller-runtime's queue is any integer, from which
+/// [`Priority::from`] makes a lane: one above 0 is high, 0 (the default there) normal, one below 0
+/// (-100 for initial lists and resyncs) low. A lower one starves there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Priority {
     /// Behind everything else: the first list, resyncs.
@@ -58,6 +71,17 @@ pub enum Priority {
     Normal,
     /// Before everything else.
     High,
+}
+
+impl From<i32> for Priority {
+    /// The lane of an integer of controller-runtime's.
+    fn from(priority: i32) -> Self {
+        match priority {
+            1.. => Self::High,
+            0 => Self::Normal,
+            _ => Self::Low,
+        }
+    }
 }
 
 /// The outcome of an add.
@@ -77,7 +101,7 @@ pub enum AddOutcome {
 #[derive(Debug)]
 pub struct Queue<K> {
     slots: Slots<K>,
-    lanes: Lanes,
+    lanes: Lanes<K>,
     wheel: Wheel,
     running: Vec<HandedOut>,
     limiter: Limiter,
@@ -112,6 +136,18 @@ impl<K: Eq + Hash + Clone> Queue<K> {
         }
     }
 
+    /// The same, whose groups take turns. Keys that wait already stay in their groups.
+    #[must_use]
+    pub fn with_fairness(mut self, fairness: Fairness<K>) -> Self {
+        self.be_fair(fairness);
+        self
+    }
+
+    /// Lets groups take turns from now on, as [`with_fairness`](Self::with_fairness).
+    pub fn be_fair(&mut self, fairness: Fairness<K>) {
+        self.lanes.fairness = fairness;
+    }
+
     /// Adds a key, to be handed out as soon as a worker is free.
     pub fn add(&mut self, key: K, priority: Priority, now: Instant) -> AddOutcome {
         if self.is_shut_down() {
@@ -130,7 +166,7 @@ impl<K: Eq + Hash + Clone> Queue<K> {
         }
         let at = self.slots.intern(key);
         self.counts.retries += 1;
-        self.make_delayed(at, delay, now)
+        self.make_delayed(at, delay, Priority::Normal, now)
     }
 
     /// Like [`Queue::add_after`], but if the key is delayed, the new time counts even if it is later.
@@ -142,7 +178,7 @@ impl<K: Eq + Hash + Clone> Queue<K> {
         let at = self.slots.intern(key);
         self.counts.retries += 1;
         self.drop_delay(at);
-        self.make_delayed(at, delay, now)
+        self.make_delayed(at, delay, Priority::Normal, now)
     }
 
     /// Adds a key that failed, to be handed out when the limiter allows.
@@ -154,7 +190,7 @@ impl<K: Eq + Hash + Clone> Queue<K> {
         }
         let at = self.slots.intern(key);
         let delay = self.count_failure(at, now);
-        self.make_delayed(at, delay, now)
+        self.make_delayed(at, delay, Priority::Normal, now)
     }
 
     /// Takes back a delayed add. True if there was one; a key that is ready stays so, and a wake-up time
@@ -165,7 +201,10 @@ impl<K: Eq + Hash + Clone> Queue<K> {
         };
         // What waits for its wake-up time alone keeps its place.
         let cancelled = self.slots[at].delay_tick() != NO_TICK && self.drop_delay(at);
-        self.wait_for_wake(at);
+        if cancelled {
+            self.slots[at].priority = Priority::Low;
+            self.wait_for_wake(at);
+        }
         self.slots.release_if_unused(at);
         cancelled
     }
@@ -178,12 +217,14 @@ impl<K: Eq + Hash + Clone> Queue<K> {
         }
     }
 
-    /// Returns the number of times that a key failed since it was last forgotten.
+    /// Returns the number of times that a key failed since it was last forgotten, 65,535 at most.
     ///
     /// Upstream: `NumRequeues`.
     #[must_use]
     pub fn num_requeues(&self, key: &K) -> u32 {
-        self.slots.find(key).map_or(0, |at| self.slots[at].failures)
+        self.slots
+            .find(key)
+            .map_or(0, |at| u32::from(self.slots[at].failures))
     }
 
     /// Moves delayed keys that are due to where they wait for a worker. True if there were any.
@@ -197,7 +238,14 @@ impl<K: Eq + Hash + Clone> Queue<K> {
                 State::RunningDelayed => State::Running,
                 _ => State::Idle,
             };
-            self.make_ready(at, Priority::Normal, now);
+            // What is delayed has its priority; a wake-up time is normal.
+            let woken = slot.wake <= wheel::tick_reached(now);
+            let priority = if woken {
+                Priority::Normal
+            } else {
+                Priority::Low
+            };
+            self.make_ready(at, priority, now);
         }
         moved
     }
@@ -268,6 +316,8 @@ impl<K: Eq + Hash + Clone> Queue<K> {
         let ages = self.running.iter().map(|out| now.since(out.since));
         QueueStats {
             depth: self.lanes.len(),
+            depth_high: self.lanes.len_of(Priority::High),
+            depth_low: self.lanes.len_of(Priority::Low),
             delayed: self.wheel.len(),
             processing: self.running.len(),
             known: self.slots.len(),
@@ -324,12 +374,26 @@ impl<K: Eq + Hash + Clone> Queue<K> {
         AddOutcome::Queued
     }
 
-    fn make_delayed(&mut self, at: u32, delay: Duration, now: Instant) -> AddOutcome {
+    fn make_delayed(
+        &mut self,
+        at: u32,
+        delay: Duration,
+        priority: Priority,
+        now: Instant,
+    ) -> AddOutcome {
+        let priority = if mutant!("Q5") {
+            Priority::Normal
+        } else {
+            priority
+        };
         if delay.is_zero() {
-            return self.make_ready(at, Priority::Normal, now);
+            return self.make_ready(at, priority, now);
         }
         let due = wheel::tick_not_before(now + delay);
-        let slot = &self.slots[at];
+        let slot = &mut self.slots[at];
+        if !matches!(slot.state, State::Ready | State::RunningAgain) {
+            slot.priority = priority.max(slot.priority);
+        }
         let delayed = match slot.state {
             State::Idle => State::Delayed,
             State::Running => State::RunningDelayed,
@@ -365,7 +429,7 @@ impl<K: Eq + Hash + Clone> Queue<K> {
     fn count_failure(&mut self, at: u32, now: Instant) -> Duration {
         self.counts.retries += 1;
         let slot = &mut self.slots[at];
-        let delay = self.limiter.delay(slot.failures, now);
+        let delay = self.limiter.delay(u32::from(slot.failures), now);
         slot.failures = slot.failures.saturating_add(1);
         delay
     }

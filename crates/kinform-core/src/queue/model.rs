@@ -26,7 +26,11 @@ struct Record {
     again: bool,
     failures: u32,
     priority: Priority,
+    handed_out_as: Priority,
 }
+
+/// Groups in the order of their turns, each with its keys.
+type ModelLane = VecDeque<(u8, VecDeque<u8>)>;
 
 impl Record {
     /// When its time comes, if it waits for that.
@@ -43,7 +47,8 @@ impl Record {
 #[derive(Debug)]
 struct Model {
     records: BTreeMap<u8, Record>,
-    lanes: [VecDeque<u8>; 3],
+    lanes: [ModelLane; 3],
+    groups: u8,
     passed_over: [u32; 3],
     arrivals: u64,
     /// Ticks never go back, even for what is due in the past.
@@ -54,8 +59,9 @@ struct Model {
 const BASE: Duration = Duration::from_millis(5);
 
 impl Model {
-    fn new() -> Self {
+    fn new(groups: u8) -> Self {
         Self {
+            groups,
             records: BTreeMap::new(),
             lanes: Default::default(),
             passed_over: [0; 3],
@@ -86,10 +92,8 @@ impl Model {
         let before = std::mem::replace(&mut record.priority, raised);
         if record.ready {
             if raised > before {
-                self.lanes
-                    .iter_mut()
-                    .for_each(|lane| lane.retain(|&other| other != key));
-                self.lanes[2 - raised as usize].push_back(key);
+                self.dequeue(key);
+                self.enqueue(key, raised);
             }
             return AddOutcome::Merged;
         }
@@ -101,27 +105,49 @@ impl Model {
             record.again = true;
         } else {
             record.ready = true;
-            self.lanes[2 - raised as usize].push_back(key);
+            self.enqueue(key, raised);
         }
         AddOutcome::Queued
+    }
+
+    fn enqueue(&mut self, key: u8, priority: Priority) {
+        let group = key % self.groups;
+        let lane = &mut self.lanes[2 - priority as usize];
+        match lane.iter_mut().find(|(other, _)| *other == group) {
+            Some((_, keys)) => keys.push_back(key),
+            None => lane.push_back((group, [key].into())),
+        }
+    }
+
+    fn dequeue(&mut self, key: u8) {
+        for lane in &mut self.lanes {
+            for (_, keys) in lane.iter_mut() {
+                keys.retain(|&other| other != key);
+            }
+            lane.retain(|(_, keys)| !keys.is_empty());
+        }
     }
 
     fn add_after(&mut self, key: u8, delay: Duration, now: Instant) -> AddOutcome {
         if self.life != Life::Open {
             return AddOutcome::Refused;
         }
-        self.delay(key, delay, now)
+        self.delay(key, delay, Priority::Normal, now)
     }
 
-    fn delay(&mut self, key: u8, delay: Duration, now: Instant) -> AddOutcome {
+    fn delay(&mut self, key: u8, delay: Duration, priority: Priority, now: Instant) -> AddOutcome {
         if delay.is_zero() {
-            return self.ready(key, Priority::Normal);
+            return self.ready(key, priority);
         }
         let due = (now + delay).since_start();
         let tick = (due.as_micros().div_ceil(1000) as u64).max(self.reached);
         let record = self.record(key);
         let earlier = record.delayed.is_none_or(|other| tick < other);
-        if record.ready || record.again || !earlier {
+        if record.ready || record.again {
+            return AddOutcome::Merged;
+        }
+        record.priority = record.priority.max(priority);
+        if !earlier {
             return AddOutcome::Merged;
         }
         record.delayed = Some(tick);
@@ -161,6 +187,7 @@ impl Model {
     fn cancel(&mut self, key: u8) -> bool {
         let cancelled = self.record(key).delayed.take().is_some();
         if cancelled {
+            self.record(key).priority = Priority::Low;
             self.enter(key);
         }
         cancelled
@@ -183,8 +210,15 @@ impl Model {
         let mut due: Vec<_> = self.records.iter().filter_map(due).collect();
         due.sort_unstable();
         for (_, key) in due {
-            self.record(key).delayed = None;
-            self.ready(key, Priority::Normal);
+            let record = self.record(key);
+            record.delayed = None;
+            let woken = record.wake.is_some_and(|tick| tick <= now);
+            let priority = if woken {
+                Priority::Normal
+            } else {
+                Priority::Low
+            };
+            self.ready(key, priority);
         }
     }
 
@@ -201,8 +235,14 @@ impl Model {
                 0
             };
         }
-        let key = self.lanes[chosen].pop_front()?;
+        let lane = &mut self.lanes[chosen];
+        let (group, mut keys) = lane.pop_front()?;
+        let key = keys.pop_front()?;
+        if !keys.is_empty() {
+            lane.push_back((group, keys));
+        }
         let record = self.record(key);
+        record.handed_out_as = record.priority;
         assert!(record.ready && !record.running, "one worker a key");
         (record.ready, record.running, record.priority) = (false, true, Priority::Low);
         let reached = now.since_start().as_millis() as u64;
@@ -243,7 +283,8 @@ impl Model {
             let record = self.record(key);
             (record.failures, record.wake) = (0, None);
         } else if let Some(delay) = delay {
-            self.delay(key, delay, now);
+            let priority = self.record(key).handed_out_as;
+            self.delay(key, delay, priority, now);
         }
         let reached = now.since_start().as_millis() as u64;
         if self.record(key).wake.is_some_and(|tick| tick <= reached) {
@@ -253,8 +294,8 @@ impl Model {
         record.running = false;
         if std::mem::take(&mut record.again) {
             record.ready = true;
-            let lane = 2 - record.priority as usize;
-            self.lanes[lane].push_back(key);
+            let priority = record.priority;
+            self.enqueue(key, priority);
             return Next::Ready;
         }
         if record.delayed.is_none() {
@@ -293,6 +334,10 @@ impl Model {
         }
         given_up.sort_unstable();
         given_up
+    }
+
+    fn depth(&self, lane: usize) -> usize {
+        self.lanes[lane].iter().map(|(_, keys)| keys.len()).sum()
     }
 
     fn sizes(&self) -> (usize, usize, usize, usize) {
@@ -377,9 +422,14 @@ fn runs() -> impl Strategy<Value = Vec<Op>> {
         })
 }
 
-fn check(run: Vec<Op>) {
+fn check(run: Vec<Op>, groups: u8) {
     let limiter = Limiter::exponential(BASE, BASE * 256);
-    let (mut queue, mut model) = (Queue::new(limiter), Model::new());
+    let fairness = match groups {
+        1 => Fairness::none(),
+        _ => Fairness::by(move |key: &u8| key % groups),
+    };
+    let mut queue = Queue::new(limiter).with_fairness(fairness);
+    let mut model = Model::new(groups);
     let mut now = Instant::from_millis(3);
     let mut out: Vec<(u8, Ticket)> = Vec::new();
     for op in run {
@@ -406,7 +456,7 @@ fn check(run: Vec<Op>) {
                 let expected = match model.life {
                     Life::Open => {
                         let delay = model.fail(key);
-                        model.delay(key, delay, now)
+                        model.delay(key, delay, Priority::Normal, now)
                     }
                     _ => AddOutcome::Refused,
                 };
@@ -455,6 +505,12 @@ fn check(run: Vec<Op>) {
         let stats = queue.stats(now);
         let sizes = (stats.depth, stats.delayed, stats.processing, stats.known);
         assert_eq!(sizes, model.sizes(), "ready, delayed, running, known");
+        assert_eq!(
+            (stats.depth_high, stats.depth_low),
+            (model.depth(0), model.depth(2))
+        );
+        let turns = model.lanes.iter().map(VecDeque::len).sum::<usize>();
+        assert_eq!(queue.lanes.groups().0, turns, "groups with waiting keys");
         let first = model.records.values().filter_map(Record::due).min();
         let wake = queue.next_wake();
         assert_eq!(wake.is_some(), first.is_some());
@@ -471,7 +527,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..Default::default() })]
 
     #[test]
-    fn the_queue_does_what_the_model_does(run in runs()) {
-        check(run);
+    fn the_queue_does_what_the_model_does(run in runs(), groups in 1u8..6) {
+        check(run, groups);
     }
 }

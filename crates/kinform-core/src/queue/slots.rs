@@ -62,12 +62,14 @@ pub(super) struct Slot<K> {
     hash: u32,
     pub(super) prev: u32,
     pub(super) next: u32,
+    /// Its place among the running, while handed out; the place of its group, while it is in a lane.
+    pub(super) place: u32,
     /// The hand-out that a ticket belongs to.
     pub(super) generation: u32,
-    /// Its place among the running, while handed out.
-    pub(super) running_at: u32,
-    pub(super) failures: u32,
+    /// BOUND: more failures than its maximum are not counted.
+    pub(super) failures: u16,
     pub(super) state: State,
+    /// The lane of its next hand-out, [`Priority::Low`] until one is asked for.
     pub(super) priority: Priority,
 }
 
@@ -205,8 +207,8 @@ impl<K> Slot<K> {
             hash,
             prev: NONE,
             next: NONE,
+            place: NONE,
             generation: 0,
-            running_at: NONE,
             failures: 0,
             state: State::Idle,
             priority: Priority::Low,
@@ -326,6 +328,11 @@ impl List {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_slot_of_an_objects_key_is_64_bytes() {
+        assert_eq!(size_of::<Slot<kinform_api::ObjectKey>>(), 64);
+    }
 
     #[test]
     fn empty_again_it_keeps_memory_for_as_many_keys_as_it_needed_last_and_knows_none() {

@@ -20,6 +20,10 @@ use crate::stats::Histogram;
 pub struct QueueStats {
     /// Keys that wait to be handed out (`workqueue_depth`).
     pub depth: usize,
+    /// Those of them in the high lane.
+    pub depth_high: usize,
+    /// Those of them in the low lane; the others are in the normal one.
+    pub depth_low: usize,
     /// Keys that wait for their time.
     pub delayed: usize,
     /// Keys handed out and not given back.

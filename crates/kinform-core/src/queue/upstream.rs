@@ -295,9 +295,9 @@ fn the_longest_running_key_is_named_first() {
     );
 }
 
-// controller-runtime#3330: a hot high priority starved the others.
+// controller-runtime#3496: a hot high priority starved the others.
 #[test]
-fn a_hot_lane_slows_the_others_down_and_never_stops_them() {
+fn q2_a_hot_lane_slows_the_others_down_and_never_stops_them() {
     let mut queue = queue();
     queue.add("low", Priority::Low, at(0));
     queue.add("normal", Priority::Normal, at(0));

@@ -48,6 +48,7 @@ impl<K: Eq + Hash + Clone> Queue<K> {
     }
 
     /// Sets or, with [`NO_TICK`], forgets the wake-up time, wherever the key is.
+    #[cold]
     pub(super) fn set_wake(&mut self, at: u32, tick: u64) {
         let slot = &mut self.slots[at];
         if !matches!(slot.state, State::Delayed | State::RunningDelayed) {
@@ -72,7 +73,7 @@ impl<K: Eq + Hash + Clone> Queue<K> {
     }
 
     /// Lets an idle key wait for its wake-up time, if it has one.
-    #[inline]
+    #[cold]
     pub(super) fn wait_for_wake(&mut self, at: u32) {
         let slot = &mut self.slots[at];
         if slot.state == State::Idle && slot.wake != NO_TICK {
@@ -82,9 +83,12 @@ impl<K: Eq + Hash + Clone> Queue<K> {
         }
     }
 
-    /// The wake-up time passed while a worker had the key.
+    /// Looks whether the wake-up time of a key passed while a worker had it.
     #[cold]
     pub(super) fn wake_running(&mut self, at: u32, now: Instant) {
+        if self.slots[at].wake > wheel::tick_reached(now) {
+            return;
+        }
         if mutant!("Q1") {
             self.set_wake(at, NO_TICK);
         } else {

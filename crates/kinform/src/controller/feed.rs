@@ -112,7 +112,35 @@ pub(super) struct Mapped<T> {
 }
 
 /// The keys that an object concerns.
-pub(super) type KeysOf<T> = Arc<dyn Fn(&Obj<T>) -> Vec<ObjectKey> + Send + Sync>;
+pub(super) type KeysOf<T> = Arc<dyn Fn(&Obj<T>) -> Vec<Enqueue> + Send + Sync>;
+
+/// A key that a function of [`Controller::watches`](super::Controller::watches) asks for: made of a
+/// key, or of a key and a priority.
+///
+/// Without a priority a key of a first list waits behind those of changes ([`Priority::Low`]).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Enqueue {
+    key: ObjectKey,
+    priority: Option<Priority>,
+}
+
+impl From<ObjectKey> for Enqueue {
+    fn from(key: ObjectKey) -> Self {
+        Self {
+            key,
+            priority: None,
+        }
+    }
+}
+
+impl From<(ObjectKey, Priority)> for Enqueue {
+    fn from((key, priority): (ObjectKey, Priority)) -> Self {
+        Self {
+            key,
+            priority: Some(priority),
+        }
+    }
+}
 
 impl<K: 'static> Trigger for Primary<K> {
     fn resource(&self) -> &ResourceInfo {
@@ -164,8 +192,8 @@ impl<T: 'static> Trigger for Mapped<T> {
         let (batch, keys_of) = (Batch::of(sink), Arc::clone(&self.keys_of));
         let hear: Hear<T> = Arc::new(move |heard| {
             let add = |object: &Obj<T>, priority| {
-                for key in keys_of(object) {
-                    batch.add(key, priority);
+                for asked in keys_of(object) {
+                    batch.add(asked.key, asked.priority.unwrap_or(priority));
                 }
             };
             match heard {
@@ -225,6 +253,7 @@ struct Batch {
 
 #[derive(Default)]
 struct Keys {
+    high: Vec<ObjectKey>,
     normal: Vec<ObjectKey>,
     low: Vec<ObjectKey>,
 }
@@ -244,7 +273,8 @@ impl Batch {
         let mut keys = self.keys();
         let those = match priority {
             Priority::Low => &mut keys.low,
-            Priority::Normal | Priority::High => &mut keys.normal,
+            Priority::Normal => &mut keys.normal,
+            Priority::High => &mut keys.high,
         };
         those.push(key);
         let is_full = those.len() >= BATCH_KEYS;
@@ -255,7 +285,8 @@ impl Batch {
     }
 
     fn end(&self) {
-        let Keys { normal, low } = std::mem::take(&mut *self.keys());
+        let Keys { high, normal, low } = std::mem::take(&mut *self.keys());
+        self.sink.add_all(high, Priority::High);
         self.sink.add_all(normal, Priority::Normal);
         self.sink.add_all(low, Priority::Low);
     }

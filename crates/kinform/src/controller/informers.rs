@@ -15,7 +15,7 @@ use kinform_api::ObjectKey;
 use kube_client::Client;
 
 use super::Controller;
-use super::feed::{Feed, Hear, Heard, Listening};
+use super::feed::{Enqueue, Feed, Hear, Heard, Listening};
 use crate::error::Error;
 use crate::handler::Handlers;
 use crate::informer::{Informer, Registration};
@@ -39,8 +39,8 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
     }
 
     /// Reconciles the keys that `keys_of` returns for an object of `informer` when that changes or
-    /// is gone; at a change, for the old and for the new state. It runs where handlers run: it must
-    /// not block.
+    /// is gone; at a change, for the old and for the new state. A key may come with a
+    /// [`Priority`](crate::Priority). The function runs where handlers run: it must not block.
     pub fn watches<T, I>(
         self,
         informer: &Informer<T>,
@@ -48,7 +48,7 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
     ) -> Self
     where
         T: Send + Sync + 'static,
-        I: IntoIterator<Item = ObjectKey>,
+        I: IntoIterator<Item: Into<Enqueue>>,
     {
         self.watches_feed(Arc::new(informer.clone()), keys_of)
     }

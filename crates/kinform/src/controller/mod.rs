@@ -45,12 +45,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kinform_api::ObjectKey;
-use kinform_core::queue::Limiter;
+use kinform_core::queue::{Fairness, Limiter};
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
 pub use self::action::{Action, Ctx};
 use self::call::{Caller, OnGone};
+pub use self::feed::Enqueue;
 use self::feed::{Feed, Mapped, Primary, Trigger, owner_key};
 pub use self::finalizing::Cleanup;
 use self::finalizing::Finalizing;
@@ -86,6 +87,7 @@ pub struct Controller<K, C = ()> {
     sieve: Arc<Sieve>,
     finalizing: Option<Finalizing<K, C>>,
     queue: WorkQueue<ObjectKey>,
+    fairness: Fairness<ObjectKey>,
     counters: Arc<Counters>,
     workers: usize,
     timeout: Option<Duration>,
@@ -98,6 +100,7 @@ pub struct Controller<K, C = ()> {
 impl<K: Send + Sync + 'static> Controller<K> {
     fn over(primary: Arc<dyn Feed<K>>) -> Self {
         let sieve = Arc::<Sieve>::default();
+        let fairness = Fairness::by_namespace();
         Self {
             triggers: vec![Box::new(Primary {
                 feed: Arc::clone(&primary),
@@ -109,7 +112,8 @@ impl<K: Send + Sync + 'static> Controller<K> {
             naming: Naming::default(),
             sieve,
             finalizing: None,
-            queue: WorkQueue::default(),
+            queue: WorkQueue::default().fair_by(fairness.clone()),
+            fairness,
             counters: Arc::default(),
             workers: 1,
             timeout: None,
@@ -134,6 +138,7 @@ impl<K: Send + Sync + 'static> Controller<K> {
             sieve: self.sieve,
             finalizing: self.finalizing.map(Finalizing::with_context),
             queue: self.queue,
+            fairness: self.fairness,
             counters: self.counters,
             workers: self.workers,
             timeout: self.timeout,
@@ -157,9 +162,10 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
         keys_of: impl Fn(&Obj<T>) -> I + Send + Sync + 'static,
     ) -> Self
     where
-        I: IntoIterator<Item = ObjectKey>,
+        I: IntoIterator<Item: Into<Enqueue>>,
     {
-        let keys_of = Arc::new(move |object: &Obj<T>| keys_of(object).into_iter().collect());
+        let keys_of =
+            Arc::new(move |object: &Obj<T>| keys_of(object).into_iter().map(Into::into).collect());
         self.triggers.push(Box::new(Mapped { feed, keys_of }));
         self
     }
@@ -174,7 +180,19 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
     /// Sets the delays of failed keys. Units and default: upstream's, see [`Limiter::default`]. To
     /// be called before [`Controller::queue`] and [`Controller::metrics`].
     pub fn limiter(mut self, limiter: Limiter) -> Self {
-        self.queue = WorkQueue::new(limiter);
+        self.queue = WorkQueue::new(limiter).fair_by(self.fairness.clone());
+        self
+    }
+
+    /// Sets the groups that take turns, so that a key never waits for all keys of another group.
+    /// Units and default: [`Fairness::by_namespace`].
+    ///
+    /// # Order guarantees
+    /// Among keys of one priority, G groups and W workers, the first key of a group waits for at
+    /// most ⌈(G-1)/W⌉+1 reconciles. Within a group keys are first in, first out.
+    pub fn fair_by(mut self, fairness: Fairness<ObjectKey>) -> Self {
+        self.queue = self.queue.fair_by(fairness.clone());
+        self.fairness = fairness;
         self
     }
 

@@ -16,6 +16,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kinform_api::{GroupVersionResource, ListOptions, Scope, WatchOptions};
 use kinform_core::object::Object;
 use kinform_core::object::projection::Projection;
+use kinform_core::queue::{Priority, Verdict};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -325,6 +326,56 @@ async fn owned_and_watched_objects_lead_to_the_objects_they_concern() {
     watched.put(&map("z", 9));
     assert_eq!(seen.take().await, ["a/z 1"]);
     running.abort();
+}
+
+#[tokio::test]
+async fn a_watched_object_chooses_the_priority_of_the_keys_that_it_concerns() {
+    let (watched, queue) = (maps(), WorkQueue::default());
+    watched.put(&map("initial", 1));
+    let keys_of = |object: &Obj<ConfigMap>| {
+        let name = object.name();
+        let key = |suffix| ObjectKey::new(Some("a"), &format!("{name}-{suffix}"));
+        let (plain, high) = (key("plain").into(), (key("high"), Priority::High).into());
+        vec![plain, high, (key("low"), Priority::Low).into()]
+    };
+    let feed = Arc::clone(&watched) as Arc<dyn Feed<ConfigMap>>;
+    let keys_of = Arc::new(keys_of);
+    let _listening = Mapped { feed, keys_of }
+        .listen(Arc::new(queue.clone()), None)
+        .unwrap();
+    watched.put(&map("later", 2));
+    let mut order = Vec::new();
+    while !queue.is_empty() {
+        let item = queue.get().await.unwrap();
+        order.push(format!("{} {:?}", item.key().name(), item.priority()));
+        item.settle(Verdict::Forget);
+    }
+    let high = ["initial-high High", "later-high High", "later-plain Normal"];
+    let low = ["initial-plain Low", "initial-low Low", "later-low Low"];
+    assert_eq!(order, [high, low].concat());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_small_tenant_of_a_controller_waits_for_two_reconciles_at_most() {
+    let by_cluster = || Fairness::by(|_: &ObjectKey| ());
+    for (fairness, waits) in [(Fairness::by_namespace(), 2), (by_cluster(), 301)] {
+        let (maps, seen) = (maps(), Seen::default());
+        for number in 0..300 {
+            maps.put(&map(&format!("many-{number:03}"), 1));
+        }
+        let mut small = map("one", 1);
+        small["metadata"]["namespace"] = json!("b");
+        maps.put(&small);
+        // A new limiter is a new queue, with the same groups.
+        let controller = controller(&maps)
+            .fair_by(fairness)
+            .limiter(Limiter::default());
+        let running = tokio::spawn(controller.run(see(&seen)));
+        let seen = seen.take().await;
+        let place = seen.iter().position(|saw| saw == "b/one 1").unwrap();
+        assert_eq!((seen.len(), place + 1), (301, waits));
+        running.abort();
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -11,7 +11,7 @@ use std::fmt;
 use std::hash::Hash;
 use std::time::Duration;
 
-use kinform_core::queue::{Next, Taken, Ticket, Verdict};
+use kinform_core::queue::{Next, Priority, Taken, Ticket, Verdict};
 
 use super::{Get, WorkQueue};
 
@@ -20,6 +20,7 @@ pub struct Item<K: Eq + Hash + Clone> {
     // `None` once it was settled.
     held: Option<(WorkQueue<K>, Ticket)>,
     key: K,
+    priority: Priority,
     failures: u32,
     waited: Duration,
 }
@@ -29,6 +30,7 @@ impl<K: Eq + Hash + Clone> Item<K> {
         Self {
             held: Some((queue, taken.ticket)),
             key: taken.key,
+            priority: taken.priority,
             failures: taken.failures,
             waited: taken.waited,
         }
@@ -37,6 +39,11 @@ impl<K: Eq + Hash + Clone> Item<K> {
     /// The key.
     pub fn key(&self) -> &K {
         &self.key
+    }
+
+    /// The lane that the key waited in. Retried, it waits in the same.
+    pub fn priority(&self) -> Priority {
+        self.priority
     }
 
     /// The number of failures in a row before this attempt.

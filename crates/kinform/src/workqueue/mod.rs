@@ -30,7 +30,7 @@ use std::time::Duration;
 
 use kinform_api::mutant;
 use kinform_core::queue::{
-    AddOutcome, Limiter, Next, Priority, Queue, QueueStats, Running, Ticket, Verdict,
+    AddOutcome, Fairness, Limiter, Next, Priority, Queue, QueueStats, Running, Ticket, Verdict,
 };
 use kinform_core::time::Instant;
 use tokio::sync::Notify;
@@ -103,6 +103,13 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
             drained: Notify::new(),
             env,
         }))
+    }
+
+    /// Lets groups of keys take turns from now on, for all handles of the queue. Default: no groups.
+    #[must_use]
+    pub fn fair_by(self, fairness: Fairness<K>) -> Self {
+        self.lock().queue.be_fair(fairness);
+        self
     }
 
     /// Adds a key, to be handed out as soon as a worker is free.
@@ -215,7 +222,8 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
     /// was woken but is neither polled nor dropped, since its task is busy, delays that key.
     ///
     /// # Order guarantees
-    /// By priority, then first in, first out. Two workers never hold the same key.
+    /// By priority, but see [`Priority`]; then groups take turns ([`Fairness`]); within a group
+    /// first in, first out. Two workers never hold the same key.
     pub fn get(&self) -> Get<K> {
         Get::new(Some(self.clone()), None)
     }
