@@ -17,6 +17,7 @@ use kinform_api::ObjectKey;
 use tokio_util::sync::CancellationToken;
 
 use super::site::Site;
+use super::writes::Writer;
 use crate::object::Obj;
 
 /// The next step for a key after a reconcile that succeeded.
@@ -80,6 +81,8 @@ pub struct Ctx<C> {
     pub(super) site: Arc<Site>,
     /// The object when the run began; `None` if it is gone.
     pub(super) object: Option<Obj<()>>,
+    pub(super) writer: Writer,
+    pub(super) is_stale: bool,
 }
 
 impl<C> Ctx<C> {
@@ -104,6 +107,13 @@ impl<C> Ctx<C> {
         self.failures
     }
 
+    /// Returns whether the caches may lack writes of an earlier run of this key: they did not show
+    /// them within 30 s.
+    #[must_use]
+    pub fn is_stale(&self) -> bool {
+        self.is_stale
+    }
+
     /// Cancelled when the controller is asked to stop: long work can end early.
     #[must_use]
     pub fn stopping(&self) -> &CancellationToken {
@@ -120,6 +130,8 @@ impl<C> Ctx<C> {
             stopping,
             site,
             object,
+            writer,
+            is_stale,
             context: _,
         } = self;
         Ctx {
@@ -129,6 +141,8 @@ impl<C> Ctx<C> {
             stopping,
             site,
             object,
+            writer,
+            is_stale,
         }
     }
 }
@@ -150,6 +164,8 @@ impl<C> Clone for Ctx<C> {
             stopping: self.stopping.clone(),
             site: Arc::clone(&self.site),
             object: self.object.clone(),
+            writer: self.writer.clone(),
+            is_stale: self.is_stale,
         }
     }
 }

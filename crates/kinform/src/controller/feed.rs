@@ -23,6 +23,7 @@ use kube_client::Client;
 
 use super::predicate::{Event, Predicate};
 use super::sieve::Sieve;
+use super::writes::Holder;
 use crate::error::Error;
 use crate::object::Obj;
 use crate::source::ResourceInfo;
@@ -48,6 +49,10 @@ pub(super) trait Feed<K>: Send + Sync + 'static {
     /// The client of its source, if it has one.
     fn client(&self) -> Option<Client> {
         None
+    }
+    /// Finds the watch that has an object of a key.
+    fn holder(&self) -> Holder {
+        Arc::new(|_| None)
     }
 }
 
@@ -86,6 +91,7 @@ pub(super) trait Trigger: Send + Sync {
     ) -> Result<Box<dyn Listening>, Error>;
     fn synced(&self) -> BoxFuture<'static, Result<(), Error>>;
     fn stopped(&self) -> BoxFuture<'static, ()>;
+    fn holder(&self) -> Holder;
 }
 
 /// The receiver of keys.
@@ -177,6 +183,10 @@ impl<K: 'static> Trigger for Primary<K> {
     fn stopped(&self) -> BoxFuture<'static, ()> {
         self.feed.stopped()
     }
+
+    fn holder(&self) -> Holder {
+        self.feed.holder()
+    }
 }
 
 impl<T: 'static> Trigger for Mapped<T> {
@@ -224,6 +234,10 @@ impl<T: 'static> Trigger for Mapped<T> {
 
     fn stopped(&self) -> BoxFuture<'static, ()> {
         self.feed.stopped()
+    }
+
+    fn holder(&self) -> Holder {
+        self.feed.holder()
     }
 }
 

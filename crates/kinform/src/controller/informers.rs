@@ -16,6 +16,7 @@ use kube_client::Client;
 
 use super::Controller;
 use super::feed::{Enqueue, Feed, Hear, Heard, Listening};
+use super::writes::Holder;
 use crate::error::Error;
 use crate::handler::Handlers;
 use crate::informer::{Informer, Registration};
@@ -98,6 +99,11 @@ impl<K: Send + Sync + 'static> Feed<K> for Informer<K> {
 
     fn client(&self) -> Option<Client> {
         self.client()
+    }
+
+    fn holder(&self) -> Holder {
+        let cores = self.cores().clone();
+        Arc::new(move |key| cores.holder(key))
     }
 }
 

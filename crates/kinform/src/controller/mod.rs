@@ -37,6 +37,7 @@ mod stop;
 mod tests;
 mod verbs;
 mod worker;
+mod writes;
 
 use std::any::Any;
 use std::fmt;
@@ -67,6 +68,7 @@ use self::site::Naming;
 use self::stats::Counters;
 pub use self::stats::{ControllerMetrics, ControllerStats};
 use self::worker::Call;
+use self::writes::Writes;
 use crate::env::Env;
 use crate::error::Error;
 use crate::object::Obj;
@@ -95,6 +97,16 @@ pub struct Controller<K, C = ()> {
     resync_period: Option<Duration>,
     stop: CancellationToken,
     signals: bool,
+    own_writes: OwnWrites,
+}
+
+/// The use of a controller's own writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OwnWrites {
+    /// A key waits until the caches have them.
+    Awaited,
+    /// A key may run on a view without them.
+    Ignored,
 }
 
 impl<K: Send + Sync + 'static> Controller<K> {
@@ -121,6 +133,7 @@ impl<K: Send + Sync + 'static> Controller<K> {
             resync_period: None,
             stop: CancellationToken::new(),
             signals: false,
+            own_writes: OwnWrites::Awaited,
         }
     }
 
@@ -146,6 +159,7 @@ impl<K: Send + Sync + 'static> Controller<K> {
             resync_period: self.resync_period,
             stop: self.stop,
             signals: self.signals,
+            own_writes: self.own_writes,
         }
     }
 }
@@ -215,6 +229,16 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
     #[doc(alias = "SyncPeriod")]
     pub fn resync_period(mut self, period: Duration) -> Self {
         self.resync_period = Some(period);
+        self
+    }
+
+    /// Reconciles keys without waiting for the caches to have their own writes. By default a key
+    /// waits: what [`Ctx::client`] and the methods of [`Ctx`] wrote in a run is in the caches of this
+    /// controller when the key runs next, or 30 s have passed ([`Ctx::is_stale`]). No worker waits.
+    ///
+    /// Upstream: controller-runtime's consistent client, which is experimental and off.
+    pub fn without_own_writes(mut self) -> Self {
+        self.own_writes = OwnWrites::Ignored;
         self
     }
 
@@ -350,7 +374,12 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
             token: self.stop,
             signals: self.signals,
         };
+        let writes = match self.own_writes {
+            OwnWrites::Awaited => Some(Arc::new(Writes::new(&self.triggers))),
+            OwnWrites::Ignored => None,
+        };
         let runner = Runner {
+            writes,
             resource: self.primary.resource().to_string(),
             triggers: self.triggers,
             queue: self.queue,

@@ -27,6 +27,8 @@ use super::site::Site;
 use super::stats::{ControllerMetrics, Counters};
 use super::stop::{Signals, Stop};
 use super::worker::{Call, Work};
+use super::writes::Writes;
+use super::writes::park::{Parked, park};
 use crate::env::Env;
 use crate::error::{Error, ErrorKind};
 use crate::workqueue::WorkQueue;
@@ -57,6 +59,7 @@ pub(super) struct Runner<C> {
     pub(super) context: Arc<C>,
     pub(super) site: Arc<Site>,
     pub(super) notes: Arc<Notes>,
+    pub(super) writes: Option<Arc<Writes>>,
     pub(super) env: Env,
     pub(super) call: Call<C>,
     pub(super) workers: usize,
@@ -132,12 +135,21 @@ impl<C: Send + Sync + 'static> Runner<C> {
             workers = self.workers,
             "controller starts to work"
         );
+        let mut parking = JoinSet::new();
+        let parked = self.writes.as_ref().map(|writes| {
+            let (parked, keys) = Parked::new();
+            let parked = Arc::new(parked);
+            let about = (Arc::clone(writes), self.site.client.clone());
+            parking.spawn(park(Arc::clone(&parked), keys, about, self.queue.clone()));
+            parked
+        });
         let work = Arc::new(Work {
             resource: self.resource.clone(),
             queue: self.queue.clone(),
             context: Arc::clone(&self.context),
             site: Arc::clone(&self.site),
             notes: Arc::clone(&self.notes),
+            writes: self.writes.clone().zip(parked),
             env: self.env.clone(),
             call: Arc::clone(&self.call),
             timeout: self.timeout,

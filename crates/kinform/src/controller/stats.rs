@@ -38,6 +38,7 @@ pub(super) struct Counters {
     pub(super) timeouts: Counter,
     pub(super) gone: Counter,
     pub(super) undecodable: Counter,
+    pub(super) parked: Counter,
     pub(super) permanent: Counter,
     pub(super) conflicts: Counter,
     pub(super) throttled: Counter,
@@ -75,6 +76,8 @@ pub struct ControllerStats {
     pub throttled: u64,
     /// Runs that took more than a minute, or do so now. Each is named in the log once.
     pub slow: u64,
+    /// Times that a key was parked, since a cache had not seen its writes.
+    pub parked: u64,
     /// The queue's numbers; its work duration is that of reconciles.
     pub queue: QueueStats,
 }
@@ -98,6 +101,7 @@ impl ControllerMetrics {
             timeouts: self.counters.timeouts.read(),
             gone: self.counters.gone.read(),
             undecodable: self.counters.undecodable.read(),
+            parked: self.counters.parked.read(),
             permanent: self.counters.permanent.read(),
             conflicts: self.counters.conflicts.read(),
             throttled: self.counters.throttled.read(),

@@ -25,13 +25,19 @@ use crate::hands::{
 use crate::source::ResourceInfo;
 
 impl<C> Ctx<C> {
-    /// The client of the controller: the one that it was given, else its informer's.
+    /// The client of the controller: the one that it was given, else its informer's. What is written
+    /// through it is in the controller's caches when this key is reconciled next, see
+    /// [`Controller::without_own_writes`](super::Controller::without_own_writes).
+    ///
+    /// It is made when it is asked for first in a run; the runtime then has a task for it.
     ///
     /// # Errors
     /// It was given none, and its informer reads from a source of the program's own
     /// ([`Error::is_config`]).
     pub fn client(&self) -> Result<Client, Error> {
-        self.site.client.clone().ok_or_else(|| {
+        let client = self.site.client.as_ref();
+        let client = client.map(|client| self.writer.client(&self.key, client));
+        client.ok_or_else(|| {
             let message = format!(
                 "the controller {:?} has no client: give it one with `Controller::client`",
                 self.site.name

@@ -29,6 +29,8 @@ use super::notes::Notes;
 use super::outcome::{BoxError, Meaning, chain, meaning};
 use super::site::Site;
 use super::stats::Counters;
+use super::writes::park::Parked;
+use super::writes::{Writer, Writes};
 use crate::env::{Env, wall_clock};
 use crate::workqueue::{Get, Item, WorkQueue};
 
@@ -53,6 +55,8 @@ pub(super) struct Work<C> {
     pub(super) context: Arc<C>,
     pub(super) site: Arc<Site>,
     pub(super) notes: Arc<Notes>,
+    /// The controller's own writes, and the parking of keys that wait for them.
+    pub(super) writes: Option<(Arc<Writes>, Arc<Parked>)>,
     pub(super) env: Env,
     pub(super) call: Call<C>,
     pub(super) timeout: Option<Duration>,
@@ -78,6 +82,15 @@ impl<C: Send + Sync + 'static> Work<C> {
 
     /// Works on one key; the returned future settles it and waits for the next.
     async fn process(&self, item: Item<ObjectKey>) -> Get<ObjectKey> {
+        let mut is_stale = false;
+        if let Some((writes, parked)) = &self.writes {
+            if writes.are_pending(item.key()) {
+                self.counters.parked.add(1);
+                parked.add(item.key());
+                return item.settle_and_get(Verdict::Done);
+            }
+            is_stale = writes.begin(item.key());
+        }
         let ctx = Ctx {
             context: Arc::clone(&self.context),
             key: item.key().clone(),
@@ -85,6 +98,8 @@ impl<C: Send + Sync + 'static> Work<C> {
             stopping: self.stopping.clone(),
             site: Arc::clone(&self.site),
             object: None,
+            writer: Writer::new(self.writes.as_ref().map(|(writes, _)| Arc::clone(writes))),
+            is_stale,
         };
         self.notes.begin(item.key(), self.env.now());
         let call = async { (self.call)(ctx).await };

@@ -24,6 +24,7 @@ use std::sync::{Arc, Mutex};
 
 use futures::future::select_all;
 use kinform_api::{KeyRef, ObjectKey, ResourceVersion, mutant};
+use kinform_core::object::Object;
 use kinform_core::store::root::Root;
 use tokio::sync::watch;
 
@@ -131,6 +132,8 @@ pub(crate) struct Write {
     // The epoch of the root, and the object stored under the key, when the write was recorded.
     epoch: u64,
     stored: Option<(String, String)>,
+    /// The uid of the object that the write deleted.
+    deleted: Option<String>,
 }
 
 impl Write {
@@ -140,6 +143,15 @@ impl Write {
             version: version.into(),
             epoch: root.epoch(),
             stored: stored(root, key),
+            deleted: None,
+        }
+    }
+
+    /// A deletion, whose reply states no version.
+    fn of_deletion(key: KeyRef<'_>, uid: &str, root: &Root) -> Self {
+        Self {
+            deleted: Some(uid.to_owned()),
+            ..Self::new(key, "", root)
         }
     }
 
@@ -151,6 +163,10 @@ impl Write {
     /// Returns whether the cache has passed this write, and so shows its effect itself.
     pub(crate) fn is_seen(&self, root: &Root) -> bool {
         let key = self.key.key_ref();
+        if let Some(uid) = &self.deleted {
+            let is_there = |object: &Object| object.uid() == uid && !object.is_terminating();
+            return !root.get(key).is_some_and(is_there);
+        }
         let is_newer = |version: &str| {
             let stored = ResourceVersion::from(version).compare(&self.version);
             matches!(stored, Ok(Ordering::Equal | Ordering::Greater))
@@ -216,7 +232,7 @@ struct Keys {
     sweep_at: usize,
 }
 
-// BOUND: one for each object written for a key and not seen yet. A look at a key removes its writes
+// BOUND: two for each object written for a key and not seen yet, the second a deletion. A look at a key removes its writes
 // that were seen. Recording one more key removes those of all keys, once there are twice as many
 // keys as the last sweep left, and `SWEEP_AT` at least.
 struct Unseen {
@@ -248,24 +264,61 @@ impl OwnWrites {
             namespace: meta.namespace.as_deref().unwrap_or_default(),
             name,
         };
-        let Some(core) = informer.cores().holder(written) else {
-            return;
-        };
+        if let Some(core) = informer.cores().holder(written) {
+            self.stored(key, &core, written, version);
+        }
+    }
+
+    /// Records that the object `written` was stored at `version` for `key`.
+    pub(crate) fn stored(
+        &self,
+        key: &ObjectKey,
+        core: &Arc<Core>,
+        written: KeyRef<'_>,
+        version: &str,
+    ) {
         let root = core.root();
         let write = Write::new(written, version, &root);
+        self.record(key, core, write, &root);
+    }
+
+    /// Records that the object `deleted` of this uid was deleted for `key`.
+    pub(crate) fn deleted(
+        &self,
+        key: &ObjectKey,
+        core: &Arc<Core>,
+        deleted: KeyRef<'_>,
+        uid: &str,
+    ) {
+        let root = core.root();
+        let write = Write::of_deletion(deleted, uid, &root);
+        self.record(key, core, write, &root);
+    }
+
+    /// Forgets the writes for `key`.
+    pub(crate) fn forget(&self, key: &ObjectKey) {
+        lock(&self.0.keys).unseen.remove(key);
+    }
+
+    fn record(&self, key: &ObjectKey, core: &Arc<Core>, write: Write, root: &Root) {
         let mut keys = lock(&self.0.keys);
         if !keys.unseen.contains_key(key) {
             keys.sweep();
         }
-        if write.is_seen(&root) {
+        if write.is_seen(root) {
             return;
         }
         let unseen = keys.unseen.entry(key.clone()).or_default();
-        let joins = !unseen.iter().any(|known| Arc::ptr_eq(&known.core, &core));
-        unseen.retain(|known| !(Arc::ptr_eq(&known.core, &core) && known.write.key == write.key));
+        let is_of_core = |known: &Unseen| Arc::ptr_eq(&known.core, core);
+        let joins = !unseen.iter().any(is_of_core);
+        // A deletion leaves the write before it: the cache may not have the object yet.
+        if write.deleted.is_none() {
+            unseen.retain(|known| !(is_of_core(known) && known.write.key == write.key));
+        }
         if mutant!("K4") {
             unseen.clear();
         }
+        let core = Arc::clone(core);
         unseen.push(Unseen { core, write });
         drop(keys);
         if joins {

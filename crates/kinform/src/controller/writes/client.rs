@@ -1,0 +1,229 @@
+//! The client of one run: notes what it writes.
+//!
+//! ```text
+//! GET ──────────────────────────────▶ server
+//! POST, PUT, PATCH, DELETE ──▶ server ──▶ reply, read to its end ──▶ version | uid | unknown
+//! ```
+//!
+//! A request that is dropped, or has no reply, counts as unknown. A reply that refuses wrote nothing.
+//!
+//! Upstream counterpart: `controller-runtime:pkg/client/consistency.go`.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
+use kinform_api::ObjectKey;
+use kube_client::Client;
+use kube_client::client::Body;
+use serde::Deserialize;
+use tower::BoxError;
+
+use super::target::Target;
+use super::{Effect, Writes};
+
+/// BOUND: bytes of a reply that is read; an object has at most a few MiB.
+const MAX_REPLY: usize = 64 << 20;
+
+/// A client above `below` whose writes are noted for `key`.
+pub(super) fn noting(writes: Arc<Writes>, key: ObjectKey, below: &Client) -> Client {
+    let (below, namespace) = (below.clone(), below.default_namespace().to_owned());
+    let send = move |request: Request<Body>| {
+        let (client, writes, key) = (below.clone(), Arc::clone(&writes), key.clone());
+        async move { pass(&client, (&writes, &key), request).await }
+    };
+    Client::new(tower::service_fn(send), namespace)
+}
+
+type Reply = Response<http_body_util::combinators::UnsyncBoxBody<Bytes, BoxError>>;
+
+async fn pass(
+    client: &Client,
+    (writes, key): (&Writes, &ObjectKey),
+    request: Request<Body>,
+) -> Result<Reply, BoxError> {
+    let Some(target) = written(&request) else {
+        let reply = client.send(request).await?;
+        return Ok(reply.map(|body| body.map_err(Into::into).boxed_unsync()));
+    };
+    let is_delete = request.method() == Method::DELETE;
+    let mut noting = Noting {
+        about: Some((writes, key, target)),
+    };
+    let reply = client.send(request).await?;
+    let (head, body) = reply.into_parts();
+    // Other replies than these were given before anything was stored.
+    let is_refused = head.status.is_client_error() && head.status != StatusCode::REQUEST_TIMEOUT;
+    let body = http_body_util::Limited::new(body, MAX_REPLY);
+    let bytes = body.collect().await?.to_bytes();
+    if is_refused {
+        noting.about = None;
+    } else if head.status.is_success() {
+        noting.tell(effect(&bytes, is_delete));
+    }
+    let body = Full::new(bytes).map_err(|never| match never {});
+    Ok(Response::from_parts(head, body.boxed_unsync()))
+}
+
+/// The target of a request that writes; `None` for others, and for dry runs.
+fn written(request: &Request<Body>) -> Option<Target> {
+    let is_write = !matches!(*request.method(), Method::GET | Method::HEAD);
+    let query = request.uri().query().unwrap_or_default();
+    let is_dry = query.split('&').any(|pair| pair.starts_with("dryRun="));
+    if !is_write || is_dry {
+        return None;
+    }
+    let target = Target::parse(request.uri().path())?;
+    // Others change no object of this resource, or one that its reply does not tell.
+    let known = [None, Some("status"), Some("scale"), Some("finalize")];
+    known
+        .contains(&target.subresource.as_deref())
+        .then_some(target)
+}
+
+/// Notes an unknown effect if it is dropped before the effect is known.
+struct Noting<'a> {
+    about: Option<(&'a Writes, &'a ObjectKey, Target)>,
+}
+
+impl Noting<'_> {
+    fn tell(&mut self, effect: Effect) {
+        if let Some((writes, key, target)) = self.about.take() {
+            writes.note(key, target, effect);
+        }
+    }
+}
+
+impl Drop for Noting<'_> {
+    fn drop(&mut self) {
+        self.tell(Effect::Unknown);
+    }
+}
+
+/// The members of a reply that tell its effect.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Told {
+    kind: String,
+    metadata: Metadata,
+    details: Details,
+    items: Option<serde::de::IgnoredAny>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Metadata {
+    namespace: Option<String>,
+    name: String,
+    uid: String,
+    resource_version: String,
+    deletion_timestamp: Option<String>,
+    labels: Option<HashMap<String, String>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Details {
+    name: String,
+    uid: String,
+}
+
+fn effect(reply: &[u8], is_delete: bool) -> Effect {
+    let Ok(told) = serde_json::from_slice::<Told>(reply) else {
+        return Effect::Unknown;
+    };
+    let Told {
+        kind,
+        metadata,
+        details,
+        items,
+    } = told;
+    if items.is_some() {
+        return Effect::Unknown;
+    }
+    if is_delete && kind == "Status" && !details.uid.is_empty() {
+        return Effect::Deleted {
+            namespace: String::new(),
+            name: details.name,
+            uid: details.uid,
+        };
+    }
+    let namespace = metadata.namespace.unwrap_or_default();
+    if is_delete && metadata.deletion_timestamp.is_none() && !metadata.uid.is_empty() {
+        // The object as it was last: it is gone.
+        return Effect::Deleted {
+            namespace,
+            name: metadata.name,
+            uid: metadata.uid,
+        };
+    }
+    if metadata.resource_version.is_empty() {
+        return Effect::Unknown;
+    }
+    Effect::Stored {
+        namespace,
+        name: metadata.name,
+        version: metadata.resource_version,
+        labels: metadata.labels.unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn replies_tell_a_version_a_uid_or_nothing() {
+        let stored = |version: &str| Effect::Stored {
+            namespace: "a".into(),
+            name: "x".into(),
+            version: version.into(),
+            labels: HashMap::new(),
+        };
+        let deleted = |namespace: &str| Effect::Deleted {
+            namespace: namespace.into(),
+            name: "x".into(),
+            uid: "u".into(),
+        };
+        let object = json!({"kind": "ConfigMap", "metadata": {
+            "namespace": "a", "name": "x", "uid": "u", "resourceVersion": "7"}});
+        let mut going = object.clone();
+        going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        let status = json!({"kind": "Status", "metadata": {}, "status": "Success",
+            "details": {"name": "x", "uid": "u"}});
+        let list = json!({"kind": "ConfigMapList", "metadata": {"resourceVersion": "7"},
+            "items": []});
+        for (reply, is_delete, expected) in [
+            (&object, false, stored("7")),
+            (&going, true, stored("7")),
+            (&object, true, deleted("a")),
+            (&status, true, deleted("")),
+            (&list, true, Effect::Unknown),
+            (&json!({"kind": "Status"}), true, Effect::Unknown),
+            (&json!("?"), false, Effect::Unknown),
+        ] {
+            let found = effect(reply.to_string().as_bytes(), is_delete);
+            assert_eq!(found, expected, "{reply}");
+        }
+    }
+
+    #[test]
+    fn only_writes_that_may_be_stored_count() {
+        for (method, uri, counts) in [
+            ("GET", "/api/v1/namespaces/a/pods/x", false),
+            ("POST", "/api/v1/namespaces/a/pods?dryRun=All", false),
+            ("POST", "/api/v1/namespaces/a/pods/x/eviction", false),
+            ("POST", "/api/v1/namespaces/a/pods?fieldManager=m", true),
+            ("PATCH", "/api/v1/namespaces/a/pods/x/status", true),
+            ("DELETE", "/api/v1/namespaces/a/pods", true),
+        ] {
+            let request = Request::builder().method(method).uri(uri);
+            let request = request.body(Body::empty()).unwrap();
+            assert_eq!(written(&request).is_some(), counts, "{method} {uri}");
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! The writes of a controller's reconciles: a key is not reconciled on a view older than them.
+//!
+//! ```text
+//! cx.client() → request → reply: version, or uid of a delete ──▶ noted for the key
+//!                      └─ no reply: a question for the server's version
+//! key handed out, not all seen ──▶ parked (no worker waits) ──seen, or 30 s──▶ queue ──▶ reconcile
+//! ```
+//!
+//! Only caches of the controller count: its primary resource, and those that it owns or watches. A
+//! write that their selectors hide is not waited for. After the limit the key runs all the same; the
+//! run knows that its view may be old.
+//! INVARIANT: a worker waits for no cache; a parked key is in one place of the parking task.
+//!
+//! `client` notes, `target` reads paths, `park` waits.
+//!
+//! Upstream counterpart: `controller-runtime:pkg/client` (`consistency.go`), off by default there;
+//! `kubernetes/enhancements:5647`.
+
+mod client;
+pub(super) mod park;
+mod target;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use kinform_api::{KeyRef, ObjectKey};
+use kube_client::Client;
+
+use self::target::Target;
+use super::feed::Trigger;
+use crate::informer::{Core, OwnWrites};
+use crate::source::ResourceInfo;
+use crate::sync::lock;
+
+/// BOUND: questions of one key for the server's version; more are one question as well.
+const MAX_QUESTIONS: usize = 16;
+
+/// The writes of one controller that its caches may not have yet.
+pub(super) struct Writes {
+    caches: Vec<Cache>,
+    seen: OwnWrites,
+    /// Writes without an answer: the server may have stored them.
+    // BOUND: of keys under work or parked, `MAX_QUESTIONS` each.
+    unanswered: Mutex<HashMap<ObjectKey, Vec<Target>>>,
+    /// Keys whose next run has a view that may be old.
+    // BOUND: keys that were parked and have not run since.
+    stale: Mutex<HashSet<ObjectKey>>,
+}
+
+/// A cache of the controller.
+struct Cache {
+    info: ResourceInfo,
+    holder: Holder,
+}
+
+/// Finds the watch that has an object of this key.
+pub(super) type Holder = Arc<dyn Fn(KeyRef<'_>) -> Option<Arc<Core>> + Send + Sync>;
+
+/// The effect of a write, by the server's reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Effect {
+    /// The object is stored at this version, with these labels.
+    Stored {
+        namespace: String,
+        name: String,
+        version: String,
+        labels: HashMap<String, String>,
+    },
+    /// The object of this uid is gone, or going.
+    Deleted {
+        namespace: String,
+        name: String,
+        uid: String,
+    },
+    /// There was no reply, or it does not tell.
+    Unknown,
+}
+
+/// The client of one run, made when it is asked for.
+#[derive(Clone)]
+pub(super) struct Writer {
+    writes: Option<Arc<Writes>>,
+    client: Arc<OnceLock<Client>>,
+}
+
+impl Writer {
+    pub(super) fn new(writes: Option<Arc<Writes>>) -> Self {
+        Self {
+            writes,
+            client: Arc::default(),
+        }
+    }
+
+    /// A client above `below` that notes the writes of `key`, unless they are ignored.
+    pub(super) fn client(&self, key: &ObjectKey, below: &Client) -> Client {
+        match &self.writes {
+            None => below.clone(),
+            Some(writes) => {
+                let make = || client::noting(Arc::clone(writes), key.clone(), below);
+                self.client.get_or_init(make).clone()
+            }
+        }
+    }
+}
+
+impl Writes {
+    pub(super) fn new(triggers: &[Box<dyn Trigger>]) -> Self {
+        let caches = triggers.iter().map(|trigger| Cache {
+            info: trigger.resource().clone(),
+            holder: trigger.holder(),
+        });
+        Self {
+            caches: caches.collect(),
+            seen: OwnWrites::new(),
+            unanswered: Mutex::default(),
+            stale: Mutex::default(),
+        }
+    }
+
+    /// Returns whether a cache has not seen a write that was made for `key`.
+    pub(super) fn are_pending(&self, key: &ObjectKey) -> bool {
+        !self.seen.has_seen(key) || lock(&self.unanswered).contains_key(key)
+    }
+
+    /// A run of `key` begins. Returns whether its view may be older than its own writes.
+    pub(super) fn begin(&self, key: &ObjectKey) -> bool {
+        let mut stale = lock(&self.stale);
+        !stale.is_empty() && stale.remove(key)
+    }
+
+    /// Notes the effect of a write for `key`.
+    fn note(&self, key: &ObjectKey, target: Target, effect: Effect) {
+        let is_of = |cache: &&Cache| {
+            let resource = &cache.info.resource;
+            resource.group == target.group && resource.resource == target.plural
+        };
+        for cache in self.caches.iter().filter(is_of) {
+            match &effect {
+                Effect::Stored {
+                    namespace,
+                    name,
+                    version,
+                    labels,
+                } => {
+                    let written = KeyRef { namespace, name };
+                    if let Some(core) = (cache.holder)(written)
+                        && (cache.may_show(labels) || core.root().get(written).is_some())
+                    {
+                        self.seen.stored(key, &core, written, version);
+                    }
+                }
+                Effect::Deleted {
+                    namespace,
+                    name,
+                    uid,
+                } => {
+                    // The reply to a delete states no namespace.
+                    let namespace = target.namespace.as_ref().unwrap_or(namespace);
+                    let deleted = KeyRef { namespace, name };
+                    if let Some(core) = (cache.holder)(deleted) {
+                        self.seen.deleted(key, &core, deleted, uid);
+                    }
+                }
+                Effect::Unknown => {
+                    let mut unanswered = lock(&self.unanswered);
+                    let questions = unanswered.entry(key.clone()).or_default();
+                    if questions.len() < MAX_QUESTIONS && !questions.contains(&target) {
+                        questions.push(target.clone());
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Takes the answer to a question for the server's version.
+    fn answered(&self, key: &ObjectKey, target: &Target, version: &str) {
+        let written = KeyRef {
+            namespace: target.namespace.as_deref().unwrap_or_default(),
+            name: target.name.as_deref().unwrap_or_default(),
+        };
+        for cache in &self.caches {
+            let resource = &cache.info.resource;
+            if resource.group == target.group
+                && resource.resource == target.plural
+                && let Some(core) = (cache.holder)(written)
+            {
+                self.seen.stored(key, &core, written, version);
+            }
+        }
+    }
+
+    /// Gives up waiting for the writes of `key`.
+    fn give_up(&self, key: &ObjectKey) {
+        self.seen.forget(key);
+        lock(&self.unanswered).remove(key);
+        lock(&self.stale).insert(key.clone());
+    }
+}
+
+impl Cache {
+    /// Returns whether the cache's selector lets an object with these labels through. A field
+    /// selector is not evaluated: the version that the cache has reached decides.
+    fn may_show(&self, labels: &HashMap<String, String>) -> bool {
+        let Some(selector) = &self.info.label_selector else {
+            return true;
+        };
+        let selector: Result<kinform_api::selector::LabelSelector, _> = selector.parse();
+        selector.map_or(true, |selector| selector.matches(|key| labels.get(key)))
+    }
+}
