@@ -28,10 +28,15 @@
 //! Upstream counterpart: `client-go:rest/transport.go`, `apimachinery:pkg/util/net/http.go`
 //! (`configureHTTP2Transport`: ping after 30 s idle, 15 s to answer).
 
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::BodyExt;
+use http_body_util::combinators::UnsyncBoxBody;
 use kinform_api::mutant;
-use kube_client::client::ConfigExt;
+use kube_client::client::{Body, ConfigExt};
 use kube_client::{Client, Config};
-use tower::{BoxError, ServiceBuilder};
+use tower::util::BoxCloneSyncService;
+use tower::{BoxError, Layer, Service, ServiceBuilder, ServiceExt};
 
 use super::client_options::ClientOptions;
 use super::connections::Connections;
@@ -64,11 +69,59 @@ pub fn client_for(mut config: Config, options: &ClientOptions) -> Result<Client,
     if config.default_retry {
         return Client::try_from(config).map_err(Error::unusable_config);
     }
-    config.connect_timeout = Some(options.connect_timeout);
     #[cfg(not(feature = "rustls-tls"))]
     if config.cluster_url.scheme() == Some(&http::uri::Scheme::HTTPS) {
+        config.connect_timeout = Some(options.connect_timeout);
         return Client::try_from(config).map_err(Error::unusable_config);
     }
+    over(config, options, |connections| connections)
+}
+
+/// The same as [`client_for`], with a layer directly above the connections, below limiter and
+/// credentials: it sees a request after everything that the request waits for in this process but a
+/// connection. Must be called inside a tokio runtime.
+///
+/// # Errors
+/// As of [`client_for`]. For `https` it needs this crate's feature `rustls-tls`.
+pub fn client_with<L, S>(config: Config, options: &ClientOptions, layer: L) -> Result<Client, Error>
+where
+    L: Layer<Transport, Service = S>,
+    S: Service<Request<Body>, Response = Response<TransportBody>, Error = BoxError>,
+    S: Clone + Send + 'static,
+    S::Future: Send + 'static,
+{
+    #[cfg(not(feature = "rustls-tls"))]
+    if config.cluster_url.scheme() == Some(&http::uri::Scheme::HTTPS) {
+        let message = "a client of layers needs the feature `rustls-tls` of kinform for https";
+        return Err(Error::new(crate::error::ErrorKind::Config, message));
+    }
+    over(config, options, |connections| {
+        let boxed = connections.map_response(|response| {
+            response.map(|body| body.map_err(BoxError::from).boxed_unsync())
+        });
+        layer.layer(BoxCloneSyncService::new(boxed))
+    })
+}
+
+/// The connections of a client, as [`client_with`] hands them to a layer.
+pub type Transport = BoxCloneSyncService<Request<Body>, Response<TransportBody>, BoxError>;
+
+/// The body of a reply of [`Transport`].
+pub type TransportBody = UnsyncBoxBody<Bytes, BoxError>;
+
+fn over<S, B>(
+    mut config: Config,
+    options: &ClientOptions,
+    above: impl FnOnce(Connections) -> S,
+) -> Result<Client, Error>
+where
+    S: Service<Request<Body>, Response = Response<B>, Error = BoxError> + Clone + Send + 'static,
+    S::Future: Send + 'static,
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    config.default_retry = false;
+    config.connect_timeout = Some(options.connect_timeout);
     let plugin = config.auth_info.exec.take();
     let credentials = CredentialsLayer::new(&config)?;
     // As in client-go, a token or a password comes before a plugin, so that a `--token` is sent.
@@ -85,7 +138,6 @@ pub fn client_for(mut config: Config, options: &ClientOptions) -> Result<Client,
                 .extra_headers_layer()
                 .map_err(Error::unusable_config)?,
         )
-        .map_err(BoxError::from)
-        .service(Connections::new(&config, options, plugin)?);
+        .service(above(Connections::new(&config, options, plugin)?));
     Ok(Client::new(service, config.default_namespace))
 }

@@ -37,7 +37,7 @@ use futures::stream::BoxStream;
 use kinform_api::{GroupVersionResource, ListOptions, Scope, TypeMeta, WatchOptions};
 use kinform_core::Encoding;
 
-pub use self::client::{client_for, default_client};
+pub use self::client::{Transport, TransportBody, client_for, client_with, default_client};
 pub use self::client_options::ClientOptions;
 pub use self::http::{Compression, HttpSource, Representation, Wire, fetch};
 pub use self::kubeconfig::{ConfigOverrides, load_config};
