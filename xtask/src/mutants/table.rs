@@ -28,6 +28,8 @@ const MACHINES: &[&str] = &["kinform-core"];
 
 const SHELL: &[&str] = &["kinform", "kinform-testkit"];
 
+const OPERATOR: &[&str] = &["kinform-operator"];
+
 const SERVER: &[&str] = &["kinform-apiserver"];
 
 /// All of them.
@@ -499,6 +501,24 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         seen: "controller-runtime#3157",
         mistake: "the priority of a key is lost when it is tried again",
         packages: MACHINES,
+    },
+    Mutant {
+        name: "L11",
+        seen: "leader election: guard",
+        mistake: "a guarded request that began during a term goes on after it",
+        packages: OPERATOR,
+    },
+    Mutant {
+        name: "L12",
+        seen: "client-go: LeaseLock",
+        mistake: "an update of the lease drops labels and annotations of others",
+        packages: OPERATOR,
+    },
+    Mutant {
+        name: "L13",
+        seen: "leader election: a late thread",
+        mistake: "a term goes on until a message ends it",
+        packages: OPERATOR,
     },
     Mutant {
         name: "S1",

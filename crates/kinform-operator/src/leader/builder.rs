@@ -21,7 +21,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::watch;
 
 use super::clock::Clock;
-use super::driver::{Driver, Orders};
+use super::driver::{Driver, Finish, Orders};
 use super::identity::{default_identity, pod_namespace};
 use super::leadership::Leadership;
 use super::lease_client::{LeaseClient, Place};
@@ -203,6 +203,7 @@ impl LeaderElection {
             orders: heard,
             clock,
             env,
+            finish: Finish(Arc::clone(&shared)),
         };
         (driver, Leadership::new(shared, orders, request_timeout))
     }

@@ -24,6 +24,7 @@ use tokio::sync::watch;
 
 use super::clock::Clock;
 use super::lease_client::{LeaseClient, Reply};
+use super::object::Stored;
 use super::shared::{Ended, Shared};
 use super::watch::{LeaseWatch, Seen};
 
@@ -44,6 +45,7 @@ pub(super) struct Driver {
     pub(super) orders: watch::Receiver<Orders>,
     pub(super) clock: Clock,
     pub(super) env: Env,
+    pub(super) finish: Finish,
 }
 
 /// The request under way.
@@ -76,7 +78,6 @@ struct Run {
 impl Driver {
     /// Runs the election to its end: a stop that was asked for, or no handle is left.
     pub(super) async fn run(self) {
-        let finish = Finish(Arc::clone(&self.shared));
         let mut run = Run {
             driver: self,
             open: None,
@@ -90,9 +91,9 @@ impl Driver {
             let event = run.next().await;
             run.on(event);
         }
-        // What is under way ends before the election does.
-        drop(run);
-        finish.0.finish(Ended::Stopped);
+        // A request under way ends before the election does.
+        run.open = None;
+        run.driver.finish.0.finish(Ended::Stopped);
     }
 }
 
@@ -104,8 +105,9 @@ async fn reply(open: &mut Option<Open>) -> Event {
     }
 }
 
-/// Ends the election in any case: a panic of the driver, a runtime that ends.
-struct Finish(Arc<Shared>);
+/// Ends the election in any case: a panic of the driver, a runtime that ends, a thread that did not
+/// start.
+pub(super) struct Finish(pub(super) Arc<Shared>);
 
 impl Drop for Finish {
     fn drop(&mut self) {
@@ -156,27 +158,30 @@ impl Run {
             Event::Timer => self.take(Input::Timer),
             Event::Reply(id, Reply { answer, object }) => {
                 self.open = None;
-                if let Some(object) = object {
-                    self.driver.lease.saw(object);
-                }
                 if !matches!(answer, Answer::Refused(_) | Answer::Unanswered { .. }) {
                     self.failure.clear();
                 }
-                self.take(Input::Answer { id, answer });
+                self.hear(Input::Answer { id, answer }, object);
             }
             Event::Seen(Seen { sighting, object }) => {
-                if let Some(object) = object {
-                    self.driver.lease.saw(object);
-                }
-                self.take(Input::Watched(sighting));
+                self.hear(Input::Watched(sighting), object);
             }
         }
     }
 
-    /// Hands in what happened, and does what follows.
     fn take(&mut self, input: Input) {
+        self.hear(input, None);
+    }
+
+    /// Hands in an observation, with the object in it, and does what follows.
+    fn hear(&mut self, input: Input, object: Option<Stored>) {
         let now = self.driver.clock.now();
         self.driver.election.handle(input, now);
+        // Its updates build on this object, unless it knew a newer one.
+        let newest = self.driver.election.lease().map(|(lease, _)| lease);
+        if let Some(object) = object.filter(|object| newest == Some(&object.lease)) {
+            self.driver.lease.hold(object);
+        }
         while let Some(step) = self.driver.election.poll() {
             self.perform(step);
         }

@@ -26,11 +26,14 @@ use futures::future::BoxFuture;
 use http::header::UPGRADE;
 use http::uri::PathAndQuery;
 use http::{Request, Uri};
-use kube_client::Client;
+use kinform::source::{ClientOptions, client_with};
+use kinform_api::mutant;
+use kube_client::{Client, Config};
 use tower::{BoxError, Layer, Service};
 
 use super::not_leading::NotLeading;
 use super::shared::{Look, Shared};
+use crate::error::Error;
 
 /// A layer that lets requests pass only during a term: see
 /// [`Leadership::guard`](super::Leadership::guard).
@@ -53,6 +56,17 @@ impl Guard {
             shared,
             request_timeout,
         }
+    }
+
+    /// A client for `config` that sends requests during a term only. Must be called inside a tokio
+    /// runtime, which then owns its connections.
+    ///
+    /// The guard is below limiter and credentials: they have no part in the time of `timeout=`.
+    ///
+    /// # Errors
+    /// The certificates or credentials in `config` cannot be used.
+    pub fn client(&self, config: Config, options: &ClientOptions) -> Result<Client, Error> {
+        Ok(client_with(config, options, self.clone())?)
     }
 
     /// A client that sends its requests through `client` during a term only. Must be called inside a
@@ -122,8 +136,8 @@ where
             let (mut over, mut inner) = (pin!(shared.over(&look)), pin!(inner));
             std::future::poll_fn(|cx| {
                 // Its timer may be late: the clock decides, each time the request makes progress.
-                let is_over = over.as_mut().poll(cx).is_ready() || !shared.is_running(&look);
-                if is_over {
+                let is_over = !shared.is_running(&look) || over.as_mut().poll(cx).is_ready();
+                if is_over && !mutant!("L11") {
                     return Poll::Ready(Err(NotLeading::dropped(&shared.lease).into()));
                 }
                 inner.as_mut().poll(cx).map_err(Into::into)

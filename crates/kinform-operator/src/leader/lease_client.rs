@@ -10,10 +10,8 @@
 //! An update replaces the object that was read at the same uid and version, so that nothing in it is
 //! lost; the server refuses it at any other version.
 //!
-//! BOUND: an answer is of two megabytes at most; the last four states of the lease are kept.
+//! BOUND: an answer is of two megabytes at most.
 //! Upstream counterpart: `client-go:tools/leaderelection/resourcelock/leaselock.go`.
-
-use std::collections::VecDeque;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -29,8 +27,6 @@ use super::object::{Labels, Stored, created};
 
 /// BOUND: bytes of an answer. The server's own limit of an object is lower.
 pub(super) const MAX_ANSWER_BYTES: usize = 2 << 20;
-/// BOUND: states of the lease that an update may build on. The election builds on the newest.
-const MAX_SEEN: usize = 4;
 
 /// The lease's place on the server.
 #[derive(Clone, Debug)]
@@ -80,8 +76,8 @@ pub(super) struct LeaseClient {
     client: Client,
     place: Place,
     labels: Labels,
-    /// The newest last.
-    seen: VecDeque<Stored>,
+    /// The lease as the election knows it.
+    held: Option<Stored>,
     /// The last `renewTime`, in microseconds.
     stamped: i64,
 }
@@ -92,17 +88,14 @@ impl LeaseClient {
             client,
             place,
             labels,
-            seen: VecDeque::new(),
+            held: None,
             stamped: i64::MIN,
         }
     }
 
-    /// Notes a state of the lease.
-    pub(super) fn saw(&mut self, stored: Stored) {
-        if self.seen.len() == MAX_SEEN {
-            self.seen.pop_front();
-        }
-        self.seen.push_back(stored);
+    /// Keeps the newest state of the lease.
+    pub(super) fn hold(&mut self, stored: Stored) {
+        self.held = Some(stored);
     }
 
     /// Makes a request.
@@ -134,14 +127,14 @@ impl LeaseClient {
 
     fn update(&mut self, uid: &str, version: &ResourceVersion, record: &NewRecord) -> Departure {
         let renew_time = self.stamp();
-        let mut seen = self.seen.iter().rev();
-        let found = seen.find(|stored| stored.lease.uid == uid && stored.lease.version == *version);
-        let reply = match found {
+        let held = self.held.as_ref();
+        let held = held.filter(|held| held.lease.uid == uid && held.lease.version == *version);
+        let reply = match held {
             Some(stored) => {
                 let body = stored.updated(record, &renew_time, &self.labels);
                 self.send(Method::PUT, &self.place.object(), body)
             }
-            // Its object is not known any more: nothing is sent, and the election reads it again.
+            // The election knows a state that came without an object: it reads the lease again.
             None => futures::future::ready(Reply::from(Answer::Conflict)).boxed(),
         };
         Departure { renew_time, reply }

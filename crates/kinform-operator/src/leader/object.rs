@@ -13,6 +13,7 @@
 
 use std::collections::BTreeMap;
 
+use kinform_api::mutant;
 use kinform_core::election::{AcquireTime, Lease, NewRecord, Record};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -64,6 +65,14 @@ impl Stored {
     /// The body of an update: this object, at its version, with this record and these labels.
     pub(super) fn updated(&self, record: &NewRecord, renew_time: &str, labels: &Labels) -> Vec<u8> {
         let mut object = self.object.clone();
+        if mutant!("L12") {
+            object.remove("metadata");
+            let metadata = member(&mut object, "metadata");
+            metadata.insert("name".to_owned(), self.object["metadata"]["name"].clone());
+            metadata.insert("uid".to_owned(), self.lease.uid.as_str().into());
+            let version = self.lease.version.as_str();
+            metadata.insert("resourceVersion".to_owned(), version.into());
+        }
         write_spec(member(&mut object, "spec"), record, renew_time);
         write_labels(member(&mut object, "metadata"), labels);
         Value::Object(object).to_string().into_bytes()

@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex};
 
 use kinform::InformerFactory;
 use kinform::events::EventRecorder;
-use kinform::source::{ClientOptions, Transport, client_over, client_through, load_config};
+use kinform::source::{ClientOptions, Transport, client_through, client_with, load_config};
 use kube_client::{Client, Config};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use tower::util::BoxCloneService;
+use tower::layer::layer_fn;
 
 use super::gate::Gate;
 use super::{Inner, Lease, Operator, readiness};
@@ -102,7 +102,7 @@ impl OperatorBuilder {
         let guarded = match &gate {
             None => client.clone(),
             Some(gate) => {
-                connect.client(|transport| BoxCloneService::new(gate.over(count(transport))))?
+                connect.client(|transport| Transport::new(gate.over(count(transport))))?
             }
         };
         let factory = InformerFactory::builder(client.clone())
@@ -165,13 +165,13 @@ pub(super) enum Connect {
 
 impl Connect {
     /// A client whose requests pass `wrap` last.
-    fn client(&self, wrap: impl FnOnce(Transport) -> Transport) -> Result<Client, Error> {
+    fn client(&self, wrap: impl Fn(Transport) -> Transport) -> Result<Client, Error> {
         match self {
             Self::Config(parts) => {
                 let (config, options) = &**parts;
-                Ok(client_over(config.clone(), options, wrap)?)
+                Ok(client_with(config.clone(), options, layer_fn(wrap))?)
             }
-            Self::Client(client) => Ok(client_through(client, wrap)),
+            Self::Client(client) => Ok(client_through(client, layer_fn(wrap))),
         }
     }
 

@@ -35,8 +35,8 @@ use http_body_util::combinators::UnsyncBoxBody;
 use kinform_api::mutant;
 use kube_client::client::{Body, ConfigExt};
 use kube_client::{Client, Config};
-use tower::util::BoxCloneService;
-use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
+use tower::util::BoxCloneSyncService;
+use tower::{BoxError, Layer, Service, ServiceBuilder, ServiceExt};
 
 use super::client_options::ClientOptions;
 use super::connections::Connections;
@@ -65,102 +65,93 @@ pub async fn default_client() -> Result<Client, Error> {
 /// # Errors
 /// The certificates or credentials in `config` cannot be used, or it needs TLS and this build has none.
 pub fn client_for(mut config: Config, options: &ClientOptions) -> Result<Client, Error> {
-    match prepare(&mut config, options)? {
-        Prepared::Kubes(client) => Ok(*client),
-        Prepared::Ours(connections, credentials) => {
-            stack(&config, options, credentials, *connections)
-        }
+    config.default_retry = mutant!("D17");
+    if config.default_retry {
+        return Client::try_from(config).map_err(Error::unusable_config);
     }
+    #[cfg(not(feature = "rustls-tls"))]
+    if config.cluster_url.scheme() == Some(&http::uri::Scheme::HTTPS) {
+        config.connect_timeout = Some(options.connect_timeout);
+        return Client::try_from(config).map_err(Error::unusable_config);
+    }
+    over(config, options, |connections| connections)
 }
 
-/// The service that sends the requests of a client: the last one, behind its limit of requests and
-/// its credentials. Each call is one request to the server.
-pub type Transport =
-    BoxCloneService<Request<Body>, Response<UnsyncBoxBody<Bytes, BoxError>>, BoxError>;
-
-/// As [`client_for`], with `wrap` around the service that sends the requests: to count them, or to
-/// refuse them at the last moment.
+/// The same as [`client_for`], with a layer directly above the connections, below limiter and
+/// credentials: it sees a request after everything that the request waits for in this process but a
+/// connection. Must be called inside a tokio runtime.
 ///
 /// # Errors
-/// As of [`client_for`].
-pub fn client_over(
-    mut config: Config,
-    options: &ClientOptions,
-    wrap: impl FnOnce(Transport) -> Transport,
-) -> Result<Client, Error> {
-    match prepare(&mut config, options)? {
-        Prepared::Kubes(client) => Ok(client_through(&client, wrap)),
-        Prepared::Ours(connections, credentials) => {
-            let service = wrap(transport(*connections));
-            stack(&config, options, credentials, service)
-        }
+/// As of [`client_for`]. For `https` it needs this crate's feature `rustls-tls`.
+pub fn client_with<L, S>(config: Config, options: &ClientOptions, layer: L) -> Result<Client, Error>
+where
+    L: Layer<Transport, Service = S>,
+    S: Service<Request<Body>, Response = Response<TransportBody>, Error = BoxError>,
+    S: Clone + Send + 'static,
+    S::Future: Send + 'static,
+{
+    #[cfg(not(feature = "rustls-tls"))]
+    if config.cluster_url.scheme() == Some(&http::uri::Scheme::HTTPS) {
+        let message = "a client of layers needs the feature `rustls-tls` of kinform for https";
+        return Err(Error::new(crate::error::ErrorKind::Config, message));
     }
+    over(config, options, |connections| {
+        layer.layer(transport(connections))
+    })
 }
 
-/// A client whose requests pass `wrap`, then `client` with its limit and credentials. Must be called
+/// A client whose requests pass a layer, then `client` with its limit and credentials. Must be called
 /// inside a tokio runtime, which then has a task for it.
-pub fn client_through(client: &Client, wrap: impl FnOnce(Transport) -> Transport) -> Client {
-    let namespace = client.default_namespace().to_owned();
-    let below = client.clone();
+pub fn client_through<L, S>(client: &Client, layer: L) -> Client
+where
+    L: Layer<Transport, Service = S>,
+    S: Service<Request<Body>, Response = Response<TransportBody>, Error = BoxError>,
+    S: Send + 'static,
+    S::Future: Send + 'static,
+{
+    let (below, namespace) = (client.clone(), client.default_namespace().to_owned());
     let send = move |request| {
         let client = below.clone();
         async move { client.send(request).await.map_err(BoxError::from) }
     };
-    Client::new(wrap(transport(tower::service_fn(send))), namespace)
+    Client::new(layer.layer(transport(tower::service_fn(send))), namespace)
 }
 
 fn transport<S, B>(service: S) -> Transport
 where
-    S: Service<Request<Body>, Response = Response<B>, Error = BoxError> + Clone + Send + 'static,
-    S::Future: Send,
+    S: Service<Request<Body>, Response = Response<B>, Error = BoxError>,
+    S: Clone + Send + Sync + 'static,
+    S::Future: Send + 'static,
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
 {
     let boxed = |body: B| body.map_err(Into::into).boxed_unsync();
-    BoxCloneService::new(service.map_response(move |reply: Response<B>| reply.map(boxed)))
+    BoxCloneSyncService::new(service.map_response(move |reply: Response<B>| reply.map(boxed)))
 }
 
-/// The connections for a configuration, or the client that kube makes of it.
-enum Prepared {
-    Kubes(Box<Client>),
-    Ours(Box<Connections>, Option<CredentialsLayer>),
-}
+/// The connections of a client, as [`client_with`] hands them to a layer.
+pub type Transport = BoxCloneSyncService<Request<Body>, Response<TransportBody>, BoxError>;
 
-fn prepare(config: &mut Config, options: &ClientOptions) -> Result<Prepared, Error> {
-    config.default_retry = mutant!("D17");
-    let kubes = |config: &Config| {
-        let client = Client::try_from(config.clone()).map_err(Error::unusable_config);
-        client.map(|client| Prepared::Kubes(Box::new(client)))
-    };
-    if config.default_retry {
-        return kubes(config);
-    }
-    config.connect_timeout = Some(options.connect_timeout);
-    #[cfg(not(feature = "rustls-tls"))]
-    if config.cluster_url.scheme() == Some(&http::uri::Scheme::HTTPS) {
-        return kubes(config);
-    }
-    let plugin = config.auth_info.exec.take();
-    let credentials = CredentialsLayer::new(config)?;
-    // As in client-go, a token or a password comes before a plugin, so that a `--token` is sent.
-    let plugin = plugin.filter(|_| credentials.is_none());
-    let connections = Connections::new(config, options, plugin)?;
-    Ok(Prepared::Ours(Box::new(connections), credentials))
-}
+/// The body of a reply of [`Transport`].
+pub type TransportBody = UnsyncBoxBody<Bytes, BoxError>;
 
-/// A client whose requests pass the limit, get their credentials and are sent by `service`.
-fn stack<S, B>(
-    config: &Config,
+fn over<S, B>(
+    mut config: Config,
     options: &ClientOptions,
-    credentials: Option<CredentialsLayer>,
-    service: S,
+    above: impl FnOnce(Connections) -> S,
 ) -> Result<Client, Error>
 where
     S: Service<Request<Body>, Response = Response<B>, Error = BoxError> + Clone + Send + 'static,
-    S::Future: Send,
+    S::Future: Send + 'static,
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
 {
+    config.default_retry = false;
+    config.connect_timeout = Some(options.connect_timeout);
+    let plugin = config.auth_info.exec.take();
+    let credentials = CredentialsLayer::new(&config)?;
+    // As in client-go, a token or a password comes before a plugin, so that a `--token` is sent.
+    let plugin = plugin.filter(|_| credentials.is_none());
     let service = ServiceBuilder::new()
         .option_layer(ThrottleLayer::new(
             options.requests_per_second,
@@ -173,7 +164,6 @@ where
                 .extra_headers_layer()
                 .map_err(Error::unusable_config)?,
         )
-        .map_err(BoxError::from)
-        .service(service);
-    Ok(Client::new(service, config.default_namespace.clone()))
+        .service(above(Connections::new(&config, options, plugin)?));
+    Ok(Client::new(service, config.default_namespace))
 }

@@ -38,7 +38,9 @@ use kinform_api::{GroupVersionResource, ListOptions, Scope, TypeMeta, WatchOptio
 use kinform_core::Encoding;
 use kube_client::Client;
 
-pub use self::client::{Transport, client_for, client_over, client_through, default_client};
+pub use self::client::{
+    Transport, TransportBody, client_for, client_through, client_with, default_client,
+};
 pub use self::client_options::ClientOptions;
 pub use self::http::{Compression, HttpSource, Representation, Wire, fetch};
 pub use self::kubeconfig::{ConfigOverrides, load_config};

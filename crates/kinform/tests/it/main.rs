@@ -6,6 +6,7 @@ mod bugs;
 mod compressed;
 mod connection;
 mod definitions;
+mod duplicates;
 mod dynamic;
 mod events;
 mod exports;

@@ -102,7 +102,7 @@ async fn requests_pass_during_a_term_with_its_rest_as_their_timeout() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_under_way_is_dropped_at_the_end_of_the_term() {
+async fn l11_a_request_under_way_is_dropped_at_the_end_of_the_term() {
     let api = server().await;
     let a = replica(&api, "a");
     let client = guarded(&a, api.client());

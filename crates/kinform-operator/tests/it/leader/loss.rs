@@ -82,10 +82,14 @@ async fn a_lost_term_is_not_followed_by_another_before_its_work_is_joined() {
     assert_ne!(next.uid, term.uid);
 }
 
-fn forbid(api: &TestServer) {
+fn forbid(api: &TestServer, verb: Option<&str>) {
     let leases = GroupResource::new("coordination.k8s.io", "leases");
     let forbidden = Status::forbidden(&leases, "operator", "no rights");
     let rule = FaultRule::new(Fault::Reply(forbidden)).on_resource("leases");
+    let rule = match verb {
+        Some(verb) => rule.on_verb(verb),
+        None => rule,
+    };
     api.server().faults().inject(rule.always());
 }
 
@@ -94,7 +98,7 @@ async fn rights_that_are_taken_end_the_term_in_time_and_given_back_it_leads_agai
     let api = server().await;
     let a = replica(&api, "a");
     let term = a.won().await;
-    forbid(&api);
+    forbid(&api, None);
     let (after, reason) = taking(a.leadership.lost(&term)).await;
     assert_eq!(reason, EndReason::Expired);
     assert!(after <= LeaseOptions::default().term_length(), "{after:?}");
@@ -120,6 +124,43 @@ async fn an_answer_that_was_lost_costs_no_term() {
     let later = a.leadership.term().expect("it leads still");
     assert_eq!((later.uid, later.version), (term.uid, term.version));
     assert!(a.leadership.slow_paths() > 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_lags_or_is_silent_costs_no_term_and_no_read() {
+    let api = server().await;
+    let a = replica(&api, "a");
+    let term = a.won().await;
+    for round in ["lags", "is silent"] {
+        if round == "lags" {
+            api.lag();
+        } else {
+            api.stall_watches();
+        }
+        tokio::time::sleep(Duration::from_secs(150)).await;
+        api.catch_up();
+        api.resume_watches();
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        let later = a.leadership.term().expect("it leads still");
+        assert_eq!((&later.uid, &later.version), (&term.uid, &term.version));
+        assert_eq!(a.leadership.slow_paths(), 0, "a watch that {round}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_right_to_watch_a_lease_is_polled() {
+    let api = server().await;
+    forbid(&api, Some("watch"));
+    let (a, b) = leader_and_standby(&api).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let watches = api.server().journal().count("watch", "leases");
+    assert!(
+        (2..40).contains(&watches),
+        "{watches} watches of two replicas"
+    );
+    a.leadership.stop().await;
+    let (after, _) = taking(b.won()).await;
+    assert!(after <= Duration::from_millis(4500), "{after:?}");
 }
 
 #[tokio::test(start_paused = true)]

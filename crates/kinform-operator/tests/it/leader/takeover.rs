@@ -102,7 +102,44 @@ async fn a_term_outlives_a_restart_of_the_server_and_its_watch_comes_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_others_put_into_the_lease_survives_take_renewal_and_release() {
+async fn a_server_that_lost_everything_ends_the_term_and_is_led_on_anew() {
+    let api = server().await;
+    let leadership = election("a").start_here(api.client()).unwrap();
+    let term = leadership.won().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let api = api.restart(Loss::Everything).await.unwrap();
+    let (after, reason) = taking(leadership.lost(&term)).await;
+    assert_eq!(reason, EndReason::Deleted);
+    assert!(after <= Duration::from_secs(4), "{after:?}");
+    leadership.idle();
+    let (_, next) = taking(leadership.won()).await;
+    let next = next.unwrap();
+    assert_ne!(next.uid, term.uid);
+    // By now the watch follows the new history.
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    api.delete::<Lease>("default/operator").await.unwrap();
+    let (after, _) = taking(leadership.lost(&next)).await;
+    assert!(after < AT_ONCE, "{after:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_goes_on_when_nobody_waits_for_it() {
+    let api = server().await;
+    let a = replica(&api, "a");
+    a.won().await;
+    let leadership = a.leadership.clone();
+    let stop = tokio::time::timeout(Duration::ZERO, leadership.stop());
+    assert!(stop.await.is_err());
+    drop((leadership, a));
+    let is_released = |lease: &Lease| {
+        let spec = lease.spec.as_ref();
+        spec.is_some_and(|spec| spec.holder_identity.is_none())
+    };
+    api.until("default/operator", is_released).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn l12_what_others_put_into_the_lease_survives_take_renewal_and_release() {
     let api = server().await;
     let a = replica(&api, "a");
     a.won().await;

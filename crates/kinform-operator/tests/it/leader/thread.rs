@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kinform::source::{ClientOptions, client_for};
-use kinform_operator::leader::LeaseOptions;
+use kinform::source::ClientOptions;
+use kinform_operator::leader::{LeaseOptions, is_not_leading};
 use kinform_testkit::{Proxy, ProxyMode, TestServer};
 use kube_client::Api;
 use tokio::runtime::{Builder, Runtime};
@@ -66,8 +66,8 @@ fn renewals_go_on_while_all_workers_are_blocked_and_the_main_connection_is_stall
     proxy.set(ProxyMode::Stall);
     let maps: Api<ConfigMap> = {
         let _inside = inside.enter();
-        let client = client_for(main, &ClientOptions::default()).unwrap();
-        Api::all(leadership.guard().over(&client))
+        let options = ClientOptions::default();
+        Api::all(leadership.guard().client(main, &options).unwrap())
     };
     let stalled = inside.spawn(async move { maps.list(&Default::default()).await });
     let (release, blocked): (Vec<_>, Vec<_>) = (0..2).map(|_| mpsc::channel::<()>()).unzip();
@@ -90,6 +90,24 @@ fn renewals_go_on_while_all_workers_are_blocked_and_the_main_connection_is_stall
         "its term is over"
     );
     inside.shutdown_background();
+}
+
+#[tokio::test]
+async fn a_request_that_waited_for_the_limiter_is_looked_at_after_it() {
+    let api = TestServer::start().await.unwrap();
+    let leadership = election("a").options(short()).start(api.config()).unwrap();
+    leadership.won().await.unwrap();
+    let options = ClientOptions::default().with_rate_limit(2, 1);
+    let guarded = leadership.guard().client(api.config(), &options).unwrap();
+    let maps: Api<ConfigMap> = Api::default_namespaced(guarded);
+    maps.list(&Default::default()).await.unwrap();
+    // It has half a second to wait.
+    let waiting = tokio::spawn(async move { maps.list(&Default::default()).await });
+    tokio::task::yield_now().await;
+    leadership.stop().await;
+    let error = waiting.await.unwrap().unwrap_err();
+    assert!(is_not_leading(&error), "{error}");
+    assert_eq!(api.server().journal().count("list", "configmaps"), 1);
 }
 
 #[test]

@@ -1,0 +1,195 @@
+//! No duplicates on a view that lags: what a run wrote is in the caches when its key runs next.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kinform::{Action, Controller, Ctx, Error, Index, Informer, InformerFactory};
+use kinform_apiserver::{Fault, FaultRule};
+use kinform_testkit::TestServer;
+use kube_client::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use kube_core::ObjectMeta;
+use serde_json::json;
+
+const PARENTS: usize = 10;
+
+/// What the reconciles did, and what they saw that their own writes made impossible.
+#[derive(Default)]
+struct Seen {
+    runs: AtomicUsize,
+    duplicates: AtomicUsize,
+    stale: AtomicUsize,
+    /// Deletes of objects that were gone already.
+    gone: AtomicUsize,
+}
+
+struct State {
+    secrets: Informer<Secret>,
+    by_parent: kinform::IndexReader<Secret>,
+    seen: Arc<Seen>,
+    turns: Mutex<std::collections::HashMap<String, usize>>,
+}
+
+fn parent(name: &str) -> ConfigMap {
+    ConfigMap {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            namespace: Some("default".to_owned()),
+            ..ObjectMeta::default()
+        },
+        ..ConfigMap::default()
+    }
+}
+
+fn child(parent: &str) -> Secret {
+    Secret {
+        metadata: ObjectMeta {
+            generate_name: Some(format!("{parent}-")),
+            labels: Some([("parent".to_owned(), parent.to_owned())].into()),
+            ..ObjectMeta::default()
+        },
+        ..Secret::default()
+    }
+}
+
+/// Has one child; now and then another one in its place.
+async fn reconcile(map: Arc<ConfigMap>, cx: Ctx<State>) -> Result<Action, Error> {
+    cx.seen.runs.fetch_add(1, Ordering::Relaxed);
+    cx.seen
+        .stale
+        .fetch_add(usize::from(cx.is_stale()), Ordering::Relaxed);
+    let name = map.metadata.name.clone().unwrap_or_default();
+    let secrets: Api<Secret> = Api::namespaced(cx.client()?, "default");
+    let children = cx.by_parent.get(&name);
+    let turn = {
+        let mut turns = cx.turns.lock().unwrap();
+        let turn = turns.entry(name.clone()).or_default();
+        *turn += 1;
+        *turn
+    };
+    let again = Ok(Action::requeue(Duration::from_millis(100)));
+    match children.len() {
+        0 => {
+            // An answer may be lost: the next run decides on what was stored.
+            let _ = secrets.create(&PostParams::default(), &child(&name)).await;
+        }
+        1 if turn % 20 == 0 => {
+            let first = children.iter().next().unwrap();
+            let (name, params) = (first.name(), DeleteParams::default());
+            match secrets.delete(name, &params).await {
+                Err(kube_client::Error::Api(status)) if status.code == 404 => {
+                    cx.seen.gone.fetch_add(1, Ordering::Relaxed);
+                }
+                _ => {}
+            }
+        }
+        1 => {}
+        _ => {
+            cx.seen.duplicates.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    let _ = &cx.secrets;
+    again
+}
+
+async fn run(
+    change: impl Fn(Controller<ConfigMap>) -> Controller<ConfigMap>,
+) -> (Arc<Seen>, usize) {
+    let api = TestServer::start()
+        .in_process()
+        .lag(Duration::from_secs(5))
+        .seed(7)
+        .await
+        .unwrap();
+    for number in 0..PARENTS {
+        api.create(&parent(&format!("p{number}"))).await.unwrap();
+    }
+    let factory = InformerFactory::new(api.client());
+    let maps = factory.informer::<ConfigMap>();
+    let secrets = factory.informer::<Secret>();
+    let by_parent = secrets.add_index(Index::label("parent")).unwrap();
+    factory.start().unwrap();
+    let seen = Arc::<Seen>::default();
+    let controller = change(Controller::of(&maps).owns(&secrets)).context(State {
+        secrets,
+        by_parent,
+        seen: Arc::clone(&seen),
+        turns: Mutex::default(),
+    });
+    let running = tokio::spawn(controller.run(reconcile));
+    let mut losses = 0;
+    while seen.runs.load(Ordering::Relaxed) < 10_000 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        losses += 1;
+        if losses % 10 == 0 {
+            let lose = FaultRule::new(Fault::LoseReply)
+                .on_resource("secrets")
+                .on_verb(if losses % 20 == 0 { "create" } else { "delete" });
+            api.server().faults().inject(lose);
+        }
+        assert!(losses < 100_000, "it goes on");
+    }
+    running.abort();
+    assert!(running.await.unwrap_err().is_cancelled());
+    let all: Api<Secret> = Api::namespaced(api.client(), "default");
+    let stored = all.list(&Default::default()).await.unwrap().items.len();
+    factory.shutdown().await;
+    (seen, stored)
+}
+
+#[tokio::test(start_paused = true)]
+async fn ten_thousand_reconciles_make_no_duplicate_though_watches_lag_and_answers_are_lost() {
+    let (seen, stored) = run(|controller| controller).await;
+    let read = |counter: &AtomicUsize| counter.load(Ordering::Relaxed);
+    assert_eq!((read(&seen.duplicates), read(&seen.gone)), (0, 0));
+    assert!(stored <= PARENTS, "{stored}");
+    assert_eq!(read(&seen.stale), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_own_writes_the_same_reconciles_make_duplicates() {
+    let (seen, _) = run(Controller::without_own_writes).await;
+    let read = |counter: &AtomicUsize| counter.load(Ordering::Relaxed);
+    assert!(read(&seen.duplicates) + read(&seen.gone) > 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_a_selector_hides_is_not_waited_for() {
+    let api = TestServer::start()
+        .in_process()
+        .lag(Duration::from_secs(5))
+        .await
+        .unwrap();
+    api.create(&parent("p")).await.unwrap();
+    let factory = InformerFactory::new(api.client());
+    let maps = factory.informer::<ConfigMap>();
+    let hidden = factory
+        .select::<Secret>(kinform::Target::new())
+        .labels("shown=yes")
+        .build();
+    factory.start().unwrap();
+    let runs = Arc::new(Mutex::new(Vec::new()));
+    let times = Arc::clone(&runs);
+    let controller = Controller::of(&maps).owns(&hidden);
+    let began = tokio::time::Instant::now();
+    let running = tokio::spawn(controller.run(move |_: Arc<ConfigMap>, cx: Ctx<()>| {
+        times.lock().unwrap().push(began.elapsed().as_secs());
+        async move {
+            let secrets: Api<Secret> = Api::namespaced(cx.client()?, "default");
+            let patch = Patch::Apply(json!({"apiVersion": "v1", "kind": "Secret",
+                "metadata": {"name": "s"}, "stringData": {"a": cx.failures().to_string()}}));
+            secrets
+                .patch("s", &PatchParams::apply("m").force(), &patch)
+                .await
+                .unwrap();
+            Ok::<_, Error>(Action::requeue(Duration::from_secs(1)))
+        }
+    }));
+    tokio::time::sleep(Duration::from_millis(5_500)).await;
+    running.abort();
+    let _ = running.await;
+    let runs = runs.lock().unwrap().clone();
+    assert!(runs.len() >= 4, "{runs:?}");
+    factory.shutdown().await;
+}
