@@ -8,7 +8,6 @@
 //! Upstream counterpart: `controller-runtime:pkg/manager`.
 
 pub mod leader;
-#[expect(dead_code, reason = "its users are written next")]
 mod serve;
 #[cfg(feature = "webhook")]
 pub mod webhook;
