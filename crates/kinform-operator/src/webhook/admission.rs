@@ -21,12 +21,14 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
+use kinform::CancellationToken;
 use kinform::env::Env;
 use kube_core::{GroupVersionKind, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::certificates::Certificates;
 use super::conversion::Conversion;
 use super::convert::{self, Chains};
 use super::deadline;
@@ -200,6 +202,44 @@ impl Webhooks {
             stats.paths.insert(path.clone(), of_path);
         }
         stats
+    }
+
+    /// Serves them at an address until `stop`, without an operator. It follows the certificates.
+    ///
+    /// # Errors
+    /// The address cannot be bound, or there is no certificate to begin with.
+    ///
+    /// # Cancel safety
+    /// Dropping it cuts all connections.
+    pub async fn serve(
+        &self,
+        address: &str,
+        certificates: &Certificates,
+        stop: CancellationToken,
+    ) -> Result<(), Error> {
+        let bound = serve::Bound::bind(address)
+            .await
+            .map_err(Error::from_bind)?;
+        self.serve_at(bound, certificates, stop).await
+    }
+
+    pub(super) async fn serve_at(
+        &self,
+        bound: serve::Bound,
+        certificates: &Certificates,
+        stop: CancellationToken,
+    ) -> Result<(), Error> {
+        let tls = certificates.server_config()?;
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return Ok(()),
+            synced = certificates.sync() => synced?,
+        }
+        tracing::info!(address = %bound.address(), "webhooks are served");
+        let limits = serve::Limits::webhooks();
+        let served = bound.serve(Some(tls), limits, self.handler(), stop.clone());
+        futures::join!(served, certificates.run(stop));
+        Ok(())
     }
 
     /// Code that answers requests to these paths; 404 for others.

@@ -123,7 +123,7 @@ fn rename_back(new: V3) -> Result<V2, Error> {
     })
 }
 
-fn webhooks() -> Webhooks {
+pub(super) fn webhooks() -> Webhooks {
     let chain = Conversion::of::<V1>()
         .then(split, join)
         .then(rename, rename_back);

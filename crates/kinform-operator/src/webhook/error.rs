@@ -23,6 +23,10 @@ impl Error {
         }
     }
 
+    pub(super) fn from_bind(error: crate::serve::BindError) -> Self {
+        Self::new(error.to_string())
+    }
+
     pub(super) fn with_cause(mut self, cause: impl Into<UserError>) -> Self {
         self.cause = Some(cause.into());
         self

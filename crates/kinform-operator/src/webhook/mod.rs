@@ -14,6 +14,7 @@
 //! Upstream counterpart: `controller-runtime:pkg/webhook`.
 
 mod admission;
+mod certificates;
 mod conversion;
 mod convert;
 mod deadline;
@@ -29,9 +30,12 @@ mod verdict;
 #[cfg(test)]
 mod conversion_tests;
 #[cfg(test)]
+mod roll_out_tests;
+#[cfg(test)]
 mod tests;
 
 pub use admission::{CONVERT_PATH, Webhooks, mutate_path, validate_path};
+pub use certificates::{Certificates, Managed};
 pub use conversion::Conversion;
 pub use error::Error;
 pub use review::{AdmissionRequest, Operation};
