@@ -15,6 +15,8 @@ use crate::leader::LeaseOptions;
 
 /// The port of the webhooks, as upstream's.
 const WEBHOOK_ADDRESS: &str = ":9443";
+/// The time for all nodes to hear that a pod is not ready.
+const WEBHOOK_DRAIN: Duration = Duration::from_secs(10);
 /// The port of the probes, as upstream's scaffold sets it.
 const PROBE_ADDRESS: &str = ":8081";
 /// The grace period of running reconciles.
@@ -38,6 +40,9 @@ pub struct Settings {
     pub webhook_address: String,
     /// The certificate of the webhooks, if it is in files.
     pub webhook_certificate: Option<CertificateFiles>,
+    /// The time from the moment at which `/readyz` fails to the end of the webhooks: endpoints lead
+    /// here until then.
+    pub webhook_drain: Duration,
     /// The lease that this replica stands for; `None` if it always leads.
     pub leader_election: Option<LeaseSettings>,
     /// The namespaces of the informers; all if it is empty.
@@ -112,6 +117,7 @@ impl Default for Settings {
             probe_address: Some(PROBE_ADDRESS.to_owned()),
             webhook_address: WEBHOOK_ADDRESS.to_owned(),
             webhook_certificate: None,
+            webhook_drain: WEBHOOK_DRAIN,
             leader_election: None,
             namespaces: Vec::new(),
             request_rate: RATE,

@@ -17,10 +17,10 @@ use tokio_util::sync::CancellationToken;
 use tower::layer::layer_fn;
 
 use super::gate::Gate;
-use super::{Inner, Lease, Operator, readiness};
+use super::{Inner, Lease, Operator};
 use crate::error::{Error, ErrorKind};
 use crate::leader::{LeaderElection, Leadership, pod_namespace};
-use crate::probes::{Counts, Probes};
+use crate::probes::Probes;
 use crate::settings::Settings;
 #[cfg(feature = "metrics")]
 use crate::telemetry::Telemetry;
@@ -114,7 +114,6 @@ impl OperatorBuilder {
             _ => None,
         };
         let (probes, leaving) = (Probes::default(), CancellationToken::new());
-        readiness::add(&probes, (&factory, Counts::Everywhere), &leaving)?;
         #[cfg(feature = "metrics")]
         telemetry.add(requests);
         let inner = Inner {
@@ -132,6 +131,8 @@ impl OperatorBuilder {
             telemetry,
             parts: super::Parts::default(),
             addresses: watch::Sender::new(None),
+            #[cfg(feature = "webhook")]
+            webhooks: std::sync::OnceLock::new(),
             leaving,
         };
         let operator = Operator(Arc::new(inner));

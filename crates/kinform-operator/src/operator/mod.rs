@@ -17,12 +17,16 @@ mod gate;
 mod parts;
 mod readiness;
 mod run;
+mod servers;
+mod team;
 #[cfg(feature = "metrics")]
 mod tls;
 
 use std::fmt;
 use std::future::Future;
 use std::net::SocketAddr;
+#[cfg(feature = "webhook")]
+use std::sync::OnceLock;
 use std::sync::{Arc, Mutex};
 
 use kinform::controller::Reconciler;
@@ -45,6 +49,8 @@ use crate::probes::{Counts, Probes};
 use crate::settings::Settings;
 #[cfg(feature = "metrics")]
 use crate::telemetry::Telemetry;
+#[cfg(feature = "webhook")]
+use crate::webhook::{Certificates, Webhooks};
 
 /// Everything around controllers. Cheap to clone.
 #[derive(Clone)]
@@ -67,6 +73,8 @@ struct Inner {
     telemetry: Telemetry,
     parts: Parts,
     addresses: watch::Sender<Option<Addresses>>,
+    #[cfg(feature = "webhook")]
+    webhooks: OnceLock<(Webhooks, Certificates)>,
     /// A stop has begun.
     leaving: CancellationToken,
 }
@@ -79,6 +87,8 @@ pub struct Addresses {
     pub probes: Option<SocketAddr>,
     /// The port of the metrics.
     pub metrics: Option<SocketAddr>,
+    /// The port of the webhooks.
+    pub webhooks: Option<SocketAddr>,
 }
 
 /// An election that has not started.
@@ -211,6 +221,43 @@ impl Operator {
     {
         let work = parts::task(run);
         self.0.parts.add(name, (when, Need::Required), work)
+    }
+
+    /// Serves webhooks, in every replica, from the start to some time after the stop: see
+    /// [`Settings::webhook_drain`]. They wait for no cache and no lease. Readiness is then that they
+    /// serve; `/readyz/informers` tells of the caches.
+    ///
+    /// # Errors
+    /// There are webhooks already.
+    ///
+    /// Upstream: `Manager.GetWebhookServer`.
+    #[cfg(feature = "webhook")]
+    pub fn serve_webhooks(
+        &self,
+        webhooks: Webhooks,
+        certificates: Certificates,
+    ) -> Result<(), Error> {
+        let set = self
+            .0
+            .webhooks
+            .set((webhooks.clone(), certificates.clone()));
+        set.map_err(|_| {
+            let message = "there are webhooks already: add all functions to one `Webhooks`";
+            Error::new(crate::error::ErrorKind::Usage, message)
+        })?;
+        #[cfg(feature = "metrics")]
+        self.0.telemetry.add(Arc::new(move || {
+            crate::telemetry::webhooks::families(&webhooks, &certificates)
+        }));
+        Ok(())
+    }
+
+    /// The certificate of the webhooks in the files that the settings name.
+    #[cfg(feature = "webhook")]
+    #[must_use]
+    pub fn webhook_certificate(&self) -> Option<Certificates> {
+        let files = self.0.settings.webhook_certificate.as_ref();
+        files.map(Certificates::from_files)
     }
 
     /// Adds a check to `/readyz`: an error is its cause, in one line. It must not wait.

@@ -12,22 +12,22 @@
 //! Upstream counterpart: `controller-runtime:pkg/manager/internal.go` (`Start`,
 //! `engageStopProcedure`), which releases before the work has ended.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError};
+#[cfg(feature = "metrics")]
+use std::sync::Arc;
+use std::sync::PoisonError;
 use std::time::Duration;
 
-use futures::FutureExt;
 use kinform::InformerState;
-use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::parts::{self, Need, When};
-use super::{Addresses, Lease, Operator};
+use super::parts::When;
+use super::servers::Servers;
+use super::team::Team;
+use super::{Lease, Operator, readiness};
 use crate::error::{Error, ErrorKind};
 use crate::leader::{EndReason, Leadership, Term};
-use crate::serve::{Bound, Handler, Limits};
-use crate::settings::{MetricsAccess, OnLoss};
+use crate::settings::OnLoss;
 use crate::signals::Signals;
 
 /// Time that queued events have at the stop.
@@ -72,17 +72,25 @@ impl Operator {
         let delivery =
             delivery.ok_or_else(|| Error::new(ErrorKind::Usage, "an operator runs only once"))?;
         let mut servers = Servers::default();
-        if let Err(error) = servers.start(self).await {
+        let started = async {
+            readiness::add(self)?;
+            servers.start(self).await
+        };
+        if let Err(error) = started.await {
             inner.factory.shutdown_within(HANDLERS).await;
             return Err(error);
         }
         let (events_end, mut events) = (CancellationToken::new(), JoinSet::new());
         events.spawn(delivery.run(events_end.clone()));
 
-        let outcome = self.work(&stop).await;
+        let outcome = match servers.certify(&stop).await {
+            true => self.work(&stop).await,
+            false => Ok(()),
+        };
 
         inner.leaving.cancel();
         inner.parts.close();
+        servers.stop_webhooks(inner.settings.webhook_drain).await;
         events_end.cancel();
         let flushed = tokio::time::timeout(FLUSH, events.join_next()).await;
         if flushed.is_err() {
@@ -261,192 +269,4 @@ impl Operator {
 enum Over {
     Stopped,
     Lost(EndReason),
-}
-
-/// The parts that run at one time.
-struct Team<'a> {
-    operator: &'a Operator,
-    when: When,
-    /// Cancelled to stop the parts in order.
-    halt: CancellationToken,
-    lost: CancellationToken,
-    changes: watch::Receiver<u64>,
-    // BOUND: one task for each part.
-    running: JoinSet<(usize, Result<(), Error>)>,
-    /// The parts that were started, by their address: a name can be used again.
-    started: BTreeMap<usize, Arc<parts::Inner>>,
-}
-
-impl<'a> Team<'a> {
-    fn new(
-        operator: &'a Operator,
-        when: When,
-        halt: CancellationToken,
-        lost: CancellationToken,
-    ) -> Self {
-        Self {
-            changes: operator.0.parts.changes(),
-            operator,
-            when,
-            halt,
-            lost,
-            running: JoinSet::new(),
-            started: BTreeMap::new(),
-        }
-    }
-
-    /// Runs the parts, also those that are added later, until the stop, a loss or a failure; joins
-    /// them all.
-    async fn run(&mut self, stop: &CancellationToken) -> Result<(), Error> {
-        let outcome = loop {
-            self.start();
-            tokio::select! {
-                biased;
-                () = self.lost.cancelled() => break Ok(()),
-                () = stop.cancelled() => break Ok(()),
-                Some(ended) = self.running.join_next() => {
-                    if let Err(error) = self.ended(ended) {
-                        break Err(error);
-                    }
-                }
-                // The sender lives as long as the operator.
-                _ = self.changes.changed() => {}
-            }
-        };
-        if !self.lost.is_cancelled() {
-            self.operator.0.leaving.cancel();
-        }
-        self.halt.cancel();
-        let mut outcome = outcome;
-        while let Some(ended) = self.running.join_next().await {
-            outcome = outcome.and(self.ended(ended));
-        }
-        outcome
-    }
-
-    /// Starts the parts that are new.
-    fn start(&mut self) {
-        for part in self.operator.0.parts.all() {
-            let id = Arc::as_ptr(&part) as usize;
-            let is_ours = part.when == self.when && !part.is_removed();
-            if !is_ours || self.started.contains_key(&id) {
-                continue;
-            }
-            self.started.insert(id, Arc::clone(&part));
-            let (halt, lost) = (self.halt.clone(), self.lost.clone());
-            self.running
-                .spawn(async move { part.run(halt, lost).await }.map(move |ended| (id, ended)));
-        }
-    }
-
-    fn ended(
-        &mut self,
-        ended: Result<(usize, Result<(), Error>), tokio::task::JoinError>,
-    ) -> Result<(), Error> {
-        let (id, ended) = ended
-            .map_err(|error| Error::new(ErrorKind::Part, "a part was aborted").with_cause(error))?;
-        let part = self.started.get(&id);
-        let is_optional = part.is_some_and(|part| part.need == Need::Optional);
-        let is_removed = part.is_some_and(|part| part.is_removed());
-        if is_removed {
-            self.started.remove(&id);
-        }
-        match ended {
-            Err(error) if is_optional || is_removed => {
-                tracing::error!("{error}");
-                Ok(())
-            }
-            ended => ended,
-        }
-    }
-}
-
-/// The ports, and the tasks that serve them.
-#[derive(Default)]
-struct Servers {
-    stop: CancellationToken,
-    running: JoinSet<()>,
-}
-
-impl Servers {
-    /// Binds all ports, then serves them.
-    async fn start(&mut self, operator: &Operator) -> Result<(), Error> {
-        let inner = &operator.0;
-        let settings = &inner.settings;
-        let probes = match &settings.probe_address {
-            Some(address) => Some(bind("probes", address).await?),
-            None => None,
-        };
-        #[cfg(feature = "metrics")]
-        let metrics = match &settings.metrics_address {
-            Some(address) => Some((bind("metrics", address).await?, metrics(operator)?)),
-            None => None,
-        };
-        let mut addresses = Addresses::default();
-        if let Some(bound) = probes {
-            tracing::info!(address = %bound.address(), "serving probes");
-            addresses.probes = Some(bound.address());
-            let probes = inner.probes.clone();
-            let handler: Handler =
-                Arc::new(move |request| std::future::ready(probes.answer(&request)).boxed());
-            self.serve(bound, None, handler);
-        }
-        #[cfg(feature = "metrics")]
-        if let Some((bound, (tls, handler))) = metrics {
-            tracing::info!(address = %bound.address(), secure = tls.is_some(), "serving metrics");
-            addresses.metrics = Some(bound.address());
-            self.serve(bound, tls, handler);
-        }
-        inner.addresses.send_replace(Some(addresses));
-        Ok(())
-    }
-
-    fn serve(&mut self, bound: Bound, tls: Option<Arc<rustls::ServerConfig>>, handler: Handler) {
-        let stop = self.stop.clone();
-        self.running
-            .spawn(bound.serve(tls, Limits::probes(), handler, stop));
-    }
-
-    async fn stop(&mut self) {
-        self.stop.cancel();
-        while self.running.join_next().await.is_some() {}
-    }
-}
-
-async fn bind(what: &str, address: &str) -> Result<Bound, Error> {
-    Bound::bind(address).await.map_err(|error| {
-        Error::new(ErrorKind::Config, format!("cannot serve {what}: {error}")).with_cause(error)
-    })
-}
-
-/// TLS and handler of the metrics.
-#[cfg(feature = "metrics")]
-fn metrics(operator: &Operator) -> Result<(Option<Arc<rustls::ServerConfig>>, Handler), Error> {
-    use crate::telemetry::access::Access;
-    use bytes::Bytes;
-    use http::Response;
-
-    let (inner, telemetry) = (&operator.0, operator.0.telemetry.clone());
-    if inner.settings.metrics_access == MetricsAccess::Open {
-        let handler: Handler =
-            Arc::new(move |request| std::future::ready(telemetry.answer(&request)).boxed());
-        return Ok((None, handler));
-    }
-    let tls = super::tls::server_config(inner.settings.metrics_certificate.as_ref())?;
-    let access = Arc::new(Access::new(inner.client.clone()));
-    let handler: Handler = Arc::new(move |request| {
-        let (access, telemetry) = (Arc::clone(&access), telemetry.clone());
-        async move {
-            match access.check(&request).await {
-                Ok(()) => telemetry.answer(&request),
-                Err(refusal) => {
-                    let mut response = Response::new(Bytes::from(refusal.message));
-                    *response.status_mut() = refusal.status;
-                    response
-                }
-            }
-        }
-        .boxed()
-    });
-    Ok((Some(tls), handler))
 }

@@ -88,7 +88,6 @@ impl Limits {
     }
 
     /// The limits of webhooks.
-    #[expect(dead_code, reason = "the room of webhooks uses it")]
     pub(crate) const fn webhooks() -> Self {
         Self {
             // BOUND: an object and an old object of 3 MiB, and what stands around them. Upstream's.

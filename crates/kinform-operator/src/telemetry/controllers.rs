@@ -27,7 +27,7 @@ const RECONCILE: [f64; 40] = [
 ];
 
 /// The bounds of upstream's queue times: ten nanoseconds, and eleven powers of ten more.
-const QUEUE: [f64; 12] = [
+pub(super) const QUEUE: [f64; 12] = [
     1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0,
 ];
 

@@ -18,6 +18,8 @@ pub(crate) mod informers;
 pub(crate) mod process;
 pub(crate) mod requests;
 mod text;
+#[cfg(feature = "webhook")]
+pub(crate) mod webhooks;
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use super::Error;
 use super::material::Pair;
+use crate::settings::CertificateFiles;
 
 /// BOUND: bytes of one file; a chain has a few KiB.
 const MOST: u64 = 1 << 20;
@@ -23,6 +24,13 @@ pub(super) struct Files {
 }
 
 impl Files {
+    pub(super) fn new(files: &CertificateFiles) -> Self {
+        Self {
+            certificate: files.certificate.clone(),
+            key: files.key.clone(),
+        }
+    }
+
     pub(super) fn of(folder: &Path) -> Self {
         Self {
             certificate: folder.join("tls.crt"),

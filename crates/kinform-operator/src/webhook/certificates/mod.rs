@@ -31,6 +31,7 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
 use super::error::Error;
+use crate::settings::CertificateFiles;
 use files::Files;
 pub use managed::Managed;
 use material::Pair;
@@ -76,6 +77,17 @@ impl Certificates {
     pub fn from_folder(folder: impl AsRef<Path>) -> Self {
         let source = Source::Files(Files::of(folder.as_ref()));
         Self::new(source, Arc::new(kinform::env::wall_clock), SETTLE)
+    }
+
+    /// A certificate and its key in two files, read as those of [`Self::from_folder`].
+    pub fn from_files(files: &CertificateFiles) -> Self {
+        let source = Source::Files(Files::new(files));
+        Self::new(source, Arc::new(kinform::env::wall_clock), SETTLE)
+    }
+
+    /// Returns whether they come from files, which must be there at the start.
+    pub(crate) fn are_files(&self) -> bool {
+        matches!(self.0.source, Source::Files(_))
     }
 
     /// An authority and a certificate that the program makes, keeps in a Secret and replaces.

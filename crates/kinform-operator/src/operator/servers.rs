@@ -1,0 +1,252 @@
+//! The ports of an operator: probes, metrics, webhooks.
+//!
+//! ```text
+//! addresses ──bind all──▶ serve each ──▶ stop: webhooks first, probes and metrics last
+//! ```
+//!
+//! A port that cannot be bound, or a certificate that cannot be used, starts nothing.
+//!
+//! Upstream counterpart: `controller-runtime:pkg/manager/server.go`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::{Addresses, Operator};
+use crate::error::{Error, ErrorKind};
+use crate::serve::{Bound, Handler, Limits};
+use crate::settings::MetricsAccess;
+#[cfg(feature = "webhook")]
+use crate::webhook::{Certificates, Webhooks};
+
+/// The pause after a certificate that could not be had.
+#[cfg(feature = "webhook")]
+const RETRY: Duration = Duration::from_secs(2);
+
+/// The ports, and the tasks that serve them.
+#[derive(Default)]
+pub(super) struct Servers {
+    stop: CancellationToken,
+    running: JoinSet<()>,
+    #[cfg(feature = "webhook")]
+    webhooks: Option<Hooked>,
+}
+
+/// The webhooks' port, and the certificate that it is served with.
+#[cfg(feature = "webhook")]
+struct Hooked {
+    certificates: Certificates,
+    stop: CancellationToken,
+    running: JoinSet<()>,
+    bound: Option<(Bound, Handler)>,
+}
+
+impl Servers {
+    /// Binds all ports, then serves them.
+    pub(super) async fn start(&mut self, operator: &Operator) -> Result<(), Error> {
+        let inner = &operator.0;
+        let settings = &inner.settings;
+        let probes = match &settings.probe_address {
+            Some(address) => Some(bind("probes", address).await?),
+            None => None,
+        };
+        #[cfg(feature = "metrics")]
+        let metrics = match &settings.metrics_address {
+            Some(address) => {
+                let tls = self.metrics_tls(operator).await?;
+                Some((bind("metrics", address).await?, (tls, metrics(operator))))
+            }
+            None => None,
+        };
+        let mut addresses = Addresses::default();
+        #[cfg(feature = "webhook")]
+        {
+            self.webhooks = Hooked::bind(operator).await?;
+            let bound = self.webhooks.as_ref().and_then(|w| w.bound.as_ref());
+            addresses.webhooks = bound.map(|(bound, _)| bound.address());
+        }
+        if let Some(bound) = probes {
+            tracing::info!(address = %bound.address(), "serving probes");
+            addresses.probes = Some(bound.address());
+            let probes = inner.probes.clone();
+            let handler: Handler =
+                Arc::new(move |request| std::future::ready(probes.answer(&request)).boxed());
+            self.serve(bound, None, handler);
+        }
+        #[cfg(feature = "metrics")]
+        if let Some((bound, (tls, handler))) = metrics {
+            tracing::info!(address = %bound.address(), secure = tls.is_some(), "serving metrics");
+            addresses.metrics = Some(bound.address());
+            self.serve(bound, tls, handler);
+        }
+        inner.addresses.send_replace(Some(addresses));
+        Ok(())
+    }
+
+    /// TLS of the metrics, unless they are open.
+    #[cfg(feature = "metrics")]
+    async fn metrics_tls(
+        &mut self,
+        operator: &Operator,
+    ) -> Result<Option<Arc<rustls::ServerConfig>>, Error> {
+        let settings = &operator.0.settings;
+        if settings.metrics_access == MetricsAccess::Open {
+            return Ok(None);
+        }
+        #[cfg(feature = "webhook")]
+        if let Some(files) = &settings.metrics_certificate {
+            let unusable = |error: crate::webhook::Error| {
+                let message = format!("cannot serve metrics: {error}");
+                Error::new(ErrorKind::Config, message).with_cause(error)
+            };
+            let certificates = Certificates::from_files(files);
+            certificates.sync().await.map_err(unusable)?;
+            let tls = certificates.server_config().map_err(unusable)?;
+            let stop = self.stop.clone();
+            self.running
+                .spawn(async move { certificates.run(stop).await });
+            return Ok(Some(tls));
+        }
+        super::tls::server_config(settings.metrics_certificate.as_ref()).map(Some)
+    }
+
+    /// Gets the certificate of the webhooks and serves them. Returns false after a stop.
+    #[cfg(feature = "webhook")]
+    pub(super) async fn certify(&mut self, stop: &CancellationToken) -> bool {
+        let Some(webhooks) = &mut self.webhooks else {
+            return true;
+        };
+        loop {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return false,
+                synced = webhooks.certificates.sync() => match synced {
+                    Ok(()) => break,
+                    Err(error) => tracing::warn!("the webhooks have no certificate yet: {error}"),
+                },
+            }
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return false,
+                () = tokio::time::sleep(RETRY) => {}
+            }
+        }
+        webhooks.serve()
+    }
+
+    #[cfg(not(feature = "webhook"))]
+    pub(super) async fn certify(&mut self, _: &CancellationToken) -> bool {
+        true
+    }
+
+    /// Stops the webhooks once no endpoint leads here any more.
+    #[cfg(feature = "webhook")]
+    pub(super) async fn stop_webhooks(&mut self, drain: Duration) {
+        if let Some(mut webhooks) = self.webhooks.take() {
+            if !webhooks.running.is_empty() {
+                tokio::time::sleep(drain).await;
+            }
+            webhooks.stop.cancel();
+            while webhooks.running.join_next().await.is_some() {}
+        }
+    }
+
+    #[cfg(not(feature = "webhook"))]
+    pub(super) async fn stop_webhooks(&mut self, _: Duration) {}
+
+    fn serve(&mut self, bound: Bound, tls: Option<Arc<rustls::ServerConfig>>, handler: Handler) {
+        let stop = self.stop.clone();
+        self.running
+            .spawn(bound.serve(tls, Limits::probes(), handler, stop));
+    }
+
+    pub(super) async fn stop(&mut self) {
+        self.stop.cancel();
+        while self.running.join_next().await.is_some() {}
+    }
+}
+
+#[cfg(feature = "webhook")]
+impl Hooked {
+    /// Binds the port, if there are webhooks. A certificate from files must be valid now.
+    async fn bind(operator: &Operator) -> Result<Option<Self>, Error> {
+        let Some((webhooks, certificates)) = operator.0.webhooks.get().cloned() else {
+            return Ok(None);
+        };
+        if certificates.are_files() {
+            let unusable = |cause: String| {
+                let message = format!("cannot serve webhooks: {cause}");
+                Error::new(ErrorKind::Config, message)
+            };
+            let synced = certificates.sync().await;
+            synced.map_err(|error| unusable(error.to_string()))?;
+            certificates.check().map_err(unusable)?;
+        }
+        let bound = bind("webhooks", &operator.0.settings.webhook_address).await?;
+        tracing::info!(address = %bound.address(), paths = ?webhooks.paths().collect::<Vec<_>>(), "serving webhooks");
+        Ok(Some(Self {
+            certificates,
+            stop: CancellationToken::new(),
+            running: JoinSet::new(),
+            bound: Some((bound, Webhooks::handler(&webhooks))),
+        }))
+    }
+
+    fn serve(&mut self) -> bool {
+        let Some((bound, handler)) = self.bound.take() else {
+            return true;
+        };
+        match self.certificates.server_config() {
+            Ok(tls) => {
+                let (certificates, stop) = (self.certificates.clone(), self.stop.clone());
+                self.running
+                    .spawn(async move { certificates.run(stop).await });
+                let stop = self.stop.clone();
+                self.running
+                    .spawn(bound.serve(Some(tls), Limits::webhooks(), handler, stop));
+                true
+            }
+            Err(error) => {
+                tracing::error!("cannot serve webhooks: {error}");
+                false
+            }
+        }
+    }
+}
+
+async fn bind(what: &str, address: &str) -> Result<Bound, Error> {
+    Bound::bind(address).await.map_err(|error| {
+        Error::new(ErrorKind::Config, format!("cannot serve {what}: {error}")).with_cause(error)
+    })
+}
+
+/// The handler of the metrics.
+#[cfg(feature = "metrics")]
+fn metrics(operator: &Operator) -> Handler {
+    use crate::telemetry::access::Access;
+    use bytes::Bytes;
+    use http::Response;
+
+    let (inner, telemetry) = (&operator.0, operator.0.telemetry.clone());
+    if inner.settings.metrics_access == MetricsAccess::Open {
+        return Arc::new(move |request| std::future::ready(telemetry.answer(&request)).boxed());
+    }
+    let access = Arc::new(Access::new(inner.client.clone()));
+    Arc::new(move |request| {
+        let (access, telemetry) = (Arc::clone(&access), telemetry.clone());
+        async move {
+            match access.check(&request).await {
+                Ok(()) => telemetry.answer(&request),
+                Err(refusal) => {
+                    let mut response = Response::new(Bytes::from(refusal.message));
+                    *response.status_mut() = refusal.status;
+                    response
+                }
+            }
+        }
+        .boxed()
+    })
+}
