@@ -231,3 +231,57 @@ async fn a_task_that_ends_early_or_panics_ends_the_operator() {
     let error = start(&wild).ended().await.unwrap_err();
     assert_eq!(error.to_string(), "wild panicked");
 }
+
+#[tokio::test]
+async fn webhooks_are_served_before_the_caches_and_readiness_is_theirs() {
+    use kinform_operator::webhook::{AdmissionRequest, Certificates, Error, Verdict, Webhooks};
+
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let folder = tempfile::tempdir().unwrap();
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    std::fs::write(folder.path().join("tls.crt"), made.cert.pem()).unwrap();
+    std::fs::write(
+        folder.path().join("tls.key"),
+        made.signing_key.serialize_pem(),
+    )
+    .unwrap();
+    async fn validate(_: AdmissionRequest<ConfigMap>) -> Result<Verdict, Error> {
+        Ok(Verdict::allow())
+    }
+    let server = TestServer::start().await.unwrap();
+    server.server().faults().refuse_connections();
+    let mut settings = settings();
+    settings.webhook_address = "127.0.0.1:0".to_owned();
+    settings.webhook_drain = Duration::ZERO;
+    let operator = operator(&server, settings);
+    let webhooks = Webhooks::new().validate(validate).unwrap();
+    let certificates = Certificates::from_folder(folder.path());
+    operator
+        .serve_webhooks(webhooks.clone(), certificates)
+        .unwrap();
+    let again = operator.serve_webhooks(webhooks, Certificates::from_folder("/nosuch"));
+    assert!(again.unwrap_err().is_usage());
+    let (controller, _reports) = reporting(&operator);
+    operator.add(controller).unwrap();
+    let running = start(&operator);
+    let ports = operator.addresses().await;
+    let probes = ports.probes.unwrap();
+    assert_eq!(get(probes, "/readyz", "").await.0, 200);
+    assert_eq!(get(probes, "/readyz/informers", "").await.0, 500);
+    assert!(ports.webhooks.is_some());
+    let (_, text) = get(ports.metrics.unwrap(), "/metrics", "").await;
+    let line = "controller_runtime_webhook_requests_total{webhook=\"/validate--v1-configmap\",code=\"200\"} 0";
+    assert!(text.contains(line), "{text}");
+    running.stopped().await.unwrap();
+
+    let unready = self::operator(&server, self::settings());
+    unready
+        .serve_webhooks(Webhooks::new(), Certificates::from_folder("/nosuch"))
+        .unwrap();
+    let error = start(&unready).ended().await.unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.starts_with("cannot serve webhooks: cannot read /nosuch/tls.crt"),
+        "{text}"
+    );
+}
