@@ -61,6 +61,8 @@ enum Only {
     KubeRs,
     /// kinform's own informers on both servers.
     Informers,
+    /// Replicas of an operator on both servers: stopped, killed, paused, deprived of their lease.
+    Operators,
     /// Rounds of faults against a real server.
     Rounds,
     /// Time to serve lists of many pods, compared with a real server of the same pods; a release
@@ -117,6 +119,7 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<String, String> 
         }
         Some(Only::KubeRs) => tests(root, "kube_rs::", &[], leave),
         Some(Only::Informers) => tests(root, "informers::", &[], leave),
+        Some(Only::Operators) => tests(root, "operators::", &[], leave),
         Some(Only::Rounds) => tests(root, "rounds::", &[], leave),
         Some(Only::Serve { pods }) => serve(root, *pods, leave),
         Some(Only::Differential {

@@ -7,4 +7,5 @@ mod informers;
 mod invalid;
 mod kube_rs;
 mod kubectl;
+mod operators;
 mod rounds;

@@ -31,6 +31,8 @@ use kinform_api::mutant;
 use kube_client::{Client, Config};
 use tower::{BoxError, Layer, Service};
 
+use kinform_core::election::Term;
+
 use super::not_leading::NotLeading;
 use super::shared::{Look, Shared};
 use crate::error::Error;
@@ -82,6 +84,11 @@ impl Guard {
             async move { client.send(request).await }
         });
         Client::new(self.layer(send), client.default_namespace())
+    }
+
+    /// The term that runs now, by the clock.
+    pub fn term(&self) -> Option<Term> {
+        self.shared.term()
     }
 
     /// A look at the term, and the time that a request has.

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tower::layer::layer_fn;
 
 use super::gate::Gate;
-use super::{Inner, Lease, Operator};
+use super::{Inner, Operator};
 use crate::error::{Error, ErrorKind};
 use crate::leader::{LeaderElection, Leadership, pod_namespace};
 use crate::probes::Probes;
@@ -109,10 +109,7 @@ impl OperatorBuilder {
             .namespaces(settings.namespaces.iter().cloned())
             .build();
         let (recorder, delivery) = EventRecorder::new(client.clone(), &name);
-        let lease = match (election, gate) {
-            (Some((election, _)), Some(gate)) => Some(Lease { election, gate }),
-            _ => None,
-        };
+        let lease = election.map(|(election, _)| election);
         let (probes, leaving) = (Probes::default(), CancellationToken::new());
         #[cfg(feature = "metrics")]
         telemetry.add(requests);
@@ -122,6 +119,7 @@ impl OperatorBuilder {
             connect,
             client,
             guarded,
+            gate,
             lease: Mutex::new(lease),
             factory,
             recorder,

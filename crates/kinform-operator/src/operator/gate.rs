@@ -15,7 +15,7 @@ use futures::future::BoxFuture;
 use http::Request;
 use tower::{BoxError, Layer, Service, ServiceExt};
 
-use crate::leader::{Guard, NotLeading};
+use crate::leader::{Guard, NotLeading, Term};
 
 /// The place of a guard that comes later.
 #[derive(Clone, Debug)]
@@ -35,6 +35,11 @@ impl Gate {
     /// Sets the guard, once.
     pub(super) fn set(&self, guard: Guard) {
         let _ = self.guard.set(guard);
+    }
+
+    /// The term that runs now.
+    pub(super) fn term(&self) -> Option<Term> {
+        self.guard.get()?.term()
     }
 
     pub(super) fn over<S>(&self, inner: S) -> Gated<S> {

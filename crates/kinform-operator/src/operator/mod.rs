@@ -44,7 +44,7 @@ use self::builder::Connect;
 use self::gate::Gate;
 use self::parts::{BoxError, Need, Parts, Work};
 use crate::error::Error;
-use crate::leader::LeaderElection;
+use crate::leader::{LeaderElection, Term};
 use crate::probes::{Counts, Probes};
 use crate::settings::Settings;
 #[cfg(feature = "metrics")]
@@ -62,8 +62,10 @@ struct Inner {
     connect: Connect,
     client: Client,
     guarded: Client,
+    /// `None` without leader election.
+    gate: Option<Gate>,
     /// `None` without leader election, and after the start.
-    lease: Mutex<Option<Lease>>,
+    lease: Mutex<Option<LeaderElection>>,
     factory: InformerFactory,
     recorder: EventRecorder,
     /// `None` after the start.
@@ -89,12 +91,6 @@ pub struct Addresses {
     pub metrics: Option<SocketAddr>,
     /// The port of the webhooks.
     pub webhooks: Option<SocketAddr>,
-}
-
-/// An election that has not started.
-struct Lease {
-    election: LeaderElection,
-    gate: Gate,
 }
 
 impl Operator {
@@ -141,6 +137,13 @@ impl Operator {
     #[must_use]
     pub fn unguarded(&self) -> Client {
         self.0.client.clone()
+    }
+
+    /// The term that this replica leads in now, by the clock; `None` outside of a term, and without
+    /// leader election.
+    #[must_use]
+    pub fn term(&self) -> Option<Term> {
+        self.0.gate.as_ref()?.term()
     }
 
     /// The recorder of the operator's events.

@@ -24,9 +24,9 @@ use tokio_util::sync::CancellationToken;
 use super::parts::When;
 use super::servers::Servers;
 use super::team::Team;
-use super::{Lease, Operator, readiness};
+use super::{Operator, readiness};
 use crate::error::{Error, ErrorKind};
-use crate::leader::{EndReason, Leadership, Term};
+use crate::leader::{EndReason, LeaderElection, Leadership, Term};
 use crate::settings::OnLoss;
 use crate::signals::Signals;
 
@@ -173,10 +173,11 @@ impl Operator {
     }
 
     /// Stands for the lease again and again, and works in each term.
-    async fn terms(&self, lease: Lease, stop: &CancellationToken) -> Result<(), Error> {
-        let Lease { election, gate } = lease;
+    async fn terms(&self, election: LeaderElection, stop: &CancellationToken) -> Result<(), Error> {
         let leadership = self.0.connect.stand(election)?;
-        gate.set(leadership.guard());
+        if let Some(gate) = &self.0.gate {
+            gate.set(leadership.guard());
+        }
         self.follow_leadership(&leadership)?;
         loop {
             let term = tokio::select! {
@@ -184,7 +185,7 @@ impl Operator {
                 () = stop.cancelled() => break,
                 term = leadership.won() => term?,
             };
-            match self.term(&leadership, &term, stop).await? {
+            match self.in_term(&leadership, &term, stop).await? {
                 Over::Stopped => break,
                 Over::Lost(reason) => {
                     tracing::warn!(lease = leadership.lease(), ?reason, "the term is over");
@@ -201,7 +202,7 @@ impl Operator {
     }
 
     /// Works in one term. Everything was joined when it returns without an error.
-    async fn term(
+    async fn in_term(
         &self,
         leadership: &Leadership,
         term: &Term,
