@@ -63,10 +63,11 @@ enum Event {
     Seen(Seen),
 }
 
-/// Changes of the loop's own state.
+/// The loop's own state.
 struct Run {
-    driver: Driver,
+    // Dropped first: no request outlives the election.
     open: Option<Open>,
+    driver: Driver,
     heard: Orders,
     /// All handles were dropped.
     is_abandoned: bool,
@@ -79,8 +80,8 @@ impl Driver {
     /// Runs the election to its end: a stop that was asked for, or no handle is left.
     pub(super) async fn run(self) {
         let mut run = Run {
-            driver: self,
             open: None,
+            driver: self,
             heard: Orders::default(),
             is_abandoned: false,
             is_over: false,
@@ -91,7 +92,6 @@ impl Driver {
             let event = run.next().await;
             run.on(event);
         }
-        // A request under way ends before the election does.
         run.open = None;
         run.driver.finish.0.finish(Ended::Stopped);
     }

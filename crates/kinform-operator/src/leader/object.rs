@@ -34,11 +34,11 @@ impl Stored {
     /// # Errors
     /// It is no lease, in words.
     pub(super) fn read(object: Value) -> Result<Self, String> {
-        let Value::Object(mut object) = object else {
-            return Err("the answer is no object".to_owned());
-        };
-        let read = Readable::deserialize(Value::Object(object.clone()))
+        let read = Readable::deserialize(&object)
             .map_err(|error| format!("the answer is no Lease: {error}"))?;
+        let Value::Object(mut object) = object else {
+            return Err("the answer is no Lease: it is no object".to_owned());
+        };
         if read.metadata.uid.is_empty() || read.metadata.resource_version.is_empty() {
             return Err("the answer is no Lease: it has no uid or no version".to_owned());
         }
@@ -284,7 +284,7 @@ mod tests {
         unversioned["metadata"]["resourceVersion"] = "".into();
         for bad in [json!([]), json!({}), text, nameless, unversioned] {
             let error = Stored::read(bad.clone()).expect_err(&bad.to_string());
-            assert!(error.starts_with("the answer is no "), "{error}");
+            assert!(error.starts_with("the answer is no Lease: "), "{error}");
         }
         let mut empty = recorded();
         empty["spec"] = json!({});

@@ -13,18 +13,6 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::election;
 
-/// The shortest timings that a busy machine keeps: terms of 1.3 s.
-fn short() -> LeaseOptions {
-    LeaseOptions {
-        lease_duration: Duration::from_secs(2),
-        renew_deadline: Duration::from_secs(1),
-        retry_period: Duration::from_millis(200),
-        request_timeout: Duration::from_millis(500),
-        margin: Duration::from_millis(200),
-        ..LeaseOptions::default()
-    }
-}
-
 fn runtime(workers: usize) -> Runtime {
     let mut builder = Builder::new_multi_thread();
     builder
@@ -59,7 +47,10 @@ fn renewals_go_on_while_all_workers_are_blocked_and_the_main_connection_is_stall
     main.cluster_url = format!("http://{}", proxy.address()).parse().unwrap();
 
     let (leadership, term) = inside.block_on(async {
-        let leadership = election("a").options(short()).start(config).unwrap();
+        let leadership = election("a")
+            .options(LeaseOptions::quick())
+            .start(config)
+            .unwrap();
         let term = leadership.won().await.unwrap();
         (leadership, term)
     });
@@ -75,8 +66,8 @@ fn renewals_go_on_while_all_workers_are_blocked_and_the_main_connection_is_stall
         inside.spawn(async move { worker.recv() });
     }
 
-    // Longer than a term.
-    outside.block_on(renewed(&api, 12));
+    // Longer than a term of 2.5 s.
+    outside.block_on(renewed(&api, 7));
     let later = leadership.term().expect("it leads still");
     assert_eq!((&later.uid, &later.version), (&term.uid, &term.version));
     assert!(later.ends_at > term.ends_at + Duration::from_secs(1));
@@ -95,7 +86,10 @@ fn renewals_go_on_while_all_workers_are_blocked_and_the_main_connection_is_stall
 #[tokio::test]
 async fn a_request_that_waited_for_the_limiter_is_looked_at_after_it() {
     let api = TestServer::start().await.unwrap();
-    let leadership = election("a").options(short()).start(api.config()).unwrap();
+    let leadership = election("a")
+        .options(LeaseOptions::quick())
+        .start(api.config())
+        .unwrap();
     leadership.won().await.unwrap();
     let options = ClientOptions::default().with_rate_limit(2, 1);
     let guarded = leadership.guard().client(api.config(), &options).unwrap();
@@ -115,7 +109,11 @@ fn a_stop_hands_over_between_threads_and_leaves_no_connection() {
     let outside = runtime(2);
     outside.block_on(async {
         let api = TestServer::start().await.unwrap();
-        let start = |identity| election(identity).options(short()).start(api.config());
+        let start = |identity| {
+            election(identity)
+                .options(LeaseOptions::quick())
+                .start(api.config())
+        };
         let a = start("a").unwrap();
         a.won().await.unwrap();
         let b = start("b").unwrap();
@@ -125,7 +123,8 @@ fn a_stop_hands_over_between_threads_and_leaves_no_connection() {
         a.stop().await;
         let term = b.won().await.unwrap();
         let took = began.elapsed();
-        assert!(took < Duration::from_secs(1), "{took:?}");
+        let unreleased = LeaseOptions::quick().lease_duration;
+        assert!(took < unreleased / 2, "{took:?}");
         assert_eq!(term.transitions, 1);
         drop(b);
         super::until(|| api.server().journal().open_watches("leases") == 0).await;
