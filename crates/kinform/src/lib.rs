@@ -19,7 +19,7 @@
 //! | reconcile objects | [`Controller`], [`Action`], [`Ctx`] |
 //! | create or repair an object that a reconciled one owns | [`Ctx::apply`], [`Ctx::create_or_update`], [`owner`] |
 //! | write a status with conditions | [`Ctx::status`], [`conditions`] |
-//! | clean up when an object is deleted | [`Controller::finalizer`] |
+//! | clean up when an object is deleted | [`Controller::finalizer`], [`finalizer`] |
 //! | reconcile for some changes only | [`Controller::filter`], [`predicate`] |
 //! | reconcile at a time, or not again | [`Action::wake_at`], [`Permanent`] |
 //! | wait until an object is in a state | [`Informer::until`], [`until`] |
@@ -212,8 +212,8 @@ pub use crate::factory::{
 };
 pub use crate::handler::{Added, Deleted, Handlers, Notification};
 pub use crate::hands::{
-    Apply, StatusEdit, Written, conditions, create_or_update, delete, owner, patch, write_status,
-    write_status_as,
+    Apply, StatusEdit, Written, conditions, create_or_update, delete, finalizer, owner, patch,
+    write_status, write_status_as,
 };
 pub use crate::index::Index;
 pub use crate::index_key::IndexKey;

@@ -413,6 +413,36 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         packages: CORE,
     },
     Mutant {
+        name: "K19",
+        seen: "controller-runtime#1720",
+        mistake: "an event in between loses a wake-up",
+        packages: SHELL,
+    },
+    Mutant {
+        name: "K20",
+        seen: "tigera/operator#4492",
+        mistake: "a finalizer's patch does not test the list",
+        packages: SHELL,
+    },
+    Mutant {
+        name: "K21",
+        seen: "opendatahub-io/kserve#1777",
+        mistake: "a finalizer's patch does not test the uid",
+        packages: SHELL,
+    },
+    Mutant {
+        name: "K22",
+        seen: "konflux-ci/konflux-ci#5874",
+        mistake: "a status is written although it is the same",
+        packages: SHELL,
+    },
+    Mutant {
+        name: "K23",
+        seen: "kubernetes#138743",
+        mistake: "a permanent error is retried, and its failures are remembered",
+        packages: SHELL,
+    },
+    Mutant {
         name: "L1",
         seen: "client-go: renew deadline",
         mistake: "a term is counted from the answer of its write, not from the send time",

@@ -39,6 +39,8 @@ pub(super) enum Meaning {
 
 /// The pause after a 429 that names none.
 const PAUSE: Duration = Duration::from_secs(1);
+/// BOUND: the longest pause that a server can demand.
+const PAUSE_MAX: Duration = Duration::from_secs(3600);
 
 /// BOUND: causes that are looked at: a chain can be a circle in a broken error type.
 pub(super) const CAUSES_MAX: usize = 16;
@@ -83,7 +85,10 @@ fn meaning_of(error: &(dyn StdError + 'static)) -> Option<Meaning> {
 fn of_code(code: u16, retry_after: Option<Duration>) -> Option<Meaning> {
     match code {
         409 => Some(Meaning::Conflict),
-        429 => Some(Meaning::Throttled(retry_after.unwrap_or(PAUSE))),
+        429 => {
+            let pause = retry_after.unwrap_or(PAUSE).min(PAUSE_MAX);
+            Some(Meaning::Throttled(pause))
+        }
         _ => None,
     }
 }
@@ -216,6 +221,10 @@ mod tests {
             (kube(409, 0).into(), Meaning::Conflict),
             (kube(429, 0).into(), Meaning::Throttled(second)),
             (kube(429, 5).into(), Meaning::Throttled(5 * second)),
+            (
+                kube(429, u32::MAX).into(),
+                Meaning::Throttled(3600 * second),
+            ),
             (Error::from(kube(409, 0)).into(), Meaning::Conflict),
             (
                 Error::from(kube(429, 5)).into(),

@@ -92,7 +92,7 @@ async fn a_throttled_reconcile_waits_as_the_server_asks_and_is_no_failure() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_permanent_error_waits_for_a_change_and_forgets_the_failures() {
+async fn k23_a_permanent_error_waits_for_a_change_and_forgets_the_failures() {
     // controller-runtime: a terminal error is not requeued, and its failures stay
     let maps = maps();
     let (runs, metrics, running) = run(&maps, |number| match number {
@@ -115,7 +115,7 @@ async fn a_permanent_error_waits_for_a_change_and_forgets_the_failures() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_event_loses_a_wake_up() {
+async fn k19_no_event_loses_a_wake_up() {
     let maps = maps();
     let wake = wall_clock() + 60_000 * MS;
     let (runs, _, running) = run(&maps, move |number| match number {

@@ -201,6 +201,7 @@ impl<C: Send + Sync + 'static> Work<C> {
         }
         let verdict = match meaning {
             Meaning::Failure => Verdict::Retry,
+            Meaning::Permanent if mutant!("K23") => Verdict::Retry,
             Meaning::Permanent => {
                 self.counters.permanent.add(1);
                 self.verdict(key, Action::await_change())

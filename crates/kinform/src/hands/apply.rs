@@ -206,10 +206,27 @@ where
                 force,
                 body: &body,
             };
-            place.write(&client?, &write).await
+            let written = place.write(&client?, &write).await;
+            written.map_err(|error| owned_by_another(&place, error))
         }
         .boxed()
     }
+}
+
+/// The error of an apply that would make a second controlling owner.
+///
+/// The server merges the references of all managers, so only it can know.
+fn owned_by_another(place: &Place, error: Error) -> Error {
+    // The words of the server: apimachinery:pkg/api/validation (`ValidateOwnerReferences`).
+    let is_second = error.http_code() == Some(422)
+        && error
+            .to_string()
+            .contains("can have Controller set to true");
+    if !is_second {
+        return error;
+    }
+    let message = format!("{place} is controlled by another owner");
+    Error::new(ErrorKind::Owned, message).with_cause(error)
 }
 
 impl<K: Resource> fmt::Debug for Apply<'_, K> {

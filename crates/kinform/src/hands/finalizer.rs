@@ -11,13 +11,14 @@
 //!
 //! Upstream counterpart: `controller-runtime:pkg/finalizer`, `kube-runtime:finalizer`.
 
+use kinform_api::mutant;
 use kube_client::Client;
-use kube_core::PartialObjectMeta;
+use kube_core::{PartialObjectMeta, Resource};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::TRIES;
-use super::place::{Form, Place, Write};
+use super::place::{Form, Place, Write, invalid};
 use crate::error::Error;
 
 /// The state of an object that decides about its finalizers.
@@ -29,8 +30,8 @@ pub(crate) struct Known {
 }
 
 /// The result of adding or removing a finalizer.
-#[derive(Debug)]
-pub(crate) enum Settled<T> {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Settled<T> {
     /// It was written; the object as it is stored.
     Written(T),
     /// It was so already.
@@ -45,6 +46,73 @@ pub(crate) enum Settled<T> {
 pub(crate) enum Change {
     Add,
     Remove,
+}
+
+/// Adds the finalizer `name` to the object, unless it is being deleted. Finalizers of others stay.
+///
+/// A controller does this by itself: [`Controller::finalizer`](crate::Controller::finalizer).
+///
+/// # Errors
+/// The object has no uid: it was not read from a server; the server refuses; or other writers
+/// overtook it five times.
+///
+/// # Cancel safety
+/// The write may have happened.
+#[doc(alias = "AddFinalizer")]
+pub async fn add<K>(
+    client: &Client,
+    manager: &str,
+    object: &K,
+    name: &str,
+) -> Result<Settled<K>, Error>
+where
+    K: Resource + DeserializeOwned + 'static,
+    K::DynamicType: Default,
+{
+    let (place, known) = known(object)?;
+    settle(&place, client, manager, name, Change::Add, known).await
+}
+
+/// Removes the finalizer `name` from the object, all copies of it. Finalizers of others stay; the
+/// last one is the end of an object that is being deleted.
+///
+/// # Errors
+/// As [`add`].
+///
+/// # Cancel safety
+/// The write may have happened.
+#[doc(alias = "RemoveFinalizer")]
+pub async fn remove<K>(
+    client: &Client,
+    manager: &str,
+    object: &K,
+    name: &str,
+) -> Result<Settled<K>, Error>
+where
+    K: Resource + DeserializeOwned + 'static,
+    K::DynamicType: Default,
+{
+    let (place, known) = known(object)?;
+    settle(&place, client, manager, name, Change::Remove, known).await
+}
+
+fn known<K: Resource + 'static>(object: &K) -> Result<(Place, Known), Error>
+where
+    K::DynamicType: Default,
+{
+    let place = Place::of(object, &K::DynamicType::default(), None)?;
+    let meta = object.meta();
+    let Some(uid) = meta.uid.clone() else {
+        return Err(invalid(format!(
+            "{place} has no uid: it was not read from a server"
+        )));
+    };
+    let known = Known {
+        uid,
+        finalizers: meta.finalizers.clone().unwrap_or_default(),
+        is_terminating: meta.deletion_timestamp.is_some(),
+    };
+    Ok((place, known))
 }
 
 /// Adds the finalizer to the object, or removes it.
@@ -122,11 +190,15 @@ fn patch(known: &Known, finalizer: &str, change: Change) -> Value {
         true => json!({"op": "remove", "path": path}),
         false => json!({"op": "add", "path": path, "value": wanted}),
     };
-    json!([
-        {"op": "test", "path": "/metadata/uid", "value": known.uid},
-        {"op": "test", "path": path, "value": tested},
-        write,
-    ])
+    let mut patch = Vec::new();
+    if !mutant!("K21") {
+        patch.push(json!({"op": "test", "path": "/metadata/uid", "value": known.uid}));
+    }
+    if !mutant!("K20") {
+        patch.push(json!({"op": "test", "path": path, "value": tested}));
+    }
+    patch.push(write);
+    patch.into()
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@
 mod apply;
 pub mod conditions;
 mod difference;
-pub(crate) mod finalizer;
+pub mod finalizer;
 pub mod owner;
 mod place;
 mod status;

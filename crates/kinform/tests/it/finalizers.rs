@@ -3,7 +3,14 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use kinform::{Action, Cleanup, Controller, Ctx, Error, InformerFactory, predicate};
+use futures::future::BoxFuture;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kinform::finalizer::Settled;
+use kinform::source::{Body, ListerWatcher};
+use kinform::{
+    Action, CancellationToken, Cleanup, Controller, Ctx, Error, InformerFactory, ListOptions,
+    ResourceInfo, SourceError, WatchOptions, finalizer, predicate,
+};
 use kinform_apiserver::{Fault, FaultRule};
 use kinform_testkit::TestServer;
 use kinform_testkit::server::Operator;
@@ -109,7 +116,7 @@ async fn a_finalizer_is_stored_before_the_first_reconcile_and_removed_after_the_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rival_that_edits_the_list_loses_no_finalizer() {
+async fn k20_a_rival_that_edits_the_list_loses_no_finalizer() {
     for seed in 0..10 {
         let api = TestServer::start()
             .crd::<Foo>()
@@ -143,7 +150,7 @@ async fn a_rival_that_edits_the_list_loses_no_finalizer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namesake_keeps_its_finalizer_and_a_vanished_object_is_no_error() {
+async fn k21_a_namesake_keeps_its_finalizer_and_a_vanished_object_is_no_error() {
     let (api, seen) = (server().await, Seen::default());
     // The cache sees neither the deletion nor the namesake while the first one is cleaned up.
     let there = seen.clone();
@@ -212,13 +219,150 @@ async fn a_server_that_refuses_the_finalizer_keeps_the_object_from_being_reconci
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_finalizer_whose_answer_is_lost_is_stored_and_removed_once() {
+    let (api, seen) = (server().await, Seen::default());
+    let lose = || {
+        let rule = FaultRule::new(Fault::LoseReply).on_verb("patch").times(1);
+        api.server().faults().inject(rule);
+    };
+    lose();
+    let operator = operator(&api, &seen);
+    api.create(&Foo::named("a")).await.unwrap();
+    let stored = r#"reconcile ["example.com/cleanup"] false"#;
+    assert_eq!(seen.take().await, [stored]);
+    lose();
+    api.delete::<Foo>("default/a").await.unwrap();
+    api.until_gone::<Foo>("default/a").await.unwrap();
+    let cleaned = seen.take().await;
+    assert!(cleaned.iter().all(|saw| saw == "clean up"), "{cleaned:?}");
+    assert!(!cleaned.is_empty());
+    operator.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_built_in_kind_gets_its_finalizer_too_and_cleans_up_from_its_own_context() {
+    let api = server().await;
+    let seen = Seen::default();
+    let (there, other) = (seen.clone(), seen.clone());
+    let operator = api.run(|client| async move {
+        let factory = InformerFactory::new(client);
+        let maps = factory.informer::<ConfigMap>();
+        factory.start()?;
+        // The finalizer is set before the context.
+        let controller = Controller::of(&maps).finalizer(NAME, move |_, _: Ctx<()>| {
+            other.add("clean up");
+            std::future::ready(Ok::<_, Error>(()))
+        });
+        let reconcile = |map: Arc<ConfigMap>, seen: Ctx<Seen>| async move {
+            seen.add(format!("reconcile {:?}", map.metadata.finalizers));
+            Ok::<_, Error>(Action::await_change())
+        };
+        controller.context(there).run(reconcile).await
+    });
+    let mut map = ConfigMap::default();
+    map.metadata.name = Some("m".into());
+    api.create(&map).await.unwrap();
+    let stored = r#"reconcile Some(["example.com/cleanup"])"#;
+    assert_eq!(seen.take().await, [stored]);
+    let label = json!({"metadata": {"labels": {"a": "b"}}});
+    map.metadata.namespace = Some("default".into());
+    kinform::patch(&api.client(), "test", &map, label)
+        .await
+        .unwrap();
+    assert_eq!(seen.take().await, [stored]);
+    api.delete::<ConfigMap>("default/m").await.unwrap();
+    api.until_gone::<ConfigMap>("default/m").await.unwrap();
+    assert_eq!(seen.take().await, ["clean up"]);
+    operator.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_finalizer_needs_objects_and_a_client() {
+    let api = server().await;
+    let without = InformerFactory::with_sources(|info, _| {
+        struct Silent(ResourceInfo);
+        impl ListerWatcher for Silent {
+            fn list<'a>(&'a self, _: &'a ListOptions) -> BoxFuture<'a, Result<Body, SourceError>> {
+                Box::pin(std::future::pending())
+            }
+            fn watch<'a>(
+                &'a self,
+                _: &'a WatchOptions,
+            ) -> BoxFuture<'a, Result<Body, SourceError>> {
+                Box::pin(std::future::pending())
+            }
+            fn resource(&self) -> &ResourceInfo {
+                &self.0
+            }
+        }
+        Arc::new(Silent(info))
+    });
+    let without = without.build();
+    let controller = |factory: &InformerFactory| {
+        let controller = Controller::of(&factory.informer::<Foo>());
+        controller.context(Seen::default()).finalizer(NAME, cleanup)
+    };
+    let error = controller(&without).run(reconcile).await.unwrap_err();
+    assert!(error.is_config(), "{error}");
+    let with = InformerFactory::new(api.client());
+    let keys = |_, _| std::future::ready(Ok::<_, Error>(Action::await_change()));
+    let error = controller(&with).run_keys(keys).await.unwrap_err();
+    assert!(error.is_invalid(), "{error}");
+    let stop = CancellationToken::new();
+    stop.cancel();
+    let given = controller(&without).client(api.client()).shutdown_on(stop);
+    given.run(reconcile).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_finalizer_is_added_once_and_removed_with_all_its_copies() {
+    // controller-runtime: controllerutil_test.go, AddFinalizer, RemoveFinalizer
+    let api = server().await;
+    let client = api.client();
+    let client = &client;
+    let stale = api.create(&Foo::named("a")).await.unwrap();
+    let add = async |foo: &Foo, name| finalizer::add(client, "test", foo, name).await.unwrap();
+    let remove =
+        async |foo: &Foo, name| finalizer::remove(client, "test", foo, name).await.unwrap();
+    let Settled::Written(one) = add(&stale, "example.com/one").await else {
+        panic!("it was not there");
+    };
+    assert_eq!(add(&one, "example.com/one").await, Settled::Already);
+    // The state that was decided on is old: decided again.
+    assert_eq!(add(&stale, "example.com/one").await, Settled::Already);
+    let Settled::Written(two) = add(&stale, NAME).await else {
+        panic!("it was not there");
+    };
+    assert_eq!(finalizers(&two), ["example.com/one", NAME]);
+    assert_eq!(remove(&two, "example.com/none").await, Settled::Already);
+    let copies = json!({"metadata": {"finalizers": [NAME, "example.com/one", NAME]}});
+    kinform::patch(client, "test", &two, copies).await.unwrap();
+    let Settled::Written(one) = remove(&two, NAME).await else {
+        panic!("it was there");
+    };
+    assert_eq!(finalizers(&one), ["example.com/one"]);
+    api.delete::<Foo>("default/a").await.unwrap();
+    assert_eq!(add(&one, NAME).await, Settled::Terminating);
+    assert!(matches!(
+        remove(&one, "example.com/one").await,
+        Settled::Written(_)
+    ));
+    assert_eq!(remove(&one, "example.com/one").await, Settled::Gone);
+    api.create(&Foo::named("a")).await.unwrap();
+    assert_eq!(add(&one, NAME).await, Settled::Gone);
+    let unread = finalizer::add(client, "test", &Foo::named("a"), NAME).await;
+    assert!(unread.is_err_and(|error| error.is_invalid()));
+    api.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_filter_hides_changes_of_the_primary_resource_only() {
     let (api, seen) = (server().await, Seen::default());
     let there = seen.clone();
     let operator = api.run(|client| async move {
         let factory = InformerFactory::new(client);
         let foos = factory.informer::<Foo>();
-        let maps = factory.informer::<k8s_openapi::api::core::v1::ConfigMap>();
+        let maps = factory.informer::<ConfigMap>();
         factory.start()?;
         let controller = Controller::of(&foos)
             .owns(&maps)
@@ -226,7 +370,7 @@ async fn a_filter_hides_changes_of_the_primary_resource_only() {
             .filter(predicate::generation_changed());
         controller
             .run(|foo: Arc<Foo>, cx: Ctx<Seen>| async move {
-                let mut child = k8s_openapi::api::core::v1::ConfigMap::default();
+                let mut child = ConfigMap::default();
                 child.metadata.name = Some("child".into());
                 cx.apply(&child).await?;
                 cx.status(&foo, |status| status.ready = Some(1)).await?;
@@ -253,9 +397,7 @@ async fn a_filter_hides_changes_of_the_primary_resource_only() {
         .await
         .unwrap();
     assert!(seen.take().await.is_empty());
-    api.delete::<k8s_openapi::api::core::v1::ConfigMap>("default/child")
-        .await
-        .unwrap();
+    api.delete::<ConfigMap>("default/child").await.unwrap();
     let repaired = seen.take().await;
     assert!(!repaired.is_empty(), "the owned object is not filtered");
     api.delete::<Foo>("default/a").await.unwrap();
