@@ -7,6 +7,7 @@ mod compressed;
 mod connection;
 mod definitions;
 mod dynamic;
+mod event_series;
 mod events;
 mod exports;
 mod fixture;
