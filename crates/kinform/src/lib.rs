@@ -28,7 +28,7 @@
 //! | read my own writes | [`OwnWrites`], [`Overlay`], [`Informer::reached`] |
 //! | keep objects in a store of my own | [`Reflector`], [`ReflectorStore`] |
 //! | monitor an informer | [`Informer::state`], [`Informer::reports`], [`InformerStats`] |
-//! | publish events about an object | [`events::EventRecorder`] |
+//! | publish events about an object | [`events::EventRecorder::with_series`], or `new` for events of `v1` |
 //! | connect as kubectl does, or otherwise | [`source::load_config`], [`source::client_for`] |
 //! | read from a source other than an API server | [`source::ListerWatcher`] |
 //!
@@ -121,7 +121,7 @@
 //! | `Get`, `Done`, `Forget`, `AddRateLimited` | [`WorkQueue::get`], [`workqueue::Item::settle`] with a [`Verdict`] |
 //! | `Reflector`, `Store` | [`Reflector`], [`ReflectorStore`] |
 //! | `MutationCache` | [`Overlay`] |
-//! | `record.EventRecorder` | [`events::EventRecorder`] |
+//! | `record.EventRecorder`, `events.EventRecorder` | [`events::EventRecorder`]: `new`, `with_series` |
 //! | `RetryOnConflict` | [`retry_on_conflict`] |
 //! | `CreateOrUpdate`, `SetControllerReference` | [`create_or_update`], [`owner::set_controller`] |
 //! | `SetStatusCondition` | [`conditions::set`], [`StatusEdit::condition`] |

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! One row a bug: B and D are those that informers or queues shipped with, K are mistakes that
-//! features of this engine's own could have, L those of a leader election, Q of a queue, S
+//! features of this engine's own could have, E those of events, L of a leader election, Q of a queue, S
 //! those of a server. A row without a seam, a seam without a row, and a row without a test of its
 //! name fail this file's test. Sorted by name.
 
@@ -302,6 +302,30 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         name: "D17",
         seen: "kube-client 5.0 src/client/retry.rs",
         mistake: "the client retries 429, 503 and 504 by itself, for minutes",
+        packages: SHELL,
+    },
+    Mutant {
+        name: "E1",
+        seen: "fluxcd/kustomize-controller#1621",
+        mistake: "an object's version is in the key of its events, so no series forms",
+        packages: SHELL,
+    },
+    Mutant {
+        name: "E2",
+        seen: "recorders without a correlator",
+        mistake: "events that differ in their message only are never combined",
+        packages: SHELL,
+    },
+    Mutant {
+        name: "E3",
+        seen: "client-go's events of events.k8s.io",
+        mistake: "another note is lost in the series of the first one",
+        packages: SHELL,
+    },
+    Mutant {
+        name: "E4",
+        seen: "client-go's events of events.k8s.io",
+        mistake: "the count of a series is not told at its end",
         packages: SHELL,
     },
     Mutant {

@@ -96,20 +96,41 @@ async fn equal_events_ten_minutes_apart_and_one_that_was_deleted_begin_anew() {
 async fn a_noisy_object_is_cut_off_and_another_is_not() {
     let api = server().await;
     let (events, running) = recorder(&api);
-    for number in 0..40 {
-        let message = format!("message {number}");
-        events.event(about("noisy"), EventType::Normal, "Noise", &message);
-    }
+    let noise = |number: u32| {
+        let reason = format!("Noise{number}");
+        events.event(about("noisy"), EventType::Normal, &reason, "message");
+    };
+    (0..40).for_each(noise);
     events.event(about("quiet"), EventType::Normal, "Word", "one");
     tokio::time::sleep(SECOND).await;
     assert_eq!(stored(&api).await.len(), 26);
     tokio::time::sleep(300 * SECOND).await;
-    for number in 40..43 {
-        let message = format!("message {number}");
-        events.event(about("noisy"), EventType::Normal, "Noise", &message);
-    }
+    (40..43).for_each(noise);
+    let handle = events.clone();
+    drop(events);
+    tokio::time::sleep(SECOND).await;
+    assert_eq!((handle.counts().sent, handle.counts().dropped), (27, 17));
+    let events = handle;
     delivered(events, running).await;
     assert_eq!(stored(&api).await.len(), 27);
+}
+
+// client-go: TestEventCorrelator (similar events)
+#[tokio::test(start_paused = true)]
+async fn e2_the_tenth_similar_event_and_those_after_it_are_one_whose_message_is_the_last() {
+    let api = server().await;
+    let (events, running) = recorder(&api);
+    for number in 0..15 {
+        let message = format!("scaled to {number}");
+        events.event(about("a"), EventType::Normal, "Scaled", &message);
+    }
+    delivered(events, running).await;
+    let stored = stored(&api).await;
+    assert_eq!(stored.len(), 10);
+    let combined = stored.iter().find(|event| event.count != Some(1)).unwrap();
+    let expected = "(combined from similar events): scaled to 14";
+    assert_eq!(combined.message.as_deref(), Some(expected));
+    assert_eq!(combined.count, Some(6));
 }
 
 #[tokio::test(start_paused = true)]

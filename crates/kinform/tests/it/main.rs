@@ -8,6 +8,7 @@ mod connection;
 mod definitions;
 mod duplicates;
 mod dynamic;
+mod event_series;
 mod events;
 mod exports;
 mod finalizers;
