@@ -117,6 +117,31 @@ async fn a_finalizer_is_stored_before_the_first_reconcile_and_removed_after_the_
 
 #[tokio::test(start_paused = true)]
 async fn k20_a_rival_that_edits_the_list_loses_no_finalizer() {
+    // Written between the read and the patch, in whatever order.
+    let api = server().await;
+    let client = api.client();
+    let stale = api.create(&Foo::named("a")).await.unwrap();
+    let list = |list: &[&str]| json!({"metadata": {"finalizers": list}});
+    let rivals = list(&["example.com/rival"]);
+    kinform::patch(&client, "rival", &stale, rivals)
+        .await
+        .unwrap();
+    let Ok(Settled::Written(both)) = finalizer::add(&client, "test", &stale, NAME).await else {
+        panic!("it was not there");
+    };
+    assert_eq!(finalizers(&both), ["example.com/rival", NAME]);
+    let alone = kinform::patch(&client, "rival", &both, list(&[NAME]))
+        .await
+        .unwrap();
+    let rivals = list(&[NAME, "example.com/late"]);
+    kinform::patch(&client, "rival", &both, rivals)
+        .await
+        .unwrap();
+    let removed = finalizer::remove(&client, "test", &alone, NAME)
+        .await
+        .unwrap();
+    assert!(matches!(removed, Settled::Written(left) if finalizers(&left) == ["example.com/late"]));
+    api.stop().await;
     for seed in 0..10 {
         let api = TestServer::start()
             .crd::<Foo>()
@@ -171,8 +196,8 @@ async fn k21_a_namesake_keeps_its_finalizer_and_a_vanished_object_is_no_error() 
                     let mut again = Foo::named("a");
                     again.metadata.finalizers = Some(vec![NAME.into()]);
                     let foos = kube_client::Api::<Foo>::namespaced(cx.1.clone(), "default");
-                    foos.create(&Default::default(), &again).await?;
-                    cx.0.add("cleaned up");
+                    let again = foos.create(&Default::default(), &again).await?;
+                    cx.0.add(format!("cleaned up {:?}", again.metadata.resource_version));
                     Ok::<_, Error>(())
                 },
             );
@@ -190,9 +215,16 @@ async fn k21_a_namesake_keeps_its_finalizer_and_a_vanished_object_is_no_error() 
     assert_eq!(seen.take().await, ["reconciled"]);
     api.delete::<Foo>("default/a").await.unwrap();
     let after = seen.take().await;
-    assert_eq!(after.first().map(String::as_str), Some("cleaned up"));
-    assert_eq!(after.iter().filter(|saw| *saw == "cleaned up").count(), 1);
     let successor: Foo = api.get("default/a").await.unwrap().unwrap();
+    let untouched = format!("cleaned up {:?}", successor.metadata.resource_version);
+    assert_eq!(after[0], untouched, "nobody wrote the successor");
+    assert_eq!(
+        after
+            .iter()
+            .filter(|saw| saw.starts_with("cleaned up"))
+            .count(),
+        1
+    );
     assert_ne!(successor.metadata.uid, first.metadata.uid);
     assert_eq!(finalizers(&successor), [NAME]);
     assert_eq!(successor.metadata.deletion_timestamp, None);
