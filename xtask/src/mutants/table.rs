@@ -437,12 +437,6 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         packages: CORE,
     },
     Mutant {
-        name: "K19",
-        seen: "controller-runtime#1720",
-        mistake: "an event in between loses a wake-up",
-        packages: SHELL,
-    },
-    Mutant {
         name: "K20",
         seen: "tigera/operator#4492",
         mistake: "a finalizer's patch does not test the list",

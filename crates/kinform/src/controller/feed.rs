@@ -17,14 +17,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use kinform_api::{ObjectKey, Scope};
+use kinform_api::{KeyRef, ObjectKey, Scope};
 use kinform_core::queue::Priority;
 use kube_client::Client;
 
 use super::predicate::{Event, Predicate};
 use super::sieve::Sieve;
-use super::writes::Holder;
 use crate::error::Error;
+use crate::informer::Core;
 use crate::object::Obj;
 use crate::source::ResourceInfo;
 use crate::workqueue::WorkQueue;
@@ -55,6 +55,9 @@ pub(super) trait Feed<K>: Send + Sync + 'static {
         Arc::new(|_| None)
     }
 }
+
+/// Finds the watch that has an object of this key.
+pub(super) type Holder = Arc<dyn Fn(KeyRef<'_>) -> Option<Arc<Core>> + Send + Sync>;
 
 /// A handler that was added to a feed.
 pub(super) trait Listening: Send + Sync {

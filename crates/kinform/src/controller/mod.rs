@@ -17,10 +17,10 @@
 
 mod action;
 mod call;
+mod conflicts;
 mod feed;
 mod finalizing;
 mod informers;
-mod notes;
 mod options;
 mod outcome;
 pub mod predicate;
@@ -56,7 +56,6 @@ pub use self::feed::Enqueue;
 use self::feed::{Feed, Mapped, Primary, Trigger, owner_key};
 pub use self::finalizing::Cleanup;
 use self::finalizing::Finalizing;
-use self::notes::Notes;
 use self::options::Argument;
 use self::outcome::BoxError;
 pub use self::outcome::{ByPolicy, with_error_policy};
@@ -388,7 +387,7 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
                 self.naming
                     .site(self.primary.resource(), self.primary.client()),
             ),
-            notes: Arc::new(Notes::default()),
+            conflicts: Arc::default(),
             env: Env::system(),
             call,
             workers: self.workers,

@@ -115,7 +115,7 @@ async fn k23_a_permanent_error_waits_for_a_change_and_forgets_the_failures() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn k19_no_event_loses_a_wake_up() {
+async fn no_event_loses_a_wake_up() {
     let maps = maps();
     let wake = wall_clock() + 60_000 * MS;
     let (runs, _, running) = run(&maps, move |number| match number {

@@ -20,8 +20,8 @@ use kube_client::Client;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::conflicts::Conflicts;
 use super::feed::{Listening, Trigger};
-use super::notes::Notes;
 use super::recent::Recent;
 use super::site::Site;
 use super::stats::{ControllerMetrics, Counters};
@@ -58,7 +58,7 @@ pub(super) struct Runner<C> {
     pub(super) queue: WorkQueue<ObjectKey>,
     pub(super) context: Arc<C>,
     pub(super) site: Arc<Site>,
-    pub(super) notes: Arc<Notes>,
+    pub(super) conflicts: Arc<Conflicts>,
     pub(super) writes: Option<Arc<Writes>>,
     pub(super) env: Env,
     pub(super) call: Call<C>,
@@ -148,7 +148,7 @@ impl<C: Send + Sync + 'static> Runner<C> {
             queue: self.queue.clone(),
             context: Arc::clone(&self.context),
             site: Arc::clone(&self.site),
-            notes: Arc::clone(&self.notes),
+            conflicts: Arc::clone(&self.conflicts),
             writes: self.writes.clone().zip(parked),
             env: self.env.clone(),
             call: Arc::clone(&self.call),

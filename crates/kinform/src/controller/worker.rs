@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
 
 use super::action::{Action, Ctx};
-use super::notes::Notes;
+use super::conflicts::Conflicts;
 use super::outcome::{BoxError, Meaning, chain, meaning};
 use super::site::Site;
 use super::stats::Counters;
@@ -54,7 +54,7 @@ pub(super) struct Work<C> {
     pub(super) queue: WorkQueue<ObjectKey>,
     pub(super) context: Arc<C>,
     pub(super) site: Arc<Site>,
-    pub(super) notes: Arc<Notes>,
+    pub(super) conflicts: Arc<Conflicts>,
     /// The controller's own writes, and the parking of keys that wait for them.
     pub(super) writes: Option<(Arc<Writes>, Arc<Parked>)>,
     pub(super) env: Env,
@@ -101,7 +101,6 @@ impl<C: Send + Sync + 'static> Work<C> {
             writer: Writer::new(self.writes.as_ref().map(|(writes, _)| Arc::clone(writes))),
             is_stale,
         };
-        self.notes.begin(item.key(), self.env.now());
         let call = async { (self.call)(ctx).await };
         let caught = self.named_if_slow(AssertUnwindSafe(call).catch_unwind());
         let ended = match self.timeout {
@@ -148,19 +147,18 @@ impl<C: Send + Sync + 'static> Work<C> {
 
     fn settle(&self, item: Item<ObjectKey>, ended: Ended) -> Get<ObjectKey> {
         if !matches!(ended, Ended::Failed(_)) {
-            self.notes.no_conflict(item.key());
+            self.conflicts.none(item.key());
         }
         let verdict = match ended {
             Ended::Done(action) => {
                 self.counters.succeeded.add(1);
                 tracing::debug!(?action, "reconciled");
-                self.verdict(item.key(), action)
+                Self::verdict(action)
             }
             Ended::Failed(error) => return self.failed(item, &*error),
             Ended::Gone => {
                 self.counters.gone.add(1);
                 tracing::debug!("the object is gone");
-                self.notes.forget(item.key());
                 Verdict::Gone
             }
             Ended::Undecodable(error) => {
@@ -170,23 +168,21 @@ impl<C: Send + Sync + 'static> Work<C> {
                     error,
                     "the object does not decode; waiting for its next version"
                 );
-                self.verdict(item.key(), Action::await_change())
+                Self::verdict(Action::await_change())
             }
         };
         item.settle_and_get(verdict)
     }
 
-    /// The verdict on a key that needs no retry: its wake-up, or its delay if that is sooner.
-    fn verdict(&self, key: &ObjectKey, action: Action) -> Verdict {
-        let now = self.env.now();
+    /// The verdict on a key that needs no retry. The queue keeps a wake-up until it comes.
+    fn verdict(action: Action) -> Verdict {
         if let Some(time) = action.wakes_at() {
             let delay = time.duration_since(wall_clock()).try_into();
-            self.notes
-                .wake_at(key, now + delay.unwrap_or(Duration::ZERO));
+            return Verdict::WakeAfter(delay.unwrap_or(Duration::ZERO));
         }
-        let delays = [action.requeue_after(), self.notes.wakes_in(key, now)];
-        let delay = delays.into_iter().flatten().min();
-        delay.map_or(Verdict::Forget, Verdict::Again)
+        action
+            .requeue_after()
+            .map_or(Verdict::Forget, Verdict::Again)
     }
 
     fn failed(
@@ -197,20 +193,20 @@ impl<C: Send + Sync + 'static> Work<C> {
         let key = item.key();
         let meaning = meaning(error);
         if meaning != Meaning::Conflict {
-            self.notes.no_conflict(key);
+            self.conflicts.none(key);
         }
         let verdict = match meaning {
             Meaning::Failure => Verdict::Retry,
             Meaning::Permanent if mutant!("K23") => Verdict::Retry,
             Meaning::Permanent => {
                 self.counters.permanent.add(1);
-                self.verdict(key, Action::await_change())
+                Self::verdict(Action::await_change())
             }
-            Meaning::Decided(action) => self.verdict(key, action),
+            Meaning::Decided(action) => Self::verdict(action),
             Meaning::Throttled(delay) => Verdict::Later(delay),
             Meaning::Conflict => self
-                .notes
-                .conflict(key)
+                .conflicts
+                .met(key)
                 .map_or(Verdict::Retry, Verdict::Later),
         };
         let error = chain(error);
@@ -221,14 +217,14 @@ impl<C: Send + Sync + 'static> Work<C> {
             };
             counter.add(1);
             tracing::debug!(error, ?delay, "reconcile is tried again");
-            self.retry(item, verdict);
+            Self::retry(item, verdict);
             return self.queue.get();
         }
         self.counters.failed.add(1);
         let failures = item.failures().saturating_add(1);
         match verdict {
             Verdict::Retry => {
-                let retry_in = self.retry(item, verdict);
+                let retry_in = Self::retry(item, verdict);
                 tracing::warn!(error, failures, ?retry_in, "reconcile failed");
                 self.queue.get()
             }
@@ -239,15 +235,9 @@ impl<C: Send + Sync + 'static> Work<C> {
         }
     }
 
-    /// Settles a key that is tried again; if its wake-up is sooner, then at that time. Returns the
-    /// delay.
-    fn retry(&self, item: Item<ObjectKey>, verdict: Verdict) -> Option<Duration> {
-        let key = item.key().clone();
-        let next = item.settle(verdict);
-        if let Some(delay) = self.notes.wakes_in(&key, self.env.now()) {
-            self.queue.add_after(key, delay);
-        }
-        match next {
+    /// Settles a key that is tried again. Returns the delay.
+    fn retry(item: Item<ObjectKey>, verdict: Verdict) -> Option<Duration> {
+        match item.settle(verdict) {
             Next::After(delay) => Some(delay),
             Next::Ready => Some(Duration::ZERO),
             Next::Nothing | Next::Refused => None,

@@ -14,7 +14,7 @@ use serde_json::json;
 
 const PARENTS: usize = 10;
 
-/// What the reconciles did, and what they saw that their own writes made impossible.
+/// Counts of the reconciles, and of the sights that their own writes make impossible.
 #[derive(Default)]
 struct Seen {
     runs: AtomicUsize,

@@ -27,8 +27,8 @@ use kinform_api::{KeyRef, ObjectKey};
 use kube_client::Client;
 
 use self::target::Target;
-use super::feed::Trigger;
-use crate::informer::{Core, OwnWrites};
+use super::feed::{Holder, Trigger};
+use crate::informer::OwnWrites;
 use crate::source::ResourceInfo;
 use crate::sync::lock;
 
@@ -52,9 +52,6 @@ struct Cache {
     info: ResourceInfo,
     holder: Holder,
 }
-
-/// Finds the watch that has an object of this key.
-pub(super) type Holder = Arc<dyn Fn(KeyRef<'_>) -> Option<Arc<Core>> + Send + Sync>;
 
 /// The effect of a write, by the server's reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
