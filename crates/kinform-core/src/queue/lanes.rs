@@ -52,7 +52,7 @@ impl<K> Lanes<K> {
     }
 
     /// Puts a slot at the end of its group in its priority's lane.
-    #[inline]
+    #[inline(always)]
     pub(super) fn push(&mut self, slots: &mut Slots<K>, at: u32) {
         let slot = &slots[at];
         let (lane, group) = (

@@ -358,6 +358,9 @@ impl<K: Eq + Hash + Clone> Queue<K> {
             }
             State::Delayed | State::RunningDelayed => {
                 self.drop_delay(at);
+                if mutant!("Q1") {
+                    self.slots[at].wake = NO_TICK;
+                }
             }
             State::Idle | State::Running => {}
         }

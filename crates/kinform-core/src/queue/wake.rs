@@ -18,8 +18,6 @@
 use std::hash::Hash;
 use std::time::Duration;
 
-use kinform_api::mutant;
-
 use super::slots::{NO_TICK, State};
 use super::{AddOutcome, Priority, Queue, wheel};
 use crate::time::Instant;
@@ -89,11 +87,7 @@ impl<K: Eq + Hash + Clone> Queue<K> {
         if self.slots[at].wake > wheel::tick_reached(now) {
             return;
         }
-        if mutant!("Q1") {
-            self.set_wake(at, NO_TICK);
-        } else {
-            self.make_ready(at, Priority::Normal, now);
-        }
+        self.make_ready(at, Priority::Normal, now);
     }
 }
 
