@@ -15,7 +15,7 @@ use kinform_api::ObjectKey;
 use kube_client::Client;
 
 use super::Controller;
-use super::feed::{Feed, Hear, Heard, Holder, Listening};
+use super::feed::{Enqueue, Feed, Hear, Heard, Holder, Listening};
 use crate::error::Error;
 use crate::handler::Handlers;
 use crate::informer::{Informer, Registration};
