@@ -6,6 +6,7 @@
 
 mod guard;
 mod loss;
+mod rounds;
 mod takeover;
 mod thread;
 
