@@ -277,7 +277,7 @@ async fn connect_tls(
 
 #[tokio::test]
 async fn http_2_is_spoken_over_tls_where_it_is_offered() {
-    // controller-runtime: W2 "should serve using HTTP/2"
+    // controller-runtime: "should support HTTP/2"
     let (config, client) = tls(&["h2", "http/1.1"]);
     let server = Running::start(Some(config), short(), handler()).await;
     let stream = connect_tls(&server, client).await;

@@ -141,7 +141,7 @@ fn object(version: &str, name: &str, spec: Value) -> Value {
 
 #[tokio::test]
 async fn reviews_of_a_real_server_are_answered_as_it_took_them() {
-    // controller-runtime: "should convert from hub to spoke successfully" and its neighbours
+    // controller-runtime: "should convert hub to spoke successfully" and its neighbours
     let mut conversions = recorded();
     conversions.retain(|line| line.request["kind"] == "ConversionReview");
     assert!(conversions.len() > 3);
@@ -274,7 +274,7 @@ async fn a_panic_is_a_failure_and_counted() {
 
 #[tokio::test]
 async fn an_object_of_the_desired_version_stays_as_it_is() {
-    // controller-runtime: "should return error when dest/src objects belong to same API version"
+    // controller-runtime: "should return error when dest/src objects are of same type"
     let same = object("v2", "a", json!({ "x": 1 }));
     let objects = convert(
         &webhooks(),
@@ -330,7 +330,7 @@ async fn a_body_that_is_no_conversion_review_is_a_bad_request() {
 
 #[test]
 fn a_chain_is_of_one_kind_and_has_each_version_once() {
-    // controller-runtime: "should return error when converting between different groups", "with duplicate"
+    // controller-runtime: "should return error if same spoke is specified twice" and its neighbours
     let refused = |registered: Result<Webhooks, Error>| registered.unwrap_err().to_string();
     let knot = "Knot.conv.example.com";
     let new = Webhooks::new;

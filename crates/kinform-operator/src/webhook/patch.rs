@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn only_what_the_code_changed_is_patched() {
-        // controller-runtime: "should not remove unknown fields unless DefaulterRemoveUnknownOrOmitableFields"
+        // controller-runtime: "should preserve unknown fields by default"
         for (original, before, after, expected) in [
             // Unknown fields stay, nested and in lists.
             (

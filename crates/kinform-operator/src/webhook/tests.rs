@@ -48,7 +48,7 @@ async fn allow<K>(_: AdmissionRequest<K>) -> Result<Verdict, Error> {
 
 #[tokio::test]
 async fn each_review_of_a_real_server_is_read_and_answered() {
-    // controller-runtime: "should be able to decode the object in the request", "should copy the UID"
+    // controller-runtime: "should decode a valid admission request"
     let seen = Arc::new(std::sync::Mutex::new(None));
     let into = seen.clone();
     let webhooks = Webhooks::new()
@@ -300,7 +300,7 @@ async fn a_call_in_another_form_is_refused() {
 
 #[tokio::test]
 async fn allow_deny_and_fail_are_three_outcomes() {
-    // controller-runtime: "should respect and prefer the given status", N17
+    // controller-runtime: "should recover panic if RecoverPanic is true by default"
     async fn by_name(request: AdmissionRequest<ConfigMap>) -> Result<Verdict, Error> {
         match request.name.as_str() {
             "deny" => Ok(Verdict::deny("not this").with_code(422).with_warning("w")),
@@ -357,7 +357,7 @@ async fn allow_deny_and_fail_are_three_outcomes() {
 
 #[tokio::test]
 async fn a_call_that_is_given_up_is_in_flight_no_longer() {
-    // controller-runtime: "should receive the HTTP request's context"
+    // controller-runtime: "should present the Context from the HTTP request, if any"
     let dropped = Arc::new(AtomicUsize::new(0));
     let count = dropped.clone();
     let webhooks = Webhooks::new()
@@ -389,7 +389,7 @@ impl Drop for CountsDrops {
 
 #[tokio::test]
 async fn defaults_leave_the_unknown_fields_of_a_real_pod() {
-    // N18; controller-runtime: "should not remove unknown fields"
+    // controller-runtime: "should preserve unknown fields by default"
     async fn default(request: AdmissionRequest<Pod>) -> Result<Verdict, Error> {
         let mut pod = request.object.unwrap_or_default();
         let spec = pod.spec.get_or_insert_default();

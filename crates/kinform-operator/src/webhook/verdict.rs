@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_verdict_is_sent_as_a_server_reads_it() {
-        // controller-runtime: "should return an 'allowed' response", "should populate a status"
+        // controller-runtime: "should return an 'allowed' response" and its neighbours
         let allow = json!({ "uid": "u", "allowed": true });
         assert_eq!(sent(Verdict::allow()), allow);
         // They are a denial's.

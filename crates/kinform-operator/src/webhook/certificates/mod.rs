@@ -261,6 +261,6 @@ fn provider() -> Result<Arc<CryptoProvider>, Error> {
 }
 
 #[cfg(test)]
-pub(super) mod fake;
+pub(super) mod stage;
 #[cfg(test)]
 pub(super) mod tests;

@@ -16,8 +16,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 
 use super::bundle::{Authority, merged};
-use super::fake::Fake;
 use super::material::Material;
+use super::stage::Stage;
 use super::*;
 
 const DAY: i64 = 24 * 3600;
@@ -97,7 +97,7 @@ fn served(of: &Certificates) -> Vec<CertificateDer<'static>> {
 
 #[tokio::test]
 async fn replicas_that_start_at_once_agree_on_one_certificate() {
-    let server = Fake::new();
+    let server = Stage::start().await;
     let hands = Hands::at(1_800_000_000);
     let replicas: Vec<_> = (0..8).map(|_| hands.replica(server.client())).collect();
     assert!(
@@ -111,7 +111,7 @@ async fn replicas_that_start_at_once_agree_on_one_certificate() {
         synced.unwrap();
         replica.check().unwrap();
         assert_eq!(served(replica), served(&replicas[0]));
-        for bundle in server.bundles() {
+        for bundle in server.bundles().await {
             assert!(accepts(&bundle, replica, hands.seconds()));
         }
     }
@@ -122,7 +122,7 @@ async fn replicas_that_start_at_once_agree_on_one_certificate() {
 
 #[tokio::test]
 async fn over_four_years_each_certificate_is_accepted_whenever_it_serves() {
-    let server = Fake::new();
+    let server = Stage::start().await;
     let hands = Hands::at(1_800_000_000);
     let replicas = [
         hands.replica(server.client()),
@@ -133,16 +133,13 @@ async fn over_four_years_each_certificate_is_accepted_whenever_it_serves() {
         // One of them lags by a step.
         for replica in replicas.iter().skip(if step == 0 { 0 } else { step % 2 }) {
             replica.sync().await.unwrap();
-            for (bundle, replica) in server
-                .bundles()
-                .iter()
-                .flat_map(|bundle| replicas.iter().map(move |replica| (bundle, replica)))
-            {
-                if replica.expires_at().is_none() {
-                    continue;
-                }
-                assert!(accepts(bundle, replica, hands.seconds()), "step {step}");
-                most = most.max(roots(bundle).len());
+            for bundle in server.bundles().await {
+                let mut serving = replicas.iter().filter(|of| of.expires_at().is_some());
+                assert!(
+                    serving.all(|of| accepts(&bundle, of, hands.seconds())),
+                    "step {step}"
+                );
+                most = most.max(roots(&bundle).len());
             }
             replica.check().unwrap();
             leaves.insert(served(replica));
@@ -155,8 +152,7 @@ async fn over_four_years_each_certificate_is_accepted_whenever_it_serves() {
 
 #[tokio::test]
 async fn an_expired_certificate_is_unready_until_it_is_replaced() {
-    // N19
-    let server = Fake::new();
+    let server = Stage::start().await;
     let hands = Hands::at(1_800_000_000);
     let replica = hands.replica(server.client());
     replica.sync().await.unwrap();
@@ -170,12 +166,12 @@ async fn an_expired_certificate_is_unready_until_it_is_replaced() {
 
 #[tokio::test]
 async fn a_bundle_or_a_secret_that_was_broken_by_hand_is_mended() {
-    let server = Fake::new();
+    let server = Stage::start().await;
     let hands = Hands::at(1_800_000_000);
     let replica = hands.replica(server.client());
     replica.sync().await.unwrap();
     let first = served(&replica);
-    server.remove_bundles();
+    server.apply_manifest(ByteString(b"\n".to_vec())).await;
     replica.sync().await.unwrap();
     assert_eq!(served(&replica), first);
     let secrets = Api::<Secret>::namespaced(server.client(), "default");
@@ -188,7 +184,7 @@ async fn a_bundle_or_a_secret_that_was_broken_by_hand_is_mended() {
         .unwrap();
     replica.sync().await.unwrap();
     assert_ne!(served(&replica), first);
-    for bundle in server.bundles() {
+    for bundle in server.bundles().await {
         assert!(accepts(&bundle, &replica, hands.seconds()));
     }
 }
@@ -223,7 +219,7 @@ fn write(folder: &Path) -> Material {
 
 #[tokio::test]
 async fn files_are_followed_and_a_pair_that_does_not_fit_is_not_used() {
-    // controller-runtime: "should reload certificate when changed", "should get updated on read certificate errors"
+    // controller-runtime: "should get updated on read certificate errors"
     install();
     let folder = tempfile::tempdir().unwrap();
     let certificates = Certificates::from_folder(folder.path());
