@@ -15,6 +15,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::error::Error;
 use crate::flags::{Flags, LogFormat};
+use crate::signals;
 
 /// The exit code of a command line that makes no sense.
 const USAGE: u8 = 2;
@@ -46,12 +47,21 @@ where
     if let Err(message) = start_log(&flags) {
         return refuse(&message, USAGE);
     }
-    match run(arguments).await {
+    if let Err(error) = signals::listen_early() {
+        return refuse(&error.to_string(), error.exit_code());
+    }
+    let ended = tokio::select! {
+        biased;
+        ended = run(arguments) => ended,
+        () = signals::before_the_run() => return ExitCode::SUCCESS,
+    };
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
+        Err(error) if tracing::enabled!(tracing::Level::ERROR) => {
             tracing::error!("{error}");
             ExitCode::from(error.exit_code())
         }
+        Err(error) => refuse(&error.to_string(), error.exit_code()),
     }
 }
 
@@ -63,7 +73,8 @@ fn usage(error: &clap::Error) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let text = error.to_string();
-    let line = text.lines().next().unwrap_or_default();
+    let lines = text.lines().take_while(|line| !line.is_empty());
+    let line = lines.map(str::trim).collect::<Vec<_>>().join(" ");
     refuse(&format!("{line} (see --help)"), USAGE)
 }
 

@@ -6,12 +6,52 @@
 //!
 //! Upstream counterpart: `controller-runtime:pkg/manager/signals`.
 
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, ErrorKind};
 
 /// The exit code of a process that a second signal ends, as upstream's.
 const FORCED: i32 = 1;
+
+/// The stop of a program whose main function is ours.
+static EARLY: OnceLock<Early> = OnceLock::new();
+
+#[derive(Debug, Default)]
+struct Early {
+    stop: CancellationToken,
+    is_adopted: AtomicBool,
+}
+
+/// Listens from here on: a process with the number 1 would not hear a signal otherwise. Must be
+/// called inside a tokio runtime, which then has a task for it.
+pub(crate) fn listen_early() -> Result<(), Error> {
+    let signals = Signals::listen()?;
+    let early = EARLY.get_or_init(Early::default);
+    // Its owner is the process.
+    drop(tokio::spawn(signals.follow(early.stop.clone())));
+    Ok(())
+}
+
+/// Waits for a signal before an operator runs; for ever if one does.
+pub(crate) async fn before_the_run() {
+    if let Some(early) = EARLY.get() {
+        early.stop.cancelled().await;
+        if !early.is_adopted.load(Ordering::Acquire) {
+            return;
+        }
+    }
+    std::future::pending().await
+}
+
+/// The stop that signals ask for, if they are listened for already.
+pub(crate) fn adopt() -> Option<CancellationToken> {
+    let early = EARLY.get()?;
+    early.is_adopted.store(true, Ordering::Release);
+    Some(early.stop.clone())
+}
 
 /// Signals that are listened for from now on.
 #[derive(Debug)]

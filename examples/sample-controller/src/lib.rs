@@ -46,9 +46,8 @@ fn controller(
     events: EventRecorder,
 ) -> Controller<Foo, State> {
     let (foos, deployments) = (factory.informer::<Foo>(), factory.informer::<Deployment>());
-    let controller = Controller::of(&foos).owns(&deployments).workers(WORKERS);
-    controller.context(State {
-        client,
+    let controller = Controller::of(&foos).owns(&deployments).client(client);
+    controller.workers(WORKERS).context(State {
         events,
         deployments,
     })

@@ -32,7 +32,6 @@ pub const MESSAGE_SYNCED: &str = "Foo synced successfully";
 
 /// The context of every reconcile.
 pub(crate) struct State {
-    pub(crate) client: Client,
     pub(crate) events: EventRecorder,
     pub(crate) deployments: Informer<Deployment>,
 }
@@ -53,6 +52,9 @@ pub enum Failed {
     /// The Deployment in the cache does not decode.
     #[error("the Deployment does not decode")]
     Unreadable(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The controller has no client.
+    #[error("the controller cannot write")]
+    NoClient(#[source] kinform::Error),
     /// The server refused, or did not reply.
     #[error("cannot {verb} the {what}")]
     Api {
@@ -80,7 +82,9 @@ pub(crate) async fn reconcile(foo: Arc<Foo>, cx: Ctx<State>) -> Result<Action, F
         return Ok(Action::await_change());
     }
     let namespace = foo.namespace().unwrap_or_default();
-    let deployments: Api<Deployment> = Api::namespaced(cx.client.clone(), &namespace);
+    // What is written through it is in the caches when this Foo is reconciled next.
+    let client = cx.client().map_err(Failed::NoClient)?;
+    let deployments: Api<Deployment> = Api::namespaced(client.clone(), &namespace);
     let mut deployment = match cached(&cx.deployments, &namespace, name)? {
         Some(deployment) => deployment,
         None => Arc::new(create(&deployments, &foo).await?),
@@ -105,7 +109,7 @@ pub(crate) async fn reconcile(foo: Arc<Foo>, cx: Ctx<State>) -> Result<Action, F
             .await;
         deployment = Arc::new(patched.map_err(Failed::to("patch", "Deployment"))?);
     }
-    update_status(&foo, &deployment, &namespace, &cx.client).await?;
+    update_status(&foo, &deployment, &namespace, &client).await?;
     cx.events.event(
         foo.object_ref(&()),
         EventType::Normal,

@@ -521,6 +521,24 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         packages: MACHINES,
     },
     Mutant {
+        name: "L11",
+        seen: "leader election: guard",
+        mistake: "a guarded request that began during a term goes on after it",
+        packages: OPERATOR,
+    },
+    Mutant {
+        name: "L12",
+        seen: "client-go: LeaseLock",
+        mistake: "an update of the lease drops labels and annotations of others",
+        packages: OPERATOR,
+    },
+    Mutant {
+        name: "L13",
+        seen: "leader election: a late thread",
+        mistake: "a term goes on until a message ends it",
+        packages: OPERATOR,
+    },
+    Mutant {
         name: "Q1",
         seen: "controller-runtime#1720, rancher/fleet#3239",
         mistake: "an event that comes in between takes a wake-up time away",
@@ -549,24 +567,6 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         seen: "controller-runtime#3157",
         mistake: "the priority of a key is lost when it is tried again",
         packages: MACHINES,
-    },
-    Mutant {
-        name: "L11",
-        seen: "leader election: guard",
-        mistake: "a guarded request that began during a term goes on after it",
-        packages: OPERATOR,
-    },
-    Mutant {
-        name: "L12",
-        seen: "client-go: LeaseLock",
-        mistake: "an update of the lease drops labels and annotations of others",
-        packages: OPERATOR,
-    },
-    Mutant {
-        name: "L13",
-        seen: "leader election: a late thread",
-        mistake: "a term goes on until a message ends it",
-        packages: OPERATOR,
     },
     Mutant {
         name: "S1",

@@ -157,9 +157,31 @@ impl Leadership {
     ///
     /// Upstream: `LeaderElector.Check`.
     pub fn check(&self) -> Result<(), String> {
-        let overdue = self.0.shared.overdue()?;
+        self.view().check()
+    }
+
+    /// A view that does not keep the election alive.
+    pub(crate) fn view(&self) -> View {
+        View(Arc::clone(&self.0.shared))
+    }
+
+    /// A layer for a client whose requests need a running term. It does not keep the election
+    /// alive.
+    pub fn guard(&self) -> Guard {
+        Guard::new(Arc::clone(&self.0.shared), self.0.request_timeout)
+    }
+}
+
+/// A look at an election, for probes and metrics. It does not keep the election alive.
+#[derive(Clone)]
+pub(crate) struct View(Arc<Shared>);
+
+impl View {
+    /// As [`Leadership::check`].
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let overdue = self.0.overdue()?;
         if overdue > TOLERANCE {
-            let lease = &self.0.shared.lease;
+            let lease = &self.0.lease;
             return Err(format!(
                 "the term of lease {lease} should have ended {overdue:.0?} ago"
             ));
@@ -167,10 +189,17 @@ impl Leadership {
         Ok(())
     }
 
-    /// A layer for a client whose requests need a running term. It does not keep the election
-    /// alive.
-    pub fn guard(&self) -> Guard {
-        Guard::new(Arc::clone(&self.0.shared), self.0.request_timeout)
+    pub(crate) fn is_leading(&self) -> bool {
+        self.0.term().is_some()
+    }
+
+    /// The lease, as `namespace/name`.
+    pub(crate) fn lease(&self) -> &str {
+        &self.0.lease
+    }
+
+    pub(crate) fn slow_paths(&self) -> u64 {
+        self.0.slow_paths()
     }
 }
 

@@ -113,9 +113,9 @@ impl OperatorBuilder {
         let (probes, leaving) = (Probes::default(), CancellationToken::new());
         #[cfg(feature = "metrics")]
         telemetry.add(requests);
+        let undrained = Arc::default();
         let inner = Inner {
             name,
-            settings,
             connect,
             client,
             guarded,
@@ -127,11 +127,14 @@ impl OperatorBuilder {
             probes,
             #[cfg(feature = "metrics")]
             telemetry,
-            parts: super::Parts::default(),
+            parts: super::Parts::new(settings.grace_period, Arc::clone(&undrained)),
+            left_at: std::sync::OnceLock::new(),
+            undrained,
             addresses: watch::Sender::new(None),
             #[cfg(feature = "webhook")]
             webhooks: std::sync::OnceLock::new(),
             leaving,
+            settings,
         };
         let operator = Operator(Arc::new(inner));
         #[cfg(feature = "metrics")]

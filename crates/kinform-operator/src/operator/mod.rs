@@ -25,9 +25,8 @@ mod tls;
 use std::fmt;
 use std::future::Future;
 use std::net::SocketAddr;
-#[cfg(feature = "webhook")]
-use std::sync::OnceLock;
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, OnceLock};
 
 use kinform::controller::Reconciler;
 use kinform::events::{EventDelivery, EventRecorder};
@@ -35,6 +34,7 @@ use kinform::{Informer, InformerFactory};
 use kube_client::Client;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 pub use self::builder::OperatorBuilder;
@@ -79,6 +79,17 @@ struct Inner {
     webhooks: OnceLock<(Webhooks, Certificates)>,
     /// A stop has begun.
     leaving: CancellationToken,
+    left_at: OnceLock<Instant>,
+    /// A reconcile did not end in its grace period, and may still run.
+    undrained: Arc<AtomicBool>,
+}
+
+impl Inner {
+    /// From here on the process is not ready.
+    fn leave(&self) {
+        let _ = self.left_at.set(Instant::now());
+        self.leaving.cancel();
+    }
 }
 
 /// The addresses of a running operator's ports.
@@ -165,7 +176,7 @@ impl Operator {
 
     /// Adds a controller under its own name. It runs while this replica leads; one that is added to
     /// a running operator starts at once. Its writes go through [`client`](Self::client), unless it
-    /// was given another.
+    /// was given another. Its own `shutdown_on` and `shutdown_on_signal` do not count here.
     ///
     /// # Errors
     /// There is a part of that name already (see [`add_named`](Self::add_named)), or the operator

@@ -10,18 +10,23 @@
 //! Upstream counterpart: `controller-runtime:pkg/manager` (`Runnable`), which cannot be removed, and
 //! whose early end is no error.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use kinform::controller::Reconciler;
 use tokio::sync::watch;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, ErrorKind};
+use crate::leader::is_not_leading;
 
 /// The error of a user's function.
 pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -65,13 +70,15 @@ type Task =
     Box<dyn Fn(CancellationToken) -> BoxFuture<'static, Result<(), BoxError>> + Send + Sync>;
 
 /// All parts of an operator.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(super) struct Parts(Arc<Shared>);
 
-#[derive(Default)]
 struct Shared {
     list: Mutex<List>,
     changed: watch::Sender<u64>,
+    /// The time that a task has to end.
+    grace: Duration,
+    undrained: Arc<AtomicBool>,
 }
 
 #[derive(Default)]
@@ -82,6 +89,34 @@ struct List {
 }
 
 impl Parts {
+    pub(super) fn new(grace: Duration, undrained: Arc<AtomicBool>) -> Self {
+        Self(Arc::new(Shared {
+            list: Mutex::default(),
+            changed: watch::Sender::default(),
+            grace,
+            undrained,
+        }))
+    }
+
+    /// The resources that only optional parts need.
+    pub(super) fn needed_by_optional_only(&self) -> BTreeSet<String> {
+        let parts = self.all();
+        let needs = |need: Need| {
+            let of = parts.iter().filter(move |part| part.need == need);
+            of.filter_map(|part| part.controller())
+                .flat_map(Reconciler::needs)
+        };
+        let required: BTreeSet<_> = needs(Need::Required).collect();
+        let is_optional = |name: &String| !required.contains(name);
+        needs(Need::Optional).filter(is_optional).collect()
+    }
+
+    /// Takes a part out of the list.
+    pub(super) fn forget(&self, part: &Arc<Inner>) {
+        self.list().parts.retain(|known| !Arc::ptr_eq(known, part));
+        self.0.changed.send_modify(|count| *count += 1);
+    }
+
     /// Adds a part. Its name is unique among the parts that exist.
     pub(super) fn add(
         &self,
@@ -122,8 +157,13 @@ impl Parts {
         self.0.changed.subscribe()
     }
 
+    /// The end: refuses further parts, and lets those that there are go.
     pub(super) fn close(&self) {
-        self.list().is_closed = true;
+        let mut list = self.list();
+        list.is_closed = true;
+        let parts = std::mem::take(&mut list.parts);
+        drop(list);
+        drop(parts);
     }
 
     fn list(&self) -> MutexGuard<'_, List> {
@@ -148,10 +188,7 @@ impl Part {
         let mut runs = self.0.runs.subscribe();
         // The sender is in `self`.
         let _ = runs.wait_for(|runs| !runs).await;
-        let shared = &self.0.parts;
-        let is_other = |part: &Arc<Inner>| !Arc::ptr_eq(part, &self.0);
-        shared.list().parts.retain(is_other);
-        shared.0.changed.send_modify(|count| *count += 1);
+        self.0.parts.forget(&self.0);
     }
 }
 
@@ -173,6 +210,15 @@ impl Inner {
         self.removed.is_cancelled()
     }
 
+    /// Marks the part as running; false if it was removed meanwhile.
+    pub(super) fn begin(&self) -> bool {
+        self.runs.send_replace(true);
+        if self.is_removed() {
+            self.runs.send_replace(false);
+        }
+        !self.is_removed()
+    }
+
     /// Runs the part until it is stopped, removed, or its term is lost.
     pub(super) async fn run(
         self: &Arc<Self>,
@@ -180,7 +226,6 @@ impl Inner {
         lost: CancellationToken,
     ) -> Result<(), Error> {
         let stop = stop.child_token();
-        self.runs.send_replace(true);
         let _ended = Ended(self);
         let mut run = std::pin::pin!(AssertUnwindSafe(self.work(&stop, &lost)).catch_unwind());
         let ended = tokio::select! {
@@ -211,19 +256,40 @@ impl Inner {
             Work::Controller(reconciler) => match reconciler.lead(stop, lost).await {
                 Ok(_) => Ok(()),
                 Err(error) if error.is_timeout() && stop.is_cancelled() => {
+                    self.parts.0.undrained.store(true, Ordering::Release);
                     let message = format!("{}: {error}", self.name);
                     Err(Error::new(ErrorKind::Drain, message).with_cause(error))
                 }
                 Err(error) => Err(error.into()),
             },
             Work::Task(task) => {
-                let run = task(stop.clone());
-                tokio::select! {
+                let mut run = task(stop.clone());
+                let ended = tokio::select! {
                     biased;
-                    () = lost.cancelled() => Ok(()),
-                    ended = run => ended.map_err(|error| {
-                        Error::new(ErrorKind::Part, error.to_string()).with_cause(error)
-                    }),
+                    () = lost.cancelled() => return Ok(()),
+                    () = stop.cancelled() => match timeout(self.parts.0.grace, &mut run).await {
+                        Ok(ended) => ended,
+                        Err(_) => {
+                            tracing::warn!("{} did not end in time, and was dropped", self.name);
+                            return Ok(());
+                        }
+                    },
+                    ended = &mut run => ended,
+                };
+                match ended {
+                    // The loss is heard at once; the task heard of it first.
+                    Err(error) if is_not_leading(&*error) => {
+                        tokio::select! {
+                            biased;
+                            () = lost.cancelled() => {}
+                            () = stop.cancelled() => {}
+                        }
+                        Ok(())
+                    }
+                    Err(error) => {
+                        Err(Error::new(ErrorKind::Part, error.to_string()).with_cause(error))
+                    }
+                    Ok(()) => Ok(()),
                 }
             }
         }

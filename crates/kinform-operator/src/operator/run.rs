@@ -15,10 +15,12 @@
 #[cfg(feature = "metrics")]
 use std::sync::Arc;
 use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use kinform::InformerState;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::parts::When;
@@ -28,7 +30,7 @@ use super::{Operator, readiness};
 use crate::error::{Error, ErrorKind};
 use crate::leader::{EndReason, LeaderElection, Leadership, Term};
 use crate::settings::OnLoss;
-use crate::signals::Signals;
+use crate::signals::{self, Signals};
 
 /// Time that queued events have at the stop.
 const FLUSH: Duration = Duration::from_secs(5);
@@ -52,6 +54,9 @@ impl Operator {
     ///
     /// Upstream: `Manager.Start`.
     pub async fn run(&self) -> Result<(), Error> {
+        if let Some(stop) = signals::adopt() {
+            return self.run_until(stop).await;
+        }
         let (signals, stop) = (Signals::listen()?, CancellationToken::new());
         let mut following = JoinSet::new();
         following.spawn(signals.follow(stop.clone()));
@@ -88,9 +93,11 @@ impl Operator {
             false => Ok(()),
         };
 
-        inner.leaving.cancel();
+        inner.leave();
         inner.parts.close();
-        servers.stop_webhooks(inner.settings.webhook_drain).await;
+        let left_at = inner.left_at.get().copied();
+        let end = left_at.unwrap_or_else(Instant::now) + inner.settings.webhook_drain;
+        servers.stop_webhooks(end).await;
         events_end.cancel();
         let flushed = tokio::time::timeout(FLUSH, events.join_next()).await;
         if flushed.is_err() {
@@ -140,8 +147,13 @@ impl Operator {
 
     /// Waits until each informer is synced, or has no type to list. Returns false after a stop.
     async fn synced(&self, stop: &CancellationToken) -> Result<bool, Error> {
+        let optional = self.0.parts.needed_by_optional_only();
         let informers = self.0.factory.informers();
-        for informer in &informers {
+        let is_needed = |name: String| !optional.contains(&name);
+        for informer in informers
+            .iter()
+            .filter(|i| is_needed(i.resource().to_string()))
+        {
             loop {
                 let enough = |state: &InformerState| {
                     matches!(
@@ -189,7 +201,7 @@ impl Operator {
                 Over::Stopped => break,
                 Over::Lost(reason) => {
                     tracing::warn!(lease = leadership.lease(), ?reason, "the term is over");
-                    if self.exits_on_loss() {
+                    if self.exits_on_loss() || self.0.undrained.load(Ordering::Acquire) {
                         let message = format!("lease {} was lost: {reason:?}", leadership.lease());
                         return Err(Error::new(ErrorKind::LeaseLost, message));
                     }
@@ -197,8 +209,15 @@ impl Operator {
                 }
             }
         }
-        leadership.stop().await;
+        self.release(&leadership).await;
         Ok(())
+    }
+
+    /// Releases the lease, unless a reconcile did not end in time: then it expires.
+    async fn release(&self, leadership: &Leadership) {
+        if !self.0.undrained.load(Ordering::Acquire) {
+            leadership.stop().await;
+        }
     }
 
     /// Works in one term. Everything was joined when it returns without an error.
@@ -225,9 +244,7 @@ impl Operator {
             ended = &mut running => match ended {
                 Ok(()) => Ok(Over::Stopped),
                 Err(error) => {
-                    if !error.is_drain() {
-                        leadership.stop().await;
-                    }
+                    self.release(leadership).await;
                     Err(error)
                 }
             },
@@ -241,12 +258,12 @@ impl Operator {
 
     /// Adds the election's check and metric.
     fn follow_leadership(&self, leadership: &Leadership) -> Result<(), Error> {
-        let watched = leadership.clone();
+        let watched = leadership.view();
         self.live_check("leader-election", move || watched.check())?;
         #[cfg(feature = "metrics")]
         {
             use crate::telemetry::family::Family;
-            let watched = leadership.clone();
+            let watched = leadership.view();
             self.0.telemetry.add(Arc::new(move || {
                 let name = watched.lease().rsplit('/').next().unwrap_or_default();
                 let labels = vec![("name", name.to_owned())];
@@ -254,7 +271,7 @@ impl Operator {
                     "leader_election_master_status",
                     "1 while this replica leads.",
                 );
-                status.set(&labels, f64::from(u8::from(watched.term().is_some())));
+                status.set(&labels, f64::from(u8::from(watched.is_leading())));
                 let mut slow = Family::counter(
                     "leader_election_slowpath_total",
                     "Renewals that had to read the lease first.",

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{Addresses, Operator};
@@ -144,10 +145,10 @@ impl Servers {
 
     /// Stops the webhooks once no endpoint leads here any more.
     #[cfg(feature = "webhook")]
-    pub(super) async fn stop_webhooks(&mut self, drain: Duration) {
+    pub(super) async fn stop_webhooks(&mut self, end: Instant) {
         if let Some(mut webhooks) = self.webhooks.take() {
             if !webhooks.running.is_empty() {
-                tokio::time::sleep(drain).await;
+                tokio::time::sleep_until(end).await;
             }
             webhooks.stop.cancel();
             while webhooks.running.join_next().await.is_some() {}
@@ -155,7 +156,7 @@ impl Servers {
     }
 
     #[cfg(not(feature = "webhook"))]
-    pub(super) async fn stop_webhooks(&mut self, _: Duration) {}
+    pub(super) async fn stop_webhooks(&mut self, _: Instant) {}
 
     fn serve(&mut self, bound: Bound, tls: Option<Arc<rustls::ServerConfig>>, handler: Handler) {
         let stop = self.stop.clone();

@@ -71,22 +71,32 @@ impl<'a> Team<'a> {
             }
         };
         if !self.lost.is_cancelled() {
-            self.operator.0.leaving.cancel();
+            self.operator.0.leave();
         }
         self.halt.cancel();
         let mut outcome = outcome;
         while let Some(ended) = self.running.join_next().await {
-            outcome = outcome.and(self.ended(ended));
+            outcome = match (outcome, self.ended(ended)) {
+                (Err(first), Err(drain)) if drain.is_drain() && !first.is_drain() => Err(drain),
+                (first, next) => first.and(next),
+            };
         }
         outcome
     }
 
     /// Starts the parts that are new.
     fn start(&mut self) {
+        // An informer that was made since belongs to one of them.
+        if let Err(error) = self.operator.0.factory.start() {
+            tracing::warn!("{error}");
+        }
         for part in self.operator.0.parts.all() {
             let id = Arc::as_ptr(&part) as usize;
             let is_ours = part.when == self.when && !part.is_removed();
             if !is_ours || self.started.contains_key(&id) {
+                continue;
+            }
+            if !part.begin() {
                 continue;
             }
             self.started.insert(id, Arc::clone(&part));
@@ -105,11 +115,11 @@ impl<'a> Team<'a> {
         let part = self.started.get(&id);
         let is_optional = part.is_some_and(|part| part.need == Need::Optional);
         let is_removed = part.is_some_and(|part| part.is_removed());
-        if is_removed {
-            self.started.remove(&id);
+        if is_removed && let Some(part) = self.started.remove(&id) {
+            self.operator.0.parts.forget(&part);
         }
         match ended {
-            Err(error) if is_optional || is_removed => {
+            Err(error) if is_removed || (is_optional && !error.is_drain()) => {
                 tracing::error!("{error}");
                 Ok(())
             }

@@ -82,8 +82,8 @@ impl Limits {
             idle_time: Duration::from_secs(120),
             // BOUND: the longest timeout that an API server grants a webhook.
             answer_time: Duration::from_secs(30),
-            // BOUND: no answer lasts longer.
-            grace: Duration::from_secs(30),
+            // BOUND: what is cut is a probe or a scrape; the process has little time to end.
+            grace: Duration::from_secs(2),
         }
     }
 
@@ -92,6 +92,8 @@ impl Limits {
         Self {
             // BOUND: an object and an old object of 3 MiB, and what stands around them. Upstream's.
             body: 7 << 20,
+            // BOUND: no answer lasts longer.
+            grace: Duration::from_secs(30),
             ..Self::probes()
         }
     }

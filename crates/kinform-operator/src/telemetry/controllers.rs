@@ -84,6 +84,10 @@ fn reconciles(all: &[(Watched, ControllerStats)]) -> Vec<Family> {
         "controller_runtime_reconcile_errors_total",
         "Reconciles that failed.",
     );
+    let mut terminal = Family::counter(
+        "controller_runtime_terminal_reconcile_errors_total",
+        "Reconciles that failed and are not retried.",
+    );
     let mut panics = Family::counter(
         "controller_runtime_reconcile_panics_total",
         "Reconciles that panicked.",
@@ -112,11 +116,14 @@ fn reconciles(all: &[(Watched, ControllerStats)]) -> Vec<Family> {
             total.count(&labels, count);
         }
         errors.count(&labels, stats.failed);
+        terminal.count(&labels, stats.permanent);
         panics.count(&labels, stats.panics);
         timeouts.count(&labels, stats.timeouts);
         times.observe(&labels, buckets(&stats.queue.work_duration, &RECONCILE));
         most.set(&labels, controller.workers as f64);
         active.set(&labels, stats.queue.processing as f64);
     }
-    vec![total, errors, panics, timeouts, times, most, active]
+    vec![
+        total, errors, terminal, panics, timeouts, times, most, active,
+    ]
 }

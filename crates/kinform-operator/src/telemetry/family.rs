@@ -152,7 +152,7 @@ impl EncodeLabelSet for Written<'_> {
 /// below the end of its bucket.
 pub(crate) fn buckets(histogram: &Histogram, bounds: &[f64]) -> Value {
     let mut buckets: Vec<_> = bounds.iter().map(|bound| (*bound, 0)).collect();
-    buckets.push((f64::MAX, 0));
+    buckets.push((f64::INFINITY, 0));
     for (end, count) in histogram.buckets() {
         let seconds = end.as_secs_f64();
         let at = buckets.partition_point(|(bound, _)| *bound < seconds);

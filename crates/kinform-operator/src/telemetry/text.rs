@@ -59,26 +59,47 @@ pub(crate) fn classic(openmetrics: &str) -> String {
         };
         // The type follows: it decides the name in both lines.
         let (name, words) = help.split_once(' ').unwrap_or((help, ""));
-        let is_counter = lines
-            .peek()
-            .is_some_and(|next| *next == format!("# TYPE {name} counter"));
-        let suffix = if is_counter { "_total" } else { "" };
+        let kind = lines.peek().and_then(|next| kind_of(next, name));
+        let suffix = suffix(kind.unwrap_or_default());
         push(&mut text, &format!("# HELP {name}{suffix} {words}"));
     }
     text
 }
 
-fn described(line: &str) -> String {
-    let counter = line
-        .strip_prefix("# TYPE ")
-        .and_then(|rest| rest.strip_suffix(" counter"));
-    match counter {
-        Some(name) => format!("# TYPE {name}_total counter"),
-        None if line.starts_with("# TYPE ") && line.ends_with(" unknown") => {
-            line.replace(" unknown", " untyped")
-        }
-        None => line.to_owned(),
+/// The type that a line states for this name.
+fn kind_of<'a>(line: &'a str, name: &str) -> Option<&'a str> {
+    let rest = line.strip_prefix("# TYPE ")?.strip_prefix(name)?;
+    rest.strip_prefix(' ')
+}
+
+/// The end of the samples' name, which the classic format states in the describing lines.
+fn suffix(kind: &str) -> &'static str {
+    match kind {
+        "counter" => "_total",
+        "info" => "_info",
+        _ => "",
     }
+}
+
+/// A line that is no help: a type that the classic format has, or a sample without its exemplar.
+fn described(line: &str) -> String {
+    let Some((name, kind)) = line
+        .strip_prefix("# TYPE ")
+        .and_then(|rest| rest.split_once(' '))
+    else {
+        let exemplar = line.rfind(" # {").filter(|_| !line.starts_with('#'));
+        let is_exemplar =
+            |at: &usize| line[..*at].contains('}') && line.ends_with(|c: char| c != '"');
+        let end = exemplar.filter(is_exemplar).unwrap_or(line.len());
+        return line[..end].to_owned();
+    };
+    let classic = match kind {
+        "info" | "stateset" => "gauge",
+        "gaugehistogram" => "histogram",
+        "unknown" => "untyped",
+        kind => kind,
+    };
+    format!("# TYPE {name}{} {classic}", suffix(kind))
 }
 
 fn push(text: &mut String, line: &str) {
@@ -117,5 +138,19 @@ mod tests {
         let expected = "# HELP a_total Adds.\n# TYPE a_total counter\na_total{x=\"# EOF\"} 1\n\
             # HELP b_seconds Time.\n# TYPE b_seconds gauge\nb_seconds 0.5\n";
         assert_eq!(classic(openmetrics), expected);
+        for (openmetrics, expected) in [
+            (
+                "# HELP b B.\n# TYPE b info\nb_info{v=\"1\"} 1\n",
+                "# HELP b_info B.\n# TYPE b_info gauge\nb_info{v=\"1\"} 1\n",
+            ),
+            ("# TYPE s stateset\n", "# TYPE s gauge\n"),
+            ("# TYPE u unknown\n", "# TYPE u untyped\n"),
+            (
+                "a_total{x=\"y\"} 1 # {id=\"7\"} 1.0\n",
+                "a_total{x=\"y\"} 1\n",
+            ),
+        ] {
+            assert_eq!(classic(openmetrics), expected);
+        }
     }
 }

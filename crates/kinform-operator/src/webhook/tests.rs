@@ -25,7 +25,7 @@ pub(super) struct Recorded {
 }
 
 pub(super) fn recorded() -> Vec<Recorded> {
-    let packed = include_bytes!("../../../../testdata/golden/webhooks.jsonl.gz");
+    let packed = include_bytes!("../../../../testdata/webhooks/reviews.jsonl.gz");
     let mut text = String::new();
     let mut reader = flate2::read::GzDecoder::new(&packed[..]);
     reader.read_to_string(&mut text).unwrap();

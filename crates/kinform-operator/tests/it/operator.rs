@@ -72,6 +72,7 @@ async fn an_operator_reconciles_tells_its_state_and_leaves_no_task() {
         "controller_runtime_max_concurrent_reconciles{controller=\"maps\"} 1",
         "workqueue_depth{name=\"maps\",controller=\"maps\"} 0",
         "# TYPE workqueue_queue_duration_seconds histogram",
+        "workqueue_queue_duration_seconds_bucket{le=\"+Inf\",name=\"maps\",controller=\"maps\"}",
         "# TYPE rest_client_requests_total counter",
         "kinform_store_objects{name=\"configmaps\",group=\"\",version=\"v1\",resource=\"configmaps\"}",
     ] {
@@ -284,4 +285,78 @@ async fn webhooks_are_served_before_the_caches_and_readiness_is_theirs() {
         text.starts_with("cannot serve webhooks: cannot read /nosuch/tls.crt"),
         "{text}"
     );
+}
+
+#[tokio::test]
+async fn a_reconcile_that_does_not_end_in_time_keeps_the_lease_from_being_released() {
+    use std::sync::Arc;
+
+    use kinform::{Action, Controller, Ctx};
+
+    let server = TestServer::start().await.unwrap();
+    server.create(&config_map("a")).await.unwrap();
+    let mut settings = electing();
+    settings.grace_period = Duration::from_millis(50);
+    let operator = operator(&server, settings);
+    let (begun, mut begins) = tokio::sync::mpsc::unbounded_channel();
+    let maps = operator.informer::<ConfigMap>();
+    let hanging = move |map: Arc<ConfigMap>, _: Ctx<()>| {
+        let begun = begun.clone();
+        async move {
+            if map.metadata.name.as_deref() == Some("a") {
+                begun.send(()).unwrap();
+                std::future::pending::<()>().await;
+            }
+            Ok::<_, kinform::Error>(Action::await_change())
+        }
+    };
+    operator
+        .add(Controller::of(&maps).reconciling(hanging))
+        .unwrap();
+    let running = start(&operator);
+    soon(begins.recv()).await.unwrap();
+    let error = running.stopped().await.unwrap_err();
+    assert!(error.is_drain(), "{error}");
+    assert!(error.to_string().contains("default/a"), "{error}");
+    assert_eq!(error.exit_code(), 3);
+    let leases: Api<Lease> = Api::namespaced(server.client(), "default");
+    let spec = leases.get("test-operator").await.unwrap().spec.unwrap();
+    assert_ne!(spec.holder_identity.unwrap_or_default(), "");
+    // Its term ends, though the operator is kept: nobody renews the lease.
+    soon(async {
+        while operator.term().is_some() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_leading_task_that_meets_the_end_of_its_term_does_not_end_the_operator() {
+    let server = TestServer::start().await.unwrap();
+    let operator = operator(&server, electing());
+    let (client, (begun, mut begins)) = (operator.client(), tokio::sync::mpsc::unbounded_channel());
+    operator
+        .task("busy", When::Leading, move |stop| {
+            let (client, begun) = (client.clone(), begun.clone());
+            async move {
+                begun.send(()).unwrap();
+                let maps: Api<ConfigMap> = Api::namespaced(client, "default");
+                while !stop.is_cancelled() {
+                    maps.get_opt("a").await?;
+                    tokio::task::yield_now().await;
+                }
+                Ok::<_, kube_client::Error>(())
+            }
+        })
+        .unwrap();
+    let running = start(&operator);
+    soon(begins.recv()).await.unwrap();
+    let leases: Api<Lease> = Api::namespaced(server.client(), "default");
+    leases
+        .delete("test-operator", &Default::default())
+        .await
+        .unwrap();
+    soon(begins.recv()).await.unwrap();
+    running.stopped().await.unwrap();
 }

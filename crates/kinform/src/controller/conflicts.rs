@@ -40,6 +40,13 @@ impl Conflicts {
         delay
     }
 
+    /// Forgets all keys.
+    pub(super) fn clear(&self) {
+        let mut of = lock(&self.of);
+        of.clear();
+        self.number.store(0, Ordering::Release);
+    }
+
     /// A run ended without a conflict, or the object is gone.
     pub(super) fn none(&self, key: &ObjectKey) {
         // A key's conflicts are counted by the one worker that has it.

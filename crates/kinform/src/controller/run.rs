@@ -100,6 +100,14 @@ impl<C: Send + Sync + 'static> Runner<C> {
             .map(drop)
     }
 
+    /// Forgets what concerns keys of a lost term; the next one begins with all objects.
+    fn forget(&self) {
+        self.conflicts.clear();
+        if let Some(writes) = &self.writes {
+            writes.end_term();
+        }
+    }
+
     async fn work(
         &self,
         mut stop: Stop,
@@ -117,12 +125,17 @@ impl<C: Send + Sync + 'static> Runner<C> {
         let synced = try_join_all(self.triggers.iter().map(|trigger| trigger.synced()));
         tokio::select! {
             biased;
-            () = stop.asked() => return Ok(Finish::Stopped),
+            // First: a loss comes with a stop of the term, and leaves the queue open.
             () = lost.cancelled() => return Ok(intake.lose()),
+            () = stop.asked() => return Ok(Finish::Stopped),
             synced = synced => { synced?; }
         }
         if let Some(recent) = recent {
             self.queue.add_all(recent.keys(), Priority::Normal);
+        }
+        if let Some(writes) = &self.writes {
+            // Also those whose object is gone meanwhile: nobody else asks about their writes.
+            self.queue.add_all(writes.unanswered(), Priority::Low);
         }
         let informers: Vec<_> = self
             .triggers
@@ -167,6 +180,7 @@ impl<C: Send + Sync + 'static> Runner<C> {
                 () = lost.cancelled() => {
                     stopping.cancel();
                     workers.shutdown().await;
+                    self.forget();
                     tracing::info!(resource = self.resource, "controller lost its term");
                     return Ok(intake.lose());
                 }

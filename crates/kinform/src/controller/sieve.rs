@@ -9,10 +9,11 @@
 //!
 //! Upstream counterpart: `controller-runtime:pkg/predicate`; none for own writes.
 
+use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-use kinform_api::ObjectKey;
+use kinform_api::{ObjectKey, ResourceVersion};
 use kinform_core::object::Object;
 
 use super::predicate::Predicate;
@@ -53,19 +54,26 @@ impl Sieve {
         own.insert(key.clone(), version.to_owned());
     }
 
-    /// Returns whether an update is the event of an own write, once.
+    /// Returns whether an update is the event of an own write. Each handler hears it; the write is
+    /// forgotten at the next version.
     pub(super) fn is_own(&self, object: &Object) -> bool {
         let mut own = lock(&self.own);
         if own.is_empty() {
             return false;
         }
         let key = object.key();
-        let is_own = own
-            .get(&key)
-            .is_some_and(|version| version == object.resource_version());
-        if is_own {
-            own.remove(&key);
+        let Some(version) = own.get(&key) else {
+            return false;
+        };
+        let heard = ResourceVersion::from(object.resource_version());
+        match heard.compare(&ResourceVersion::from(version.as_str())) {
+            Ok(Ordering::Equal) => true,
+            Ok(Ordering::Less) => false,
+            Ok(Ordering::Greater) | Err(_) => {
+                let is_same = version == object.resource_version();
+                own.remove(&key);
+                is_same
+            }
         }
-        is_own
     }
 }

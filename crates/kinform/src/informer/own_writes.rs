@@ -305,11 +305,24 @@ impl OwnWrites {
         if !keys.unseen.contains_key(key) {
             keys.sweep();
         }
-        if write.is_seen(root) {
+        let is_of_core = |known: &Unseen| Arc::ptr_eq(&known.core, core);
+        let is_before = |known: &Unseen| {
+            is_of_core(known) && known.write.key == write.key && known.write.deleted.is_none()
+        };
+        let before = keys
+            .unseen
+            .get(key)
+            .and_then(|all| all.iter().find(|k| is_before(k)));
+        let is_pending = before.is_some_and(|known| !known.write.is_seen(root));
+        // A deletion is not seen before the object was: the cache may not have it yet.
+        if write.is_seen(root) && !(write.deleted.is_some() && is_pending) {
+            return;
+        }
+        // Replies of concurrent writes may come in another order.
+        if write.deleted.is_none() && before.is_some_and(|k| k.write.is_newer_than(&write)) {
             return;
         }
         let unseen = keys.unseen.entry(key.clone()).or_default();
-        let is_of_core = |known: &Unseen| Arc::ptr_eq(&known.core, core);
         let joins = !unseen.iter().any(is_of_core);
         // A deletion leaves the write before it: the cache may not have the object yet.
         if write.deleted.is_none() {
@@ -390,7 +403,20 @@ const SWEEP_AT: usize = 64;
 
 /// Removes the writes that were seen; returns whether any are left.
 fn forget_seen(unseen: &mut Vec<Unseen>) -> bool {
-    unseen.retain(|unseen| !unseen.write.is_seen(&unseen.core.root()));
+    let is_pending = |unseen: &Unseen| !unseen.write.is_seen(&unseen.core.root());
+    unseen.retain(|known| known.write.deleted.is_some() || is_pending(known));
+    let stored: Vec<_> = unseen
+        .iter()
+        .filter(|known| known.write.deleted.is_none())
+        .map(|known| (Arc::as_ptr(&known.core), known.write.key.clone()))
+        .collect();
+    // A deletion is not seen before the object was.
+    unseen.retain(|known| {
+        let is_after = |(core, key): &(*const Core, ObjectKey)| {
+            std::ptr::eq(*core, Arc::as_ptr(&known.core)) && *key == known.write.key
+        };
+        known.write.deleted.is_none() || stored.iter().any(is_after) || is_pending(known)
+    });
     !unseen.is_empty()
 }
 

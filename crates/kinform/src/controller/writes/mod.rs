@@ -125,6 +125,16 @@ impl Writes {
         !stale.is_empty() && stale.remove(key)
     }
 
+    /// A term was lost: keys of the next one begin with a fresh view.
+    pub(super) fn end_term(&self) {
+        lock(&self.stale).clear();
+    }
+
+    /// The keys with a write that had no answer.
+    pub(super) fn unanswered(&self) -> Vec<ObjectKey> {
+        lock(&self.unanswered).keys().cloned().collect()
+    }
+
     /// Notes the effect of a write for `key`.
     fn note(&self, key: &ObjectKey, target: Target, effect: Effect) {
         let is_of = |cache: &&Cache| {

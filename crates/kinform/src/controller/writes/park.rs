@@ -78,12 +78,16 @@ pub(in crate::controller) async fn park(
 async fn wait(writes: &Writes, client: Option<&Client>, key: ObjectKey) -> ObjectKey {
     let seen = async {
         ask(writes, client, &key).await;
-        // An informer that has stopped shows no more.
-        let _ = writes.seen.seen(&key).await;
+        writes.seen.seen(&key).await
     };
-    if tokio::time::timeout(PARKED, seen).await.is_err() {
-        tracing::warn!(%key, "no cache shows the writes of {PARKED:?} ago: reconciling all the same");
-        writes.give_up(&key);
+    match tokio::time::timeout(PARKED, seen).await {
+        Ok(Ok(())) => {}
+        // A watch that has ended shows no more.
+        Ok(Err(_)) => writes.give_up(&key),
+        Err(_) => {
+            tracing::warn!(%key, "no cache shows the writes of {PARKED:?} ago: reconciling all the same");
+            writes.give_up(&key);
+        }
     }
     key
 }
