@@ -160,7 +160,7 @@ async fn story(host: &Host) {
     for trouble in ["TERM", "KILL", "STOP", "deleted", "edited"] {
         // The other one is warm and stands by.
         tokio::time::sleep(Duration::from_secs(1)).await;
-        let began = Instant::now();
+        let mut began = Instant::now();
         match trouble {
             "deleted" => {
                 leases
@@ -176,6 +176,10 @@ async fn story(host: &Host) {
                     .unwrap();
             }
             signal => replicas.signal(&leader.name, signal),
+        }
+        if matches!(trouble, "deleted" | "edited") {
+            // From here on the watch can tell it.
+            began = Instant::now();
         }
         let next = beats.after(leader.term).await;
         told.push(format!(
