@@ -118,6 +118,13 @@ impl From<kinform::Error> for Error {
     }
 }
 
+#[cfg(feature = "webhook")]
+impl From<crate::webhook::Error> for Error {
+    fn from(error: crate::webhook::Error) -> Self {
+        Self::new(ErrorKind::Config, error.to_string()).with_cause(error)
+    }
+}
+
 impl From<LeaseOptionsError> for Error {
     fn from(error: LeaseOptionsError) -> Self {
         Self::new(ErrorKind::Usage, error.to_string()).with_cause(error)

@@ -78,7 +78,8 @@ pub struct Flags {
     /// Namespace to work in; may be given several times. All of them by default.
     #[arg(long, value_name = "NAMESPACE")]
     pub namespace: Vec<String>,
-    /// Requests a second to the API server, leases apart; 0 is no limit.
+    /// Requests a second to the API server, for caches and for the leader's work each; leases are
+    /// apart. 0 is no limit.
     #[arg(long, value_name = "NUMBER", default_value_t = 50)]
     pub kube_api_qps: u32,
     /// Requests at once before the limit holds.

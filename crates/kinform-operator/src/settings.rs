@@ -47,7 +47,8 @@ pub struct Settings {
     pub leader_election: Option<LeaseSettings>,
     /// The namespaces of the informers; all if it is empty.
     pub namespaces: Vec<String>,
-    /// Requests a second, and their burst; zero is no limit.
+    /// Requests a second, and their burst; zero is no limit. With leader election the caches and the
+    /// leader's work have a client each, and each has this limit.
     pub request_rate: (u32, u32),
     /// The time that running reconciles have to end.
     pub grace_period: Duration,

@@ -160,7 +160,6 @@ async fn story(host: &Host) {
     for trouble in ["TERM", "KILL", "STOP", "deleted", "edited"] {
         // The other one is warm and stands by.
         tokio::time::sleep(Duration::from_secs(1)).await;
-        let mut began = Instant::now();
         match trouble {
             "deleted" => {
                 leases
@@ -177,10 +176,8 @@ async fn story(host: &Host) {
             }
             signal => replicas.signal(&leader.name, signal),
         }
-        if matches!(trouble, "deleted" | "edited") {
-            // From here on the watch can tell it.
-            began = Instant::now();
-        }
+        // From here on the process, or the watch, can tell it.
+        let began = Instant::now();
         let next = beats.after(leader.term).await;
         told.push(format!(
             "{trouble} {:.2} s",

@@ -76,15 +76,6 @@ impl SampleController {
         self.controller.metrics()
     }
 
-    /// Ends on SIGTERM or ctrl-c, too.
-    #[must_use]
-    pub fn shutdown_on_signal(self) -> Self {
-        Self {
-            controller: self.controller.shutdown_on_signal(),
-            ..self
-        }
-    }
-
     /// Runs until `shutdown` is cancelled; then running reconciles and queued events end.
     ///
     /// # Errors

@@ -277,8 +277,8 @@ impl<K: Eq + Hash + Clone> Queue<K> {
     }
 }
 
-/// A slot that was taken out of its lane and is not handed out yet. Dropped, it is forgotten: who could not
-/// be cloned would else be in front for ever, or known and never come.
+/// A slot that was taken out of its lane and is not handed out yet. Dropped (the clone of its key
+/// panicked), it is forgotten: otherwise it would stay known and never be handed out.
 struct Popped<'s, K: Eq + Hash>(&'s mut Slots<K>, u32);
 
 impl<K: Eq + Hash> Drop for Popped<'_, K> {

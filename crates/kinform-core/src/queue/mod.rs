@@ -234,10 +234,7 @@ impl<K: Eq + Hash + Clone> Queue<K> {
         while let Some(at) = self.wheel.expire(&mut self.slots, now) {
             moved = true;
             let slot = &mut self.slots[at];
-            slot.state = match slot.state {
-                State::RunningDelayed => State::Running,
-                _ => State::Idle,
-            };
+            slot.state = slot.state.out_of_wheel();
             // What is delayed has its priority; a wake-up time is normal.
             let woken = slot.wake <= wheel::tick_reached(now);
             let priority = if woken {
@@ -268,10 +265,7 @@ impl<K: Eq + Hash + Clone> Queue<K> {
         let mut given_up = Vec::new();
         while let Some(at) = self.wheel.expire(&mut self.slots, Instant::FAR_FUTURE) {
             let slot = &mut self.slots[at];
-            slot.state = match slot.state {
-                State::RunningDelayed => State::Running,
-                _ => State::Idle,
-            };
+            slot.state = slot.state.out_of_wheel();
             given_up.extend(self.give_up(at));
         }
         given_up
@@ -302,6 +296,8 @@ impl<K: Eq + Hash + Clone> Queue<K> {
         let life = self.life;
         let given_up = self.close(now);
         given_up.iter().for_each(|key| self.forget(key));
+        // What is delayed was given up as at the end of time: later delays would begin there.
+        self.wheel = Wheel::new();
         self.life = if life == Life::Open {
             Life::Open
         } else {

@@ -27,8 +27,9 @@ pub(super) const NO_TICK: u64 = u64::MAX;
 
 /// Slots whose memory an empty queue keeps in any case.
 const KEPT_SLOTS: usize = 512;
-/// BOUND: slots whose memory an empty queue keeps if it needed them, or a quarter of them, since it was empty before: a burst
-/// that comes again and again is not paid for each time. A megabyte, with keys of two words.
+/// BOUND: slots whose memory an empty queue keeps if it needed them, or a quarter of them, since it
+/// was empty before: a burst that comes again and again is not paid for each time. A megabyte, with
+/// keys of two words.
 const KEPT_BURST: usize = 16_384;
 
 /// The state of one key. The names of client-go's sets are in brackets.
@@ -48,9 +49,19 @@ pub(super) enum State {
     RunningDelayed,
 }
 
+impl State {
+    /// The state of a key that has left the wheel.
+    pub(super) fn out_of_wheel(self) -> Self {
+        match self {
+            Self::RunningDelayed => Self::Running,
+            _ => Self::Idle,
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Slot<K> {
-    /// Nothing while the slot is free.
+    /// `None` while the slot is free.
     pub(super) key: Option<K>,
     /// One key is never in the wheel and ready at once, so one word is enough: when it was last added,
     /// while `Ready` or `RunningAgain`; the tick until which it is delayed, while `Delayed` or

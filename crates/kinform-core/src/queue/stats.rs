@@ -36,7 +36,7 @@ pub struct QueueStats {
     pub merged: u64,
     /// Delayed and rate limited adds (`workqueue_retries_total`).
     pub retries: u64,
-    /// Adds after the shutdown, and delayed keys given up by it.
+    /// Adds and retries after the shutdown, and keys given up by it, by a close or by a clear.
     pub refused: u64,
     /// Time since each handed out key was handed out, in sum (`workqueue_unfinished_work_seconds`).
     pub unfinished: Duration,

@@ -81,13 +81,12 @@ impl<K: Eq + Hash + Clone> Queue<K> {
         }
     }
 
-    /// Looks whether the wake-up time of a key passed while a worker had it.
+    /// Makes a key ready whose wake-up time passed while a worker had it.
     #[cold]
     pub(super) fn wake_running(&mut self, at: u32, now: Instant) {
-        if self.slots[at].wake > wheel::tick_reached(now) {
-            return;
+        if self.slots[at].wake <= wheel::tick_reached(now) {
+            self.make_ready(at, Priority::Normal, now);
         }
-        self.make_ready(at, Priority::Normal, now);
     }
 }
 
@@ -112,6 +111,16 @@ mod tests {
         queue.settle(taken.ticket, verdict, at(millis))
     }
 
+    #[test]
+    fn a_queue_that_was_cleared_delays_keys_no_longer_than_asked() {
+        let mut queue = Queue::default();
+        queue.add_after("midnight", 3_600_000 * MS, at(0));
+        assert_eq!(queue.clear(at(1)), 1);
+        queue.add_after("a", 5 * MS, at(1));
+        assert!(queue.take(at(5)).is_none());
+        assert_eq!(take(&mut queue, 6).key, "a");
+    }
+
     /// A queue with one key, which wants to wake up in an hour.
     fn waiting() -> Queue<&'static str> {
         let mut queue = Queue::default();
@@ -127,7 +136,7 @@ mod tests {
         (stats.depth, stats.delayed, stats.known)
     }
 
-    // CR#1720, rancher/fleet#3239: an event took the place of the time that a reconcile had asked for.
+    // controller-runtime#1720, rancher/fleet#3239: an event took the place of the time that a reconcile had asked for.
     #[test]
     fn q1_a_wake_up_time_survives_the_events_before_it() {
         let verdicts = [

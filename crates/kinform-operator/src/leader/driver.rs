@@ -4,8 +4,8 @@
 //! orders, timer, reply, watch ──Input──▶ Election ──Step──▶ one request at a time, Shared, log
 //! ```
 //!
-//! Generic in nothing but its clock: on a thread of its own it runs by the system's clock, in a test
-//! by the runtime's. No task is spawned: what runs is inside of the one future, and ends with it.
+//! The clock is the system's on a thread of its own, and the runtime's in a test. No task is spawned:
+//! all work is part of this one future, and ends with it.
 //!
 //! The election hears that a request is sent before its first byte can leave. None is sent twice.
 //!
@@ -28,7 +28,7 @@ use super::object::Stored;
 use super::shared::{Ended, Shared};
 use super::watch::{LeaseWatch, Seen};
 
-/// The owner's will.
+/// The orders of the owner.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Orders {
     pub(super) is_stop: bool,

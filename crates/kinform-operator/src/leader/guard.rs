@@ -26,7 +26,7 @@ use futures::future::BoxFuture;
 use http::header::UPGRADE;
 use http::uri::PathAndQuery;
 use http::{Request, Uri};
-use kinform::source::{ClientOptions, client_with};
+use kinform::source::{ClientOptions, client_through, client_with};
 use kinform_api::mutant;
 use kube_client::{Client, Config};
 use tower::{BoxError, Layer, Service};
@@ -78,12 +78,7 @@ impl Guard {
     /// The guard is above limiter and credentials of `client`. A request that waits there is dropped
     /// at the end of the term, too, but its `timeout=` was counted before it waited.
     pub fn over(&self, client: &Client) -> Client {
-        let below = client.clone();
-        let send = tower::service_fn(move |request| {
-            let client = below.clone();
-            async move { client.send(request).await }
-        });
-        Client::new(self.layer(send), client.default_namespace())
+        client_through(client, self.clone())
     }
 
     /// The term that runs now, by the clock.
@@ -96,7 +91,7 @@ impl Guard {
         let look = self.shared.look();
         let limits =
             look.map(|look| (look, self.request_timeout.min(look.ends_at.since(look.now))));
-        // The server counts in whole milliseconds here; none is no limit for it.
+        // A timeout of 0 ms would be no limit for the server.
         let admitted = limits.filter(|(_, limit)| *limit >= Duration::from_millis(1));
         admitted.ok_or_else(|| NotLeading::refused(&self.shared.lease))
     }

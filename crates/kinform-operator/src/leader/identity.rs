@@ -41,7 +41,7 @@ fn host() -> String {
 /// pod's service account.
 ///
 /// # Errors
-/// Outside of a cluster there is none: the error says how to set one.
+/// Neither is set, as outside of a cluster. The message says how to set one.
 ///
 /// Upstream: controller-runtime reads the file only.
 pub fn pod_namespace() -> Result<String, Error> {

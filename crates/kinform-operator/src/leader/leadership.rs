@@ -87,8 +87,8 @@ impl Leadership {
     /// Waits for the end of `term`, and returns its reason; at once if it is over. The end comes by
     /// a message of the election, or by the clock if the election's thread is late.
     ///
-    /// The work must end then, and after it [`idle`](Self::idle) be called. The reason of a term
-    /// before the last one is not kept: it has [`EndReason::Expired`].
+    /// The work must end then; call [`idle`](Self::idle) after it. Only the reason of the last term is
+    /// kept; an earlier one has [`EndReason::Expired`].
     ///
     /// # Cancel safety
     /// Nothing is lost.
@@ -110,7 +110,7 @@ impl Leadership {
     /// unless the options say otherwise.
     ///
     /// It must be called when no work of a term runs: another replica may lead before it returns.
-    /// Where work does not end in time, drop the handle instead; the lease expires then. A server
+    /// If work does not end in time, drop the handle instead; the lease expires then. A server
     /// that does not answer is waited for no longer than the term would have lasted.
     ///
     /// # Cancel safety

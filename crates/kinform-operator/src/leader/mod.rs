@@ -16,7 +16,8 @@
 //! 1. [`Leadership::won`] waits for a term; the work begins, through a client with a
 //!    [`Guard`].
 //! 2. [`Leadership::lost`] waits for the end of the term; the work is dropped and joined.
-//! 3. [`Leadership::idle`] says so; this process stands again.
+//! 3. [`Leadership::idle`] reports that all work of the term has been joined; this process becomes a
+//!    candidate again.
 //!
 //! An orderly stop joins the work first, then calls [`Leadership::stop`], which releases the lease.
 //!

@@ -42,7 +42,7 @@ impl Stored {
         if read.metadata.uid.is_empty() || read.metadata.resource_version.is_empty() {
             return Err("the answer is no Lease: it has no uid or no version".to_owned());
         }
-        // The server keeps its own list where an update has none.
+        // The server keeps its own list if an update has no managedFields.
         if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
             metadata.remove("managedFields");
         }

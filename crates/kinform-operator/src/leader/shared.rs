@@ -211,11 +211,11 @@ impl Shared {
 
     /// A look, if this is the term that runs.
     fn look_at(&self, term: &Term) -> Option<Look> {
-        let is_it = |state: &State| state.running.as_ref().is_some_and(|run| is_same(run, term));
-        let number = Some(self.state.borrow())
-            .filter(|state| is_it(state))?
-            .begun;
-        self.look().filter(|look| look.number == number)
+        let look = self.look()?;
+        let state = self.state.borrow();
+        let running = state.running.as_ref();
+        let running = running.filter(|_| state.begun == look.number)?;
+        is_same(running, term).then_some(look)
     }
 }
 

@@ -8,7 +8,7 @@
 //! It makes the election faster, not safer: the election reads and writes the lease anyway. So a
 //! failure here is no error, and a watch that has no rights is tried again, seldom.
 //!
-//! BOUND: a watch lasts a minute, then another one begins, so that none is dead for longer.
+//! BOUND: a watch lasts a minute, so a dead one is replaced after that.
 //! Upstream counterpart: none; client-go polls.
 
 use std::time::Duration;
@@ -125,7 +125,7 @@ impl LeaseWatch {
                     let line = tokio::select! {
                         biased;
                         line = lines.next() => line,
-                        () = self.clock.sleep_until(last) => Err(End::Failed("it is silent".to_owned())),
+                        () = self.clock.sleep_until(last) => Err(End::Failed("it outlived its timeout".to_owned())),
                     };
                     match line.and_then(|line| seen(&line)) {
                         Ok(Some(seen)) => return seen,

@@ -6,7 +6,7 @@
 //!
 //! Upstream counterpart: `controller-runtime:pkg/manager` (`New`).
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use kinform::InformerFactory;
 use kinform::events::EventRecorder;
@@ -23,7 +23,7 @@ use crate::leader::{LeaderElection, Leadership, pod_namespace};
 use crate::probes::Probes;
 use crate::settings::Settings;
 #[cfg(feature = "metrics")]
-use crate::telemetry::Telemetry;
+use crate::telemetry::{Telemetry, requests::Requests};
 
 /// An operator to be configured.
 #[derive(Debug)]
@@ -90,12 +90,9 @@ impl OperatorBuilder {
         let election = election(&name, &settings)?;
         let gate = election.as_ref().map(|(_, place)| Gate::new(place));
         #[cfg(feature = "metrics")]
-        let (telemetry, requests) = (Telemetry::default(), Arc::default());
+        let (telemetry, requests) = (Telemetry::default(), Requests::default());
         #[cfg(feature = "metrics")]
-        let count = |transport: Transport| {
-            let requests: &Arc<crate::telemetry::requests::Requests> = &requests;
-            Transport::new(requests.counting(transport))
-        };
+        let count = |transport: Transport| Transport::new(requests.counting(transport));
         #[cfg(not(feature = "metrics"))]
         let count = |transport: Transport| transport;
         let client = connect.client(count)?;
@@ -112,7 +109,7 @@ impl OperatorBuilder {
         let lease = election.map(|(election, _)| election);
         let (probes, leaving) = (Probes::default(), CancellationToken::new());
         #[cfg(feature = "metrics")]
-        telemetry.add(requests);
+        telemetry.add(Arc::new(requests.clone()));
         let undrained = Arc::default();
         let inner = Inner {
             name,
@@ -128,11 +125,11 @@ impl OperatorBuilder {
             #[cfg(feature = "metrics")]
             telemetry,
             parts: super::Parts::new(settings.grace_period, Arc::clone(&undrained)),
-            left_at: std::sync::OnceLock::new(),
+            left_at: OnceLock::new(),
             undrained,
             addresses: watch::Sender::new(None),
             #[cfg(feature = "webhook")]
-            webhooks: std::sync::OnceLock::new(),
+            webhooks: OnceLock::new(),
             leaving,
             settings,
         };

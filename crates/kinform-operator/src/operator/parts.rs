@@ -22,7 +22,6 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use kinform::controller::Reconciler;
 use tokio::sync::watch;
-use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, ErrorKind};
@@ -267,9 +266,11 @@ impl Inner {
                 let ended = tokio::select! {
                     biased;
                     () = lost.cancelled() => return Ok(()),
-                    () = stop.cancelled() => match timeout(self.parts.0.grace, &mut run).await {
-                        Ok(ended) => ended,
-                        Err(_) => {
+                    () = stop.cancelled() => tokio::select! {
+                        biased;
+                        () = lost.cancelled() => return Ok(()),
+                        ended = &mut run => ended,
+                        () = tokio::time::sleep(self.parts.0.grace) => {
                             tracing::warn!("{} did not end in time, and was dropped", self.name);
                             return Ok(());
                         }

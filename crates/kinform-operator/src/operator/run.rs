@@ -19,6 +19,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use kinform::InformerState;
+use kinform::controller::Signals;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -30,7 +31,7 @@ use super::{Operator, readiness};
 use crate::error::{Error, ErrorKind};
 use crate::leader::{EndReason, LeaderElection, Leadership, Term};
 use crate::settings::OnLoss;
-use crate::signals::{self, Signals};
+use crate::signals;
 
 /// Time that queued events have at the stop.
 const FLUSH: Duration = Duration::from_secs(5);
@@ -59,7 +60,7 @@ impl Operator {
         }
         let (signals, stop) = (Signals::listen()?, CancellationToken::new());
         let mut following = JoinSet::new();
-        following.spawn(signals.follow(stop.clone()));
+        following.spawn(signals::follow(signals, stop.clone()));
         self.run_until(stop).await
     }
 
@@ -89,8 +90,9 @@ impl Operator {
         events.spawn(delivery.run(events_end.clone()));
 
         let outcome = match servers.certify(&stop).await {
-            true => self.work(&stop).await,
-            false => Ok(()),
+            Ok(true) => self.work(&stop).await,
+            Ok(false) => Ok(()),
+            Err(error) => Err(error),
         };
 
         inner.leave();

@@ -116,14 +116,14 @@ impl Servers {
 
     /// Gets the certificate of the webhooks and serves them. Returns false after a stop.
     #[cfg(feature = "webhook")]
-    pub(super) async fn certify(&mut self, stop: &CancellationToken) -> bool {
+    pub(super) async fn certify(&mut self, stop: &CancellationToken) -> Result<bool, Error> {
         let Some(webhooks) = &mut self.webhooks else {
-            return true;
+            return Ok(true);
         };
         loop {
             tokio::select! {
                 biased;
-                () = stop.cancelled() => return false,
+                () = stop.cancelled() => return Ok(false),
                 synced = webhooks.certificates.sync() => match synced {
                     Ok(()) => break,
                     Err(error) => tracing::warn!("the webhooks have no certificate yet: {error}"),
@@ -131,16 +131,16 @@ impl Servers {
             }
             tokio::select! {
                 biased;
-                () = stop.cancelled() => return false,
+                () = stop.cancelled() => return Ok(false),
                 () = tokio::time::sleep(RETRY) => {}
             }
         }
-        webhooks.serve()
+        webhooks.serve().map(|()| true)
     }
 
     #[cfg(not(feature = "webhook"))]
-    pub(super) async fn certify(&mut self, _: &CancellationToken) -> bool {
-        true
+    pub(super) async fn certify(&mut self, _: &CancellationToken) -> Result<bool, Error> {
+        Ok(true)
     }
 
     /// Stops the webhooks once no endpoint leads here any more.
@@ -196,25 +196,20 @@ impl Hooked {
         }))
     }
 
-    fn serve(&mut self) -> bool {
-        let Some((bound, handler)) = self.bound.take() else {
-            return true;
-        };
-        match self.certificates.server_config() {
-            Ok(tls) => {
-                let (certificates, stop) = (self.certificates.clone(), self.stop.clone());
-                self.running
-                    .spawn(async move { certificates.run(stop).await });
-                let stop = self.stop.clone();
-                self.running
-                    .spawn(bound.serve(Some(tls), Limits::webhooks(), handler, stop));
-                true
-            }
-            Err(error) => {
-                tracing::error!("cannot serve webhooks: {error}");
-                false
-            }
+    fn serve(&mut self) -> Result<(), Error> {
+        let tls = self.certificates.server_config().map_err(|error| {
+            Error::new(ErrorKind::Config, format!("cannot serve webhooks: {error}"))
+                .with_cause(error)
+        })?;
+        if let Some((bound, handler)) = self.bound.take() {
+            let (certificates, stop) = (self.certificates.clone(), self.stop.clone());
+            self.running
+                .spawn(async move { certificates.run(stop).await });
+            let stop = self.stop.clone();
+            self.running
+                .spawn(bound.serve(Some(tls), Limits::webhooks(), handler, stop));
         }
+        Ok(())
     }
 }
 

@@ -82,7 +82,7 @@ impl Limits {
             idle_time: Duration::from_secs(120),
             // BOUND: the longest timeout that an API server grants a webhook.
             answer_time: Duration::from_secs(30),
-            // BOUND: what is cut is a probe or a scrape; the process has little time to end.
+            // BOUND: only probes and scrapes are cut; the process has little time to end.
             grace: Duration::from_secs(2),
         }
     }

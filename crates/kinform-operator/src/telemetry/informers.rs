@@ -8,7 +8,7 @@
 
 use kinform::{InformerFactory, InformerState};
 
-use super::family::{Family, Labels, seconds};
+use super::family::{Family, Labels};
 
 /// The families of all informers of a factory.
 pub(crate) fn families(factory: &InformerFactory) -> Vec<Family> {
@@ -34,10 +34,6 @@ pub(crate) fn families(factory: &InformerFactory) -> Vec<Family> {
         Family::counter("kinform_wire_bytes_total", "Bytes of bodies read."),
         Family::counter("kinform_handler_panics_total", "Panics of handlers."),
     ];
-    let mut lists = Family::counter(
-        "kinform_list_seconds_total",
-        "Time that lists took, in whole seconds.",
-    );
     for informer in factory.informers() {
         let info = informer.resource();
         let resource = &info.resource;
@@ -71,7 +67,6 @@ pub(crate) fn families(factory: &InformerFactory) -> Vec<Family> {
         for (family, value) in counters.iter_mut().zip(so_far) {
             family.count(&labels, value);
         }
-        lists.count(&labels, seconds(stats.list_time) as u64);
     }
-    gauges.into_iter().chain(counters).chain([lists]).collect()
+    gauges.into_iter().chain(counters).collect()
 }

@@ -290,21 +290,25 @@ impl Hook {
     async fn answer(&self, env: &Env, request: Request<Bytes>) -> Response<Bytes> {
         let (began, in_flight) = (env.now(), self.counters.begin());
         let time = deadline::time_for(request.uri().query());
+        let path = request.uri().path().to_owned();
         let called =
             tokio::time::timeout(time, AssertUnwindSafe(self.call(request)).catch_unwind());
-        let reply = match called.await {
-            Ok(Ok(Ok(body))) => json_reply(body),
-            Ok(Ok(Err(refusal))) => {
-                tracing::warn!(fault = refusal.line(), "a webhook gave no verdict");
-                refusal.into_response()
-            }
+        let answer = match called.await {
+            Ok(Ok(answer)) => answer,
             Ok(Err(_)) => {
                 in_flight.panicked();
-                Refusal::failed("the webhook panicked").into_response()
+                Err(Refusal::failed("the webhook panicked"))
             }
             Err(_) => {
                 let line = format!("the webhook gave no answer within {time:?}");
-                Refusal::new(StatusCode::GATEWAY_TIMEOUT, line).into_response()
+                Err(Refusal::new(StatusCode::GATEWAY_TIMEOUT, line))
+            }
+        };
+        let reply = match answer {
+            Ok(body) => json_reply(body),
+            Err(refusal) => {
+                tracing::warn!(path, fault = refusal.line(), "a webhook gave no verdict");
+                refusal.into_response()
             }
         };
         in_flight.answered(reply.status().as_u16(), env.now().since(began));
@@ -377,7 +381,7 @@ where
     Arc::new(move |body| {
         let (function, kind) = (function.clone(), kind.clone());
         async move {
-            let request = read::<K>(&body, kind.as_ref().as_ref())?;
+            let request = read(&body, kind.as_ref().as_ref())?.typed::<K>()?;
             let uid = request.uid.clone();
             let verdict = run(function(request), &uid).await?;
             if verdict.changed.is_some() {
@@ -401,7 +405,8 @@ where
     Arc::new(move |body| {
         let (function, kind) = (function.clone(), kind.clone());
         async move {
-            let request = read::<K>(&body, kind.as_ref().as_ref())?;
+            let review = read(&body, kind.as_ref().as_ref())?;
+            let request = review.typed::<K>()?;
             let uid = request.uid.clone();
             if request.operation == Operation::Delete {
                 return Ok(Verdict::allow().into_review(&uid, None));
@@ -413,7 +418,7 @@ where
             let patch = match (before, changed) {
                 (_, None) => None,
                 (Some(before), Some(after)) => {
-                    let original = Review::read(&body)?.original()?.unwrap_or_default();
+                    let original = review.original()?.unwrap_or_default();
                     patch::patch(&original, &before, &after)
                         .map_err(|refusal| refusal.with_uid(Some(&uid)))?
                 }
@@ -428,15 +433,12 @@ where
     })
 }
 
-fn read<K: DeserializeOwned>(
-    body: &[u8],
-    kind: Option<&GroupVersionKind>,
-) -> Result<AdmissionRequest<K>, Refusal> {
+fn read<'a>(body: &'a [u8], kind: Option<&GroupVersionKind>) -> Result<Review<'a>, Refusal> {
     let review = Review::read(body)?;
     if let Some(kind) = kind {
         review.expect(kind)?;
     }
-    review.typed()
+    Ok(review)
 }
 
 fn encoded<K: Serialize>(object: Option<&K>) -> Result<Option<Value>, String> {

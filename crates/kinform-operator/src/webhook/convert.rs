@@ -60,8 +60,7 @@ struct Names {
 /// Answers the body of a call with the body of a reply.
 pub(super) async fn answer(chains: &Chains, body: &[u8]) -> Result<Bytes, Refusal> {
     let request = envelope(body, KIND, VERSION)?;
-    let uid = uid_of(request);
-    let bad = |line: String| Refusal::bad(line).with_uid(uid.as_deref());
+    let bad = |line: String| Refusal::bad(line).with_uid(uid_of(request).as_deref());
     let request: Request<'_> = serde_json::from_str(request.get())
         .map_err(|error| bad(format!("not a {KIND}: request: {}", without_values(&error))))?;
     if request.uid.is_empty() {

@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-/// The time of a call that names none: the default of a webhook configuration.
+/// The time of a call without a timeout: the default of a webhook configuration.
 const DEFAULT: Duration = Duration::from_secs(10);
 /// BOUND: the longest time that a webhook configuration can ask for.
 const LONGEST: Duration = Duration::from_secs(30);
@@ -25,7 +25,7 @@ pub(super) fn time_for(query: Option<&str>) -> Duration {
     timeout - MARGIN.min(timeout / 10)
 }
 
-/// Parses a duration as Go prints it, such as `1m30s` or `500ms`; `None` if it is none or zero.
+/// Parses a duration as Go prints it, such as `1m30s` or `500ms`; `None` if it is malformed or zero.
 fn parse(text: &str) -> Option<Duration> {
     let (mut rest, mut total) = (text, Duration::ZERO);
     while !rest.is_empty() {

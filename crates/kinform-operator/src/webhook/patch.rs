@@ -22,7 +22,7 @@ use serde_json::{Map, Value};
 
 use super::refusal::Refusal;
 
-/// BOUND: bytes of a patch: what an API server takes of a client, as the result is no larger.
+/// BOUND: bytes of a patch: the API server's own limit of a request body.
 const MOST_BYTES: usize = 3 << 20;
 /// BOUND: elements of a list that are compared with each other; a longer one is taken as it is.
 const MOST_COMPARED: usize = 1000;

@@ -41,7 +41,7 @@ impl Refusal {
         Self::new(StatusCode::BAD_REQUEST, line)
     }
 
-    /// Code of the user's that returned an error.
+    /// A failure of the call: an error or a panic of the user's code, or a verdict that cannot be sent.
     pub(super) fn failed(line: impl AsRef<str>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, line)
     }

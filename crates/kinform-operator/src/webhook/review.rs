@@ -5,8 +5,8 @@
 //!   └ no review, wrong version, no uid: Refusal (400) with the uid, if it is readable
 //! ```
 //!
-//! Bodies come from whoever reaches the port. They are bounded before, and read without recursion
-//! until an object is decoded, which ends at 128 levels.
+//! Any client that reaches the port can send a body. Bodies are bounded before, and read without
+//! recursion until an object is decoded, which ends at 128 levels.
 //!
 //! Upstream counterpart: `controller-runtime:pkg/webhook/admission/{http,decode}.go`.
 
@@ -72,7 +72,7 @@ pub struct AdmissionRequest<K> {
     pub object: Option<K>,
     /// The object as it is stored; `None` for a creation and a connection.
     pub old_object: Option<K>,
-    /// Returns whether nothing will be stored: a webhook must have no side effects then.
+    /// Set for a dry run: the object is not stored, and the webhook must have no side effects.
     pub dry_run: bool,
     /// The options of the operation, such as `CreateOptions`. Of a connection they are the options
     /// of its subresource, such as `PodExecOptions`.
@@ -148,8 +148,7 @@ impl<'a> Review<'a> {
     /// Reads the body of a call.
     pub(super) fn read(body: &'a [u8]) -> Result<Self, Refusal> {
         let request = envelope(body, KIND, VERSION)?;
-        let uid = uid_of(request);
-        let bad = |line: String| Refusal::bad(line).with_uid(uid.as_deref());
+        let bad = |line: String| Refusal::bad(line).with_uid(uid_of(request).as_deref());
         let request: Request<'a> = serde_json::from_str(request.get()).map_err(|error| {
             bad(format!(
                 "not an {KIND}: request: {}",
@@ -272,8 +271,8 @@ pub(super) fn envelope<'a>(
     }
     let envelope: Envelope<'a> = serde_json::from_slice(body)
         .map_err(|error| Refusal::bad(format!("not {}: {}", a(kind), without_values(&error))))?;
-    let uid = envelope.request.and_then(uid_of);
-    let bad = |line: String| Err(Refusal::bad(line).with_uid(uid.as_deref()));
+    let uid = || envelope.request.and_then(uid_of);
+    let bad = |line: String| Err(Refusal::bad(line).with_uid(uid().as_deref()));
     if envelope.kind != kind {
         return bad(format!("not {}: the body is of another kind", a(kind)));
     }

@@ -4,7 +4,7 @@
 //! 409 → Conflicts → the delay of a quick retry | enough: a failure
 //! ```
 //!
-//! BOUND: a number for each key whose last run met a conflict; nothing is kept of others.
+//! BOUND: a number for each key whose last run met a conflict; other keys have no entry.
 //!
 //! Upstream counterpart: none: a conflict is an ordinary failure there.
 

@@ -13,7 +13,7 @@
 //! Upstream counterpart: `sample-controller:controller.go` (`enqueueFoo`, `handleObject`),
 //! `controller-runtime:pkg/handler`.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -27,6 +27,7 @@ use crate::error::Error;
 use crate::informer::Core;
 use crate::object::Obj;
 use crate::source::ResourceInfo;
+use crate::sync::lock;
 use crate::workqueue::WorkQueue;
 
 /// The part of an informer that a controller needs.
@@ -287,7 +288,7 @@ impl Batch {
     }
 
     fn add(&self, key: ObjectKey, priority: Priority) {
-        let mut keys = self.keys();
+        let mut keys = lock(&self.keys);
         let those = match priority {
             Priority::Low => &mut keys.low,
             Priority::Normal => &mut keys.normal,
@@ -302,16 +303,10 @@ impl Batch {
     }
 
     fn end(&self) {
-        let Keys { high, normal, low } = std::mem::take(&mut *self.keys());
+        let Keys { high, normal, low } = std::mem::take(&mut *lock(&self.keys));
         self.sink.add_all(high, Priority::High);
         self.sink.add_all(normal, Priority::Normal);
         self.sink.add_all(low, Priority::Low);
-    }
-
-    /// The lock. A poisoned one only means that a thread panicked with keys in its hands: they are
-    /// all there.
-    fn keys(&self) -> MutexGuard<'_, Keys> {
-        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

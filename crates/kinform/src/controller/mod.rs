@@ -9,8 +9,8 @@
 //! that key's error. It stops in order: no new keys, then the running reconciles end within a
 //! deadline. Everything lives inside [`Controller::run`]: dropping its future ends the workers,
 //! removes the handlers and leaves no task behind.
-//! Never: calls the API, but for the finalizer that it was asked to keep. Writes are up to the
-//! user's reconcile function, whose context has the verbs.
+//! Calls the API itself only to keep a finalizer, and to ask for a collection's version after a lost
+//! reply. Writes are up to the user's reconcile function, whose context has the verbs.
 //!
 //! Upstream counterpart: `sample-controller:controller.go`,
 //! `controller-runtime:pkg/internal/controller`.
@@ -66,6 +66,7 @@ use self::sieve::Sieve;
 use self::site::Naming;
 use self::stats::Counters;
 pub use self::stats::{ControllerMetrics, ControllerStats};
+pub use self::stop::Signals;
 use self::worker::Call;
 use self::writes::Writes;
 use crate::env::Env;
@@ -232,8 +233,8 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
     }
 
     /// Reconciles keys without waiting for the caches to have their own writes. By default a key
-    /// waits: what [`Ctx::client`] and the methods of [`Ctx`] wrote in a run is in the caches of this
-    /// controller when the key runs next, or 30 s have passed ([`Ctx::is_stale`]). No worker waits.
+    /// waits until this controller's caches have the writes of its last run ([`Ctx::client`] and the
+    /// methods of [`Ctx`]), or for 30 s ([`Ctx::is_stale`]). No worker waits.
     ///
     /// Upstream: controller-runtime's consistent client, which is experimental and off.
     pub fn without_own_writes(mut self) -> Self {
@@ -365,7 +366,7 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
 
     async fn run_calls(self, call: Call<C>) -> Result<(), Error> {
         let (runner, ends) = self.runner(call);
-        runner.run_once(ends).await
+        Reconciler::new(runner, ends, None).run().await
     }
 
     fn runner(self, call: Call<C>) -> (Runner<C>, Ends) {

@@ -51,8 +51,8 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
     /// Reconciles only for events of the primary resource that `predicate` accepts; of several
     /// filters, all must. Events of owned and watched objects are not filtered.
     ///
-    /// What a filter hides does not happen for the controller, until the next accepted event:
-    /// [`predicate`](crate::predicate) says what each one hides.
+    /// The controller does not see a hidden event; its next run for that key sees the newest state.
+    /// [`predicate`](crate::predicate) describes the events that each predicate hides.
     #[doc(alias = "WithEventFilter")]
     pub fn filter(self, predicate: Predicate) -> Self {
         self.sieve.add(predicate);
@@ -69,7 +69,7 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
             return Err(Error::new(ErrorKind::Invalid, message));
         }
         if self.naming.client.is_none() && self.primary.client().is_none() {
-            let message = "a finalizer needs a client: `Controller::client`";
+            let message = "a finalizer needs a client: set one with `Controller::client`";
             return Err(Error::new(ErrorKind::Config, message));
         }
         Ok(())

@@ -47,8 +47,8 @@ pub(super) enum Event<'a> {
 /// or finalizers.
 ///
 /// The server raises the generation of custom resources, and of built-in kinds that have one, when
-/// `spec` changes. An object without a generation (ConfigMap, Secret, Node) passes: its events say
-/// nothing about what changed.
+/// `spec` changes. An object without a generation (ConfigMap, Secret, Node) passes: its events do
+/// not show whether its content changed.
 #[doc(alias = "GenerationChangedPredicate")]
 #[must_use]
 pub fn generation_changed() -> Predicate {

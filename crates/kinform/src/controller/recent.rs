@@ -4,16 +4,16 @@
 //! triggers → Recent (keys and times, a minute of them) → keys(), when a term begins → queue
 //! ```
 //!
-//! A standby has the caches but no workers. What its predecessor may not have worked on is what
-//! changed shortly before: these keys go first. Those of deleted objects are here alone, for no
-//! cache has them any more. Everything else follows at the lowest priority.
+//! A standby has the caches but no workers. Its predecessor may not have reconciled the latest
+//! changes, so these keys go first. No cache has the keys of deleted objects any more; only this
+//! list has them. Everything else follows at the lowest priority.
 //! INVARIANT: a key is kept once, with the time of its last change.
 //!
 //! Upstream counterpart: the queue of `controller-runtime:pkg/internal/controller` (`Warmup`), which
 //! keeps every key since the process started.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use kinform_api::ObjectKey;
@@ -22,6 +22,7 @@ use kinform_core::time::Instant;
 
 use super::feed::Sink;
 use crate::env::Env;
+use crate::sync::lock;
 
 /// The time for which a change is recent: longer than a leader that died keeps its lease.
 const RECENT: Duration = Duration::from_secs(60);
@@ -48,17 +49,12 @@ impl Recent {
     /// begins may end before it comes to them.
     pub(super) fn keys(&self) -> Vec<ObjectKey> {
         let now = self.env.now();
-        let kept = self.kept();
+        let kept = lock(&self.kept);
         let Kept { last, order } = &*kept;
         let recent = order
             .iter()
             .filter(|(at, key)| last.get(key) == Some(at) && now.since(*at) <= RECENT);
         recent.map(|(_, key)| key.clone()).collect()
-    }
-
-    /// The lock. A poisoned one only means that a thread panicked with keys in its hands.
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -91,7 +87,7 @@ impl Sink for Recent {
             return;
         }
         let now = self.env.now();
-        let mut kept = self.kept();
+        let mut kept = lock(&self.kept);
         keys.into_iter().for_each(|key| kept.add(key, now));
     }
 }
@@ -123,12 +119,12 @@ mod tests {
         for turn in 0..10_000 {
             tokio::time::advance(Duration::from_millis(1)).await;
             recent.add_all(vec![key(turn % 3)], Priority::Normal);
-            assert!(recent.kept().order.len() <= 65, "turn {turn}");
+            assert!(lock(&recent.kept).order.len() <= 65, "turn {turn}");
         }
         for number in 0..MAX_KEYS + 10 {
             recent.add_all(vec![key(number)], Priority::Normal);
         }
-        assert_eq!(recent.kept().last.len(), MAX_KEYS);
+        assert_eq!(lock(&recent.kept).last.len(), MAX_KEYS);
         assert_eq!(recent.keys().len(), MAX_KEYS);
     }
 }

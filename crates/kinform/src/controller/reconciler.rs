@@ -113,13 +113,8 @@ impl Reconciler {
             run, ends, refused, ..
         } = self;
         refused.map_or(Ok(()), Err)?;
-        let signals = ends.signals.then(super::stop::Signals::new).transpose()?;
-        let stop = Stop {
-            token: ends.token,
-            signals,
-        };
-        let ended = run.run(stop, &CancellationToken::new(), None).await;
-        ended.map(drop)
+        let never = CancellationToken::new();
+        run.run(ends.listen()?, &never, None).await.map(drop)
     }
 
     /// Begins to keep the keys of recent changes, for the term that may come. Keeps at most 65,536

@@ -51,6 +51,15 @@ pub(super) struct Ends {
     pub(super) signals: bool,
 }
 
+impl Ends {
+    /// Begins to listen for them.
+    pub(super) fn listen(self) -> Result<Stop, Error> {
+        let signals = self.signals.then(Signals::listen).transpose()?;
+        let token = self.token;
+        Ok(Stop { token, signals })
+    }
+}
+
 /// A controller with the type of its objects erased.
 pub(super) struct Runner<C> {
     pub(super) resource: String,
@@ -88,18 +97,6 @@ pub(super) trait Run: Send + Sync {
 }
 
 impl<C: Send + Sync + 'static> Runner<C> {
-    /// Runs until it is stopped; nothing can be lost.
-    pub(super) async fn run_once(&self, ends: Ends) -> Result<(), Error> {
-        let signals = ends.signals.then(Signals::new).transpose()?;
-        let stop = Stop {
-            token: ends.token,
-            signals,
-        };
-        self.work(stop, &CancellationToken::new(), None)
-            .await
-            .map(drop)
-    }
-
     /// Forgets what concerns keys of a lost term; the next one begins with all objects.
     fn forget(&self) {
         self.conflicts.clear();
@@ -180,6 +177,8 @@ impl<C: Send + Sync + 'static> Runner<C> {
                 () = lost.cancelled() => {
                     stopping.cancel();
                     workers.shutdown().await;
+                    // It would add keys to a queue that is to be empty.
+                    parking.shutdown().await;
                     self.forget();
                     tracing::info!(resource = self.resource, "controller lost its term");
                     return Ok(intake.lose());

@@ -1,4 +1,4 @@
-//! The identity of a controller: what it reconciles, its name, and what it writes with.
+//! The identity of a controller: its resource, name, field manager and client.
 //!
 //! ```text
 //! named, operator_name, client (or the informer's) → Site → every Ctx of the controller

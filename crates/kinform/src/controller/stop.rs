@@ -43,9 +43,9 @@ async fn next_of(signals: &mut Option<Signals>) {
     }
 }
 
-/// The signals that ask a process to end.
+/// The signals that ask a process to end: SIGTERM and SIGINT, or ctrl-c.
 #[derive(Debug)]
-pub(super) struct Signals {
+pub struct Signals {
     #[cfg(unix)]
     terminate: tokio::signal::unix::Signal,
     #[cfg(unix)]
@@ -53,8 +53,12 @@ pub(super) struct Signals {
 }
 
 impl Signals {
+    /// Begins to listen: from here on such a signal does not end the process by itself.
+    ///
+    /// # Errors
+    /// The system refuses, or the caller is outside of a tokio runtime's I/O.
     #[cfg(unix)]
-    pub(super) fn new() -> Result<Self, Error> {
+    pub fn listen() -> Result<Self, Error> {
         use tokio::signal::unix::{SignalKind, signal};
         let listen = |kind| {
             let failed = |error| {
@@ -68,13 +72,21 @@ impl Signals {
         })
     }
 
+    /// Begins to listen for ctrl-c.
+    ///
+    /// # Errors
+    /// Never, on this system.
     #[cfg(not(unix))]
-    pub(super) fn new() -> Result<Self, Error> {
+    pub fn listen() -> Result<Self, Error> {
         Ok(Self {})
     }
 
+    /// Waits for the next signal.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
     #[cfg(unix)]
-    async fn next(&mut self) {
+    pub async fn next(&mut self) {
         tokio::select! {
             biased;
             _ = self.terminate.recv() => {}
@@ -82,8 +94,12 @@ impl Signals {
         }
     }
 
+    /// Waits for the next ctrl-c.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
     #[cfg(not(unix))]
-    async fn next(&mut self) {
+    pub async fn next(&mut self) {
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;
         }

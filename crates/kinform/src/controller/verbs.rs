@@ -25,8 +25,8 @@ use crate::hands::{
 use crate::source::ResourceInfo;
 
 impl<C> Ctx<C> {
-    /// The client of the controller: the one that it was given, else its informer's. What is written
-    /// through it is in the controller's caches when this key is reconciled next, see
+    /// The client of the controller: the one given to it, else its informer's. The controller's
+    /// caches have the writes made through it when this key is reconciled next, see
     /// [`Controller::without_own_writes`](super::Controller::without_own_writes).
     ///
     /// It is made when it is asked for first in a run; the runtime then has a task for it.
@@ -76,8 +76,8 @@ impl<C> Ctx<C> {
     }
 
     /// Applies `object` (server-side apply) as the controller's field manager, by force: it gets
-    /// exactly the fields of `object` from this controller. The object of the key becomes its
-    /// controlling owner, and its namespace if it names none. Nulls, status and the fields that
+    /// exactly the fields of `object` from this controller. The object of the key becomes the
+    /// controlling owner of `object`. If `object` states no namespace, it gets the key's. Nulls, status and the fields that
     /// only the server sets are not sent. Returns the object as the server has it then.
     ///
     /// ```no_run
@@ -109,7 +109,8 @@ impl<C> Ctx<C> {
         self.apply_as(object, K::DynamicType::default())
     }
 
-    /// The same for an object whose type is known at run time.
+    /// The same for an object whose type is known at run time. A `DynamicObject` must state its
+    /// namespace, if it has one.
     ///
     /// # Errors
     /// As [`apply`](Self::apply).

@@ -229,7 +229,7 @@ impl<C: Send + Sync + 'static> Work<C> {
                 self.queue.get()
             }
             verdict => {
-                tracing::warn!(error, next = ?verdict, "reconcile failed: it is not for the limiter");
+                tracing::warn!(error, next = ?verdict, "reconcile failed; the limiter does not decide its retry");
                 item.settle_and_get(verdict)
             }
         }

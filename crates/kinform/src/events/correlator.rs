@@ -1,4 +1,4 @@
-//! Events of `v1`: which are counted as one, which are combined, which are too many.
+//! Events of `v1`: equal ones are counted, similar ones combined, excess ones dropped.
 //!
 //! ```text
 //! Occurrence → similar ones, ten or more? → "(combined ..)" ─┐
@@ -8,7 +8,7 @@
 //! Pure: time comes in, requests go out.
 //!
 //! Upstream counterpart: `client-go:tools/record/events_cache.go` (`EventCorrelator`). Differences:
-//! equal events ten minutes apart are two; an event that could not be told is not counted on; of
+//! equal events ten minutes apart are two; an event that was not delivered is not counted on; of
 //! ten messages the first nine go on to be counted by themselves (there, any nine).
 
 use std::collections::HashSet;

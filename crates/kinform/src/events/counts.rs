@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EventCounts {
-    /// Events that the server was told of by a request of their own.
+    /// Events sent to the server in a request of their own.
     pub sent: u64,
-    /// Events of a series that are counted, and told together.
+    /// Events of a series that were counted, and are sent as one count.
     pub merged: u64,
     /// Events that were dropped: the queue was full, delivery had ended, the object was noisy, or the
     /// server could not be reached.

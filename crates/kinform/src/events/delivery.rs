@@ -192,7 +192,7 @@ impl EventDelivery {
             }
             match tried {
                 Tried::Done => return self.counters.sent.add(telling.accounts_for),
-                // It came and went between two requests.
+                // Never of a create.
                 Tried::Missing => {}
                 Tried::Refused(status) => {
                     self.machine.failed(&telling);

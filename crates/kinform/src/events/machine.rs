@@ -34,7 +34,7 @@ impl Machine {
         }
     }
 
-    /// The server was not told: the next event like it begins anew.
+    /// The request failed: the next equal event begins anew.
     pub(super) fn failed(&mut self, telling: &Telling) {
         match self {
             Self::Core(correlator) => correlator.failed(telling),
@@ -42,7 +42,7 @@ impl Machine {
         }
     }
 
-    /// When [`Machine::due`] may have something to tell.
+    /// The time at which [`Machine::due`] may return requests.
     pub(super) fn next_wake(&self) -> Option<Instant> {
         match self {
             Self::Core(_) => None,

@@ -1,4 +1,4 @@
-//! One event as it was recorded, and what makes two of them alike.
+//! One event as it was recorded, and the keys of equal and similar events.
 //!
 //! ```text
 //! object, type, reason, action, note → Occurrence → keys: the same, similar, of one source

@@ -1,4 +1,4 @@
-//! A telling as a request, and what its answer means.
+//! A telling as a request, and the meaning of its answer.
 //!
 //! ```text
 //! Telling → POST (an event of v1 or events.k8s.io/v1) │ PATCH (its count) → Tried

@@ -33,7 +33,7 @@ const LOOK: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Default)]
 pub(super) struct Series {
-    /// By the key of a series, with the time of its last event. What is evicted is no longer counted.
+    /// By the key of a series, with the time of its last event. An evicted series loses the counts that were not sent.
     open: Remembered<String, Open>,
     budgets: Budgets,
     names: Names,
@@ -47,7 +47,7 @@ struct Open {
     name: String,
     count: u32,
     last: Timestamp,
-    /// The count that the server has, and the time at which it was told.
+    /// The count that the server has, and the time at which it was sent.
     told: u32,
     told_at: Instant,
 }
@@ -117,7 +117,7 @@ impl Series {
         (!self.open.is_empty()).then_some(self.looked + LOOK)
     }
 
-    /// Tells series that ended or were not told for long. O(n), once a minute.
+    /// Sends the counts of series that ended, or that were not sent for half an hour. O(n), once a minute.
     pub(super) fn due(&mut self, now: Instant) -> Vec<Telling> {
         self.looked = now;
         let mut tellings = Vec::new();
@@ -135,7 +135,7 @@ impl Series {
         tellings
     }
 
-    /// The counts that were not told.
+    /// The counts that were not sent.
     pub(super) fn end(&mut self) -> Vec<Telling> {
         let untold = self.open.entries();
         untold

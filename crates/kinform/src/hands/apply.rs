@@ -24,7 +24,7 @@ use serde_json::Value;
 
 use super::difference::without_nulls;
 use super::owner::{Owner, set_controller_in};
-use super::place::{Form, Place, Scoped, Write, invalid, scope_of};
+use super::place::{Form, Place, Scoped, Write, has_namespace, invalid, scope_of};
 use crate::error::{Error, ErrorKind};
 
 /// Fields of metadata that only the server sets.
@@ -145,7 +145,7 @@ impl<'a, K: Resource + 'static> Apply<'a, K> {
         members.insert("kind".into(), K::kind(&self.kind).into());
         members.remove("status");
         let mut meta = meta.clone();
-        if scope_of::<K>() != Scoped::Cluster && meta.namespace.is_none() {
+        if has_namespace::<K>() && meta.namespace.is_none() {
             meta.namespace.clone_from(&self.default_namespace);
         }
         match &self.owner {
@@ -237,5 +237,23 @@ impl<K: Resource> fmt::Debug for Apply<'_, K> {
             .field("owner", &self.owner)
             .field("force", &self.force)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::Namespace;
+    use kube_core::DynamicObject;
+    use kube_core::discovery::ApiResource;
+
+    use super::*;
+
+    #[test]
+    fn a_dynamic_object_without_a_namespace_gets_none_from_the_key() {
+        let kind = ApiResource::erase::<Namespace>(&());
+        let object = DynamicObject::new("n", &kind);
+        let apply = Apply::of_kind(Err(invalid("no client")), "m".into(), &object, kind);
+        let (_, body) = apply.of_owner(Owned::Nobody, Some("a")).prepared().unwrap();
+        assert_eq!(body["metadata"], serde_json::json!({"name": "n"}));
     }
 }

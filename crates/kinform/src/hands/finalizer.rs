@@ -13,7 +13,7 @@
 
 use kinform_api::mutant;
 use kube_client::Client;
-use kube_core::{PartialObjectMeta, Resource};
+use kube_core::{ObjectMeta, PartialObjectMeta, Resource};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -69,8 +69,7 @@ where
     K: Resource + DeserializeOwned + 'static,
     K::DynamicType: Default,
 {
-    let (place, known) = known(object)?;
-    settle(&place, client, manager, name, Change::Add, known).await
+    settle_object(client, manager, object, name, Change::Add).await
 }
 
 /// Removes the finalizer `name` from the object, all copies of it. Finalizers of others stay; the
@@ -92,12 +91,19 @@ where
     K: Resource + DeserializeOwned + 'static,
     K::DynamicType: Default,
 {
-    let (place, known) = known(object)?;
-    settle(&place, client, manager, name, Change::Remove, known).await
+    settle_object(client, manager, object, name, Change::Remove).await
 }
 
-fn known<K: Resource + 'static>(object: &K) -> Result<(Place, Known), Error>
+/// The same for an object that the caller has.
+async fn settle_object<K>(
+    client: &Client,
+    manager: &str,
+    object: &K,
+    name: &str,
+    change: Change,
+) -> Result<Settled<K>, Error>
 where
+    K: Resource + DeserializeOwned + 'static,
     K::DynamicType: Default,
 {
     let place = Place::of(object, &K::DynamicType::default(), None)?;
@@ -107,12 +113,18 @@ where
             "{place} has no uid: it was not read from a server"
         )));
     };
-    let known = Known {
-        uid,
-        finalizers: meta.finalizers.clone().unwrap_or_default(),
-        is_terminating: meta.deletion_timestamp.is_some(),
-    };
-    Ok((place, known))
+    let known = Known::of(uid, meta);
+    settle(&place, client, manager, name, change, known).await
+}
+
+impl Known {
+    fn of(uid: String, meta: &ObjectMeta) -> Self {
+        Self {
+            uid,
+            finalizers: meta.finalizers.clone().unwrap_or_default(),
+            is_terminating: meta.deletion_timestamp.is_some(),
+        }
+    }
 }
 
 /// Adds the finalizer to the object, or removes it.
@@ -158,15 +170,10 @@ pub(crate) async fn settle<T: DeserializeOwned>(
         let Some(fresh) = place.get::<PartialObjectMeta>(client).await? else {
             return Ok(Settled::Gone);
         };
-        let meta = fresh.metadata;
-        if meta.uid.as_ref() != Some(&uid) {
+        if fresh.metadata.uid.as_ref() != Some(&uid) {
             return Ok(Settled::Gone);
         }
-        known = Known {
-            uid: uid.clone(),
-            finalizers: meta.finalizers.unwrap_or_default(),
-            is_terminating: meta.deletion_timestamp.is_some(),
-        };
+        known = Known::of(uid.clone(), &fresh.metadata);
     }
     Err(last.unwrap_or_else(|| place.gone()))
 }

@@ -10,7 +10,7 @@
 //! owners live in the child's namespace or belong to the cluster.
 //!
 //! Upstream counterpart: `controller-runtime:pkg/controller/controllerutil` (`SetControllerReference`
-//! and others), which decides whether the uid is the same nowhere.
+//! and others), which never compares the uid.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube_core::{ObjectMeta, Resource};
@@ -169,7 +169,7 @@ pub fn remove<K: Resource>(child: &mut K, owner: &Owner) -> Result<(), Error> {
     if is_removed {
         return Ok(());
     }
-    let message = format!("{owner} is no owner of {}", shown(meta));
+    let message = format!("{owner} is not an owner of {}", shown(meta));
     Err(Error::new(ErrorKind::NotFound, message))
 }
 
@@ -220,7 +220,8 @@ pub(crate) fn set_controller_in(
         known.find(|reference| reference.controller == Some(true) && !owner.is_named_by(reference));
     if let Some(OwnerReference { kind, name, .. }) = other {
         let child = shown(child);
-        let message = format!("{child} is controlled by {kind} {name} and cannot be by {owner}");
+        let message =
+            format!("{child} is controlled by {kind} {name} and cannot be controlled by {owner}");
         return Err(Error::new(ErrorKind::Owned, message));
     }
     let references = child.owner_references.get_or_insert_default();

@@ -126,17 +126,13 @@ impl Place {
         self.ask(client, "create", request, body).await
     }
 
-    /// Deletes the object with these options; `None` if there is none.
-    pub(crate) async fn delete(
-        &self,
-        client: &Client,
-        options: &Value,
-    ) -> Result<Option<()>, Error> {
+    /// Deletes the object with these options. Returns whether there was one.
+    pub(crate) async fn delete(&self, client: &Client, options: &Value) -> Result<bool, Error> {
         let request = Request::delete(&self.path).header("content-type", "application/json");
         let body = options.to_string().into_bytes();
         match self.ask::<Value>(client, "delete", request, body).await {
-            Ok(_) => Ok(Some(())),
-            Err(error) if error.is_not_found() => Ok(None),
+            Ok(_) => Ok(true),
+            Err(error) if error.is_not_found() => Ok(false),
             Err(error) => Err(error),
         }
     }

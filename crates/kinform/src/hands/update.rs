@@ -50,8 +50,8 @@ impl<K> Written<K> {
     }
 }
 
-/// Brings the object with the name of `object` into the state that `change` makes of it: creates it
-/// from `object` if there is none, patches it otherwise.
+/// Creates `object`, changed by `change`, if the server has no object of its name; else patches the
+/// server's object with the difference that `change` makes.
 ///
 /// # Errors
 /// The server refuses; `change` changes name or namespace; or other writers overtook it five times
@@ -188,7 +188,7 @@ where
         Some(uid) => json!({"preconditions": {"uid": uid}}),
         None => json!({}),
     };
-    Ok(place.delete(client, &options).await?.is_some())
+    place.delete(client, &options).await
 }
 
 /// Makes a patch fail if the object is another one, or has another version.

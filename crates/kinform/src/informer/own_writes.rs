@@ -232,9 +232,9 @@ struct Keys {
     sweep_at: usize,
 }
 
-// BOUND: two for each object written for a key and not seen yet, the second a deletion. A look at a key removes its writes
-// that were seen. Recording one more key removes those of all keys, once there are twice as many
-// keys as the last sweep left, and `SWEEP_AT` at least.
+// BOUND: two for each object written for a key and not seen yet, the second a deletion. A look at a
+// key removes its writes that were seen. Recording one more key removes those of all keys, once
+// there are twice as many keys as the last sweep left, and `SWEEP_AT` at least.
 struct Unseen {
     core: Arc<Core>,
     write: Write,
@@ -405,6 +405,9 @@ const SWEEP_AT: usize = 64;
 fn forget_seen(unseen: &mut Vec<Unseen>) -> bool {
     let is_pending = |unseen: &Unseen| !unseen.write.is_seen(&unseen.core.root());
     unseen.retain(|known| known.write.deleted.is_some() || is_pending(known));
+    if unseen.iter().all(|known| known.write.deleted.is_none()) {
+        return !unseen.is_empty();
+    }
     let stored: Vec<_> = unseen
         .iter()
         .filter(|known| known.write.deleted.is_none())

@@ -89,7 +89,7 @@ where
             biased;
             found = self.into_future() => found,
             () = env.sleep_until(deadline) => {
-                let message = format!("{resource}: {key} is not as waited for after {limit:?}");
+                let message = format!("{resource}: {key} did not meet the condition within {limit:?}");
                 Err(Error::new(ErrorKind::TimedOut, message))
             }
         }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kinform::{Action, Controller, Ctx, Error, Index, Informer, InformerFactory};
+use kinform::{Action, Controller, Ctx, Error, Index, InformerFactory};
 use kinform_apiserver::{Fault, FaultRule};
 use kinform_testkit::TestServer;
 use kube_client::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
@@ -25,7 +25,6 @@ struct Seen {
 }
 
 struct State {
-    secrets: Informer<Secret>,
     by_parent: kinform::IndexReader<Secret>,
     seen: Arc<Seen>,
     turns: Mutex<std::collections::HashMap<String, usize>>,
@@ -89,7 +88,6 @@ async fn reconcile(map: Arc<ConfigMap>, cx: Ctx<State>) -> Result<Action, Error>
             cx.seen.duplicates.fetch_add(1, Ordering::Relaxed);
         }
     }
-    let _ = &cx.secrets;
     again
 }
 
@@ -112,7 +110,6 @@ async fn run(
     factory.start().unwrap();
     let seen = Arc::<Seen>::default();
     let controller = change(Controller::of(&maps).owns(&secrets)).context(State {
-        secrets,
         by_parent,
         seen: Arc::clone(&seen),
         turns: Mutex::default(),

@@ -208,16 +208,12 @@ async fn create_or_update_decides_again_on_what_another_writer_left() {
         let client = client.clone();
         async move {
             for _ in 0..10 {
-                kinform::retry_on_conflict(|| async {
-                    let added = kinform::create_or_update(&client, name, map("m", &[]), |map| {
-                        let data = map.data.get_or_insert_default();
-                        let count = data.get("count").map_or(0, |n| n.parse().unwrap());
-                        data.insert("count".into(), (count + 1).to_string());
-                    });
-                    Ok(added.await.unwrap())
-                })
-                .await
-                .unwrap();
+                let added = kinform::create_or_update(&client, name, map("m", &[]), |map| {
+                    let data = map.data.get_or_insert_default();
+                    let count = data.get("count").map_or(0, |n| n.parse().unwrap());
+                    data.insert("count".into(), (count + 1).to_string());
+                });
+                added.await.unwrap();
                 tokio::task::yield_now().await;
             }
         }

@@ -5,7 +5,8 @@
 //! ```
 //!
 //! A replica that read the Secret a moment too early must not remove an authority that another one
-//! has put there: its leaf serves already. So authorities only leave a bundle when they end.
+//! has put there: its leaf serves already. So our authorities leave a bundle only when they
+//! expire; those that this program did not make are dropped.
 //!
 //! Upstream counterpart: none; cert-manager's injector writes the bundle of its Secret.
 

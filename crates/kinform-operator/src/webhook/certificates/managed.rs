@@ -166,20 +166,18 @@ impl Managed {
         secret
     }
 
-    /// Puts the authorities into all targets; returns whether one of them was changed.
+    /// Puts the authorities into all targets.
     pub(super) async fn inject(
         &self,
         client: &Client,
         material: &Material,
         now: Timestamp,
-    ) -> Result<bool, Error> {
-        let mut has_changed = false;
+    ) -> Result<(), Error> {
         for target in &self.targets {
-            has_changed |= self
-                .inject_into(target, client, &material.authorities, now)
+            self.inject_into(target, client, &material.authorities, now)
                 .await?;
         }
-        Ok(has_changed)
+        Ok(())
     }
 
     async fn inject_into(
@@ -188,7 +186,7 @@ impl Managed {
         client: &Client,
         authorities: &[Authority],
         now: Timestamp,
-    ) -> Result<bool, Error> {
+    ) -> Result<(), Error> {
         let api = Api::<DynamicObject>::all_with(client.clone(), &target.resource);
         let failed = |verb: &str, cause| {
             let of = format!("{} {}", target.resource.kind, target.name);
@@ -201,10 +199,10 @@ impl Managed {
                     name = target.name,
                     "a webhook configuration does not exist yet"
                 );
-                return Ok(false);
+                return Ok(());
             };
             let Some(patch) = target.patch(&found, authorities, &self.owner(), now) else {
-                return Ok(false);
+                return Ok(());
             };
             let params = PatchParams::apply("kinform-webhook-authority").force();
             match api
@@ -213,7 +211,7 @@ impl Managed {
             {
                 Err(error) if is_race(&error) => {}
                 Err(error) => return Err(failed("patch", error)),
-                Ok(_) => return Ok(true),
+                Ok(_) => return Ok(()),
             }
         }
         let line = format!(

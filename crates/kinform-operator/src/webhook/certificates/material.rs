@@ -58,7 +58,7 @@ pub(super) struct Material {
 }
 
 impl Pair {
-    /// Reads a pair, and checks that the key is that of the certificate.
+    /// Parses a pair. [`Self::certified`] checks that the key is that of the certificate.
     pub(super) fn from_pem(chain_pem: &[u8], key_pem: &[u8]) -> Result<Self, String> {
         let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(chain_pem).collect();
         let chain = chain.map_err(|_| "it is no PEM file of certificates".to_owned())?;
@@ -159,6 +159,10 @@ impl Material {
             None => Err(format!("it has no {name}")),
         };
         let leaf = Pair::from_pem(member("tls.crt")?, member("tls.key")?)?;
+        if let Some(provider) = CryptoProvider::get_default() {
+            leaf.certified(provider)
+                .map_err(|error| error.to_string())?;
+        }
         let authorities = Authority::read_all(member("ca.crt")?);
         if authorities.is_empty() {
             return Err("its ca.crt has no certificate".to_owned());

@@ -175,15 +175,23 @@ async fn a_bundle_or_a_secret_that_was_broken_by_hand_is_mended() {
     replica.sync().await.unwrap();
     assert_eq!(served(&replica), first);
     let secrets = Api::<Secret>::namespaced(server.client(), "default");
-    let mut secret = secrets.get("hooks-tls").await.unwrap();
-    let data = secret.data.get_or_insert_default();
-    data.insert("ca.crt".to_owned(), ByteString(b"nonsense".to_vec()));
-    secrets
-        .replace("hooks-tls", &PostParams::default(), &secret)
-        .await
-        .unwrap();
-    replica.sync().await.unwrap();
-    assert_ne!(served(&replica), first);
+    let foreign = Material::make("n/other", &[NAME.to_owned()], hands.now()).unwrap();
+    let other_key = foreign.to_data()["tls.key"].clone();
+    for (name, broken) in [
+        ("ca.crt", ByteString(b"nonsense".to_vec())),
+        ("tls.key", other_key),
+    ] {
+        let before = served(&replica);
+        let mut secret = secrets.get("hooks-tls").await.unwrap();
+        let data = secret.data.get_or_insert_default();
+        data.insert(name.to_owned(), broken);
+        secrets
+            .replace("hooks-tls", &PostParams::default(), &secret)
+            .await
+            .unwrap();
+        replica.sync().await.unwrap();
+        assert_ne!(served(&replica), before, "{name}");
+    }
     for bundle in server.bundles().await {
         assert!(accepts(&bundle, &replica, hands.seconds()));
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinform::source::ClientOptions;
-use kinform_operator::leader::{LeaseOptions, is_not_leading};
+use kinform_operator::leader::{LeaseOptions, NotLeading, is_not_leading};
 use kinform_testkit::{Proxy, ProxyMode, TestServer};
 use kube_client::Api;
 use tokio::runtime::{Builder, Runtime};
@@ -22,7 +22,7 @@ fn runtime(workers: usize) -> Runtime {
         .unwrap()
 }
 
-/// Waits until the lease was renewed so often.
+/// Waits until the lease was renewed this many times.
 async fn renewed(api: &TestServer, times: usize) {
     let (mut last, mut left) = (None, times);
     let count = |lease: &Lease| {
@@ -101,6 +101,10 @@ async fn a_request_that_waited_for_the_limiter_is_looked_at_after_it() {
     leadership.stop().await;
     let error = waiting.await.unwrap().unwrap_err();
     assert!(is_not_leading(&error), "{error}");
+    let first: &(dyn std::error::Error + 'static) = &error;
+    let mut chain = std::iter::successors(Some(first), |&error| error.source());
+    let refused = chain.find_map(|error| error.downcast_ref::<NotLeading>());
+    assert!(!refused.unwrap().may_have_taken_effect(), "{error}");
     assert_eq!(api.server().journal().count("list", "configmaps"), 1);
 }
 

@@ -24,7 +24,7 @@ use tower::BoxError;
 use super::target::Target;
 use super::{Effect, Writes};
 
-/// BOUND: bytes of a reply that is read; an object has at most a few MiB.
+/// BOUND: bytes of a reply that is read: an object has a few MiB, a deleted collection lists its own.
 const MAX_REPLY: usize = 64 << 20;
 
 /// A client above `below` whose writes are noted for `key`.
@@ -49,12 +49,17 @@ async fn pass(
         return Ok(reply.map(|body| body.map_err(Into::into).boxed_unsync()));
     };
     let is_delete = request.method() == Method::DELETE;
+    let (head, body) = request.into_parts();
+    let body = body.collect().await?.to_bytes();
+    // The options of a delete are its body.
+    let is_dry = is_delete && is_dry_run(&body);
     let mut noting = Noting {
-        about: Some((writes, key, target)),
+        about: (!is_dry).then_some((writes, key, target)),
     };
+    let request = Request::from_parts(head, Body::from(body));
     let reply = client.send(request).await?;
     let (head, body) = reply.into_parts();
-    // Other replies than these were given before anything was stored.
+    // A 4xx means that nothing was stored; a 408 may come after the write.
     let is_refused = head.status.is_client_error() && head.status != StatusCode::REQUEST_TIMEOUT;
     let body = http_body_util::Limited::new(body, MAX_REPLY);
     let bytes = body.collect().await?.to_bytes();
@@ -76,11 +81,20 @@ fn written(request: &Request<Body>) -> Option<Target> {
         return None;
     }
     let target = Target::parse(request.uri().path())?;
-    // Others change no object of this resource, or one that its reply does not tell.
-    let known = [None, Some("status"), Some("scale"), Some("finalize")];
-    known
-        .contains(&target.subresource.as_deref())
-        .then_some(target)
+    // These change no object of this resource.
+    let others = ["attach", "exec", "portforward", "proxy", "token"];
+    let is_other = |part: &str| others.contains(&part);
+    (!target.subresource.as_deref().is_some_and(is_other)).then_some(target)
+}
+
+/// Returns whether the options of a delete ask for a dry run.
+fn is_dry_run(options: &[u8]) -> bool {
+    #[derive(Default, Deserialize)]
+    #[serde(default, rename_all = "camelCase")]
+    struct Options {
+        dry_run: Vec<String>,
+    }
+    serde_json::from_slice::<Options>(options).is_ok_and(|options| !options.dry_run.is_empty())
 }
 
 /// Notes an unknown effect if it is dropped before the effect is known.
@@ -102,7 +116,7 @@ impl Drop for Noting<'_> {
     }
 }
 
-/// The members of a reply that tell its effect.
+/// The members of a reply that state its effect.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Told {
@@ -216,7 +230,8 @@ mod tests {
         for (method, uri, counts) in [
             ("GET", "/api/v1/namespaces/a/pods/x", false),
             ("POST", "/api/v1/namespaces/a/pods?dryRun=All", false),
-            ("POST", "/api/v1/namespaces/a/pods/x/eviction", false),
+            ("POST", "/api/v1/namespaces/a/pods/x/exec", false),
+            ("POST", "/api/v1/namespaces/a/pods/x/eviction", true),
             ("POST", "/api/v1/namespaces/a/pods?fieldManager=m", true),
             ("PATCH", "/api/v1/namespaces/a/pods/x/status", true),
             ("DELETE", "/api/v1/namespaces/a/pods", true),
@@ -224,6 +239,10 @@ mod tests {
             let request = Request::builder().method(method).uri(uri);
             let request = request.body(Body::empty()).unwrap();
             assert_eq!(written(&request).is_some(), counts, "{method} {uri}");
+        }
+        assert!(is_dry_run(br#"{"dryRun": ["All"]}"#));
+        for options in ["", "{}", r#"{"dryRun": []}"#, "nonsense"] {
+            assert!(!is_dry_run(options.as_bytes()), "{options}");
         }
     }
 }

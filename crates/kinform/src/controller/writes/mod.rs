@@ -23,16 +23,17 @@ mod target;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use kinform_api::{KeyRef, ObjectKey};
+use kinform_api::selector::LabelSelector;
+use kinform_api::{GroupVersionResource, KeyRef, ObjectKey};
 use kube_client::Client;
 
 use self::target::Target;
 use super::feed::{Holder, Trigger};
 use crate::informer::OwnWrites;
-use crate::source::ResourceInfo;
 use crate::sync::lock;
 
-/// BOUND: questions of one key for the server's version; more are one question as well.
+/// BOUND: collections of one key whose version is asked for. A key with more runs on a view that may
+/// be old.
 const MAX_QUESTIONS: usize = 16;
 
 /// The writes of one controller that its caches may not have yet.
@@ -40,7 +41,7 @@ pub(super) struct Writes {
     caches: Vec<Cache>,
     seen: OwnWrites,
     /// Writes without an answer: the server may have stored them.
-    // BOUND: of keys under work or parked, `MAX_QUESTIONS` each.
+    // BOUND: of keys not handed out since their reply was lost, `MAX_QUESTIONS` each.
     unanswered: Mutex<HashMap<ObjectKey, Vec<Target>>>,
     /// Keys whose next run has a view that may be old.
     // BOUND: keys that were parked and have not run since.
@@ -49,7 +50,9 @@ pub(super) struct Writes {
 
 /// A cache of the controller.
 struct Cache {
-    info: ResourceInfo,
+    resource: GroupVersionResource,
+    /// `None` if it has all labels.
+    selector: Option<LabelSelector>,
     holder: Holder,
 }
 
@@ -69,7 +72,7 @@ enum Effect {
         name: String,
         uid: String,
     },
-    /// There was no reply, or it does not tell.
+    /// There was no reply, or it does not state the effect.
     Unknown,
 }
 
@@ -102,9 +105,13 @@ impl Writer {
 
 impl Writes {
     pub(super) fn new(triggers: &[Box<dyn Trigger>]) -> Self {
-        let caches = triggers.iter().map(|trigger| Cache {
-            info: trigger.resource().clone(),
-            holder: trigger.holder(),
+        let caches = triggers.iter().map(|trigger| {
+            let info = trigger.resource();
+            Cache {
+                resource: info.resource.clone(),
+                selector: info.label_selector.as_deref().and_then(|s| s.parse().ok()),
+                holder: trigger.holder(),
+            }
         });
         Self {
             caches: caches.collect(),
@@ -137,11 +144,7 @@ impl Writes {
 
     /// Notes the effect of a write for `key`.
     fn note(&self, key: &ObjectKey, target: Target, effect: Effect) {
-        let is_of = |cache: &&Cache| {
-            let resource = &cache.info.resource;
-            resource.group == target.group && resource.resource == target.plural
-        };
-        for cache in self.caches.iter().filter(is_of) {
+        for cache in self.caches.iter().filter(|cache| cache.is_of(&target)) {
             match &effect {
                 Effect::Stored {
                     namespace,
@@ -169,10 +172,14 @@ impl Writes {
                     }
                 }
                 Effect::Unknown => {
+                    let question = target.of_collection();
                     let mut unanswered = lock(&self.unanswered);
                     let questions = unanswered.entry(key.clone()).or_default();
-                    if questions.len() < MAX_QUESTIONS && !questions.contains(&target) {
-                        questions.push(target.clone());
+                    let is_known = questions.contains(&question);
+                    if !is_known && questions.len() < MAX_QUESTIONS {
+                        questions.push(question);
+                    } else if !is_known {
+                        lock(&self.stale).insert(key.clone());
                     }
                     return;
                 }
@@ -184,14 +191,10 @@ impl Writes {
     fn answered(&self, key: &ObjectKey, target: &Target, version: &str) {
         let written = KeyRef {
             namespace: target.namespace.as_deref().unwrap_or_default(),
-            name: target.name.as_deref().unwrap_or_default(),
+            name: "",
         };
-        for cache in &self.caches {
-            let resource = &cache.info.resource;
-            if resource.group == target.group
-                && resource.resource == target.plural
-                && let Some(core) = (cache.holder)(written)
-            {
+        for cache in self.caches.iter().filter(|cache| cache.is_of(target)) {
+            if let Some(core) = (cache.holder)(written) {
                 self.seen.stored(key, &core, written, version);
             }
         }
@@ -206,13 +209,14 @@ impl Writes {
 }
 
 impl Cache {
+    fn is_of(&self, target: &Target) -> bool {
+        self.resource.group == target.group && self.resource.resource == target.plural
+    }
+
     /// Returns whether the cache's selector lets an object with these labels through. A field
     /// selector is not evaluated: the version that the cache has reached decides.
     fn may_show(&self, labels: &HashMap<String, String>) -> bool {
-        let Some(selector) = &self.info.label_selector else {
-            return true;
-        };
-        let selector: Result<kinform_api::selector::LabelSelector, _> = selector.parse();
-        selector.map_or(true, |selector| selector.matches(|key| labels.get(key)))
+        let selector = self.selector.as_ref();
+        selector.is_none_or(|selector| selector.matches(|key| labels.get(key)))
     }
 }

@@ -85,7 +85,7 @@ async fn wait(writes: &Writes, client: Option<&Client>, key: ObjectKey) -> Objec
         // A watch that has ended shows no more.
         Ok(Err(_)) => writes.give_up(&key),
         Err(_) => {
-            tracing::warn!(%key, "no cache shows the writes of {PARKED:?} ago: reconciling all the same");
+            tracing::warn!(%key, "the caches did not show this key's writes within {PARKED:?}: it is reconciled on an older view");
             writes.give_up(&key);
         }
     }

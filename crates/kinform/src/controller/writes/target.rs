@@ -6,6 +6,8 @@
 //!
 //! Upstream counterpart: `apiserver:pkg/endpoints/request/requestinfo.go`.
 
+use kinform_api::GroupVersionResource;
+
 /// The object, or the collection, of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Target {
@@ -61,16 +63,19 @@ impl Target {
         Some(target)
     }
 
+    /// The collection of the object.
+    pub(super) fn of_collection(&self) -> Self {
+        Self {
+            name: None,
+            subresource: None,
+            ..self.clone()
+        }
+    }
+
     /// The path of the collection, to ask it for its version.
     pub(super) fn collection(&self) -> String {
-        let mut path = match self.group.as_str() {
-            "" => format!("/api/{}", self.version),
-            group => format!("/apis/{group}/{}", self.version),
-        };
-        if let Some(namespace) = &self.namespace {
-            path = format!("{path}/namespaces/{namespace}");
-        }
-        format!("{path}/{}", self.plural)
+        let resource = GroupVersionResource::new(&self.group, &self.version, &self.plural);
+        resource.path(self.namespace.as_deref())
     }
 }
 
