@@ -9,11 +9,11 @@
 use std::path::PathBuf;
 
 use bytes::Bytes;
-use kinform::source::{ClientOptions, client_for};
+use kinform::source::{ClientOptions, ConfigOverrides, client_for, config_from};
 use kinform_apiserver::{Seed, Server, shelf_name};
 use kube_client::api::PostParams;
-use kube_client::config::{KubeConfigOptions, Kubeconfig};
-use kube_client::{Api, Client, Config};
+use kube_client::config::Kubeconfig;
+use kube_client::{Api, Client};
 use sample_controller::{Foo, FooSpec, install_definition};
 
 use super::churn::Targets;
@@ -150,7 +150,7 @@ async fn client_of(server: &Server) -> Result<Client, Failure> {
     let wrong =
         |error: &dyn std::fmt::Display| Failure::new(format!("the demo's own kubeconfig: {error}"));
     let kubeconfig = Kubeconfig::from_yaml(&server.kubeconfig()).map_err(|error| wrong(&error))?;
-    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+    let config = config_from(&kubeconfig, &ConfigOverrides::default())
         .await
         .map_err(|error| wrong(&error))?;
     let options = ClientOptions::default().with_rate_limit(0, 0);

@@ -12,10 +12,10 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use kinform::source::{ClientOptions, client_for};
+use kinform::source::{ClientOptions, ConfigOverrides, client_for, config_from};
 use kinform_apiserver::{Builder, Server, Stopped, WatchLag};
 use kube_client::Client;
-use kube_client::config::{Config, KubeConfigOptions, Kubeconfig};
+use kube_client::config::Kubeconfig;
 use kube_core::CustomResourceExt;
 
 use super::{ClientHolder, Reach, TestError, TestServer, failed};
@@ -142,8 +142,7 @@ impl Starting {
         }
         let failed = |error: &dyn fmt::Display| failed("make a client", error);
         let kubeconfig = Kubeconfig::from_yaml(&server.kubeconfig()).map_err(|e| failed(&e))?;
-        let whole = KubeConfigOptions::default();
-        let config = Config::from_custom_kubeconfig(kubeconfig, &whole).await;
+        let config = config_from(&kubeconfig, &ConfigOverrides::default()).await;
         let config = config.map_err(|error| failed(&error))?;
         // A test's own writes are not what is limited.
         let options = ClientOptions::default().with_rate_limit(0, 0);

@@ -5,6 +5,7 @@
 //! ```
 
 mod terms;
+mod turns;
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;

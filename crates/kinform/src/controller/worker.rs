@@ -21,6 +21,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use kinform_api::{ObjectKey, mutant};
 use kinform_core::queue::{Next, Verdict};
+use tokio::task::coop::consume_budget;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
 
@@ -77,6 +78,8 @@ impl<C: Send + Sync + 'static> Work<C> {
                 failures = item.failures(),
             );
             next = self.process(item).instrument(span).await;
+            // Reconciles with nothing to do wait for nothing: other tasks get their turn here.
+            consume_budget().await;
         }
     }
 
@@ -91,6 +94,7 @@ impl<C: Send + Sync + 'static> Work<C> {
             }
             is_stale = writes.begin(item.key());
         }
+        let writer = Writer::new(self.writes.as_ref().map(|(writes, _)| Arc::clone(writes)));
         let ctx = Ctx {
             context: Arc::clone(&self.context),
             key: item.key().clone(),
@@ -98,7 +102,7 @@ impl<C: Send + Sync + 'static> Work<C> {
             stopping: self.stopping.clone(),
             site: Arc::clone(&self.site),
             object: None,
-            writer: Writer::new(self.writes.as_ref().map(|(writes, _)| Arc::clone(writes))),
+            writer: writer.clone(),
             is_stale,
         };
         let call = async { (self.call)(ctx).await };
@@ -110,7 +114,9 @@ impl<C: Send + Sync + 'static> Work<C> {
                 Err(_) => self.timed_out(timeout),
             },
         };
-        self.settle(item, ended)
+        let next = self.settle(item, ended);
+        writer.end().await;
+        next
     }
 
     /// Awaits a reconcile, and logs once if it is slow. The span names its key.

@@ -43,7 +43,7 @@ pub use self::client::{
 };
 pub use self::client_options::ClientOptions;
 pub use self::http::{Compression, HttpSource, Representation, Wire, fetch};
-pub use self::kubeconfig::{ConfigOverrides, load_config};
+pub use self::kubeconfig::{ConfigOverrides, config_from, load_config};
 pub use crate::error::{SourceError, SourceErrorKind};
 
 /// Opens lists and watches of one resource.

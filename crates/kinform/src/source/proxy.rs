@@ -24,7 +24,7 @@ use http::Uri;
 pub(super) fn choose(
     configured: Option<&str>,
     server: &Uri,
-    environment: &dyn Fn(&str) -> Option<OsString>,
+    environment: &(dyn Fn(&str) -> Option<OsString> + Sync),
 ) -> Result<Option<Uri>, String> {
     if let Some(proxy) = configured.filter(|proxy| !proxy.is_empty()) {
         return parse(proxy).map(Some);

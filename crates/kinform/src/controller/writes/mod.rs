@@ -101,6 +101,16 @@ impl Writer {
             }
         }
     }
+
+    /// Gives up the run's client. It has a task, which ends in its next turn: that comes before
+    /// the next run, or thousands of them would wait for it.
+    pub(super) async fn end(self) {
+        let was_made = self.client.get().is_some();
+        drop(self);
+        if was_made {
+            tokio::task::yield_now().await;
+        }
+    }
 }
 
 impl Writes {

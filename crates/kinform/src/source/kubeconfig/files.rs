@@ -33,7 +33,7 @@ impl Sources {
     /// The file that the caller names, else those of the environment.
     pub(super) fn find(
         explicit: Option<&Path>,
-        environment: &dyn Fn(&str) -> Option<OsString>,
+        environment: &(dyn Fn(&str) -> Option<OsString> + Sync),
     ) -> Self {
         if let Some(path) = explicit {
             return Self {

@@ -95,6 +95,27 @@ pub async fn load_config(overrides: &ConfigOverrides) -> Result<Config, Error> {
     }
 }
 
+/// Makes a configuration of a kubeconfig that was read elsewhere, as [`load_config`] does of files.
+///
+/// [`Config::from_custom_kubeconfig`] uses the environment's proxy also for this host and for those
+/// in `NO_PROXY`.
+///
+/// # Errors
+/// It names no server, a name in it leads nowhere, or settings contradict each other.
+///
+/// # Cancel safety
+/// Dropping the future has no effect.
+pub async fn config_from(
+    document: &Kubeconfig,
+    overrides: &ConfigOverrides,
+) -> Result<Config, Error> {
+    let selection = select::select(document, overrides)?.ok_or_else(|| {
+        let message = "the kubeconfig names no server: choose a context or a cluster of it";
+        Error::new(ErrorKind::Config, message)
+    })?;
+    selection.config(&|name| std::env::var_os(name)).await
+}
+
 /// A kubeconfig for the service account of a pod, which overrides apply to as to any other.
 fn service_account(account: Config) -> Kubeconfig {
     let authority = account.root_cert_file;

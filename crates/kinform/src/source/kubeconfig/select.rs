@@ -98,7 +98,7 @@ impl Selection {
     /// A certificate in it cannot be parsed, or the proxy's address is none.
     pub(super) async fn config(
         self,
-        environment: &dyn Fn(&str) -> Option<OsString>,
+        environment: &(dyn Fn(&str) -> Option<OsString> + Sync),
     ) -> Result<Config, Error> {
         let proxy = proxy::choose(
             self.cluster.proxy_url.as_deref(),

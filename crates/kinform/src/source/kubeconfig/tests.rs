@@ -441,3 +441,11 @@ async fn the_environments_proxy_is_not_used_where_the_kubeconfig_names_one() {
         assert_eq!(proxy.as_deref(), expected, "{cluster}");
     }
 }
+
+#[test]
+fn a_configuration_can_be_loaded_in_a_spawned_task() {
+    fn can_move<T: Send>(future: T) -> T {
+        future
+    }
+    drop(can_move(load_config(&ConfigOverrides::default())));
+}
