@@ -134,6 +134,29 @@ mod tests {
         (denied, answered.warnings().to_vec())
     }
 
+    #[test]
+    fn the_manifests_name_the_paths_the_service_and_the_secret_of_the_program() {
+        let manifest = include_str!("../deploy/webhooks.yaml");
+        for path in [mutate_path::<Foo>(), validate_path::<Foo>()] {
+            assert!(all().unwrap().paths().any(|served| served == path));
+            assert_eq!(manifest.matches(&format!("path: {path}\n")).count(), 1);
+        }
+        let service = format!("name: {SERVICE}\n");
+        assert_eq!(manifest.matches(&service).count(), 2);
+        assert_eq!(
+            manifest.matches(&format!("  name: {COMPONENT}\n")).count(),
+            2
+        );
+        assert!(include_str!("../deploy/services.yaml").contains(&service));
+        let rights = include_str!("../deploy/rbac.yaml");
+        for name in [SECRET, COMPONENT] {
+            assert!(
+                rights.contains(&format!("resourceNames: [{name}]\n")),
+                "{name}"
+            );
+        }
+    }
+
     #[tokio::test]
     async fn a_foo_without_replicas_gets_one_and_another_number_stays() {
         for (given, expected) in [(None, 1), (Some(0), 0), (Some(7), 7)] {
