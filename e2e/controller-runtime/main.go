@@ -1,6 +1,7 @@
 // What an operator built on controller-runtime does, told as a story of checks.
 //
-//	controller-runtime KUBECONFIG NAMESPACE  ──▶  any API server  ──▶  stdout: a report in JSON, exit code
+//	controller-runtime KUBECONFIG NAMESPACE          ──▶  any API server  ──▶  stdout: a report in JSON, exit code
+//	controller-runtime KUBECONFIG NAMESPACE metrics  ──▶  the same story  ──▶  stdout: its families of metrics
 //
 // A manager with leader election runs a reconciler of a custom resource, with owned objects, an index, a
 // finalizer, status updates and events. The checks write through a client of their own and wait for what the
@@ -235,6 +236,7 @@ func start(ctx context.Context, kubeconfig, namespace string) (*stage, error) {
 	if err := ctrl.NewControllerManagedBy(manager).For(&Widget{}).Owns(&appsv1.Deployment{}).Complete(r); err != nil {
 		return nil, err
 	}
+	registerWebhook()
 	go func() {
 		if err := manager.Start(ctx); err != nil {
 			fmt.Fprintln(os.Stderr, "the manager:", err)
@@ -246,8 +248,9 @@ func start(ctx context.Context, kubeconfig, namespace string) (*stage, error) {
 
 func main() {
 	ctrl.SetLogger(logr.Discard())
-	if len(os.Args) != 3 {
-		fmt.Fprintln(os.Stderr, "usage: controller-runtime KUBECONFIG NAMESPACE")
+	asksMetrics := len(os.Args) == 4 && os.Args[3] == "metrics"
+	if len(os.Args) != 3 && !asksMetrics {
+		fmt.Fprintln(os.Stderr, "usage: controller-runtime KUBECONFIG NAMESPACE [metrics]")
 		os.Exit(2)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -286,7 +289,12 @@ func main() {
 		done.Seconds = time.Since(began).Seconds()
 		report.Checks = append(report.Checks, done)
 	}
-	if err := json.NewEncoder(os.Stdout).Encode(report); err != nil {
+	if asksMetrics {
+		err = families(os.Stdout)
+	} else {
+		err = json.NewEncoder(os.Stdout).Encode(report)
+	}
+	if err != nil {
 		code = 2
 	}
 	os.Exit(code)

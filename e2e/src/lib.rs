@@ -10,11 +10,13 @@
 //! is dropped. A restart keeps the objects in etcd and loses the server's own memory of its
 //! history.
 
+pub mod balancer;
 pub mod conformance;
 mod dice;
 pub mod differential;
 pub mod invalid;
 pub mod kubectl;
+pub mod process;
 pub mod program;
 pub mod servers;
 

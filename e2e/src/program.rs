@@ -6,6 +6,7 @@
 //!
 //! They do not know which server they talk to; their assertions are their own.
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -164,6 +165,27 @@ impl Program {
             arguments: vec![source(folder).join("main.py")],
             _home: home,
         }))
+    }
+
+    /// Runs it with these arguments; returns what it prints.
+    ///
+    /// # Errors
+    /// It fails, or does not end in time.
+    pub async fn ask(&self, arguments: &[&OsStr]) -> Result<String, StageError> {
+        let name = &self.name;
+        let child = Command::new(&self.path)
+            .args(&self.arguments)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .kill_on_drop(true)
+            .output();
+        let output = tokio::time::timeout(PATIENCE, child).await;
+        let output = output.map_err(|_| format!("{name} did not end in {PATIENCE:?}"))??;
+        if !output.status.success() {
+            let (code, said) = (output.status, String::from_utf8_lossy(&output.stderr));
+            return Err(format!("{name} ended with {code}: {said}").into());
+        }
+        Ok(String::from_utf8(output.stdout)?)
     }
 
     /// Runs it on a server.

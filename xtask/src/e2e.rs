@@ -63,6 +63,18 @@ enum Only {
     Informers,
     /// Replicas of an operator on both servers: stopped, killed, paused, deprived of their lease.
     Operators,
+    /// The sample's manifests on both servers, and its program with exactly their rights.
+    Deploy,
+    /// A real API server that calls our webhooks: verdicts, rotation, roll-outs, conversion.
+    Webhooks,
+    /// An operator's metrics by Prometheus' Python reader, compared with controller-runtime's.
+    Metrics {
+        /// Writes controller-runtime's list anew.
+        #[arg(long)]
+        record: bool,
+    },
+    /// An operator that loses the right to list what it needs, on both servers.
+    Rights,
     /// Rounds of faults against a real server.
     Rounds,
     /// Time to serve lists of many pods, compared with a real server of the same pods; a release
@@ -120,6 +132,13 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<String, String> 
         Some(Only::KubeRs) => tests(root, "kube_rs::", &[], leave),
         Some(Only::Informers) => tests(root, "informers::", &[], leave),
         Some(Only::Operators) => tests(root, "operators::", &[], leave),
+        Some(Only::Deploy) => tests(root, "deploy::", &[], leave),
+        Some(Only::Webhooks) => tests(root, "webhooks::", &[], leave),
+        Some(Only::Metrics { record }) => {
+            let record = record.then(|| ("KINFORM_RECORD", "1".to_owned()));
+            tests(root, "metrics::", record.as_slice(), leave)
+        }
+        Some(Only::Rights) => tests(root, "rights::", &[], leave),
         Some(Only::Rounds) => tests(root, "rounds::", &[], leave),
         Some(Only::Serve { pods }) => serve(root, *pods, leave),
         Some(Only::Differential {

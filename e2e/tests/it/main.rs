@@ -2,10 +2,14 @@
 
 mod clients;
 mod conformance;
+mod deploy;
 mod differential;
 mod informers;
 mod invalid;
 mod kube_rs;
 mod kubectl;
+mod metrics;
 mod operators;
+mod rights;
 mod rounds;
+mod webhooks;

@@ -10,10 +10,13 @@
 //!
 //! Upstream counterpart: `sample-controller:controller.go`. Differences: repairs patch the one field
 //! instead of replacing the Deployment; a status that is already correct is not written again; a
-//! Deployment that the cache does not have yet is read from the server.
+//! Deployment that the cache does not have yet is read from the server. The program has a finalizer
+//! and webhooks, too.
 
 mod foo;
 mod reconcile;
+#[cfg(feature = "operator")]
+pub mod webhooks;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -34,10 +37,18 @@ pub const COMPONENT: &str = "sample-controller";
 /// Workers, as in upstream's `main.go`.
 const WORKERS: usize = 2;
 
-/// The controller with its reconcile function, on the informers of `factory`; it writes with `client`
-/// and tells people by `events`.
+/// The finalizer of a Foo: its Deployment goes first.
+pub const FINALIZER: &str = "samplecontroller.k8s.io/cleanup";
+
+/// The controller with its reconcile function and its finalizer, on the informers of `factory`; it
+/// writes with `client` and tells people by `events`.
+///
+/// [`SampleController`] has no finalizer: what runs for a moment must leave no Foo behind that only it
+/// can end.
 pub fn reconciler(factory: &InformerFactory, client: Client, events: EventRecorder) -> Reconciler {
-    controller(factory, client, events).reconciling(reconcile::reconcile)
+    controller(factory, client, events)
+        .finalizer(FINALIZER, reconcile::cleanup)
+        .reconciling(reconcile::reconcile)
 }
 
 fn controller(

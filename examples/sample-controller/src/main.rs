@@ -1,13 +1,15 @@
-//! The sample controller as a whole operator: leader election, probes, metrics, ordered stop.
+//! The sample controller as a whole operator: webhooks, leader election, probes, metrics, ordered stop.
 //!
 //! ```text
-//! flags → operator → definition of Foo → controller → SIGTERM: drain, release, flush
+//! flags → operator → definition of Foo → webhooks, controller → SIGTERM: drain, release, flush
 //! ```
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::builder::BoolishValueParser;
+use clap::{ArgAction, Parser};
 use kinform_operator::{Error, Flags, Operator};
+use sample_controller::webhooks;
 
 /// Keeps a Deployment for every Foo.
 #[derive(Debug, Parser)]
@@ -15,6 +17,12 @@ use kinform_operator::{Error, Flags, Operator};
 struct Args {
     #[command(flatten)]
     operator: Flags,
+    /// Serves webhooks for Foos. Without --webhook-cert-path their certificate is kept in a Secret of
+    /// the pod's namespace, and its authority in the webhook configurations.
+    #[arg(long, env = "ENABLE_WEBHOOKS", value_name = "BOOL", default_value = "true", num_args = 0..=1,
+          default_missing_value = "true", require_equals = true, action = ArgAction::Set,
+          value_parser = BoolishValueParser::new())]
+    enable_webhooks: bool,
 }
 
 #[tokio::main]
@@ -32,6 +40,13 @@ async fn run(args: Args) -> Result<(), Error> {
     sample_controller::install_definition(operator.unguarded())
         .await
         .map_err(|error| Error::of("cannot install the definition of Foo", error))?;
+    if args.enable_webhooks {
+        let certificates = match operator.webhook_certificate() {
+            Some(files) => files,
+            None => webhooks::certificates(operator.unguarded())?,
+        };
+        operator.serve_webhooks(webhooks::all()?, certificates)?;
+    }
     operator.add(sample_controller::reconciler(
         operator.factory(),
         operator.client(),

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! Foo (from the cache) + Deployment (from the cache) → writes: create | patch replicas, patch status
+//! Foo that is being deleted ──────────────────────────→ cleanup: delete the Deployment
 //! ```
 //!
 //! Called again until there is no more to do; repeating a write does no harm.
@@ -55,6 +56,9 @@ pub enum Failed {
     /// The controller has no client.
     #[error("the controller cannot write")]
     NoClient(#[source] kinform::Error),
+    /// The Deployment of a deleted Foo could not be deleted.
+    #[error("cannot delete the Deployment")]
+    Undeleted(#[source] kinform::Error),
     /// The server refused, or did not reply.
     #[error("cannot {verb} the {what}")]
     Api {
@@ -117,6 +121,20 @@ pub(crate) async fn reconcile(foo: Arc<Foo>, cx: Ctx<State>) -> Result<Action, F
         MESSAGE_SYNCED,
     );
     Ok(Action::await_change())
+}
+
+/// Deletes the Deployment of a Foo that is being deleted, unless it has another owner.
+///
+/// The garbage collector does it, too, and later. A finalizer is for what it cannot know.
+pub(crate) async fn cleanup(foo: Arc<Foo>, cx: Ctx<State>) -> Result<(), Failed> {
+    let namespace = foo.namespace().unwrap_or_default();
+    let Some(deployment) = cached(&cx.deployments, &namespace, &foo.spec.deployment_name)? else {
+        return Ok(());
+    };
+    if is_controlled_by(&deployment, &foo) {
+        cx.delete(&*deployment).await.map_err(Failed::Undeleted)?;
+    }
+    Ok(())
 }
 
 /// The Deployment in the cache: for reading only.

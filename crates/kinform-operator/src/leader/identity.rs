@@ -56,7 +56,7 @@ fn namespace_of(set: Option<String>, file: &Path) -> Result<String, Error> {
     let missing = || {
         Error::new(
             ErrorKind::Config,
-            "the namespace of the lease is unknown outside of a pod: name one, or set POD_NAMESPACE",
+            "the namespace is unknown outside of a pod: name one, or set POD_NAMESPACE",
         )
     };
     let text = read(file).map_err(|error| missing().with_cause(error))?;

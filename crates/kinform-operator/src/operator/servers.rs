@@ -51,14 +51,17 @@ impl Servers {
         let inner = &operator.0;
         let settings = &inner.settings;
         let probes = match &settings.probe_address {
-            Some(address) => Some(bind("probes", address).await?),
+            Some(address) => Some(bind("probes", "health-probe", address).await?),
             None => None,
         };
         #[cfg(feature = "metrics")]
         let metrics = match &settings.metrics_address {
             Some(address) => {
                 let tls = self.metrics_tls(operator).await?;
-                Some((bind("metrics", address).await?, (tls, metrics(operator))))
+                Some((
+                    bind("metrics", "metrics", address).await?,
+                    (tls, metrics(operator)),
+                ))
             }
             None => None,
         };
@@ -186,7 +189,7 @@ impl Hooked {
             synced.map_err(|error| unusable(error.to_string()))?;
             certificates.check().map_err(unusable)?;
         }
-        let bound = bind("webhooks", &operator.0.settings.webhook_address).await?;
+        let bound = bind("webhooks", "webhook", &operator.0.settings.webhook_address).await?;
         tracing::info!(address = %bound.address(), paths = ?webhooks.paths().collect::<Vec<_>>(), "serving webhooks");
         Ok(Some(Self {
             certificates,
@@ -213,9 +216,10 @@ impl Hooked {
     }
 }
 
-async fn bind(what: &str, address: &str) -> Result<Bound, Error> {
+async fn bind(what: &str, flag: &str, address: &str) -> Result<Bound, Error> {
     Bound::bind(address).await.map_err(|error| {
-        Error::new(ErrorKind::Config, format!("cannot serve {what}: {error}")).with_cause(error)
+        let message = format!("cannot serve {what}: {error} (--{flag}-bind-address)");
+        Error::new(ErrorKind::Config, message).with_cause(error)
     })
 }
 

@@ -64,7 +64,19 @@ fn queues(all: &[(Watched, ControllerStats)]) -> Vec<Family> {
         let name = &controller.name;
         let labels: Labels = vec![("name", name.clone()), ("controller", name.clone())];
         let queue = &stats.queue;
-        depth.set(&labels, queue.depth as f64);
+        // Upstream's integers: all above 0 are one lane here, and all below.
+        let normal = queue
+            .depth
+            .saturating_sub(queue.depth_high + queue.depth_low);
+        for (priority, keys) in [
+            ("100", queue.depth_high),
+            ("0", normal),
+            ("-100", queue.depth_low),
+        ] {
+            let mut labels = labels.clone();
+            labels.push(("priority", priority.to_owned()));
+            depth.set(&labels, keys as f64);
+        }
         adds.count(&labels, queue.adds);
         retries.count(&labels, queue.retries);
         latency.observe(&labels, buckets(&queue.queue_latency, &QUEUE));
@@ -110,7 +122,13 @@ fn reconciles(all: &[(Watched, ControllerStats)]) -> Vec<Family> {
     );
     for (controller, stats) in all {
         let labels: Labels = vec![("controller", controller.name.clone())];
-        for (result, count) in [("success", stats.succeeded), ("error", stats.failed)] {
+        // All from the start, as upstream's: a rate needs the zero before the first.
+        for (result, count) in [
+            ("success", stats.succeeded.saturating_sub(stats.requeued)),
+            ("requeue_after", stats.requeued),
+            ("requeue", stats.conflicts + stats.throttled),
+            ("error", stats.failed),
+        ] {
             let mut labels = labels.clone();
             labels.push(("result", result.to_owned()));
             total.count(&labels, count);

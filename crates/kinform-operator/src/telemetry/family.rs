@@ -43,6 +43,8 @@ enum Kind {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
     Count(u64),
+    /// A counter of seconds.
+    Seconds(f64),
     Gauge(f64),
     Histogram {
         sum: f64,
@@ -89,6 +91,10 @@ impl Family {
         self.samples.push((labels.clone(), Value::Count(count)));
     }
 
+    pub(crate) fn count_seconds(&mut self, labels: &Labels, seconds: f64) {
+        self.samples.push((labels.clone(), Value::Seconds(seconds)));
+    }
+
     pub(crate) fn set(&mut self, labels: &Labels, value: f64) {
         self.samples.push((labels.clone(), Value::Gauge(value)));
     }
@@ -124,6 +130,9 @@ impl Value {
     fn encode(&self, metric: &mut MetricEncoder<'_>) -> fmt::Result {
         match self {
             Self::Count(count) => metric.encode_counter(count, None::<&Exemplar<Written<'_>, f64>>),
+            Self::Seconds(seconds) => {
+                metric.encode_counter(seconds, None::<&Exemplar<Written<'_>, f64>>)
+            }
             Self::Gauge(value) => metric.encode_gauge(value),
             Self::Histogram {
                 sum,

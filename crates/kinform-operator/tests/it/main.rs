@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may unwrap")]
 
+mod certificate;
 mod leader;
 mod operator;
+mod planted;
 mod support;

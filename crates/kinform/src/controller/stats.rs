@@ -33,6 +33,7 @@ impl Counter {
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     pub(super) succeeded: Counter,
+    pub(super) requeued: Counter,
     pub(super) failed: Counter,
     pub(super) panics: Counter,
     pub(super) timeouts: Counter,
@@ -56,8 +57,11 @@ pub struct ControllerMetrics {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ControllerStats {
-    /// Reconciles that ended well (`controller_runtime_reconcile_total{result="success"}`).
+    /// Reconciles that ended well (`controller_runtime_reconcile_total{result="success"}`, without
+    /// `requeued`).
     pub succeeded: u64,
+    /// Those of them that asked for another run (`..{result="requeue_after"}`).
+    pub requeued: u64,
     /// Reconciles that failed, panics and deadlines included (`..{result="error"}`).
     pub failed: u64,
     /// Those that panicked (`controller_runtime_reconcile_panics_total`).
@@ -95,6 +99,8 @@ impl ControllerMetrics {
     #[must_use]
     pub fn snapshot(&self) -> ControllerStats {
         ControllerStats {
+            // Read first: it is never more than those that succeeded.
+            requeued: self.counters.requeued.read(),
             succeeded: self.counters.succeeded.read(),
             failed: self.counters.failed.read(),
             panics: self.counters.panics.read(),

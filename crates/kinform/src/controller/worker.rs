@@ -72,6 +72,7 @@ impl<C: Send + Sync + 'static> Work<C> {
         while let Some(item) = next.await {
             let span = tracing::info_span!(
                 "reconcile",
+                controller = %self.site.name,
                 resource = %self.resource,
                 key = %item.key(),
                 version = tracing::field::Empty,
@@ -159,7 +160,11 @@ impl<C: Send + Sync + 'static> Work<C> {
             Ended::Done(action) => {
                 self.counters.succeeded.add(1);
                 tracing::debug!(?action, "reconciled");
-                Self::verdict(action)
+                let verdict = Self::verdict(action);
+                if verdict != Verdict::Forget {
+                    self.counters.requeued.add(1);
+                }
+                verdict
             }
             Ended::Failed(error) => return self.failed(item, &*error),
             Ended::Gone => {

@@ -46,7 +46,7 @@ impl<S: tracing::Subscriber> Layer<S> for Spans {
 }
 
 #[tokio::test(start_paused = true)]
-async fn spans_name_the_resource_and_each_reconcile_its_key_version_and_failures() {
+async fn spans_name_the_resource_and_each_reconcile_its_controller_key_version_and_failures() {
     let spans = Spans::default();
     // See `d16_no_content_of_an_object_is_logged_or_reported`.
     let _second = tracing::Dispatch::new(registry().with(Spans::default()));
@@ -87,12 +87,13 @@ async fn spans_name_the_resource_and_each_reconcile_its_key_version_and_failures
         let field = |name: &str| span.0[name].as_str();
         assert_eq!(
             [
+                field("controller"),
                 field("resource"),
                 field("key"),
                 field("version"),
                 field("failures")
             ],
-            ["pods", "default/a", "1", failures]
+            ["pod", "pods", "default/a", "1", failures]
         );
     }
 }

@@ -5,6 +5,9 @@
 //! ```
 #![expect(clippy::unwrap_used, reason = "tests may unwrap")]
 
+#[cfg(feature = "operator")]
+mod program;
+
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Event;
 use kinform::InformerFactory;
@@ -107,4 +110,49 @@ async fn a_deployment_of_somebody_else_is_refused_with_an_event() {
     let untouched: Deployment = api.get("default/web-deployment").await.unwrap().unwrap();
     assert_eq!(replicas(&untouched), Some(7));
     operator.stop().await.unwrap();
+}
+
+#[cfg(feature = "operator")]
+#[tokio::test]
+async fn the_deployment_of_a_deleted_foo_goes_before_its_finalizer_and_others_stay() {
+    use kinform_operator::Settings;
+    use sample_controller::{COMPONENT, FINALIZER};
+
+    let server = TestServer::start().with(|server| server.without_garbage_collection());
+    let api = server.crd::<Foo>().await.unwrap();
+    let mut theirs = deployment_for(&foo("others", 7));
+    theirs.metadata.owner_references = None;
+    api.create(&theirs).await.unwrap();
+    let mut settings = Settings::default();
+    settings.probe_address = None;
+    let operator = kinform_operator::Operator::builder(COMPONENT).settings(settings);
+    let operator = operator.with_config(api.config()).unwrap();
+    let (client, events) = (operator.client(), operator.events().clone());
+    let reconciler = sample_controller::reconciler(operator.factory(), client, events);
+    operator.add(reconciler).unwrap();
+    let stop = stop();
+    let (running, token) = (operator.clone(), stop.clone());
+    let running = tokio::spawn(async move { running.run_until(token).await });
+
+    for name in ["web", "others"] {
+        api.create(&foo(name, 2)).await.unwrap();
+        let is_kept = |foo: &Foo| foo.metadata.finalizers.iter().flatten().eq([FINALIZER]);
+        api.until(&format!("default/{name}"), is_kept)
+            .await
+            .unwrap();
+    }
+    let there = |_: &Deployment| true;
+    api.until("default/web-deployment", there).await.unwrap();
+    for name in ["web", "others"] {
+        api.delete::<Foo>(&format!("default/{name}")).await.unwrap();
+        api.until_gone::<Foo>(&format!("default/{name}"))
+            .await
+            .unwrap();
+    }
+    let gone = api.get::<Deployment>("default/web-deployment").await;
+    assert!(gone.unwrap().is_none());
+    let kept = api.get::<Deployment>("default/others-deployment").await;
+    assert_eq!(kept.unwrap().as_ref().and_then(replicas), Some(7));
+    stop.cancel();
+    running.await.unwrap().unwrap();
 }

@@ -38,6 +38,10 @@ impl Files {
         }
     }
 
+    pub(super) fn certificate(&self) -> &Path {
+        &self.certificate
+    }
+
     pub(super) async fn read(&self) -> Result<Pair, Error> {
         let chain = read(&self.certificate).await?;
         let key = read(&self.key).await?;

@@ -172,12 +172,28 @@ impl Certificates {
         };
         let now = (self.0.clock)();
         if now >= pair.not_after {
-            return Err(format!("the certificate ended at {}", pair.not_after));
+            let remedy = self.remedy(&in_use);
+            return Err(format!(
+                "the certificate ended at {}: {remedy}",
+                pair.not_after
+            ));
         }
         if now < pair.not_before {
-            return Err(format!("the certificate begins at {}", pair.not_before));
+            let from = pair.not_before;
+            return Err(format!(
+                "the certificate begins at {from}: check this host's clock"
+            ));
         }
         Ok(())
+    }
+
+    /// The remedy for a certificate that ended.
+    fn remedy(&self, in_use: &InUse) -> String {
+        match (&self.0.source, &in_use.trouble) {
+            (Source::Files(files), _) => format!("replace {}", files.certificate().display()),
+            (Source::Managed(..), Some(trouble)) => format!("no other was made: {trouble}"),
+            (Source::Managed(..), None) => "another one is made within 10 s".to_owned(),
+        }
     }
 
     /// The end of the certificate in use.

@@ -158,7 +158,7 @@ async fn an_expired_certificate_is_unready_until_it_is_replaced() {
     replica.sync().await.unwrap();
     let end = replica.expires_at().unwrap();
     hands.advance_days(90);
-    let line = format!("the certificate ended at {end}");
+    let line = format!("the certificate ended at {end}: another one is made within 10 s");
     assert_eq!(replica.check(), Err(line));
     replica.sync().await.unwrap();
     replica.check().unwrap();
