@@ -13,6 +13,7 @@ mod bench;
 mod ci;
 mod contract;
 mod e2e;
+mod election;
 mod fuzz;
 mod map;
 mod mutants;
@@ -35,6 +36,8 @@ enum Task {
     Contract(contract::Arguments),
     /// Runs other people's clients and a real API server next to the embedded one, where available.
     E2e(e2e::Arguments),
+    /// Runs seeded histories of leader election, kinform's and upstream's.
+    Election(election::Arguments),
     /// Gives the readers of the wire hostile bytes.
     Fuzz(fuzz::Arguments),
     /// Prints which folders import which, and the circles among them.
@@ -61,6 +64,7 @@ fn main() -> ExitCode {
         Task::Ci => ci::run(root),
         Task::Contract(arguments) => contract::run(root, &arguments),
         Task::E2e(arguments) => e2e::run(root, &arguments),
+        Task::Election(arguments) => election::run(root, &arguments),
         Task::Fuzz(arguments) => fuzz::run(root, &arguments),
         Task::Map(arguments) => map::run(&arguments),
         Task::Mutants(arguments) => mutants::run(root, &arguments),

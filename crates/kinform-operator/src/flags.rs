@@ -16,7 +16,7 @@ use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args, ValueEnum};
 
 use crate::leader::LeaseOptions;
-use crate::settings::{CertificateFiles, LeaseSettings, MetricsAccess, Settings};
+use crate::settings::{CertificateFiles, Fencing, LeaseSettings, MetricsAccess, Settings};
 
 /// The flags of an operator, to be flattened into those of a program.
 #[derive(Args, Clone, Debug)]
@@ -69,6 +69,12 @@ pub struct Flags {
     /// Pause between two attempts to take or renew the lease.
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration)]
     pub leader_elect_retry_period: Duration,
+    /// Stamps each write of the leader with its term, for an admission policy that refuses older
+    /// terms.
+    #[arg(long, value_name = "BOOL", default_value = "false", num_args = 0..=1,
+          default_missing_value = "true", require_equals = true, action = ArgAction::Set,
+          value_parser = BoolishValueParser::new())]
+    pub leader_elect_hard_fence: bool,
     /// Name of the lease; the operator's by default.
     #[arg(long, value_name = "NAME")]
     pub leader_elect_resource_name: Option<String>,
@@ -148,6 +154,11 @@ impl From<&Flags> for Settings {
                 name: flags.leader_elect_resource_name.clone(),
                 namespace: flags.leader_elect_resource_namespace.clone(),
                 options,
+                fencing: if flags.leader_elect_hard_fence {
+                    Fencing::Hard
+                } else {
+                    Fencing::Guard
+                },
                 ..LeaseSettings::default()
             }
         };
@@ -234,8 +245,14 @@ mod tests {
             "--leader-elect-lease-duration=4s",
             "--leader-elect-renew-deadline=2s",
             "--leader-elect-retry-period=500ms",
+            "--leader-elect-hard-fence",
         ]);
-        let options = quick.unwrap().leader_election.unwrap().options;
+        let quick = quick.unwrap().leader_election.unwrap();
+        assert_eq!(
+            (quick.fencing, lease.fencing),
+            (Fencing::Hard, Fencing::Guard)
+        );
+        let options = quick.options;
         options.validate().unwrap();
         assert_eq!(options.margin, LeaseOptions::quick().margin);
         assert_eq!(found.namespaces, ["a", "b"]);

@@ -29,5 +29,7 @@ pub use crate::error::Error;
 #[cfg(feature = "clap")]
 pub use crate::flags::{Flags, LogFormat};
 pub use crate::operator::{Addresses, Operator, OperatorBuilder, Part, When};
-pub use crate::settings::{CertificateFiles, LeaseSettings, MetricsAccess, OnLoss, Settings};
+pub use crate::settings::{
+    CertificateFiles, Fencing, LeaseSettings, MetricsAccess, OnLoss, Settings,
+};
 pub use kinform;

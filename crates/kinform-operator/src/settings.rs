@@ -87,6 +87,19 @@ pub struct LeaseSettings {
     pub options: LeaseOptions,
     /// The consequence of a lost term.
     pub on_loss: OnLoss,
+    /// The safeguards of the leader's writes.
+    pub fencing: Fencing,
+}
+
+/// The safeguards of a leader's writes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fencing {
+    /// The guard looks at the term before each request.
+    #[default]
+    Guard,
+    /// The server compares the term of each write with the lease, too: see
+    /// [`LeaderElection::hard_fence`](crate::leader::LeaderElection::hard_fence).
+    Hard,
 }
 
 /// The consequence of a lost term.

@@ -539,6 +539,30 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         packages: OPERATOR,
     },
     Mutant {
+        name: "L14",
+        seen: "leader election: fence",
+        mistake: "two terms of one process share their number",
+        packages: MACHINES,
+    },
+    Mutant {
+        name: "L15",
+        seen: "leader election: fence",
+        mistake: "a write under a hard fence does not carry its term",
+        packages: OPERATOR,
+    },
+    Mutant {
+        name: "L16",
+        seen: "leader election: fence",
+        mistake: "a delete under a hard fence does not name the version of the stamped object",
+        packages: OPERATOR,
+    },
+    Mutant {
+        name: "L17",
+        seen: "leader election: fence",
+        mistake: "a status under a hard fence does not name the version of the stamped object",
+        packages: OPERATOR,
+    },
+    Mutant {
         name: "Q1",
         seen: "controller-runtime#1720, rancher/fleet#3239",
         mistake: "an event that comes in between takes a wake-up time away",

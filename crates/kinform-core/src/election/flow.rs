@@ -218,7 +218,9 @@ impl Election {
             None => Action::Create { record },
             Some(lease) => {
                 let known = &lease.record;
-                let (transitions, acquire_time) = if self.view.ours().is_some() {
+                // Each term has a number of its own, also two of one process: a fence compares it.
+                let is_kept = self.term.is_some() || (mutant!("L14") && self.view.ours().is_some());
+                let (transitions, acquire_time) = if is_kept {
                     (
                         known.transitions,
                         AcquireTime::Kept(known.acquire_time.clone()),

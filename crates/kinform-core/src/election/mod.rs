@@ -275,7 +275,10 @@ impl Election {
         self.tell_leader();
         match change {
             Change::Same => {}
-            Change::Ours(sent_at) => self.count(if mutant!("L1") { now } else { sent_at }, now),
+            Change::Ours(sent_at) => {
+                let sent_at = if mutant!("L1") { now } else { sent_at };
+                self.count(sent_at, write.is_some_and(|w| w.verb == Verb::Take), now);
+            }
             Change::Released | Change::Foreign if self.term.is_some() => {
                 let is_taken = !holder.is_empty() && holder != self.identity;
                 let reason = if is_taken {
@@ -327,10 +330,11 @@ impl Election {
         self.hurry(now);
     }
 
-    /// A write of ours is in the record: a term begins, or lasts longer.
-    fn count(&mut self, sent_at: Instant, now: Instant) {
+    /// A write of ours is in the record: a term begins, or lasts longer. A late renewal of a lost
+    /// term begins no other: the two would share their number.
+    fn count(&mut self, sent_at: Instant, is_take: bool, now: Instant) {
         let ends_at = sent_at + self.options.term_length();
-        let may_begin = self.may_begin(now) && ends_at > now;
+        let may_begin = is_take && self.may_begin(now) && ends_at > now;
         match (&mut self.term, self.view.lease()) {
             (Some(term), _) if ends_at > term.ends_at => {
                 term.ends_at = ends_at;

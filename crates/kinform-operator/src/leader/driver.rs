@@ -17,7 +17,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use kinform::env::Env;
 use kinform_core::election::{
-    Answer, Election, EndReason, Input, Report, Request, RequestId, Step,
+    Answer, Election, EndReason, Input, RefusalKind, Report, Request, RequestId, Step,
 };
 use kinform_core::time::Instant;
 use tokio::sync::watch;
@@ -95,6 +95,17 @@ impl Driver {
         run.open = None;
         run.driver.finish.0.finish(Ended::Stopped);
     }
+}
+
+/// The advice to an account without rights; empty for other failures.
+fn remedy(kind: Option<RefusalKind>, lease: &str) -> String {
+    if kind != Some(RefusalKind::Forbidden) {
+        return String::new();
+    }
+    let namespace = lease.split('/').next().unwrap_or_default();
+    format!(
+        "; it is tried again: grant this account get, create, update and watch on leases in namespace {namespace}"
+    )
 }
 
 /// Waits for the reply to the request under way.
@@ -239,8 +250,13 @@ impl Run {
             Report::Failed { verb, message, .. } if message == self.failure => {
                 tracing::debug!(%lease, ?verb, %message, "a request on the lease failed");
             }
-            Report::Failed { verb, message, .. } => {
-                tracing::warn!(%lease, ?verb, %message, "a request on the lease failed");
+            Report::Failed {
+                verb,
+                kind,
+                message,
+            } => {
+                let remedy = remedy(kind, lease);
+                tracing::warn!(%lease, ?verb, "a request on the lease failed: {message}{remedy}");
                 self.failure = message;
             }
         }

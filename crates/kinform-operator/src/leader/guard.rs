@@ -13,7 +13,7 @@
 //! lease at most. So a request of a lost term is over before another process leads.
 //!
 //! Not covered: a process that is frozen between the last look and the first byte, and a server or
-//! proxy that holds a request back before it counts the timeout.
+//! proxy that holds a request back before it counts the timeout. A hard fence covers both.
 //!
 //! Upstream has no counterpart.
 
@@ -29,20 +29,25 @@ use http::{Request, Uri};
 use kinform::source::{ClientOptions, client_through, client_with};
 use kinform_api::mutant;
 use kube_client::{Client, Config};
+use tower::layer::layer_fn;
 use tower::{BoxError, Layer, Service};
 
 use kinform_core::election::Term;
 
+use super::fence::Fence;
 use super::not_leading::NotLeading;
 use super::shared::{Look, Shared};
 use crate::error::Error;
+use crate::settings::Fencing;
 
 /// A layer that lets requests pass only during a term: see
-/// [`Leadership::guard`](super::Leadership::guard).
+/// [`Leadership::guard`](super::Leadership::guard). The layer alone does not stamp writes for a hard
+/// fence; [`client`](Self::client) and [`over`](Self::over) do.
 #[derive(Clone, Debug)]
 pub struct Guard {
     shared: Arc<Shared>,
     request_timeout: Duration,
+    fencing: Fencing,
 }
 
 /// The service of [`Guard`].
@@ -53,11 +58,18 @@ pub struct Guarded<S> {
 }
 
 impl Guard {
-    pub(super) fn new(shared: Arc<Shared>, request_timeout: Duration) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, request_timeout: Duration, fencing: Fencing) -> Self {
         Self {
             shared,
             request_timeout,
+            fencing,
         }
+    }
+
+    /// The layer of the hard fence; it belongs directly above the guard.
+    pub(crate) fn fence(&self) -> Fence {
+        let patience = (self.fencing == Fencing::Hard).then_some(self.request_timeout);
+        Fence::new(Arc::clone(&self.shared), patience)
     }
 
     /// A client for `config` that sends requests during a term only. Must be called inside a tokio
@@ -68,7 +80,8 @@ impl Guard {
     /// # Errors
     /// The certificates or credentials in `config` cannot be used.
     pub fn client(&self, config: Config, options: &ClientOptions) -> Result<Client, Error> {
-        Ok(client_with(config, options, self.clone())?)
+        let fenced = |transport| self.fence().layer(self.layer(transport));
+        Ok(client_with(config, options, layer_fn(fenced))?)
     }
 
     /// A client that sends its requests through `client` during a term only. Must be called inside a
@@ -78,7 +91,8 @@ impl Guard {
     /// The guard is above limiter and credentials of `client`. A request that waits there is dropped
     /// at the end of the term, too, but its `timeout=` was counted before it waited.
     pub fn over(&self, client: &Client) -> Client {
-        client_through(client, self.clone())
+        let fenced = |transport| self.fence().layer(self.layer(transport));
+        client_through(client, layer_fn(fenced))
     }
 
     /// The term that runs now, by the clock.

@@ -18,6 +18,7 @@ use super::driver::Orders;
 use super::guard::Guard;
 use super::shared::{Ended, Shared};
 use crate::error::{Error, ErrorKind};
+use crate::settings::Fencing;
 
 /// A handle on an election that runs; clones are the same election.
 ///
@@ -31,6 +32,7 @@ struct Handle {
     orders: watch::Sender<Orders>,
     /// The limit of a request that a term covers.
     request_timeout: Duration,
+    fencing: Fencing,
 }
 
 /// BOUND: the time after which a term that should have ended is a failure of health.
@@ -43,11 +45,13 @@ impl Leadership {
         shared: Arc<Shared>,
         orders: watch::Sender<Orders>,
         request_timeout: Duration,
+        fencing: Fencing,
     ) -> Self {
         Self(Arc::new(Handle {
             shared,
             orders,
             request_timeout,
+            fencing,
         }))
     }
 
@@ -168,7 +172,12 @@ impl Leadership {
     /// A layer for a client whose requests need a running term. It does not keep the election
     /// alive.
     pub fn guard(&self) -> Guard {
-        Guard::new(Arc::clone(&self.0.shared), self.0.request_timeout)
+        let handle = &self.0;
+        Guard::new(
+            Arc::clone(&handle.shared),
+            handle.request_timeout,
+            handle.fencing,
+        )
     }
 }
 

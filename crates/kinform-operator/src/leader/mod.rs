@@ -19,6 +19,8 @@
 //! 3. [`Leadership::idle`] reports that all work of the term has been joined; this process becomes a
 //!    candidate again.
 //!
+//! With a hard fence the server looks, too: see [`LeaderElection::hard_fence`].
+//!
 //! An orderly stop joins the work first, then calls [`Leadership::stop`], which releases the lease.
 //!
 //! Upstream counterpart: `client-go:tools/leaderelection`, whose elector is used up by a loss.
@@ -26,6 +28,7 @@
 mod builder;
 mod clock;
 mod driver;
+mod fence;
 mod guard;
 mod identity;
 mod leadership;
@@ -38,6 +41,7 @@ mod watch;
 pub use kinform_core::election::{EndReason, LeaseOptions, LeaseOptionsError, OnStop, Term};
 
 pub use self::builder::LeaderElection;
+pub use self::fence::{FenceError, FencePolicy, TERM_ANNOTATION};
 pub use self::guard::{Guard, Guarded};
 pub use self::identity::pod_namespace;
 pub use self::leadership::Leadership;

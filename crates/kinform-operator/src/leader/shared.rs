@@ -133,6 +133,16 @@ impl Shared {
         term.filter(|term| self.clock.now() < term.ends_at).cloned()
     }
 
+    /// The text of the term that runs, as the policy of a hard fence computes it from the lease.
+    pub(super) fn stamp(&self) -> Option<String> {
+        let term = self.term()?;
+        let (lease, holder) = (&self.lease, &self.identity);
+        Some(format!(
+            "{lease} {} {} {holder}",
+            term.uid, term.transitions
+        ))
+    }
+
     /// A look at the term that runs.
     pub(super) fn look(&self) -> Option<Look> {
         let state = self.state.borrow();

@@ -21,7 +21,7 @@ use super::{Inner, Operator};
 use crate::error::{Error, ErrorKind};
 use crate::leader::{LeaderElection, Leadership, pod_namespace};
 use crate::probes::Probes;
-use crate::settings::Settings;
+use crate::settings::{Fencing, Settings};
 #[cfg(feature = "metrics")]
 use crate::telemetry::{Telemetry, requests::Requests};
 
@@ -31,6 +31,7 @@ use crate::telemetry::{Telemetry, requests::Requests};
 pub struct OperatorBuilder {
     pub(super) name: String,
     pub(super) settings: Settings,
+    pub(super) fencing: Fencing,
 }
 
 impl OperatorBuilder {
@@ -43,6 +44,13 @@ impl OperatorBuilder {
     /// Replaces the settings. Units and default: [`Settings::default`].
     pub fn settings(mut self, settings: Settings) -> Self {
         self.settings = settings;
+        self
+    }
+
+    /// Fences each write of a leader on the server, too, whatever the settings say: see
+    /// [`LeaderElection::hard_fence`]. It needs leader election.
+    pub fn hard_fence(mut self) -> Self {
+        self.fencing = Fencing::Hard;
         self
     }
 
@@ -83,7 +91,14 @@ impl OperatorBuilder {
         tokio::runtime::Handle::try_current().map_err(|error| {
             Error::new(ErrorKind::Usage, "an operator needs a tokio runtime").with_cause(error)
         })?;
-        let Self { name, settings } = self;
+        let Self {
+            name,
+            mut settings,
+            fencing,
+        } = self;
+        if fencing == Fencing::Hard {
+            fence(&mut settings)?;
+        }
         if name.is_empty() {
             return Err(Error::new(ErrorKind::Usage, "an operator needs a name"));
         }
@@ -140,6 +155,16 @@ impl OperatorBuilder {
     }
 }
 
+/// Turns the hard fence on.
+fn fence(settings: &mut Settings) -> Result<(), Error> {
+    let Some(lease) = &mut settings.leader_election else {
+        let message = "a hard fence needs leader election: --leader-elect";
+        return Err(Error::new(ErrorKind::Usage, message));
+    };
+    lease.fencing = Fencing::Hard;
+    Ok(())
+}
+
 /// The election that the settings ask for, and its lease as `namespace/name`.
 fn election(name: &str, settings: &Settings) -> Result<Option<(LeaderElection, String)>, Error> {
     let Some(lease) = &settings.leader_election else {
@@ -152,7 +177,10 @@ fn election(name: &str, settings: &Settings) -> Result<Option<(LeaderElection, S
     lease.options.validate()?;
     let name = lease.name.as_deref().unwrap_or(name);
     let place = format!("{namespace}/{name}");
-    let election = LeaderElection::new(namespace, name).options(lease.options.clone());
+    let mut election = LeaderElection::new(namespace, name).options(lease.options.clone());
+    if lease.fencing == Fencing::Hard {
+        election = election.hard_fence();
+    }
     Ok(Some((election, place)))
 }
 

@@ -12,7 +12,9 @@ use std::task::{Context, Poll};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use http::Request;
+use http::{Request, Response};
+use kinform::source::TransportBody;
+use kube_client::client::Body;
 use tower::{BoxError, Layer, Service, ServiceExt};
 
 use crate::leader::{Guard, NotLeading, Term};
@@ -57,13 +59,11 @@ pub(super) struct Gated<S> {
     gate: Gate,
 }
 
-impl<S, B> Service<Request<B>> for Gated<S>
+impl<S> Service<Request<Body>> for Gated<S>
 where
-    S: Service<Request<B>> + Clone + Send + 'static,
+    S: Service<Request<Body>, Response = Response<TransportBody>, Error = BoxError>,
+    S: Clone + Send + 'static,
     S::Future: Send + 'static,
-    S::Response: Send + 'static,
-    S::Error: Into<BoxError>,
-    B: Send + 'static,
 {
     type Response = S::Response;
     type Error = BoxError;
@@ -74,9 +74,12 @@ where
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: Request<B>) -> Self::Future {
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
         match self.gate.guard.get() {
-            Some(guard) => guard.layer(self.inner.clone()).oneshot(request).boxed(),
+            Some(guard) => {
+                let guarded = guard.layer(self.inner.clone());
+                guard.fence().layer(guarded).oneshot(request).boxed()
+            }
             None => {
                 let refused = NotLeading::refused(&self.gate.lease);
                 std::future::ready(Err(refused.into())).boxed()

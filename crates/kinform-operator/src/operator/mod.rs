@@ -46,7 +46,7 @@ use self::parts::{BoxError, Need, Parts, Work};
 use crate::error::Error;
 use crate::leader::{LeaderElection, Term};
 use crate::probes::{Counts, Probes};
-use crate::settings::Settings;
+use crate::settings::{Fencing, Settings};
 #[cfg(feature = "metrics")]
 use crate::telemetry::Telemetry;
 #[cfg(feature = "webhook")]
@@ -112,6 +112,7 @@ impl Operator {
         OperatorBuilder {
             name: name.into(),
             settings: Settings::default(),
+            fencing: Fencing::Guard,
         }
     }
 

@@ -15,6 +15,7 @@ mod network;
 mod rules;
 mod stopping;
 mod upstream;
+mod work;
 
 use std::time::Duration;
 

@@ -6,7 +6,8 @@
 //!
 //! Time is true time in microseconds; each replica has a clock of its own rate and start. An event
 //! for a replica that is paused waits until it wakes. What is checked: at no instant lead two
-//! replicas, and no term begins while a request of an earlier term can take effect.
+//! replicas, no term begins while a request of an earlier term can take effect, and the writes of
+//! `work` take effect in the order of their terms.
 
 use std::collections::BTreeMap;
 
@@ -43,8 +44,18 @@ pub(super) enum Hands {
     On,
 }
 
+/// The safeguards of the work's writes, and what they must bear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Safety {
+    /// Clocks differ by 3 %, and a write that was looked at is sent.
+    Guard,
+    /// Clocks differ by 20 %, and anything may happen between the look and the send.
+    Fence,
+}
+
 #[derive(Debug)]
-enum Event {
+pub(super) enum Event {
+    Work,
     Wake,
     Send(Request),
     Reply(RequestId, Answer),
@@ -54,39 +65,51 @@ enum Event {
 }
 
 #[derive(Debug)]
-enum Happening {
+pub(super) enum Happening {
     /// For a replica in this life.
     For(usize, u32, Event),
+    /// A write of the work arrives.
+    Write(work::Write),
+    /// The server's own watch of the lease.
+    Cache(Option<Lease>),
     Arrive(usize, u32, Action, RequestId, String),
     Restart(usize),
     Rewatch(usize),
     Chaos,
 }
 
-struct Replica<E> {
-    elector: E,
+pub(super) struct Replica<E> {
+    pub(super) elector: E,
+    /// The holder in its leases.
+    pub(super) identity: String,
     life: u32,
-    is_dead: bool,
-    rate: f64,
+    pub(super) is_dead: bool,
+    pub(super) rate: f64,
     start: u64,
-    asleep_until: u64,
-    cut_until: u64,
+    pub(super) asleep_until: u64,
+    pub(super) cut_until: u64,
     unwatched_until: u64,
     watch_due: u64,
     wake_at: u64,
     /// A request of its last term can take effect until then.
     tail: u64,
+    /// The term that its work runs in.
+    pub(super) term: Option<Term>,
+    /// A guarded write of its work is over then.
+    pub(super) busy_until: u64,
+    /// Its work begins no other write.
+    pub(super) is_stopping: bool,
 }
 
 impl<E> Replica<E> {
-    fn clock(&self, at: u64) -> Instant {
+    pub(super) fn clock(&self, at: u64) -> Instant {
         Instant::from_start(Duration::from_micros(
             self.start + (at as f64 * self.rate) as u64,
         ))
     }
 
     /// The true time at which its clock has reached an instant.
-    fn truth(&self, local: Instant) -> u64 {
+    pub(super) fn truth(&self, local: Instant) -> u64 {
         let micros = local.since_start().as_nanos() as f64 / 1e3 - self.start as f64;
         (micros / self.rate).ceil() as u64 + 1
     }
@@ -98,27 +121,33 @@ pub(super) struct Tally {
     pub(super) terms: u32,
     pub(super) losses: u32,
     pub(super) releases: u32,
+    /// Writes of the work that took effect.
+    pub(super) writes: u32,
+    /// Writes of an older term that the fence refused.
+    pub(super) refusals: u32,
 }
 
 pub(super) struct World<E> {
     seed: u64,
     dice: Dice,
-    now: u64,
+    pub(super) now: u64,
     queue: BTreeMap<(u64, u64), Happening>,
     order: u64,
-    replicas: Vec<Replica<E>>,
+    pub(super) replicas: Vec<Replica<E>>,
     lease: Option<Lease>,
     version: u64,
-    hands: Hands,
+    pub(super) hands: Hands,
+    pub(super) safety: Safety,
+    pub(super) server: work::Server,
     touched_at: Option<u64>,
-    tally: Tally,
-    violation: Option<String>,
+    pub(super) tally: Tally,
+    pub(super) violation: Option<String>,
 }
 
 impl<E: Elector> World<E> {
     /// Runs a seed to its end.
-    pub(super) fn run(seed: u64, hands: Hands) -> Result<Tally, String> {
-        let mut world = Self::new(seed, hands);
+    pub(super) fn run(seed: u64, hands: Hands, safety: Safety) -> Result<Tally, String> {
+        let mut world = Self::new(seed, hands, safety);
         while let Some(((at, _), happening)) = world.queue.pop_first() {
             if at > world.now {
                 world.check();
@@ -134,18 +163,22 @@ impl<E: Elector> World<E> {
             world.violation = Some(format!("leaders at the end: {:?}", world.leaders()));
         }
         match world.violation {
-            Some(violation) => Err(format!("seed {seed}, hands {hands:?}: {violation}")),
+            Some(violation) => Err(format!(
+                "seed {seed}, hands {hands:?}, {safety:?}: {violation}"
+            )),
             None => Ok(world.tally),
         }
     }
 
-    fn new(seed: u64, hands: Hands) -> Self {
+    fn new(seed: u64, hands: Hands, safety: Safety) -> Self {
         let mut dice = Dice::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5eed);
+        let spread = if safety == Safety::Guard { 0.03 } else { 0.2 };
         let replicas = (0..REPLICAS).map(|at| Replica {
+            identity: format!("{at}.0"),
             elector: E::make(&format!("{at}.0"), seed + at as u64),
             life: 0,
             is_dead: false,
-            rate: 0.97 + 0.06 * dice.throw(),
+            rate: 1.0 + spread * (2.0 * dice.throw() - 1.0),
             start: (dice.throw() * 1e9) as u64,
             asleep_until: 0,
             cut_until: 0,
@@ -153,6 +186,9 @@ impl<E: Elector> World<E> {
             watch_due: 0,
             wake_at: u64::MAX,
             tail: 0,
+            term: None,
+            busy_until: 0,
+            is_stopping: false,
         });
         let replicas = replicas.collect();
         let mut world = Self {
@@ -165,37 +201,40 @@ impl<E: Elector> World<E> {
             lease: None,
             version: 0,
             hands,
+            safety,
+            server: work::Server::default(),
             touched_at: None,
             tally: Tally::default(),
             violation: None,
         };
         for at in 0..REPLICAS {
             world.feed(at, Input::Timer);
+            world.push_for(SECOND, at, Event::Work);
         }
         world.push(SECOND, Happening::Chaos);
         world
     }
 
-    fn push(&mut self, after: u64, happening: Happening) {
+    pub(super) fn push(&mut self, after: u64, happening: Happening) {
         self.order += 1;
         self.queue.insert((self.now + after, self.order), happening);
     }
 
-    fn push_for(&mut self, after: u64, at: usize, event: Event) {
+    pub(super) fn push_for(&mut self, after: u64, at: usize, event: Event) {
         let life = self.replicas[at].life;
         self.push(after, Happening::For(at, life, event));
     }
 
-    fn is_likely(&mut self, percent: f64) -> bool {
+    pub(super) fn is_likely(&mut self, percent: f64) -> bool {
         self.dice.throw() * 100.0 < percent
     }
 
     /// Microseconds between two numbers of milliseconds.
-    fn between(&mut self, low: u64, high: u64) -> u64 {
+    pub(super) fn between(&mut self, low: u64, high: u64) -> u64 {
         low * 1_000 + (self.dice.throw() * ((high - low) * 1_000) as f64) as u64
     }
 
-    fn has_faults(&self) -> bool {
+    pub(super) fn has_faults(&self) -> bool {
         self.now < FAULTS_UNTIL
     }
 
@@ -211,7 +250,8 @@ impl<E: Elector> World<E> {
 
     /// At this instant, all that happened in it being done.
     fn check(&mut self) {
-        let is_exempt = self.touched_at.is_some_and(|at| self.now <= at + MAX_LAG);
+        let is_exempt = self.safety == Safety::Fence
+            || self.touched_at.is_some_and(|at| self.now <= at + MAX_LAG);
         let leaders = self.leaders();
         if leaders.len() > 1 && !is_exempt && self.violation.is_none() {
             self.violation = Some(format!("{leaders:?} lead at {} us", self.now));
@@ -234,6 +274,8 @@ impl<E: Elector> World<E> {
             Happening::Arrive(at, life, action, id, text) => {
                 self.arrive(at, life, &action, id, &text)
             }
+            Happening::Write(write) => self.written(&write),
+            Happening::Cache(lease) => self.server.lease = lease,
             Happening::Restart(at) => self.restart(at),
             Happening::Rewatch(at) => {
                 if let Some(lease) = self.lease.clone() {
@@ -252,11 +294,15 @@ impl<E: Elector> World<E> {
                 Input::Timer
             }
             Event::Send(request) => return self.send(at, request),
+            Event::Work => return self.work(at),
             Event::Reply(id, answer) => Input::Answer { id, answer },
             Event::Watch(sighting) => Input::Watched(sighting),
             Event::Joined => Input::Idle,
             Event::Stop => {
-                let drain = self.between(0, 2_000);
+                // Work that is joined in order has the answers of its writes.
+                self.replicas[at].is_stopping = true;
+                let busy = self.replicas[at].busy_until.saturating_sub(self.now);
+                let drain = self.between(0, 2_000).max(busy);
                 self.push_for(drain, at, Event::Joined);
                 Input::Stop
             }
@@ -291,17 +337,20 @@ impl<E: Elector> World<E> {
                 };
                 self.push_for(after, at, Event::Send(request));
             }
-            Step::TermBegan(_) => {
+            Step::TermBegan(term) => {
+                self.replicas[at].term = Some(term);
                 self.tally.terms += 1;
                 let now = self.now;
                 let tails = self.replicas.iter().map(|replica| replica.tail);
                 let tail = tails.max().unwrap_or(0);
-                if tail > now && E::LEADS_ASLEEP && self.hands == Hands::Off {
+                let is_sure = self.hands == Hands::Off && self.safety == Safety::Guard;
+                if tail > now && E::LEADS_ASLEEP && is_sure {
                     self.violation =
                         Some(format!("{at} leads at {now} us, requests end at {tail} us"));
                 }
             }
             Step::TermEnded { term, reason } => {
+                self.replicas[at].term = None;
                 if reason == EndReason::Released {
                     self.tally.releases += 1;
                 } else {
@@ -312,7 +361,12 @@ impl<E: Elector> World<E> {
                 }
             }
             Step::Stopped => self.kill(at),
-            Step::Close(_) | Step::TermExtended { .. } | Step::LeaderChanged { .. } => {}
+            Step::TermExtended { ends_at } => {
+                if let Some(term) = &mut self.replicas[at].term {
+                    term.ends_at = ends_at;
+                }
+            }
+            Step::Close(_) | Step::LeaderChanged { .. } => {}
             Step::Report(_) => {}
         }
     }
@@ -327,6 +381,7 @@ impl<E: Elector> World<E> {
 
     fn kill(&mut self, at: usize) {
         self.replicas[at].is_dead = true;
+        self.replicas[at].term = None;
         let after = self.between(0, 10_000);
         self.push(after, Happening::Restart(at));
     }
@@ -336,8 +391,11 @@ impl<E: Elector> World<E> {
         replica.life += 1;
         replica.is_dead = false;
         replica.wake_at = u64::MAX;
-        replica.elector = E::make(&format!("{at}.{}", replica.life), self.seed + self.order);
+        replica.is_stopping = false;
+        replica.identity = format!("{at}.{}", replica.life);
+        replica.elector = E::make(&replica.identity, self.seed + self.order);
         self.feed(at, Input::Timer);
+        self.push_for(SECOND, at, Event::Work);
         self.push(0, Happening::Rewatch(at));
     }
 
@@ -360,7 +418,7 @@ impl<E: Elector> World<E> {
         self.push(delay, Happening::Arrive(at, life, action, id, text));
     }
 
-    fn delay(&mut self) -> u64 {
+    pub(super) fn delay(&mut self) -> u64 {
         let kind = self.dice.throw() * 100.0;
         match kind {
             _ if !self.has_faults() => self.between(1, 50),
@@ -425,6 +483,14 @@ impl<E: Elector> World<E> {
         }
     }
 
+    /// The server's watch lags, too.
+    fn tell_server(&mut self) {
+        let lag = self.between(0, 1_000);
+        self.server.due = self.server.due.max(self.now + lag);
+        let lease = self.lease.clone();
+        self.push(self.server.due - self.now, Happening::Cache(lease));
+    }
+
     fn store(&mut self, uid: String, record: Record) -> Answer {
         self.version += 1;
         let lease = Lease {
@@ -438,6 +504,7 @@ impl<E: Elector> World<E> {
     }
 
     fn tell(&mut self, sighting: &Sighting) {
+        self.tell_server();
         for at in 0..REPLICAS {
             let is_slow = self.has_faults() && self.is_likely(10.0);
             let lag = if is_slow {

@@ -276,6 +276,35 @@ fn a_lost_term_is_stood_for_again_once_its_work_is_joined_and_a_delay_is_over() 
     );
 }
 
+// A hard fence compares the number: a write of the first term must not pass for one of the second.
+#[test]
+fn l14_each_term_has_a_number_of_its_own_also_if_nobody_took_the_lease_in_between() {
+    let mut bench = Bench::new(LeaseOptions::default());
+    bench.run(WON);
+    bench.run("sleep 60\nstart -> ended expired\nidle");
+    let mut found = Vec::new();
+    while found.is_empty() {
+        bench.run("wait -> get");
+        found = bench.line("found own@1");
+    }
+    assert_eq!(found, ["update@1 t1"]);
+}
+
+#[test]
+fn a_late_renewal_of_a_lost_term_begins_no_other() {
+    let mut bench = Bench::new(LeaseOptions::default());
+    bench.run(WON);
+    bench.run(
+        "+2 -> update@1 t0 kept\nsleep 60\nstart -> ended expired, close, failed Renew, get\nidle",
+    );
+    let mut found = bench.line("found own@2");
+    while found.is_empty() {
+        bench.run("wait -> get");
+        found = bench.line("found own@2");
+    }
+    assert_eq!(found, ["update@2 t1"]);
+}
+
 #[test]
 fn losses_in_a_row_are_stood_for_again_later_each_time() {
     let mut bench = Bench::new(LeaseOptions::default());

@@ -4,6 +4,8 @@
 //! TestServer in process, paused time ◀─Link─ replica a, ◀─Link─ replica b      (each cut by itself)
 //! ```
 
+mod fence;
+mod frozen;
 mod guard;
 mod loss;
 mod rounds;
