@@ -36,6 +36,7 @@ mod stop;
 #[cfg(test)]
 mod tests;
 mod verbs;
+mod view;
 mod worker;
 mod writes;
 
@@ -67,6 +68,7 @@ use self::site::Naming;
 use self::stats::Counters;
 pub use self::stats::{ControllerMetrics, ControllerStats};
 pub use self::stop::Signals;
+use self::view::View;
 use self::worker::Call;
 use self::writes::Writes;
 use crate::env::Env;
@@ -98,6 +100,7 @@ pub struct Controller<K, C = ()> {
     stop: CancellationToken,
     signals: bool,
     own_writes: OwnWrites,
+    view: View,
 }
 
 /// The use of a controller's own writes.
@@ -134,6 +137,7 @@ impl<K: Send + Sync + 'static> Controller<K> {
             stop: CancellationToken::new(),
             signals: false,
             own_writes: OwnWrites::Awaited,
+            view: View::default(),
         }
     }
 
@@ -160,6 +164,7 @@ impl<K: Send + Sync + 'static> Controller<K> {
             stop: self.stop,
             signals: self.signals,
             own_writes: self.own_writes,
+            view: self.view,
         }
     }
 }
@@ -384,10 +389,11 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
             triggers: self.triggers,
             queue: self.queue,
             context: self.context,
-            site: Arc::new(
-                self.naming
-                    .site(self.primary.resource(), self.primary.client()),
-            ),
+            site: Arc::new(self.naming.site(
+                self.primary.resource(),
+                self.primary.client(),
+                self.view,
+            )),
             conflicts: Arc::default(),
             env: Env::system(),
             call,

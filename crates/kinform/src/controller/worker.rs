@@ -204,6 +204,8 @@ impl<C: Send + Sync + 'static> Work<C> {
             }
             Meaning::Decided(action) => Self::verdict(action),
             Meaning::Throttled(delay) => Verdict::Later(delay),
+            Meaning::Stale if mutant!("R3") => Verdict::Retry,
+            Meaning::Stale => Verdict::Later(STALE),
             Meaning::Conflict => self
                 .conflicts
                 .met(key)
@@ -213,6 +215,7 @@ impl<C: Send + Sync + 'static> Work<C> {
         if let Verdict::Later(delay) = verdict {
             let counter = match meaning {
                 Meaning::Conflict => &self.counters.conflicts,
+                Meaning::Stale => &self.counters.stale,
                 _ => &self.counters.throttled,
             };
             counter.add(1);
@@ -247,6 +250,9 @@ impl<C: Send + Sync + 'static> Work<C> {
 
 /// The time after which a reconcile that still runs is named in the log.
 const SLOW: Duration = Duration::from_secs(60);
+
+/// The pause of a key whose run needed a fresher view.
+const STALE: Duration = Duration::from_secs(1);
 
 /// Records the version of the object in the span.
 pub(super) fn record_version(version: &str) {

@@ -29,6 +29,7 @@ use kube_client::Client;
 
 use self::target::Target;
 use super::feed::{Holder, Trigger};
+use super::view::View;
 use crate::informer::OwnWrites;
 use crate::sync::lock;
 
@@ -91,15 +92,14 @@ impl Writer {
         }
     }
 
-    /// A client above `below` that notes the writes of `key`, unless they are ignored.
-    pub(super) fn client(&self, key: &ObjectKey, below: &Client) -> Client {
-        match &self.writes {
-            None => below.clone(),
-            Some(writes) => {
-                let make = || client::noting(Arc::clone(writes), key.clone(), below);
-                self.client.get_or_init(make).clone()
-            }
+    /// A client above `below` that notes the writes of `key`, and refuses deletes that need a
+    /// fresher view.
+    pub(super) fn client(&self, key: &ObjectKey, below: &Client, view: &Arc<View>) -> Client {
+        if self.writes.is_none() && view.destructive_limit().is_none() {
+            return below.clone();
         }
+        let make = || client::noting(self.writes.clone(), key.clone(), Arc::clone(view), below);
+        self.client.get_or_init(make).clone()
     }
 }
 
