@@ -593,6 +593,18 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         packages: SHELL,
     },
     Mutant {
+        name: "R5",
+        seen: "a released lease",
+        mistake: "the last writes that an older release told are believed",
+        packages: OPERATOR,
+    },
+    Mutant {
+        name: "R6",
+        seen: "a released lease",
+        mistake: "a successor works before its caches have the last term's writes",
+        packages: OPERATOR,
+    },
+    Mutant {
         name: "S1",
         seen: "server: conflicts",
         mistake: "an update of an older version is written",

@@ -28,6 +28,7 @@ mod clock;
 mod driver;
 mod guard;
 mod identity;
+mod last_writes;
 mod leadership;
 mod lease_client;
 mod not_leading;
@@ -40,6 +41,7 @@ pub use kinform_core::election::{EndReason, LeaseOptions, LeaseOptionsError, OnS
 pub use self::builder::LeaderElection;
 pub use self::guard::{Guard, Guarded};
 pub use self::identity::pod_namespace;
+pub(crate) use self::last_writes::Inherited;
 pub use self::leadership::Leadership;
 pub use self::not_leading::{NotLeading, is_not_leading};
 pub use crate::error::Error;

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may unwrap")]
 
+mod failover;
 mod leader;
 mod operator;
 mod support;

@@ -21,6 +21,7 @@ mod conflicts;
 mod feed;
 mod finalizing;
 mod informers;
+mod last_writes;
 mod options;
 mod outcome;
 pub mod predicate;
@@ -57,6 +58,7 @@ pub use self::feed::Enqueue;
 use self::feed::{Feed, Mapped, Primary, Trigger, owner_key};
 pub use self::finalizing::Cleanup;
 use self::finalizing::Finalizing;
+pub use self::last_writes::LastWrites;
 use self::options::Argument;
 use self::outcome::BoxError;
 pub use self::outcome::{ByPolicy, with_error_policy};
@@ -70,7 +72,7 @@ pub use self::stats::{ControllerMetrics, ControllerStats};
 pub use self::stop::Signals;
 use self::view::View;
 use self::worker::Call;
-use self::writes::Writes;
+use self::writes::{OwnWrites, Writes};
 use crate::env::Env;
 use crate::error::Error;
 use crate::object::Obj;
@@ -101,15 +103,6 @@ pub struct Controller<K, C = ()> {
     signals: bool,
     own_writes: OwnWrites,
     view: View,
-}
-
-/// The use of a controller's own writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum OwnWrites {
-    /// A key waits until the caches have them.
-    Awaited,
-    /// A key may run on a view without them.
-    Ignored,
 }
 
 impl<K: Send + Sync + 'static> Controller<K> {
@@ -379,12 +372,8 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
             token: self.stop,
             signals: self.signals,
         };
-        let writes = match self.own_writes {
-            OwnWrites::Awaited => Some(Arc::new(Writes::new(&self.triggers))),
-            OwnWrites::Ignored => None,
-        };
         let runner = Runner {
-            writes,
+            writes: Arc::new(Writes::new(&self.triggers, self.own_writes)),
             resource: self.primary.resource().to_string(),
             triggers: self.triggers,
             queue: self.queue,

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt, stream};
 
+use super::last_writes::LastWrites;
 use crate::error::Error;
 use crate::informer::{Core, Cores};
 
@@ -60,6 +61,24 @@ impl View {
         let ask = |(since, cache): (_, Arc<Core>)| async move { cache.fresh_since(since).await };
         let asked = stream::iter(caches).map(ask).buffer_unordered(AT_ONCE);
         asked.try_collect().await
+    }
+
+    /// As of [`Reconciler::catch_up`](super::Reconciler::catch_up).
+    pub(super) async fn catch_up(&self, writes: Option<&LastWrites>) -> Result<(), Error> {
+        let catch_up = |cache: Arc<Core>| async move {
+            let resource = cache.info.resource.group_resource();
+            match writes.map(|writes| writes.of(&resource)) {
+                Some(None) => Ok(()),
+                Some(Some(Some(version))) => cache.caught_up(version).await,
+                None | Some(Some(None)) => cache.fresh_since(cache.now()).await,
+            }
+        };
+        // A type that is not installed has nothing to catch up with.
+        let caches = self.caches().into_iter().filter(|c| c.root().has_synced());
+        let caught_up = stream::iter(caches).map(catch_up).buffer_unordered(AT_ONCE);
+        // One that fails does not end the wait for the others.
+        let all: Vec<Result<(), Error>> = caught_up.collect().await;
+        all.into_iter().collect()
     }
 
     /// Refuses a delete on a view that is older than the limit.

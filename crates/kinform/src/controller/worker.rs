@@ -56,7 +56,7 @@ pub(super) struct Work<C> {
     pub(super) site: Arc<Site>,
     pub(super) conflicts: Arc<Conflicts>,
     /// The controller's own writes, and the parking of keys that wait for them.
-    pub(super) writes: Option<(Arc<Writes>, Arc<Parked>)>,
+    pub(super) writes: (Arc<Writes>, Arc<Parked>),
     pub(super) env: Env,
     pub(super) call: Call<C>,
     pub(super) timeout: Option<Duration>,
@@ -82,15 +82,13 @@ impl<C: Send + Sync + 'static> Work<C> {
 
     /// Works on one key; the returned future settles it and waits for the next.
     async fn process(&self, item: Item<ObjectKey>) -> Get<ObjectKey> {
-        let mut is_stale = false;
-        if let Some((writes, parked)) = &self.writes {
-            if writes.are_pending(item.key()) {
-                self.counters.parked.add(1);
-                parked.add(item.key());
-                return item.settle_and_get(Verdict::Done);
-            }
-            is_stale = writes.begin(item.key());
+        let (writes, parked) = &self.writes;
+        if writes.are_pending(item.key()) {
+            self.counters.parked.add(1);
+            parked.add(item.key());
+            return item.settle_and_get(Verdict::Done);
         }
+        let is_stale = writes.begin(item.key());
         let ctx = Ctx {
             context: Arc::clone(&self.context),
             key: item.key().clone(),
@@ -98,7 +96,7 @@ impl<C: Send + Sync + 'static> Work<C> {
             stopping: self.stopping.clone(),
             site: Arc::clone(&self.site),
             object: None,
-            writer: Writer::new(self.writes.as_ref().map(|(writes, _)| Arc::clone(writes))),
+            writer: Writer::new(Arc::clone(writes)),
             is_stale,
         };
         let call = async { (self.call)(ctx).await };

@@ -31,16 +31,16 @@ const MAX_REPLY: usize = 64 << 20;
 
 /// A client above `below` whose writes are noted for `key`.
 pub(super) fn noting(
-    writes: Option<Arc<Writes>>,
+    writes: Arc<Writes>,
     key: ObjectKey,
     view: Arc<View>,
     below: &Client,
 ) -> Client {
     let (below, namespace) = (below.clone(), below.default_namespace().to_owned());
     let send = move |request: Request<Body>| {
-        let (client, writes, key) = (below.clone(), writes.clone(), key.clone());
+        let (client, writes, key) = (below.clone(), Arc::clone(&writes), key.clone());
         let view = Arc::clone(&view);
-        async move { pass(&client, (writes.as_deref(), &key), &view, request).await }
+        async move { pass(&client, (&writes, &key), &view, request).await }
     };
     Client::new(tower::service_fn(send), namespace)
 }
@@ -49,7 +49,7 @@ type Reply = Response<http_body_util::combinators::UnsyncBoxBody<Bytes, BoxError
 
 async fn pass(
     client: &Client,
-    (writes, key): (Option<&Writes>, &ObjectKey),
+    (writes, key): (&Writes, &ObjectKey),
     view: &View,
     request: Request<Body>,
 ) -> Result<Reply, BoxError> {
@@ -65,9 +65,8 @@ async fn pass(
     if is_delete && !is_dry && !mutant!("R4") {
         view.allow_delete().await?;
     }
-    let about = writes.filter(|_| !is_dry);
     let mut noting = Noting {
-        about: about.map(|writes| (writes, key, target)),
+        about: (!is_dry).then_some((writes, key, target)),
     };
     let request = Request::from_parts(head, Body::from(body));
     let reply = client.send(request).await?;
