@@ -26,6 +26,7 @@
 //! | let tenants take turns | [`Controller::fair_by`], [`WorkQueue::fair_by`], [`Fairness`] |
 //! | queue keys for workers of my own | [`WorkQueue`], [`Limiter`] |
 //! | read my own writes | [`OwnWrites`], [`Overlay`], [`Informer::reached`] |
+//! | decide on a view that is not old | [`Ctx::require_fresh`], [`Controller::destructive_needs_fresh`] |
 //! | keep objects in a store of my own | [`Reflector`], [`ReflectorStore`] |
 //! | monitor an informer | [`Informer::state`], [`Informer::reports`], [`InformerStats`] |
 //! | publish events about an object | [`events::EventRecorder::with_series`], or `new` for events of `v1` |

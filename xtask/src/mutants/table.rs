@@ -5,9 +5,9 @@
 //! ```
 //!
 //! One row a bug: B and D are those that informers or queues shipped with, K are mistakes that
-//! features of this engine's own could have, E those of events, L of a leader election, Q of a queue, S
-//! those of a server. A row without a seam, a seam without a row, and a row without a test of its
-//! name fail this file's test. Sorted by name.
+//! features of this engine's own could have, E those of events, L of a leader election, Q of a queue,
+//! R those of reading own writes and of fresh views, S those of a server. A row without a seam, a
+//! seam without a row, and a row without a test of its name fail this file's test. Sorted by name.
 
 /// A known bug that can be put back.
 #[derive(Debug, Clone, Copy)]
@@ -591,6 +591,42 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         seen: "controller-runtime#3157",
         mistake: "the priority of a key is lost when it is tried again",
         packages: MACHINES,
+    },
+    Mutant {
+        name: "R1",
+        seen: "Ctx::require_fresh",
+        mistake: "each caller asks the server by itself",
+        packages: SHELL,
+    },
+    Mutant {
+        name: "R2",
+        seen: "Ctx::require_fresh",
+        mistake: "a cache counts as fresh once the server has answered",
+        packages: SHELL,
+    },
+    Mutant {
+        name: "R3",
+        seen: "Ctx::require_fresh",
+        mistake: "a stale view counts as a failure and backs off",
+        packages: SHELL,
+    },
+    Mutant {
+        name: "R4",
+        seen: "Controller::destructive_needs_fresh",
+        mistake: "deletes are sent on a view that may be stale",
+        packages: SHELL,
+    },
+    Mutant {
+        name: "R5",
+        seen: "a released lease",
+        mistake: "the last writes that an older release told are believed",
+        packages: OPERATOR,
+    },
+    Mutant {
+        name: "R6",
+        seen: "a released lease",
+        mistake: "a successor works before its caches have the last term's writes",
+        packages: OPERATOR,
     },
     Mutant {
         name: "S1",

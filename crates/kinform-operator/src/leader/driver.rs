@@ -208,6 +208,7 @@ impl Run {
             }
             Step::TermBegan(term) => {
                 tracing::info!(%lease, identity = %shared.identity, transitions = term.transitions, "leading");
+                shared.inherit(self.driver.lease.inherited());
                 shared.begin(term);
             }
             Step::TermExtended { ends_at } => shared.extend(ends_at),
@@ -231,7 +232,8 @@ impl Run {
     }
 
     fn send(&mut self, Request { id, action }: Request) {
-        let departure = self.driver.lease.depart(action);
+        let last_writes = self.driver.shared.last_writes();
+        let departure = self.driver.lease.depart(action, last_writes.as_ref());
         let renew_time = departure.renew_time;
         let reply = departure.reply;
         // Its future was not polled yet: the bytes leave after this.

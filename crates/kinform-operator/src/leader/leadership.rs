@@ -11,11 +11,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kinform::controller::LastWrites;
 use kinform_core::election::{EndReason, Term};
 use tokio::sync::watch;
 
 use super::driver::Orders;
 use super::guard::Guard;
+use super::last_writes::Inherited;
 use super::shared::{Ended, Shared};
 use crate::error::{Error, ErrorKind};
 use crate::settings::Fencing;
@@ -127,6 +129,17 @@ impl Leadership {
             orders.idles += 1;
         });
         self.0.shared.ended().await;
+    }
+
+    /// As [`stop`](Self::stop); the release tells these writes of the term.
+    pub(crate) async fn stop_with(&self, last_writes: LastWrites) {
+        self.0.shared.leave(last_writes);
+        self.stop().await;
+    }
+
+    /// The last writes of the term before the one that runs.
+    pub(crate) fn inherited(&self) -> Inherited {
+        self.0.shared.inherited()
     }
 
     /// The holder of the lease, as it was last seen; `None` if it has none.

@@ -17,12 +17,14 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, Limited};
+use kinform::controller::LastWrites;
 use kinform::env::wall_clock;
 use kinform::{GroupVersionResource, ResourceVersion, SourceError, Status};
-use kinform_core::election::{Action, Answer, NewRecord, Refusal, RefusalKind};
+use kinform_core::election::{AcquireTime, Action, Answer, NewRecord, Refusal, RefusalKind};
 use kube_client::Client;
 use kube_client::client::Body;
 
+use super::last_writes::{self, Inherited};
 use super::object::{Labels, Stored, created};
 
 /// BOUND: bytes of an answer. The server's own limit of an object is lower.
@@ -80,6 +82,8 @@ pub(super) struct LeaseClient {
     held: Option<Stored>,
     /// The last `renewTime`, in microseconds.
     stamped: i64,
+    /// Left by the term before the last attempt to take the lease.
+    inherited: Inherited,
 }
 
 impl LeaseClient {
@@ -90,6 +94,7 @@ impl LeaseClient {
             labels,
             held: None,
             stamped: i64::MIN,
+            inherited: Inherited::Unknown,
         }
     }
 
@@ -98,14 +103,20 @@ impl LeaseClient {
         self.held = Some(stored);
     }
 
-    /// Makes a request.
-    pub(super) fn depart(&mut self, action: Action) -> Departure {
+    /// The last writes of the term before the last attempt to take the lease.
+    pub(super) fn inherited(&self) -> Inherited {
+        self.inherited.clone()
+    }
+
+    /// Makes a request. A release tells `last_writes`.
+    pub(super) fn depart(&mut self, action: Action, last_writes: Option<&LastWrites>) -> Departure {
         match action {
             Action::Get => Departure {
                 renew_time: String::new(),
                 reply: self.send(Method::GET, &self.place.object(), Vec::new()),
             },
             Action::Create { record } => {
+                self.inherited = Inherited::Unknown;
                 let renew_time = self.stamp();
                 let Place { namespace, name } = &self.place;
                 let body = created(namespace, name, &record, &renew_time, &self.labels);
@@ -116,22 +127,43 @@ impl LeaseClient {
                 uid,
                 version,
                 record,
+            } => {
+                self.inherit(&record);
+                self.update(&uid, &version, &record, None)
             }
-            | Action::Release {
+            Action::Release {
                 uid,
                 version,
                 record,
-            } => self.update(&uid, &version, &record),
+            } => self.update(&uid, &version, &record, last_writes),
         }
     }
 
-    fn update(&mut self, uid: &str, version: &ResourceVersion, record: &NewRecord) -> Departure {
+    /// Before an update: if it takes the lease, it succeeds only at the state that is held.
+    fn inherit(&mut self, record: &NewRecord) {
+        if record.acquire_time != AcquireTime::Now {
+            return;
+        }
+        let told = |held: &Stored| {
+            last_writes::inherited(&held.lease.record, held.annotation(last_writes::ANNOTATION))
+        };
+        self.inherited = self.held.as_ref().map(told).unwrap_or_default();
+    }
+
+    fn update(
+        &mut self,
+        uid: &str,
+        version: &ResourceVersion,
+        record: &NewRecord,
+        last: Option<&LastWrites>,
+    ) -> Departure {
         let renew_time = self.stamp();
+        let last = last.map(|last| last_writes::annotation(last, record.transitions, &renew_time));
         let held = self.held.as_ref();
         let held = held.filter(|held| held.lease.uid == uid && held.lease.version == *version);
         let reply = match held {
             Some(stored) => {
-                let body = stored.updated(record, &renew_time, &self.labels);
+                let body = stored.updated(record, &renew_time, &self.labels, last.as_deref());
                 self.send(Method::PUT, &self.place.object(), body)
             }
             // The election knows a state that came without an object: it reads the lease again.

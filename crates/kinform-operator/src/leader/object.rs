@@ -18,6 +18,8 @@ use kinform_core::election::{AcquireTime, Lease, NewRecord, Record};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::last_writes::ANNOTATION;
+
 /// Labels that this process wants on its lease.
 pub(super) type Labels = BTreeMap<String, String>;
 
@@ -62,8 +64,20 @@ impl Stored {
         Ok(Self { lease, object })
     }
 
-    /// The body of an update: this object, at its version, with this record and these labels.
-    pub(super) fn updated(&self, record: &NewRecord, renew_time: &str, labels: &Labels) -> Vec<u8> {
+    /// An annotation of the object.
+    pub(super) fn annotation(&self, name: &str) -> Option<&str> {
+        self.object["metadata"]["annotations"][name].as_str()
+    }
+
+    /// The body of an update: this object, at its version, with this record and these labels, and
+    /// with the last writes of the term if it is released.
+    pub(super) fn updated(
+        &self,
+        record: &NewRecord,
+        renew_time: &str,
+        labels: &Labels,
+        last_writes: Option<&str>,
+    ) -> Vec<u8> {
         let mut object = self.object.clone();
         if mutant!("L12") {
             object.remove("metadata");
@@ -74,7 +88,9 @@ impl Stored {
             metadata.insert("resourceVersion".to_owned(), version.into());
         }
         write_spec(member(&mut object, "spec"), record, renew_time);
-        write_labels(member(&mut object, "metadata"), labels);
+        let metadata = member(&mut object, "metadata");
+        write_labels(metadata, labels);
+        write_annotation(metadata, last_writes);
         Value::Object(object).to_string().into_bytes()
     }
 }
@@ -133,6 +149,16 @@ fn write_labels(metadata: &mut Map<String, Value>, labels: &Labels) {
     let all = member(metadata, "labels");
     for (key, value) in labels {
         all.insert(key.clone(), value.as_str().into());
+    }
+}
+
+/// Sets the annotation of the last writes, or removes it.
+fn write_annotation(metadata: &mut Map<String, Value>, last_writes: Option<&str>) {
+    if let Some(text) = last_writes {
+        let all = member(metadata, "annotations");
+        all.insert(ANNOTATION.to_owned(), text.into());
+    } else if let Some(Value::Object(all)) = metadata.get_mut("annotations") {
+        all.remove(ANNOTATION);
     }
 }
 
@@ -222,7 +248,7 @@ mod tests {
             transitions: expected.transitions,
             acquire_time: AcquireTime::Kept(expected.acquire_time),
         };
-        let body = stored.updated(&record, &expected.renew_time, &Labels::new());
+        let body = stored.updated(&record, &expected.renew_time, &Labels::new(), None);
         let mut same = recorded();
         let metadata = same["metadata"].as_object_mut().unwrap();
         metadata.remove("managedFields");
@@ -242,14 +268,17 @@ mod tests {
         let stored = Stored::read(recorded()).unwrap();
         let labels = |body: &[u8]| value(body)["metadata"]["labels"].clone();
         let both = json!({ "team": "a", "app": "new" });
-        assert_eq!(labels(&stored.updated(&record, "t", &ours)), both);
+        assert_eq!(labels(&stored.updated(&record, "t", &ours, None)), both);
         let kept = json!({ "team": "a", "app": "old" });
-        assert_eq!(labels(&stored.updated(&record, "t", &Labels::new())), kept);
+        assert_eq!(
+            labels(&stored.updated(&record, "t", &Labels::new(), None)),
+            kept
+        );
         let mut bare = recorded();
         bare["metadata"]["labels"].take();
         let stored = Stored::read(bare).unwrap();
         let only = json!({ "app": "new" });
-        assert_eq!(labels(&stored.updated(&record, "t", &ours)), only);
+        assert_eq!(labels(&stored.updated(&record, "t", &ours, None)), only);
         let body = created("bank", "ledger", &record, "t", &ours);
         assert_eq!(labels(&body), only);
         assert_eq!(value(&body)["spec"]["acquireTime"], "t");
@@ -264,7 +293,7 @@ mod tests {
             acquire_time: AcquireTime::Now,
         };
         let stored = Stored::read(recorded()).unwrap();
-        let body = value(&stored.updated(&record, "t", &Labels::new()));
+        let body = value(&stored.updated(&record, "t", &Labels::new(), None));
         let spec = json!({
             "leaseDurationSeconds": 1, "leaseTransitions": 3, "acquireTime": "t",
             "renewTime": "t", "preferredHolder": "b_2", "strategy": "OldestEmulationVersion",
@@ -272,6 +301,26 @@ mod tests {
         assert_eq!(body["spec"], spec);
         let read = Stored::read(body).unwrap();
         assert_eq!(read.lease.record.holder, "");
+    }
+
+    #[test]
+    fn last_writes_are_on_a_released_lease_and_gone_from_the_next_record() {
+        let record = NewRecord {
+            holder: String::new(),
+            duration_seconds: 1,
+            transitions: 3,
+            acquire_time: AcquireTime::Now,
+        };
+        let mut lease = recorded();
+        lease["metadata"]["annotations"] = json!({ "team": "a" });
+        let stored = Stored::read(lease).unwrap();
+        let body = value(&stored.updated(&record, "t", &Labels::new(), Some("writes")));
+        let annotations = json!({ "team": "a", ANNOTATION: "writes" });
+        assert_eq!(body["metadata"]["annotations"], annotations);
+        let stored = Stored::read(body).unwrap();
+        assert_eq!(stored.annotation(ANNOTATION), Some("writes"));
+        let body = value(&stored.updated(&record, "u", &Labels::new(), None));
+        assert_eq!(body["metadata"]["annotations"], json!({ "team": "a" }));
     }
 
     #[test]

@@ -11,12 +11,14 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use kinform::controller::LastWrites;
 use kinform_api::mutant;
 use kinform_core::election::{EndReason, Term};
 use kinform_core::time::Instant;
 use tokio::sync::watch;
 
 use super::clock::Clock;
+use super::last_writes::Inherited;
 
 /// The state of an election. Only its driver changes it.
 #[derive(Debug)]
@@ -37,6 +39,10 @@ struct State {
     last: Option<(Term, EndReason)>,
     leader: Option<String>,
     ended: Option<Ended>,
+    /// Left by the term before.
+    inherited: Inherited,
+    /// To be told by a release.
+    last_writes: Option<LastWrites>,
 }
 
 /// The end of an election.
@@ -72,6 +78,25 @@ impl Shared {
             state.running = Some(term);
             state.begun += 1;
         });
+    }
+
+    /// The last writes of the term before the one that begins next.
+    pub(super) fn inherit(&self, inherited: Inherited) {
+        self.state.send_modify(|state| state.inherited = inherited);
+    }
+
+    pub(super) fn inherited(&self) -> Inherited {
+        self.state.borrow().inherited.clone()
+    }
+
+    /// Sets the writes that the release tells.
+    pub(super) fn leave(&self, last_writes: LastWrites) {
+        self.state
+            .send_modify(|state| state.last_writes = Some(last_writes));
+    }
+
+    pub(super) fn last_writes(&self) -> Option<LastWrites> {
+        self.state.borrow().last_writes.clone()
     }
 
     pub(super) fn extend(&self, ends_at: Instant) {

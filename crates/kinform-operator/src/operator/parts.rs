@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use kinform::controller::Reconciler;
+use kinform::controller::{LastWrites, Reconciler};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -85,6 +85,8 @@ struct List {
     parts: Vec<Arc<Inner>>,
     /// The operator has stopped: there is no use in another part.
     is_closed: bool,
+    /// Of controllers that are no longer in the list.
+    last_writes: LastWrites,
 }
 
 impl Parts {
@@ -112,8 +114,23 @@ impl Parts {
 
     /// Takes a part out of the list.
     pub(super) fn forget(&self, part: &Arc<Inner>) {
-        self.list().parts.retain(|known| !Arc::ptr_eq(known, part));
+        let mut list = self.list();
+        if let Some(controller) = part.controller() {
+            list.last_writes.merge(&controller.last_writes());
+        }
+        list.parts.retain(|known| !Arc::ptr_eq(known, part));
+        drop(list);
         self.0.changed.send_modify(|count| *count += 1);
+    }
+
+    /// The last writes of all controllers in their terms.
+    pub(super) fn last_writes(&self) -> LastWrites {
+        let list = self.list();
+        let mut last = list.last_writes.clone();
+        for controller in list.parts.iter().filter_map(|part| part.controller()) {
+            last.merge(&controller.last_writes());
+        }
+        last
     }
 
     /// Adds a part. Its name is unique among the parts that exist.

@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use kinform::InformerState;
 use kinform::controller::Signals;
+use kinform_api::mutant;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -29,7 +30,7 @@ use super::servers::Servers;
 use super::team::Team;
 use super::{Operator, readiness};
 use crate::error::{Error, ErrorKind};
-use crate::leader::{EndReason, LeaderElection, Leadership, Term};
+use crate::leader::{EndReason, Inherited, LeaderElection, Leadership, Term};
 use crate::settings::OnLoss;
 use crate::signals;
 
@@ -39,6 +40,11 @@ const FLUSH: Duration = Duration::from_secs(5);
 const HANDLERS: Duration = Duration::from_secs(5);
 /// The interval of the line that tells why the start waits.
 const SAY: Duration = Duration::from_secs(30);
+
+/// BOUND: the time that the caches have to show the last writes that a released lease tells.
+const TOLD: Duration = Duration::from_secs(30);
+/// BOUND: the same if they are not told, and the server is asked.
+const ASKED: Duration = Duration::from_secs(2);
 
 impl Operator {
     /// Runs until SIGTERM, SIGINT, or a failure. A second signal ends the process at once, with
@@ -218,7 +224,7 @@ impl Operator {
     /// Releases the lease, unless a reconcile did not end in time: then it expires.
     async fn release(&self, leadership: &Leadership) {
         if !self.0.undrained.load(Ordering::Acquire) {
-            leadership.stop().await;
+            leadership.stop_with(self.0.parts.last_writes()).await;
         }
     }
 
@@ -231,7 +237,10 @@ impl Operator {
     ) -> Result<Over, Error> {
         let lost = CancellationToken::new();
         let mut team = Team::new(self, When::Leading, CancellationToken::new(), lost.clone());
-        let mut running = std::pin::pin!(team.run(stop));
+        let mut running = std::pin::pin!(async {
+            self.catch_up(&leadership.inherited(), stop, &lost).await;
+            team.run(stop).await
+        });
         tokio::select! {
             biased;
             reason = leadership.lost(term) => {
@@ -251,6 +260,37 @@ impl Operator {
                 }
             },
         }
+    }
+
+    /// Waits until the caches have the writes of the term before.
+    async fn catch_up(
+        &self,
+        inherited: &Inherited,
+        stop: &CancellationToken,
+        lost: &CancellationToken,
+    ) {
+        if mutant!("R6") {
+            return;
+        }
+        let (writes, limit) = match inherited {
+            Inherited::Told(writes) => (Some(writes), TOLD),
+            Inherited::Unknown => (None, ASKED),
+        };
+        let parts = self.0.parts.all();
+        let controllers = parts.iter().filter_map(|part| part.controller());
+        let caught_up = futures::future::try_join_all(controllers.map(|c| c.catch_up(writes)));
+        let is_told = writes.is_some();
+        let why = tokio::select! {
+            biased;
+            () = lost.cancelled() => return,
+            () = stop.cancelled() => return,
+            caught_up = caught_up => match caught_up {
+                Ok(_) => return tracing::debug!(is_told, "the caches have the writes of the last term"),
+                Err(error) => error.to_string(),
+            },
+            () = tokio::time::sleep(limit) => format!("not within {limit:?}"),
+        };
+        tracing::warn!(is_told, why, "the caches may lack writes of the last term");
     }
 
     fn exits_on_loss(&self) -> bool {

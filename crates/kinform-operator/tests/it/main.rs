@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may unwrap")]
 
 mod certificate;
+mod failover;
 mod leader;
 mod operator;
 mod planted;

@@ -27,14 +27,17 @@ impl<K: Send + Sync + 'static> Controller<K> {
     /// informer, not the controller.
     #[doc(alias = "For")]
     pub fn of(informer: &Informer<K>) -> Self {
-        Self::over(Arc::new(informer.clone()))
+        let mut controller = Self::over(Arc::new(informer.clone()));
+        controller.view.add(informer.cores());
+        controller
     }
 }
 
 impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
     /// Reconciles the controlling owner of an object of `informer` when that changes or is gone.
     #[doc(alias = "handleObject")]
-    pub fn owns<T: Send + Sync + 'static>(self, informer: &Informer<T>) -> Self {
+    pub fn owns<T: Send + Sync + 'static>(mut self, informer: &Informer<T>) -> Self {
+        self.view.add(informer.cores());
         self.owns_feed(Arc::new(informer.clone()))
     }
 
@@ -42,7 +45,7 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
     /// is gone; at a change, for the old and for the new state. A key may come with a
     /// [`Priority`](crate::Priority). The function runs where handlers run: it must not block.
     pub fn watches<T, I>(
-        self,
+        mut self,
         informer: &Informer<T>,
         keys_of: impl Fn(&Obj<T>) -> I + Send + Sync + 'static,
     ) -> Self
@@ -50,6 +53,7 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
         T: Send + Sync + 'static,
         I: IntoIterator<Item: Into<Enqueue>>,
     {
+        self.view.add(informer.cores());
         self.watches_feed(Arc::new(informer.clone()), keys_of)
     }
 }

@@ -21,6 +21,7 @@ mod conflicts;
 mod feed;
 mod finalizing;
 mod informers;
+mod last_writes;
 mod options;
 mod outcome;
 pub mod predicate;
@@ -36,6 +37,7 @@ mod stop;
 #[cfg(test)]
 mod tests;
 mod verbs;
+mod view;
 mod worker;
 mod writes;
 
@@ -56,6 +58,7 @@ pub use self::feed::Enqueue;
 use self::feed::{Feed, Mapped, Primary, Trigger, owner_key};
 pub use self::finalizing::Cleanup;
 use self::finalizing::Finalizing;
+pub use self::last_writes::LastWrites;
 use self::options::Argument;
 use self::outcome::BoxError;
 pub use self::outcome::{ByPolicy, with_error_policy};
@@ -67,8 +70,9 @@ use self::site::Naming;
 use self::stats::Counters;
 pub use self::stats::{ControllerMetrics, ControllerStats};
 pub use self::stop::Signals;
+use self::view::View;
 use self::worker::Call;
-use self::writes::Writes;
+use self::writes::{OwnWrites, Writes};
 use crate::env::Env;
 use crate::error::Error;
 use crate::object::Obj;
@@ -98,15 +102,7 @@ pub struct Controller<K, C = ()> {
     stop: CancellationToken,
     signals: bool,
     own_writes: OwnWrites,
-}
-
-/// The use of a controller's own writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum OwnWrites {
-    /// A key waits until the caches have them.
-    Awaited,
-    /// A key may run on a view without them.
-    Ignored,
+    view: View,
 }
 
 impl<K: Send + Sync + 'static> Controller<K> {
@@ -134,6 +130,7 @@ impl<K: Send + Sync + 'static> Controller<K> {
             stop: CancellationToken::new(),
             signals: false,
             own_writes: OwnWrites::Awaited,
+            view: View::default(),
         }
     }
 
@@ -160,6 +157,7 @@ impl<K: Send + Sync + 'static> Controller<K> {
             stop: self.stop,
             signals: self.signals,
             own_writes: self.own_writes,
+            view: self.view,
         }
     }
 }
@@ -374,20 +372,17 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
             token: self.stop,
             signals: self.signals,
         };
-        let writes = match self.own_writes {
-            OwnWrites::Awaited => Some(Arc::new(Writes::new(&self.triggers))),
-            OwnWrites::Ignored => None,
-        };
         let runner = Runner {
-            writes,
+            writes: Arc::new(Writes::new(&self.triggers, self.own_writes)),
             resource: self.primary.resource().to_string(),
             triggers: self.triggers,
             queue: self.queue,
             context: self.context,
-            site: Arc::new(
-                self.naming
-                    .site(self.primary.resource(), self.primary.client()),
-            ),
+            site: Arc::new(self.naming.site(
+                self.primary.resource(),
+                self.primary.client(),
+                self.view,
+            )),
             conflicts: Arc::default(),
             env: Env::system(),
             call,

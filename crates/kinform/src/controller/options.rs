@@ -9,6 +9,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use kube_client::Client;
 
@@ -56,6 +57,18 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
     #[doc(alias = "WithEventFilter")]
     pub fn filter(self, predicate: Predicate) -> Self {
         self.sieve.add(predicate);
+        self
+    }
+
+    /// Refuses deletes of the reconcile function while the controller's view is older than `limit`,
+    /// those of collections included: the view must be fresh as of
+    /// [`Ctx::require_fresh`], which asks the server if that is not known. [`Ctx::delete`] then needs an
+    /// object with a uid. Default: deletes need no fresh view.
+    ///
+    /// A refused delete was not sent. Its error is [`Error::is_stale`], within the error of
+    /// kube-client for requests of [`Ctx::client`].
+    pub fn destructive_needs_fresh(mut self, limit: Duration) -> Self {
+        self.view.set_destructive_limit(limit);
         self
     }
 

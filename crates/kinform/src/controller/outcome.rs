@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! error → its causes → Permanent | 409 | 429 → no retry | a quick retry | a retry when the server asks
+//!                    → a stale view → a retry in a second
 //!                    → else → a retry when the limiter allows
 //! ```
 //!
@@ -33,6 +34,8 @@ pub(super) enum Meaning {
     Conflict,
     /// The server asks for a pause (429).
     Throttled(Duration),
+    /// The controller's view was not shown to be fresh.
+    Stale,
     /// The user's error policy decided.
     Decided(Action),
 }
@@ -66,6 +69,9 @@ fn meaning_of(error: &(dyn StdError + 'static)) -> Option<Meaning> {
         return Some(Meaning::Permanent);
     }
     if let Some(error) = error.downcast_ref::<Error>() {
+        if error.is_stale() {
+            return Some(Meaning::Stale);
+        }
         return of_code(error.http_code()?, error.retry_after());
     }
     if let Some(error) = error.downcast_ref::<SourceError>() {

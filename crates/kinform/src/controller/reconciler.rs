@@ -19,6 +19,7 @@ use kube_client::Client;
 use tokio_util::sync::CancellationToken;
 
 use super::feed::{Listening, Sink};
+use super::last_writes::LastWrites;
 use super::recent::Recent;
 use super::run::{Ends, Finish, Run, Runner};
 use super::stats::ControllerMetrics;
@@ -92,6 +93,27 @@ impl Reconciler {
     #[must_use]
     pub fn metrics(&self) -> ControllerMetrics {
         self.run.metrics()
+    }
+
+    /// The last writes of its term, of resources that its caches hold: a successor catches up with
+    /// them. Empty after a term was lost.
+    #[must_use]
+    pub fn last_writes(&self) -> LastWrites {
+        self.run.last_writes()
+    }
+
+    /// Waits until its caches have these writes of an earlier term, as long as it takes. Without
+    /// any, asks the server and waits until they have everything that it had at this call; so for
+    /// resources whose last version is not known. Before their first list, caches are not waited
+    /// for.
+    ///
+    /// # Errors
+    /// A cache did not catch up with an answer of the server ([`Error::is_stale`]), or is stopped.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn catch_up(&self, writes: Option<&LastWrites>) -> Result<(), Error> {
+        self.run.view().catch_up(writes).await
     }
 
     /// Sets the time that running reconciles have to end after a stop was asked for. Units and

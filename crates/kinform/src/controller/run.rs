@@ -22,10 +22,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::conflicts::Conflicts;
 use super::feed::{Listening, Trigger};
+use super::last_writes::LastWrites;
 use super::recent::Recent;
 use super::site::Site;
 use super::stats::{ControllerMetrics, Counters};
 use super::stop::{Signals, Stop};
+use super::view::View;
 use super::worker::{Call, Work};
 use super::writes::Writes;
 use super::writes::park::{Parked, park};
@@ -68,7 +70,7 @@ pub(super) struct Runner<C> {
     pub(super) context: Arc<C>,
     pub(super) site: Arc<Site>,
     pub(super) conflicts: Arc<Conflicts>,
-    pub(super) writes: Option<Arc<Writes>>,
+    pub(super) writes: Arc<Writes>,
     pub(super) env: Env,
     pub(super) call: Call<C>,
     pub(super) workers: usize,
@@ -85,6 +87,8 @@ pub(super) trait Run: Send + Sync {
     fn workers(&self) -> usize;
     fn triggers(&self) -> &[Box<dyn Trigger>];
     fn set_grace(&mut self, grace: Duration);
+    fn view(&self) -> &View;
+    fn last_writes(&self) -> LastWrites;
     fn name(&self) -> &str;
     fn adopt(&mut self, operator: &str, client: Client);
     /// Runs until `stop` or `lost`; keys of `recent` are the first.
@@ -100,9 +104,7 @@ impl<C: Send + Sync + 'static> Runner<C> {
     /// Forgets what concerns keys of a lost term; the next one begins with all objects.
     fn forget(&self) {
         self.conflicts.clear();
-        if let Some(writes) = &self.writes {
-            writes.end_term();
-        }
+        self.writes.end_term();
     }
 
     async fn work(
@@ -130,10 +132,8 @@ impl<C: Send + Sync + 'static> Runner<C> {
         if let Some(recent) = recent {
             self.queue.add_all(recent.keys(), Priority::Normal);
         }
-        if let Some(writes) = &self.writes {
-            // Also those whose object is gone meanwhile: nobody else asks about their writes.
-            self.queue.add_all(writes.unanswered(), Priority::Low);
-        }
+        // Also those whose object is gone meanwhile: nobody else asks about their writes.
+        self.queue.add_all(self.writes.unanswered(), Priority::Low);
         let informers: Vec<_> = self
             .triggers
             .iter()
@@ -146,20 +146,17 @@ impl<C: Send + Sync + 'static> Runner<C> {
             "controller starts to work"
         );
         let mut parking = JoinSet::new();
-        let parked = self.writes.as_ref().map(|writes| {
-            let (parked, keys) = Parked::new();
-            let parked = Arc::new(parked);
-            let about = (Arc::clone(writes), self.site.client.clone());
-            parking.spawn(park(Arc::clone(&parked), keys, about, self.queue.clone()));
-            parked
-        });
+        let (parked, keys) = Parked::new();
+        let parked = Arc::new(parked);
+        let about = (Arc::clone(&self.writes), self.site.client.clone());
+        parking.spawn(park(Arc::clone(&parked), keys, about, self.queue.clone()));
         let work = Arc::new(Work {
             resource: self.resource.clone(),
             queue: self.queue.clone(),
             context: Arc::clone(&self.context),
             site: Arc::clone(&self.site),
             conflicts: Arc::clone(&self.conflicts),
-            writes: self.writes.clone().zip(parked),
+            writes: (Arc::clone(&self.writes), parked),
             env: self.env.clone(),
             call: Arc::clone(&self.call),
             timeout: self.timeout,
@@ -242,6 +239,14 @@ impl<C: Send + Sync + 'static> Run for Runner<C> {
 
     fn set_grace(&mut self, grace: Duration) {
         self.grace = grace;
+    }
+
+    fn view(&self) -> &View {
+        &self.site.view
+    }
+
+    fn last_writes(&self) -> LastWrites {
+        self.writes.last()
     }
 
     fn name(&self) -> &str {

@@ -7,8 +7,11 @@
 //! Upstream counterpart: `controller-runtime:pkg/controller` (`Options`, names),
 //! `pkg/client` (`WithFieldOwner`).
 
+use std::sync::Arc;
+
 use kube_client::Client;
 
+use super::view::View;
 use crate::source::ResourceInfo;
 
 /// The names that a user gave.
@@ -25,6 +28,7 @@ pub(super) struct Site {
     pub(super) name: String,
     pub(super) manager: String,
     pub(super) client: Option<Client>,
+    pub(super) view: Arc<View>,
     /// The user gave the client, or the operator's name.
     given: Given,
 }
@@ -48,8 +52,14 @@ impl Site {
 }
 
 impl Naming {
-    /// The identity of a controller of `resource`, whose informer has the client `informers`.
-    pub(super) fn site(self, resource: &ResourceInfo, informers: Option<Client>) -> Site {
+    /// The identity of a controller of `resource` that has this view, and whose informer has the
+    /// client `informers`.
+    pub(super) fn site(
+        self,
+        resource: &ResourceInfo,
+        informers: Option<Client>,
+        view: View,
+    ) -> Site {
         let name = self
             .controller
             .unwrap_or_else(|| resource.kind.to_lowercase());
@@ -67,6 +77,7 @@ impl Naming {
             name,
             manager,
             client: self.client.or(informers),
+            view: Arc::new(view),
         }
     }
 }

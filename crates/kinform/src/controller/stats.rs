@@ -44,6 +44,7 @@ pub(super) struct Counters {
     pub(super) conflicts: Counter,
     pub(super) throttled: Counter,
     pub(super) slow: Counter,
+    pub(super) stale: Counter,
 }
 
 /// Reads a controller's numbers, before, during and after its run.
@@ -78,6 +79,9 @@ pub struct ControllerStats {
     pub conflicts: u64,
     /// Runs that the server throttled (429), tried again when it asked. They are no failures.
     pub throttled: u64,
+    /// Runs that needed a fresher view ([`Ctx::require_fresh`](super::Ctx::require_fresh)), tried
+    /// again after a second. They are no failures.
+    pub stale: u64,
     /// Runs that took more than a minute, or do so now. Each is named in the log once.
     pub slow: u64,
     /// Times that a key was parked, since a cache had not seen its writes.
@@ -90,7 +94,7 @@ impl ControllerStats {
     /// All reconciles that ended.
     #[must_use]
     pub fn reconciles(&self) -> u64 {
-        self.succeeded + self.failed + self.conflicts + self.throttled
+        self.succeeded + self.failed + self.conflicts + self.throttled + self.stale
     }
 }
 
@@ -112,6 +116,7 @@ impl ControllerMetrics {
             conflicts: self.counters.conflicts.read(),
             throttled: self.counters.throttled.read(),
             slow: self.counters.slow.read(),
+            stale: self.counters.stale.read(),
             queue: self.queue.stats(),
         }
     }

@@ -7,6 +7,7 @@
 //! Upstream counterpart: `controller-runtime:pkg/client`, `pkg/controller/controllerutil`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use kube_client::Client;
 use kube_core::Resource;
@@ -36,7 +37,7 @@ impl<C> Ctx<C> {
     /// ([`Error::is_config`]).
     pub fn client(&self) -> Result<Client, Error> {
         let client = self.site.client.as_ref();
-        let client = client.map(|client| self.writer.client(&self.key, client));
+        let client = client.map(|client| self.writer.client(&self.key, client, &self.site.view));
         client.ok_or_else(|| {
             let message = format!(
                 "the controller {:?} has no client: give it one with `Controller::client`",
@@ -44,6 +45,37 @@ impl<C> Ctx<C> {
             );
             Error::new(ErrorKind::Config, message)
         })
+    }
+
+    /// Shows that the controller's caches have everything that the server had when `limit` had not
+    /// passed yet before this call; with zero, everything that it has at this call. For decisions
+    /// that an old view would make wrong: a delete, the creation of something that must exist once.
+    ///
+    /// The server is asked if that is not known: one list of one item a cache, whoever waits. The
+    /// cache of a resource that does not change gets to the server's version by a short watch, in
+    /// about a second. A cache gets there within 5 s, or this is an error. That a watch is alive
+    /// proves nothing: it may lag.
+    ///
+    /// ```no_run
+    /// # use std::{sync::Arc, time::Duration};
+    /// # use k8s_openapi::api::core::v1::ConfigMap;
+    /// # use kinform::{Action, Ctx, Error};
+    /// async fn reconcile(map: Arc<ConfigMap>, cx: Ctx<()>) -> Result<Action, Error> {
+    ///     cx.require_fresh(Duration::from_secs(10)).await?;
+    ///     // .. decide on the caches ..
+    ///     Ok(Action::await_change())
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// A cache was not shown to be fresh in time ([`Error::is_stale`]): returned from the reconcile
+    /// function, it retries the key in a second and counts as no failure. Or a cache is stopped, or
+    /// the versions of its server have no order ([`Error::is_invalid`]).
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn require_fresh(&self, limit: Duration) -> Result<(), Error> {
+        self.site.view.require_fresh(limit).await
     }
 
     /// The primary resource.
@@ -178,7 +210,10 @@ impl<C> Ctx<C> {
     /// Deletes an object, if it still has its uid. Returns whether there was one.
     ///
     /// # Errors
-    /// The server refuses: also if another object has the name now ([`Error::is_conflict`]).
+    /// - The server refuses: also if another object has the name now ([`Error::is_conflict`]).
+    /// - The view must be fresh for it, and is not ([`Error::is_stale`]), or `object` has no uid
+    ///   ([`Error::is_invalid`]): see
+    ///   [`Controller::destructive_needs_fresh`](super::Controller::destructive_needs_fresh).
     ///
     /// # Cancel safety
     /// The deletion may have happened.
@@ -187,7 +222,13 @@ impl<C> Ctx<C> {
         K: Resource + Sync + 'static,
         K::DynamicType: Default,
     {
-        hands::delete(&self.client()?, object).await
+        let client = self.client()?;
+        if self.site.view.destructive_limit().is_some() && object.meta().uid.is_none() {
+            let message =
+                "an object without a uid may be another one by now: delete one that was read";
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        hands::delete(&client, object).await
     }
 
     /// Writes the status of `object` if `change` changes it, and only what changes. After a

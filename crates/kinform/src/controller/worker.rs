@@ -57,7 +57,7 @@ pub(super) struct Work<C> {
     pub(super) site: Arc<Site>,
     pub(super) conflicts: Arc<Conflicts>,
     /// The controller's own writes, and the parking of keys that wait for them.
-    pub(super) writes: Option<(Arc<Writes>, Arc<Parked>)>,
+    pub(super) writes: (Arc<Writes>, Arc<Parked>),
     pub(super) env: Env,
     pub(super) call: Call<C>,
     pub(super) timeout: Option<Duration>,
@@ -86,16 +86,14 @@ impl<C: Send + Sync + 'static> Work<C> {
 
     /// Works on one key; the returned future settles it and waits for the next.
     async fn process(&self, item: Item<ObjectKey>) -> Get<ObjectKey> {
-        let mut is_stale = false;
-        if let Some((writes, parked)) = &self.writes {
-            if writes.are_pending(item.key()) {
-                self.counters.parked.add(1);
-                parked.add(item.key());
-                return item.settle_and_get(Verdict::Done);
-            }
-            is_stale = writes.begin(item.key());
+        let (writes, parked) = &self.writes;
+        if writes.are_pending(item.key()) {
+            self.counters.parked.add(1);
+            parked.add(item.key());
+            return item.settle_and_get(Verdict::Done);
         }
-        let writer = Writer::new(self.writes.as_ref().map(|(writes, _)| Arc::clone(writes)));
+        let is_stale = writes.begin(item.key());
+        let writer = Writer::new(Arc::clone(writes));
         let ctx = Ctx {
             context: Arc::clone(&self.context),
             key: item.key().clone(),
@@ -215,6 +213,8 @@ impl<C: Send + Sync + 'static> Work<C> {
             }
             Meaning::Decided(action) => Self::verdict(action),
             Meaning::Throttled(delay) => Verdict::Later(delay),
+            Meaning::Stale if mutant!("R3") => Verdict::Retry,
+            Meaning::Stale => Verdict::Later(STALE),
             Meaning::Conflict => self
                 .conflicts
                 .met(key)
@@ -224,6 +224,7 @@ impl<C: Send + Sync + 'static> Work<C> {
         if let Verdict::Later(delay) = verdict {
             let counter = match meaning {
                 Meaning::Conflict => &self.counters.conflicts,
+                Meaning::Stale => &self.counters.stale,
                 _ => &self.counters.throttled,
             };
             counter.add(1);
@@ -258,6 +259,9 @@ impl<C: Send + Sync + 'static> Work<C> {
 
 /// The time after which a reconcile that still runs is named in the log.
 const SLOW: Duration = Duration::from_secs(60);
+
+/// The pause of a key whose run needed a fresher view.
+const STALE: Duration = Duration::from_secs(1);
 
 /// Records the version of the object in the span.
 pub(super) fn record_version(version: &str) {

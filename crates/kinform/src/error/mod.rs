@@ -39,6 +39,7 @@ pub(crate) enum ErrorKind {
     NotFound,
     Owned,
     Permanent,
+    Stale,
     Stopped,
     TimedOut,
     Source,
@@ -126,6 +127,12 @@ impl Error {
     /// Returns whether the time limit ended first.
     pub fn is_timeout(&self) -> bool {
         self.0.kind == ErrorKind::TimedOut
+    }
+
+    /// Returns whether a cache may be older than asked for. A reconcile that fails with it is tried
+    /// again soon, and does not count as failed.
+    pub fn is_stale(&self) -> bool {
+        self.0.kind == ErrorKind::Stale
     }
 
     /// Returns whether an object did not decode into the requested type.

@@ -177,6 +177,10 @@ impl Place {
     }
 
     fn failed(&self, verb: &str, error: kube_client::Error) -> Error {
+        if let Some(stale) = stale(&error) {
+            let message = format!("cannot {verb} {self}: {stale}");
+            return Error::new(ErrorKind::Stale, message).with_cause(error);
+        }
         let error = SourceError::from(error);
         Error::new(ErrorKind::Source, format!("cannot {verb} {self}: {error}")).with_cause(error)
     }
@@ -220,6 +224,16 @@ pub(crate) fn scope_of<K: Resource + 'static>() -> Scoped {
 /// Returns whether objects of the type live in namespaces.
 pub(crate) fn has_namespace<K: Resource + 'static>() -> bool {
     scope_of::<K>() == Scoped::Namespace
+}
+
+/// The refusal of a request that needed a fresher view.
+fn stale(error: &kube_client::Error) -> Option<&Error> {
+    let kube_client::Error::Service(error) = error else {
+        return None;
+    };
+    error
+        .downcast_ref::<Error>()
+        .filter(|error| error.is_stale())
 }
 
 pub(crate) fn invalid(message: impl Into<String>) -> Error {

@@ -31,12 +31,14 @@
 mod audit;
 mod connection;
 mod definition;
+mod fresh;
 mod group;
 mod handle;
 mod ingest;
 mod listener;
 mod own_writes;
 mod pipeline;
+mod question;
 mod reflector;
 mod registration;
 mod status;
@@ -70,6 +72,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub(crate) use self::definition::{Definition, Origin};
+use self::fresh::Freshness;
 pub(crate) use self::group::{Cores, CoresParts, Member, Recipe};
 pub use self::handle::Informer;
 pub(crate) use self::ingest::Ingest;
@@ -177,6 +180,7 @@ pub(crate) struct Core {
     // BOUND: one; it keeps the root alive that was last read in order.
     order: Mutex<Option<Arc<Order>>>,
     cursors: AtomicUsize,
+    freshness: Freshness,
     // The number of live informers that watch this.
     holders: AtomicUsize,
     stops_when_unused: AtomicBool,
@@ -257,6 +261,7 @@ impl Core {
             listeners: Mutex::default(),
             order: Mutex::default(),
             cursors: AtomicUsize::new(0),
+            freshness: Freshness::default(),
             holders: AtomicUsize::new(0),
             stops_when_unused: AtomicBool::new(false),
             was_started: AtomicBool::new(false),

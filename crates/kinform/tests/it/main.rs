@@ -14,6 +14,7 @@ mod exports;
 mod finalizers;
 mod fixture;
 mod foo;
+mod fresh;
 mod handlers;
 mod hands;
 mod informer;

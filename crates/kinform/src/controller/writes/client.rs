@@ -5,6 +5,7 @@
 //! POST, PUT, PATCH, DELETE ──▶ server ──▶ reply, read to its end ──▶ version | uid | unknown
 //! ```
 //!
+//! A delete that needs a fresher view is not sent.
 //! A request that is dropped, or has no reply, counts as unknown. A reply that refuses wrote nothing.
 //!
 //! Upstream counterpart: `controller-runtime:pkg/client/consistency.go`.
@@ -15,7 +16,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
-use kinform_api::ObjectKey;
+use kinform_api::{ObjectKey, mutant};
 use kube_client::Client;
 use kube_client::client::Body;
 use serde::Deserialize;
@@ -23,16 +24,23 @@ use tower::BoxError;
 
 use super::target::Target;
 use super::{Effect, Writes};
+use crate::controller::view::View;
 
 /// BOUND: bytes of a reply that is read: an object has a few MiB, a deleted collection lists its own.
 const MAX_REPLY: usize = 64 << 20;
 
 /// A client above `below` whose writes are noted for `key`.
-pub(super) fn noting(writes: Arc<Writes>, key: ObjectKey, below: &Client) -> Client {
+pub(super) fn noting(
+    writes: Arc<Writes>,
+    key: ObjectKey,
+    view: Arc<View>,
+    below: &Client,
+) -> Client {
     let (below, namespace) = (below.clone(), below.default_namespace().to_owned());
     let send = move |request: Request<Body>| {
         let (client, writes, key) = (below.clone(), Arc::clone(&writes), key.clone());
-        async move { pass(&client, (&writes, &key), request).await }
+        let view = Arc::clone(&view);
+        async move { pass(&client, (&writes, &key), &view, request).await }
     };
     Client::new(tower::service_fn(send), namespace)
 }
@@ -42,6 +50,7 @@ type Reply = Response<http_body_util::combinators::UnsyncBoxBody<Bytes, BoxError
 async fn pass(
     client: &Client,
     (writes, key): (&Writes, &ObjectKey),
+    view: &View,
     request: Request<Body>,
 ) -> Result<Reply, BoxError> {
     let Some(target) = written(&request) else {
@@ -53,6 +62,9 @@ async fn pass(
     let body = body.collect().await?.to_bytes();
     // The options of a delete are its body.
     let is_dry = is_delete && is_dry_run(&body);
+    if is_delete && !is_dry && !mutant!("R4") {
+        view.allow_delete().await?;
+    }
     let mut noting = Noting {
         about: (!is_dry).then_some((writes, key, target)),
     };

@@ -24,28 +24,42 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use kinform_api::selector::LabelSelector;
-use kinform_api::{GroupVersionResource, KeyRef, ObjectKey};
+use kinform_api::{GroupVersionResource, KeyRef, ObjectKey, ResourceVersion};
 use kube_client::Client;
 
 use self::target::Target;
 use super::feed::{Holder, Trigger};
-use crate::informer::OwnWrites;
+use super::last_writes::LastWrites;
+use super::view::View;
+use crate::informer::OwnWrites as SeenWrites;
 use crate::sync::lock;
 
 /// BOUND: collections of one key whose version is asked for. A key with more runs on a view that may
 /// be old.
 const MAX_QUESTIONS: usize = 16;
 
+/// The use of a controller's own writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OwnWrites {
+    /// A key waits until the caches have them.
+    Awaited,
+    /// A key may run on a view without them.
+    Ignored,
+}
+
 /// The writes of one controller that its caches may not have yet.
 pub(super) struct Writes {
     caches: Vec<Cache>,
-    seen: OwnWrites,
+    seen: SeenWrites,
     /// Writes without an answer: the server may have stored them.
     // BOUND: of keys not handed out since their reply was lost, `MAX_QUESTIONS` each.
     unanswered: Mutex<HashMap<ObjectKey, Vec<Target>>>,
     /// Keys whose next run has a view that may be old.
     // BOUND: keys that were parked and have not run since.
     stale: Mutex<HashSet<ObjectKey>>,
+    /// The last writes of the term.
+    last: Mutex<LastWrites>,
+    using: OwnWrites,
 }
 
 /// A cache of the controller.
@@ -79,27 +93,30 @@ enum Effect {
 /// The client of one run, made when it is asked for.
 #[derive(Clone)]
 pub(super) struct Writer {
-    writes: Option<Arc<Writes>>,
+    writes: Arc<Writes>,
     client: Arc<OnceLock<Client>>,
 }
 
 impl Writer {
-    pub(super) fn new(writes: Option<Arc<Writes>>) -> Self {
+    pub(super) fn new(writes: Arc<Writes>) -> Self {
         Self {
             writes,
             client: Arc::default(),
         }
     }
 
-    /// A client above `below` that notes the writes of `key`, unless they are ignored.
-    pub(super) fn client(&self, key: &ObjectKey, below: &Client) -> Client {
-        match &self.writes {
-            None => below.clone(),
-            Some(writes) => {
-                let make = || client::noting(Arc::clone(writes), key.clone(), below);
-                self.client.get_or_init(make).clone()
-            }
-        }
+    /// A client above `below` that notes the writes of `key`, and refuses deletes that need a
+    /// fresher view.
+    pub(super) fn client(&self, key: &ObjectKey, below: &Client, view: &Arc<View>) -> Client {
+        let make = || {
+            client::noting(
+                Arc::clone(&self.writes),
+                key.clone(),
+                Arc::clone(view),
+                below,
+            )
+        };
+        self.client.get_or_init(make).clone()
     }
 
     /// Gives up the run's client. It has a task, which ends in its next turn: that comes before
@@ -114,7 +131,7 @@ impl Writer {
 }
 
 impl Writes {
-    pub(super) fn new(triggers: &[Box<dyn Trigger>]) -> Self {
+    pub(super) fn new(triggers: &[Box<dyn Trigger>], using: OwnWrites) -> Self {
         let caches = triggers.iter().map(|trigger| {
             let info = trigger.resource();
             Cache {
@@ -125,9 +142,11 @@ impl Writes {
         });
         Self {
             caches: caches.collect(),
-            seen: OwnWrites::new(),
+            seen: SeenWrites::new(),
             unanswered: Mutex::default(),
             stale: Mutex::default(),
+            last: Mutex::default(),
+            using,
         }
     }
 
@@ -145,6 +164,12 @@ impl Writes {
     /// A term was lost: keys of the next one begin with a fresh view.
     pub(super) fn end_term(&self) {
         lock(&self.stale).clear();
+        *lock(&self.last) = LastWrites::default();
+    }
+
+    /// The last writes of the term.
+    pub(super) fn last(&self) -> LastWrites {
+        lock(&self.last).clone()
     }
 
     /// The keys with a write that had no answer.
@@ -166,7 +191,10 @@ impl Writes {
                     if let Some(core) = (cache.holder)(written)
                         && (cache.may_show(labels) || core.root().get(written).is_some())
                     {
-                        self.seen.stored(key, &core, written, version);
+                        self.wrote(cache, Some(version));
+                        if self.using == OwnWrites::Awaited {
+                            self.seen.stored(key, &core, written, version);
+                        }
                     }
                 }
                 Effect::Deleted {
@@ -178,22 +206,37 @@ impl Writes {
                     let namespace = target.namespace.as_ref().unwrap_or(namespace);
                     let deleted = KeyRef { namespace, name };
                     if let Some(core) = (cache.holder)(deleted) {
-                        self.seen.deleted(key, &core, deleted, uid);
+                        self.wrote(cache, None);
+                        if self.using == OwnWrites::Awaited {
+                            self.seen.deleted(key, &core, deleted, uid);
+                        }
                     }
                 }
-                Effect::Unknown => {
-                    let question = target.of_collection();
-                    let mut unanswered = lock(&self.unanswered);
-                    let questions = unanswered.entry(key.clone()).or_default();
-                    let is_known = questions.contains(&question);
-                    if !is_known && questions.len() < MAX_QUESTIONS {
-                        questions.push(question);
-                    } else if !is_known {
-                        lock(&self.stale).insert(key.clone());
-                    }
-                    return;
-                }
+                Effect::Unknown => self.wrote(cache, None),
             }
+        }
+        let is_ours = self.caches.iter().any(|cache| cache.is_of(&target));
+        if effect == Effect::Unknown && is_ours && self.using == OwnWrites::Awaited {
+            self.ask_later(key, target.of_collection());
+        }
+    }
+
+    /// Notes a write of the term.
+    fn wrote(&self, cache: &Cache, version: Option<&str>) {
+        let version = version.map(ResourceVersion::from);
+        let resource = cache.resource.group_resource();
+        lock(&self.last).add(&resource, version.as_ref());
+    }
+
+    /// Notes a question about the writes of `key`.
+    fn ask_later(&self, key: &ObjectKey, question: Target) {
+        let mut unanswered = lock(&self.unanswered);
+        let questions = unanswered.entry(key.clone()).or_default();
+        let is_known = questions.contains(&question);
+        if !is_known && questions.len() < MAX_QUESTIONS {
+            questions.push(question);
+        } else if !is_known {
+            lock(&self.stale).insert(key.clone());
         }
     }
 
