@@ -78,7 +78,8 @@ pub struct Flags {
     /// Name of the lease; the operator's by default.
     #[arg(long, value_name = "NAME")]
     pub leader_elect_resource_name: Option<String>,
-    /// Namespace of the lease; the pod's by default.
+    /// Namespace of the lease; by default the pod's, and outside of a pod that of the kubeconfig's
+    /// context.
     #[arg(long, value_name = "NAMESPACE")]
     pub leader_elect_resource_namespace: Option<String>,
     /// Namespace to work in; may be given several times. All of them by default.

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Parser};
+use kinform_operator::leader::pod_namespace;
 use kinform_operator::{Error, Flags, Operator};
 use sample_controller::webhooks;
 
@@ -17,12 +18,13 @@ use sample_controller::webhooks;
 struct Args {
     #[command(flatten)]
     operator: Flags,
-    /// Serves webhooks for Foos. Without --webhook-cert-path their certificate is kept in a Secret of
-    /// the pod's namespace, and its authority in the webhook configurations.
-    #[arg(long, env = "ENABLE_WEBHOOKS", value_name = "BOOL", default_value = "true", num_args = 0..=1,
+    /// Serves webhooks for Foos; by default in a pod, and with --webhook-cert-path. Without that flag
+    /// their certificate is kept in a Secret of the pod's namespace, and its authority in the webhook
+    /// configurations.
+    #[arg(long, env = "ENABLE_WEBHOOKS", value_name = "BOOL", num_args = 0..=1,
           default_missing_value = "true", require_equals = true, action = ArgAction::Set,
           value_parser = BoolishValueParser::new())]
-    enable_webhooks: bool,
+    enable_webhooks: Option<bool>,
 }
 
 #[tokio::main]
@@ -40,8 +42,10 @@ async fn run(args: Args) -> Result<(), Error> {
     sample_controller::install_definition(operator.unguarded())
         .await
         .map_err(|error| Error::of("cannot install the definition of Foo", error))?;
-    if args.enable_webhooks {
-        let certificates = match operator.webhook_certificate() {
+    let files = operator.webhook_certificate();
+    let is_served = || files.is_some() || pod_namespace().is_ok();
+    if args.enable_webhooks.unwrap_or_else(is_served) {
+        let certificates = match files {
             Some(files) => files,
             None => webhooks::certificates(operator.unguarded())?,
         };

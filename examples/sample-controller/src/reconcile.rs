@@ -19,7 +19,7 @@ use kinform::controller::{Action, Ctx};
 use kinform::events::{EventRecorder, EventType};
 use kinform::{Informer, ObjectKey};
 use kube::api::{Api, Patch, PatchParams, PostParams};
-use kube::{Client, Resource, ResourceExt};
+use kube::{Resource, ResourceExt};
 use serde_json::json;
 
 use crate::Foo;
@@ -86,12 +86,12 @@ pub(crate) async fn reconcile(foo: Arc<Foo>, cx: Ctx<State>) -> Result<Action, F
         return Ok(Action::await_change());
     }
     let namespace = foo.namespace().unwrap_or_default();
-    // What is written through it is in the caches when this Foo is reconciled next.
-    let client = cx.client().map_err(Failed::NoClient)?;
-    let deployments: Api<Deployment> = Api::namespaced(client.clone(), &namespace);
+    // What is written through it is in the caches when this Foo is reconciled next. It has a task,
+    // and most runs write nothing.
+    let client = || cx.client().map_err(Failed::NoClient);
     let mut deployment = match cached(&cx.deployments, &namespace, name)? {
         Some(deployment) => deployment,
-        None => Arc::new(create(&deployments, &foo).await?),
+        None => Arc::new(create(&Api::namespaced(client()?, &namespace), &foo).await?),
     };
     if !is_controlled_by(&deployment, &foo) {
         let failed = Failed::NotOurs(name.clone());
@@ -108,12 +108,18 @@ pub(crate) async fn reconcile(foo: Arc<Foo>, cx: Ctx<State>) -> Result<Action, F
     if foo.spec.replicas.is_some() && foo.spec.replicas != replicas {
         let patch = json!({"spec": {"replicas": foo.spec.replicas}});
         let params = PatchParams::default();
+        let deployments: Api<Deployment> = Api::namespaced(client()?, &namespace);
         let patched = deployments
             .patch(name, &params, &Patch::Merge(&patch))
             .await;
         deployment = Arc::new(patched.map_err(Failed::to("patch", "Deployment"))?);
     }
-    update_status(&foo, &deployment, &namespace, &client).await?;
+    let status = deployment.status.as_ref();
+    let available = status.and_then(|s| s.available_replicas).unwrap_or(0);
+    let told = foo.status.as_ref().map(|status| status.available_replicas);
+    if told != Some(available) {
+        update_status(&Api::namespaced(client()?, &namespace), &foo, available).await?;
+    }
     cx.events.event(
         foo.object_ref(&()),
         EventType::Normal,
@@ -167,25 +173,7 @@ async fn create(deployments: &Api<Deployment>, foo: &Foo) -> Result<Deployment, 
     }
 }
 
-async fn update_status(
-    foo: &Foo,
-    deployment: &Deployment,
-    namespace: &str,
-    client: &Client,
-) -> Result<(), Failed> {
-    let available = deployment
-        .status
-        .as_ref()
-        .and_then(|status| status.available_replicas);
-    let available = available.unwrap_or(0);
-    if foo
-        .status
-        .as_ref()
-        .is_some_and(|status| status.available_replicas == available)
-    {
-        return Ok(());
-    }
-    let foos: Api<Foo> = Api::namespaced(client.clone(), namespace);
+async fn update_status(foos: &Api<Foo>, foo: &Foo, available: i32) -> Result<(), Failed> {
     let patch = json!({"status": {"availableReplicas": available}});
     let params = PatchParams::default();
     let patched = foos

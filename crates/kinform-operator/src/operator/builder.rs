@@ -102,7 +102,7 @@ impl OperatorBuilder {
         if name.is_empty() {
             return Err(Error::new(ErrorKind::Usage, "an operator needs a name"));
         }
-        let election = election(&name, &settings)?;
+        let election = election(&name, &settings, &connect)?;
         let gate = election.as_ref().map(|(_, place)| Gate::new(place));
         #[cfg(feature = "metrics")]
         let (telemetry, requests) = (Telemetry::default(), Requests::default());
@@ -166,13 +166,17 @@ fn fence(settings: &mut Settings) -> Result<(), Error> {
 }
 
 /// The election that the settings ask for, and its lease as `namespace/name`.
-fn election(name: &str, settings: &Settings) -> Result<Option<(LeaderElection, String)>, Error> {
+fn election(
+    name: &str,
+    settings: &Settings,
+    connect: &Connect,
+) -> Result<Option<(LeaderElection, String)>, Error> {
     let Some(lease) = &settings.leader_election else {
         return Ok(None);
     };
     let namespace = match &lease.namespace {
         Some(namespace) => namespace.clone(),
-        None => pod_namespace()?,
+        None => pod_namespace().unwrap_or_else(|_| connect.namespace().to_owned()),
     };
     lease.options.validate()?;
     let name = lease.name.as_deref().unwrap_or(name);
@@ -199,6 +203,14 @@ impl Connect {
                 Ok(client_with(config.clone(), options, layer_fn(wrap))?)
             }
             Self::Client(client) => Ok(client_through(client, layer_fn(wrap))),
+        }
+    }
+
+    /// The namespace of the kubeconfig's context, or of the pod.
+    fn namespace(&self) -> &str {
+        match self {
+            Self::Config(parts) => &parts.0.default_namespace,
+            Self::Client(client) => client.default_namespace(),
         }
     }
 

@@ -1,4 +1,5 @@
-//! The program as a process: what it says about bad input, its exit code, and what it leaves behind.
+//! The program as a process: its defaults, what it says about bad input, its exit code, and what it
+//! leaves behind.
 //!
 //! ```text
 //! flags, environment → sample-controller → one line on stderr, exit code; no Lease, no Secret
@@ -13,6 +14,8 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Secret;
 use kinform_testkit::TestServer;
 use kube::Api;
+use kube::config::Kubeconfig;
+use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 
 /// A generous limit of a wait: a test that meets it has failed.
@@ -123,11 +126,50 @@ async fn a_port_in_use_is_named_with_its_flag_and_leaves_nothing_behind() {
 #[tokio::test]
 async fn webhooks_outside_of_a_pod_name_what_is_missing() {
     let stage = Stage::start().await;
-    let mut program = stage.program(&[]);
+    let mut program = stage.program(&["--enable-webhooks"]);
     program.env_remove("POD_NAMESPACE");
     let told = stage.refused(program, 1).await;
     assert!(told.contains("ENABLE_WEBHOOKS=false"), "{told}");
     assert!(told.contains("set POD_NAMESPACE"), "{told}");
+}
+
+#[tokio::test]
+async fn outside_of_a_pod_the_lease_is_in_the_kubeconfigs_namespace_and_no_webhooks_are_served() {
+    let stage = Stage::start().await;
+    let text = std::fs::read_to_string(&stage.kubeconfig).unwrap();
+    let mut kubeconfig = Kubeconfig::from_yaml(&text).unwrap();
+    let context = kubeconfig.contexts[0].context.as_mut().unwrap();
+    context.namespace = Some("kube-system".to_owned());
+    let text = serde_json::to_string(&kubeconfig).unwrap();
+    std::fs::write(&stage.kubeconfig, text).unwrap();
+    let mut program = Command::new(env!("CARGO_BIN_EXE_sample-controller"));
+    let mut child = program
+        .args(["--leader-elect", "--health-probe-bind-address=127.0.0.1:0"])
+        .env("KUBECONFIG", &stage.kubeconfig)
+        .env("HOME", stage.home.path())
+        .env_remove("POD_NAMESPACE")
+        .env_remove("ENABLE_WEBHOOKS")
+        .env_remove("RUST_LOG")
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let leads = async {
+        let mut told = String::new();
+        while let Some(line) = lines.next_line().await.unwrap() {
+            told = told + &line + "\n";
+            if line.contains("leading lease=") {
+                return told;
+            }
+        }
+        panic!("it ended: {told}");
+    };
+    let told = tokio::time::timeout(PATIENCE, leads).await.unwrap();
+    assert!(told.contains("kube-system/sample-controller"), "{told}");
+    assert!(told.contains("serving probes"), "{told}");
+    assert!(!told.contains("serving webhooks"), "{told}");
 }
 
 #[tokio::test]
