@@ -569,6 +569,12 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         packages: MACHINES,
     },
     Mutant {
+        name: "Q9",
+        seen: "causes: own echoes",
+        mistake: "an add that the program asked for is taken back with the events of own writes",
+        packages: MACHINES,
+    },
+    Mutant {
         name: "S1",
         seen: "server: conflicts",
         mistake: "an update of an older version is written",

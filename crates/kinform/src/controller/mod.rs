@@ -17,10 +17,13 @@
 
 mod action;
 mod call;
+mod causes;
 mod conflicts;
+mod echo;
 mod feed;
 mod finalizing;
 mod informers;
+mod inlet;
 mod options;
 mod outcome;
 pub mod predicate;
@@ -52,6 +55,8 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::action::{Action, Ctx};
 use self::call::{Caller, OnGone};
+pub use self::causes::{Cause, CauseEvent, Causes, Origin, RecentRun, RunOutcome};
+use self::echo::Echoes;
 pub use self::feed::Enqueue;
 use self::feed::{Feed, Mapped, Primary, Trigger, owner_key};
 pub use self::finalizing::Cleanup;
@@ -68,7 +73,7 @@ use self::stats::Counters;
 pub use self::stats::{ControllerMetrics, ControllerStats};
 pub use self::stop::Signals;
 use self::worker::Call;
-use self::writes::Writes;
+use self::writes::{Awaited, Writes};
 use crate::env::Env;
 use crate::error::Error;
 use crate::object::Obj;
@@ -97,16 +102,9 @@ pub struct Controller<K, C = ()> {
     resync_period: Option<Duration>,
     stop: CancellationToken,
     signals: bool,
-    own_writes: OwnWrites,
-}
-
-/// The use of a controller's own writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum OwnWrites {
-    /// A key waits until the caches have them.
-    Awaited,
-    /// A key may run on a view without them.
-    Ignored,
+    /// A key waits until the caches have the controller's own writes.
+    awaited: Awaited,
+    echoes: Echoes,
 }
 
 impl<K: Send + Sync + 'static> Controller<K> {
@@ -133,7 +131,8 @@ impl<K: Send + Sync + 'static> Controller<K> {
             resync_period: None,
             stop: CancellationToken::new(),
             signals: false,
-            own_writes: OwnWrites::Awaited,
+            awaited: Awaited::Yes,
+            echoes: Echoes::Heard,
         }
     }
 
@@ -159,7 +158,8 @@ impl<K: Send + Sync + 'static> Controller<K> {
             resync_period: self.resync_period,
             stop: self.stop,
             signals: self.signals,
-            own_writes: self.own_writes,
+            awaited: self.awaited,
+            echoes: self.echoes,
         }
     }
 }
@@ -238,7 +238,7 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
     ///
     /// Upstream: controller-runtime's consistent client, which is experimental and off.
     pub fn without_own_writes(mut self) -> Self {
-        self.own_writes = OwnWrites::Ignored;
+        self.awaited = Awaited::No;
         self
     }
 
@@ -374,12 +374,18 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
             token: self.stop,
             signals: self.signals,
         };
-        let writes = match self.own_writes {
-            OwnWrites::Awaited => Some(Arc::new(Writes::new(&self.triggers))),
-            OwnWrites::Ignored => None,
+        let writes = match (self.awaited, self.echoes) {
+            (Awaited::No, Echoes::Heard) => None,
+            (awaited, _) => Some(Arc::new(Writes::new(&self.triggers, awaited))),
         };
+        let sources = self
+            .triggers
+            .iter()
+            .map(|trigger| trigger.resource().clone());
         let runner = Runner {
             writes,
+            echoes: self.echoes,
+            sources: sources.collect(),
             resource: self.primary.resource().to_string(),
             triggers: self.triggers,
             queue: self.queue,

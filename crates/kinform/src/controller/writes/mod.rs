@@ -11,12 +11,13 @@
 //! run knows that its view may be old.
 //! INVARIANT: a worker waits for no cache; a parked key is in one place of the parking task.
 //!
-//! `client` notes, `target` reads paths, `park` waits.
+//! `client` notes, `own` keeps the versions, `target` reads paths, `park` waits.
 //!
 //! Upstream counterpart: `controller-runtime:pkg/client` (`consistency.go`), off by default there;
 //! `kubernetes/enhancements:5647`.
 
 mod client;
+pub(super) mod own;
 pub(super) mod park;
 mod target;
 
@@ -27,7 +28,9 @@ use kinform_api::selector::LabelSelector;
 use kinform_api::{GroupVersionResource, KeyRef, ObjectKey};
 use kube_client::Client;
 
+use self::own::Own;
 use self::target::Target;
+use super::echo::{Certainty, Write};
 use super::feed::{Holder, Trigger};
 use crate::informer::OwnWrites;
 use crate::sync::lock;
@@ -39,6 +42,9 @@ const MAX_QUESTIONS: usize = 16;
 /// The writes of one controller that its caches may not have yet.
 pub(super) struct Writes {
     caches: Vec<Cache>,
+    /// The versions that were written.
+    pub(super) own: Own,
+    awaited: Awaited,
     seen: OwnWrites,
     /// Writes without an answer: the server may have stored them.
     // BOUND: of keys not handed out since their reply was lost, `MAX_QUESTIONS` each.
@@ -46,6 +52,13 @@ pub(super) struct Writes {
     /// Keys whose next run has a view that may be old.
     // BOUND: keys that were parked and have not run since.
     stale: Mutex<HashSet<ObjectKey>>,
+}
+
+/// The wait of a key until the caches have its writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Awaited {
+    Yes,
+    No,
 }
 
 /// A cache of the controller.
@@ -104,7 +117,7 @@ impl Writer {
 }
 
 impl Writes {
-    pub(super) fn new(triggers: &[Box<dyn Trigger>]) -> Self {
+    pub(super) fn new(triggers: &[Box<dyn Trigger>], awaited: Awaited) -> Self {
         let caches = triggers.iter().map(|trigger| {
             let info = trigger.resource();
             Cache {
@@ -115,6 +128,8 @@ impl Writes {
         });
         Self {
             caches: caches.collect(),
+            own: Own::default(),
+            awaited,
             seen: OwnWrites::new(),
             unanswered: Mutex::default(),
             stale: Mutex::default(),
@@ -143,7 +158,17 @@ impl Writes {
     }
 
     /// Notes the effect of a write for `key`.
-    fn note(&self, key: &ObjectKey, target: Target, effect: Effect) {
+    fn note(&self, key: &ObjectKey, target: Target, effect: Effect, certainty: Certainty) {
+        let writer = key.key_ref().hash64();
+        for (source, cache) in self.caches.iter().enumerate() {
+            if cache.is_of(&target) {
+                let of = (source as u16, &target);
+                self.own.note(of, &effect, Write { certainty, writer });
+            }
+        }
+        if self.awaited == Awaited::No {
+            return;
+        }
         for cache in self.caches.iter().filter(|cache| cache.is_of(&target)) {
             match &effect {
                 Effect::Stored {
