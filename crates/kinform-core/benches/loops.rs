@@ -1,7 +1,7 @@
 //! The inner loops, one at a time: `cargo bench -p kinform-core [NAME]`.
 //!
 //! ```text
-//! recorded list, generated objects ──▶ scan │ messages │ strip │ project │ typed │ typed-messages │ known │ apply │ relist │ fan-out │ read │ queue
+//! recorded list, generated objects ──▶ scan │ messages │ strip │ project │ typed │ typed-messages │ known │ apply │ relist │ fan-out │ read │ changed │ queue
 //!                                        └──▶ nanoseconds and instructions an element
 //! ```
 //!
@@ -24,10 +24,12 @@ use std::time::{Duration, Instant as Wall};
 
 use k8s_openapi::api::core::v1::Pod;
 use kinform_api::TypeMeta;
+use kinform_core::causes::{Cause, Event};
 use kinform_core::delta::Delta;
 use kinform_core::informer::delivery::{Delivery, Next};
 use kinform_core::informer::ring::RingLimits;
 use kinform_core::informer::writer::Writer;
+use kinform_core::object::changed::Changed;
 use kinform_core::queue::{Fairness, Limiter, Priority, Queue, Verdict};
 use kinform_core::store::baseline::RootBaseline;
 use kinform_core::store::directory::Seed;
@@ -74,7 +76,7 @@ const TIMED: Load = Load {
     rounds: 12,
 };
 
-const LOOPS: [Loop; 17] = [
+const LOOPS: [Loop; 19] = [
     Loop {
         name: "scan",
         prepare: |_| scan(|item| assert!(!black_box(item.bytes()).is_empty())),
@@ -133,6 +135,14 @@ const LOOPS: [Loop; 17] = [
     Loop {
         name: "queue-cycle",
         prepare: |_| queue_cycle(),
+    },
+    Loop {
+        name: "queue-causes",
+        prepare: |_| queue_causes(),
+    },
+    Loop {
+        name: "changed",
+        prepare: |_| changed(),
     },
     Loop {
         name: "queue-delay",
@@ -460,6 +470,47 @@ fn queue_cycle() -> Round {
         }
         assert!(queue.is_empty());
         keys.len()
+    })
+}
+
+/// The same, with the cause of each add.
+fn queue_causes() -> Round {
+    let (keys, now, mut queue) = (keys(), Instant::from_millis(5), Queue::new(limiter()));
+    let object = pod(1, 7);
+    Box::new(move |_| {
+        for key in &keys {
+            let cause = Cause::of_object(0, Event::Updated, &object);
+            queue.add_caused(key.clone(), Priority::Normal, cause, now);
+            let taken = queue.take(now).unwrap();
+            assert!(taken.causes.is_some());
+            queue.settle(taken.ticket, Verdict::Forget, now);
+        }
+        keys.len()
+    })
+}
+
+/// Two states of a pod of 1 KiB, whose status differs.
+fn changed() -> Round {
+    let state = |version: usize| {
+        let lines: Vec<_> = (0..14)
+            .map(|line| format!(r#""line {line}: [of] a {{spec}}""#))
+            .collect();
+        let json = format!(
+            r#"{{"metadata":{{"annotations":{{"a/b":"{{\"kind\":\"Pod\"}}"}},"generation":3,"labels":{{"app":"web"}},"name":"x","namespace":"a","ownerReferences":[{{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"web-7d4b9c6f5d","uid":"0a1b2c3d-0000-4000-8000-1"}}],"resourceVersion":"{version}","uid":"u"}},"spec":{{"nodeName":"node-1","args":[{0}]}},"status":{{"conditions":[{0}],"phase":"Running","n":{version}}}}}"#,
+            lines.join(",")
+        );
+        assert!((1_000..1_200).contains(&json.len()), "{}", json.len());
+        Object::from_json(json.as_bytes(), &Projection::new()).unwrap()
+    };
+    let (old, new) = (state(10), state(11));
+    Box::new(move |_| {
+        for _ in 0..1_000 {
+            assert_eq!(
+                black_box(&new).changed_since(black_box(&old)),
+                Changed::STATUS
+            );
+        }
+        1_000
     })
 }
 

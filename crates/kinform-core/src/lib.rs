@@ -7,6 +7,7 @@
 
 pub mod backoff;
 pub mod bucket;
+pub mod causes;
 pub mod delta;
 mod dice;
 pub mod election;

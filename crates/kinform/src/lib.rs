@@ -191,6 +191,7 @@ pub use kinform_core::fifo::{FifoLimits, FifoPolicy};
 pub use kinform_core::informer::audit::Divergence;
 pub use kinform_core::informer::ring::RingLimits;
 pub use kinform_core::object::Object;
+pub use kinform_core::object::changed::Changed;
 pub use kinform_core::object::owner::OwnerReference;
 pub use kinform_core::object::projection::Projection;
 pub use kinform_core::object::typed::DecodeError;
@@ -204,8 +205,8 @@ pub use tokio_util::sync::CancellationToken;
 
 pub use crate::changes::Changes;
 pub use crate::controller::{
-    Action, Cleanup, Controller, ControllerMetrics, ControllerStats, Ctx, Enqueue, Finish,
-    Reconciler, predicate,
+    Action, Cause, CauseEvent, Causes, Cleanup, Controller, ControllerMetrics, ControllerStats,
+    Ctx, Enqueue, Finish, Origin, RecentRun, Reconciler, RunOutcome, predicate,
 };
 pub use crate::error::{Error, Permanent, SourceError, SourceErrorKind};
 pub use crate::factory::{

@@ -593,6 +593,12 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         packages: MACHINES,
     },
     Mutant {
+        name: "Q9",
+        seen: "causes: own echoes",
+        mistake: "an add that the program asked for is taken back with the events of own writes",
+        packages: MACHINES,
+    },
+    Mutant {
         name: "R1",
         seen: "Ctx::require_fresh",
         mistake: "each caller asks the server by itself",

@@ -14,6 +14,7 @@
 //! Upstream: `runtime.Object` in `client-go:tools/cache` (decoded), `meta.Accessor`.
 
 pub mod budget;
+pub mod changed;
 pub mod cold;
 pub mod dictionary;
 pub mod owner;
@@ -378,7 +379,7 @@ impl Object {
     }
 
     /// The content without a type, for comparing two encodings.
-    fn value(&self) -> Option<serde_json::Value> {
+    pub(crate) fn value(&self) -> Option<serde_json::Value> {
         match self.message() {
             Some((of, bytes)) => message::value(of, bytes, self.nulls()),
             None => serde_json::from_slice(self.bytes()).ok(),

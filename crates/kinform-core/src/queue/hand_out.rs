@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use super::slots::{NO_TICK, NONE, Slots, State};
 use super::{Life, Priority, Queue, wheel};
+use crate::causes::{Causes, Reasons};
 use crate::time::Instant;
 
 /// A key that was handed out, to be given back by [`Queue::settle`].
@@ -27,14 +28,18 @@ pub struct Taken<K> {
     pub failures: u32,
     /// Time that it waited since it was added.
     pub waited: Duration,
+    /// The reasons of the queue itself, such as a delay that is over.
+    pub reasons: Reasons,
+    /// The causes that its callers stated.
+    pub causes: Option<Box<Causes>>,
 }
 
 /// One hand-out of one key. It can be used once and cannot be made.
 #[derive(Debug)]
 #[must_use = "a key that is not given back is never handed out again"]
 pub struct Ticket {
-    slot: u32,
-    generation: u32,
+    pub(super) slot: u32,
+    pub(super) generation: u32,
 }
 
 /// The verdict with which a worker gives a key back. A wake-up time that the key had before stays, but for
@@ -117,10 +122,12 @@ impl<K: Eq + Hash + Clone> Queue<K> {
         debug_assert_eq!(slot.state, State::Ready, "what is in a lane is ready");
         let waited_nanos = now.nanos_since(slot.added());
         slot.state = State::Running;
-        let priority = std::mem::replace(&mut slot.priority, Priority::Low);
+        let (priority, mut reasons) = (slot.priority(), slot.reasons());
+        slot.set_priority(Priority::Low);
         slot.generation = self.generation;
         if slot.wake != NO_TICK && slot.wake <= wheel::tick_reached(now) {
             slot.wake = NO_TICK;
+            reasons = reasons | Reasons::WOKEN;
         }
         slot.place = self.running.len() as u32;
         let ticket = Ticket {
@@ -128,6 +135,7 @@ impl<K: Eq + Hash + Clone> Queue<K> {
             generation: self.generation,
         };
         let failures = u32::from(slot.failures);
+        let causes = self.slots.take_causes(at);
         self.running.push(HandedOut {
             slot: at,
             priority,
@@ -142,6 +150,8 @@ impl<K: Eq + Hash + Clone> Queue<K> {
             priority,
             failures,
             waited: Duration::from_nanos(waited_nanos),
+            reasons,
+            causes,
         })
     }
 
@@ -204,7 +214,7 @@ impl<K: Eq + Hash + Clone> Queue<K> {
     #[inline(never)]
     fn judge_further(&mut self, at: u32, verdict: Verdict, now: Instant) -> bool {
         let slot = &mut self.slots[at];
-        let mut delay = None;
+        let (mut delay, mut reason) = (None, Reasons::RETRIED);
         match verdict {
             Verdict::Done => {}
             Verdict::Forget => slot.failures = 0,
@@ -220,6 +230,7 @@ impl<K: Eq + Hash + Clone> Queue<K> {
                 slot.failures = 0;
                 self.counts.retries += 1;
                 delay = Some(after);
+                reason = Reasons::REQUEUED;
             }
             Verdict::Later(after) => {
                 self.counts.retries += 1;
@@ -236,7 +247,7 @@ impl<K: Eq + Hash + Clone> Queue<K> {
             self.refuse();
         } else if let Some(delay) = delay {
             let priority = self.running[self.slots[at].place as usize].priority;
-            self.make_delayed(at, delay, priority, now);
+            self.make_delayed(at, delay, priority, reason, now);
         }
         refused
     }
@@ -287,6 +298,7 @@ impl<K: Eq + Hash> Drop for Popped<'_, K> {
         let slot = &mut slots[*at];
         slot.state = State::Idle;
         (slot.failures, slot.wake) = (0, NO_TICK);
+        drop(slots.take_causes(*at));
         slots.release_if_unused(*at);
     }
 }

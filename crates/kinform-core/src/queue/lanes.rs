@@ -56,7 +56,7 @@ impl<K> Lanes<K> {
     pub(super) fn push(&mut self, slots: &mut Slots<K>, at: u32) {
         let slot = &slots[at];
         let (lane, group) = (
-            lane(slot.priority),
+            lane(slot.priority()),
             self.fairness.group_of(slot.key.as_ref()),
         );
         self.lanes[lane].push(slots, at, group);
@@ -66,9 +66,9 @@ impl<K> Lanes<K> {
 
     /// Moves a slot to the end of its group in a higher lane.
     pub(super) fn raise(&mut self, slots: &mut Slots<K>, at: u32, priority: Priority) {
-        let from = lane(slots[at].priority);
+        let from = lane(slots[at].priority());
         let group = self.lanes[from].remove(slots, at);
-        slots[at].priority = priority;
+        slots[at].set_priority(priority);
         let to = lane(priority);
         self.lanes[to].push(slots, at, group);
         self.lens[from] -= 1;

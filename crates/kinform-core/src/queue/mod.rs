@@ -22,6 +22,7 @@
 //!
 //! Complexity: every operation O(1) (amortised); stats O(keys handed out).
 
+mod caused;
 mod fairness;
 mod hand_out;
 mod lanes;
@@ -52,6 +53,7 @@ use slots::{NO_TICK, Slots, State};
 pub use stats::QueueStats;
 use wheel::Wheel;
 
+use crate::causes::Reasons;
 use crate::time::Instant;
 
 /// The lane that a key waits in. A key that waits already moves up, never down.
@@ -154,7 +156,7 @@ impl<K: Eq + Hash + Clone> Queue<K> {
             return self.refuse();
         }
         let at = self.slots.intern(key);
-        self.make_ready(at, priority, now)
+        self.make_ready(at, priority, Reasons::ASKED, now)
     }
 
     /// Adds a key, to be handed out after `delay`. If it is to be handed out earlier, that stays.
@@ -166,7 +168,7 @@ impl<K: Eq + Hash + Clone> Queue<K> {
         }
         let at = self.slots.intern(key);
         self.counts.retries += 1;
-        self.make_delayed(at, delay, Priority::Normal, now)
+        self.make_delayed(at, delay, Priority::Normal, Reasons::ASKED, now)
     }
 
     /// Like [`Queue::add_after`], but if the key is delayed, the new time counts even if it is later.
@@ -178,7 +180,7 @@ impl<K: Eq + Hash + Clone> Queue<K> {
         let at = self.slots.intern(key);
         self.counts.retries += 1;
         self.drop_delay(at);
-        self.make_delayed(at, delay, Priority::Normal, now)
+        self.make_delayed(at, delay, Priority::Normal, Reasons::ASKED, now)
     }
 
     /// Adds a key that failed, to be handed out when the limiter allows.
@@ -190,7 +192,7 @@ impl<K: Eq + Hash + Clone> Queue<K> {
         }
         let at = self.slots.intern(key);
         let delay = self.count_failure(at, now);
-        self.make_delayed(at, delay, Priority::Normal, now)
+        self.make_delayed(at, delay, Priority::Normal, Reasons::RETRIED, now)
     }
 
     /// Takes back a delayed add. True if there was one; a key that is ready stays so, and a wake-up time
@@ -202,7 +204,7 @@ impl<K: Eq + Hash + Clone> Queue<K> {
         // What waits for its wake-up time alone keeps its place.
         let cancelled = self.slots[at].delay_tick() != NO_TICK && self.drop_delay(at);
         if cancelled {
-            self.slots[at].priority = Priority::Low;
+            self.slots[at].set_priority(Priority::Low);
             self.wait_for_wake(at);
         }
         self.slots.release_if_unused(at);
@@ -236,13 +238,19 @@ impl<K: Eq + Hash + Clone> Queue<K> {
             let slot = &mut self.slots[at];
             slot.state = slot.state.out_of_wheel();
             // What is delayed has its priority; a wake-up time is normal.
-            let woken = slot.wake <= wheel::tick_reached(now);
-            let priority = if woken {
+            let reached = wheel::tick_reached(now);
+            let mut reasons = Reasons::NONE;
+            if slot.delay_tick() <= reached {
+                reasons = slot.reasons();
+            }
+            let priority = if slot.wake <= reached {
+                reasons = reasons | Reasons::WOKEN;
                 Priority::Normal
             } else {
                 Priority::Low
             };
-            self.make_ready(at, priority, now);
+            slot.set_reasons(Reasons::NONE);
+            self.make_ready(at, priority, reasons, now);
         }
         moved
     }
@@ -327,6 +335,7 @@ impl<K: Eq + Hash + Clone> Queue<K> {
     fn give_up(&mut self, at: u32) -> Option<K> {
         self.counts.refused += 1;
         self.slots[at].wake = NO_TICK;
+        drop(self.slots.take_causes(at));
         let key = self.slots.take_if_unused(at);
         key.or_else(|| self.slots[at].key.clone())
     }
@@ -336,33 +345,47 @@ impl<K: Eq + Hash + Clone> Queue<K> {
         AddOutcome::Refused
     }
 
-    fn make_ready(&mut self, at: u32, priority: Priority, now: Instant) -> AddOutcome {
+    fn make_ready(
+        &mut self,
+        at: u32,
+        priority: Priority,
+        reasons: Reasons,
+        now: Instant,
+    ) -> AddOutcome {
         let slot = &mut self.slots[at];
-        let raised = priority.max(slot.priority);
+        let raised = priority.max(slot.priority());
         match slot.state {
             State::Ready => {
-                if raised > slot.priority {
+                slot.add_reasons(reasons);
+                if raised > slot.priority() {
                     self.lanes.raise(&mut self.slots, at, raised);
                 }
                 self.counts.merged += 1;
                 return AddOutcome::Merged;
             }
             State::RunningAgain => {
-                slot.priority = raised;
+                slot.add_reasons(reasons);
+                slot.set_priority(raised);
                 self.counts.merged += 1;
                 return AddOutcome::Merged;
             }
             State::Delayed | State::RunningDelayed => {
+                // A delay that somebody asked for while a worker has the key stays a reason: it is
+                // not asked for again.
+                if slot.state == State::Delayed {
+                    slot.set_reasons(Reasons::NONE);
+                }
                 self.drop_delay(at);
                 if mutant!("Q1") {
                     self.slots[at].wake = NO_TICK;
                 }
             }
-            State::Idle | State::Running => {}
+            State::Idle | State::Running => slot.set_reasons(Reasons::NONE),
         }
         let slot = &mut self.slots[at];
         slot.set_added(now);
-        slot.priority = raised;
+        slot.set_priority(raised);
+        slot.add_reasons(reasons);
         if slot.state == State::Running {
             slot.state = State::RunningAgain;
         } else {
@@ -378,6 +401,7 @@ impl<K: Eq + Hash + Clone> Queue<K> {
         at: u32,
         delay: Duration,
         priority: Priority,
+        reasons: Reasons,
         now: Instant,
     ) -> AddOutcome {
         let priority = if mutant!("Q5") {
@@ -386,12 +410,14 @@ impl<K: Eq + Hash + Clone> Queue<K> {
             priority
         };
         if delay.is_zero() {
-            return self.make_ready(at, priority, now);
+            return self.make_ready(at, priority, reasons, now);
         }
         let due = wheel::tick_not_before(now + delay);
         let slot = &mut self.slots[at];
         if !matches!(slot.state, State::Ready | State::RunningAgain) {
-            slot.priority = priority.max(slot.priority);
+            slot.set_priority(priority.max(slot.priority()));
+        } else {
+            slot.add_reasons(reasons);
         }
         let delayed = match slot.state {
             State::Idle => State::Delayed,
@@ -407,6 +433,7 @@ impl<K: Eq + Hash + Clone> Queue<K> {
         };
         let slot = &mut self.slots[at];
         slot.state = delayed;
+        slot.set_reasons(reasons);
         slot.set_delay_tick(due);
         self.wheel.insert(&mut self.slots, at);
         AddOutcome::Delayed

@@ -17,6 +17,7 @@ use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 
 use super::Priority;
+use crate::causes::{Cause, Causes, Reasons};
 use crate::time::Instant;
 
 /// No slot.
@@ -80,9 +81,13 @@ pub(super) struct Slot<K> {
     /// BOUND: more failures than its maximum are not counted.
     pub(super) failures: u16,
     pub(super) state: State,
-    /// The lane of its next hand-out, [`Priority::Low`] until one is asked for.
-    pub(super) priority: Priority,
+    /// The lane of its next hand-out, [`Priority::Low`] until one is asked for, and the reasons of the
+    /// queue for it: those of the delay while it is in the wheel, else those of the hand-out.
+    lane_and_reasons: u8,
 }
+
+/// The place of the lane in that byte; below it are the reasons.
+const LANE: u8 = Reasons::BITS.count_ones() as u8;
 
 #[derive(Debug)]
 pub(super) struct Slots<K> {
@@ -91,6 +96,10 @@ pub(super) struct Slots<K> {
     table: HashTable<u32>,
     hasher: RandomState,
     free: u32,
+    /// The causes by the number of the slot; empty in a queue whose callers state none.
+    // INVARIANT: only a key that is ready, or handed out and wanted again, has some.
+    // BOUND: one record a slot.
+    causes: Vec<Option<Box<Causes>>>,
 }
 
 /// A doubly linked list through the slots.
@@ -107,7 +116,45 @@ impl<K: Eq + Hash> Slots<K> {
             table: HashTable::new(),
             hasher: RandomState::default(),
             free: NONE,
+            causes: Vec::new(),
         }
+    }
+
+    /// Adds a cause to those of a slot.
+    pub(super) fn add_cause(&mut self, at: u32, cause: Cause) {
+        match self.causes_mut(at) {
+            Some(causes) => causes.add(cause),
+            causes => *causes = Some(Box::new(Causes::of(cause))),
+        }
+    }
+
+    /// Adds causes that were taken before; they are older than those that the slot has.
+    pub(super) fn add_earlier(&mut self, at: u32, mut earlier: Box<Causes>) {
+        let causes = self.causes_mut(at);
+        if let Some(later) = causes.take() {
+            earlier.extend(*later);
+        }
+        *causes = Some(earlier);
+    }
+
+    fn causes_mut(&mut self, at: u32) -> &mut Option<Box<Causes>> {
+        let at = at as usize;
+        if self.causes.len() <= at {
+            self.causes
+                .resize_with(self.slots.len().max(at + 1), || None);
+        }
+        &mut self.causes[at]
+    }
+
+    /// The causes of a slot.
+    pub(super) fn causes(&self, at: u32) -> Option<&Causes> {
+        self.causes.get(at as usize)?.as_deref()
+    }
+
+    /// Takes the causes of a slot.
+    #[inline]
+    pub(super) fn take_causes(&mut self, at: u32) -> Option<Box<Causes>> {
+        self.causes.get_mut(at as usize)?.take()
     }
 
     /// The slot of a key that is known.
@@ -132,7 +179,7 @@ impl<K: Eq + Hash> Slots<K> {
                 slot.hash = hash;
                 slot.state = State::Idle;
                 slot.failures = 0;
-                slot.priority = Priority::Low;
+                slot.lane_and_reasons = lane_bits(Priority::Low);
                 debug_assert_eq!(
                     slot.wake, NO_TICK,
                     "a slot that is released has no wake-up time"
@@ -165,6 +212,11 @@ impl<K: Eq + Hash> Slots<K> {
             return None;
         }
         debug_assert_eq!(slot.wake, NO_TICK, "an idle slot has no wake-up time");
+        let causes = self.causes.get(at as usize);
+        debug_assert!(
+            causes.is_none_or(Option::is_none),
+            "an idle slot has no causes"
+        );
         let hash = slot.hash;
         let key = slot.key.take();
         slot.next = self.free;
@@ -183,6 +235,7 @@ impl<K: Eq + Hash> Slots<K> {
     fn start_afresh(&mut self) {
         let needed = self.slots.len();
         self.slots.clear();
+        self.causes = Vec::new();
         self.free = NONE;
         let capacity = self.slots.capacity();
         if capacity > KEPT_BURST || needed < capacity / 4 {
@@ -204,6 +257,16 @@ impl<K: Eq + Hash> Slots<K> {
     }
 }
 
+#[inline(always)]
+const fn lane_bits(priority: Priority) -> u8 {
+    let lane = match priority {
+        Priority::Low => 0,
+        Priority::Normal => 1,
+        Priority::High => 2,
+    };
+    lane << LANE
+}
+
 /// All bits of a hash, for a table that looks at the first and the last ones.
 fn spread(hash: u32) -> u64 {
     u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
@@ -222,8 +285,41 @@ impl<K> Slot<K> {
             generation: 0,
             failures: 0,
             state: State::Idle,
-            priority: Priority::Low,
+            lane_and_reasons: lane_bits(Priority::Low),
         }
+    }
+
+    /// The lane of its next hand-out.
+    #[inline(always)]
+    pub(super) fn priority(&self) -> Priority {
+        match self.lane_and_reasons >> LANE {
+            0 => Priority::Low,
+            1 => Priority::Normal,
+            _ => Priority::High,
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn set_priority(&mut self, priority: Priority) {
+        let reasons = self.lane_and_reasons & Reasons::BITS;
+        self.lane_and_reasons = lane_bits(priority) | reasons;
+    }
+
+    /// The reasons of the queue for its next hand-out, or for its delay.
+    #[inline(always)]
+    pub(super) fn reasons(&self) -> Reasons {
+        Reasons::from_bits(self.lane_and_reasons)
+    }
+
+    #[inline(always)]
+    pub(super) fn set_reasons(&mut self, reasons: Reasons) {
+        let lane = self.lane_and_reasons & !Reasons::BITS;
+        self.lane_and_reasons = lane | reasons.bits();
+    }
+
+    #[inline(always)]
+    pub(super) fn add_reasons(&mut self, reasons: Reasons) {
+        self.lane_and_reasons |= reasons.bits();
     }
 
     /// When it was last added, while `Ready` or `RunningAgain`.

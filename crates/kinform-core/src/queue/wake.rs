@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use super::slots::{NO_TICK, State};
 use super::{AddOutcome, Priority, Queue, wheel};
+use crate::causes::Reasons;
 use crate::time::Instant;
 
 impl<K: Eq + Hash + Clone> Queue<K> {
@@ -85,7 +86,7 @@ impl<K: Eq + Hash + Clone> Queue<K> {
     #[cold]
     pub(super) fn wake_running(&mut self, at: u32, now: Instant) {
         if self.slots[at].wake <= wheel::tick_reached(now) {
-            self.make_ready(at, Priority::Normal, now);
+            self.make_ready(at, Priority::Normal, Reasons::WOKEN, now);
         }
     }
 }

@@ -16,6 +16,7 @@ use jiff::Timestamp;
 use kinform_api::ObjectKey;
 use tokio_util::sync::CancellationToken;
 
+use super::causes::Causes;
 use super::site::Site;
 use super::writes::Writer;
 use crate::object::Obj;
@@ -83,6 +84,7 @@ pub struct Ctx<C> {
     pub(super) object: Option<Obj<()>>,
     pub(super) writer: Writer,
     pub(super) is_stale: bool,
+    pub(super) causes: Causes,
 }
 
 impl<C> Ctx<C> {
@@ -114,6 +116,12 @@ impl<C> Ctx<C> {
         self.is_stale
     }
 
+    /// Why the key is reconciled: the events, retries and wake-ups since its last run.
+    #[must_use]
+    pub fn causes(&self) -> &Causes {
+        &self.causes
+    }
+
     /// Cancelled when the controller is asked to stop: long work can end early.
     #[must_use]
     pub fn stopping(&self) -> &CancellationToken {
@@ -132,6 +140,7 @@ impl<C> Ctx<C> {
             object,
             writer,
             is_stale,
+            causes,
             context: _,
         } = self;
         Ctx {
@@ -143,6 +152,7 @@ impl<C> Ctx<C> {
             object,
             writer,
             is_stale,
+            causes,
         }
     }
 }
@@ -166,6 +176,7 @@ impl<C> Clone for Ctx<C> {
             object: self.object.clone(),
             writer: self.writer.clone(),
             is_stale: self.is_stale,
+            causes: self.causes.clone(),
         }
     }
 }

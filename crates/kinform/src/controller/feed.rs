@@ -6,7 +6,7 @@
 //! changes of watched objects → a function's ─┘   (a batch at a time)
 //! ```
 //!
-//! Only the key travels: by the time a worker has it, the object may be newer or gone. Keys of a
+//! Only the key and the cause travel: by the time a worker has it, the object may be newer or gone. Keys of a
 //! first list or a resync wait behind those of changes ([`Priority::Low`]).
 //! Never: blocks, decodes (a mapping function may, if its author wants), reads the API.
 //!
@@ -18,17 +18,19 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use kinform_api::{KeyRef, ObjectKey, Scope};
+use kinform_core::causes::{Cause, Event, Origin};
+use kinform_core::object::Object;
 use kinform_core::queue::Priority;
 use kube_client::Client;
 
-use super::predicate::{Event, Predicate};
+use super::echo::Write;
+use super::predicate::{self, Predicate};
 use super::sieve::Sieve;
 use crate::error::Error;
 use crate::informer::Core;
 use crate::object::Obj;
 use crate::source::ResourceInfo;
 use crate::sync::lock;
-use crate::workqueue::WorkQueue;
 
 /// The part of an informer that a controller needs.
 pub(super) trait Feed<K>: Send + Sync + 'static {
@@ -88,9 +90,11 @@ pub(super) enum Heard<'a, K> {
 /// A feed with the function that makes keys of its objects, with its type erased.
 pub(super) trait Trigger: Send + Sync {
     fn resource(&self) -> &ResourceInfo;
+    /// `source` is its place among the triggers of the controller.
     fn listen(
         &self,
         sink: Arc<dyn Sink>,
+        source: u16,
         resync_period: Option<Duration>,
     ) -> Result<Box<dyn Listening>, Error>;
     fn synced(&self) -> BoxFuture<'static, Result<(), Error>>;
@@ -100,13 +104,19 @@ pub(super) trait Trigger: Send + Sync {
 
 /// The receiver of keys.
 pub(super) trait Sink: Send + Sync {
-    fn add_all(&self, keys: Vec<ObjectKey>, priority: Priority);
+    /// The writer of the state that an event reports.
+    fn writer(&self, cause: &Cause, object: &Object) -> Writer;
+    fn add_all(&self, keys: Vec<(ObjectKey, Cause)>, priority: Priority);
 }
 
-impl Sink for WorkQueue<ObjectKey> {
-    fn add_all(&self, keys: Vec<ObjectKey>, priority: Priority) {
-        let _: usize = Self::add_all(self, keys, priority);
-    }
+/// The writer of a state, as far as it is known when its event comes.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Writer {
+    Unknown,
+    /// This controller.
+    Own,
+    /// This controller; the key whose run wrote it is not queued for it.
+    Ignored(Write),
 }
 
 /// The primary resource, and which of its events count.
@@ -160,22 +170,20 @@ impl<K: 'static> Trigger for Primary<K> {
     fn listen(
         &self,
         sink: Arc<dyn Sink>,
+        source: u16,
         resync_period: Option<Duration>,
     ) -> Result<Box<dyn Listening>, Error> {
-        let batch = Batch::of(sink);
+        let batch = Batch::of(sink, source);
         let sieve = Arc::clone(&self.sieve);
         let predicate = sieve.predicate();
         let hear: Hear<K> = Arc::new(move |heard| match heard {
             heard if hides(&sieve, predicate.as_ref(), &heard) => {}
-            Heard::Added {
-                object,
-                initial: true,
-            }
-            | Heard::Resynced(object) => batch.add(object.key(), Priority::Low),
-            Heard::Added { object, .. }
-            | Heard::Updated { new: object, .. }
-            | Heard::Deleted(object) => batch.add(object.key(), Priority::Normal),
             Heard::BatchEnd => batch.end(),
+            heard => {
+                if let Some((object, cause, writer)) = batch.cause(&heard) {
+                    batch.add((object.key(), cause), priority_of(&heard), writer);
+                }
+            }
         });
         self.feed.listen(hear, resync_period)
     }
@@ -201,31 +209,33 @@ impl<T: 'static> Trigger for Mapped<T> {
     fn listen(
         &self,
         sink: Arc<dyn Sink>,
+        source: u16,
         _: Option<Duration>,
     ) -> Result<Box<dyn Listening>, Error> {
-        let (batch, keys_of) = (Batch::of(sink), Arc::clone(&self.keys_of));
+        let (batch, keys_of) = (Batch::of(sink, source), Arc::clone(&self.keys_of));
         let hear: Hear<T> = Arc::new(move |heard| {
-            let add = |object: &Obj<T>, priority| {
-                for asked in keys_of(object) {
-                    batch.add(asked.key, asked.priority.unwrap_or(priority));
-                }
-            };
-            match heard {
-                Heard::Added {
-                    object,
-                    initial: true,
-                } => add(object, Priority::Low),
-                Heard::Added { object, .. } | Heard::Deleted(object) => {
-                    add(object, Priority::Normal)
-                }
-                Heard::Updated { old, new } => {
-                    // The object that it concerned before is notified, too.
-                    add(old, Priority::Normal);
-                    add(new, Priority::Normal);
-                }
+            let mut keys = match &heard {
                 // sample-controller: a resync of an owned object is no news.
-                Heard::Resynced(_) => {}
-                Heard::BatchEnd => batch.end(),
+                Heard::Resynced(_) => return,
+                Heard::BatchEnd => return batch.end(),
+                Heard::Added { object, .. } | Heard::Deleted(object) => keys_of(object),
+                // The object that it concerned before is notified, too.
+                Heard::Updated { old, .. } => keys_of(old),
+            };
+            if let Heard::Updated { new, .. } = &heard {
+                keys.extend(keys_of(new));
+            }
+            if keys.is_empty() {
+                return;
+            }
+            let Some((object, mut cause, writer)) = batch.cause(&heard) else {
+                return;
+            };
+            cause.key = Some(object.key());
+            let priority = priority_of(&heard);
+            for asked in keys {
+                let priority = asked.priority.unwrap_or(priority);
+                batch.add((asked.key, cause.clone()), priority, writer);
             }
         });
         // client-go: a resync of a secondary object is no news.
@@ -245,49 +255,88 @@ impl<T: 'static> Trigger for Mapped<T> {
     }
 }
 
+/// The lane of keys of an event, if nobody asks for another.
+fn priority_of<K>(heard: &Heard<'_, K>) -> Priority {
+    match heard {
+        Heard::Added { initial: true, .. } | Heard::Resynced(_) => Priority::Low,
+        _ => Priority::Normal,
+    }
+}
+
 /// Returns whether an event of the primary resource does not count.
-fn hides<K>(sieve: &Sieve, predicate: Option<&Predicate>, heard: &Heard<'_, K>) -> bool {
+fn hides<K>(sieve: &Sieve, filter: Option<&Predicate>, heard: &Heard<'_, K>) -> bool {
     let event = match heard {
         Heard::Updated { new, .. } if sieve.is_own(new.raw()) => return true,
         Heard::BatchEnd => return false,
-        _ if predicate.is_none() => return false,
-        Heard::Updated { old, new } => Event::Updated {
+        _ if filter.is_none() => return false,
+        Heard::Updated { old, new } => predicate::Event::Updated {
             old: old.raw(),
             new: new.raw(),
         },
         Heard::Added { object, .. } | Heard::Deleted(object) | Heard::Resynced(object) => {
-            Event::Whole(object.raw())
+            predicate::Event::Whole(object.raw())
         }
     };
-    !predicate.is_none_or(|predicate| predicate.passes(event))
+    !filter.is_none_or(|filter| filter.passes(event))
 }
 
 /// Keys of changes that were reported together, to be added together.
 struct Batch {
     sink: Arc<dyn Sink>,
+    source: u16,
     // BOUND: `BATCH_KEYS` of each.
     keys: Mutex<Keys>,
 }
 
 #[derive(Default)]
 struct Keys {
-    high: Vec<ObjectKey>,
-    normal: Vec<ObjectKey>,
-    low: Vec<ObjectKey>,
+    high: Vec<(ObjectKey, Cause)>,
+    normal: Vec<(ObjectKey, Cause)>,
+    low: Vec<(ObjectKey, Cause)>,
 }
 
 /// BOUND: keys that wait for the end of a batch.
 const BATCH_KEYS: usize = 256;
 
 impl Batch {
-    fn of(sink: Arc<dyn Sink>) -> Self {
+    fn of(sink: Arc<dyn Sink>, source: u16) -> Self {
         Self {
             sink,
+            source,
             keys: Mutex::default(),
         }
     }
 
-    fn add(&self, key: ObjectKey, priority: Priority) {
+    /// The object of an event, the cause that it is, and the writer of the state.
+    fn cause<'a, K>(&self, heard: &Heard<'a, K>) -> Option<(&'a Obj<K>, Cause, Writer)> {
+        let (event, object) = match heard {
+            Heard::Added {
+                object,
+                initial: true,
+            } => (Event::Initial, *object),
+            Heard::Added { object, .. } => (Event::Added, *object),
+            Heard::Updated { new, .. } => (Event::Updated, *new),
+            Heard::Deleted(object) => (Event::Deleted, *object),
+            Heard::Resynced(object) => (Event::Resynced, *object),
+            Heard::BatchEnd => return None,
+        };
+        let mut cause = match heard {
+            Heard::Updated { old, new } => Cause::of_update(self.source, old.raw(), new.raw()),
+            _ => Cause::of_object(self.source, event, object.raw()),
+        };
+        let writer = self.sink.writer(&cause, object.raw());
+        if !matches!(writer, Writer::Unknown) {
+            cause.origin = Origin::Own;
+        }
+        Some((object, cause, writer))
+    }
+
+    fn add(&self, key: (ObjectKey, Cause), priority: Priority, writer: Writer) {
+        if let Writer::Ignored(write) = writer
+            && write.is_echo(key.0.key_ref().hash64(), &key.1)
+        {
+            return;
+        }
         let mut keys = lock(&self.keys);
         let those = match priority {
             Priority::Low => &mut keys.low,

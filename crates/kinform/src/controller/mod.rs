@@ -17,10 +17,13 @@
 
 mod action;
 mod call;
+mod causes;
 mod conflicts;
+mod echo;
 mod feed;
 mod finalizing;
 mod informers;
+mod inlet;
 mod last_writes;
 mod options;
 mod outcome;
@@ -54,6 +57,8 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::action::{Action, Ctx};
 use self::call::{Caller, OnGone};
+pub use self::causes::{Cause, CauseEvent, Causes, Origin, RecentRun, RunOutcome};
+use self::echo::Echoes;
 pub use self::feed::Enqueue;
 use self::feed::{Feed, Mapped, Primary, Trigger, owner_key};
 pub use self::finalizing::Cleanup;
@@ -101,8 +106,10 @@ pub struct Controller<K, C = ()> {
     resync_period: Option<Duration>,
     stop: CancellationToken,
     signals: bool,
+    /// A key waits until the caches have the controller's own writes.
     own_writes: OwnWrites,
     view: View,
+    echoes: Echoes,
 }
 
 impl<K: Send + Sync + 'static> Controller<K> {
@@ -131,6 +138,7 @@ impl<K: Send + Sync + 'static> Controller<K> {
             signals: false,
             own_writes: OwnWrites::Awaited,
             view: View::default(),
+            echoes: Echoes::Heard,
         }
     }
 
@@ -158,6 +166,7 @@ impl<K: Send + Sync + 'static> Controller<K> {
             signals: self.signals,
             own_writes: self.own_writes,
             view: self.view,
+            echoes: self.echoes,
         }
     }
 }
@@ -372,8 +381,14 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
             token: self.stop,
             signals: self.signals,
         };
+        let sources = self
+            .triggers
+            .iter()
+            .map(|trigger| trigger.resource().clone());
         let runner = Runner {
             writes: Arc::new(Writes::new(&self.triggers, self.own_writes)),
+            echoes: self.echoes,
+            sources: sources.collect(),
             resource: self.primary.resource().to_string(),
             triggers: self.triggers,
             queue: self.queue,

@@ -15,6 +15,7 @@ use kube_client::Client;
 
 use super::Controller;
 use super::action::Ctx;
+use super::echo::Echoes;
 use super::finalizing::{Cleanup, Finalizing};
 use super::outcome::BoxError;
 use super::predicate::Predicate;
@@ -40,6 +41,19 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
     #[doc(alias = "WithFieldOwner")]
     pub fn operator_name(mut self, name: impl Into<String>) -> Self {
         self.naming.operator = Some(name.into());
+        self
+    }
+
+    /// Lets the event of a write queue no key whose own reconcile made that write: the reply has told
+    /// it. Default: they queue keys as other events do.
+    ///
+    /// An event is ignored only if its version is certainly an own write, made through
+    /// [`Ctx::client`] or a method of [`Ctx`]: the write created or deleted the object, or it stated
+    /// the version that it changed, as [`Ctx::status`] does. A server-side apply may change nothing and
+    /// is then answered with the version of another writer, so the event of an apply that updates is
+    /// heard.
+    pub fn ignore_own_echo(mut self) -> Self {
+        self.echoes = Echoes::Ignored;
         self
     }
 

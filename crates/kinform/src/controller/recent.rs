@@ -17,10 +17,12 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use kinform_api::ObjectKey;
+use kinform_core::causes::Cause;
+use kinform_core::object::Object;
 use kinform_core::queue::Priority;
 use kinform_core::time::Instant;
 
-use super::feed::Sink;
+use super::feed::{Sink, Writer};
 use crate::env::Env;
 use crate::sync::lock;
 
@@ -82,19 +84,29 @@ impl Kept {
 }
 
 impl Sink for Recent {
-    fn add_all(&self, keys: Vec<ObjectKey>, priority: Priority) {
+    fn writer(&self, _: &Cause, _: &Object) -> Writer {
+        Writer::Unknown
+    }
+
+    fn add_all(&self, keys: Vec<(ObjectKey, Cause)>, priority: Priority) {
         if priority == Priority::Low {
             return;
         }
         let now = self.env.now();
         let mut kept = lock(&self.kept);
-        keys.into_iter().for_each(|key| kept.add(key, now));
+        keys.into_iter().for_each(|(key, _)| kept.add(key, now));
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use kinform_core::causes::Event;
+
     use super::*;
+
+    fn add(recent: &Recent, number: usize, priority: Priority) {
+        recent.add_all(vec![(key(number), Cause::of(Event::Updated))], priority);
+    }
 
     fn key(number: usize) -> ObjectKey {
         ObjectKey::new(Some("default"), &format!("object-{number}"))
@@ -105,8 +117,8 @@ mod tests {
         let recent = Recent::default();
         for (seconds, number) in [(0, 1), (30, 2), (0, 3), (10, 2), (25, 4)] {
             tokio::time::advance(Duration::from_secs(seconds)).await;
-            recent.add_all(vec![key(number)], Priority::Normal);
-            recent.add_all(vec![key(9)], Priority::Low);
+            add(&recent, number, Priority::Normal);
+            add(&recent, 9, Priority::Low);
         }
         assert_eq!(recent.keys(), [key(3), key(2), key(4)]);
         tokio::time::advance(Duration::from_secs(26)).await;
@@ -118,11 +130,11 @@ mod tests {
         let recent = Recent::default();
         for turn in 0..10_000 {
             tokio::time::advance(Duration::from_millis(1)).await;
-            recent.add_all(vec![key(turn % 3)], Priority::Normal);
+            add(&recent, turn % 3, Priority::Normal);
             assert!(lock(&recent.kept).order.len() <= 65, "turn {turn}");
         }
         for number in 0..MAX_KEYS + 10 {
-            recent.add_all(vec![key(number)], Priority::Normal);
+            add(&recent, number, Priority::Normal);
         }
         assert_eq!(lock(&recent.kept).last.len(), MAX_KEYS);
         assert_eq!(recent.keys().len(), MAX_KEYS);

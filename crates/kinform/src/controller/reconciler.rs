@@ -150,9 +150,9 @@ impl Reconciler {
         }
         let recent = Arc::<Recent>::default();
         let mut listening = Vec::new();
-        for trigger in self.run.triggers() {
+        for (source, trigger) in self.run.triggers().iter().enumerate() {
             let sink = Arc::clone(&recent) as Arc<dyn Sink>;
-            listening.push(trigger.listen(sink, None)?);
+            listening.push(trigger.listen(sink, source as u16, None)?);
         }
         self.following = Some(Following { recent, listening });
         Ok(())

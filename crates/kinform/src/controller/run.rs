@@ -15,13 +15,16 @@ use std::time::Duration;
 
 use futures::future::{BoxFuture, select_all, try_join_all};
 use kinform_api::{ObjectKey, mutant};
+use kinform_core::causes::{Cause, Event};
 use kinform_core::queue::Priority;
 use kube_client::Client;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::conflicts::Conflicts;
-use super::feed::{Listening, Trigger};
+use super::echo::Echoes;
+use super::feed::{Listening, Sink, Trigger};
+use super::inlet::Inlet;
 use super::last_writes::LastWrites;
 use super::recent::Recent;
 use super::site::Site;
@@ -33,6 +36,7 @@ use super::writes::Writes;
 use super::writes::park::{Parked, park};
 use crate::env::Env;
 use crate::error::{Error, ErrorKind};
+use crate::source::ResourceInfo;
 use crate::workqueue::WorkQueue;
 
 /// The way in which a run of a [`Reconciler`](super::Reconciler) ended without an error.
@@ -71,6 +75,8 @@ pub(super) struct Runner<C> {
     pub(super) site: Arc<Site>,
     pub(super) conflicts: Arc<Conflicts>,
     pub(super) writes: Arc<Writes>,
+    pub(super) echoes: Echoes,
+    pub(super) sources: Arc<[ResourceInfo]>,
     pub(super) env: Env,
     pub(super) call: Call<C>,
     pub(super) workers: usize,
@@ -115,9 +121,14 @@ impl<C: Send + Sync + 'static> Runner<C> {
     ) -> Result<Finish, Error> {
         let stopping = CancellationToken::new();
         let mut intake = Intake::new(self.queue.clone());
-        for trigger in &self.triggers {
-            let sink = Arc::new(self.queue.clone());
-            let listening = trigger.listen(sink, self.resync_period)?;
+        let inlet = Arc::new(Inlet {
+            queue: self.queue.clone(),
+            writes: Arc::clone(&self.writes),
+            echoes: self.echoes,
+        });
+        for (source, trigger) in self.triggers.iter().enumerate() {
+            let sink = Arc::clone(&inlet) as Arc<dyn Sink>;
+            let listening = trigger.listen(sink, source as u16, self.resync_period)?;
             intake.listening.push(listening);
         }
         let _stopping_on_drop = stopping.clone().drop_guard();
@@ -130,10 +141,12 @@ impl<C: Send + Sync + 'static> Runner<C> {
             synced = synced => { synced?; }
         }
         if let Some(recent) = recent {
-            self.queue.add_all(recent.keys(), Priority::Normal);
+            self.queue
+                .add_caused(of_term(recent.keys()), Priority::Normal);
         }
         // Also those whose object is gone meanwhile: nobody else asks about their writes.
-        self.queue.add_all(self.writes.unanswered(), Priority::Low);
+        let keys = of_term(self.writes.unanswered());
+        self.queue.add_caused(keys, Priority::Low);
         let informers: Vec<_> = self
             .triggers
             .iter()
@@ -157,6 +170,8 @@ impl<C: Send + Sync + 'static> Runner<C> {
             site: Arc::clone(&self.site),
             conflicts: Arc::clone(&self.conflicts),
             writes: (Arc::clone(&self.writes), parked),
+            echoes: self.echoes,
+            sources: Arc::clone(&self.sources),
             env: self.env.clone(),
             call: Arc::clone(&self.call),
             timeout: self.timeout,
@@ -268,6 +283,12 @@ impl<C: Send + Sync + 'static> Run for Runner<C> {
     ) -> BoxFuture<'a, Result<Finish, Error>> {
         Box::pin(self.work(stop, lost, recent))
     }
+}
+
+/// Keys that a term begins with.
+fn of_term(keys: Vec<ObjectKey>) -> Vec<(ObjectKey, Cause)> {
+    let began = |key| (key, Cause::of(Event::Term));
+    keys.into_iter().map(began).collect()
 }
 
 /// The source of keys. Closed when it is dropped.

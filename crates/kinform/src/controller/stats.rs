@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use kinform_api::ObjectKey;
 use kinform_core::queue::QueueStats;
 
+use super::causes::{History, RecentRun};
 use crate::workqueue::WorkQueue;
 
 /// A counter that many add to.
@@ -45,6 +46,7 @@ pub(super) struct Counters {
     pub(super) throttled: Counter,
     pub(super) slow: Counter,
     pub(super) stale: Counter,
+    pub(super) history: History,
 }
 
 /// Reads a controller's numbers, before, during and after its run.
@@ -99,6 +101,12 @@ impl ControllerStats {
 }
 
 impl ControllerMetrics {
+    /// The last runs, 1,024 at most, the oldest first: what was reconciled, why, and how it ended.
+    #[must_use]
+    pub fn recent_runs(&self) -> Vec<RecentRun> {
+        self.counters.history.read()
+    }
+
     /// The numbers now.
     #[must_use]
     pub fn snapshot(&self) -> ControllerStats {

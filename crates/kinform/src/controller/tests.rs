@@ -4,6 +4,7 @@
 //! Script (objects that the test sets) → Feed → Controller → what the reconcile function saw
 //! ```
 
+mod causes;
 mod terms;
 mod turns;
 
@@ -259,13 +260,21 @@ async fn objects_are_reconciled_when_they_are_there_and_when_they_change() {
     );
 }
 
+fn inlet(queue: &WorkQueue<ObjectKey>) -> Arc<inlet::Inlet> {
+    Arc::new(inlet::Inlet {
+        queue: queue.clone(),
+        writes: Arc::new(Writes::new(&[], OwnWrites::Ignored)),
+        echoes: Echoes::Heard,
+    })
+}
+
 #[tokio::test]
 async fn keys_of_a_batch_are_added_at_its_end_or_when_they_are_many() {
     let (maps, queue) = (maps(), WorkQueue::default());
     let feed = Arc::clone(&maps) as Arc<dyn Feed<ConfigMap>>;
     let sieve = Arc::default();
     let primary = Primary { feed, sieve };
-    let _listening = primary.listen(Arc::new(queue.clone()), None).unwrap();
+    let _listening = primary.listen(inlet(&queue), 0, None).unwrap();
     let hear = Arc::clone(&maps.hears.lock().unwrap()[0]);
     let tell = |number: usize| {
         let object = &maps.object(&map(&format!("x{number}"), 1));
@@ -342,7 +351,7 @@ async fn a_watched_object_chooses_the_priority_of_the_keys_that_it_concerns() {
     let feed = Arc::clone(&watched) as Arc<dyn Feed<ConfigMap>>;
     let keys_of = Arc::new(keys_of);
     let _listening = Mapped { feed, keys_of }
-        .listen(Arc::new(queue.clone()), None)
+        .listen(inlet(&queue), 0, None)
         .unwrap();
     watched.put(&map("later", 2));
     let mut order = Vec::new();

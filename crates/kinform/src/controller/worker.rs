@@ -20,19 +20,23 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use kinform_api::{ObjectKey, mutant};
+use kinform_core::causes::{Cause, Causes as Record, Event};
 use kinform_core::queue::{Next, Verdict};
 use tokio::task::coop::consume_budget;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
 
 use super::action::{Action, Ctx};
+use super::causes::{Causes, RecentRun, RunOutcome};
 use super::conflicts::Conflicts;
+use super::echo::Echoes;
 use super::outcome::{BoxError, Meaning, chain, meaning};
 use super::site::Site;
 use super::stats::Counters;
 use super::writes::park::Parked;
 use super::writes::{Writer, Writes};
 use crate::env::{Env, wall_clock};
+use crate::source::ResourceInfo;
 use crate::workqueue::{Get, Item, WorkQueue};
 
 /// The user's function with all types but the context's erased. It records the object's version in
@@ -58,6 +62,8 @@ pub(super) struct Work<C> {
     pub(super) conflicts: Arc<Conflicts>,
     /// The controller's own writes, and the parking of keys that wait for them.
     pub(super) writes: (Arc<Writes>, Arc<Parked>),
+    pub(super) echoes: Echoes,
+    pub(super) sources: Arc<[ResourceInfo]>,
     pub(super) env: Env,
     pub(super) call: Call<C>,
     pub(super) timeout: Option<Duration>,
@@ -69,7 +75,8 @@ impl<C: Send + Sync + 'static> Work<C> {
     /// Works until the queue is shut down and empty.
     pub(super) async fn run(self: Arc<Self>) {
         let mut next = self.queue.get();
-        while let Some(item) = next.await {
+        while let Some(mut item) = next.await {
+            let causes = self.causes_of(&mut item);
             let span = tracing::info_span!(
                 "reconcile",
                 controller = %self.site.name,
@@ -77,19 +84,41 @@ impl<C: Send + Sync + 'static> Work<C> {
                 key = %item.key(),
                 version = tracing::field::Empty,
                 failures = item.failures(),
+                cause = %causes,
             );
-            next = self.process(item).instrument(span).await;
+            next = self.process(item, causes).instrument(span).await;
             // Reconciles with nothing to do wait for nothing: other tasks get their turn here.
             consume_budget().await;
         }
     }
 
+    /// Makes the causes of a run: those that were stated, then those of the queue.
+    fn causes_of(&self, item: &mut Item<ObjectKey>) -> Causes {
+        let (started, waited) = (self.env.now(), item.waited());
+        let (stated, reasons) = item.take_causes();
+        let mut record = stated.map(|stated| *stated);
+        for event in reasons.events() {
+            let mut cause = Cause::of(event);
+            cause.enqueued = started - waited;
+            match &mut record {
+                Some(record) => record.add(cause),
+                None => record = Some(Record::of(cause)),
+            }
+        }
+        debug_assert!(record.is_some(), "a run has a cause");
+        let mut record = record.unwrap_or_else(|| Record::of(Cause::of(Event::Asked)));
+        let (writes, _) = &self.writes;
+        writes.own.name(item.key().key_ref(), &mut record);
+        let times = (started, waited);
+        Causes::new(item.key().clone(), &self.sources, record, times)
+    }
+
     /// Works on one key; the returned future settles it and waits for the next.
-    async fn process(&self, item: Item<ObjectKey>) -> Get<ObjectKey> {
+    async fn process(&self, item: Item<ObjectKey>, causes: Causes) -> Get<ObjectKey> {
         let (writes, parked) = &self.writes;
         if writes.are_pending(item.key()) {
             self.counters.parked.add(1);
-            parked.add(item.key());
+            parked.add(item.key(), causes.into_record());
             return item.settle_and_get(Verdict::Done);
         }
         let is_stale = writes.begin(item.key());
@@ -103,7 +132,9 @@ impl<C: Send + Sync + 'static> Work<C> {
             object: None,
             writer: writer.clone(),
             is_stale,
+            causes: causes.clone(),
         };
+        let (since, started) = (self.env.now(), wall_clock());
         let call = async { (self.call)(ctx).await };
         let caught = self.named_if_slow(AssertUnwindSafe(call).catch_unwind());
         let ended = match self.timeout {
@@ -113,6 +144,18 @@ impl<C: Send + Sync + 'static> Work<C> {
                 Err(_) => self.timed_out(timeout),
             },
         };
+        let outcome = match ended {
+            Ended::Done(_) => RunOutcome::Succeeded,
+            Ended::Failed(_) => RunOutcome::Failed,
+            Ended::Gone => RunOutcome::Gone,
+            Ended::Undecodable(_) => RunOutcome::Undecodable,
+        };
+        self.counters.history.add(RecentRun {
+            causes,
+            started,
+            took: self.env.now().since(since),
+            outcome,
+        });
         let next = self.settle(item, ended);
         writer.end().await;
         next
@@ -151,6 +194,11 @@ impl<C: Send + Sync + 'static> Work<C> {
     }
 
     fn settle(&self, item: Item<ObjectKey>, ended: Ended) -> Get<ObjectKey> {
+        if self.echoes == Echoes::Ignored {
+            let (writes, _) = &self.writes;
+            let key = item.key().key_ref();
+            item.retract(|cause| writes.own.is_echo(key, cause));
+        }
         if !matches!(ended, Ended::Failed(_)) {
             self.conflicts.none(item.key());
         }

@@ -11,6 +11,7 @@ use std::fmt;
 use std::hash::Hash;
 use std::time::Duration;
 
+use kinform_core::causes::{Cause, Causes, Reasons};
 use kinform_core::queue::{Next, Priority, Taken, Ticket, Verdict};
 
 use super::{Get, WorkQueue};
@@ -23,6 +24,8 @@ pub struct Item<K: Eq + Hash + Clone> {
     priority: Priority,
     failures: u32,
     waited: Duration,
+    reasons: Reasons,
+    causes: Option<Box<Causes>>,
 }
 
 impl<K: Eq + Hash + Clone> Item<K> {
@@ -33,6 +36,8 @@ impl<K: Eq + Hash + Clone> Item<K> {
             priority: taken.priority,
             failures: taken.failures,
             waited: taken.waited,
+            reasons: taken.reasons,
+            causes: taken.causes,
         }
     }
 
@@ -54,6 +59,18 @@ impl<K: Eq + Hash + Clone> Item<K> {
     /// The time that the key waited for a worker.
     pub fn waited(&self) -> Duration {
         self.waited
+    }
+
+    /// Takes the causes that were stated, and the reasons of the queue.
+    pub(crate) fn take_causes(&mut self) -> (Option<Box<Causes>>, Reasons) {
+        (self.causes.take(), self.reasons)
+    }
+
+    /// Takes back the adds since the hand-out, if `is_moot` holds for the causes of all.
+    pub(crate) fn retract(&self, is_moot: impl FnMut(&Cause) -> bool) {
+        if let Some((queue, ticket)) = &self.held {
+            queue.change(|queue| queue.retract(ticket, is_moot));
+        }
     }
 
     /// Settles the key.

@@ -29,6 +29,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use kinform_api::mutant;
+use kinform_core::causes::{Cause, Causes};
 use kinform_core::queue::{
     AddOutcome, Fairness, Limiter, Next, Priority, Queue, QueueStats, Running, Ticket, Verdict,
 };
@@ -142,6 +143,30 @@ impl<K: Eq + Hash + Clone> WorkQueue<K> {
             });
         }
         queued
+    }
+
+    /// As [`add_all`](Self::add_all), and states why each key is added.
+    pub(crate) fn add_caused(&self, keys: Vec<(K, Cause)>, priority: Priority) {
+        let mut keys = keys.into_iter();
+        while keys.len() > 0 {
+            let now = self.0.env.now();
+            self.change(|queue| {
+                for (key, cause) in keys.by_ref().take(AT_ONCE) {
+                    queue.add_caused(key, priority, cause, now);
+                }
+            });
+        }
+    }
+
+    /// Adds a key that was handed out and not worked on, with the causes that it had, and one more.
+    pub(crate) fn add_back(&self, key: K, priority: Priority, had: Option<Causes>, back: Cause) {
+        let now = self.0.env.now();
+        self.change(|queue| {
+            if let Some(causes) = had {
+                queue.add_back(key.clone(), priority, Box::new(causes), now);
+            }
+            queue.add_caused(key, priority, back, now);
+        });
     }
 
     /// Adds a key, to be handed out after `delay`, or earlier after another add.

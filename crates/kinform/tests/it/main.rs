@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may unwrap")]
 
 mod bugs;
+mod causes;
 mod compressed;
 mod connection;
 mod definitions;

@@ -46,7 +46,8 @@ impl<S: tracing::Subscriber> Layer<S> for Spans {
 }
 
 #[tokio::test(start_paused = true)]
-async fn spans_name_the_resource_and_each_reconcile_its_controller_key_version_and_failures() {
+async fn spans_name_the_resource_and_each_reconcile_its_controller_key_version_failures_and_cause()
+{
     let spans = Spans::default();
     // See `d16_no_content_of_an_object_is_logged_or_reported`.
     let _second = tracing::Dispatch::new(registry().with(Spans::default()));
@@ -83,7 +84,7 @@ async fn spans_name_the_resource_and_each_reconcile_its_controller_key_version_a
     let [first, again] = &named("reconcile")[..] else {
         panic!("{spans:?}");
     };
-    for (span, failures) in [(first, "0"), (again, "1")] {
+    for (span, failures, cause) in [(first, "0", "initial Pod@1"), (again, "1", "retried")] {
         let field = |name: &str| span.0[name].as_str();
         assert_eq!(
             [
@@ -91,9 +92,10 @@ async fn spans_name_the_resource_and_each_reconcile_its_controller_key_version_a
                 field("resource"),
                 field("key"),
                 field("version"),
-                field("failures")
+                field("failures"),
+                field("cause")
             ],
-            ["pod", "pods", "default/a", "1", failures]
+            ["pod", "pods", "default/a", "1", failures, cause]
         );
     }
 }

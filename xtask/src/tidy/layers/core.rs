@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! wire backoff time stats ◀─ object ◀─ delta ◀─ reflector │ fifo │ store ◀─ informer
-//! queue stands alone, on backoff, bucket, time and stats; election on backoff, dice and time
+//!                             ▲─ causes ◀─ queue (also on backoff, bucket)
+//! election stands alone, on backoff, dice and time
 //! ```
 
 use super::law::{Law, Order};
@@ -24,7 +25,8 @@ pub(super) const LAW: Law = Law {
         ("fifo", &["delta"]),
         ("store", &["delta"]),
         ("informer", &["reflector", "fifo", "store"]),
-        ("queue", &["backoff", "bucket"]),
+        ("causes", &["object"]),
+        ("queue", &["backoff", "bucket", "causes"]),
         ("election", &["backoff"]),
     ]),
 };

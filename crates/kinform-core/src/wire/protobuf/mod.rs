@@ -27,7 +27,7 @@ mod item;
 pub(in crate::wire) mod list;
 pub(crate) mod members;
 pub(crate) mod mend;
-mod metadata;
+pub(crate) mod metadata;
 pub(crate) mod order;
 mod outline;
 pub(crate) mod plan;

@@ -24,6 +24,7 @@ use tower::BoxError;
 
 use super::target::Target;
 use super::{Effect, Writes};
+use crate::controller::echo::Certainty;
 use crate::controller::view::View;
 
 /// BOUND: bytes of a reply that is read: an object has a few MiB, a deleted collection lists its own.
@@ -67,6 +68,8 @@ async fn pass(
     }
     let mut noting = Noting {
         about: (!is_dry).then_some((writes, key, target)),
+        stated: stated_version(&body),
+        is_created: false,
     };
     let request = Request::from_parts(head, Body::from(body));
     let reply = client.send(request).await?;
@@ -78,6 +81,7 @@ async fn pass(
     if is_refused {
         noting.about = None;
     } else if head.status.is_success() {
+        noting.is_created = head.status == StatusCode::CREATED;
         noting.tell(effect(&bytes, is_delete));
     }
     let body = Full::new(bytes).map_err(|never| match never {});
@@ -109,15 +113,46 @@ fn is_dry_run(options: &[u8]) -> bool {
     serde_json::from_slice::<Options>(options).is_ok_and(|options| !options.dry_run.is_empty())
 }
 
+/// The version that the object must have for the write to happen.
+fn stated_version(request: &[u8]) -> Option<String> {
+    #[derive(Default, Deserialize)]
+    #[serde(default, rename_all = "camelCase")]
+    struct Stated {
+        resource_version: Option<String>,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Body {
+        metadata: Stated,
+    }
+    let body = serde_json::from_slice::<Body>(request).ok()?;
+    let version = body.metadata.resource_version;
+    version.filter(|version| !version.is_empty())
+}
+
 /// Notes an unknown effect if it is dropped before the effect is known.
 struct Noting<'a> {
     about: Option<(&'a Writes, &'a ObjectKey, Target)>,
+    /// The version that the request requires.
+    stated: Option<String>,
+    is_created: bool,
 }
 
 impl Noting<'_> {
     fn tell(&mut self, effect: Effect) {
         if let Some((writes, key, target)) = self.about.take() {
-            writes.note(key, target, effect);
+            let changed = |before: &&String| match &effect {
+                Effect::Stored { version, .. } => version != *before,
+                _ => false,
+            };
+            let from = self.stated.as_ref().filter(changed);
+            let from = from.and_then(|before| before.parse().ok());
+            let certainty = match from {
+                _ if self.is_created => Certainty::Created,
+                Some(from) => Certainty::Changed(from),
+                None => Certainty::Likely,
+            };
+            writes.note(key, target, effect, certainty);
         }
     }
 }
@@ -253,6 +288,11 @@ mod tests {
             assert_eq!(written(&request).is_some(), counts, "{method} {uri}");
         }
         assert!(is_dry_run(br#"{"dryRun": ["All"]}"#));
+        let body = br#"{"metadata": {"resourceVersion": "7", "labels": {"a": null}}, "x": 1}"#;
+        assert_eq!(stated_version(body).as_deref(), Some("7"));
+        for body in ["", "[]", "{}", r#"{"metadata": {"resourceVersion": ""}}"#] {
+            assert_eq!(stated_version(body.as_bytes()), None, "{body}");
+        }
         for options in ["", "{}", r#"{"dryRun": []}"#, "nonsense"] {
             assert!(!is_dry_run(options.as_bytes()), "{options}");
         }

@@ -11,12 +11,13 @@
 //! run knows that its view may be old.
 //! INVARIANT: a worker waits for no cache; a parked key is in one place of the parking task.
 //!
-//! `client` notes, `target` reads paths, `park` waits.
+//! `client` notes, `own` keeps the versions, `target` reads paths, `park` waits.
 //!
 //! Upstream counterpart: `controller-runtime:pkg/client` (`consistency.go`), off by default there;
 //! `kubernetes/enhancements:5647`.
 
 mod client;
+pub(super) mod own;
 pub(super) mod park;
 mod target;
 
@@ -27,7 +28,9 @@ use kinform_api::selector::LabelSelector;
 use kinform_api::{GroupVersionResource, KeyRef, ObjectKey, ResourceVersion};
 use kube_client::Client;
 
+use self::own::Own;
 use self::target::Target;
+use super::echo::{Certainty, Write};
 use super::feed::{Holder, Trigger};
 use super::last_writes::LastWrites;
 use super::view::View;
@@ -50,6 +53,8 @@ pub(super) enum OwnWrites {
 /// The writes of one controller that its caches may not have yet.
 pub(super) struct Writes {
     caches: Vec<Cache>,
+    /// The versions that were written.
+    pub(super) own: Own,
     seen: SeenWrites,
     /// Writes without an answer: the server may have stored them.
     // BOUND: of keys not handed out since their reply was lost, `MAX_QUESTIONS` each.
@@ -142,6 +147,7 @@ impl Writes {
         });
         Self {
             caches: caches.collect(),
+            own: Own::default(),
             seen: SeenWrites::new(),
             unanswered: Mutex::default(),
             stale: Mutex::default(),
@@ -178,7 +184,14 @@ impl Writes {
     }
 
     /// Notes the effect of a write for `key`.
-    fn note(&self, key: &ObjectKey, target: Target, effect: Effect) {
+    fn note(&self, key: &ObjectKey, target: Target, effect: Effect, certainty: Certainty) {
+        let writer = key.key_ref().hash64();
+        for (source, cache) in self.caches.iter().enumerate() {
+            if cache.is_of(&target) {
+                let of = (source as u16, &target);
+                self.own.note(of, &effect, Write { certainty, writer });
+            }
+        }
         for cache in self.caches.iter().filter(|cache| cache.is_of(&target)) {
             match &effect {
                 Effect::Stored {

@@ -6,13 +6,14 @@
 //!
 //! One task for all parked keys of a run; it ends with the run.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use kinform_api::ObjectKey;
+use kinform_core::causes::{Cause, Causes, Event};
 use kinform_core::queue::Priority;
 use kube_client::Client;
 use tokio::sync::mpsc;
@@ -29,7 +30,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// The way of keys to the parking task.
 #[derive(Debug)]
 pub(in crate::controller) struct Parked {
-    keys: Mutex<HashSet<ObjectKey>>,
+    /// The parked keys, with the causes of the runs that wait.
+    keys: Mutex<HashMap<ObjectKey, Causes>>,
     // BOUND: a key is sent once until it leaves, so there are as many as `keys`.
     send: mpsc::UnboundedSender<ObjectKey>,
 }
@@ -42,11 +44,14 @@ impl Parked {
     }
 
     /// Parks a key, unless it is parked.
-    pub(in crate::controller) fn add(&self, key: &ObjectKey) {
-        if lock(&self.keys).insert(key.clone()) {
-            // Without a receiver the run has ended.
-            let _ = self.send.send(key.clone());
+    pub(in crate::controller) fn add(&self, key: &ObjectKey, causes: Causes) {
+        let mut keys = lock(&self.keys);
+        if let Some(earlier) = keys.get_mut(key) {
+            return earlier.extend(causes);
         }
+        keys.insert(key.clone(), causes);
+        // Without a receiver the run has ended.
+        let _ = self.send.send(key.clone());
     }
 }
 
@@ -63,8 +68,9 @@ pub(in crate::controller) async fn park(
         tokio::select! {
             biased;
             Some(key) = waits.next(), if !waits.is_empty() => {
-                lock(&parked.keys).remove(&key);
-                queue.add_with(key, Priority::Normal);
+                let causes = lock(&parked.keys).remove(&key);
+                let back = Cause::of(Event::Unparked);
+                queue.add_back(key, Priority::Normal, causes, back);
             }
             key = keys.recv() => match key {
                 Some(key) => waits.push(wait(&writes, client.as_ref(), key)),

@@ -1,0 +1,43 @@
+//! The way of events into the queue, with their causes.
+//!
+//! ```text
+//! event → own write? (ignored if asked) → (key, cause) → WorkQueue
+//! ```
+//!
+//! An event can come before the reply to the write that it reports. Such an event of a key that is
+//! running queues it; `settle` of the worker takes that back once the reply has named the version.
+//!
+//! Upstream counterpart: none.
+
+use std::sync::Arc;
+
+use kinform_api::ObjectKey;
+use kinform_core::causes::Cause;
+use kinform_core::object::Object;
+use kinform_core::queue::Priority;
+
+use super::echo::Echoes;
+use super::feed::{Sink, Writer};
+use super::writes::Writes;
+use crate::workqueue::WorkQueue;
+
+/// The sink of a controller's triggers.
+pub(super) struct Inlet {
+    pub(super) queue: WorkQueue<ObjectKey>,
+    pub(super) writes: Arc<Writes>,
+    pub(super) echoes: Echoes,
+}
+
+impl Sink for Inlet {
+    fn writer(&self, cause: &Cause, object: &Object) -> Writer {
+        match self.writes.own.knows(cause, object.key_hash()) {
+            None => Writer::Unknown,
+            Some(write) if self.echoes == Echoes::Ignored => Writer::Ignored(write),
+            Some(_) => Writer::Own,
+        }
+    }
+
+    fn add_all(&self, keys: Vec<(ObjectKey, Cause)>, priority: Priority) {
+        self.queue.add_caused(keys, priority);
+    }
+}
