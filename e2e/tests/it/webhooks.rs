@@ -86,7 +86,7 @@ async fn set_up(client: &Client, port: u16) {
             "objectSelector": {"matchLabels": {"hooks": name}},
             "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"],
                 "operations": ["CREATE", "UPDATE"]}],
-            "failurePolicy": policy, "sideEffects": "None", "timeoutSeconds": 2,
+            "failurePolicy": policy, "sideEffects": "None", "timeoutSeconds": 5,
             "admissionReviewVersions": ["v1"],
         })
     };

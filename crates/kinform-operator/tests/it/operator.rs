@@ -11,7 +11,7 @@ use kube_client::api::Api;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::support::{config_map, electing, get, operator, reporting, settings};
+use crate::support::{Log, config_map, electing, get, operator, reporting, settings};
 
 /// A generous limit of a wait: a test that meets it has failed.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -359,5 +359,47 @@ async fn a_leading_task_that_meets_the_end_of_its_term_does_not_end_the_operator
         .await
         .unwrap();
     soon(begins.recv()).await.unwrap();
+    running.stopped().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_replica_without_rights_on_leases_names_them_and_stands_by() {
+    let log = Log::default();
+    let _guard = log.listen();
+    let limited = |server: kinform_apiserver::Builder| {
+        let user = kinform_apiserver::User::new("limited");
+        server.rbac().user("limited-token", user)
+    };
+    let server = TestServer::start().with(limited).await.unwrap();
+    let mut config = server.config();
+    config.auth_info.token = Some("limited-token".to_owned().into());
+    // Its election runs on this thread, whose log is read.
+    let client = kube_client::Client::try_from(config).unwrap();
+    let builder = Operator::builder("test-operator").settings(electing());
+    let operator = builder.with_client(client).unwrap();
+    let (begun, mut begins) = tokio::sync::mpsc::unbounded_channel();
+    operator
+        .task("work", When::Leading, move |_| {
+            begun.send(()).unwrap();
+            std::future::pending::<Result<(), Error>>()
+        })
+        .unwrap();
+    let running = start(&operator);
+    let named = [
+        "WARN",
+        "default/test-operator",
+        "leases",
+        "forbidden",
+        "limited",
+    ];
+    soon(async {
+        while !log.has(&named) {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let probes = operator.addresses().await.probes.unwrap();
+    assert_eq!(get(probes, "/healthz", "").await.0, 200);
+    assert!(begins.try_recv().is_err(), "nobody works without the lease");
     running.stopped().await.unwrap();
 }

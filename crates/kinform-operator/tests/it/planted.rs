@@ -5,56 +5,18 @@
 //! permanent error, panic, deadline, hanging, sound ─▶ one operator ─▶ /metrics by controller, log by key
 //! ```
 
-use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinform::{Action, CancellationToken, Controller, Ctx, Permanent, Reconciler};
 use kinform_operator::Operator;
 use kinform_testkit::TestServer;
-use tracing_subscriber::fmt::MakeWriter;
 
-use crate::support::{config_map, get, operator, reporting, settings};
+use crate::support::{Log, config_map, get, operator, reporting, settings};
 
 /// A generous limit of a wait: a test that meets it has failed.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-/// The text of a log.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Log {
-    fn text(&self) -> String {
-        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
-    }
-
-    /// Returns whether a line has all of these words.
-    fn has(&self, words: &[&str]) -> bool {
-        let text = self.text();
-        text.lines()
-            .any(|line| words.iter().all(|word| line.contains(word)))
-    }
-}
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl MakeWriter<'_> for Log {
-    type Writer = Self;
-
-    fn make_writer(&self) -> Self {
-        self.clone()
-    }
-}
 
 /// A controller of config maps with a fault.
 #[derive(Clone, Copy)]
@@ -94,13 +56,7 @@ fn value(text: &str, series: &str) -> f64 {
 #[tokio::test]
 async fn planted_faults_are_named_in_metrics_and_log_and_a_sound_controller_goes_on() {
     let log = Log::default();
-    let subscriber = tracing_subscriber::fmt()
-        .with_writer(log.clone())
-        .with_ansi(false);
-    // With a second one, each callsite asks all of them whether it is heard.
-    let _second = tracing::Dispatch::new(tracing_subscriber::fmt().with_writer(io::sink).finish());
-    let _guard = tracing::subscriber::set_default(subscriber.finish());
-    tracing::callsite::rebuild_interest_cache();
+    let _guard = log.listen();
     let server = TestServer::start().await.unwrap();
     server.create(&config_map("culprit")).await.unwrap();
     let mut settings = settings();

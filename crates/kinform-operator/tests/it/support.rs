@@ -1,7 +1,8 @@
 //! Servers, operators and requests that tests have in common.
 
+use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -12,6 +13,7 @@ use kinform_testkit::TestServer;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
+use tracing_subscriber::fmt::MakeWriter;
 
 /// Settings whose ports are free ones.
 pub(crate) fn settings() -> Settings {
@@ -71,4 +73,51 @@ pub(crate) async fn get(address: SocketAddr, path: &str, headers: &str) -> (u16,
     let (head, body) = reply.split_once("\r\n\r\n").unwrap();
     let code = head.split(' ').nth(1).unwrap().parse().unwrap();
     (code, body.to_owned())
+}
+
+/// The text of a log.
+#[derive(Clone, Default)]
+pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    /// Takes what this thread logs, until the guards are dropped.
+    pub(crate) fn listen(&self) -> impl Sized + use<> {
+        let log = tracing_subscriber::fmt().with_ansi(false);
+        // With a second one, each callsite asks all of them whether it is heard.
+        let second = tracing_subscriber::fmt().with_writer(io::sink).finish();
+        let second = tracing::Dispatch::new(second);
+        let guard = tracing::subscriber::set_default(log.with_writer(self.clone()).finish());
+        tracing::callsite::rebuild_interest_cache();
+        (second, guard)
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+
+    /// Returns whether a line has all of these words.
+    pub(crate) fn has(&self, words: &[&str]) -> bool {
+        let text = self.text();
+        text.lines()
+            .any(|line| words.iter().all(|word| line.contains(word)))
+    }
+}
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl MakeWriter<'_> for Log {
+    type Writer = Self;
+
+    fn make_writer(&self) -> Self {
+        self.clone()
+    }
 }
