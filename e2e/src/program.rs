@@ -188,6 +188,13 @@ impl Program {
         Ok(String::from_utf8(output.stdout)?)
     }
 
+    /// The command that starts it, without arguments of a server.
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(&self.path);
+        command.args(&self.arguments);
+        command
+    }
+
     /// Runs it on a server.
     ///
     /// # Errors

@@ -61,8 +61,13 @@ enum Only {
     KubeRs,
     /// kinform's own informers on both servers.
     Informers,
-    /// Replicas of an operator on both servers: stopped, killed, paused, deprived of their lease.
-    Operators,
+    /// Replicas of an operator on both servers: stopped, killed, paused, deprived of their lease;
+    /// against a replica of client-go; without rights.
+    Operators {
+        /// Rounds against a replica of client-go; 10 by default.
+        #[arg(long)]
+        rounds: Option<u64>,
+    },
     /// The sample's manifests on both servers, and its program with exactly their rights.
     Deploy,
     /// A real API server that calls our webhooks: verdicts, rotation, roll-outs, conversion.
@@ -131,7 +136,11 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<String, String> 
         }
         Some(Only::KubeRs) => tests(root, "kube_rs::", &[], leave),
         Some(Only::Informers) => tests(root, "informers::", &[], leave),
-        Some(Only::Operators) => tests(root, "operators::", &[], leave),
+        Some(Only::Operators { rounds }) => {
+            let given = rounds.map(|rounds| ("KINFORM_DUEL_ROUNDS", rounds.to_string()));
+            let given: Vec<_> = given.into_iter().collect();
+            tests(root, "operators:: election:: storms::", &given, leave)
+        }
         Some(Only::Deploy) => tests(root, "deploy::", &[], leave),
         Some(Only::Webhooks) => tests(root, "webhooks::", &[], leave),
         Some(Only::Metrics { record }) => {
@@ -159,7 +168,7 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<String, String> 
 /// The missing programs for which parts may be skipped; `None`: for any.
 type Leave<'a> = Option<&'a [String]>;
 
-/// Runs the tests whose path has `filter` in it with these variables, and sums up what they print.
+/// Runs the tests whose path has a word of `filter` in it with these variables, and sums up what they print.
 fn tests(
     root: &Path,
     filter: &str,
@@ -167,7 +176,8 @@ fn tests(
     leave: Leave<'_>,
 ) -> Result<String, String> {
     let mut command = cargo(root);
-    command.args(["test", "--locked", "--", "--nocapture", THREADS, filter]);
+    command.args(["test", "--locked", "--", "--nocapture", THREADS]);
+    command.args(filter.split(' '));
     command.envs(variables.iter().map(|(name, value)| (name, value)));
     summed_up(command, leave)
 }

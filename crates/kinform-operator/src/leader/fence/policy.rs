@@ -8,6 +8,9 @@
 //! The stamp must be equal to the lease, not only as new: a server that has admitted a write of a term
 //! has seen its lease, and admits no write of an older term any more.
 //!
+//! Without the Lease everything is admitted. The server looks for a parameter before it looks at
+//! conditions: to deny then would stop the writes of all accounts.
+//!
 //! Upstream counterpart: none; `kubernetes:staging/src/k8s.io/apiserver/pkg/admission/plugin/policy`
 //! evaluates it.
 
@@ -17,17 +20,15 @@ use serde_json::{Value, json};
 /// its uid, `leaseTransitions` and holder.
 pub const TERM_ANNOTATION: &str = "kinform.dev/term";
 
-/// Returns whether a message of the server is a refusal by the policy: of another term, or since its
-/// lease is not there yet.
+/// Returns whether a message of the server is a refusal by the policy.
 pub(super) fn is_refusal(message: &str) -> bool {
-    message.contains("ValidatingAdmissionPolicy")
-        && (message.contains(TERM_ANNOTATION) || message.contains("no params found"))
+    message.contains("ValidatingAdmissionPolicy") && message.contains(TERM_ANNOTATION)
 }
 
 /// The admission policy of a hard fence, and its binding.
 ///
-/// It covers every write of one account to the resources that are named, whichever client sends it:
-/// roll the operator out with its hard fence first, then apply the policy.
+/// It looks at every write of one account to the resources that are named, whichever client sends it:
+/// roll the operator out with its hard fence first, then apply the policy. Other accounts are free.
 ///
 /// ```
 /// use kinform_operator::leader::FencePolicy;
@@ -108,7 +109,7 @@ impl FencePolicy {
             "spec": {
                 "policyName": self.name,
                 "paramRef": {
-                    "namespace": namespace, "name": lease, "parameterNotFoundAction": "Deny",
+                    "namespace": namespace, "name": lease, "parameterNotFoundAction": "Allow",
                 },
                 "validationActions": ["Deny"],
             },
@@ -169,7 +170,7 @@ mod tests {
         let parameter = &binding["spec"]["paramRef"];
         assert_eq!(parameter["namespace"], "ns");
         assert_eq!(parameter["name"], "lease");
-        assert_eq!(parameter["parameterNotFoundAction"], "Deny");
+        assert_eq!(parameter["parameterNotFoundAction"], "Allow");
     }
 
     // Recorded from kube-apiserver 1.37.
@@ -178,9 +179,6 @@ mod tests {
         let by = "configmaps \"a\" is forbidden: ValidatingAdmissionPolicy 'fence' with binding 'fence' denied request:";
         assert!(is_refusal(&format!(
             "{by} kinform.dev/term is \"\", and the term of the lease is \"d/o u 3 me\""
-        )));
-        assert!(is_refusal(&format!(
-            "{by} failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction"
         )));
         assert!(!is_refusal(&format!("{by} replicas must be odd")));
         assert!(!is_refusal(
