@@ -38,6 +38,18 @@ impl Sink for Inlet {
         }
     }
 
+    fn compares(&self) -> bool {
+        self.writes
+            .as_ref()
+            .is_some_and(|writes| writes.loops.follows_some())
+    }
+
+    fn compare(&self, key: &ObjectKey, source: u16, old: &Object, new: &Object) {
+        if let Some(writes) = &self.writes {
+            writes.loops.updated(key, source, old, new);
+        }
+    }
+
     fn add_all(&self, keys: Vec<(ObjectKey, Cause)>, priority: Priority) {
         self.queue.add_caused(keys, priority);
     }

@@ -24,6 +24,7 @@ mod feed;
 mod finalizing;
 mod informers;
 mod inlet;
+mod loops;
 mod options;
 mod outcome;
 pub mod predicate;

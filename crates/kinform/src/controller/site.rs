@@ -9,6 +9,7 @@
 
 use kube_client::Client;
 
+use crate::events::EventRecorder;
 use crate::source::ResourceInfo;
 
 /// The names that a user gave.
@@ -17,6 +18,7 @@ pub(super) struct Naming {
     pub(super) controller: Option<String>,
     pub(super) operator: Option<String>,
     pub(super) client: Option<Client>,
+    pub(super) events: Option<EventRecorder>,
 }
 
 /// The identity of a running controller.
@@ -25,6 +27,8 @@ pub(super) struct Site {
     pub(super) name: String,
     pub(super) manager: String,
     pub(super) client: Option<Client>,
+    /// The recorder of events about the controller's objects.
+    pub(super) events: Option<EventRecorder>,
     /// The user gave the client, or the operator's name.
     given: Given,
 }
@@ -67,6 +71,7 @@ impl Naming {
             name,
             manager,
             client: self.client.or(informers),
+            events: self.events,
         }
     }
 }

@@ -44,6 +44,8 @@ pub(super) struct Counters {
     pub(super) conflicts: Counter,
     pub(super) throttled: Counter,
     pub(super) slow: Counter,
+    pub(super) loops: Counter,
+    pub(super) fights: Counter,
     pub(super) history: History,
 }
 
@@ -78,6 +80,10 @@ pub struct ControllerStats {
     pub throttled: u64,
     /// Runs that took more than a minute, or do so now. Each is named in the log once.
     pub slow: u64,
+    /// Keys whose runs started each other by their own writes, which repeated. Each is reported once.
+    pub loops: u64,
+    /// Keys with a field that this controller and another writer set by turns. Each is reported once.
+    pub fights: u64,
     /// Times that a key was parked, since a cache had not seen its writes.
     pub parked: u64,
     /// The queue's numbers; its work duration is that of reconciles.
@@ -114,6 +120,8 @@ impl ControllerMetrics {
             conflicts: self.counters.conflicts.read(),
             throttled: self.counters.throttled.read(),
             slow: self.counters.slow.read(),
+            loops: self.counters.loops.read(),
+            fights: self.counters.fights.read(),
             queue: self.queue.stats(),
         }
     }

@@ -21,6 +21,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use kinform_api::{ObjectKey, mutant};
 use kinform_core::causes::{Cause, Causes as Record, Event};
+use kinform_core::loops::Finding;
 use kinform_core::queue::{Next, Verdict};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
@@ -29,6 +30,7 @@ use super::action::{Action, Ctx};
 use super::causes::{Causes, RecentRun, RunOutcome};
 use super::conflicts::Conflicts;
 use super::echo::Echoes;
+use super::loops::report;
 use super::outcome::{BoxError, Meaning, chain, meaning};
 use super::site::Site;
 use super::stats::Counters;
@@ -120,6 +122,10 @@ impl<C: Send + Sync + 'static> Work<C> {
                 return item.settle_and_get(Verdict::Done);
             }
             is_stale = writes.begin(item.key());
+            let found = writes
+                .loops
+                .began(item.key(), |change| writes.own.writer(change));
+            self.report(found, item.key()).await;
         }
         let ctx = Ctx {
             context: Arc::clone(&self.context),
@@ -148,13 +154,26 @@ impl<C: Send + Sync + 'static> Work<C> {
             Ended::Gone => RunOutcome::Gone,
             Ended::Undecodable(_) => RunOutcome::Undecodable,
         };
+        let is_own = causes.are_own();
         self.counters.history.add(RecentRun {
             causes,
             started,
             took: self.env.now().since(since),
             outcome,
         });
+        if let Some((writes, _)) = &self.writes {
+            let found = writes
+                .loops
+                .ended(item.key(), is_own, |change| writes.own.writer(change));
+            self.report(found, item.key()).await;
+        }
         self.settle(item, ended)
+    }
+
+    async fn report(&self, found: Option<Finding>, key: &ObjectKey) {
+        if let Some(found) = found {
+            report(found, key, &self.sources, &self.site, &self.counters).await;
+        }
     }
 
     /// Awaits a reconcile, and logs once if it is slow. The span names its key.

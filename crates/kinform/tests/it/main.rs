@@ -19,6 +19,7 @@ mod handlers;
 mod hands;
 mod informer;
 mod lifecycle;
+mod loops;
 mod namespaces;
 mod own_writes;
 mod reading;

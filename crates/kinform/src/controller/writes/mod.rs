@@ -32,6 +32,7 @@ use self::own::Own;
 use self::target::Target;
 use super::echo::{Certainty, Write};
 use super::feed::{Holder, Trigger};
+use super::loops::Watch;
 use crate::informer::OwnWrites;
 use crate::sync::lock;
 
@@ -44,6 +45,8 @@ pub(super) struct Writes {
     caches: Vec<Cache>,
     /// The versions that were written.
     pub(super) own: Own,
+    /// The keys whose runs may start themselves.
+    pub(super) loops: Watch,
     awaited: Awaited,
     seen: OwnWrites,
     /// Writes without an answer: the server may have stored them.
@@ -129,6 +132,7 @@ impl Writes {
         Self {
             caches: caches.collect(),
             own: Own::default(),
+            loops: Watch::default(),
             awaited,
             seen: OwnWrites::new(),
             unanswered: Mutex::default(),
@@ -159,12 +163,15 @@ impl Writes {
 
     /// Notes the effect of a write for `key`.
     fn note(&self, key: &ObjectKey, target: Target, effect: Effect, certainty: Certainty) {
-        let writer = key.key_ref().hash64();
+        let (writer, mut is_fresh) = (key.key_ref().hash64(), false);
         for (source, cache) in self.caches.iter().enumerate() {
             if cache.is_of(&target) {
                 let of = (source as u16, &target);
-                self.own.note(of, &effect, Write { certainty, writer });
+                is_fresh |= self.own.note(of, &effect, Write { certainty, writer });
             }
+        }
+        if is_fresh {
+            self.loops.wrote(key);
         }
         if self.awaited == Awaited::No {
             return;
