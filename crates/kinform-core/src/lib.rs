@@ -13,6 +13,7 @@ mod dice;
 pub mod election;
 pub mod fifo;
 pub mod informer;
+pub mod loops;
 pub mod object;
 pub mod queue;
 pub mod reflector;

@@ -593,6 +593,24 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         packages: MACHINES,
     },
     Mutant {
+        name: "Q6",
+        seen: "loops: status that follows what others do",
+        mistake: "runs that own events caused and that write nothing count as a loop",
+        packages: MACHINES,
+    },
+    Mutant {
+        name: "Q7",
+        seen: "loops: a reconcile that goes on step by step",
+        mistake: "own writes are a loop whatever their values",
+        packages: MACHINES,
+    },
+    Mutant {
+        name: "Q8",
+        seen: "fights: one busy writer",
+        mistake: "a field that one writer flips is a fight",
+        packages: MACHINES,
+    },
+    Mutant {
         name: "Q9",
         seen: "causes: own echoes",
         mistake: "an add that the program asked for is taken back with the events of own writes",

@@ -112,7 +112,10 @@ impl Causes {
     /// Returns whether all causes are own writes, as far as known.
     #[must_use]
     pub fn are_own(&self) -> bool {
-        !self.foreign_left_out && self.iter().all(|cause| cause.origin == Origin::Own)
+        let is_own = |cause: &Cause| cause.origin == Origin::Own;
+        // A key is parked for own writes.
+        let all = |cause: &Cause| is_own(cause) || cause.event == Event::Unparked;
+        !self.foreign_left_out && self.iter().any(is_own) && self.iter().all(all)
     }
 
     /// Returns whether each cause holds to `is_moot`; false if one was dropped.

@@ -216,7 +216,8 @@ impl Operator {
         }
         let controller = controller
             .grace_period(self.0.settings.grace_period)
-            .within(&self.0.name, self.client());
+            .within(&self.0.name, self.client())
+            .events(self.events().clone());
         let work = Work::Controller(Box::new(controller));
         self.0.parts.add(name, (When::Leading, need), work)
     }

@@ -1,7 +1,7 @@
 //! Metrics of controllers and their queues, named as upstream's.
 //!
 //! ```text
-//! (name, ControllerMetrics, workers) → workqueue_*, controller_runtime_*
+//! (name, ControllerMetrics, workers) → workqueue_*, controller_runtime_*, kinform_controller_*
 //! ```
 //!
 //! Upstream counterpart: `controller-runtime:pkg/internal/controller/metrics`,
@@ -120,8 +120,17 @@ fn reconciles(all: &[(Watched, ControllerStats)]) -> Vec<Family> {
         "controller_runtime_active_workers",
         "Workers that reconcile now.",
     );
+    let mut loops = Family::counter(
+        "kinform_controller_loops_total",
+        "Keys whose reconciles start each other (loop), or with a field that two writers set by turns (fight).",
+    );
     for (controller, stats) in all {
         let labels: Labels = vec![("controller", controller.name.clone())];
+        for (kind, count) in [("loop", stats.loops), ("fight", stats.fights)] {
+            let mut labels = labels.clone();
+            labels.push(("kind", kind.to_owned()));
+            loops.count(&labels, count);
+        }
         // All from the start, as upstream's: a rate needs the zero before the first.
         for (result, count) in [
             ("success", stats.succeeded.saturating_sub(stats.requeued)),
@@ -142,6 +151,6 @@ fn reconciles(all: &[(Watched, ControllerStats)]) -> Vec<Family> {
         active.set(&labels, stats.queue.processing as f64);
     }
     vec![
-        total, errors, terminal, panics, timeouts, times, most, active,
+        total, errors, terminal, panics, timeouts, times, most, active, loops,
     ]
 }

@@ -106,6 +106,12 @@ pub(super) trait Trigger: Send + Sync {
 pub(super) trait Sink: Send + Sync {
     /// The writer of the state that an event reports.
     fn writer(&self, cause: &Cause, object: &Object) -> Writer;
+    /// Returns whether updates are to be compared for some key.
+    fn compares(&self) -> bool {
+        false
+    }
+    /// An update of an object of the source concerns `key`.
+    fn compare(&self, _key: &ObjectKey, _source: u16, _old: &Object, _new: &Object) {}
     fn add_all(&self, keys: Vec<(ObjectKey, Cause)>, priority: Priority);
 }
 
@@ -180,6 +186,11 @@ impl<K: 'static> Trigger for Primary<K> {
             heard if hides(&sieve, predicate.as_ref(), &heard) => {}
             Heard::BatchEnd => batch.end(),
             heard => {
+                if let Heard::Updated { old, new } = &heard
+                    && batch.sink.compares()
+                {
+                    batch.compare(&new.key(), old, new);
+                }
                 if let Some((object, cause, writer)) = batch.cause(&heard) {
                     batch.add((object.key(), cause), priority_of(&heard), writer);
                 }
@@ -227,6 +238,10 @@ impl<T: 'static> Trigger for Mapped<T> {
             }
             if keys.is_empty() {
                 return;
+            }
+            if let Heard::Updated { old, new } = &heard {
+                keys.iter()
+                    .for_each(|asked| batch.compare(&asked.key, old, new));
             }
             let Some((object, mut cause, writer)) = batch.cause(&heard) else {
                 return;
@@ -305,6 +320,10 @@ impl Batch {
             source,
             keys: Mutex::default(),
         }
+    }
+
+    fn compare<K>(&self, key: &ObjectKey, old: &Obj<K>, new: &Obj<K>) {
+        self.sink.compare(key, self.source, old.raw(), new.raw());
     }
 
     /// The object of an event, the cause that it is, and the writer of the state.

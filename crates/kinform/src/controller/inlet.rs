@@ -37,6 +37,14 @@ impl Sink for Inlet {
         }
     }
 
+    fn compares(&self) -> bool {
+        self.writes.loops.follows_some()
+    }
+
+    fn compare(&self, key: &ObjectKey, source: u16, old: &Object, new: &Object) {
+        self.writes.loops.updated(key, source, old, new);
+    }
+
     fn add_all(&self, keys: Vec<(ObjectKey, Cause)>, priority: Priority) {
         self.queue.add_caused(keys, priority);
     }

@@ -25,6 +25,7 @@ mod finalizing;
 mod informers;
 mod inlet;
 mod last_writes;
+mod loops;
 mod options;
 mod outcome;
 pub mod predicate;

@@ -20,6 +20,7 @@ use super::finalizing::{Cleanup, Finalizing};
 use super::outcome::BoxError;
 use super::predicate::Predicate;
 use crate::error::{Error, ErrorKind};
+use crate::events::EventRecorder;
 
 /// The argument of the reconcile function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +42,14 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
     #[doc(alias = "WithFieldOwner")]
     pub fn operator_name(mut self, name: impl Into<String>) -> Self {
         self.naming.operator = Some(name.into());
+        self
+    }
+
+    /// Sets the recorder of events that the controller itself writes: about keys whose reconciles
+    /// start each other, and fields that two writers set by turns. Default: none; an operator gives
+    /// its own.
+    pub fn events(mut self, events: EventRecorder) -> Self {
+        self.naming.events = Some(events);
         self
     }
 

@@ -25,6 +25,7 @@ use super::run::{Ends, Finish, Run, Runner};
 use super::stats::ControllerMetrics;
 use super::stop::Stop;
 use crate::error::{Error, ErrorKind};
+use crate::events::EventRecorder;
 
 /// A controller with its reconcile function, without type parameters. Made by
 /// [`Controller::reconciling`](super::Controller::reconciling).
@@ -67,6 +68,13 @@ impl Reconciler {
     pub fn within(mut self, operator: &str, client: Client) -> Self {
         self.run.adopt(operator, client);
         self.refused = None;
+        self
+    }
+
+    /// Sets the recorder of the controller's own events, unless the builder was given one: see
+    /// [`Controller::events`](super::Controller::events).
+    pub fn events(mut self, events: EventRecorder) -> Self {
+        self.run.record(events);
         self
     }
 

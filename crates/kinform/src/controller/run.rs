@@ -36,6 +36,7 @@ use super::writes::Writes;
 use super::writes::park::{Parked, park};
 use crate::env::Env;
 use crate::error::{Error, ErrorKind};
+use crate::events::EventRecorder;
 use crate::source::ResourceInfo;
 use crate::workqueue::WorkQueue;
 
@@ -97,6 +98,8 @@ pub(super) trait Run: Send + Sync {
     fn last_writes(&self) -> LastWrites;
     fn name(&self) -> &str;
     fn adopt(&mut self, operator: &str, client: Client);
+    /// Takes a recorder, if it has none.
+    fn record(&mut self, events: EventRecorder);
     /// Runs until `stop` or `lost`; keys of `recent` are the first.
     fn run<'a>(
         &'a self,
@@ -272,6 +275,12 @@ impl<C: Send + Sync + 'static> Run for Runner<C> {
         // Shared only while it runs, and it does not yet.
         if let Some(site) = Arc::get_mut(&mut self.site) {
             site.adopt(operator, client);
+        }
+    }
+
+    fn record(&mut self, events: EventRecorder) {
+        if let Some(site) = Arc::get_mut(&mut self.site) {
+            site.events.get_or_insert(events);
         }
     }
 

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use kube_client::Client;
 
 use super::view::View;
+use crate::events::EventRecorder;
 use crate::source::ResourceInfo;
 
 /// The names that a user gave.
@@ -20,6 +21,7 @@ pub(super) struct Naming {
     pub(super) controller: Option<String>,
     pub(super) operator: Option<String>,
     pub(super) client: Option<Client>,
+    pub(super) events: Option<EventRecorder>,
 }
 
 /// The identity of a running controller.
@@ -29,6 +31,8 @@ pub(super) struct Site {
     pub(super) manager: String,
     pub(super) client: Option<Client>,
     pub(super) view: Arc<View>,
+    /// The recorder of events about the controller's objects.
+    pub(super) events: Option<EventRecorder>,
     /// The user gave the client, or the operator's name.
     given: Given,
 }
@@ -78,6 +82,7 @@ impl Naming {
             manager,
             client: self.client.or(informers),
             view: Arc::new(view),
+            events: self.events,
         }
     }
 }

@@ -46,6 +46,8 @@ pub(super) struct Counters {
     pub(super) throttled: Counter,
     pub(super) slow: Counter,
     pub(super) stale: Counter,
+    pub(super) loops: Counter,
+    pub(super) fights: Counter,
     pub(super) history: History,
 }
 
@@ -86,6 +88,10 @@ pub struct ControllerStats {
     pub stale: u64,
     /// Runs that took more than a minute, or do so now. Each is named in the log once.
     pub slow: u64,
+    /// Keys whose runs started each other by their own writes, which repeated. Each is reported once.
+    pub loops: u64,
+    /// Keys with a field that this controller and another writer set by turns. Each is reported once.
+    pub fights: u64,
     /// Times that a key was parked, since a cache had not seen its writes.
     pub parked: u64,
     /// The queue's numbers; its work duration is that of reconciles.
@@ -125,6 +131,8 @@ impl ControllerMetrics {
             throttled: self.counters.throttled.read(),
             slow: self.counters.slow.read(),
             stale: self.counters.stale.read(),
+            loops: self.counters.loops.read(),
+            fights: self.counters.fights.read(),
             queue: self.queue.stats(),
         }
     }

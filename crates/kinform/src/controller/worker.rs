@@ -21,6 +21,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use kinform_api::{ObjectKey, mutant};
 use kinform_core::causes::{Cause, Causes as Record, Event};
+use kinform_core::loops::Finding;
 use kinform_core::queue::{Next, Verdict};
 use tokio::task::coop::consume_budget;
 use tokio_util::sync::CancellationToken;
@@ -30,6 +31,7 @@ use super::action::{Action, Ctx};
 use super::causes::{Causes, RecentRun, RunOutcome};
 use super::conflicts::Conflicts;
 use super::echo::Echoes;
+use super::loops::report;
 use super::outcome::{BoxError, Meaning, chain, meaning};
 use super::site::Site;
 use super::stats::Counters;
@@ -122,6 +124,10 @@ impl<C: Send + Sync + 'static> Work<C> {
             return item.settle_and_get(Verdict::Done);
         }
         let is_stale = writes.begin(item.key());
+        let found = writes
+            .loops
+            .began(item.key(), |change| writes.own.writer(change));
+        self.report(found, item.key()).await;
         let writer = Writer::new(Arc::clone(writes));
         let ctx = Ctx {
             context: Arc::clone(&self.context),
@@ -150,15 +156,26 @@ impl<C: Send + Sync + 'static> Work<C> {
             Ended::Gone => RunOutcome::Gone,
             Ended::Undecodable(_) => RunOutcome::Undecodable,
         };
+        let is_own = causes.are_own();
         self.counters.history.add(RecentRun {
             causes,
             started,
             took: self.env.now().since(since),
             outcome,
         });
+        let found = writes
+            .loops
+            .ended(item.key(), is_own, |change| writes.own.writer(change));
+        self.report(found, item.key()).await;
         let next = self.settle(item, ended);
         writer.end().await;
         next
+    }
+
+    async fn report(&self, found: Option<Finding>, key: &ObjectKey) {
+        if let Some(found) = found {
+            report(found, key, &self.sources, &self.site, &self.counters).await;
+        }
     }
 
     /// Awaits a reconcile, and logs once if it is slow. The span names its key.

@@ -20,6 +20,7 @@ mod handlers;
 mod hands;
 mod informer;
 mod lifecycle;
+mod loops;
 mod namespaces;
 mod own_writes;
 mod reading;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! wire backoff time stats ◀─ object ◀─ delta ◀─ reflector │ fifo │ store ◀─ informer
-//!                             ▲─ causes ◀─ queue (also on backoff, bucket)
+//!                             ▲─ causes ◀─ queue (also on backoff, bucket) │ loops
 //! election stands alone, on backoff, dice and time
 //! ```
 
@@ -26,6 +26,7 @@ pub(super) const LAW: Law = Law {
         ("store", &["delta"]),
         ("informer", &["reflector", "fifo", "store"]),
         ("causes", &["object"]),
+        ("loops", &["causes"]),
         ("queue", &["backoff", "bucket", "causes"]),
         ("election", &["backoff"]),
     ]),

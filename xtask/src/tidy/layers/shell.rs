@@ -3,7 +3,7 @@
 //! ```text
 //! env error sync index_key ◀─ reporter report state metrics retry reflector_options ◀─ object
 //!   ◀─ source ◀─ informer ◀─ store lister index handler changes ◀─ factory registry select
-//!   ◀─ workqueue hands ◀─ controller ◀─ events overlay expiring parallel
+//!   ◀─ workqueue hands events ◀─ controller ◀─ overlay expiring parallel
 //! ```
 //!
 //! Modules on one step may import each other, but without circles: `lister` reads `store`.
@@ -29,8 +29,8 @@ pub(super) const LAW: Law = Law {
         &["informer"],
         &["store", "lister", "index", "handler", "changes"],
         &["factory", "registry", "select"],
-        &["workqueue", "hands"],
+        &["workqueue", "hands", "events"],
         &["controller"],
-        &["events", "overlay", "expiring", "parallel"],
+        &["overlay", "expiring", "parallel"],
     ]),
 };

@@ -33,6 +33,7 @@ use self::target::Target;
 use super::echo::{Certainty, Write};
 use super::feed::{Holder, Trigger};
 use super::last_writes::LastWrites;
+use super::loops::Watch;
 use super::view::View;
 use crate::informer::OwnWrites as SeenWrites;
 use crate::sync::lock;
@@ -55,6 +56,8 @@ pub(super) struct Writes {
     caches: Vec<Cache>,
     /// The versions that were written.
     pub(super) own: Own,
+    /// The keys whose runs may start themselves.
+    pub(super) loops: Watch,
     seen: SeenWrites,
     /// Writes without an answer: the server may have stored them.
     // BOUND: of keys not handed out since their reply was lost, `MAX_QUESTIONS` each.
@@ -148,6 +151,7 @@ impl Writes {
         Self {
             caches: caches.collect(),
             own: Own::default(),
+            loops: Watch::default(),
             seen: SeenWrites::new(),
             unanswered: Mutex::default(),
             stale: Mutex::default(),
@@ -185,12 +189,15 @@ impl Writes {
 
     /// Notes the effect of a write for `key`.
     fn note(&self, key: &ObjectKey, target: Target, effect: Effect, certainty: Certainty) {
-        let writer = key.key_ref().hash64();
+        let (writer, mut is_fresh) = (key.key_ref().hash64(), false);
         for (source, cache) in self.caches.iter().enumerate() {
             if cache.is_of(&target) {
                 let of = (source as u16, &target);
-                self.own.note(of, &effect, Write { certainty, writer });
+                is_fresh |= self.own.note(of, &effect, Write { certainty, writer });
             }
+        }
+        if is_fresh {
+            self.loops.wrote(key);
         }
         for cache in self.caches.iter().filter(|cache| cache.is_of(&target)) {
             match &effect {

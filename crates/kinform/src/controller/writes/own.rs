@@ -11,11 +11,13 @@
 //! Upstream counterpart: none.
 
 use std::collections::{HashMap, VecDeque};
+use std::num::NonZeroU64;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use kinform_api::{KeyRef, ObjectKey};
 use kinform_core::causes::{Cause, Causes, Event, Origin, uid_hash};
+use kinform_core::loops::Change;
 
 use super::Effect;
 use super::target::Target;
@@ -54,8 +56,14 @@ struct Known {
 }
 
 impl Own {
-    /// Notes the effect of a write on an object of the source.
-    pub(super) fn note(&self, (source, target): (u16, &Target), effect: &Effect, write: Write) {
+    /// Notes the effect of a write on an object of the source. Returns whether the state was not known:
+    /// of a write that changed nothing it mostly was.
+    pub(super) fn note(
+        &self,
+        (source, target): (u16, &Target),
+        effect: &Effect,
+        write: Write,
+    ) -> bool {
         let mark = |namespace: &str, name: &str, state| Mark {
             source,
             key: KeyRef { namespace, name }.hash64(),
@@ -68,10 +76,8 @@ impl Own {
                 version,
                 ..
             } => {
-                if let Ok(version) = version.parse() {
-                    let mark = mark(namespace, name, State::Version(version));
-                    self.add(mark, write);
-                }
+                let version = version.parse().ok().map(State::Version);
+                version.is_some_and(|version| self.add(mark(namespace, name, version), write))
             }
             Effect::Deleted {
                 namespace,
@@ -82,17 +88,17 @@ impl Own {
                 let namespace = target.namespace.as_ref().unwrap_or(namespace);
                 let mark = mark(namespace, name, State::Gone(uid_hash(uid)));
                 let certainty = Certainty::Deleted;
-                self.add(mark, Write { certainty, ..write });
+                self.add(mark, Write { certainty, ..write })
             }
-            Effect::Unknown => {}
+            Effect::Unknown => false,
         }
     }
 
-    fn add(&self, mark: Mark, write: Write) {
+    fn add(&self, mark: Mark, write: Write) -> bool {
         let mut known = lock(&self.known);
         let before = known.marks.get(&mark).copied();
         if before.is_some_and(|before| before.certainty != Certainty::Likely) {
-            return;
+            return false;
         }
         known.marks.insert(mark, write);
         if before.is_none() {
@@ -104,6 +110,7 @@ impl Own {
             known.marks.remove(&oldest);
         }
         self.has_some.store(true, Ordering::Release);
+        before.is_none()
     }
 
     /// The own write that the event of a cause reports, if it does. `key` is the hash of the key of its
@@ -117,6 +124,19 @@ impl Own {
         let gone = || (cause.event == Event::Deleted).then(|| is(State::Gone(cause.before)));
         let version = cause.version.map(|version| State::Version(version.get()));
         version.and_then(is).or_else(|| gone().flatten())
+    }
+
+    /// The writer of a change.
+    pub(in crate::controller) fn writer(&self, change: &Change) -> Origin {
+        let cause = Cause {
+            version: NonZeroU64::new(change.version),
+            source: change.source,
+            ..Cause::of(Event::Updated)
+        };
+        match self.knows(&cause, change.object.key_ref().hash64()) {
+            Some(_) => Origin::Own,
+            None => Origin::Foreign,
+        }
     }
 
     /// Names the writers of the causes of `key`.
@@ -146,8 +166,6 @@ fn of_cause(key: KeyRef<'_>, cause: &Cause) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::num::NonZeroU64;
-
     use super::*;
 
     const KEY: KeyRef<'_> = KeyRef {
