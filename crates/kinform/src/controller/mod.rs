@@ -18,6 +18,7 @@
 mod action;
 mod call;
 mod conflicts;
+mod elision;
 mod feed;
 mod finalizing;
 mod informers;
@@ -54,6 +55,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::action::{Action, Ctx};
 use self::call::{Caller, OnGone};
+use self::elision::{Elides, Elisions};
 pub use self::feed::Enqueue;
 use self::feed::{Feed, Mapped, Primary, Trigger, owner_key};
 pub use self::finalizing::Cleanup;
@@ -102,6 +104,7 @@ pub struct Controller<K, C = ()> {
     stop: CancellationToken,
     signals: bool,
     own_writes: OwnWrites,
+    elides: Elides,
     view: View,
 }
 
@@ -130,6 +133,7 @@ impl<K: Send + Sync + 'static> Controller<K> {
             stop: CancellationToken::new(),
             signals: false,
             own_writes: OwnWrites::Awaited,
+            elides: Elides::Applies,
             view: View::default(),
         }
     }
@@ -157,6 +161,7 @@ impl<K: Send + Sync + 'static> Controller<K> {
             stop: self.stop,
             signals: self.signals,
             own_writes: self.own_writes,
+            elides: self.elides,
             view: self.view,
         }
     }
@@ -372,17 +377,25 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
             token: self.stop,
             signals: self.signals,
         };
+        let counters = Arc::clone(&self.counters);
+        let writes = Arc::new(Writes::new(&self.triggers, self.own_writes, counters));
+        // Without its own writes, a cache may show the object before them.
+        let elides = self.elides == Elides::Applies && self.own_writes == OwnWrites::Awaited;
+        let elisions = elides.then(|| Elisions {
+            applied: Arc::default(),
+            writes: Arc::clone(&writes),
+            counters: Arc::clone(&self.counters),
+        });
+        let site = self
+            .naming
+            .site(self.primary.resource(), self.primary.client(), self.view);
         let runner = Runner {
-            writes: Arc::new(Writes::new(&self.triggers, self.own_writes)),
+            site: Arc::new(site.eliding(elisions)),
+            writes,
             resource: self.primary.resource().to_string(),
             triggers: self.triggers,
             queue: self.queue,
             context: self.context,
-            site: Arc::new(self.naming.site(
-                self.primary.resource(),
-                self.primary.client(),
-                self.view,
-            )),
             conflicts: Arc::default(),
             env: Env::system(),
             call,

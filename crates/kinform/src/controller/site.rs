@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use kube_client::Client;
 
+use super::elision::Elisions;
 use super::view::View;
 use crate::source::ResourceInfo;
 
@@ -29,6 +30,8 @@ pub(super) struct Site {
     pub(super) manager: String,
     pub(super) client: Option<Client>,
     pub(super) view: Arc<View>,
+    /// `None` if each apply is sent.
+    pub(super) elisions: Option<Elisions>,
     /// The user gave the client, or the operator's name.
     given: Given,
 }
@@ -40,6 +43,11 @@ struct Given {
 }
 
 impl Site {
+    /// Sends no applies that these find out to change nothing.
+    pub(super) fn eliding(self, elisions: Option<Elisions>) -> Self {
+        Self { elisions, ..self }
+    }
+
     /// Takes the client and the name of an operator where the user gave none.
     pub(super) fn adopt(&mut self, operator: &str, client: Client) {
         if !self.given.client {
@@ -78,6 +86,7 @@ impl Naming {
             manager,
             client: self.client.or(informers),
             view: Arc::new(view),
+            elisions: None,
         }
     }
 }

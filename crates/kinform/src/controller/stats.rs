@@ -44,6 +44,8 @@ pub(super) struct Counters {
     pub(super) throttled: Counter,
     pub(super) slow: Counter,
     pub(super) stale: Counter,
+    pub(super) noop_writes: Counter,
+    pub(super) elided: Counter,
 }
 
 /// Reads a controller's numbers, before, during and after its run.
@@ -78,6 +80,10 @@ pub struct ControllerStats {
     /// Runs that needed a fresher view ([`Ctx::require_fresh`](super::Ctx::require_fresh)), tried
     /// again after a second. They are no failures.
     pub stale: u64,
+    /// Writes that changed nothing: the object has the version that it had before.
+    pub noop_writes: u64,
+    /// Applies that were not sent, since they would change nothing.
+    pub elided: u64,
     /// Runs that took more than a minute, or do so now. Each is named in the log once.
     pub slow: u64,
     /// Times that a key was parked, since a cache had not seen its writes.
@@ -111,6 +117,8 @@ impl ControllerMetrics {
             throttled: self.counters.throttled.read(),
             slow: self.counters.slow.read(),
             stale: self.counters.stale.read(),
+            noop_writes: self.counters.noop_writes.read(),
+            elided: self.counters.elided.read(),
             queue: self.queue.stats(),
         }
     }

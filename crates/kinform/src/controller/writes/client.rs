@@ -65,6 +65,7 @@ async fn pass(
     if is_delete && !is_dry && !mutant!("R4") {
         view.allow_delete().await?;
     }
+    let before = Before::of(writes, &target, &head.method, &body);
     let mut noting = Noting {
         about: (!is_dry).then_some((writes, key, target)),
     };
@@ -78,7 +79,11 @@ async fn pass(
     if is_refused {
         noting.about = None;
     } else if head.status.is_success() {
-        noting.tell(effect(&bytes, is_delete));
+        let effect = effect(&bytes, is_delete);
+        if !is_dry && before.is_same(&effect) {
+            writes.counters.noop_writes.add(1);
+        }
+        noting.tell(effect);
     }
     let body = Full::new(bytes).map_err(|never| match never {});
     Ok(Response::from_parts(head, body.boxed_unsync()))
@@ -107,6 +112,35 @@ fn is_dry_run(options: &[u8]) -> bool {
         dry_run: Vec<String>,
     }
     serde_json::from_slice::<Options>(options).is_ok_and(|options| !options.dry_run.is_empty())
+}
+
+/// The versions of an object before a write that may change nothing.
+struct Before {
+    cached: Option<String>,
+    /// The version in the request.
+    asked: Option<String>,
+}
+
+impl Before {
+    fn of(writes: &Writes, target: &Target, method: &Method, body: &[u8]) -> Self {
+        if !matches!(*method, Method::PUT | Method::PATCH) {
+            let (cached, asked) = (None, None);
+            return Self { cached, asked };
+        }
+        let told = serde_json::from_slice::<Told>(body).ok();
+        Self {
+            cached: writes.cached_version(target),
+            asked: told.map(|told| told.metadata.resource_version),
+        }
+    }
+
+    /// Returns whether a write left the object at its version.
+    fn is_same(&self, effect: &Effect) -> bool {
+        let Effect::Stored { version, .. } = effect else {
+            return false;
+        };
+        [&self.cached, &self.asked].contains(&&Some(version.clone()))
+    }
 }
 
 /// Notes an unknown effect if it is dropped before the effect is known.
