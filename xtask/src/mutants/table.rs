@@ -653,6 +653,12 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         packages: OPERATOR,
     },
     Mutant {
+        name: "R7",
+        seen: "Ctx::apply",
+        mistake: "an apply is not sent though somebody else changed the object",
+        packages: SHELL,
+    },
+    Mutant {
         name: "S1",
         seen: "server: conflicts",
         mistake: "an update of an older version is written",

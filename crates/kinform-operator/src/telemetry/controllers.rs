@@ -37,6 +37,7 @@ pub(crate) fn families(controllers: &[Watched]) -> Vec<Family> {
     let all: Vec<_> = controllers.iter().map(read).collect();
     let mut families = queues(&all);
     families.extend(reconciles(&all));
+    families.extend(own(&all));
     families
 }
 
@@ -153,4 +154,27 @@ fn reconciles(all: &[(Watched, ControllerStats)]) -> Vec<Family> {
     vec![
         total, errors, terminal, panics, timeouts, times, most, active, loops,
     ]
+}
+
+/// Families that upstream does not have.
+fn own(all: &[(Watched, ControllerStats)]) -> Vec<Family> {
+    let mut noop_writes = Family::counter(
+        "kinform_controller_noop_writes_total",
+        "Writes that changed nothing.",
+    );
+    let mut elided = Family::counter(
+        "kinform_controller_elided_applies_total",
+        "Applies that were not sent, since they would change nothing.",
+    );
+    let mut stale = Family::counter(
+        "kinform_controller_stale_runs_total",
+        "Reconciles that needed a fresher view, and were tried again.",
+    );
+    for (controller, stats) in all {
+        let labels: Labels = vec![("controller", controller.name.clone())];
+        noop_writes.count(&labels, stats.noop_writes);
+        elided.count(&labels, stats.elided);
+        stale.count(&labels, stats.stale);
+    }
+    vec![noop_writes, elided, stale]
 }

@@ -20,8 +20,10 @@ mod call;
 mod causes;
 mod conflicts;
 mod echo;
+mod elision;
 mod feed;
 mod finalizing;
+mod findings;
 mod informers;
 mod inlet;
 mod last_writes;
@@ -60,6 +62,7 @@ pub use self::action::{Action, Ctx};
 use self::call::{Caller, OnGone};
 pub use self::causes::{Cause, CauseEvent, Causes, Origin, RecentRun, RunOutcome};
 use self::echo::Echoes;
+use self::elision::{Elides, Elisions};
 pub use self::feed::Enqueue;
 use self::feed::{Feed, Mapped, Primary, Trigger, owner_key};
 pub use self::finalizing::Cleanup;
@@ -109,6 +112,7 @@ pub struct Controller<K, C = ()> {
     signals: bool,
     /// A key waits until the caches have the controller's own writes.
     own_writes: OwnWrites,
+    elides: Elides,
     view: View,
     echoes: Echoes,
 }
@@ -138,6 +142,7 @@ impl<K: Send + Sync + 'static> Controller<K> {
             stop: CancellationToken::new(),
             signals: false,
             own_writes: OwnWrites::Awaited,
+            elides: Elides::Applies,
             view: View::default(),
             echoes: Echoes::Heard,
         }
@@ -166,6 +171,7 @@ impl<K: Send + Sync + 'static> Controller<K> {
             stop: self.stop,
             signals: self.signals,
             own_writes: self.own_writes,
+            elides: self.elides,
             view: self.view,
             echoes: self.echoes,
         }
@@ -386,19 +392,27 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
             .triggers
             .iter()
             .map(|trigger| trigger.resource().clone());
+        let counters = Arc::clone(&self.counters);
+        let writes = Arc::new(Writes::new(&self.triggers, self.own_writes, counters));
+        // Without its own writes, a cache may show the object before them.
+        let elides = self.elides == Elides::Applies && self.own_writes == OwnWrites::Awaited;
+        let elisions = elides.then(|| Elisions {
+            applied: Arc::default(),
+            writes: Arc::clone(&writes),
+            counters: Arc::clone(&self.counters),
+        });
+        let site = self
+            .naming
+            .site(self.primary.resource(), self.primary.client(), self.view);
         let runner = Runner {
-            writes: Arc::new(Writes::new(&self.triggers, self.own_writes)),
+            site: Arc::new(site.eliding(elisions)),
+            writes,
             echoes: self.echoes,
             sources: sources.collect(),
             resource: self.primary.resource().to_string(),
             triggers: self.triggers,
             queue: self.queue,
             context: self.context,
-            site: Arc::new(self.naming.site(
-                self.primary.resource(),
-                self.primary.client(),
-                self.view,
-            )),
             conflicts: Arc::default(),
             env: Env::system(),
             call,

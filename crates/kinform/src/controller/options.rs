@@ -16,6 +16,7 @@ use kube_client::Client;
 use super::Controller;
 use super::action::Ctx;
 use super::echo::Echoes;
+use super::elision::Elides;
 use super::finalizing::{Cleanup, Finalizing};
 use super::outcome::BoxError;
 use super::predicate::Predicate;
@@ -83,15 +84,20 @@ impl<K: Send + Sync + 'static, C: Send + Sync + 'static> Controller<K, C> {
         self
     }
 
-    /// Refuses deletes of the reconcile function while the controller's view is older than `limit`,
-    /// those of collections included: the view must be fresh as of
-    /// [`Ctx::require_fresh`], which asks the server if that is not known. [`Ctx::delete`] then needs an
-    /// object with a uid. Default: deletes need no fresh view.
+    /// Refuses deletes through [`Ctx`] while the controller's view is older than `limit`, those of
+    /// collections included. Each asks as [`Ctx::require_fresh`] does. [`Ctx::delete`] then needs an
+    /// object with a uid, so that no namesake is deleted. Default: deletes need no fresh view.
     ///
     /// A refused delete was not sent. Its error is [`Error::is_stale`], within the error of
     /// kube-client for requests of [`Ctx::client`].
     pub fn destructive_needs_fresh(mut self, limit: Duration) -> Self {
         self.view.set_destructive_limit(limit);
+        self
+    }
+
+    /// Sends each apply, also one that would change nothing: see [`Ctx::apply`].
+    pub fn without_elided_applies(mut self) -> Self {
+        self.elides = Elides::Nothing;
         self
     }
 

@@ -114,6 +114,9 @@ impl<C: Send + Sync + 'static> Runner<C> {
     fn forget(&self) {
         self.conflicts.clear();
         self.writes.end_term();
+        if let Some(elisions) = &self.site.elisions {
+            elisions.applied.clear();
+        }
     }
 
     async fn work(

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use kube_client::Client;
 
+use super::elision::Elisions;
 use super::view::View;
 use crate::events::EventRecorder;
 use crate::source::ResourceInfo;
@@ -33,6 +34,8 @@ pub(super) struct Site {
     pub(super) view: Arc<View>,
     /// The recorder of events about the controller's objects.
     pub(super) events: Option<EventRecorder>,
+    /// `None` if each apply is sent.
+    pub(super) elisions: Option<Elisions>,
     /// The user gave the client, or the operator's name.
     given: Given,
 }
@@ -44,6 +47,11 @@ struct Given {
 }
 
 impl Site {
+    /// Sends no applies that these find out to change nothing.
+    pub(super) fn eliding(self, elisions: Option<Elisions>) -> Self {
+        Self { elisions, ..self }
+    }
+
     /// Takes the client and the name of an operator where the user gave none.
     pub(super) fn adopt(&mut self, operator: &str, client: Client) {
         if !self.given.client {
@@ -83,6 +91,7 @@ impl Naming {
             client: self.client.or(informers),
             view: Arc::new(view),
             events: self.events,
+            elisions: None,
         }
     }
 }

@@ -46,6 +46,8 @@ pub(super) struct Counters {
     pub(super) throttled: Counter,
     pub(super) slow: Counter,
     pub(super) stale: Counter,
+    pub(super) noop_writes: Counter,
+    pub(super) elided: Counter,
     pub(super) loops: Counter,
     pub(super) fights: Counter,
     pub(super) history: History,
@@ -86,6 +88,10 @@ pub struct ControllerStats {
     /// Runs that needed a fresher view ([`Ctx::require_fresh`](super::Ctx::require_fresh)), tried
     /// again after a second. They are no failures.
     pub stale: u64,
+    /// Writes that changed nothing: the object has the version that it had before.
+    pub noop_writes: u64,
+    /// Applies that were not sent, since they would change nothing.
+    pub elided: u64,
     /// Runs that took more than a minute, or do so now. Each is named in the log once.
     pub slow: u64,
     /// Keys whose runs started each other by their own writes, which repeated. Each is reported once.
@@ -133,6 +139,8 @@ impl ControllerMetrics {
             stale: self.counters.stale.read(),
             loops: self.counters.loops.read(),
             fights: self.counters.fights.read(),
+            noop_writes: self.counters.noop_writes.read(),
+            elided: self.counters.elided.read(),
             queue: self.queue.stats(),
         }
     }

@@ -263,7 +263,7 @@ async fn objects_are_reconciled_when_they_are_there_and_when_they_change() {
 fn inlet(queue: &WorkQueue<ObjectKey>) -> Arc<inlet::Inlet> {
     Arc::new(inlet::Inlet {
         queue: queue.clone(),
-        writes: Arc::new(Writes::new(&[], OwnWrites::Ignored)),
+        writes: Arc::new(Writes::new(&[], OwnWrites::Ignored, Arc::default())),
         echoes: Echoes::Heard,
     })
 }

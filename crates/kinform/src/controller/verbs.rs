@@ -47,9 +47,9 @@ impl<C> Ctx<C> {
         })
     }
 
-    /// Shows that the controller's caches have everything that the server had when `limit` had not
-    /// passed yet before this call; with zero, everything that it has at this call. For decisions
-    /// that an old view would make wrong: a delete, the creation of something that must exist once.
+    /// Shows that the controller's caches have everything that the server had `limit` ago; with zero,
+    /// everything that it has at this call. For decisions that an old view would make wrong: a
+    /// delete, the creation of something that must exist once.
     ///
     /// The server is asked if that is not known: one list of one item a cache, whoever waits. The
     /// cache of a resource that does not change gets to the server's version by a short watch, in
@@ -112,6 +112,12 @@ impl<C> Ctx<C> {
     /// controlling owner of `object`. If `object` states no namespace, it gets the key's. Nulls, status and the fields that
     /// only the server sets are not sent. Returns the object as the server has it then.
     ///
+    /// An apply that would change nothing is not sent: this term applied the same bytes, and a
+    /// cache of the controller has the object with the uid, generation (without one, the version),
+    /// labels, annotations, owners and finalizers that were answered then. Returns the object as
+    /// that cache has it, without `managedFields`. See
+    /// [`Controller::without_elided_applies`](super::Controller::without_elided_applies).
+    ///
     /// ```no_run
     /// # use std::sync::Arc;
     /// # use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -155,8 +161,11 @@ impl<C> Ctx<C> {
             Ok(owner) => Owned::By(owner),
             Err(key) => Owned::ByMissing(key),
         };
+        let elisions = self.site.elisions.as_ref();
+        let memory = elisions.map(|elisions| elisions.memory(&self.key, &self.site.view));
         Apply::of_kind(self.client(), self.site.manager.clone(), object, kind)
             .of_owner(owner, self.key.namespace())
+            .remembering(memory)
     }
 
     /// Brings the object with the name of `object` into the state that `change` makes of it, owned

@@ -31,7 +31,7 @@ use super::action::{Action, Ctx};
 use super::causes::{Causes, RecentRun, RunOutcome};
 use super::conflicts::Conflicts;
 use super::echo::Echoes;
-use super::loops::report;
+use super::findings::report;
 use super::outcome::{BoxError, Meaning, chain, meaning};
 use super::site::Site;
 use super::stats::Counters;

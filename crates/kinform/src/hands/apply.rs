@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! object + owner + manager → checked, stripped → PATCH apply?fieldManager=..&force → the stored object
+//!                                           └─ would change nothing: no request (`applied.rs`)
 //! ```
 //!
 //! An apply owns each field that it sends, and gives up each field that it sent before and does not
@@ -22,6 +23,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::applied::{Memory, Sending};
 use super::difference::without_nulls;
 use super::owner::{Owner, set_controller_in};
 use super::place::{Form, Place, Scoped, Write, has_namespace, invalid, scope_of};
@@ -49,6 +51,7 @@ pub struct Apply<'a, K: Resource> {
     owner: Owned,
     default_namespace: Option<String>,
     force: bool,
+    memory: Option<Memory>,
 }
 
 /// The owner that the applied object gets.
@@ -88,6 +91,7 @@ impl<'a, K: Resource + 'static> Apply<'a, K> {
             owner: Owned::Nobody,
             default_namespace: None,
             force: true,
+            memory: None,
         }
     }
 
@@ -95,6 +99,12 @@ impl<'a, K: Resource + 'static> Apply<'a, K> {
     pub(crate) fn of_owner(mut self, owner: Owned, namespace: Option<&str>) -> Self {
         self.owner = owner;
         self.default_namespace = namespace.map(str::to_owned);
+        self
+    }
+
+    /// Not sent if it would change nothing.
+    pub(crate) fn remembering(mut self, memory: Option<Memory>) -> Self {
+        self.memory = memory;
         self
     }
 
@@ -194,10 +204,21 @@ where
             client,
             manager,
             force,
+            memory,
             ..
         } = self;
         async move {
             let (place, body) = prepared?;
+            let client = client?;
+            let memory = memory.map(|memory| {
+                let sending = Sending::new(&place, &manager, force, &body.to_string());
+                (memory, sending)
+            });
+            if let Some((memory, sending)) = &memory
+                && let Some(object) = memory.elided(&place, *sending)
+            {
+                return Ok(object);
+            }
             let write = Write {
                 verb: "apply",
                 subresource: None,
@@ -206,7 +227,10 @@ where
                 force,
                 body: &body,
             };
-            let written = place.write(&client?, &write).await;
+            let written = place.write::<K>(&client, &write).await;
+            if let (Some((memory, sending)), Ok(object)) = (&memory, &written) {
+                memory.answered(*sending, object.meta());
+            }
             written.map_err(|error| owned_by_another(&place, error))
         }
         .boxed()

@@ -11,11 +11,13 @@
 //! the field manager. Only what changes is sent: fields that a type does not know are never
 //! touched. A write that others can overtake names the version that it was decided on, and is
 //! decided again on the newer state after a conflict, a bounded number of times.
-//! Never: reads a cache, waits for one, keeps a task.
+//! Never: waits for a cache, keeps a task. An apply of a controller that would change nothing is
+//! not sent (`applied.rs`); its controller's caches say so.
 //!
 //! Upstream counterpart: `controller-runtime:pkg/controller/controllerutil`,
 //! `apimachinery:pkg/api/meta/conditions.go`, `kube-runtime:finalizer`.
 
+mod applied;
 mod apply;
 pub mod conditions;
 mod difference;
@@ -25,6 +27,7 @@ mod place;
 mod status;
 mod update;
 
+pub(crate) use self::applied::{Applied, Caches, Memory};
 pub use self::apply::Apply;
 pub(crate) use self::apply::Owned;
 pub(crate) use self::place::{Place, has_namespace};

@@ -12,7 +12,7 @@
 use std::any::TypeId;
 
 use http::Request;
-use kinform_api::GroupVersionResource;
+use kinform_api::{GroupVersionResource, ObjectKey};
 use kube_client::Client;
 use kube_core::{ClusterResourceScope, NamespaceResourceScope, Resource};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -30,6 +30,8 @@ const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'
 pub(crate) struct Place {
     collection: String,
     path: String,
+    resource: GroupVersionResource,
+    key: ObjectKey,
     /// For messages: `deployments.apps a/x`.
     shown: String,
 }
@@ -70,6 +72,8 @@ impl Place {
         Self {
             collection: resource.path(namespace),
             path: resource.object_path(namespace, name),
+            resource: resource.clone(),
+            key: ObjectKey::new(namespace, name),
             shown,
         }
     }
@@ -98,6 +102,11 @@ impl Place {
             Scoped::AsStated => namespace,
         };
         Ok(Self::new(&resource, namespace, name))
+    }
+
+    /// The resource and the key of the object.
+    pub(crate) fn object(&self) -> (&GroupVersionResource, &ObjectKey) {
+        (&self.resource, &self.key)
     }
 
     /// The object, or `None` if there is none.

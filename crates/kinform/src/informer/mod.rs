@@ -60,6 +60,7 @@ use kinform_core::informer::ring::RingLimits;
 use kinform_core::informer::tier::Tier;
 use kinform_core::informer::writer::{Reader, Writer};
 use kinform_core::object::Object;
+use kinform_core::object::projection::Projection;
 use kinform_core::reflector::config::ReflectorConfig;
 use kinform_core::store::directory::Seed;
 use kinform_core::store::edit::BuiltIndex;
@@ -294,6 +295,19 @@ impl Core {
     /// The total size of managedFields in everything that was read.
     pub(crate) fn managed_fields_bytes(&self) -> u64 {
         self.ingest.managed_fields_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether it keeps objects as the server has them, but for `managedFields`.
+    pub(crate) fn keeps_whole(&self) -> bool {
+        let Ingest {
+            projection,
+            transform,
+            type_meta,
+            wire_type,
+            ..
+        } = &self.ingest;
+        let is_whole = *projection == Projection::default() && transform.is_none();
+        is_whole && type_meta == wire_type && *type_meta == self.info.type_meta()
     }
 
     /// The client of its source.

@@ -353,6 +353,15 @@ impl OwnWrites {
         !is_left
     }
 
+    /// Returns whether a cache has not seen a write to `object` that was made for `key`.
+    pub(crate) fn is_pending(&self, key: &ObjectKey, object: KeyRef<'_>) -> bool {
+        let keys = lock(&self.0.keys);
+        let mut unseen = keys.unseen.get(key).into_iter().flatten();
+        unseen.any(|known| {
+            known.write.key.key_ref() == object && !known.write.is_seen(&known.core.root())
+        })
+    }
+
     /// Waits until caches have seen everything that was written for `key`.
     ///
     /// # Errors

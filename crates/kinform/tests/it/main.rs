@@ -9,6 +9,7 @@ mod connection;
 mod definitions;
 mod duplicates;
 mod dynamic;
+mod elided;
 mod event_series;
 mod events;
 mod exports;

@@ -66,9 +66,11 @@ async fn pass(
     if is_delete && !is_dry && !mutant!("R4") {
         view.allow_delete().await?;
     }
+    let stated = stated_version(&body);
+    let before = Before::of(writes, &target, &head.method, stated.as_ref());
     let mut noting = Noting {
         about: (!is_dry).then_some((writes, key, target)),
-        stated: stated_version(&body),
+        stated,
         is_created: false,
     };
     let request = Request::from_parts(head, Body::from(body));
@@ -81,8 +83,12 @@ async fn pass(
     if is_refused {
         noting.about = None;
     } else if head.status.is_success() {
+        let effect = effect(&bytes, is_delete);
+        if !is_dry && before.is_same(&effect) {
+            writes.counters.noop_writes.add(1);
+        }
         noting.is_created = head.status == StatusCode::CREATED;
-        noting.tell(effect(&bytes, is_delete));
+        noting.tell(effect);
     }
     let body = Full::new(bytes).map_err(|never| match never {});
     Ok(Response::from_parts(head, body.boxed_unsync()))
@@ -128,6 +134,31 @@ fn stated_version(request: &[u8]) -> Option<String> {
     let body = serde_json::from_slice::<Body>(request).ok()?;
     let version = body.metadata.resource_version;
     version.filter(|version| !version.is_empty())
+}
+
+/// The versions of an object before a write that may change nothing.
+struct Before {
+    cached: Option<String>,
+    /// The version in the request.
+    stated: Option<String>,
+}
+
+impl Before {
+    fn of(writes: &Writes, target: &Target, method: &Method, stated: Option<&String>) -> Self {
+        let can_change = matches!(*method, Method::PUT | Method::PATCH);
+        Self {
+            cached: writes.cached_version(target).filter(|_| can_change),
+            stated: stated.filter(|_| can_change).cloned(),
+        }
+    }
+
+    /// Returns whether a write left the object at its version.
+    fn is_same(&self, effect: &Effect) -> bool {
+        let Effect::Stored { version, .. } = effect else {
+            return false;
+        };
+        [&self.cached, &self.stated].contains(&&Some(version.clone()))
+    }
 }
 
 /// Notes an unknown effect if it is dropped before the effect is known.

@@ -34,6 +34,7 @@ use super::echo::{Certainty, Write};
 use super::feed::{Holder, Trigger};
 use super::last_writes::LastWrites;
 use super::loops::Watch;
+use super::stats::Counters;
 use super::view::View;
 use crate::informer::OwnWrites as SeenWrites;
 use crate::sync::lock;
@@ -68,6 +69,7 @@ pub(super) struct Writes {
     /// The last writes of the term.
     last: Mutex<LastWrites>,
     using: OwnWrites,
+    counters: Arc<Counters>,
 }
 
 /// A cache of the controller.
@@ -139,7 +141,11 @@ impl Writer {
 }
 
 impl Writes {
-    pub(super) fn new(triggers: &[Box<dyn Trigger>], using: OwnWrites) -> Self {
+    pub(super) fn new(
+        triggers: &[Box<dyn Trigger>],
+        using: OwnWrites,
+        counters: Arc<Counters>,
+    ) -> Self {
         let caches = triggers.iter().map(|trigger| {
             let info = trigger.resource();
             Cache {
@@ -157,12 +163,31 @@ impl Writes {
             stale: Mutex::default(),
             last: Mutex::default(),
             using,
+            counters,
         }
     }
 
     /// Returns whether a cache has not seen a write that was made for `key`.
     pub(super) fn are_pending(&self, key: &ObjectKey) -> bool {
         !self.seen.has_seen(key) || lock(&self.unanswered).contains_key(key)
+    }
+
+    /// Returns whether a cache may lack a write that was made for `key` to this object.
+    pub(super) fn is_pending(&self, key: &ObjectKey, object: KeyRef<'_>) -> bool {
+        lock(&self.unanswered).contains_key(key) || self.seen.is_pending(key, object)
+    }
+
+    /// The version of an object as a cache has it.
+    fn cached_version(&self, target: &Target) -> Option<String> {
+        let object = KeyRef {
+            namespace: target.namespace.as_deref().unwrap_or_default(),
+            name: target.name.as_deref()?,
+        };
+        let mut caches = self.caches.iter().filter(|cache| cache.is_of(target));
+        caches.find_map(|cache| {
+            let cached = (cache.holder)(object)?.get(object)?;
+            Some(cached.resource_version().to_owned())
+        })
     }
 
     /// A run of `key` begins. Returns whether its view may be older than its own writes.

@@ -1,0 +1,73 @@
+//! The caches of a run, for applies that would change nothing.
+//!
+//! ```text
+//! cx.apply(object) → hands: known? ──▶ Seen: cached whole, all own writes seen ──▶ no request
+//! ```
+//!
+//! Upstream counterpart: none.
+
+use std::sync::Arc;
+
+use kinform_api::{GroupVersionResource, KeyRef, ObjectKey};
+
+use super::stats::Counters;
+use super::view::View;
+use super::writes::Writes;
+use crate::hands::{Applied, Caches, Memory};
+
+/// The applies that are not sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Elides {
+    /// Those that would change nothing.
+    Applies,
+    /// None.
+    Nothing,
+}
+
+/// The applies of a controller that need not be sent again.
+pub(super) struct Elisions {
+    pub(super) applied: Arc<Applied>,
+    pub(super) writes: Arc<Writes>,
+    pub(super) counters: Arc<Counters>,
+}
+
+impl Elisions {
+    /// The memory of an apply in a run of `key`.
+    pub(super) fn memory(&self, key: &ObjectKey, view: &Arc<View>) -> Memory {
+        Memory {
+            applied: Arc::clone(&self.applied),
+            caches: Box::new(Seen {
+                key: key.clone(),
+                view: Arc::clone(view),
+                writes: Arc::clone(&self.writes),
+                counters: Arc::clone(&self.counters),
+            }),
+        }
+    }
+}
+
+/// The caches, as far as they have seen the writes of a key.
+struct Seen {
+    key: ObjectKey,
+    view: Arc<View>,
+    writes: Arc<Writes>,
+    counters: Arc<Counters>,
+}
+
+impl Caches for Seen {
+    fn whole(&self, resource: &GroupVersionResource, object: KeyRef<'_>) -> Option<Vec<u8>> {
+        if self.writes.is_pending(&self.key, object) {
+            return None;
+        }
+        let caches = self.view.caches();
+        let mut caches = caches.iter().filter(|cache| {
+            cache.info.resource == *resource && cache.keeps_whole() && cache.may_hold(object)
+        });
+        let cached = caches.find_map(|cache| Some((cache.get(object)?, cache)));
+        cached.map(|(cached, cache)| cached.thawed().to_json(&cache.info.type_meta()))
+    }
+
+    fn elided(&self) {
+        self.counters.elided.add(1);
+    }
+}
