@@ -174,6 +174,23 @@ impl Drop for Process {
     }
 }
 
+/// The command of a replica of the operator that writes its term, with a lease of 4 s.
+#[must_use]
+pub fn replica(binary: &str, name: &str, kubeconfig: &Path) -> Command {
+    let mut command = Command::new(binary);
+    command
+        .args(["--name", name, "--leader-elect"])
+        .args(["--leader-elect-resource-namespace", "default"])
+        .args(["--leader-elect-lease-duration", "4s"])
+        .args(["--leader-elect-renew-deadline", "2s"])
+        .args(["--leader-elect-retry-period", "500ms"])
+        .args(["--health-probe-bind-address", "127.0.0.1:0"])
+        .env("KUBECONFIG", kubeconfig)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null());
+    command
+}
+
 /// The status and the body of a GET over plain HTTP.
 ///
 /// # Errors

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use futures::StreamExt;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
+use kinform_e2e::process::replica;
 use kinform_e2e::servers::{Host, Servers};
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
 use kube::{Client, ResourceExt};
@@ -85,19 +86,9 @@ struct Replicas<'a> {
 
 impl Replicas<'_> {
     fn start(&mut self, name: &str) {
-        let child = Command::new(env!("CARGO_BIN_EXE_replica"))
-            .args(["--name", name, "--leader-elect"])
-            .args(["--leader-elect-resource-namespace", "default"])
-            .args(["--leader-elect-lease-duration", "4s"])
-            .args(["--leader-elect-renew-deadline", "2s"])
-            .args(["--leader-elect-retry-period", "500ms"])
-            .args(["--health-probe-bind-address", "127.0.0.1:0"])
-            .env("KUBECONFIG", self.host.kubeconfig())
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        let binary = env!("CARGO_BIN_EXE_replica");
+        let mut command = replica(binary, name, self.host.kubeconfig());
+        let child = command.stderr(Stdio::null()).spawn().unwrap();
         self.running.push((name.to_owned(), child));
     }
 

@@ -1,5 +1,5 @@
 //! Replicas as processes in trouble, on both servers with their rights checked: no rights on leases at
-//! the start, rights that are taken and given back, half a minute asleep, a server that restarts.
+//! the start, rights that are taken and given back, half a minute asleep.
 //!
 //! ```text
 //! replica a, replica b (account `limited`) ──writes with their term──▶ ConfigMap beats ──watch──▶ in order?
@@ -7,7 +7,7 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,7 @@ use futures::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use kinform_apiserver::Server;
+use kinform_e2e::process::replica;
 use kinform_e2e::servers::{Host, Servers};
 use kube::api::{Api, DeleteParams, PostParams, WatchEvent, WatchParams};
 use kube::config::Kubeconfig;
@@ -90,20 +91,11 @@ struct Replicas {
 impl Replicas {
     fn new(host: &Host) -> Self {
         let home = tempfile::tempdir().unwrap();
-        let mut kubeconfig = Kubeconfig::read_from(host.kubeconfig()).unwrap();
-        for user in &mut kubeconfig.auth_infos {
-            let user = user.auth_info.as_mut().unwrap();
-            user.client_certificate = None;
-            user.client_certificate_data = None;
-            user.client_key = None;
-            user.client_key_data = None;
-            user.token = Some("limited-token".to_owned().into());
-        }
+        let kubeconfig = Kubeconfig::read_from(host.kubeconfig()).unwrap();
         let path = home.path().join("kubeconfig");
-        // The token is kept from logs, so it is put in by hand.
         let mut text = serde_json::to_value(&kubeconfig).unwrap();
         for user in text["users"].as_array_mut().unwrap() {
-            user["user"]["token"] = json!("limited-token");
+            user["user"] = json!({ "token": "limited-token" });
         }
         std::fs::write(&path, text.to_string()).unwrap();
         Self {
@@ -119,18 +111,8 @@ impl Replicas {
 
     fn start(&mut self, name: &'static str) {
         let log = File::create(self.said(name)).unwrap();
-        let child = Command::new(env!("CARGO_BIN_EXE_replica"))
-            .args(["--name", name, "--leader-elect"])
-            .args(["--leader-elect-resource-namespace", "default"])
-            .args(["--leader-elect-lease-duration", "4s"])
-            .args(["--leader-elect-renew-deadline", "2s"])
-            .args(["--leader-elect-retry-period", "500ms"])
-            .args(["--health-probe-bind-address", "127.0.0.1:0"])
-            .env("KUBECONFIG", &self.kubeconfig)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn();
+        let mut command = replica(env!("CARGO_BIN_EXE_replica"), name, &self.kubeconfig);
+        let child = command.stderr(log).spawn();
         self.running.push((name, child.unwrap()));
     }
 

@@ -10,11 +10,11 @@
 //!
 //! Upstream counterpart: none.
 
+use std::hash::{BuildHasher, Hash, Hasher};
+
 use foldhash::fast::FixedState;
 use serde_json::{Map, Value};
 use smallvec::SmallVec;
-
-use std::hash::{BuildHasher, Hash, Hasher};
 
 use crate::object::Object;
 
@@ -66,7 +66,7 @@ impl Difference {
         })
     }
 
-    /// The fields, in the order of their names.
+    /// The fields, four at most: those of the old state first, then those that only the new one has.
     #[must_use]
     pub fn fields(&self) -> &[Field] {
         &self.fields

@@ -123,13 +123,8 @@ impl Object {
 }
 
 fn differing(old: &Parts<'_>, new: &Parts<'_>) -> Changed {
-    let bits = |parts: &Parts<'_>| {
-        parts
-            .iter()
-            .map(|(bit, _)| *bit)
-            .collect::<SmallVec<[_; 24]>>()
-    };
-    if old.len() == new.len() && bits(old) == bits(new) {
+    let bits = |(bit, _): &(Changed, &[u8])| *bit;
+    if old.iter().map(bits).eq(new.iter().map(bits)) {
         let pairs = old.iter().zip(new);
         let changed = pairs.filter(|(old, new)| old.1 != new.1);
         return changed.fold(Changed::NONE, |all, (old, _)| all | old.0);

@@ -11,7 +11,6 @@ use std::sync::Arc;
 use kinform_api::{GroupVersionResource, KeyRef, ObjectKey};
 
 use super::stats::Counters;
-use super::view::View;
 use super::writes::Writes;
 use crate::hands::{Applied, Caches, Memory};
 
@@ -33,12 +32,11 @@ pub(super) struct Elisions {
 
 impl Elisions {
     /// The memory of an apply in a run of `key`.
-    pub(super) fn memory(&self, key: &ObjectKey, view: &Arc<View>) -> Memory {
+    pub(super) fn memory(&self, key: &ObjectKey) -> Memory {
         Memory {
             applied: Arc::clone(&self.applied),
             caches: Box::new(Seen {
                 key: key.clone(),
-                view: Arc::clone(view),
                 writes: Arc::clone(&self.writes),
                 counters: Arc::clone(&self.counters),
             }),
@@ -49,7 +47,6 @@ impl Elisions {
 /// The caches, as far as they have seen the writes of a key.
 struct Seen {
     key: ObjectKey,
-    view: Arc<View>,
     writes: Arc<Writes>,
     counters: Arc<Counters>,
 }
@@ -59,12 +56,13 @@ impl Caches for Seen {
         if self.writes.is_pending(&self.key, object) {
             return None;
         }
-        let caches = self.view.caches();
-        let mut caches = caches.iter().filter(|cache| {
-            cache.info.resource == *resource && cache.keeps_whole() && cache.may_hold(object)
-        });
-        let cached = caches.find_map(|cache| Some((cache.get(object)?, cache)));
-        cached.map(|(cached, cache)| cached.thawed().to_json(&cache.info.type_meta()))
+        let resource_name = (&*resource.group, &*resource.resource);
+        let mut caches = self.writes.holders(resource_name, object);
+        caches.find_map(|cache| {
+            let is_whole = cache.info.resource == *resource && cache.keeps_whole();
+            let cached = cache.get(object).filter(|_| is_whole)?;
+            Some(cached.thawed().to_json(&cache.info.type_meta()))
+        })
     }
 
     fn elided(&self) {

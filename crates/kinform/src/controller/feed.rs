@@ -6,8 +6,8 @@
 //! changes of watched objects → a function's ─┘   (a batch at a time)
 //! ```
 //!
-//! Only the key and the cause travel: by the time a worker has it, the object may be newer or gone. Keys of a
-//! first list or a resync wait behind those of changes ([`Priority::Low`]).
+//! Only the key and its cause travel: by the time a worker has them, the object may be newer or gone.
+//! Keys of a first list or a resync wait behind those of changes ([`Priority::Low`]).
 //! Never: blocks, decodes (a mapping function may, if its author wants), reads the API.
 //!
 //! Upstream counterpart: `sample-controller:controller.go` (`enqueueFoo`, `handleObject`),
@@ -105,7 +105,7 @@ pub(super) trait Trigger: Send + Sync {
 /// The receiver of keys.
 pub(super) trait Sink: Send + Sync {
     /// The writer of the state that an event reports.
-    fn writer(&self, cause: &Cause, object: &Object) -> Writer;
+    fn written_by(&self, cause: &Cause, object: &Object) -> WrittenBy;
     /// Returns whether updates are to be compared for some key.
     fn compares(&self) -> bool {
         false
@@ -117,7 +117,7 @@ pub(super) trait Sink: Send + Sync {
 
 /// The writer of a state, as far as it is known when its event comes.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Writer {
+pub(super) enum WrittenBy {
     Unknown,
     /// This controller.
     Own,
@@ -234,7 +234,11 @@ impl<T: 'static> Trigger for Mapped<T> {
                 Heard::Updated { old, .. } => keys_of(old),
             };
             if let Heard::Updated { new, .. } = &heard {
-                keys.extend(keys_of(new));
+                let of_new = keys_of(new);
+                // Mostly the same ones: an event is one cause of a key.
+                if of_new != keys {
+                    keys.extend(of_new);
+                }
             }
             if keys.is_empty() {
                 return;
@@ -327,7 +331,7 @@ impl Batch {
     }
 
     /// The object of an event, the cause that it is, and the writer of the state.
-    fn cause<'a, K>(&self, heard: &Heard<'a, K>) -> Option<(&'a Obj<K>, Cause, Writer)> {
+    fn cause<'a, K>(&self, heard: &Heard<'a, K>) -> Option<(&'a Obj<K>, Cause, WrittenBy)> {
         let (event, object) = match heard {
             Heard::Added {
                 object,
@@ -343,15 +347,15 @@ impl Batch {
             Heard::Updated { old, new } => Cause::of_update(self.source, old.raw(), new.raw()),
             _ => Cause::of_object(self.source, event, object.raw()),
         };
-        let writer = self.sink.writer(&cause, object.raw());
-        if !matches!(writer, Writer::Unknown) {
+        let writer = self.sink.written_by(&cause, object.raw());
+        if !matches!(writer, WrittenBy::Unknown) {
             cause.origin = Origin::Own;
         }
         Some((object, cause, writer))
     }
 
-    fn add(&self, key: (ObjectKey, Cause), priority: Priority, writer: Writer) {
-        if let Writer::Ignored(write) = writer
+    fn add(&self, key: (ObjectKey, Cause), priority: Priority, by: WrittenBy) {
+        if let WrittenBy::Ignored(write) = by
             && write.is_echo(key.0.key_ref().hash64(), &key.1)
         {
             return;

@@ -63,7 +63,7 @@ pub(super) async fn report(
         Kind::Fight => (
             &counters.fights,
             "FieldFight",
-            format!("{path} was set {times} times by turns by two managers: {managers}"),
+            format!("two managers set {path} in turns, {times} times: {managers}"),
         ),
     };
     counter.add(1);

@@ -17,7 +17,7 @@ use kinform_core::object::Object;
 use kinform_core::queue::Priority;
 
 use super::echo::Echoes;
-use super::feed::{Sink, Writer};
+use super::feed::{Sink, WrittenBy};
 use super::writes::Writes;
 use crate::workqueue::WorkQueue;
 
@@ -29,11 +29,11 @@ pub(super) struct Inlet {
 }
 
 impl Sink for Inlet {
-    fn writer(&self, cause: &Cause, object: &Object) -> Writer {
+    fn written_by(&self, cause: &Cause, object: &Object) -> WrittenBy {
         match self.writes.own.knows(cause, object.key_hash()) {
-            None => Writer::Unknown,
-            Some(write) if self.echoes == Echoes::Ignored => Writer::Ignored(write),
-            Some(_) => Writer::Own,
+            None => WrittenBy::Unknown,
+            Some(write) if self.echoes == Echoes::Ignored => WrittenBy::Ignored(write),
+            Some(_) => WrittenBy::Own,
         }
     }
 

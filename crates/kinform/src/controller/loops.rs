@@ -23,7 +23,7 @@ use crate::sync::lock;
 
 /// The machine, shared by writes, events and workers.
 #[derive(Debug, Default)]
-pub(super) struct Watch {
+pub(super) struct Detector {
     machine: Mutex<Loops>,
     // Most controllers follow no key, and take no lock for an event then.
     follows_some: AtomicBool,
@@ -32,7 +32,7 @@ pub(super) struct Watch {
     env: Env,
 }
 
-impl Watch {
+impl Detector {
     /// A run of `key` stored something.
     pub(super) fn wrote(&self, key: &ObjectKey) {
         let mut machine = lock(&self.machine);

@@ -9,8 +9,9 @@
 //! that key's error. It stops in order: no new keys, then the running reconciles end within a
 //! deadline. Everything lives inside [`Controller::run`]: dropping its future ends the workers,
 //! removes the handlers and leaves no task behind.
-//! Calls the API itself only to keep a finalizer, and to ask for a collection's version after a lost
-//! reply. Writes are up to the user's reconcile function, whose context has the verbs.
+//! Calls the API itself only to keep a finalizer, to ask for the version of a collection, and to read
+//! an object that it reports about. Writes are up to the user's reconcile function, whose context has
+//! the verbs.
 //!
 //! Upstream counterpart: `sample-controller:controller.go`,
 //! `controller-runtime:pkg/internal/controller`.

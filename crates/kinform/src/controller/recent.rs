@@ -22,7 +22,7 @@ use kinform_core::object::Object;
 use kinform_core::queue::Priority;
 use kinform_core::time::Instant;
 
-use super::feed::{Sink, Writer};
+use super::feed::{Sink, WrittenBy};
 use crate::env::Env;
 use crate::sync::lock;
 
@@ -84,8 +84,8 @@ impl Kept {
 }
 
 impl Sink for Recent {
-    fn writer(&self, _: &Cause, _: &Object) -> Writer {
-        Writer::Unknown
+    fn written_by(&self, _: &Cause, _: &Object) -> WrittenBy {
+        WrittenBy::Unknown
     }
 
     fn add_all(&self, keys: Vec<(ObjectKey, Cause)>, priority: Priority) {

@@ -109,8 +109,9 @@ impl<C> Ctx<C> {
 
     /// Applies `object` (server-side apply) as the controller's field manager, by force: it gets
     /// exactly the fields of `object` from this controller. The object of the key becomes the
-    /// controlling owner of `object`. If `object` states no namespace, it gets the key's. Nulls, status and the fields that
-    /// only the server sets are not sent. Returns the object as the server has it then.
+    /// controlling owner of `object`. If `object` states no namespace, it gets the key's. Nulls,
+    /// status and the fields that only the server sets are not sent. Returns the object as the server
+    /// has it then.
     ///
     /// An apply that would change nothing is not sent: this term applied the same bytes, and a
     /// cache of the controller has the object with the uid, generation (without one, the version),
@@ -162,7 +163,7 @@ impl<C> Ctx<C> {
             Err(key) => Owned::ByMissing(key),
         };
         let elisions = self.site.elisions.as_ref();
-        let memory = elisions.map(|elisions| elisions.memory(&self.key, &self.site.view));
+        let memory = elisions.map(|elisions| elisions.memory(&self.key));
         Apply::of_kind(self.client(), self.site.manager.clone(), object, kind)
             .of_owner(owner, self.key.namespace())
             .remembering(memory)

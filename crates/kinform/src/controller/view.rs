@@ -7,6 +7,7 @@
 //!
 //! Upstream counterpart: none; `kubernetes:pkg/controller/util/consistency` knows own writes only.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,10 +43,10 @@ impl View {
 
     /// The caches as they are now, each once.
     pub(super) fn caches(&self) -> Vec<Arc<Core>> {
-        let mut caches: Vec<Arc<Core>> = Vec::new();
+        let (mut known, mut caches) = (HashSet::new(), Vec::new());
         for informer in &self.informers {
             for member in informer.members().iter() {
-                if !caches.iter().any(|known| Arc::ptr_eq(known, &member.core)) {
+                if known.insert(Arc::as_ptr(&member.core)) {
                     caches.push(Arc::clone(&member.core));
                 }
             }

@@ -15,7 +15,7 @@
 
 use std::cmp::Ordering;
 use std::fmt;
-use std::sync::{Arc, Mutex, atomic::AtomicUsize};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -23,7 +23,7 @@ use futures::future::{BoxFuture, Shared, WeakShared};
 use kinform_api::{ResourceVersion, mutant};
 use kinform_core::store::root::Root;
 use kinform_core::time::Instant;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use super::Core;
 use super::own_writes::{has_reached, when};
@@ -51,10 +51,10 @@ struct Proof {
 type Question = Shared<BoxFuture<'static, Result<(), Failure>>>;
 
 /// The freshness of one cache.
-#[derive(Default)]
 pub(crate) struct Freshness {
     state: Mutex<State>,
-    waiters: AtomicUsize,
+    /// A permit for each further waiter.
+    seats: Semaphore,
 }
 
 #[derive(Default)]
@@ -83,22 +83,12 @@ impl Failure {
     }
 }
 
-/// A waiter among those of a cache.
-struct Seat<'a>(&'a AtomicUsize);
-
-impl Drop for Seat<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, std::sync::atomic::Ordering::AcqRel);
-    }
-}
-
-impl Freshness {
-    fn seat(&self) -> Option<Seat<'_>> {
-        let before = self
-            .waiters
-            .fetch_add(1, std::sync::atomic::Ordering::AcqRel);
-        let seat = Seat(&self.waiters);
-        (before < MAX_WAITERS).then_some(seat)
+impl Default for Freshness {
+    fn default() -> Self {
+        Self {
+            state: Mutex::default(),
+            seats: Semaphore::new(MAX_WAITERS),
+        }
     }
 }
 
@@ -119,7 +109,7 @@ impl Core {
     ///
     /// Cancel safety: the question ends with its last waiter.
     pub(crate) async fn fresh_since(self: &Arc<Self>, since: Instant) -> Result<(), Error> {
-        let Some(_seat) = self.freshness.seat() else {
+        let Ok(_seat) = self.freshness.seats.try_acquire() else {
             return Err(self.not_fresh(&Failure::stale("too many ask at the same time")));
         };
         loop {

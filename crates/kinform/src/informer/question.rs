@@ -17,8 +17,7 @@ use std::cmp::Ordering;
 use std::time::Duration;
 
 use futures::StreamExt;
-use kinform_api::WatchEventKind;
-use kinform_api::{ListOptions, ResourceVersion, WatchOptions};
+use kinform_api::{ListOptions, ResourceVersion, WatchEventKind, WatchOptions};
 use kinform_core::object::Object;
 use kinform_core::object::projection::Projection;
 use kinform_core::wire::encoding::{ListReader, WatchReader};

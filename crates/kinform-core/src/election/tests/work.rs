@@ -6,7 +6,7 @@
 //!
 //! Under a guard a write carries the rest of its term, and is over after it. Under a fence it may
 //! come at any time; the server compares its term with the lease that its own watch has seen.
-//! What is checked: no write takes effect after one of a newer term.
+//! Checked: no write takes effect after one of a newer term.
 
 use crate::time::Instant;
 

@@ -66,11 +66,11 @@ async fn pass(
     if is_delete && !is_dry && !mutant!("R4") {
         view.allow_delete().await?;
     }
-    let stated = stated_version(&body);
-    let before = Before::of(writes, &target, &head.method, stated.as_ref());
+    let is_change = matches!(head.method, Method::PUT | Method::PATCH);
+    let cached = is_change.then(|| writes.cached_version(&target)).flatten();
     let mut noting = Noting {
         about: (!is_dry).then_some((writes, key, target)),
-        stated,
+        stated: stated_version(&body),
         is_created: false,
     };
     let request = Request::from_parts(head, Body::from(body));
@@ -84,7 +84,7 @@ async fn pass(
         noting.about = None;
     } else if head.status.is_success() {
         let effect = effect(&bytes, is_delete);
-        if !is_dry && before.is_same(&effect) {
+        if is_change && effect.is_of_version([&cached, &noting.stated]) {
             writes.counters.noop_writes.add(1);
         }
         noting.is_created = head.status == StatusCode::CREATED;
@@ -134,31 +134,6 @@ fn stated_version(request: &[u8]) -> Option<String> {
     let body = serde_json::from_slice::<Body>(request).ok()?;
     let version = body.metadata.resource_version;
     version.filter(|version| !version.is_empty())
-}
-
-/// The versions of an object before a write that may change nothing.
-struct Before {
-    cached: Option<String>,
-    /// The version in the request.
-    stated: Option<String>,
-}
-
-impl Before {
-    fn of(writes: &Writes, target: &Target, method: &Method, stated: Option<&String>) -> Self {
-        let can_change = matches!(*method, Method::PUT | Method::PATCH);
-        Self {
-            cached: writes.cached_version(target).filter(|_| can_change),
-            stated: stated.filter(|_| can_change).cloned(),
-        }
-    }
-
-    /// Returns whether a write left the object at its version.
-    fn is_same(&self, effect: &Effect) -> bool {
-        let Effect::Stored { version, .. } = effect else {
-            return false;
-        };
-        [&self.cached, &self.stated].contains(&&Some(version.clone()))
-    }
 }
 
 /// Notes an unknown effect if it is dropped before the effect is known.

@@ -33,10 +33,10 @@ use self::target::Target;
 use super::echo::{Certainty, Write};
 use super::feed::{Holder, Trigger};
 use super::last_writes::LastWrites;
-use super::loops::Watch;
+use super::loops::Detector;
 use super::stats::Counters;
 use super::view::View;
-use crate::informer::OwnWrites as SeenWrites;
+use crate::informer::{Core, OwnWrites as SeenWrites};
 use crate::sync::lock;
 
 /// BOUND: collections of one key whose version is asked for. A key with more runs on a view that may
@@ -58,7 +58,7 @@ pub(super) struct Writes {
     /// The versions that were written.
     pub(super) own: Own,
     /// The keys whose runs may start themselves.
-    pub(super) loops: Watch,
+    pub(super) loops: Detector,
     seen: SeenWrites,
     /// Writes without an answer: the server may have stored them.
     // BOUND: of keys not handed out since their reply was lost, `MAX_QUESTIONS` each.
@@ -98,6 +98,24 @@ enum Effect {
     },
     /// There was no reply, or it does not state the effect.
     Unknown,
+}
+
+impl Effect {
+    /// Returns whether the object is stored at a version that it had before.
+    fn is_of_version(&self, before: [&Option<String>; 2]) -> bool {
+        let Self::Stored { version, .. } = self else {
+            return false;
+        };
+        before.into_iter().flatten().any(|before| before == version)
+    }
+
+    /// The reply to a delete states no namespace: that of the request counts.
+    fn of_request(mut self, target: &Target) -> Self {
+        if let (Self::Deleted { namespace, .. }, Some(asked)) = (&mut self, &target.namespace) {
+            namespace.clone_from(asked);
+        }
+        self
+    }
 }
 
 /// The client of one run, made when it is asked for.
@@ -157,7 +175,7 @@ impl Writes {
         Self {
             caches: caches.collect(),
             own: Own::default(),
-            loops: Watch::default(),
+            loops: Detector::default(),
             seen: SeenWrites::new(),
             unanswered: Mutex::default(),
             stale: Mutex::default(),
@@ -177,17 +195,27 @@ impl Writes {
         lock(&self.unanswered).contains_key(key) || self.seen.is_pending(key, object)
     }
 
+    /// The caches of a resource, in any of its versions, that may hold an object.
+    pub(super) fn holders<'a>(
+        &'a self,
+        (group, plural): (&'a str, &'a str),
+        object: KeyRef<'a>,
+    ) -> impl Iterator<Item = Arc<Core>> + 'a {
+        let caches = self.caches.iter();
+        let caches = caches.filter(move |cache| cache.is_of(group, plural));
+        caches.filter_map(move |cache| (cache.holder)(object))
+    }
+
     /// The version of an object as a cache has it.
     fn cached_version(&self, target: &Target) -> Option<String> {
         let object = KeyRef {
             namespace: target.namespace.as_deref().unwrap_or_default(),
             name: target.name.as_deref()?,
         };
-        let mut caches = self.caches.iter().filter(|cache| cache.is_of(target));
-        caches.find_map(|cache| {
-            let cached = (cache.holder)(object)?.get(object)?;
-            Some(cached.resource_version().to_owned())
-        })
+        let cached = self
+            .holders(target.resource(), object)
+            .find_map(|core| core.get(object))?;
+        Some(cached.resource_version().to_owned())
     }
 
     /// A run of `key` begins. Returns whether its view may be older than its own writes.
@@ -214,17 +242,17 @@ impl Writes {
 
     /// Notes the effect of a write for `key`.
     fn note(&self, key: &ObjectKey, target: Target, effect: Effect, certainty: Certainty) {
-        let (writer, mut is_fresh) = (key.key_ref().hash64(), false);
+        let writer = key.key_ref().hash64();
+        let (group, plural) = target.resource();
+        let effect = effect.of_request(&target);
+        let (mut is_fresh, mut is_ours) = (false, false);
         for (source, cache) in self.caches.iter().enumerate() {
-            if cache.is_of(&target) {
-                let of = (source as u16, &target);
-                is_fresh |= self.own.note(of, &effect, Write { certainty, writer });
+            if !cache.is_of(group, plural) {
+                continue;
             }
-        }
-        if is_fresh {
-            self.loops.wrote(key);
-        }
-        for cache in self.caches.iter().filter(|cache| cache.is_of(&target)) {
+            is_ours = true;
+            let write = Write { certainty, writer };
+            is_fresh |= self.own.note(source as u16, &effect, write);
             match &effect {
                 Effect::Stored {
                     namespace,
@@ -247,8 +275,6 @@ impl Writes {
                     name,
                     uid,
                 } => {
-                    // The reply to a delete states no namespace.
-                    let namespace = target.namespace.as_ref().unwrap_or(namespace);
                     let deleted = KeyRef { namespace, name };
                     if let Some(core) = (cache.holder)(deleted) {
                         self.wrote(cache, None);
@@ -260,7 +286,9 @@ impl Writes {
                 Effect::Unknown => self.wrote(cache, None),
             }
         }
-        let is_ours = self.caches.iter().any(|cache| cache.is_of(&target));
+        if is_fresh {
+            self.loops.wrote(key);
+        }
         if effect == Effect::Unknown && is_ours && self.using == OwnWrites::Awaited {
             self.ask_later(key, target.of_collection());
         }
@@ -291,10 +319,8 @@ impl Writes {
             namespace: target.namespace.as_deref().unwrap_or_default(),
             name: "",
         };
-        for cache in self.caches.iter().filter(|cache| cache.is_of(target)) {
-            if let Some(core) = (cache.holder)(written) {
-                self.seen.stored(key, &core, written, version);
-            }
+        for core in self.holders(target.resource(), written) {
+            self.seen.stored(key, &core, written, version);
         }
     }
 
@@ -307,8 +333,8 @@ impl Writes {
 }
 
 impl Cache {
-    fn is_of(&self, target: &Target) -> bool {
-        self.resource.group == target.group && self.resource.resource == target.plural
+    fn is_of(&self, group: &str, plural: &str) -> bool {
+        self.resource.group == group && self.resource.resource == plural
     }
 
     /// Returns whether the cache's selector lets an object with these labels through. A field

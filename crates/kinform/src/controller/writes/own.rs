@@ -20,7 +20,6 @@ use kinform_core::causes::{Cause, Causes, Event, Origin, uid_hash};
 use kinform_core::loops::Change;
 
 use super::Effect;
-use super::target::Target;
 use crate::controller::echo::{Certainty, Write};
 use crate::sync::lock;
 
@@ -58,12 +57,7 @@ struct Known {
 impl Own {
     /// Notes the effect of a write on an object of the source. Returns whether the state was not known:
     /// of a write that changed nothing it mostly was.
-    pub(super) fn note(
-        &self,
-        (source, target): (u16, &Target),
-        effect: &Effect,
-        write: Write,
-    ) -> bool {
+    pub(super) fn note(&self, source: u16, effect: &Effect, write: Write) -> bool {
         let mark = |namespace: &str, name: &str, state| Mark {
             source,
             key: KeyRef { namespace, name }.hash64(),
@@ -84,8 +78,6 @@ impl Own {
                 name,
                 uid,
             } => {
-                // The reply to a delete states no namespace.
-                let namespace = target.namespace.as_ref().unwrap_or(namespace);
                 let mark = mark(namespace, name, State::Gone(uid_hash(uid)));
                 let certainty = Certainty::Deleted;
                 self.add(mark, Write { certainty, ..write })
@@ -212,7 +204,7 @@ mod tests {
     }
 
     fn note(own: &Own, effect: &Effect, write: Write) {
-        own.note((0, &Target::default()), effect, write);
+        own.note(0, effect, write);
     }
 
     #[test]

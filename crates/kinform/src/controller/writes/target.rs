@@ -63,6 +63,11 @@ impl Target {
         Some(target)
     }
 
+    /// The group and the plural name of its resource.
+    pub(super) fn resource(&self) -> (&str, &str) {
+        (&self.group, &self.plural)
+    }
+
     /// The collection of the object.
     pub(super) fn of_collection(&self) -> Self {
         Self {
