@@ -20,6 +20,7 @@ use kinform_api::Status;
 
 use crate::access::{Caller, User};
 use crate::actions;
+use crate::admission::Warnings;
 use crate::budget::{self, Budget, Deadline, Meter, late};
 use crate::clock;
 use crate::controllers::follow;
@@ -36,6 +37,7 @@ use crate::journal::Entry;
 use crate::journal::Record;
 use crate::resource::Shape;
 use crate::state::State;
+use crate::state::offload::offload;
 use crate::state::shares::LIGHT;
 use crate::write::handle::Handled;
 use crate::write::request::WriteRequest;
@@ -295,17 +297,19 @@ async fn resource(
             user,
             body,
             meter: Meter::until(deadline),
+            warnings: Warnings::default(),
         };
-        return act(state, target, &request).map_err(|status| *status);
+        return Ok(act(state, target, &request).await);
     }
     let share = state.shares.take(size).await?;
     if state.stopping.is_cancelled() {
         return Err(shutting_down());
     }
-    // The computation outlives a request that is dropped, and holds its share until it ends.
+    // The computation outlives a request that is dropped, and holds its share until it ends or waits
+    // for a webhook.
     let (state, target, user) = (state.clone(), target.clone(), user.clone());
     let (method, headers, query) = (head.method.clone(), head.headers.clone(), query.clone());
-    let computed = tokio::task::spawn_blocking(move || {
+    let computed = offload(async move {
         let request = WriteRequest {
             method: &method,
             headers: &headers,
@@ -313,13 +317,14 @@ async fn resource(
             user: &user,
             body,
             meter: Meter::until(deadline),
+            warnings: Warnings::default(),
         };
-        let reply = act(&state, &target, &request);
+        let reply = act(&state, &target, &request).await;
         drop(share);
         reply
     });
     match computed.await {
-        Ok(reply) => reply.map_err(|status| *status),
+        Ok(reply) => Ok(reply),
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
             Err(_) => Err(shutting_down()),
@@ -355,25 +360,25 @@ fn is_costly(method: &Method, target: &Target) -> bool {
     }
 }
 
-/// Handles an action or a write.
-fn act(
-    state: &Arc<State>,
-    target: &Target,
-    request: &WriteRequest<'_>,
-) -> Result<Response<Body>, Box<Status>> {
-    match actions::answer(state, target, request) {
+/// Handles an action or a write; the reply has all warnings, even if it is a refusal.
+async fn act(state: &Arc<State>, target: &Target, request: &WriteRequest<'_>) -> Response<Body> {
+    let reply = match actions::answer(state, target, request).await {
         Some(reply) => reply,
-        None => write_object(state, target, request),
-    }
+        None => write_object(state, target, request).await,
+    };
+    let encoding = negotiate::error_encoding(request.headers);
+    let mut reply = reply.unwrap_or_else(|status| reply::status(&status, encoding));
+    reply::warn_of_all(&mut reply, &request.warnings.take());
+    reply
 }
 
 /// Handles a write and its consequences before it returns the reply.
-fn write_object(
+async fn write_object(
     state: &Arc<State>,
     target: &Target,
     request: &WriteRequest<'_>,
 ) -> Result<Response<Body>, Box<Status>> {
-    match write::handle::handle(state, target, request)? {
+    match write::handle::handle(state, target, request).await? {
         Handled::Reply(reply) => Ok(reply),
         Handled::Written(written) => {
             follow::written(state, &written);
@@ -381,7 +386,11 @@ fn write_object(
         }
         Handled::Deletes(mut deletes) => loop {
             request.meter.look();
-            match request.meter.check().and_then(|()| deletes.next()) {
+            let next = match request.meter.check() {
+                Ok(()) => deletes.next().await,
+                Err(status) => Err(status),
+            };
+            match next {
                 Ok(Some(one)) => follow::changed(state, &one.resource, one.object.as_deref()),
                 Ok(None) => return Ok(deletes.reply()),
                 Err(status) => return deletes.refused(status),

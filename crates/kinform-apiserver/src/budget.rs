@@ -17,8 +17,8 @@
 //! Upstream: `kubernetes/apiserver:pkg/server/config.go` (`RequestTimeout`, `MaxRequestBodyBytes`),
 //! `pkg/endpoints/handlers/rest.go`. Objects are bounded there by etcd, at 1.5 MiB.
 
-use std::cell::Cell;
 use std::io;
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use kinform_api::Status;
@@ -89,20 +89,24 @@ impl Deadline {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Spent {
     /// The object is too large.
-    Size,
+    Size = 1,
     /// The time is over.
-    Time,
+    Time = 2,
 }
 
 /// The bytes and steps that a request has left.
+///
+/// One request uses it, on one thread at a time: its members are atomic only so that the request may
+/// move between threads while it waits. Loads and stores are relaxed, and never read-modify-write.
 #[derive(Debug)]
 pub(crate) struct Meter {
     /// Bytes that may still be inserted.
-    room: Cell<usize>,
+    room: AtomicUsize,
     /// Steps until the next look at the deadline.
-    steps: Cell<usize>,
+    steps: AtomicUsize,
     deadline: Option<Deadline>,
-    spent: Cell<Option<Spent>>,
+    /// A [`Spent`] as a number; 0 while the meter is not spent.
+    spent: AtomicU8,
 }
 
 impl Meter {
@@ -123,26 +127,26 @@ impl Meter {
 
     fn new(room: usize, deadline: Option<Deadline>) -> Self {
         Self {
-            room: Cell::new(room),
-            steps: Cell::new(LOOK),
+            room: AtomicUsize::new(room),
+            steps: AtomicUsize::new(LOOK),
             deadline,
-            spent: Cell::new(None),
+            spent: AtomicU8::new(0),
         }
     }
 
     /// Starts the size over for another try. A request's time is never given back.
     pub(crate) fn start_over(&self) {
-        self.room.set(OBJECT);
-        if self.spent.get() == Some(Spent::Size) {
-            self.spent.set(None);
+        self.room.store(OBJECT, Ordering::Relaxed);
+        if self.spent() == Some(Spent::Size) {
+            self.spent.store(0, Ordering::Relaxed);
         }
     }
 
     /// Takes the size of an insertion. Returns `false` if it must not be made.
     #[must_use]
     pub(crate) fn take(&self, bytes: usize) -> bool {
-        match self.room.get().checked_sub(bytes) {
-            Some(left) => self.room.set(left),
+        match self.room.load(Ordering::Relaxed).checked_sub(bytes) {
+            Some(left) => self.room.store(left, Ordering::Relaxed),
             None => self.spend(Spent::Size),
         }
         !self.is_spent()
@@ -158,10 +162,10 @@ impl Meter {
     /// Counts steps. Returns `false` if the work must stop.
     #[must_use]
     pub(crate) fn step(&self, steps: usize) -> bool {
-        match self.steps.get().checked_sub(steps) {
-            Some(left) => self.steps.set(left),
+        match self.steps.load(Ordering::Relaxed).checked_sub(steps) {
+            Some(left) => self.steps.store(left, Ordering::Relaxed),
             None => {
-                self.steps.set(LOOK);
+                self.steps.store(LOOK, Ordering::Relaxed);
                 if self.deadline.as_ref().is_some_and(Deadline::is_over) {
                     self.spend(Spent::Time);
                 }
@@ -172,17 +176,25 @@ impl Meter {
 
     /// Looks at the deadline, between steps that are long.
     pub(crate) fn look(&self) {
-        self.steps.set(0);
+        self.steps.store(0, Ordering::Relaxed);
         let _ = self.step(1);
     }
 
     pub(crate) fn is_spent(&self) -> bool {
-        self.spent.get().is_some()
+        self.spent().is_some()
+    }
+
+    fn spent(&self) -> Option<Spent> {
+        match self.spent.load(Ordering::Relaxed) {
+            0 => None,
+            1 => Some(Spent::Size),
+            _ => Some(Spent::Time),
+        }
     }
 
     fn spend(&self, what: Spent) {
         if !self.is_spent() {
-            self.spent.set(Some(what));
+            self.spent.store(what as u8, Ordering::Relaxed);
         }
     }
 
@@ -191,7 +203,7 @@ impl Meter {
     /// # Errors
     /// 413 for an object that is too large, 504 for a request that is late.
     pub(crate) fn check(&self) -> Result<(), Box<Status>> {
-        match self.spent.get() {
+        match self.spent() {
             None => Ok(()),
             Some(Spent::Size) => Err(too_large()),
             Some(Spent::Time) => Err(Box::new(late())),

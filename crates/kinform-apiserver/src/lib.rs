@@ -36,6 +36,7 @@
 mod access;
 mod actions;
 mod admin;
+mod admission;
 mod api;
 mod budget;
 mod builtin;
@@ -47,6 +48,7 @@ mod digest;
 mod discovery;
 mod encode;
 mod fault;
+mod hooks;
 mod http;
 mod journal;
 mod object;

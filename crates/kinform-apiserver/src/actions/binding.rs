@@ -20,8 +20,9 @@ use crate::write::commit::TRIES;
 use crate::write::update::other_uid;
 
 /// Binds a pod.
-pub(super) fn bind(act: &Act<'_>) -> Result<Response<Body>, Box<Status>> {
-    let binding = act.body(["", "v1", "Binding"])?;
+pub(super) async fn bind(act: &Act<'_>) -> Result<Response<Body>, Box<Status>> {
+    let kind = ["", "v1", "Binding"];
+    let binding = act.admitted_create(kind, act.body(kind)?).await?;
     let said = text(&binding, &["metadata", "name"]);
     let name = match act.target.name.as_deref() {
         Some(name) if name != said => {

@@ -33,7 +33,7 @@ const MANAGER: &str = "apiserver";
 const DISRUPTED: usize = 2000;
 
 /// Evicts a pod.
-pub(super) fn evict(act: &Act<'_>) -> Result<Response<Body>, Box<Status>> {
+pub(super) async fn evict(act: &Act<'_>) -> Result<Response<Body>, Box<Status>> {
     let eviction = act.body(["policy", "v1", "Eviction"]).or_else(|error| {
         act.body(["policy", "v1beta1", "Eviction"])
             .map_err(|_| error)
@@ -42,6 +42,9 @@ pub(super) fn evict(act: &Act<'_>) -> Result<Response<Body>, Box<Status>> {
         let message = "name in URL does not match name in Eviction object";
         return Err(Box::new(Status::bad_request(message)));
     }
+    let eviction = act
+        .admitted_create(["policy", "v1", "Eviction"], eviction)
+        .await?;
     let given = at(&eviction, &["deleteOptions"]).cloned();
     let mut options = DeleteOptions::from_value(&given.unwrap_or_else(|| json!({})))?;
     options.dry_run |= act.options()?.dry_run;

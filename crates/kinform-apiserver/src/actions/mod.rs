@@ -11,6 +11,7 @@
 //! `pkg/registry/core/serviceaccount/storage/token.go`.
 
 mod binding;
+mod connection;
 mod eviction;
 pub(crate) mod pod_log;
 mod refusal;
@@ -24,6 +25,7 @@ use kinform_api::{Scope, Status};
 use serde_json::Value;
 
 use crate::access::review;
+use crate::admission::{self, Kind, Objects, Operation, Question};
 use crate::http::body::Body;
 use crate::http::negotiate;
 use crate::http::reply;
@@ -31,11 +33,12 @@ use crate::http::route::Target;
 use crate::resource::{ResourceInfo, Shape};
 use crate::state::State;
 use crate::storage::Stored;
+use crate::write::admit::of_query;
 use crate::write::request::WriteRequest;
 use crate::write::{self, Context, Fresh, WriteOptions};
 
 /// Answers a request for an action; returns `None` for other requests.
-pub(crate) fn answer(
+pub(crate) async fn answer(
     state: &Arc<State>,
     target: &Target,
     request: &WriteRequest<'_>,
@@ -50,7 +53,15 @@ pub(crate) fn answer(
         Some("log") => Action::Log,
         Some("token") if resource.is_core("serviceaccounts") => Action::Token,
         Some("exec" | "attach" | "portforward" | "proxy") if !resource.is_custom() => {
-            return Some(Err(refusal::of(state, target)));
+            let act = Act {
+                state,
+                target,
+                request,
+            };
+            return Some(match connection::admit(&act).await {
+                Ok(()) => Err(refusal::of(state, target)),
+                Err(status) => Err(status),
+            });
         }
         _ => return None,
     };
@@ -69,10 +80,10 @@ pub(crate) fn answer(
     };
     Some(match action {
         Action::Review => act.review(),
-        Action::Bind => binding::bind(&act),
-        Action::Evict => eviction::evict(&act),
+        Action::Bind => binding::bind(&act).await,
+        Action::Evict => eviction::evict(&act).await,
         Action::Log => pod_log::read(&act),
-        Action::Token => service_account_token::make(&act),
+        Action::Token => service_account_token::make(&act).await,
     })
 }
 
@@ -163,6 +174,59 @@ impl Act<'_> {
             write::own_fields(&context, &mut body);
         }
         Ok(body)
+    }
+
+    /// Asks admission about the object of a request; returns it as admission changed it.
+    async fn admitted(
+        &self,
+        [group, version, kind]: [&str; 3],
+        (operation, options): (Operation, Value),
+        mut object: Value,
+    ) -> Result<Value, Box<Status>> {
+        let resource = &self.target.resource;
+        let subresource = self.target.subresource.as_deref().unwrap_or_default();
+        if !admission::asks(self.state, resource, (subresource, operation)) {
+            return Ok(object);
+        }
+        object["apiVersion"] = Value::from(match group {
+            "" => version.to_owned(),
+            _ => format!("{group}/{version}"),
+        });
+        object["kind"] = Value::from(kind);
+        let question = Question {
+            state: self.state,
+            user: self.request.user,
+            resource,
+            subresource,
+            kind: Kind::new(group, version, kind),
+            operation,
+            namespace: self.target.namespace.as_deref(),
+            name: self.name(),
+            options: &|| options.clone(),
+            dry_run: self.request.query.get("dryRun").is_some(),
+            meter: &self.request.meter,
+            warnings: &self.request.warnings,
+        };
+        if let Some(changed) = admission::mutate(&question, object.clone(), None).await? {
+            object = changed;
+        }
+        let objects = Objects {
+            object: Some(&object),
+            old: None,
+        };
+        admission::validate(&question, objects).await?;
+        if let Some(members) = object.as_object_mut() {
+            members.remove("apiVersion");
+            members.remove("kind");
+        }
+        Ok(object)
+    }
+
+    /// Asks admission about a create of an object that is not stored itself.
+    async fn admitted_create(&self, kind: [&str; 3], object: Value) -> Result<Value, Box<Status>> {
+        let options = of_query(self.request.query, Operation::Create);
+        self.admitted(kind, (Operation::Create, options), object)
+            .await
     }
 
     /// Reply that contains an object.

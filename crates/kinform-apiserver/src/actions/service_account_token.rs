@@ -23,7 +23,7 @@ pub(super) const KIND: [&str; 3] = ["authentication.k8s.io", "v1", "TokenRequest
 pub(super) const HOUR: i64 = 3600;
 
 /// Issues a token.
-pub(super) fn make(act: &Act<'_>) -> Result<Response<Body>, Box<Status>> {
+pub(super) async fn make(act: &Act<'_>) -> Result<Response<Body>, Box<Status>> {
     let mut request = act.body_owned(KIND, Owners::Recorded)?;
     let mut owners = metadata::of(&mut request).remove("managedFields");
     for entry in owners.iter_mut().filter_map(Value::as_array_mut).flatten() {
@@ -38,6 +38,7 @@ pub(super) fn make(act: &Act<'_>) -> Result<Response<Body>, Box<Status>> {
         );
         return Err(Box::new(Status::bad_request(message)));
     }
+    let request = act.admitted_create(KIND, request).await?;
     let seconds = at(&request, &["spec", "expirationSeconds"])
         .and_then(Value::as_i64)
         .unwrap_or(HOUR);

@@ -14,11 +14,12 @@
 //!   of their types in Go; `strict.rs`: duplicate members; `syntax_error.rs`: the position at which
 //!   a text stops being base64 or a time;
 //! * `label_selector.rs`, `quantity.rs`, `number.rs`, `duration.rs`: values with a syntax of their
-//!   own;
+//!   own; `json_patch.rs`: patches by operations;
 //! * `part.rs`: the object itself and its subresources.
 
 pub(crate) mod duration;
 pub(crate) mod go_types;
+pub(crate) mod json_patch;
 pub(crate) mod label_selector;
 pub(crate) mod metadata;
 pub(crate) mod names;

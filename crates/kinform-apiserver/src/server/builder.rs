@@ -20,8 +20,10 @@ use crate::clock::Clock;
 use crate::controllers::garbage;
 use crate::controllers::namespace;
 use crate::fault::{Faults, WatchLag};
+use crate::hooks::Hooks;
 use crate::journal::{Journal, Listener, Record};
 use crate::resource::Registry;
+use crate::state::derived::Derived;
 use crate::state::documents::Documents;
 use crate::state::owner_graph::OwnerGraph;
 use crate::state::pod_logs::PodLogs;
@@ -45,6 +47,7 @@ pub struct Builder {
     collects_garbage: bool,
     keeps_inert: bool,
     names: Vec<String>,
+    hooks: Hooks,
 }
 
 impl std::fmt::Debug for Builder {
@@ -78,6 +81,7 @@ impl Default for Builder {
             collects_garbage: true,
             keeps_inert: false,
             names: Vec::new(),
+            hooks: Hooks::default(),
         }
     }
 }
@@ -177,6 +181,21 @@ impl Builder {
     /// although this server never acts on them. Without this, they are refused (501).
     pub fn keep_inert_objects(mut self) -> Self {
         self.keeps_inert = true;
+        self
+    }
+
+    /// Sets the address at which webhooks of a service (`namespace`, `name`) are called, instead of
+    /// its cluster address. Its certificate must be for `NAME.NAMESPACE.svc`, as on a cluster.
+    pub fn service_address(mut self, namespace: &str, name: &str, address: SocketAddr) -> Self {
+        let service = format!("{namespace}/{name}");
+        self.hooks.services.insert(service, address);
+        self
+    }
+
+    /// Calls webhooks at any address. Without this, only loopback is called, so that no manifest
+    /// makes a test server call into a network.
+    pub fn webhooks_anywhere(mut self) -> Self {
+        self.hooks.anywhere = true;
         self
     }
 
@@ -302,6 +321,8 @@ impl Builder {
             access,
             logs: PodLogs::new(clock),
             clock,
+            hooks: self.hooks,
+            webhooks: Derived::default(),
             limits: self.limits,
             openapi: Documents::default(),
             stopping: CancellationToken::new(),

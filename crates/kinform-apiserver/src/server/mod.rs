@@ -19,6 +19,7 @@ mod subject;
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -235,6 +236,23 @@ impl Server {
     /// for one that this server would not act on.
     pub fn restore(&self, object: serde_json::Value) -> Result<(), Box<kinform_api::Status>> {
         restore::restore(&self.state, object)
+    }
+
+    /// Answers the webhook calls of a service (`namespace`, `name`) by a function of this process,
+    /// without sockets and TLS. The function gets the whole request: a POST of a review in JSON, with
+    /// the path of the service reference.
+    ///
+    /// Under paused time this is the only way: a socket would meet its timeout at once.
+    pub fn webhook<F, R>(&self, namespace: &str, name: &str, function: F)
+    where
+        F: Fn(http::Request<Bytes>) -> R + Send + Sync + 'static,
+        R: Future<Output = http::Response<Bytes>> + Send + 'static,
+    {
+        let service = format!("{namespace}/{name}");
+        let boxed = move |request| -> Pin<Box<dyn Future<Output = _> + Send>> {
+            Box::pin(function(request))
+        };
+        self.state.hooks.serve(service, Arc::new(boxed));
     }
 
     /// Forgets the history up to a revision; returns the lowest version that can still be resumed.

@@ -6,11 +6,14 @@
 //!
 //! The modules above share one `State`; this module answers no request.
 //!
+//! * `derived.rs`: values computed from stored objects;
 //! * `owner_graph.rs`: the objects that refer to each owner; `pod_logs.rs`: lines that tests
 //!   register for containers; `documents.rs`: OpenAPI documents that were made; `shares.rs`: cores
-//!   and memory of costly requests.
+//!   and memory of costly requests; `offload.rs`: their computation on other threads.
 
+pub(crate) mod derived;
 pub(crate) mod documents;
+pub(crate) mod offload;
 pub(crate) mod owner_graph;
 pub(crate) mod pod_logs;
 pub(crate) mod shares;
@@ -21,6 +24,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use self::derived::Derived;
 use self::documents::Documents;
 use self::owner_graph::OwnerGraph;
 use self::pod_logs::PodLogs;
@@ -29,6 +33,7 @@ use crate::access::Access;
 use crate::budget;
 use crate::clock::Clock;
 use crate::fault::Faults;
+use crate::hooks::Hooks;
 use crate::journal::Journal;
 use crate::resource::Registry;
 use crate::storage::{Shelf, Store, View};
@@ -83,6 +88,10 @@ pub(crate) struct State {
     pub(crate) shares: Shares,
     /// Stores objects all the same that this server never acts on.
     pub(crate) keeps_inert: bool,
+    /// Calls of webhooks.
+    pub(crate) hooks: Hooks,
+    /// The parsed configurations of webhooks.
+    pub(crate) webhooks: Derived,
     pub(crate) limits: Limits,
     pub(crate) openapi: Documents,
     pub(crate) stopping: CancellationToken,

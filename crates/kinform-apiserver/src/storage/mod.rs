@@ -165,6 +165,13 @@ impl Store {
         self.lock().revision
     }
 
+    /// Returns the revision of the last change of any of these shelves; 0 if there was none.
+    pub(crate) fn last_change(&self, shelves: &[Shelf]) -> u64 {
+        let inner = self.lock();
+        let of = |shelf: &Shelf| *inner.shelves[shelf.0].wake.borrow();
+        shelves.iter().map(of).max().unwrap_or(0)
+    }
+
     /// The lowest revision from which a watch can start and of which a list can be had.
     #[must_use]
     pub fn floor(&self) -> u64 {

@@ -7,8 +7,6 @@
 use super::options::{DeleteOptions, WriteOptions};
 use super::request::WriteRequest;
 use super::{Action, Answer, Context, Fresh, NamespaceState, Outcome};
-use crate::access::User;
-use crate::budget::Meter;
 use crate::builtin::deletion;
 use crate::builtin::names;
 use crate::builtin::service_addresses::Taken;
@@ -37,8 +35,7 @@ pub(super) struct Write<'a> {
     pub(super) target: &'a Target,
     pub(super) part: Part,
     pub(super) form: Form,
-    pub(super) user: &'a User,
-    pub(super) meter: &'a Meter,
+    pub(super) request: &'a WriteRequest<'a>,
 }
 
 impl Write<'_> {
@@ -50,7 +47,7 @@ impl Write<'_> {
             options,
             now: self.state.clock.now(),
             fresh,
-            meter: self.meter,
+            meter: &self.request.meter,
         }
     }
 

@@ -72,7 +72,7 @@ impl<'a> Deletes<'a> {
     ///
     /// # Errors
     /// The status that refuses the deletion of an object: the ones after it stay.
-    pub(crate) fn next(&mut self) -> Result<Option<Deleted>, Box<Status>> {
+    pub(crate) async fn next(&mut self) -> Result<Option<Deleted>, Box<Status>> {
         let write_options = WriteOptions::default();
         while let Some(object) = self.view.snapshot.at(self.place).cloned() {
             self.place = self.view.snapshot.next(self.place);
@@ -84,6 +84,9 @@ impl<'a> Deletes<'a> {
             }
             self.encoder.item(&mut self.items, &object);
             let resource = &self.write.target.resource;
+            if let Some(now) = self.write.state.store.get(resource.shelf, object.key()) {
+                self.write.may_delete(&self.options, ("", &now)).await?;
+            }
             let mut context = self.write.context(&write_options, Fresh::default());
             context.namespace = object.namespace();
             let done = delete_stored(&self.write.state.store, resource, object.key(), |current| {

@@ -82,7 +82,7 @@ fn insert(
     mut object: Value,
     namespace: NamespaceState,
 ) -> Result<Outcome, Box<Status>> {
-    admit(cx, &object, namespace)?;
+    check_place(cx, &object, namespace)?;
     object_meta::prepare_create(cx, &mut object);
     strategy::prepare_create(cx.resource, cx.fresh(), &mut object);
     served::prepare_create(cx.resource, &mut object);
@@ -112,7 +112,11 @@ fn insert(
 }
 
 /// Refuses a new object in a missing or terminating namespace.
-fn admit(cx: &Context<'_>, object: &Value, namespace: NamespaceState) -> Result<(), Box<Status>> {
+pub(super) fn check_place(
+    cx: &Context<'_>,
+    object: &Value,
+    namespace: NamespaceState,
+) -> Result<(), Box<Status>> {
     if let Shape::Custom(custom) = &cx.resource.shape
         && custom.terminating
     {

@@ -1,7 +1,9 @@
 //! From a write request to a commit and a reply.
 //!
 //! ```text
-//! WriteRequest -> part, options -> (stored state -> Outcome -> commit) until a commit wins -> reply
+//! WriteRequest -> part, options
+//!   -> (stored state -> Proposal -> mutate -> Outcome -> validate -> commit) until a commit wins
+//!   -> reply
 //! ```
 //!
 //! Upstream: `kubernetes/apiserver:pkg/endpoints/handlers/{create,update,patch,delete}.go`.
@@ -19,12 +21,14 @@ use super::complete::complete;
 use super::delete::delete;
 use super::options::{DeleteOptions, WriteOptions};
 use super::patch::Patch;
+use super::proposal::Proposal;
 use super::request::WriteRequest;
 use super::requester;
-use super::{Action, Answer, Fresh, Outcome, inert};
+use super::{Action, Answer, Context, Fresh, Outcome, inert};
 use super::{create, patch, update};
 use crate::access::rbac::escalation;
 use crate::access::{Attributes, ResourceRef, Rights, forbidden};
+use crate::admission::Operation;
 use crate::budget::Meter;
 use crate::encode::object_reply;
 use crate::encode::select::selection;
@@ -62,7 +66,7 @@ pub(crate) enum Handled<'a> {
 ///
 /// # Errors
 /// The status that refuses the request.
-pub(crate) fn handle<'a>(
+pub(crate) async fn handle<'a>(
     state: &'a State,
     target: &'a Target,
     request: &'a WriteRequest<'a>,
@@ -112,14 +116,13 @@ pub(crate) fn handle<'a>(
         target,
         part,
         form,
-        user: request.user,
-        meter: &request.meter,
+        request,
     };
     match *request.method {
-        Method::POST => write.create(request).map(Handled::Written),
-        Method::PUT => write.update(request).map(Handled::Written),
-        Method::PATCH => write.patch(request).map(Handled::Written),
-        Method::DELETE if is_named => write.delete(request),
+        Method::POST => write.create(request).await.map(Handled::Written),
+        Method::PUT => write.update(request).await.map(Handled::Written),
+        Method::PATCH => write.patch(request).await.map(Handled::Written),
+        Method::DELETE if is_named => write.delete(request).await,
         Method::DELETE => delete_collection(write, request),
         _ => write.get().map(Handled::Reply),
     }
@@ -151,7 +154,7 @@ impl Write<'_> {
         }
     }
 
-    fn create(&self, request: &WriteRequest<'_>) -> Result<Written, Box<Status>> {
+    async fn create(&self, request: &WriteRequest<'_>) -> Result<Written, Box<Status>> {
         let options = WriteOptions::from_query(request.query, "CreateOptions")?;
         let options = by(request, options);
         let resource = &self.target.resource;
@@ -165,16 +168,28 @@ impl Write<'_> {
             .as_ref()
             .is_some_and(|body| text(&body.object, &["metadata", "name"]).is_empty());
         let mut last = String::new();
+        let mut mutated: Option<Proposal> = None;
         for tried in 0..if is_generated { NAMES } else { 1 } {
             if tried > 0 {
-                self.meter.start_over();
+                self.request.meter.start_over();
             }
             let namespace = self.namespace_state();
             let cx = self.context(&options, self.fresh());
-            let proposal = create::propose(&cx, body.take().map_or_else(&read, Ok)?)?;
+            let proposal = match mutated.take() {
+                Some(proposal) => proposal,
+                None => {
+                    let proposal = create::propose(&cx, body.take().map_or_else(&read, Ok)?)?;
+                    self.mutate(&cx, proposal, (None, namespace)).await?
+                }
+            };
+            if is_generated && self.asks_about(Operation::Create) {
+                // Mutating hooks are asked once, whatever number of names is tried.
+                mutated = Some(proposal.clone());
+            }
             let mut outcome = complete(&cx, Part::Main, proposal, (None, namespace))?;
-            requester::put(resource, self.user, &mut outcome);
-            self.admit(&outcome, None)?;
+            requester::put(resource, self.request.user, &mut outcome);
+            self.permit(&outcome, None)?;
+            self.validate(&outcome, None).await?;
             if let Action::Create(object) = &outcome.action {
                 last = text(object, &["metadata", "name"]).to_owned();
             }
@@ -206,7 +221,7 @@ impl Write<'_> {
         Status { message, ..taken }
     }
 
-    fn update(&self, request: &WriteRequest<'_>) -> Result<Written, Box<Status>> {
+    async fn update(&self, request: &WriteRequest<'_>) -> Result<Written, Box<Status>> {
         let options = WriteOptions::from_query(request.query, "UpdateOptions")?;
         let options = by(request, options);
         let read = || {
@@ -214,16 +229,14 @@ impl Write<'_> {
             decode(&cx, self.part, (content_type(request), &request.body))
         };
         let mut body = Some(read()?);
-        self.until_committed(|current| {
+        self.until_committed(&options, |cx, current| {
             let body = body.take().map_or_else(&read, Ok)?;
-            let state = (current, self.namespace_state());
-            let cx = self.context(&options, self.fresh());
-            let proposal = update::propose(&cx, self.name(), self.part, body, current)?;
-            complete(&cx, self.part, proposal, state)
+            update::propose(cx, self.name(), self.part, body, current)
         })
+        .await
     }
 
-    fn patch(&self, request: &WriteRequest<'_>) -> Result<Written, Box<Status>> {
+    async fn patch(&self, request: &WriteRequest<'_>) -> Result<Written, Box<Status>> {
         let content_type = content_type(request);
         let options = by(
             request,
@@ -232,29 +245,26 @@ impl Write<'_> {
         if media_type(content_type) == apply::MEDIA_TYPE {
             let read = || Configuration::read(&request.body);
             let mut first = Some(read()?);
-            return self.until_committed(|current| {
-                let configuration = first.take().map_or_else(read, Ok)?;
-                let state = (current, self.namespace_state());
-                let cx = self.context(&options, self.fresh());
-                let proposal = apply::propose(&cx, self.name(), self.part, configuration, current)?;
-                complete(&cx, self.part, proposal, state)
-            });
+            return self
+                .until_committed(&options, |cx, current| {
+                    let configuration = first.take().map_or_else(read, Ok)?;
+                    apply::propose(cx, self.name(), self.part, configuration, current)
+                })
+                .await;
         }
         let read = || Patch::read(&self.target.resource, content_type, &request.body);
         let mut first = Some(read()?);
-        self.until_committed(|current| {
+        self.until_committed(&options, |cx, current| {
             let change = first.take().map_or_else(read, Ok)?;
-            let state = (current, self.namespace_state());
-            let cx = self.context(&options, self.fresh());
-            let proposal = patch::propose(&cx, self.name(), self.part, change, current)?;
-            complete(&cx, self.part, proposal, state)
+            patch::propose(cx, self.name(), self.part, change, current)
         })
+        .await
     }
 
-    fn delete<'b>(&self, request: &WriteRequest<'_>) -> Result<Handled<'b>, Box<Status>> {
+    async fn delete<'b>(&self, request: &WriteRequest<'_>) -> Result<Handled<'b>, Box<Status>> {
         let body = (content_type(request), &*request.body);
         let options = DeleteOptions::read(request.query, body)?;
-        let done = self.until_deleted(&options);
+        let done = self.until_deleted(&options).await;
         match (done, self.warning_of_orphans(&options)) {
             (Ok(mut written), Some(warning)) => {
                 reply::warn(&mut written.reply, warning);
@@ -266,13 +276,14 @@ impl Write<'_> {
     }
 
     /// Proposes and commits, again if the stored state changed before the commit.
-    fn until_committed(
+    async fn until_committed(
         &self,
-        mut ask: impl FnMut(Option<&Value>) -> Result<Outcome, Box<Status>>,
+        options: &WriteOptions,
+        mut propose: impl FnMut(&Context<'_>, Option<&Value>) -> Result<Proposal, Box<Status>>,
     ) -> Result<Written, Box<Status>> {
         for tried in 0..TRIES {
             if tried > 0 {
-                self.meter.start_over();
+                self.request.meter.start_over();
             }
             let current = self.current();
             let resource = &self.target.resource;
@@ -280,12 +291,17 @@ impl Write<'_> {
             let value = current
                 .as_ref()
                 .map(|it| resource.to_shown(it.value(), &shown));
-            let mut outcome = ask(value.as_ref())?;
+            let state = (value.as_ref(), self.namespace_state());
+            let cx = self.context(options, self.fresh());
+            let proposal = propose(&cx, value.as_ref())?;
+            let proposal = self.mutate(&cx, proposal, state).await?;
+            let mut outcome = complete(&cx, self.part, proposal, state)?;
             if outcome.code == CREATED && value.is_none() {
                 self.may_create()?;
-                requester::put(resource, self.user, &mut outcome);
+                requester::put(resource, self.request.user, &mut outcome);
             }
-            self.admit(&outcome, value.as_ref())?;
+            self.permit(&outcome, value.as_ref())?;
+            self.validate(&outcome, value.as_ref()).await?;
             if let Some(written) = self.commit(outcome, current) {
                 return Ok(written);
             }
@@ -295,7 +311,7 @@ impl Write<'_> {
 
     /// Deletes, again if the stored state changed before the commit. The object keeps its stored
     /// form, without defaults that its definition got since; the reply shows them.
-    fn until_deleted(&self, options: &DeleteOptions) -> Result<Written, Box<Status>> {
+    async fn until_deleted(&self, options: &DeleteOptions) -> Result<Written, Box<Status>> {
         let resource = &self.target.resource;
         let write = WriteOptions::default();
         let context = self.context(&write, Fresh::default());
@@ -303,7 +319,10 @@ impl Write<'_> {
             let current = self.current();
             let value = current.as_ref().map(|it| it.value());
             let mut outcome = delete(&context, self.name(), options, value.as_ref())?;
-            self.admit(&outcome, value.as_ref())?;
+            if let Some(stored) = &current {
+                self.may_delete(options, (self.name(), stored)).await?;
+            }
+            self.permit(&outcome, value.as_ref())?;
             if let Answer::Object(object) = &mut outcome.answer {
                 *object = resource.to_shown(object.take(), &Meter::of_object());
             }
@@ -339,17 +358,17 @@ impl Write<'_> {
         );
         let access = &self.state.access;
         match access
-            .decide(&self.state.store, self.user, &asked)
+            .decide(&self.state.store, self.request.user, &asked)
             .is_allowed
         {
             true => Ok(()),
-            false => Err(Box::new(forbidden(self.user, &asked))),
+            false => Err(Box::new(forbidden(self.request.user, &asked))),
         }
     }
 
     /// Refuses writes that this user is not authorized for, and objects that this server would not
     /// act on.
-    fn admit(&self, outcome: &Outcome, old: Option<&Value>) -> Result<(), Box<Status>> {
+    fn permit(&self, outcome: &Outcome, old: Option<&Value>) -> Result<(), Box<Status>> {
         let object = match (&outcome.action, &outcome.answer) {
             (Action::Create(object) | Action::Replace(object), _) => object,
             // A dry run.
@@ -363,7 +382,12 @@ impl Write<'_> {
         if self.state.access.rights == Rights::Everything {
             return Ok(());
         }
-        escalation::check(&self.state.store, self.user, resource, (object, old))
+        escalation::check(
+            &self.state.store,
+            self.request.user,
+            resource,
+            (object, old),
+        )
     }
 }
 

@@ -21,16 +21,17 @@ use crate::resource::ResourceInfo;
 /// # Errors
 /// 501 that names the missing component.
 pub(crate) fn refuse(resource: &ResourceInfo, object: &Value) -> Result<(), Box<Status>> {
-    let has = |path: &[&str]| match at(object, path) {
-        None | Some(Value::Null) => false,
-        Some(Value::Array(list)) => !list.is_empty(),
-        Some(_) => true,
-    };
+    let has = |path: &[&str]| at(object, path).is_some_and(|value| !value.is_null());
+    let webhooks = || object["webhooks"].as_array().into_iter().flatten();
+    let has_items =
+        |of: &Value, name: &str| of[name].as_array().is_some_and(|list| !list.is_empty());
     let what = match (resource.group.as_str(), resource.plural.as_str()) {
         (
             "admissionregistration.k8s.io",
             "validatingwebhookconfigurations" | "mutatingwebhookconfigurations",
-        ) if has(&["webhooks"]) => "admission webhooks are never called",
+        ) if webhooks().any(|one| has_items(one, "matchConditions")) => {
+            "match conditions of admission webhooks are never evaluated"
+        }
         ("admissionregistration.k8s.io", plural) if plural.contains("admissionpolic") => {
             "admission policies are never evaluated"
         }

@@ -2,9 +2,10 @@
 //!
 //! ```text
 //! request + stored state ──propose──▶ Proposal ──complete──▶ Outcome { action, answer } | Status ──commit──▶ Written
+//!                                        └─▶ admission: mutate    └─▶ admission: validate
 //! ```
 //!
-//! Both halves are pure. `handle.rs` commits their actions under the storage's compare-and-swap. If
+//! Both halves are pure. Admission (`admit.rs`) is asked after each of them and may take its time. `handle.rs` commits their actions under the storage's compare-and-swap. If
 //! another request was faster, it runs both halves again on the new state. Version checks use the
 //! given state, so a repeat refuses and retries the same writes as upstream. A commit returns the
 //! written object; the router calls `controllers/` with it.
@@ -13,6 +14,7 @@
 //!
 //! * `request.rs`, `handle.rs`: from request to reply; `attempt.rs`: a request under way;
 //!   `commit.rs`: compare and swap; `collection.rs`: delete of many;
+//! * `admit.rs`: admission around both halves;
 //! * `body.rs`: bytes to a value of the right kind; `options.rs`: options of a write, from query
 //!   and body;
 //! * `create.rs` `update.rs` `patch.rs` `apply.rs`: from a request to a `proposal.rs`;
@@ -24,6 +26,7 @@
 //! Upstream: `kubernetes/apiserver:pkg/endpoints/handlers`, `pkg/registry/rest`,
 //! `pkg/registry/generic/registry/store.go`.
 
+pub(crate) mod admit;
 mod apply;
 mod attempt;
 pub(crate) mod body;

@@ -8,12 +8,9 @@
 //! built-ins, whose types define how lists are merged (`builtin/strategic_merge/`). Server-side
 //! apply is in `apply.rs`.
 //!
-//! BOUND: 10,000 operations; 3 MiB copied; 100 levels, so that a result can be parsed again (128).
-//!
 //! Upstream: `kubernetes/apiserver:pkg/endpoints/handlers/patch.go`.
 
-use json_patch::{AddOperation, PatchOperation, jsonptr::Pointer};
-use kinform_api::{FieldError, GroupKind, Status, StatusDetails, mutant, reason};
+use kinform_api::{FieldError, GroupKind, Status, StatusDetails, reason};
 use kinform_schema::Type;
 use serde_json::{Map, Value};
 
@@ -23,6 +20,7 @@ use super::body::{
 use super::{Context, apply};
 use crate::budget::Meter;
 use crate::builtin::strategic_merge;
+use crate::object::json_patch::{self, MAX_OPERATIONS, Misfit, Operation};
 use crate::object::part::Part;
 use crate::object::typed::Voice;
 use crate::ownership;
@@ -30,12 +28,6 @@ use crate::ownership::scale;
 use crate::resource::{ResourceInfo, Shape};
 use crate::write::patch::strategic_merge::refused;
 use crate::write::proposal::{Owners, Proposal};
-
-const MAX_OPERATIONS: usize = 10_000;
-const MAX_COPIED: usize = 3 << 20;
-const MAX_DEPTH: usize = 100;
-/// Items of a list that are moved in one step.
-const MOVES: usize = 64;
 
 const JSON_PATCH: &str = "application/json-patch+json";
 const MERGE_PATCH: &str = "application/merge-patch+json";
@@ -45,7 +37,7 @@ const STRATEGIC_PATCH: &str = "application/strategic-merge-patch+json";
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Patch {
     /// RFC 6902: operations one after the other.
-    Json(Vec<PatchOperation>),
+    Json(Vec<Operation>),
     /// RFC 7396: a value laid over another; null removes.
     Merge(Value, Doubled),
     /// A merge that knows the type.
@@ -79,13 +71,13 @@ impl Patch {
             },
             JSON_PATCH => {
                 let patch = operations(decode_patch(bytes)?.0)?;
-                if patch.0.len() > MAX_OPERATIONS {
+                if patch.len() > MAX_OPERATIONS {
                     return Err(too_large(&format!(
                         "The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {}",
-                        patch.0.len()
+                        patch.len()
                     )));
                 }
-                Ok(Self::Json(patch.0))
+                Ok(Self::Json(patch))
             }
             STRATEGIC_PATCH | "application/apply-patch+cbor" => {
                 let accepted = [JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, apply::MEDIA_TYPE];
@@ -134,11 +126,7 @@ impl Patch {
                 Ok(())
             }
             Self::Json(operations) => {
-                let mut copied = MAX_COPIED;
-                operations.into_iter().try_for_each(|operation| {
-                    step(value, operation, (&mut copied, meter))?;
-                    meter.check()
-                })
+                json_patch::apply(value, operations, meter).map_err(not_applied)
             }
         }
     }
@@ -184,7 +172,7 @@ fn unfit(value: &Value, wanted: &str) -> String {
 ///
 /// # Errors
 /// 400 for a value that is not a list of objects, 422 for an unknown or incomplete operation.
-fn operations(patch: Value) -> Result<json_patch::Patch, Box<Status>> {
+fn operations(patch: Value) -> Result<Vec<Operation>, Box<Status>> {
     let refuse = |value: &Value, wanted: &str| {
         let unfit = unfit(value, wanted);
         Err(bad_request(format!("error decoding patch: {unfit}")))
@@ -196,6 +184,17 @@ fn operations(patch: Value) -> Result<json_patch::Patch, Box<Status>> {
         return refuse(other, "handlers.jsonPatchOp");
     }
     serde_json::from_value(patch).map_err(|_| refused())
+}
+
+/// Error for operations that do not apply to the object.
+fn not_applied(misfit: Misfit) -> Box<Status> {
+    match misfit {
+        Misfit::Operation(_) => refused(),
+        Misfit::Copies => {
+            too_large("Unable to process JSON Patch: the accumulated size of copies is too large")
+        }
+        Misfit::Request(status) => status,
+    }
 }
 
 /// Proposes the result of a patch on the stored state.
@@ -257,125 +256,6 @@ fn not_decoded(refusal: Refusal) -> Box<Status> {
             Box::new(Status::invalid(&GroupKind::new("", ""), "", &[error]))
         }
         Refusal::Status(status) => status,
-    }
-}
-
-/// Applies one operation, after a check of its size: copies can double a value, and moves deepen
-/// it.
-fn step(
-    value: &mut Value,
-    mut operation: PatchOperation,
-    (budget, meter): (&mut usize, &Meter),
-) -> Result<(), Box<Status>> {
-    if !meter.step(1 + moved(value, &operation) / MOVES) {
-        return Ok(());
-    }
-    let deepest = match &operation {
-        PatchOperation::Add(add) => add.path.tokens().count() + depth(&add.value),
-        PatchOperation::Replace(replace) => replace.path.tokens().count() + depth(&replace.value),
-        PatchOperation::Copy(copy) if lacks(value, &copy.from) => 0,
-        PatchOperation::Copy(copy) => {
-            copy.path.tokens().count() + weigh(value, &copy.from, budget)?
-        }
-        PatchOperation::Move(moved) => {
-            moved.path.tokens().count() + weigh(value, &moved.from, budget)?
-        }
-        PatchOperation::Remove(_) | PatchOperation::Test(_) => 0,
-    };
-    if deepest > MAX_DEPTH {
-        return Err(refused());
-    }
-    let added = match &mut operation {
-        PatchOperation::Test(_) if mutant!("S10") => return Ok(()),
-        // RFC 6902 refuses these operations on an absent member; upstream's library does not.
-        PatchOperation::Test(test) if test.value.is_null() && lacks(value, &test.path) => {
-            return Ok(());
-        }
-        PatchOperation::Copy(copy) if lacks(value, &copy.from) => {
-            Some(PatchOperation::Add(AddOperation {
-                path: copy.path.clone(),
-                value: Value::Null,
-            }))
-        }
-        PatchOperation::Replace(replace) if lacks(value, &replace.path) => {
-            Some(PatchOperation::Add(AddOperation {
-                path: replace.path.clone(),
-                value: replace.value.take(),
-            }))
-        }
-        _ => None,
-    };
-    let mut operation = added.unwrap_or(operation);
-    let content = match &mut operation {
-        PatchOperation::Add(add) => Some((add.path.clone(), add.value.take())),
-        PatchOperation::Replace(replace) => Some((replace.path.clone(), replace.value.take())),
-        _ => None,
-    };
-    json_patch::patch(value, &[operation]).map_err(|_| refused())?;
-    match content {
-        // The library copies the values of operations: a null was put in the place.
-        Some((path, content)) => put(value, &path, content).ok_or_else(refused),
-        None => Ok(()),
-    }
-}
-
-/// Puts a value into a place that exists.
-fn put(value: &mut Value, path: &Pointer, content: Value) -> Option<()> {
-    let place = match path.split_back() {
-        Some((parent, last)) if last.encoded() == "-" => match parent.resolve_mut(value).ok()? {
-            Value::Array(items) => items.last_mut()?,
-            Value::Object(members) => members.get_mut("-")?,
-            _ => return None,
-        },
-        _ => path.resolve_mut(value).ok()?,
-    };
-    *place = content;
-    Some(())
-}
-
-/// Returns the number of items of a list that an operation moves at most: all of the list into which
-/// it inserts, or from which it removes.
-fn moved(value: &Value, operation: &PatchOperation) -> usize {
-    let items = |path: &Pointer| {
-        let (parent, _) = path.split_back()?;
-        Some(parent.resolve(value).ok()?.as_array()?.len())
-    };
-    let items = |path: &Pointer| items(path).unwrap_or(0);
-    match operation {
-        PatchOperation::Add(add) => items(&add.path),
-        PatchOperation::Remove(remove) => items(&remove.path),
-        PatchOperation::Copy(copy) => items(&copy.path),
-        PatchOperation::Move(moved) => items(&moved.from) + items(&moved.path),
-        PatchOperation::Replace(_) | PatchOperation::Test(_) => 0,
-    }
-}
-
-/// Returns whether the object that a path leads into lacks the path's last member.
-fn lacks(value: &Value, path: &Pointer) -> bool {
-    let member = path.split_back().and_then(|(parent, last)| {
-        let members = parent.resolve(value).ok()?.as_object()?;
-        Some(members.contains_key(last.decoded().as_ref()))
-    });
-    member == Some(false)
-}
-
-/// The depth of a copied value; its size is charged to the budget.
-fn weigh(value: &Value, from: &Pointer, budget: &mut usize) -> Result<usize, Box<Status>> {
-    let Ok(source) = from.resolve(value) else {
-        return Err(refused());
-    };
-    let left = budget.checked_sub(source.to_string().len());
-    *budget = left.ok_or_else(|| {
-        too_large("Unable to process JSON Patch: the accumulated size of copies is too large")
-    })?;
-    Ok(depth(source))
-}
-
-fn depth(value: &Value) -> usize {
-    match value {
-        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
-        Value::Object(entries) => 1 + entries.values().map(depth).max().unwrap_or(0),
-        _ => 0,
     }
 }
 

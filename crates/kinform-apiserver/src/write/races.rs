@@ -18,12 +18,15 @@ use kinform_api::Status;
 use serde_json::{Value, json};
 
 use super::attempt::Write;
+use super::request::WriteRequest;
 use super::{Action, Answer, Outcome};
 use crate::access::User;
+use crate::admission::Warnings;
 use crate::budget::Meter;
 use crate::controllers::follow;
 use crate::controllers::namespace::{Remains, conclude};
 use crate::http::negotiate;
+use crate::http::query::Query;
 use crate::http::route::{Route, Target, route};
 use crate::object::part::Part;
 use crate::server::{Server, Service};
@@ -70,8 +73,15 @@ fn create(state: &Arc<State>, target: &Target) -> (u16, bool) {
         target,
         part: Part::Main,
         form: negotiate::form(&HeaderMap::new(), target.resource.is_custom()).unwrap(),
-        user: &User::admin(),
-        meter: &Meter::endless(),
+        request: &WriteRequest {
+            method: &Method::POST,
+            headers: &HeaderMap::new(),
+            query: &Query::default(),
+            user: &User::admin(),
+            body: Bytes::new(),
+            meter: Meter::endless(),
+            warnings: Warnings::default(),
+        },
     };
     let object = json!({"metadata": {"name": "m", "namespace": "a", "uid": "u"}});
     let outcome = Outcome::new(201, Action::Create(object), Answer::Stored);

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Method};
 
 use crate::access::User;
+use crate::admission::Warnings;
 use crate::budget::Meter;
 use crate::http::query::Query;
 
@@ -17,4 +18,6 @@ pub(crate) struct WriteRequest<'a> {
     pub(crate) body: Bytes,
     /// The bytes and steps that the request has left.
     pub(crate) meter: Meter,
+    /// Warnings for the client, whatever the reply.
+    pub(crate) warnings: Warnings,
 }

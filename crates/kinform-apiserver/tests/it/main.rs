@@ -7,6 +7,7 @@
 mod support;
 
 mod admin;
+mod admission;
 mod bounds;
 mod clients;
 mod events;
@@ -22,5 +23,6 @@ mod semantics;
 mod sockets;
 mod warnings;
 mod watch;
+mod webhooks;
 mod writes;
 mod yaml;

@@ -118,7 +118,8 @@ async fn what_is_beyond_this_server_is_refused_and_never_stored() {
     pod(&service, "p", &["c"]).await;
     const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
     let hook = json!([{"name": "w.example.com", "sideEffects": "None",
-        "admissionReviewVersions": ["v1"], "clientConfig": {"url": "https://x.example.com"}}]);
+        "admissionReviewVersions": ["v1"], "clientConfig": {"url": "https://x.example.com"},
+        "matchConditions": [{"name": "c", "expression": "true"}]}]);
     let policy = json!({"matchConstraints": {"resourceRules": [{"apiGroups": [""],
         "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}]},
         "validations": [{"expression": "true"}]});

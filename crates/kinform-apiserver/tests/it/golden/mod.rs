@@ -19,7 +19,7 @@ mod openapi;
 mod protobuf;
 mod reads;
 mod recorded;
-mod report;
+pub(crate) mod report;
 mod rows;
 mod streams;
 mod table;

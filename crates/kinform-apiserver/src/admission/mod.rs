@@ -1,0 +1,70 @@
+//! Admission: whether a write goes on, and with which object.
+//!
+//! ```text
+//! Question ──▶ mutate:   webhooks, a second time if one changed the object ──▶ object
+//!          ──▶ validate: webhooks, all at once ──▶ go on | Status
+//! ```
+//!
+//! The order is that of a real server. The first refusal ends the request. `write/` and `actions/`
+//! ask here about every verb, never a handler of one kind; a request about which nothing has a say
+//! (`asks`) is never asked about and never awaits.
+//!
+//! Nothing is locked while a webhook is called, and a configuration is effective with its own reply.
+//!
+//! * `question.rs`: a request as admission sees it; `rule.rs`: the operations and resources of a
+//!   rule; `webhook/`: webhooks and their configurations.
+//!
+//! Upstream: `kubernetes/apiserver:pkg/admission`, `kubernetes:pkg/kubeapiserver/options/plugins.go`
+//! (the order).
+
+mod question;
+mod rule;
+mod webhook;
+
+use kinform_api::Status;
+use serde_json::Value;
+
+pub(crate) use self::question::{Kind, Objects, Operation, Question, Warnings};
+use crate::resource::ResourceInfo;
+use crate::state::State;
+
+/// Returns whether anything is asked about an operation on a resource, or on a subresource.
+pub(crate) fn asks(state: &State, resource: &ResourceInfo, part: (&str, Operation)) -> bool {
+    webhook::asks(state, resource, part)
+}
+
+/// Asks the mutating part of the chain. Returns the object if it was changed.
+///
+/// # Errors
+/// The first refusal.
+pub(crate) async fn mutate(
+    question: &Question<'_>,
+    object: Value,
+    old: Option<&Value>,
+) -> Result<Option<Value>, Box<Status>> {
+    webhook::mutate(question, object, old).await
+}
+
+/// Asks the validating part of the chain.
+///
+/// # Errors
+/// The first refusal.
+pub(crate) async fn validate(
+    question: &Question<'_>,
+    objects: Objects<'_>,
+) -> Result<(), Box<Status>> {
+    webhook::validate(question, objects).await
+}
+
+/// Asks both parts of the chain about a delete.
+///
+/// # Errors
+/// The first refusal. A webhook that tries to change the object of a delete is one.
+pub(crate) async fn delete(question: &Question<'_>, old: &Value) -> Result<(), Box<Status>> {
+    mutate(question, Value::Null, Some(old)).await?;
+    let objects = Objects {
+        object: None,
+        old: Some(old),
+    };
+    validate(question, objects).await
+}

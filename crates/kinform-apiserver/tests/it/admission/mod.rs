@@ -1,0 +1,377 @@
+//! Admission compared with a real server's: the recorded stories are repeated here, webhooks answer as
+//! they did, and replies, warnings and calls are compared.
+//!
+//! ```text
+//! testdata/admission ──step by step──▶ Server + Hook ──▶ steps that are alike ──▶ docs/server-differences.md
+//! ```
+//!
+//! Steps that differ on purpose are listed with their reason. A listed step that is alike fails the
+//! test, and so does one that differs and is not listed.
+
+mod hook;
+mod normal;
+
+use std::path::PathBuf;
+
+use bytes::Bytes;
+use http::{HeaderMap, Request};
+use kinform_apiserver::{Server, Service, User};
+use serde_json::{Value, json};
+
+use self::hook::Hook;
+use self::normal::{normal, plain};
+use crate::golden::report;
+use crate::support::*;
+
+/// Steps that differ: story, steps, and the reason.
+const DIFFERENCES: &[(&str, &[usize], &str)] = &[
+    (
+        "webhook/configurations",
+        &[1, 15, 16, 17, 21, 27, 29, 30, 31],
+        "not yet: some checks of a configuration",
+    ),
+    (
+        "webhook/configurations",
+        &[35, 36, 37, 38, 39, 40, 46],
+        "not yet: match conditions",
+    ),
+    (
+        "webhook/configurations",
+        &[47],
+        "not yet: the warning about rules that never match",
+    ),
+    (
+        "webhook/custom",
+        &[9],
+        "what a webhook adds beyond the schema is dropped before the next one is asked",
+    ),
+    (
+        "webhook/custom",
+        &[16],
+        "another message for another version",
+    ),
+    (
+        "webhook/custom",
+        &[23],
+        "a scale has no owners of its fields here",
+    ),
+    ("webhook/custom", &[31, 32, 33, 34], "not yet: policies"),
+    (
+        "webhook/exempt",
+        &[0, 3, 4, 5, 6, 7, 11, 12, 15, 16, 18],
+        "not yet: policies",
+    ),
+    (
+        "webhook/exempt",
+        &[8],
+        "the recorded token is not one of this server",
+    ),
+    (
+        "webhook/failures-validating",
+        &[124, 125, 126, 127],
+        "not yet: some checks of a configuration",
+    ),
+    (
+        "webhook/match-policy-mutating",
+        &[1],
+        "the versions of autoscalers are stored apart here",
+    ),
+    (
+        "webhook/match-policy",
+        &[2, 4],
+        "the versions of autoscalers are stored apart here",
+    ),
+    (
+        "webhook/mutating-workload",
+        &[1, 11, 12, 13],
+        "the recorded patch is not whole: the recorder took a part of it for a token",
+    ),
+    (
+        "webhook/mutating-workload",
+        &[2, 3],
+        "not yet: the priority of pods",
+    ),
+    (
+        "webhook/mutating-workload",
+        &[8],
+        "a scale has no owners of its fields here",
+    ),
+    (
+        "webhook/mutating",
+        &[7],
+        "the recorded patch is not whole: the recorder took it for a token",
+    ),
+    (
+        "webhook/mutating",
+        &[9],
+        "what a parser says of malformed JSON is its own",
+    ),
+    (
+        "webhook/mutating",
+        &[20],
+        "another message for another kind",
+    ),
+    (
+        "webhook/operations",
+        &[3],
+        "the rights of the recorded user are not here",
+    ),
+    (
+        "webhook/operations",
+        &[15],
+        "the collector is here, and nothing depended on the object",
+    ),
+    (
+        "webhook/operations",
+        &[17, 19, 20],
+        "the recorder made the objects without recording it",
+    ),
+    (
+        "webhook/operations",
+        &[23, 32],
+        "not yet: the whole metadata of an action's object",
+    ),
+    (
+        "webhook/operations",
+        &[26, 27, 28, 31, 33, 34],
+        "there is no node behind this server",
+    ),
+    (
+        "webhook/operations",
+        &[29, 30],
+        "not yet: the path of a proxied request",
+    ),
+    (
+        "webhook/operations",
+        &[37],
+        "the default account is not made here yet",
+    ),
+    (
+        "webhook/operations",
+        &[40, 41],
+        "the recorder labelled the namespace in another way",
+    ),
+    (
+        "webhook/selectors",
+        &[6],
+        "the recorder made a namespace without recording it",
+    ),
+    (
+        "webhook/service",
+        &[2, 5, 8, 11],
+        "the recorder labelled the namespace in another way",
+    ),
+];
+
+/// The stories of webhooks.
+const WEBHOOKS: [&str; 16] = [
+    "webhook/configurations",
+    "webhook/custom",
+    "webhook/dry-run",
+    "webhook/exempt",
+    "webhook/failures-mutating",
+    "webhook/failures-validating",
+    "webhook/match-policy-mutating",
+    "webhook/match-policy",
+    "webhook/mutating-workload",
+    "webhook/mutating",
+    "webhook/operations",
+    "webhook/order",
+    "webhook/reinvocation",
+    "webhook/selectors",
+    "webhook/service",
+    "webhook/validating",
+];
+
+/// Stories between whose steps the recorder removed its configurations.
+const CLEANED: [&str; 4] = [
+    "webhook/configurations",
+    "webhook/failures-mutating",
+    "webhook/failures-validating",
+    "webhook/service",
+];
+
+const CONFIGURATIONS: [&str; 2] = [
+    "mutatingwebhookconfigurations",
+    "validatingwebhookconfigurations",
+];
+
+fn story(name: &str) -> Value {
+    let mut path = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    path.push(format!("../../testdata/admission/{name}.json"));
+    serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+}
+
+/// Tells a story. Returns the number of its steps, and those that differ with what differs.
+async fn tell(name: &str) -> (usize, Vec<(usize, String)>) {
+    let story = story(name);
+    let hook = Hook::start().await;
+    let server = Server::builder().rbac().in_process();
+    let admin = User::new("admin")
+        .with_uid("admin-uid")
+        .with_group("system:masters");
+    let service = server.service_as(admin);
+    let namespace = story["namespace"].as_str().unwrap();
+    let label = namespace.trim_start_matches("adm-");
+    let made = json!({"metadata": {"name": namespace, "labels": {"story": label, "env": "prod"}}});
+    let made = json!({"method": "POST", "path": "/api/v1/namespaces", "contentType": "application/json",
+        "body": made});
+    perform(&server, &service, &hook, &made).await;
+    let mut differing = Vec::new();
+    let steps = story["steps"].as_array().unwrap();
+    for (at, step) in steps.iter().enumerate() {
+        let calls = step["webhookCalls"].as_array().cloned().unwrap_or_default();
+        hook.expect(&calls);
+        let prepares = step["setup"] == true || name == "webhook/configurations";
+        if CLEANED.contains(&name) && prepares && step["request"]["method"] == "POST" {
+            clean(&service).await;
+        }
+        let (code, headers, body) = perform(&server, &service, &hook, &step["request"]).await;
+        let expected = &step["response"];
+        let wanted = (
+            expected["status"].as_u64().unwrap() as u16,
+            warnings_of(&expected["headers"]["Warning"]),
+            normal(&hook, &expected["body"]),
+        );
+        let found = (code, warnings(&headers), normal(&hook, &body));
+        let what = difference(&wanted, &found).or_else(|| {
+            let called = |calls: &[Value]| {
+                let mut calls: Vec<Value> = calls
+                    .iter()
+                    .map(|call| normal(&hook, &plain(call)))
+                    .collect();
+                // Validating webhooks are called at the same time.
+                calls.sort_by_key(|call| call["path"].to_string());
+                // Of a busy webhook, time decides how often it is asked again.
+                calls.dedup();
+                calls
+            };
+            let (wanted, found) = (called(&calls), called(&hook.came()));
+            (wanted != found).then(|| {
+                format!(
+                    "calls\n  wanted {}\n  found  {}",
+                    json!(wanted),
+                    json!(found)
+                )
+            })
+        });
+        if let Some(what) = what {
+            let note = step["note"].as_str().unwrap_or_default();
+            differing.push((at, format!("{name}#{at} {note}: {what}")));
+        }
+    }
+    (steps.len(), differing)
+}
+
+/// Deletes all configurations of webhooks.
+async fn clean(service: &Service) {
+    for plural in CONFIGURATIONS {
+        let path = format!("/apis/admissionregistration.k8s.io/v1/{plural}");
+        send(service, http::Method::DELETE, &path, Value::Null).await;
+    }
+}
+
+type Reply = (u16, Vec<String>, Value);
+
+fn difference(wanted: &Reply, found: &Reply) -> Option<String> {
+    (wanted != found).then(|| {
+        format!(
+            "\n  wanted {} {:?} {}\n  found  {} {:?} {}",
+            wanted.0, wanted.1, wanted.2, found.0, found.1, found.2
+        )
+    })
+}
+
+async fn perform(
+    server: &Server,
+    service: &Service,
+    hook: &Hook,
+    request: &Value,
+) -> (u16, HeaderMap, Value) {
+    let text = |name: &str| request[name].as_str();
+    let body = match &request["body"] {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        body => body.to_string(),
+    };
+    let mut sent = Request::builder()
+        .method(text("method").unwrap())
+        .uri(text("path").unwrap())
+        .header("user-agent", "golden");
+    if let Some(media) = text("contentType") {
+        sent = sent.header("content-type", media);
+    }
+    if let Some(accept) = text("accept") {
+        sent = sent.header("accept", accept);
+    }
+    for (name, value) in request["headers"].as_object().into_iter().flatten() {
+        sent = sent.header(name.as_str(), value.as_str().unwrap());
+    }
+    let sent = sent.body(Bytes::from(normal::sent(hook, &body))).unwrap();
+    let reply = match text("user") {
+        Some(user) => {
+            let user = User::new(user).with_uid(format!("{user}-uid"));
+            server.service_as(user).call(sent).await
+        }
+        None => service.call(sent).await,
+    };
+    let (head, body) = reply.into_parts();
+    let body = body.collect().await.unwrap();
+    let shown = || Value::from(String::from_utf8_lossy(&body).into_owned());
+    let body = serde_json::from_slice(&body).unwrap_or_else(|_| shown());
+    (head.status.as_u16(), head.headers, body)
+}
+
+fn warnings_of(recorded: &Value) -> Vec<String> {
+    match recorded {
+        Value::String(one) => vec![one.clone()],
+        Value::Array(list) => list
+            .iter()
+            .map(|one| one.as_str().unwrap().to_owned())
+            .collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn warnings(headers: &HeaderMap) -> Vec<String> {
+    let all = headers.get_all("warning").into_iter();
+    all.map(|of| String::from_utf8_lossy(of.as_bytes()).into_owned())
+        .collect()
+}
+
+/// Tells stories and compares their differing steps with the list.
+async fn compare(stories: &[&str]) {
+    let mut wrong = Vec::new();
+    let (mut told, mut alike) = (0, 0);
+    for name in stories {
+        let (steps, differing) = tell(name).await;
+        told += steps;
+        alike += steps - differing.len();
+        let of = DIFFERENCES.iter().filter(|(story, ..)| story == name);
+        let listed: Vec<usize> = of.flat_map(|(_, steps, _)| steps.iter().copied()).collect();
+        for (at, what) in &differing {
+            if !listed.contains(at) {
+                wrong.push(what.clone());
+            }
+        }
+        let is_alike = |at: &&usize| differing.iter().all(|(differs, _)| differs != *at);
+        wrong.extend(
+            listed
+                .iter()
+                .filter(is_alike)
+                .map(|at| format!("{name}#{at} is alike")),
+        );
+    }
+    report::tell("admission", told, alike);
+    assert!(
+        wrong.is_empty(),
+        "{} differences:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn webhooks_are_called_and_answered_as_by_a_real_server() {
+    compare(&WEBHOOKS).await;
+}
