@@ -16,4 +16,5 @@ mod restarts;
 mod rights;
 mod rounds;
 mod storms;
+mod webhook_files;
 mod webhooks;
