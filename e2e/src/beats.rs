@@ -67,8 +67,19 @@ impl Beats {
         }
     }
 
+    fn push(&self, map: &ConfigMap) {
+        let told = |key: &str| map.annotations().get(key).cloned().unwrap_or_default();
+        let beat = Beat {
+            name: told("name"),
+            term: (told("uid"), told("term")),
+        };
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.push(beat);
+    }
+
     /// Follows the object from a version on, each of its versions in order, until it is dropped.
-    /// Watches that end are opened again where they ended.
+    /// Watches that end are opened again where they ended. A server that has forgotten the versions
+    /// since then, as one that was started again, shows the last of them.
     pub async fn follow(self, client: Client, object: String, mut from: String) {
         let maps: Api<ConfigMap> = Api::namespaced(client, "default");
         let params = WatchParams::default()
@@ -78,17 +89,16 @@ impl Beats {
             if let Ok(watch) = maps.watch(&params, &from).await {
                 let mut watch = std::pin::pin!(watch);
                 while let Some(Ok(event)) = watch.next().await {
-                    let WatchEvent::Modified(map) = event else {
-                        continue;
+                    let map = match event {
+                        WatchEvent::Modified(map) => map,
+                        WatchEvent::Error(_) => match maps.get(&object).await {
+                            Ok(map) => map,
+                            Err(_) => break,
+                        },
+                        _ => continue,
                     };
+                    self.push(&map);
                     from = map.resource_version().unwrap_or(from);
-                    let told = |key: &str| map.annotations().get(key).cloned().unwrap_or_default();
-                    let beat = Beat {
-                        name: told("name"),
-                        term: (told("uid"), told("term")),
-                    };
-                    let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-                    all.push(beat);
                 }
             }
             tokio::time::sleep(PAUSE).await;
