@@ -11,6 +11,7 @@
 //! history.
 
 pub mod balancer;
+pub mod beats;
 pub mod conformance;
 mod dice;
 pub mod differential;
@@ -139,6 +140,25 @@ impl Oracle {
         let mut config = self.config.clone();
         config.cluster_url = format!("https://{}", proxy.address()).parse()?;
         Ok(config)
+    }
+}
+
+impl Oracle {
+    /// Kills the API server and starts it again at its port; etcd goes on.
+    ///
+    /// # Errors
+    /// It cannot be killed, or does not come up.
+    pub async fn restart_server(&self) -> Result<(), StageError> {
+        let (directory, ports) = (self.directory.clone(), self.ports);
+        let restart = move || -> Result<(), StageError> {
+            let id = std::fs::read_to_string(directory.join("apiserver.pid"))?;
+            let killed = Command::new("kill").args(["-KILL", id.trim()]).status()?;
+            if !killed.success() {
+                return Err(format!("the API server cannot be killed: {killed}").into());
+            }
+            up(&directory, ports)
+        };
+        tokio::task::spawn_blocking(restart).await?
     }
 }
 

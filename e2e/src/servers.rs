@@ -10,6 +10,7 @@
 //! it. They stop when they are dropped.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -182,6 +183,27 @@ impl Host {
         match &self.running {
             Running::Embedded(embedded) => Some(&embedded.server),
             Running::Real(_) => None,
+        }
+    }
+
+    /// The address of its port.
+    ///
+    /// # Errors
+    /// Its URL names none.
+    pub fn address(&self) -> Result<SocketAddr, StageError> {
+        let url = &self.config.cluster_url;
+        let authority = url.authority().ok_or("no address")?;
+        Ok(authority.as_str().parse()?)
+    }
+
+    /// Kills the real API server and starts it again at its port, with the objects that it had.
+    ///
+    /// # Errors
+    /// It is the embedded one, or does not come up.
+    pub async fn restart(&self) -> Result<(), StageError> {
+        match &self.running {
+            Running::Embedded(_) => Err("the embedded server is a thread of this process".into()),
+            Running::Real(oracle) => oracle.restart_server().await,
         }
     }
 

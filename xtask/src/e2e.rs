@@ -62,11 +62,16 @@ enum Only {
     /// kinform's own informers on both servers.
     Informers,
     /// Replicas of an operator on both servers: stopped, killed, paused, deprived of their lease;
-    /// against a replica of client-go; without rights.
+    /// against a replica of client-go; without rights; on a server that is killed; frozen with a
+    /// write on its way.
     Operators {
         /// Rounds against a replica of client-go; 10 by default.
         #[arg(long)]
         rounds: Option<u64>,
+        /// Leaders that are frozen with a write on its way, with a hard fence and without; 20 of
+        /// each by default.
+        #[arg(long)]
+        trials: Option<u64>,
     },
     /// The sample's manifests on both servers, and its program with exactly their rights.
     Deploy,
@@ -136,10 +141,15 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<String, String> 
         }
         Some(Only::KubeRs) => tests(root, "kube_rs::", &[], leave),
         Some(Only::Informers) => tests(root, "informers::", &[], leave),
-        Some(Only::Operators { rounds }) => {
-            let given = rounds.map(|rounds| ("KINFORM_DUEL_ROUNDS", rounds.to_string()));
-            let given: Vec<_> = given.into_iter().collect();
-            tests(root, "operators:: election:: storms::", &given, leave)
+        Some(Only::Operators { rounds, trials }) => {
+            let given = [
+                ("KINFORM_DUEL_ROUNDS", rounds),
+                ("KINFORM_FROZEN_TRIALS", trials),
+            ];
+            let given = given.map(|(name, value)| Some((name, (*value)?.to_string())));
+            let filter = "operators:: election:: storms:: restarts:: frozen::";
+            let given: Vec<_> = given.into_iter().flatten().collect();
+            tests(root, filter, &given, leave)
         }
         Some(Only::Deploy) => tests(root, "deploy::", &[], leave),
         Some(Only::Webhooks) => tests(root, "webhooks::", &[], leave),

@@ -73,10 +73,11 @@ async fn run(args: Args) -> Result<(), Error> {
         .mutate(change)?
         .validate(judge)?
         .convert(Conversion::of::<v1::Knot>().then(up, down))?;
-    operator.serve_webhooks(
-        webhooks,
-        Certificates::managed(managed, operator.unguarded()),
-    )?;
+    // With `--webhook-cert-path` the files are used, and somebody else replaces them.
+    let certificates = operator
+        .webhook_certificate()
+        .unwrap_or_else(|| Certificates::managed(managed, operator.unguarded()));
+    operator.serve_webhooks(webhooks, certificates)?;
     let knots = operator.informer::<v2::Knot>();
     operator.add(Controller::of(&knots).reconciling(reconcile))?;
     operator.run().await

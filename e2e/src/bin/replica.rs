@@ -1,7 +1,7 @@
 //! One replica of an operator that writes while it leads: each write carries its term.
 //!
 //! ```text
-//! flags of an operator, --name NAME → ConfigMap default/beats: annotations name, term, count
+//! flags of an operator, --name NAME → ConfigMap default/beats: annotations name, uid, term, count
 //! ```
 
 use std::process::ExitCode;
@@ -20,6 +20,12 @@ struct Args {
     /// The replica's name.
     #[arg(long)]
     name: String,
+    /// The ConfigMap that it writes to.
+    #[arg(long, default_value = "beats")]
+    object: String,
+    /// Milliseconds between an answer and the next write.
+    #[arg(long, default_value_t = 20)]
+    pause_ms: u64,
 }
 
 #[tokio::main]
@@ -33,17 +39,35 @@ async fn run(args: Args) -> Result<(), Error> {
         .flags(&args.operator)
         .try_default()
         .await?;
-    let (of_task, name) = (operator.clone(), args.name);
+    let (of_task, writer) = (operator.clone(), Writer::new(&args));
     operator.task("beats", When::Leading, move |stop| {
-        beat(of_task.clone(), name.clone(), stop)
+        beat(of_task.clone(), writer.clone(), stop)
     })?;
     operator.run().await
+}
+
+/// The part of a write that is the same each time.
+#[derive(Clone, Debug)]
+struct Writer {
+    name: String,
+    object: String,
+    pause: Duration,
+}
+
+impl Writer {
+    fn new(args: &Args) -> Self {
+        Self {
+            name: args.name.clone(),
+            object: args.object.clone(),
+            pause: Duration::from_millis(args.pause_ms),
+        }
+    }
 }
 
 /// Writes as fast as the server answers, with a short pause.
 async fn beat(
     operator: Operator,
-    name: String,
+    writer: Writer,
     stop: kinform::CancellationToken,
 ) -> Result<(), kube::Error> {
     let maps: Api<ConfigMap> = Api::namespaced(operator.client(), "default");
@@ -55,15 +79,20 @@ async fn beat(
         };
         count += 1;
         let patch = json!({"metadata": {"annotations": {
-            "name": name,
+            "name": writer.name,
+            "uid": term.uid,
             "term": term.version.to_string(),
             "count": count.to_string(),
         }}});
         // A write that is refused or lost is the matter of the guard; the next one tells.
         let _ = maps
-            .patch("beats", &PatchParams::default(), &Patch::Merge(&patch))
+            .patch(
+                &writer.object,
+                &PatchParams::default(),
+                &Patch::Merge(&patch),
+            )
             .await;
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        tokio::time::sleep(writer.pause).await;
     }
     Ok(())
 }

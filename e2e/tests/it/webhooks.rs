@@ -1,5 +1,5 @@
 //! A real API server calls our webhooks: verdicts, failures, conversion from a cold start, rotation of
-//! the certificate, and roll-outs under load.
+//! the certificate, and roll-outs under load; at a URL with files: `webhook_files.rs`.
 //!
 //! ```text
 //! writer ─▶ kube-apiserver ─Service of an external name─▶ balancer ─▶ ready replicas of `hooks`
@@ -22,6 +22,8 @@ use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind,
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
+use crate::webhook_files::rotates_files;
+
 /// Knots that exist before the program runs.
 const KNOTS: usize = 5;
 const ROLL_OUTS: usize = 20;
@@ -29,9 +31,9 @@ const ROLL_OUTS: usize = 20;
 const EACH: u64 = 100;
 
 /// A replica with its ports.
-struct Running {
-    process: Process,
-    ports: Replica,
+pub(crate) struct Running {
+    pub(crate) process: Process,
+    pub(crate) ports: Replica,
 }
 
 async fn start(host: &Host) -> Running {
@@ -45,7 +47,7 @@ async fn start(host: &Host) -> Running {
     Running { process, ports }
 }
 
-async fn create(client: &Client, group: &str, kind: &str, object: Value) {
+pub(crate) async fn create(client: &Client, group: &str, kind: &str, object: Value) {
     let kind = GroupVersionKind::gvk(group, "v1", kind);
     let resource = ApiResource::from_gvk(&kind);
     let object: DynamicObject = serde_json::from_value(object).unwrap();
@@ -159,7 +161,7 @@ async fn converts_from_a_cold_start(host: &Host, balancer: &Balancer) -> (Runnin
 }
 
 /// A ConfigMap with a wish, under a policy.
-fn wishing(policy: &str, wish: &str) -> Value {
+pub(crate) fn wishing(policy: &str, wish: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"generateName": "wish-", "labels": {"hooks": policy}},
@@ -168,7 +170,7 @@ fn wishing(policy: &str, wish: &str) -> Value {
 }
 
 /// The code, the warnings and the object, or the status, of a creation.
-async fn asked(client: &Client, object: &Value) -> (u16, String, Value) {
+pub(crate) async fn asked(client: &Client, object: &Value) -> (u16, String, Value) {
     use http_body_util::BodyExt;
     let request = http::Request::post("/api/v1/namespaces/default/configmaps?dryRun=All")
         .header("content-type", "application/json")
@@ -255,7 +257,7 @@ fn refuses_nonsense(replica: Replica) {
 }
 
 /// Writers that go on until they are stopped.
-struct Load {
+pub(crate) struct Load {
     stop: Arc<AtomicBool>,
     calls: Arc<AtomicU64>,
     writers: JoinSet<Vec<String>>,
@@ -263,13 +265,13 @@ struct Load {
 
 impl Load {
     /// Each write calls both webhooks.
-    fn start(client: &Client) -> Self {
+    pub(crate) fn start(client: &Client, policy: &'static str) -> Self {
         let (stop, calls) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
         let mut writers = JoinSet::new();
         for _ in 0..4 {
             let (client, stop, calls) = (client.clone(), stop.clone(), calls.clone());
             writers.spawn(async move {
-                let (object, mut failed) = (wishing("strict", "change"), Vec::new());
+                let (object, mut failed) = (wishing(policy, "change"), Vec::new());
                 while !stop.load(Ordering::Relaxed) {
                     let (code, _, object) = asked(&client, &object).await;
                     calls.fetch_add(2, Ordering::Relaxed);
@@ -292,7 +294,7 @@ impl Load {
     }
 
     /// Stops them; returns the number of calls, of which none failed.
-    async fn end(self) -> u64 {
+    pub(crate) async fn end(self) -> u64 {
         self.stop.store(true, Ordering::Relaxed);
         let calls = Arc::clone(&self.calls);
         let failed = self.writers.join_all().await.concat();
@@ -303,7 +305,7 @@ impl Load {
 }
 
 /// The fingerprint of the certificate that a replica serves.
-fn fingerprint(replica: Replica) -> String {
+pub(crate) fn fingerprint(replica: Replica) -> String {
     let served = format!(
         "openssl s_client -connect {} </dev/null 2>/dev/null",
         replica.webhooks
@@ -320,7 +322,7 @@ fn fingerprint(replica: Replica) -> String {
 
 /// The Secret is lost: the replicas make another authority and change over.
 async fn rotates(client: &Client, replicas: &mut [Running]) -> u64 {
-    let load = Load::start(client);
+    let load = Load::start(client, "strict");
     let before: Vec<_> = replicas.iter().map(|of| fingerprint(of.ports)).collect();
     assert!(
         before
@@ -347,7 +349,7 @@ async fn rotates(client: &Client, replicas: &mut [Running]) -> u64 {
 
 /// Two new replicas, then the old ones get a signal; they drain while the next roll-out begins.
 async fn rolls_out(host: &Host, balancer: &Balancer, mut replicas: Vec<Running>) -> u64 {
-    let load = Load::start(&host.client().unwrap());
+    let load = Load::start(&host.client().unwrap(), "strict");
     let mut ending = VecDeque::new();
     for _ in 0..ROLL_OUTS {
         let mut next = vec![start(host).await, start(host).await];
@@ -412,7 +414,9 @@ fn a_real_api_server_calls_webhooks_through_rotations_and_roll_outs() {
         replicas[1].process.ready().await.unwrap();
         let calls = rotates(&client, &mut replicas).await;
         println!("RESULT | webhooks: a lost Secret under load | real | ok, {calls} calls, 0 failed |");
-        let calls = rolls_out(&host, &balancer, replicas).await;
+        let rolling = rolls_out(&host, &balancer, replicas);
+        let (calls, of_files) = futures::future::join(rolling, rotates_files(&host)).await;
+        println!("RESULT | webhooks: at a URL, two rotations of certificate files under load | real | ok, {of_files} calls, 0 failed |");
         println!("RESULT | webhooks: {ROLL_OUTS} roll-outs of two replicas under load | real | ok, {calls} calls, 0 failed |");
     });
 }

@@ -5,7 +5,8 @@
 //! ```
 //!
 //! Versions, generation and managed fields are left out: every write changes them. The digest of the
-//! whole difference takes each time (RFC 3339) as the same: a write that only moves a time repeats.
+//! whole difference takes each time (RFC 3339) as the same, each UUID, and each name that a server
+//! generated with one prefix: a write that only moves such a value repeats.
 //! BOUND: the first four fields have paths; objects of more than 256 KiB are not compared.
 //!
 //! Upstream counterpart: none.
@@ -72,7 +73,7 @@ impl Difference {
         &self.fields
     }
 
-    /// The digest of all fields and values, times taken as the same.
+    /// The digest of all fields and values, those that move taken as the same.
     #[must_use]
     pub fn digest(&self) -> u64 {
         self.digest
@@ -130,10 +131,10 @@ impl Walk {
     fn differ(&mut self, new: &Value) {
         self.is_equal = false;
         self.path.hash(&mut self.whole);
-        digest(new, Times::Same, &mut self.whole);
+        digest(new, Moving::Same, &mut self.whole);
         if self.fields.len() < FIELDS {
             let mut hasher = hasher();
-            digest(new, Times::Differ, &mut hasher);
+            digest(new, Moving::Differ, &mut hasher);
             let mut end = PATH.min(self.path.len());
             while !self.path.is_char_boundary(end) {
                 end -= 1;
@@ -146,9 +147,9 @@ impl Walk {
     }
 }
 
-/// The treatment of texts that are times.
+/// The treatment of texts that are another each time: times, UUIDs and generated names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Times {
+enum Moving {
     Same,
     Differ,
 }
@@ -158,38 +159,60 @@ fn hasher() -> foldhash::fast::FoldHasher<'static> {
 }
 
 /// INVARIANT: recursion is as deep as the value.
-fn digest(value: &Value, times: Times, hasher: &mut impl Hasher) {
+fn digest(value: &Value, moving: Moving, hasher: &mut impl Hasher) {
     match value {
         Value::Null => 0u8.hash(hasher),
         Value::Bool(value) => (1u8, value).hash(hasher),
         Value::Number(number) => (2u8, number.to_string()).hash(hasher),
-        Value::String(text) if times == Times::Same && is_time(text) => 3u8.hash(hasher),
-        Value::String(text) => (4u8, text).hash(hasher),
+        Value::String(text) => match moved(text).filter(|_| moving == Moving::Same) {
+            Some(rest) => (3u8, rest).hash(hasher),
+            None => (4u8, text).hash(hasher),
+        },
         Value::Array(elements) => {
             (5u8, elements.len()).hash(hasher);
             elements
                 .iter()
-                .for_each(|element| digest(element, times, hasher));
+                .for_each(|element| digest(element, moving, hasher));
         }
         Value::Object(members) => {
             (6u8, members.len()).hash(hasher);
             for (name, value) in members {
                 name.hash(hasher);
-                digest(value, times, hasher);
+                digest(value, moving, hasher);
             }
         }
     }
 }
 
+/// A text without the part that moves: `None` if no part of it does.
+fn moved(text: &str) -> Option<&str> {
+    if is_time(text) || is_uuid(text) {
+        return Some("");
+    }
+    // Letters and digits of names that a server generates: no vowels, and nothing that looks alike.
+    let is_generated = |byte: u8| b"bcdfghjklmnpqrstvwxz2456789".contains(&byte);
+    let (prefix, suffix) = text.rsplit_once('-')?;
+    (suffix.len() == 5 && suffix.bytes().all(is_generated)).then_some(prefix)
+}
+
 /// Returns whether a text has the form of a time: `2026-01-31T23:59:59Z`, with a fraction or an offset.
 fn is_time(text: &str) -> bool {
-    let form = b"0000-00-00T00:00:00";
-    let bytes = text.as_bytes();
-    let fits = |(byte, form): (&u8, &u8)| match form {
-        b'0' => byte.is_ascii_digit(),
+    let form = "0000-00-00T00:00:00";
+    (form.len() + 1..=35).contains(&text.len()) && begins_like(text, form, u8::is_ascii_digit)
+}
+
+fn is_uuid(text: &str) -> bool {
+    let form = "00000000-0000-0000-0000-000000000000";
+    text.len() == form.len() && begins_like(text, form, u8::is_ascii_hexdigit)
+}
+
+/// Compares a text with the start of a form, whose zeros stand for digits.
+fn begins_like(text: &str, form: &str, is_digit: fn(&u8) -> bool) -> bool {
+    let fits = |(byte, form): (u8, u8)| match form {
+        b'0' => is_digit(&byte),
         form => byte == form,
     };
-    (form.len() + 1..=35).contains(&bytes.len()) && bytes.iter().zip(form).all(fits)
+    text.bytes().zip(form.bytes()).all(fits)
 }
 
 #[cfg(test)]
@@ -247,6 +270,24 @@ mod tests {
         assert_ne!(first.fields(), later.fields());
         assert_ne!(first.digest(), digest("2026-01-31T23:59:59Z", 2).digest());
         assert_ne!(first.digest(), digest("2026-01-31", 1).digest());
+    }
+
+    #[test]
+    fn values_that_are_another_each_time_are_the_same_and_names_that_people_give_are_not() {
+        let digest = |text: &str| Difference::of(&json!({}), &json!({ "at": text })).unwrap();
+        let uuid = |last: &str| format!("8f14e45f-ceea-467f-a9b5-1c2d3e4f5a6{last}");
+        for (one, other, are_same) in [
+            (uuid("0"), uuid("f"), true),
+            (uuid("0"), uuid("x"), false),
+            ("web-x2b4c".to_owned(), "web-9zzzz".to_owned(), true),
+            ("web-x2b4c".to_owned(), "db-x2b4c".to_owned(), false),
+            ("step-first".to_owned(), "step-other".to_owned(), false),
+            ("web-00001".to_owned(), "web-00002".to_owned(), false),
+        ] {
+            let (a, b) = (digest(&one), digest(&other));
+            assert_eq!(a.digest() == b.digest(), are_same, "{one} {other}");
+            assert_ne!(a.fields(), b.fields());
+        }
     }
 
     #[test]

@@ -170,11 +170,21 @@ fn own(all: &[(Watched, ControllerStats)]) -> Vec<Family> {
         "kinform_controller_stale_runs_total",
         "Reconciles that needed a fresher view, and were tried again.",
     );
+    let mut hot = Family::counter(
+        "kinform_controller_hot_runs_total",
+        "Reconciles that asked for the next one at once, and wrote nothing.",
+    );
+    let mut slow = Family::counter(
+        "kinform_controller_slow_runs_total",
+        "Reconciles that took more than a minute, or do so now.",
+    );
     for (controller, stats) in all {
         let labels: Labels = vec![("controller", controller.name.clone())];
+        hot.count(&labels, stats.hot);
+        slow.count(&labels, stats.slow);
         noop_writes.count(&labels, stats.noop_writes);
         elided.count(&labels, stats.elided);
         stale.count(&labels, stats.stale);
     }
-    vec![noop_writes, elided, stale]
+    vec![noop_writes, elided, stale, hot, slow]
 }

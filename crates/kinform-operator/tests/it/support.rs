@@ -97,9 +97,15 @@ impl Log {
 
     /// Returns whether a line has all of these words.
     pub(crate) fn has(&self, words: &[&str]) -> bool {
+        self.count(words) > 0
+    }
+
+    /// Returns the number of lines that have all of these words.
+    pub(crate) fn count(&self, words: &[&str]) -> usize {
         let text = self.text();
         text.lines()
-            .any(|line| words.iter().all(|word| line.contains(word)))
+            .filter(|line| words.iter().all(|word| line.contains(word)))
+            .count()
     }
 }
 

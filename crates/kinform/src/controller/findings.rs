@@ -1,7 +1,8 @@
-//! The report of a loop or a fight.
+//! The report of a loop or a fight, and of runs that show signs of trouble.
 //!
 //! ```text
 //! Finding → one GET: managers of the field → event, metric, log
+//! Sign that is due → event, log
 //! ```
 //!
 //! Caches lack `managedFields`, so the object of a finding is read once.
@@ -13,10 +14,13 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kinform_api::ObjectKey;
 use kinform_core::loops::{Finding, Kind};
+use kinform_core::time::Instant;
 use serde_json::Value;
 
+use super::signs::Sign;
 use super::site::Site;
 use super::stats::Counters;
+use super::writes::Writes;
 use crate::events::EventType;
 use crate::hands::Place;
 use crate::source::ResourceInfo;
@@ -70,14 +74,45 @@ pub(super) async fn report(
     tracing::warn!(%key, kind, object = %object_key, path, managers, "{reason}: {note}");
     if let Some(events) = &site.events {
         let uid = object["metadata"]["uid"].as_str().map(str::to_owned);
-        let about = ObjectReference {
-            api_version: Some(resource.type_meta().api_version),
-            kind: Some(kind.clone()),
-            name: Some(object_key.name().to_owned()),
-            namespace: object_key.namespace().map(str::to_owned),
-            uid,
-            ..ObjectReference::default()
-        };
+        let about = about(resource, object_key, uid);
+        events.event(about, EventType::Warning, reason, &note);
+    }
+}
+
+/// The object that an event is about.
+fn about(resource: &ResourceInfo, key: &ObjectKey, uid: Option<String>) -> ObjectReference {
+    ObjectReference {
+        api_version: Some(resource.type_meta().api_version),
+        kind: Some(resource.kind.clone()),
+        name: Some(key.name().to_owned()),
+        namespace: key.namespace().map(str::to_owned),
+        uid,
+        ..ObjectReference::default()
+    }
+}
+
+/// A run of `key` showed a sign: reports it if it is due. `said` is the error, if there is one.
+pub(super) fn show(
+    sign: Sign,
+    said: &str,
+    (key, now): (&ObjectKey, Instant),
+    (site, writes): (&Site, &Writes),
+    counters: &Counters,
+) {
+    if sign == Sign::Hot {
+        counters.hot.add(1);
+    }
+    if !writes.streaks.shown(key, sign, now) {
+        return;
+    }
+    let (reason, note) = (sign.reason(), sign.note(said));
+    if sign.runs() > 1 {
+        // The others have a line of each run.
+        tracing::warn!(%key, "{reason}: {note}");
+    }
+    if let Some(events) = &site.events {
+        let uid = writes.uid(&site.resource.resource, key.key_ref());
+        let about = about(&site.resource, key, uid);
         events.event(about, EventType::Warning, reason, &note);
     }
 }

@@ -38,6 +38,7 @@ mod reconciler;
 mod retries;
 mod run;
 mod sieve;
+mod signs;
 mod site;
 mod stats;
 mod stop;

@@ -50,6 +50,7 @@ pub(super) struct Counters {
     pub(super) elided: Counter,
     pub(super) loops: Counter,
     pub(super) fights: Counter,
+    pub(super) hot: Counter,
     pub(super) history: History,
 }
 
@@ -98,6 +99,8 @@ pub struct ControllerStats {
     pub loops: u64,
     /// Keys with a field that this controller and another writer set by turns. Each is reported once.
     pub fights: u64,
+    /// Runs that asked for the next one at once and wrote nothing. Ten in a row are reported.
+    pub hot: u64,
     /// Times that a key was parked, since a cache had not seen its writes.
     pub parked: u64,
     /// The queue's numbers; its work duration is that of reconciles.
@@ -139,6 +142,7 @@ impl ControllerMetrics {
             stale: self.counters.stale.read(),
             loops: self.counters.loops.read(),
             fights: self.counters.fights.read(),
+            hot: self.counters.hot.read(),
             noop_writes: self.counters.noop_writes.read(),
             elided: self.counters.elided.read(),
             queue: self.queue.stats(),

@@ -31,8 +31,9 @@ use super::action::{Action, Ctx};
 use super::causes::{Causes, RecentRun, RunOutcome};
 use super::conflicts::Conflicts;
 use super::echo::Echoes;
-use super::findings::report;
+use super::findings::{report, show};
 use super::outcome::{BoxError, Meaning, chain, meaning};
+use super::signs::{Effects, HOT, Sign};
 use super::site::Site;
 use super::stats::Counters;
 use super::writes::park::Parked;
@@ -142,14 +143,22 @@ impl<C: Send + Sync + 'static> Work<C> {
         };
         let (since, started) = (self.env.now(), wall_clock());
         let call = async { (self.call)(ctx).await };
-        let caught = self.named_if_slow(AssertUnwindSafe(call).catch_unwind());
-        let ended = match self.timeout {
-            None => caught.await.unwrap_or_else(|panic| self.panicked(&*panic)),
-            Some(timeout) => match tokio::time::timeout(timeout, caught).await {
-                Ok(ended) => ended.unwrap_or_else(|panic| self.panicked(&*panic)),
-                Err(_) => self.timed_out(timeout),
-            },
+        let caught = self.named_if_slow(item.key(), AssertUnwindSafe(call).catch_unwind());
+        let caught = match self.timeout {
+            None => Ok(caught.await),
+            Some(timeout) => tokio::time::timeout(timeout, caught)
+                .await
+                .map_err(|_| timeout),
         };
+        let (ended, sign) = match caught {
+            Ok(Ok(ended)) => {
+                let sign = sign_of(&ended, writer.effects());
+                (ended, sign)
+            }
+            Ok(Err(panic)) => (self.panicked(&*panic), Some(Sign::Panic)),
+            Err(timeout) => (self.timed_out(timeout), Some(Sign::Timeout)),
+        };
+        self.show(sign, &ended, item.key());
         let outcome = match ended {
             Ended::Done(_) => RunOutcome::Succeeded,
             Ended::Failed(_) => RunOutcome::Failed,
@@ -178,8 +187,23 @@ impl<C: Send + Sync + 'static> Work<C> {
         }
     }
 
+    /// Reports a sign of trouble, if one is due.
+    fn show(&self, sign: Option<Sign>, ended: &Ended, key: &ObjectKey) {
+        let (writes, _) = &self.writes;
+        let Some(sign) = sign else {
+            writes.streaks.end(key);
+            return;
+        };
+        let said = match ended {
+            Ended::Failed(error) => chain(&**error),
+            _ => String::new(),
+        };
+        let when = (key, self.env.now());
+        show(sign, &said, when, (&self.site, writes), &self.counters);
+    }
+
     /// Awaits a reconcile, and logs once if it is slow. The span names its key.
-    async fn named_if_slow<F: Future>(&self, reconciling: F) -> F::Output {
+    async fn named_if_slow<F: Future>(&self, key: &ObjectKey, reconciling: F) -> F::Output {
         let mut reconciling = std::pin::pin!(reconciling);
         tokio::select! {
             biased;
@@ -187,8 +211,12 @@ impl<C: Send + Sync + 'static> Work<C> {
             () = tokio::time::sleep(SLOW) => {}
         }
         self.counters.slow.add(1);
-        tracing::warn!("a reconcile runs for more than {SLOW:?}");
+        let said = format!("a reconcile runs for more than {SLOW:?}");
+        tracing::warn!("{said}");
         let since = self.env.now();
+        let (writes, _) = &self.writes;
+        let of = (&*self.site, &**writes);
+        show(Sign::Slow, &said, (key, since), of, &self.counters);
         let ended = reconciling.await;
         let took = SLOW + self.env.now().since(since);
         tracing::info!(?took, "the slow reconcile has ended");
@@ -319,6 +347,23 @@ impl<C: Send + Sync + 'static> Work<C> {
             Next::Ready => Some(Duration::ZERO),
             Next::Nothing | Next::Refused => None,
         }
+    }
+}
+
+/// The sign of trouble that a run shows by its end.
+fn sign_of(ended: &Ended, effects: &Effects) -> Option<Sign> {
+    match ended {
+        Ended::Failed(error) => match meaning(&**error) {
+            Meaning::Permanent => Some(Sign::Permanent),
+            Meaning::Stale => Some(Sign::Stale),
+            _ => None,
+        },
+        Ended::Done(_) if effects.are_noop() => Some(Sign::Noop),
+        Ended::Done(action) => {
+            let is_soon = action.requeue_after().is_some_and(|after| after < HOT);
+            (is_soon && !effects.have_changed()).then_some(Sign::Hot)
+        }
+        Ended::Gone | Ended::Undecodable(_) => None,
     }
 }
 

@@ -1,6 +1,7 @@
 //! A custom resource with a status, as kube's derive would make it.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -9,7 +10,7 @@ use kube_core::discovery::ApiResource;
 use kube_core::object::HasStatus;
 use kube_core::{CustomResourceExt, ObjectMeta, Resource, TypeMeta};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Foo {
@@ -26,6 +27,9 @@ pub(crate) struct Foo {
 pub(crate) struct FooSpec {
     #[serde(default)]
     pub(crate) replicas: i32,
+    /// Fields that tests make up.
+    #[serde(flatten)]
+    pub(crate) rest: BTreeMap<String, Value>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -102,7 +106,10 @@ impl CustomResourceExt for Foo {
                     "name": "v1",
                     "served": true,
                     "storage": true,
-                    "subresources": {"status": {}},
+                    "subresources": {"status": {}, "scale": {
+                        "specReplicasPath": ".spec.replicas",
+                        "statusReplicasPath": ".status.ready",
+                    }},
                     "schema": {"openAPIV3Schema": {
                         "type": "object",
                         "properties": {"spec": kept, "status": kept},

@@ -23,19 +23,19 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// The findings that were reported when each run began, and the controller's numbers.
 #[derive(Clone, Default)]
-struct Seen {
+pub(crate) struct Seen {
     runs: Arc<Mutex<Vec<u64>>>,
     metrics: Arc<Mutex<Option<ControllerMetrics>>>,
 }
 
 #[derive(Clone, Copy)]
-enum Found {
+pub(crate) enum Found {
     Loops,
     Fights,
 }
 
 impl Seen {
-    fn count(&self, what: Found) -> u64 {
+    pub(crate) fn count(&self, what: Found) -> u64 {
         let metrics = self.metrics.lock().unwrap();
         let stats = metrics.as_ref().unwrap().snapshot();
         match what {
@@ -44,12 +44,12 @@ impl Seen {
         }
     }
 
-    fn total(&self) -> u64 {
+    pub(crate) fn total(&self) -> u64 {
         self.count(Found::Loops) + self.count(Found::Fights)
     }
 
     /// A run begins. Returns its number.
-    async fn run(&self) -> usize {
+    pub(crate) async fn run(&self) -> usize {
         let number = {
             let found = self.total();
             let mut runs = self.runs.lock().unwrap();
@@ -62,18 +62,18 @@ impl Seen {
     }
 
     /// The number of runs before the first finding.
-    fn runs_before(&self) -> usize {
+    pub(crate) fn runs_before(&self) -> usize {
         let runs = self.runs.lock().unwrap();
         runs.iter().position(|found| *found > 0).unwrap()
     }
 }
 
-async fn server() -> TestServer {
+pub(crate) async fn server() -> TestServer {
     TestServer::start().crd::<Foo>().in_process().await.unwrap()
 }
 
 /// Runs a controller named `name`, with a recorder of events.
-fn run<F, R>(api: &TestServer, name: &'static str, seen: &Seen, reconcile: F) -> Operator
+pub(crate) fn run<F, R>(api: &TestServer, name: &'static str, seen: &Seen, reconcile: F) -> Operator
 where
     F: Fn(Arc<Foo>, Ctx<Seen>) -> R + Send + Sync + 'static,
     R: Future<Output = Result<Action, Error>> + Send + 'static,
@@ -95,7 +95,7 @@ where
 }
 
 /// The reasons and notes of the events of a component.
-async fn events(api: &TestServer, component: &str) -> Vec<(String, String)> {
+pub(crate) async fn events(api: &TestServer, component: &str) -> Vec<(String, String)> {
     let events: Api<Event> = Api::namespaced(api.client(), "default");
     let all = events.list(&ListParams::default()).await.unwrap().items;
     let of = all.into_iter().filter(|event| {

@@ -24,6 +24,7 @@ mod lifecycle;
 mod loops;
 mod namespaces;
 mod own_writes;
+mod planted_loops;
 mod reading;
 mod reflector;
 mod registrations;

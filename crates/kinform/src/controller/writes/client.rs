@@ -25,6 +25,7 @@ use tower::BoxError;
 use super::target::Target;
 use super::{Effect, Writes};
 use crate::controller::echo::Certainty;
+use crate::controller::signs::Effects;
 use crate::controller::view::View;
 
 /// BOUND: bytes of a reply that is read: an object has a few MiB, a deleted collection lists its own.
@@ -32,7 +33,7 @@ const MAX_REPLY: usize = 64 << 20;
 
 /// A client above `below` whose writes are noted for `key`.
 pub(super) fn noting(
-    writes: Arc<Writes>,
+    (writes, effects): (Arc<Writes>, Arc<Effects>),
     key: ObjectKey,
     view: Arc<View>,
     below: &Client,
@@ -40,8 +41,8 @@ pub(super) fn noting(
     let (below, namespace) = (below.clone(), below.default_namespace().to_owned());
     let send = move |request: Request<Body>| {
         let (client, writes, key) = (below.clone(), Arc::clone(&writes), key.clone());
-        let view = Arc::clone(&view);
-        async move { pass(&client, (&writes, &key), &view, request).await }
+        let (view, effects) = (Arc::clone(&view), Arc::clone(&effects));
+        async move { pass(&client, (&writes, &key, &effects), &view, request).await }
     };
     Client::new(tower::service_fn(send), namespace)
 }
@@ -50,7 +51,7 @@ type Reply = Response<http_body_util::combinators::UnsyncBoxBody<Bytes, BoxError
 
 async fn pass(
     client: &Client,
-    (writes, key): (&Writes, &ObjectKey),
+    (writes, key, effects): (&Writes, &ObjectKey, &Effects),
     view: &View,
     request: Request<Body>,
 ) -> Result<Reply, BoxError> {
@@ -70,6 +71,8 @@ async fn pass(
     let cached = is_change.then(|| writes.cached_version(&target)).flatten();
     let mut noting = Noting {
         about: (!is_dry).then_some((writes, key, target)),
+        effects,
+        is_noop: false,
         stated: stated_version(&body),
         is_created: false,
     };
@@ -86,6 +89,7 @@ async fn pass(
         let effect = effect(&bytes, is_delete);
         if is_change && effect.is_of_version([&cached, &noting.stated]) {
             writes.counters.noop_writes.add(1);
+            noting.is_noop = true;
         }
         noting.is_created = head.status == StatusCode::CREATED;
         noting.tell(effect);
@@ -139,6 +143,8 @@ fn stated_version(request: &[u8]) -> Option<String> {
 /// Notes an unknown effect if it is dropped before the effect is known.
 struct Noting<'a> {
     about: Option<(&'a Writes, &'a ObjectKey, Target)>,
+    effects: &'a Effects,
+    is_noop: bool,
     /// The version that the request requires.
     stated: Option<String>,
     is_created: bool,
@@ -147,6 +153,10 @@ struct Noting<'a> {
 impl Noting<'_> {
     fn tell(&mut self, effect: Effect) {
         if let Some((writes, key, target)) = self.about.take() {
+            match self.is_noop {
+                true => self.effects.keep(),
+                false => self.effects.change(),
+            }
             let changed = |before: &&String| match &effect {
                 Effect::Stored { version, .. } => version != *before,
                 _ => false,

@@ -34,6 +34,7 @@ use super::echo::{Certainty, Write};
 use super::feed::{Holder, Trigger};
 use super::last_writes::LastWrites;
 use super::loops::Detector;
+use super::signs::{Effects, Streaks};
 use super::stats::Counters;
 use super::view::View;
 use crate::informer::{Core, OwnWrites as SeenWrites};
@@ -59,6 +60,8 @@ pub(super) struct Writes {
     pub(super) own: Own,
     /// The keys whose runs may start themselves.
     pub(super) loops: Detector,
+    /// The keys whose runs show signs of trouble.
+    pub(super) streaks: Streaks,
     seen: SeenWrites,
     /// Writes without an answer: the server may have stored them.
     // BOUND: of keys not handed out since their reply was lost, `MAX_QUESTIONS` each.
@@ -123,6 +126,7 @@ impl Effect {
 pub(super) struct Writer {
     writes: Arc<Writes>,
     client: Arc<OnceLock<Client>>,
+    effects: Arc<Effects>,
 }
 
 impl Writer {
@@ -130,7 +134,13 @@ impl Writer {
         Self {
             writes,
             client: Arc::default(),
+            effects: Arc::default(),
         }
+    }
+
+    /// The effects of the run's writes so far.
+    pub(super) fn effects(&self) -> &Effects {
+        &self.effects
     }
 
     /// A client above `below` that notes the writes of `key`, and refuses deletes that need a
@@ -138,7 +148,7 @@ impl Writer {
     pub(super) fn client(&self, key: &ObjectKey, below: &Client, view: &Arc<View>) -> Client {
         let make = || {
             client::noting(
-                Arc::clone(&self.writes),
+                (Arc::clone(&self.writes), Arc::clone(&self.effects)),
                 key.clone(),
                 Arc::clone(view),
                 below,
@@ -176,6 +186,7 @@ impl Writes {
             caches: caches.collect(),
             own: Own::default(),
             loops: Detector::default(),
+            streaks: Streaks::default(),
             seen: SeenWrites::new(),
             unanswered: Mutex::default(),
             stale: Mutex::default(),
@@ -218,6 +229,14 @@ impl Writes {
         Some(cached.resource_version().to_owned())
     }
 
+    /// The uid of an object as a cache has it.
+    pub(super) fn uid(&self, of: &GroupVersionResource, object: KeyRef<'_>) -> Option<String> {
+        let cached = self
+            .holders((&of.group, &of.resource), object)
+            .find_map(|core| core.get(object))?;
+        Some(cached.uid().to_owned())
+    }
+
     /// A run of `key` begins. Returns whether its view may be older than its own writes.
     pub(super) fn begin(&self, key: &ObjectKey) -> bool {
         let mut stale = lock(&self.stale);
@@ -227,6 +246,7 @@ impl Writes {
     /// A term was lost: keys of the next one begin with a fresh view.
     pub(super) fn end_term(&self) {
         lock(&self.stale).clear();
+        self.streaks.clear();
         *lock(&self.last) = LastWrites::default();
     }
 
