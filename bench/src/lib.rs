@@ -13,8 +13,10 @@
 pub mod backing;
 pub mod corpus;
 pub mod discovery;
+pub mod machine;
 pub mod measured;
 pub mod meter;
+pub mod operators;
 pub mod replay;
 pub mod report;
 pub mod row;

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! bench [--quick] ──▶ kinform, bench/ (a workspace of its own), built for release ──▶ bench/results/*
+//! bench operators ──▶ bench/ alone, its program `operators`
 //!                       └── no Go ──▶ client-go is skipped, loudly
 //! ```
 //!
@@ -14,10 +15,12 @@ use clap::Args;
 
 use crate::suite;
 
+const DONE: &str = "bench: the results are in bench/results/";
+
 /// The rows that are measured.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// `--quick`, and the other options of `bench --help`.
+    /// `--quick`, and the other options of `bench --help`; or `operators` and those of that program.
     #[arg(allow_hyphen_values = true, trailing_var_arg = true)]
     options: Vec<String>,
 }
@@ -45,6 +48,18 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<String, String> 
         command.args(build).args(words);
         succeed(command, "build")
     };
+    let program = |name: &str, options: &[String]| {
+        let mut command = Command::new(target.join("release").join(name));
+        command.current_dir(&bench).args(options);
+        succeed(command, name)
+    };
+    if let [first, options @ ..] = &arguments.options[..]
+        && first == "operators"
+    {
+        cargo(&bench, &["--bin", "operators"])?;
+        program("operators", options)?;
+        return Ok(DONE.to_owned());
+    }
     // The bench starts the programs next to it: the subjects, and `kinform` for its `measure`.
     let kinform = ["--package", "kinform-cli", "--bin", "kinform"];
     cargo(
@@ -52,10 +67,8 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<String, String> 
         &[&kinform[..], &["--features", "typed,compressed"]].concat(),
     )?;
     cargo(&bench, &["--bins"])?;
-    let mut command = Command::new(target.join("release").join("bench"));
-    command.current_dir(&bench).args(&arguments.options);
-    succeed(command, "bench")?;
-    Ok("bench: the results are in bench/results/".to_owned())
+    program("bench", &arguments.options)?;
+    Ok(DONE.to_owned())
 }
 
 fn succeed(mut command: Command, what: &str) -> Result<(), String> {

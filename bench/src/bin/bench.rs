@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use kinform_bench::backing::Backing;
 use kinform_bench::corpus::Corpus;
+use kinform_bench::machine::{commit, machine};
 use kinform_bench::measured;
 use kinform_bench::meter::available_bytes;
 use kinform_bench::replay;
@@ -406,40 +407,6 @@ fn write(directory: &Path, name: &str, results: &Results) -> Result<(), Failed> 
         std::fs::write(directory.join(format!("{name}-{metric}.svg")), plot)?;
     }
     Ok(())
-}
-
-async fn commit() -> String {
-    let output = Command::new("git")
-        .args([
-            "describe",
-            "--always",
-            "--dirty",
-            "--abbrev=12",
-            "--exclude=*",
-        ])
-        .output()
-        .await;
-    output.map_or_else(
-        |_| "unknown".to_owned(),
-        |output| String::from_utf8_lossy(&output.stdout).trim().to_owned(),
-    )
-}
-
-fn machine() -> String {
-    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
-    let field = |text: &str, name: &str| {
-        let line = text.lines().find(|line| line.starts_with(name));
-        line.and_then(|line| Some(line.split_once(':')?.1.trim().to_owned()))
-            .unwrap_or_default()
-    };
-    let cores = std::thread::available_parallelism().map_or(0, usize::from);
-    let load = read("/proc/loadavg");
-    format!(
-        "{}, {cores} cores, {}, load average {} after it",
-        field(&read("/proc/cpuinfo"), "model name"),
-        field(&read("/proc/meminfo"), "MemTotal"),
-        load.split(' ').next().unwrap_or_default()
-    )
 }
 
 #[cfg(test)]

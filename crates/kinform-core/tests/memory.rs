@@ -150,6 +150,37 @@ fn a_stalled_handler_keeps_no_more_than_two_states_an_object_alive() {
     assert_eq!(stalled.pinned_bytes(), 0);
 }
 
+/// A hundred thousand updates of ten objects, heard as they come: the ring keeps no history of them.
+#[test]
+fn a_ring_that_is_heard_at_once_costs_one_batch() {
+    let _alone = alone();
+    const BATCH: u64 = 100;
+    let mut writer = Writer::new([], Seed(3), RingLimits::default()).unwrap();
+    writer.apply(list((0..10).map(|name| object(name, 0, 1, 1_000)), 1));
+    let mut lively = [writer.reader().deliver(), writer.reader().deliver()];
+    assert_eq!(lively.each_mut().map(|delivery| hear(delivery).0), [10, 10]);
+    let (before, mut most) = (allocated(), 0);
+    for batch in 0..1_000 {
+        let versions = batch * BATCH + 2..(batch + 1) * BATCH + 2;
+        writer.apply(versions.map(|n| Delta::Updated(object((n % 10) as u32, 0, n, 1_000))));
+        for delivery in &mut lively {
+            assert_eq!(hear(delivery), (BATCH as usize, true));
+        }
+        assert_eq!(writer.reader().ring().kept_changes(), BATCH);
+        most = most.max(allocated().saturating_sub(before));
+    }
+    let batch = BATCH as usize * object(0, 0, 1, 1_000).heap_size();
+    assert!(most < 3 * batch, "{most} bytes, {batch} a batch");
+    // A bookmark a minute drops that, too.
+    let version = (1_000 * BATCH + 3).to_string();
+    writer.apply([Delta::Bookmark { version }]);
+    let ring = writer.reader();
+    assert_eq!(
+        (ring.ring().kept_changes(), ring.ring().kept_bytes()),
+        (0, 0)
+    );
+}
+
 /// Every object deleted and made anew ten times over, by events and by relists.
 #[test]
 fn ten_turnovers_of_all_objects_leave_the_memory_of_the_first() {

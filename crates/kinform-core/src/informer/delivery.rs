@@ -29,7 +29,7 @@ use std::sync::atomic::Ordering;
 use kinform_api::mutant;
 
 use super::ring::{Batch, Found};
-use super::writer::{Reader, ResyncMark};
+use super::writer::{Mark, Reader};
 use crate::delta::{Change, HandlerId};
 use crate::store::diff::Diff;
 use crate::store::root::Root;
@@ -42,7 +42,7 @@ const PIECE: usize = 256;
 pub struct Delivery {
     reader: Reader,
     id: HandlerId,
-    mark: Arc<ResyncMark>,
+    mark: Arc<Mark>,
     phase: Phase,
     // INVARIANT: what the handler heard, when everything handed out was heard: all of `told`, and,
     // while there is a difference, that part of it which was taken.
@@ -119,7 +119,7 @@ impl Reader {
 }
 
 impl Delivery {
-    fn new(reader: Reader, id: HandlerId, mark: Arc<ResyncMark>) -> Self {
+    fn new(reader: Reader, id: HandlerId, mark: Arc<Mark>) -> Self {
         let told = Root::empty(reader.root().seed());
         Self {
             cursor: reader.ring().end(),
@@ -144,7 +144,14 @@ impl Delivery {
         reason = "it goes on after nothing came"
     )]
     pub fn next(&mut self) -> Next {
+        let next = self.step();
+        self.mark.needs(self.needed());
+        next
+    }
+
+    fn step(&mut self) -> Next {
         if self.phase == Phase::Waiting {
+            self.mark.pin(self.reader.ring().end());
             let root = self.reader.root();
             if self.is_leaving || !root.has_synced() {
                 return Next::Idle;
@@ -158,7 +165,7 @@ impl Delivery {
         if self.phase == Phase::Initial {
             self.phase = Phase::Live;
             // A resync that was due before is answered by the initial adds.
-            self.resync.times = self.mark.times.load(Ordering::Acquire);
+            self.resync.times = self.mark.resync_times.load(Ordering::Acquire);
             return Next::Synced;
         }
         if self.is_leaving {
@@ -224,6 +231,15 @@ impl Delivery {
                 .sum::<usize>();
         }
         bytes
+    }
+
+    /// The oldest batch that this place may ask the ring for.
+    fn needed(&self) -> u64 {
+        match &self.diff {
+            _ if self.is_leaving || self.phase == Phase::Waiting => u64::MAX,
+            Some(diff) => diff.target().position(),
+            None => self.cursor,
+        }
     }
 
     fn next_live(&mut self) -> Next {
@@ -293,9 +309,11 @@ impl Delivery {
     }
 
     fn take_up_resync(&mut self) {
-        let times = self.mark.times.load(Ordering::Acquire);
+        let times = self.mark.resync_times.load(Ordering::Acquire);
         // Not before what was said before it.
-        if times != self.resync.times && self.cursor >= self.mark.position.load(Ordering::Acquire) {
+        if times != self.resync.times
+            && self.cursor >= self.mark.resync_position.load(Ordering::Acquire)
+        {
             self.resync.times = times;
             self.resync.walk.get_or_insert(0);
         }

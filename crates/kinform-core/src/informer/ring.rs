@@ -1,12 +1,14 @@
 //! The ring: the newest batches of changes, each with the root after it.
 //!
 //! ```text
-//! RingWriter::push ──▶ cells [position mod capacity] ──at(position)──▶ any number of cursors
+//! RingWriter::write ──▶ cells [position mod capacity] ──at(position)──▶ any number of cursors
+//!         release(needed) ◀── the oldest position that a cursor may ask for ──┘
 //! ```
 //!
-//! A batch is written once and borrowed by everybody; a cursor is a number. The ring is bounded in
-//! batches, changes and bytes: the oldest batches give way, whoever has not heard them takes the
-//! difference of two roots instead. So a slow handler costs the writer nothing, and pins two roots.
+//! A batch is written once and borrowed by every cursor; a cursor is a number. Batches that every
+//! cursor has passed are dropped at the next write. The rest is bounded in batches, changes and
+//! bytes: the oldest batches give way, and a handler that has not heard them takes the difference of
+//! two roots instead. So a slow handler costs the writer nothing, and pins two roots.
 //!
 //! Writing and reading wait for nobody: a cell is an arc-swap.
 //!
@@ -15,7 +17,7 @@
 //!
 //! Upstream counterpart: the unbounded buffer of each listener in
 //! `client-go:tools/cache/shared_informer.go` (`processorListener.pop`).
-//! Complexity: push and read are O(1), whatever the number of cursors.
+//! Complexity: write and read are O(1), whatever the number of cursors.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -31,7 +33,7 @@ use crate::store::root::Root;
 const BATCH_BYTES: usize = 4 * 1024;
 const CHANGE_BYTES: usize = 1024;
 
-/// The limits of a ring's content.
+/// The limits of a ring's content, which is what some handler has not received yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RingLimits {
     /// Batches; rounded up to a power of two. 4,096 by default.
@@ -205,6 +207,14 @@ impl RingWriter {
             root,
         };
         self.cell(position).store(Some(Arc::new(batch)));
+        self.gauge();
+    }
+
+    /// Drops the batches before a position, which no cursor asks for any more.
+    pub fn release(&mut self, needed: u64) {
+        while !self.kept.is_empty() && self.ring.first.load(Ordering::Relaxed) < needed {
+            self.evict();
+        }
         self.gauge();
     }
 

@@ -12,7 +12,7 @@
 //! `sharedProcessor.distribute`).
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
@@ -64,14 +64,42 @@ pub(super) struct Hub {
     pub(super) root: SharedRoot,
     pub(super) ring: Arc<Ring>,
     next_handler: AtomicU64,
-    marks: ArcSwap<BTreeMap<HandlerId, Weak<ResyncMark>>>,
+    marks: ArcSwap<BTreeMap<HandlerId, Weak<Mark>>>,
 }
 
-/// The number of times a handler was due for a resync, and the position of the last one.
-#[derive(Debug, Default)]
-pub(super) struct ResyncMark {
-    pub(super) times: AtomicU64,
-    pub(super) position: AtomicU64,
+/// The state that the writer and the delivery of one handler share.
+#[derive(Debug)]
+pub(super) struct Mark {
+    /// The number of times the handler was due for a resync.
+    pub(super) resync_times: AtomicU64,
+    /// The position of the last one.
+    pub(super) resync_position: AtomicU64,
+    // The oldest batch that the handler may ask the ring for.
+    needed: AtomicU64,
+}
+
+impl Default for Mark {
+    fn default() -> Self {
+        Self {
+            resync_times: AtomicU64::new(0),
+            resync_position: AtomicU64::new(0),
+            needed: AtomicU64::new(u64::MAX),
+        }
+    }
+}
+
+impl Mark {
+    /// Keeps the batches from a position on. A root that is loaded after this call is not older than
+    /// the batches that were dropped before it: the fence pairs with that of [`Hub::needed`].
+    pub(super) fn pin(&self, position: u64) {
+        self.needed.store(position, Ordering::Release);
+        fence(Ordering::SeqCst);
+    }
+
+    /// Tells the writer the oldest batch that is still needed; `u64::MAX` if none is.
+    pub(super) fn needs(&self, position: u64) {
+        self.needed.store(position, Ordering::Release);
+    }
 }
 
 impl Writer {
@@ -151,6 +179,7 @@ impl Writer {
             events,
         } = applied;
         let is_news = !matches!(news, News::None) || !due.is_empty();
+        self.ring.release(self.hub.needed());
         match news {
             News::None => {}
             News::Changes(changes) => self.ring.write(changes, root.clone()),
@@ -218,9 +247,9 @@ impl Reader {
 
 impl Hub {
     /// A new handler, and the mark that says when it is due to hear everything again.
-    pub(super) fn admit(&self) -> (HandlerId, Arc<ResyncMark>) {
+    pub(super) fn admit(&self) -> (HandlerId, Arc<Mark>) {
         let id = HandlerId(self.next_handler.fetch_add(1, Ordering::Relaxed));
-        let mark = Arc::new(ResyncMark::default());
+        let mark = Arc::new(Mark::default());
         self.marks.rcu(|marks| {
             let mut marks = BTreeMap::clone(marks);
             marks.retain(|_, mark| mark.strong_count() > 0);
@@ -236,8 +265,17 @@ impl Hub {
         }
         let marks = self.marks.load();
         for mark in due.iter().filter_map(|id| marks.get(id)?.upgrade()) {
-            mark.position.store(position, Ordering::Release);
-            mark.times.fetch_add(1, Ordering::Release);
+            mark.resync_position.store(position, Ordering::Release);
+            mark.resync_times.fetch_add(1, Ordering::Release);
         }
+    }
+
+    /// The oldest position that a handler may ask the ring for. O(handlers).
+    fn needed(&self) -> u64 {
+        fence(Ordering::SeqCst);
+        let marks = self.marks.load();
+        let marks = marks.values().filter_map(Weak::upgrade);
+        let needed = marks.map(|mark| mark.needed.load(Ordering::Acquire));
+        needed.min().unwrap_or(u64::MAX)
     }
 }

@@ -7,7 +7,7 @@ use kinform_core::Object;
 use kinform_core::delta::{Change, Delta, Quarantine, QuarantineOrigin};
 use kinform_core::fifo::{DeltaFifo, FifoPolicy};
 use kinform_core::informer::delivery::{Delivery, Next, Origin};
-use kinform_core::informer::ring::RingLimits;
+use kinform_core::informer::ring::{Found, RingLimits};
 use kinform_core::informer::writer::{Reader, Writer};
 use kinform_core::store::directory::Seed;
 use kinform_core::store::index::Index;
@@ -435,6 +435,52 @@ proptest! {
             if naive.synced {
                 prop_assert_eq!(&listener.heard, &naive.stored);
             }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+    #[test]
+    fn a_ring_keeps_what_a_listener_has_not_heard_and_its_newest_batch(
+        ops in prop::collection::vec(op(), 1..80),
+    ) {
+        let mut writer = writer(RingLimits::default());
+        let reader = writer.reader();
+        writer.apply([Delta::ListBegin, Delta::ListEnd { version: "1".into() }]);
+        // Each listener, and whether it was called yet: before that it needs no batch.
+        let mut listeners = vec![(Listener::new(&reader), false)];
+        for op in ops {
+            match op {
+                Op::Apply(batch) => {
+                    let needed = listeners.iter().filter(|(_, is_called)| *is_called);
+                    let needed = needed.map(|(listener, _)| listener.delivery.position()).min();
+                    let before = reader.ring().end();
+                    let is_change = |said: &Said| matches!(said, Said::Put(_) | Said::Delete(_));
+                    writer.apply(batch.into_iter().filter(is_change).map(delta));
+                    let end = reader.ring().end();
+                    let is_kept = |at| matches!(reader.ring().at(at), Found::Batch(_));
+                    let kept: Vec<u64> = (0..end).filter(|at| is_kept(*at)).collect();
+                    let expected: Vec<u64> = (needed.unwrap_or(before)..end).collect();
+                    prop_assert_eq!(kept, expected);
+                }
+                Op::Listen if listeners.len() < 4 => {
+                    listeners.push((Listener::new(&reader), false));
+                }
+                Op::Hear(who, times) => {
+                    if let Some((listener, is_called)) = listeners.get_mut(who) {
+                        *is_called = true;
+                        (0..times).all(|_| listener.hear(&reader));
+                    }
+                }
+                Op::Leave(who) if who < listeners.len() => drop(listeners.remove(who)),
+                Op::Listen | Op::Leave(_) | Op::Resync(_) => {}
+            }
+        }
+        for (listener, _) in &mut listeners {
+            while listener.hear(&reader) {}
+            prop_assert_eq!(&listener.heard, &stored(&reader));
+            prop_assert_eq!(listener.delivery.times_behind(), 0);
         }
     }
 }

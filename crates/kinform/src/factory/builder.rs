@@ -120,7 +120,7 @@ impl FactoryBuilder {
     }
 
     /// Bounds the changes that are kept for slow handlers; a handler that falls further behind
-    /// receives a diff instead.
+    /// receives a diff instead. Changes that every handler has received are not kept.
     pub fn ring_limits(mut self, limits: RingLimits) -> Self {
         self.options.ring = limits;
         self
