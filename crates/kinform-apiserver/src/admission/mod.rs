@@ -1,8 +1,8 @@
 //! Admission: whether a write goes on, and with which object.
 //!
 //! ```text
-//! Question ──▶ mutate:   webhooks, a second time if one changed the object ──▶ object
-//!          ──▶ validate: webhooks, all at once ──▶ go on | Status
+//! Question ──▶ mutate:   plugins, webhooks, a second time if one changed the object ──▶ object
+//!          ──▶ validate: plugins, webhooks (all at once), quotas ──▶ go on | Status
 //! ```
 //!
 //! The order is that of a real server. The first refusal ends the request. `write/` and `actions/`
@@ -11,12 +11,13 @@
 //!
 //! Nothing is locked while a webhook is called, and a configuration is effective with its own reply.
 //!
-//! * `question.rs`: a request as admission sees it; `rule.rs`: the operations and resources of a
-//!   rule; `webhook/`: webhooks and their configurations.
+//! * `plugins/`: what is compiled in; `question.rs`: a request as admission sees it; `rule.rs`: the
+//!   operations and resources of a rule; `webhook/`: webhooks and their configurations.
 //!
 //! Upstream: `kubernetes/apiserver:pkg/admission`, `kubernetes:pkg/kubeapiserver/options/plugins.go`
 //! (the order).
 
+pub(crate) mod plugins;
 mod question;
 mod rule;
 mod webhook;

@@ -26,6 +26,7 @@ use crate::resource::Registry;
 use crate::state::derived::Derived;
 use crate::state::documents::Documents;
 use crate::state::owner_graph::OwnerGraph;
+use crate::state::plugins::Plugins;
 use crate::state::pod_logs::PodLogs;
 use crate::state::shares::Shares;
 use crate::state::{Limits, State};
@@ -48,6 +49,7 @@ pub struct Builder {
     keeps_inert: bool,
     names: Vec<String>,
     hooks: Hooks,
+    plugins: Plugins,
 }
 
 impl std::fmt::Debug for Builder {
@@ -82,6 +84,7 @@ impl Default for Builder {
             keeps_inert: false,
             names: Vec::new(),
             hooks: Hooks::default(),
+            plugins: Plugins::default(),
         }
     }
 }
@@ -182,6 +185,21 @@ impl Builder {
     pub fn keep_inert_objects(mut self) -> Self {
         self.keeps_inert = true;
         self
+    }
+
+    /// Turns compiled-in admission plugins on by their names, or off by `-NAME`; `-*` turns all of
+    /// them off. By default all are on. Names are those of a real server (`LimitRanger`); an unknown
+    /// one has no effect, see [`Builder::admission_plugins`].
+    pub fn admission<'a>(mut self, words: impl IntoIterator<Item = &'a str>) -> Self {
+        for word in words {
+            self.plugins = self.plugins.set(word).unwrap_or(self.plugins);
+        }
+        self
+    }
+
+    /// The names of the compiled-in admission plugins.
+    pub fn admission_plugins() -> impl Iterator<Item = &'static str> {
+        Plugins::names()
     }
 
     /// Sets the address at which webhooks of a service (`namespace`, `name`) are called, instead of
@@ -322,6 +340,7 @@ impl Builder {
             logs: PodLogs::new(clock),
             clock,
             hooks: self.hooks,
+            plugins: self.plugins,
             webhooks: Derived::default(),
             limits: self.limits,
             openapi: Documents::default(),

@@ -15,6 +15,7 @@ pub(crate) mod derived;
 pub(crate) mod documents;
 pub(crate) mod offload;
 pub(crate) mod owner_graph;
+pub(crate) mod plugins;
 pub(crate) mod pod_logs;
 pub(crate) mod shares;
 
@@ -27,6 +28,7 @@ use tokio_util::sync::CancellationToken;
 use self::derived::Derived;
 use self::documents::Documents;
 use self::owner_graph::OwnerGraph;
+use self::plugins::Plugins;
 use self::pod_logs::PodLogs;
 use self::shares::Shares;
 use crate::access::Access;
@@ -88,6 +90,8 @@ pub(crate) struct State {
     pub(crate) shares: Shares,
     /// Stores objects all the same that this server never acts on.
     pub(crate) keeps_inert: bool,
+    /// The compiled-in admission plugins that are on.
+    pub(crate) plugins: Plugins,
     /// Calls of webhooks.
     pub(crate) hooks: Hooks,
     /// The parsed configurations of webhooks.

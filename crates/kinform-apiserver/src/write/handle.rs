@@ -189,11 +189,12 @@ impl Write<'_> {
             let mut outcome = complete(&cx, Part::Main, proposal, (None, namespace))?;
             requester::put(resource, self.request.user, &mut outcome);
             self.permit(&outcome, None)?;
-            self.validate(&outcome, None).await?;
+            let reserved = self.validate(&outcome, None).await?;
             if let Action::Create(object) = &outcome.action {
                 last = text(object, &["metadata", "name"]).to_owned();
             }
             if let Some(written) = self.commit(outcome, None) {
+                reserved.keep();
                 return Ok(written);
             }
         }
@@ -301,8 +302,9 @@ impl Write<'_> {
                 requester::put(resource, self.request.user, &mut outcome);
             }
             self.permit(&outcome, value.as_ref())?;
-            self.validate(&outcome, value.as_ref()).await?;
+            let reserved = self.validate(&outcome, value.as_ref()).await?;
             if let Some(written) = self.commit(outcome, current) {
+                reserved.keep();
                 return Ok(written);
             }
         }

@@ -26,6 +26,48 @@ use crate::support::*;
 /// Steps that differ: story, steps, and the reason.
 const DIFFERENCES: &[(&str, &[usize], &str)] = &[
     (
+        "builtin",
+        &[2, 3, 4],
+        "the recorder made a namespace without recording it",
+    ),
+    (
+        "builtin",
+        &[19],
+        "not yet: names of priority classes that are the system's",
+    ),
+    (
+        "builtin",
+        &[28, 37],
+        "both classes are made within one second here: the first by name is taken",
+    ),
+    (
+        "builtin",
+        &[35],
+        "not yet: the warning about an old annotation",
+    ),
+    (
+        "limitrange",
+        &[10],
+        "a real server reports errors of several resources in random order",
+    ),
+    (
+        "limitrange",
+        &[22, 26],
+        "not yet: some checks of a limit range",
+    ),
+    (
+        "resourcequota",
+        &[5, 12, 14, 28, 35],
+        "the owners wrote within one second here: their order is by name",
+    ),
+    ("resourcequota", &[22, 24], "addresses are random"),
+    ("resourcequota", &[29], "the age depends on the time"),
+    (
+        "resourcequota",
+        &[40, 41, 42],
+        "not yet: some checks of a quota",
+    ),
+    (
         "webhook/configurations",
         &[1, 15, 16, 17, 21, 27, 29, 30, 31],
         "not yet: some checks of a configuration",
@@ -85,11 +127,6 @@ const DIFFERENCES: &[(&str, &[usize], &str)] = &[
         "webhook/mutating-workload",
         &[1, 11, 12, 13],
         "the recorded patch is not whole: the recorder took a part of it for a token",
-    ),
-    (
-        "webhook/mutating-workload",
-        &[2, 3],
-        "not yet: the priority of pods",
     ),
     (
         "webhook/mutating-workload",
@@ -182,6 +219,9 @@ const WEBHOOKS: [&str; 16] = [
     "webhook/service",
     "webhook/validating",
 ];
+
+/// The stories of compiled-in plugins.
+const PLUGINS: [&str; 3] = ["builtin", "limitrange", "resourcequota"];
 
 /// Stories between whose steps the recorder removed its configurations.
 const CLEANED: [&str; 4] = [
@@ -340,7 +380,7 @@ fn warnings(headers: &HeaderMap) -> Vec<String> {
 }
 
 /// Tells stories and compares their differing steps with the list.
-async fn compare(stories: &[&str]) {
+async fn compare(folder: &str, stories: &[&str]) {
     let mut wrong = Vec::new();
     let (mut told, mut alike) = (0, 0);
     for name in stories {
@@ -362,7 +402,7 @@ async fn compare(stories: &[&str]) {
                 .map(|at| format!("{name}#{at} is alike")),
         );
     }
-    report::tell("admission", told, alike);
+    report::tell(folder, told, alike);
     assert!(
         wrong.is_empty(),
         "{} differences:\n{}",
@@ -373,5 +413,10 @@ async fn compare(stories: &[&str]) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn webhooks_are_called_and_answered_as_by_a_real_server() {
-    compare(&WEBHOOKS).await;
+    compare("admission/webhook", &WEBHOOKS).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn plugins_change_and_refuse_as_those_of_a_real_server() {
+    compare("admission/plugins", &PLUGINS).await;
 }

@@ -153,9 +153,12 @@ fn unzipped(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Builder with the recorded server's settings.
+/// Builder with the recorded server's settings; its admission plugins were off.
 pub(crate) fn builder() -> Builder {
-    Server::builder().rbac().without_garbage_collection()
+    Server::builder()
+        .admission(["-*"])
+        .rbac()
+        .without_garbage_collection()
 }
 
 /// A server with all objects of the recorded lists, under the same versions.

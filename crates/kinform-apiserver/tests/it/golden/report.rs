@@ -19,7 +19,7 @@ const END: &str = "<!-- end -->";
 static PAGE: Mutex<()> = Mutex::new(());
 
 /// Content of each folder: folders of the first recording, then stories that were recorded later.
-const FOLDERS: [(&str, &str); 17] = [
+const FOLDERS: [(&str, &str); 18] = [
     (
         "list",
         "lists in every form: JSON, protobuf, tables, metadata alone, pages, compressed",
@@ -49,8 +49,12 @@ const FOLDERS: [(&str, &str); 17] = [
     ("table", "tables of objects in many states"),
     ("bookmark", "bookmarks of watches of every built-in kind"),
     (
-        "admission",
+        "admission/webhook",
         "steps of stories about webhooks: replies, warnings, and the calls",
+    ),
+    (
+        "admission/plugins",
+        "steps of stories about compiled-in plugins: limits, quotas, priorities, classes",
     ),
 ];
 /// Number of folders of the first recording.
