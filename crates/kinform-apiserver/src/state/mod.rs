@@ -6,11 +6,12 @@
 //!
 //! The modules above share one `State`; this module answers no request.
 //!
-//! * `owner_graph.rs`: the objects that refer to each owner; `pod_logs.rs`: lines that tests
+//! * `metrics.rs`: counts and durations of requests; `owner_graph.rs`: the objects that refer to each owner; `pod_logs.rs`: lines that tests
 //!   register for containers; `documents.rs`: OpenAPI documents that were made; `shares.rs`: cores
 //!   and memory of costly requests.
 
 pub(crate) mod documents;
+pub(crate) mod metrics;
 pub(crate) mod owner_graph;
 pub(crate) mod pod_logs;
 pub(crate) mod shares;
@@ -22,6 +23,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use self::documents::Documents;
+use self::metrics::Metrics;
 use self::owner_graph::OwnerGraph;
 use self::pod_logs::PodLogs;
 use self::shares::Shares;
@@ -70,6 +72,7 @@ pub(crate) struct State {
     pub(crate) registry: Arc<Registry>,
     pub(crate) faults: Faults,
     pub(crate) journal: Arc<Journal>,
+    pub(crate) metrics: Arc<Metrics>,
     pub(crate) access: Access,
     pub(crate) logs: PodLogs,
     /// The references of all stored objects; `None` if the server does not collect garbage.

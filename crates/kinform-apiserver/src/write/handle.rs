@@ -174,7 +174,7 @@ impl Write<'_> {
             let proposal = create::propose(&cx, body.take().map_or_else(&read, Ok)?)?;
             let mut outcome = complete(&cx, Part::Main, proposal, (None, namespace))?;
             requester::put(resource, self.user, &mut outcome);
-            self.admit(&outcome, None)?;
+            self.admit(&mut outcome, None)?;
             if let Action::Create(object) = &outcome.action {
                 last = text(object, &["metadata", "name"]).to_owned();
             }
@@ -285,7 +285,7 @@ impl Write<'_> {
                 self.may_create()?;
                 requester::put(resource, self.user, &mut outcome);
             }
-            self.admit(&outcome, value.as_ref())?;
+            self.admit(&mut outcome, value.as_ref())?;
             if let Some(written) = self.commit(outcome, current) {
                 return Ok(written);
             }
@@ -303,7 +303,7 @@ impl Write<'_> {
             let current = self.current();
             let value = current.as_ref().map(|it| it.value());
             let mut outcome = delete(&context, self.name(), options, value.as_ref())?;
-            self.admit(&outcome, value.as_ref())?;
+            self.admit(&mut outcome, value.as_ref())?;
             if let Answer::Object(object) = &mut outcome.answer {
                 *object = resource.to_shown(object.take(), &Meter::of_object());
             }
@@ -348,8 +348,8 @@ impl Write<'_> {
     }
 
     /// Refuses writes that this user is not authorized for, and objects that this server would not
-    /// act on.
-    fn admit(&self, outcome: &Outcome, old: Option<&Value>) -> Result<(), Box<Status>> {
+    /// act on; a server that keeps these warns.
+    fn admit(&self, outcome: &mut Outcome, old: Option<&Value>) -> Result<(), Box<Status>> {
         let object = match (&outcome.action, &outcome.answer) {
             (Action::Create(object) | Action::Replace(object), _) => object,
             // A dry run.
@@ -357,8 +357,11 @@ impl Write<'_> {
             _ => return Ok(()),
         };
         let resource = &self.target.resource;
-        if old != Some(object) && !self.state.keeps_inert {
-            inert::refuse(resource, object)?;
+        if old != Some(object) {
+            match self.state.keeps_inert {
+                true => outcome.warnings.extend(inert::warning(resource, object)),
+                false => inert::refuse(resource, object)?,
+            }
         }
         if self.state.access.rights == Rights::Everything {
             return Ok(());

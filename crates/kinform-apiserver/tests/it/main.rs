@@ -9,6 +9,7 @@ mod support;
 mod admin;
 mod bounds;
 mod clients;
+mod cluster;
 mod events;
 mod faults;
 mod garbage;

@@ -19,7 +19,7 @@ const END: &str = "<!-- end -->";
 static PAGE: Mutex<()> = Mutex::new(());
 
 /// Content of each folder: folders of the first recording, then stories that were recorded later.
-const FOLDERS: [(&str, &str); 16] = [
+const FOLDERS: [(&str, &str); 17] = [
     (
         "list",
         "lists in every form: JSON, protobuf, tables, metadata alone, pages, compressed",
@@ -48,6 +48,10 @@ const FOLDERS: [(&str, &str); 16] = [
     ("life", "parts of objects, rights, reviews"),
     ("table", "tables of objects in many states"),
     ("bookmark", "bookmarks of watches of every built-in kind"),
+    (
+        "fresh",
+        "lists of a server that has just been started, roles included",
+    ),
 ];
 /// Number of folders of the first recording.
 const FIRST: usize = 11;
