@@ -18,7 +18,7 @@ use super::{Error, Server, Stopped, listen};
 use crate::access::{Access, Rights, TokenFileError, Tokens, User, rbac};
 use crate::clock::Clock;
 use crate::controllers::garbage;
-use crate::controllers::namespace;
+use crate::controllers::initial::{self, Place};
 use crate::fault::{Faults, WatchLag};
 use crate::hooks::Hooks;
 use crate::journal::{Journal, Listener, Record};
@@ -166,7 +166,7 @@ impl Builder {
     }
 
     /// Enables authorization by the stored roles and bindings, beginning with those that every
-    /// cluster has (`cluster-admin`, `admin`, `edit`, `view`). Without this, every authenticated
+    /// cluster has. Without this, every authenticated
     /// user may do everything.
     pub fn rbac(mut self) -> Self {
         self.rights = Rights::Rbac;
@@ -312,11 +312,18 @@ impl Builder {
                 (store, registry)
             }
         };
-        namespace::found_namespaces(&store, &registry, clock.now());
+        let authority = identity.tls.as_ref().map(|tls| &*tls.authority_pem);
+        let place = Place {
+            now: clock.now(),
+            address: address.map(super::reachable),
+            authority,
+        };
+        initial::found(&store, &registry, &place);
         let faults = Faults::default();
         faults.delay_watches(self.lag);
         if self.rights == Rights::Rbac {
-            rbac::bootstrap::found(&store, clock.now());
+            initial::found_roles(&store, &registry, place.now);
+            rbac::aggregation::aggregate(&store);
         }
         let mut tokens = self.tokens;
         tokens.add(identity.token.clone(), User::admin());
@@ -336,6 +343,7 @@ impl Builder {
             registry,
             faults,
             journal: Arc::new(Journal::heard_by(self.listener)),
+            metrics: Arc::default(),
             access,
             logs: PodLogs::new(clock),
             clock,

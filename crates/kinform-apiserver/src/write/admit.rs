@@ -19,7 +19,7 @@ use kinform_api::{Status, mutant};
 use serde_json::{Value, json};
 
 use super::attempt::Write;
-use super::body::{Decoded, Refusal, match_url, read_value};
+use super::body::{Decoded, Doubled, Refusal, match_url, read_value};
 use super::complete;
 use super::options::{DeleteOptions, FieldValidation, WriteOptions};
 use super::proposal::Proposal;
@@ -115,7 +115,12 @@ impl Write<'_> {
             fresh: Fresh::default(),
             meter: cx.meter,
         };
-        let read = read_value(&again, self.part, changed, (Vec::new(), Voice::Decoder));
+        let read = read_value(
+            &again,
+            self.part,
+            changed,
+            (Doubled::Told(Vec::new()), Voice::Decoder),
+        );
         let Decoded { mut object, .. } = read.map_err(|refusal| match refusal {
             Refusal::Status(status) => internal(&status.message),
             Refusal::Type(what) | Refusal::Strict(what) => internal(&what),

@@ -11,12 +11,14 @@
 //! * `program.rs`: an expression and its limits; `check.rs` `types.rs` `functions.rs`:
 //!   type-checking; `tokens.rs`: positions of mistakes; `values.rs`: objects as rules see them;
 //! * `meter.rs`: the cost of running; `paid.rs`: functions that cost more than others;
-//! * `define.rs`: the validation of rules in a definition.
+//! * `define.rs`: the validation of rules in a definition; `estimate.rs`: their cost in the worst
+//!   case.
 //!
 //! Upstream: `apiextensions-apiserver:pkg/apiserver/schema/cel/validation.go`.
 
 mod check;
 pub(crate) mod define;
+pub(crate) mod estimate;
 mod functions;
 mod meter;
 mod paid;

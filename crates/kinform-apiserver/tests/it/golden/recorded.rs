@@ -16,6 +16,7 @@ use kinform_apiserver::{Builder, Draft, Expect, Found, Server, Service, Shelf};
 use serde_json::{Value, json};
 
 use super::protobuf;
+use crate::support::without_maps;
 
 /// Offset of our versions from the recorded ones: a new server has versions of its own already.
 pub(crate) const OFFSET: u64 = 100_000;
@@ -171,6 +172,8 @@ pub(crate) async fn load(
     server: Server,
     adjust: impl Fn(&str, Vec<Value>) -> Vec<Value>,
 ) -> Server {
+    // The recorded server trusted no clients' certificates, and had one map less.
+    without_maps(&server);
     let mut objects = Vec::new();
     for exchange in exchanges("list") {
         let is_whole = exchange.accept == "application/json"

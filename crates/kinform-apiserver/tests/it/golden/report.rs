@@ -19,7 +19,7 @@ const END: &str = "<!-- end -->";
 static PAGE: Mutex<()> = Mutex::new(());
 
 /// Content of each folder: folders of the first recording, then stories that were recorded later.
-const FOLDERS: [(&str, &str); 18] = [
+const FOLDERS: [(&str, &str); 19] = [
     (
         "list",
         "lists in every form: JSON, protobuf, tables, metadata alone, pages, compressed",
@@ -55,6 +55,10 @@ const FOLDERS: [(&str, &str); 18] = [
     (
         "admission/plugins",
         "steps of stories about compiled-in plugins: limits, quotas, priorities, classes",
+    ),
+    (
+        "fresh",
+        "lists of a server that has just been started, roles included",
     ),
 ];
 /// Number of folders of the first recording.
