@@ -718,6 +718,24 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         mistake: "the test of a JSON patch is not made",
         packages: SERVER,
     },
+    Mutant {
+        name: "S11",
+        seen: "server: disk",
+        mistake: "a write is acknowledged before it is on disk",
+        packages: SERVER,
+    },
+    Mutant {
+        name: "S12",
+        seen: "server: disk",
+        mistake: "what leaves the history is not deleted in the transaction that evicts it",
+        packages: SERVER,
+    },
+    Mutant {
+        name: "S13",
+        seen: "server: disk",
+        mistake: "a watch hears a write before it is on disk",
+        packages: SERVER,
+    },
 ];
 
 #[cfg(test)]

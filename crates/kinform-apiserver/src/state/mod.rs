@@ -7,10 +7,11 @@
 //! The modules above share one `State`; this module answers no request.
 //!
 //! * `owner_graph.rs`: the objects that refer to each owner; `pod_logs.rs`: lines that tests
-//!   register for containers; `documents.rs`: OpenAPI documents that were made; `shares.rs`: cores
+//!   register for containers; `event_ttl.rs`: when events end; `documents.rs`: OpenAPI documents that were made; `shares.rs`: cores
 //!   and memory of costly requests.
 
 pub(crate) mod documents;
+pub(crate) mod event_ttl;
 pub(crate) mod owner_graph;
 pub(crate) mod pod_logs;
 pub(crate) mod shares;
@@ -22,6 +23,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use self::documents::Documents;
+use self::event_ttl::EventTtl;
 use self::owner_graph::OwnerGraph;
 use self::pod_logs::PodLogs;
 use self::shares::Shares;
@@ -74,6 +76,7 @@ pub(crate) struct State {
     pub(crate) logs: PodLogs,
     /// The references of all stored objects; `None` if the server does not collect garbage.
     pub(crate) owners: Option<OwnerGraph>,
+    pub(crate) event_ttl: EventTtl,
     pub(crate) clock: Clock,
     /// Names under which it is reached, besides those of every server.
     pub(crate) names: Vec<String>,
@@ -97,7 +100,7 @@ impl State {
             .faults
             .replica()
             .and_then(|at| self.store.view_at(shelf, at).ok());
-        lagging.unwrap_or_else(|| self.store.view(shelf))
+        lagging.unwrap_or_else(|| self.store.shown(shelf))
     }
 
     /// The revision that the replica has reached.
