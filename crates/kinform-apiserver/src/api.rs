@@ -23,8 +23,8 @@ use crate::actions;
 use crate::admission::Warnings;
 use crate::budget::{self, Budget, Deadline, Meter, late};
 use crate::clock;
-use crate::controllers::follow;
 use crate::controllers::initial::flow::{self, Asked};
+use crate::controllers::{definitions, event_ttl, follow};
 use crate::encode;
 use crate::fault::{self, Damage, Fault, Midway, Passage};
 use crate::http::body::Body;
@@ -320,9 +320,31 @@ async fn resource(
     if head.method == Method::HEAD {
         return Err(Status::method_not_allowed());
     }
+    if event_ttl::concerns(&target.resource) {
+        event_ttl::expire(state);
+    }
     if is_read(&head.method) && target.subresource.is_none() {
         return read::read(state, target, query, &head.headers).await;
     }
+    // Before the first look at the stored state.
+    let begun = state.store.begin();
+    let reply = write_or_act(state, (head, query), target, (body, user), deadline).await;
+    match state.store.settled(begun).await {
+        Ok(()) => reply,
+        Err(lost) => {
+            definitions::serve_definitions(state);
+            Err(lost.into())
+        }
+    }
+}
+
+async fn write_or_act(
+    state: &Arc<State>,
+    (head, query): (&Parts, &Query),
+    target: &Target,
+    (body, user): (Incoming<'_>, &User),
+    deadline: Deadline,
+) -> Result<Response<Body>, Status> {
     let body = body.await?;
     // A definition may have been deleted or changed while the body came.
     let is_custom = target.resource.is_custom();

@@ -14,7 +14,7 @@
 //! real API server does: lists at a version, pages, watches with bookmarks, initial events,
 //! selectors, expired versions, conflicts. Its replies are compared with recordings of a real
 //! server. It never reads from a cluster, runs no workloads, and loses its state when it is
-//! dropped.
+//! dropped, unless it has a folder (feature `disk`).
 //!
 //! Tests hold a [`Server`], inject faults by [`Server::faults`], and read the requests of clients
 //! from [`Server::journal`]. Clients in the same process use [`Server::service`], which takes the
@@ -74,7 +74,11 @@ pub use http::body::{Body, CutOff};
 pub use http::yaml::{DuplicateKey, YamlDocument, YamlError, parse_yaml, write_yaml};
 pub use journal::{Journal, Record};
 pub use seed::Seed;
+#[cfg(feature = "disk")]
+pub use server::data_dir::DataDir;
 pub use server::{Builder, ClientCertificate, Error, Server, Service, Stopped};
+#[cfg(feature = "disk")]
+pub use storage::disk::folder::SyncMode;
 pub use storage::{
     Committed, Draft, Event, Expect, HistoryLimits, Mismatch, OutOfReach, SelectableField, Shelf,
     Snapshot, Store, Stored, View,

@@ -15,7 +15,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use kinform_apiserver::FaultRule;
 
 use crate::output::change::WatchOutput;
@@ -128,6 +128,14 @@ pub(crate) struct ServeArgs {
     /// Seed a cluster with this many pods
     #[arg(long, value_name = "N")]
     pub(crate) pods: Option<usize>,
+    /// Keep the state in this folder, over restarts: a write is acknowledged when it is on disk
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// With =false, a write is acknowledged when the operating system has it: faster, and safe if
+    /// the process is killed, but not if the machine loses power
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set,
+        requires = "data_dir")]
+    pub(crate) fsync: bool,
     /// Events kept over all resources; older versions are 410
     #[arg(long, value_name = "N")]
     pub(crate) history: Option<usize>,

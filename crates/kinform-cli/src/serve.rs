@@ -1,7 +1,7 @@
 //! `kinform serve`: only the API server.
 //!
 //! ```text
-//! flags → Server (seeded, loaded) → kubeconfig file → until a signal, or the child's end
+//! flags → Server (its folder read, seeded, loaded) → kubeconfig file → until a signal, or the child's end
 //!           └─▶ faults, admin path, journal file
 //! ```
 //!
@@ -14,13 +14,13 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Mutex, Once, PoisonError};
 
-use kinform_apiserver::{Record, Seed, Server};
+use kinform_apiserver::{DataDir, Record, Seed, Server, SyncMode};
 use tokio::process::Command;
 
 use crate::args::ServeArgs;
 use crate::exit::{Ending, Failure};
 use crate::files;
-use crate::manifest::{self, Folders};
+use crate::manifest::{self, Existing, Folders};
 use crate::signals::Signals;
 
 /// BOUND: bytes of a token file: its 10,000 lines have 400 each.
@@ -39,7 +39,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<Ending, Failure> {
         ending = signals.ending() => return Ok(ending),
         read = manifest::read(args.load.clone(), folders) => read?,
     };
-    let server = start(&args).await?;
+    let (server, existing) = start(&args).await?;
     if let Some(pods) = args.pods {
         let started = std::time::Instant::now();
         server.seed(Seed {
@@ -53,10 +53,12 @@ pub(crate) async fn run(args: ServeArgs) -> Result<Ending, Failure> {
             started.elapsed().as_secs_f64()
         );
     }
-    let loaded = manifest::load(&server, &manifests).await?;
+    let loaded = manifest::load(&server, &manifests, existing).await?;
     if !manifests.is_empty() {
         crate::progress!("loaded {loaded} objects");
     }
+    let settled = server.settled().await;
+    settled.map_err(|status| Failure::new(status.message))?;
     // Faults begin here, so the requests that filled the server met none.
     for rule in &args.fault {
         server.faults().inject(rule.clone());
@@ -93,8 +95,16 @@ pub(crate) async fn run(args: ServeArgs) -> Result<Ending, Failure> {
     Ok(ending)
 }
 
-async fn start(args: &ServeArgs) -> Result<Server, Failure> {
+async fn start(args: &ServeArgs) -> Result<(Server, Existing), Failure> {
     let mut builder = Server::builder().listen(args.listen).admin_path();
+    let mut existing = Existing::Refused;
+    if let Some(path) = &args.data_dir {
+        let folder = open(path, args.fsync).await?;
+        if !folder.is_new() {
+            existing = Existing::Kept;
+        }
+        builder = builder.data_dir(folder);
+    }
     if let Some(path) = &args.journal {
         builder = builder.on_record(journal(path)?);
     }
@@ -131,12 +141,33 @@ async fn start(args: &ServeArgs) -> Result<Server, Failure> {
     if let Some(period) = args.bookmark_period {
         builder = builder.bookmark_period(period);
     }
-    builder.start().await.map_err(|error| {
+    let server = builder.start().await.map_err(|error| {
         let failure = Failure::new(format!("cannot serve on {}: {error}", args.listen));
         if error.is_address_in_use() {
             failure.with_hint("port 0 picks a free one")
         } else {
             failure
+        }
+    })?;
+    Ok((server, existing))
+}
+
+/// Opens the folder of the state. Reading it takes a second for 100,000 objects.
+async fn open(path: &Path, syncs: bool) -> Result<DataDir, Failure> {
+    let sync = match syncs {
+        true => SyncMode::EachCommit,
+        false => SyncMode::Never,
+    };
+    let at = path.to_owned();
+    let opened = tokio::task::spawn_blocking(move || DataDir::open(at, sync));
+    let opened = opened
+        .await
+        .map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
+    opened.map_err(|error| {
+        let failure = Failure::new(error.to_string());
+        match error.is_data_dir_in_use() {
+            true => failure.with_hint("each server needs a folder of its own"),
+            false => failure,
         }
     })
 }

@@ -730,6 +730,24 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         mistake: "the usage is not compared with the quota",
         packages: SERVER,
     },
+    Mutant {
+        name: "S11",
+        seen: "server: disk",
+        mistake: "a write is acknowledged before it is on disk",
+        packages: SERVER,
+    },
+    Mutant {
+        name: "S12",
+        seen: "server: disk",
+        mistake: "what leaves the history is not deleted in the transaction that evicts it",
+        packages: SERVER,
+    },
+    Mutant {
+        name: "S13",
+        seen: "server: disk",
+        mistake: "a watch hears a write before it is on disk",
+        packages: SERVER,
+    },
 ];
 
 #[cfg(test)]

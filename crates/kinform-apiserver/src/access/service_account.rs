@@ -80,6 +80,21 @@ impl Signer {
         self.key.get_or_init(key).as_ref()
     }
 
+    /// Returns a signer with the key of this PEM; `None` if it is malformed.
+    #[cfg(feature = "disk")]
+    pub(crate) fn from_pem(pem: &str) -> Option<Self> {
+        let key = KeyPair::from_pem(pem).ok()?;
+        Some(Self {
+            key: OnceLock::from(Some(key)),
+        })
+    }
+
+    /// Returns the private key as PEM.
+    #[cfg(feature = "disk")]
+    pub(crate) fn pem(&self) -> Option<String> {
+        self.key().map(KeyPair::serialize_pem)
+    }
+
     /// Signs a token. Returns `None` if there is no key.
     pub(crate) fn sign(&self, claim: &Claim<'_>) -> Option<String> {
         let from = claim.from.as_second();

@@ -31,6 +31,7 @@ use crate::state::State;
 use crate::state::pod_logs::Key;
 use crate::state::pod_logs::Run;
 use crate::storage::Shelf;
+use crate::storage::committer::Marks;
 
 /// Options of a request for a log.
 #[derive(Debug, Default)]
@@ -122,7 +123,7 @@ pub(super) fn read(act: &Act<'_>) -> Result<Response<Body>, Box<Status>> {
     let reader = Reader {
         state: act.state.clone(),
         changes: act.state.logs.changes.subscribe(),
-        revisions: act.state.store.revisions(),
+        marks: act.state.store.marks(),
         pod: (
             act.target.resource.shelf,
             pod.key().to_owned(),
@@ -207,7 +208,7 @@ fn container(pod: &Value, name: &str, asked: &str) -> Result<String, Box<Status>
 struct Reader {
     state: Arc<State>,
     changes: watch::Receiver<u64>,
-    revisions: watch::Receiver<u64>,
+    marks: watch::Receiver<Marks>,
     pod: (Shelf, String, String),
     key: Key,
     place: u64,
@@ -224,7 +225,7 @@ impl Reader {
                 return None;
             }
             self.changes.mark_unchanged();
-            self.revisions.mark_unchanged();
+            self.marks.mark_unchanged();
             let (mut chunk, more) =
                 self.state
                     .logs
@@ -242,7 +243,7 @@ impl Reader {
                 biased;
                 () = stopping.cancelled() => return None,
                 changed = self.changes.changed() => changed.ok()?,
-                changed = self.revisions.changed() => changed.ok()?,
+                changed = self.marks.changed() => changed.ok()?,
             }
         }
     }

@@ -80,6 +80,7 @@ async fn act(
         return Err(Status::method_not_allowed());
     }
     let (store, faults) = (&state.store, &state.faults);
+    let begun = store.begin();
     match (word, method) {
         ("faults", &Method::POST) => inject(state, &body.await?)?,
         ("faults", &Method::DELETE) => {
@@ -102,6 +103,7 @@ async fn act(
         }
         _ => {}
     }
+    store.settled(begun).await?;
     Ok(summary(state))
 }
 

@@ -68,6 +68,22 @@ pub(crate) fn settle_definitions(state: &Arc<State>) {
     }
 }
 
+/// Serves the resources of the stored definitions, after writes of definitions were lost.
+pub(crate) fn serve_definitions(state: &State) {
+    let changing = state.registry.change();
+    let store = &state.store;
+    let view = store.view(store.shelf(DEFINITIONS));
+    let definitions = view.snapshot.iter().map(|one| one.value());
+    let served = |it: Value| served::resources_of(&it, shelf_of(store, &it));
+    let changed = state
+        .registry
+        .set_custom(definitions.flat_map(served).collect());
+    drop(changing);
+    for shelf in changed {
+        store.end_watches(shelf, EndWatches::AtOnce);
+    }
+}
+
 /// Marks a definition as terminating, deletes its objects, and then the definition.
 fn end(state: &Arc<State>, shelf: Shelf, name: &str) {
     let Some(mut current) = state.store.get(shelf, name) else {

@@ -11,6 +11,7 @@
 //! `apiextensions-apiserver:pkg/controller`.
 
 use super::definitions::{release_definition, settle_definitions};
+use super::event_ttl;
 use super::namespace::drain_namespace;
 use super::removal::at_once;
 use crate::access::rbac;
@@ -33,6 +34,9 @@ use std::sync::Arc;
 /// Applies the effects of a change of an object, except those of the garbage collector.
 pub(crate) fn follow(state: &Arc<State>, resource: &ResourceInfo, object: Option<&Stored>) {
     let Some(object) = object else { return };
+    if event_ttl::concerns(resource) {
+        event_ttl::written(state, object.key());
+    }
     if resource.is_core("pods") {
         finish_pod(state, resource, object);
     }

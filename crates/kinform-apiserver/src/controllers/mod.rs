@@ -11,15 +11,19 @@
 //! * `definitions.rs`: definitions that are settled and taken away; `namespace.rs`: namespaces that
 //!   empty themselves; `removal.rs`: how both remove objects;
 //! * `initial/`: the objects that every cluster has from the start;
+//! * `event_ttl.rs`: events that end an hour after their last write; `resume.rs`: the effects that
+//!   an earlier process began;
 //! * `garbage/`: the garbage collector; `restore.rs`: objects as another server had them.
 //!
 //! Upstream: `kubernetes/kubernetes:pkg/controller`, `apiextensions-apiserver:pkg/controller`.
 
 pub(crate) mod definitions;
 pub(crate) mod effects;
+pub(crate) mod event_ttl;
 pub(crate) mod follow;
 pub(crate) mod garbage;
 pub(crate) mod initial;
 pub(crate) mod namespace;
 mod removal;
 pub(crate) mod restore;
+pub(crate) mod resume;

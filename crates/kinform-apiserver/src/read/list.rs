@@ -120,7 +120,7 @@ async fn choose(
     let (asked, exactly) = match (version, options.version_match) {
         (Version::Unset, _) => {
             return Ok(Page {
-                view: store.view(shelf),
+                view: store.shown(shelf),
                 start: None,
                 limit,
             });
@@ -166,8 +166,8 @@ fn resume(
     let token = Token::decode(&options.continue_token)?;
     let shelf = target.resource.shelf;
     let view = match token.revision {
-        _ if mutant!("S2") => state.store.view(shelf),
-        None => state.store.view(shelf),
+        _ if mutant!("S2") => state.store.shown(shelf),
+        None => state.store.shown(shelf),
         Some(revision) => state
             .store
             .view_at(shelf, revision)

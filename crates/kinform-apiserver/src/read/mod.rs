@@ -74,11 +74,11 @@ async fn get(
     let version = list_options::version(query.text("resourceVersion"))
         .map_err(|why| Status::failure(500, "", why))?;
     let view = match version {
-        Version::Unset => state.store.view(target.resource.shelf),
+        Version::Unset => state.store.shown(target.resource.shelf),
         Version::Any => state.replica_view(target.resource.shelf),
         Version::At(asked) => {
             wait_for_revision(state, asked).await?;
-            state.store.view(target.resource.shelf)
+            state.store.shown(target.resource.shelf)
         }
     };
     let key = target.key().unwrap_or_default();
@@ -113,11 +113,14 @@ async fn wait_for_revision(state: &Arc<State>, asked: u64) -> Result<(), Status>
     if state.replica_revision() >= asked {
         return Ok(());
     }
-    let mut revisions = state.store.revisions();
+    let mut marks = state.store.marks();
     let reached = tokio::time::timeout(
         FUTURE_WAIT,
         // Under the channel's lock: the store, which takes it under its own, must not be asked.
-        revisions.wait_for(|now| state.faults.replica().map_or(*now, |at| at.min(*now)) >= asked),
+        marks.wait_for(|now| {
+            let replica = state.faults.replica();
+            replica.map_or(now.durable, |at| at.min(now.durable)) >= asked
+        }),
     )
     .await;
     match reached {

@@ -13,24 +13,28 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::identity::{Identity, Tls};
+#[cfg(feature = "disk")]
+use super::data_dir::DataDir;
+use super::identity::{Authority, Identity, Tls};
 use super::{Error, Server, Stopped, listen};
 use crate::access::{Access, Rights, TokenFileError, Tokens, User, rbac};
 use crate::clock::Clock;
 use crate::controllers::garbage;
 use crate::controllers::initial::{self, Place};
+use crate::controllers::{event_ttl, resume};
 use crate::fault::{Faults, WatchLag};
 use crate::hooks::Hooks;
 use crate::journal::{Journal, Listener, Record};
 use crate::resource::Registry;
 use crate::state::derived::Derived;
 use crate::state::documents::Documents;
+use crate::state::event_ttl::EventTtl;
 use crate::state::owner_graph::OwnerGraph;
 use crate::state::plugins::Plugins;
 use crate::state::pod_logs::PodLogs;
 use crate::state::shares::Shares;
 use crate::state::{Limits, State};
-use crate::storage::{HistoryLimits, Store};
+use crate::storage::{HistoryLimits, Store, committer};
 
 /// A server before it starts.
 #[must_use = "a builder does nothing until it is started"]
@@ -43,6 +47,7 @@ pub struct Builder {
     listener: Option<Listener>,
     has_admin_path: bool,
     state: Option<Stopped>,
+    data_dir: Option<Stopped>,
     rights: Rights,
     tokens: Tokens,
     collects_garbage: bool,
@@ -78,6 +83,7 @@ impl Default for Builder {
             listener: None,
             has_admin_path: false,
             state: None,
+            data_dir: None,
             rights: Rights::default(),
             tokens: Tokens::default(),
             collects_garbage: true,
@@ -165,6 +171,20 @@ impl Builder {
         self
     }
 
+    /// Continues with the state of a folder, and keeps it there: a write is acknowledged, and seen
+    /// by readers and watches, when it is on disk. The history has this builder's limits.
+    ///
+    /// Without a folder, or after this, [`Self::state`] wins.
+    #[cfg(feature = "disk")]
+    pub fn data_dir(mut self, folder: DataDir) -> Self {
+        self.data_dir = Some(Stopped {
+            store: folder.store,
+            registry: folder.registry,
+            identity: folder.identity,
+        });
+        self
+    }
+
     /// Enables authorization by the stored roles and bindings, beginning with those that every
     /// cluster has. Without this, every authenticated
     /// user may do everything.
@@ -247,12 +267,19 @@ impl Builder {
     }
 
     /// A server without sockets, reached by [`Server::service`].
+    ///
+    /// # Panics
+    /// It has a folder, and no tokio runtime.
     pub fn in_process(self) -> Server {
         let identity = self
-            .state
-            .as_ref()
+            .stopped()
             .map_or_else(|| Identity::new(None), |state| state.identity.clone());
         self.assemble(identity, None)
+    }
+
+    /// Returns the state to continue with.
+    fn stopped(&self) -> Option<&Stopped> {
+        self.state.as_ref().or(self.data_dir.as_ref())
     }
 
     /// Listens and serves, until the server is stopped or dropped.
@@ -267,11 +294,13 @@ impl Builder {
         if self.transport == Transport::Plain && !self.listen.ip().is_loopback() {
             return Err(Error::plain_outside_of_loopback(self.listen));
         }
-        let kept = self.state.as_ref().map(|state| state.identity.clone());
+        let kept = self.stopped().map(|state| state.identity.clone());
         let identity = match (self.transport, kept) {
             (Transport::Tls, Some(identity)) if identity.tls.is_some() => identity,
             (Transport::Tls, kept) => {
-                let tls = Some(Tls::generate(self.listen.ip(), &self.names)?);
+                let authority = kept.as_ref().and_then(|kept| kept.authority.clone());
+                let authority = authority.map_or_else(Authority::generate, Ok)?;
+                let tls = Some(Tls::generate(authority, self.listen.ip(), &self.names)?);
                 kept.map_or_else(
                     || Identity::new(tls.clone()),
                     |kept| Identity {
@@ -290,6 +319,10 @@ impl Builder {
             .local_addr()
             .map_err(|error| Error::listen(self.listen, error))?;
         let server = self.assemble(identity, Some(address));
+        let store = &server.state.store;
+        let written = store.settled(store.begin()).await;
+        written.map_err(|lost| Error::not_on_disk(lost.0))?;
+        server.tasks.spawn(event_ttl::run(server.state.clone()));
         server.tasks.spawn(listen::accept(
             listener,
             server.state.clone(),
@@ -304,7 +337,10 @@ impl Builder {
             Some(_) => Clock::wall(),
             None => Clock::in_process(),
         };
-        let (store, registry) = match self.state {
+        if let Some(folder) = &self.data_dir {
+            folder.store.set_limits(self.history);
+        }
+        let (store, registry) = match self.state.or(self.data_dir) {
             Some(state) => (state.store, state.registry),
             None => {
                 let store = Arc::new(Store::new(self.history));
@@ -312,7 +348,7 @@ impl Builder {
                 (store, registry)
             }
         };
-        let authority = identity.tls.as_ref().map(|tls| &*tls.authority_pem);
+        let authority = identity.tls.as_ref().map(|tls| &*tls.authority.pem);
         let place = Place {
             now: clock.now(),
             address: address.map(super::reachable),
@@ -346,6 +382,7 @@ impl Builder {
             metrics: Arc::default(),
             access,
             logs: PodLogs::new(clock),
+            event_ttl: EventTtl::default(),
             clock,
             hooks: self.hooks,
             plugins: self.plugins,
@@ -355,12 +392,21 @@ impl Builder {
             stopping: CancellationToken::new(),
             has_admin_path: self.has_admin_path,
         });
-        garbage::adopt(&state);
+        event_ttl::adopt(&state);
+        let (closing, committing) = (CancellationToken::new(), TaskTracker::new());
+        if state.store.has_disk() {
+            resume::resume(&state);
+            committing.spawn(committer::run(state.store.clone(), closing.clone()));
+        } else {
+            garbage::adopt(&state);
+        }
         Server {
             state,
             identity,
             address,
             tasks: TaskTracker::new(),
+            closing,
+            committing,
         }
     }
 }

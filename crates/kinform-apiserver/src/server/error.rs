@@ -1,6 +1,16 @@
 //! Error of a server that does not start.
+//!
+//! ```text
+//! address, certificate, folder ──▶ Error { the reason } ──is_*──▶ a hint of the command line
+//! ```
 
 use std::net::SocketAddr;
+use std::sync::Arc;
+
+#[cfg(feature = "disk")]
+use crate::storage::committer::{Failure, chain};
+#[cfg(feature = "disk")]
+use crate::storage::disk::folder::InUse;
 
 /// Error of a server that does not start.
 #[derive(Debug, thiserror::Error)]
@@ -20,6 +30,15 @@ enum Reason {
     Certificate(#[source] rcgen::Error),
     #[error("cannot set TLS up")]
     Tls(#[source] rustls::Error),
+    #[cfg(feature = "disk")]
+    #[error("cannot use the folder {}: {why}", path.display())]
+    DataDir {
+        path: std::path::PathBuf,
+        why: String,
+        is_in_use: bool,
+    },
+    #[error("the first writes are not on disk: {0}")]
+    NotOnDisk(Arc<str>),
 }
 
 impl Error {
@@ -37,6 +56,26 @@ impl Error {
 
     pub(crate) fn tls(error: rustls::Error) -> Self {
         Self(Reason::Tls(error))
+    }
+
+    #[cfg(feature = "disk")]
+    pub(crate) fn data_dir(path: &std::path::Path, failure: &Failure) -> Self {
+        Self(Reason::DataDir {
+            path: path.to_owned(),
+            why: chain(&**failure),
+            is_in_use: failure.is::<InUse>(),
+        })
+    }
+
+    pub(crate) fn not_on_disk(why: Arc<str>) -> Self {
+        Self(Reason::NotOnDisk(why))
+    }
+
+    /// Returns whether another process uses the folder of the server's state.
+    #[cfg(feature = "disk")]
+    #[must_use]
+    pub fn is_data_dir_in_use(&self) -> bool {
+        matches!(&self.0, Reason::DataDir { is_in_use, .. } if *is_in_use)
     }
 
     /// Returns whether another program listens on the address.

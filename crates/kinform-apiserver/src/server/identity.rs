@@ -1,10 +1,11 @@
 //! Identity of the server: its token, its certificate, and the kubeconfig that trusts both.
 //!
 //! ```text
-//! made at start ──▶ token, authority, certificate ──▶ TLS handshakes, kubeconfig (0600, atomic)
+//! made at start, or read ──▶ token, authority, certificate ──▶ TLS handshakes, kubeconfig (0600, atomic)
 //! ```
 //!
-//! All of it is generated anew for each server and kept over its restarts. It is never logged.
+//! All of it is generated anew for each server and kept over its restarts; over those of its
+//! process, if it has a folder (`data_dir.rs`). It is never logged.
 
 use std::io::Write;
 use std::net::IpAddr;
@@ -18,7 +19,8 @@ use rcgen::{
     Issuer, KeyPair, KeyUsagePurpose,
 };
 use rustls::crypto::CryptoProvider;
-use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::{RootCertStore, ServerConfig};
@@ -31,24 +33,31 @@ use crate::access::Signer;
 pub(crate) struct Identity {
     pub(crate) token: Arc<str>,
     pub(crate) tls: Option<Tls>,
+    /// The authority of the certificate to make, if it is an earlier server's.
+    pub(crate) authority: Option<Authority>,
     pub(crate) signer: Arc<Signer>,
+}
+
+/// An authority that signs the certificates of a server and of its clients.
+#[derive(Clone)]
+pub(crate) struct Authority {
+    pub(crate) pem: Arc<str>,
+    pub(super) issuer: Arc<Issuer<'static, KeyPair>>,
 }
 
 /// A certificate, and the authority that signed it.
 #[derive(Clone)]
 pub(crate) struct Tls {
-    pub(crate) authority_pem: Arc<str>,
-    issuer: Arc<Issuer<'static, KeyPair>>,
+    pub(crate) authority: Authority,
     pub(crate) config: Arc<ServerConfig>,
 }
 
 impl Identity {
     pub(crate) fn new(tls: Option<Tls>) -> Self {
-        let bytes: [u8; 32] = rand::random();
-        let token: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         Self {
-            token: token.into(),
+            token: new_token().into(),
             tls,
+            authority: None,
             signer: Arc::default(),
         }
     }
@@ -58,7 +67,7 @@ impl Identity {
         let authority = self.tls.as_ref().map_or_else(String::new, |tls| {
             format!(
                 "    certificate-authority-data: {}\n",
-                STANDARD.encode(&*tls.authority_pem)
+                STANDARD.encode(&*tls.authority.pem)
             )
         });
         format!(
@@ -80,21 +89,51 @@ impl std::fmt::Debug for Identity {
     }
 }
 
-impl Tls {
-    /// A new authority, and a certificate for loopback, `localhost` and the address listened on.
-    pub(crate) fn generate(address: IpAddr, also: &[String]) -> Result<Self, Error> {
-        let authority_key = KeyPair::generate().map_err(Error::certificate)?;
+/// Returns a random bearer token.
+pub(super) fn new_token() -> String {
+    let bytes: [u8; 32] = rand::random();
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+impl Authority {
+    pub(super) fn generate() -> Result<Self, Error> {
+        let key = KeyPair::generate().map_err(Error::certificate)?;
+        let params = Self::params();
+        let signed = params.self_signed(&key).map_err(Error::certificate)?;
+        Ok(Self {
+            pem: signed.pem().into(),
+            issuer: Arc::new(Issuer::new(params, key)),
+        })
+    }
+
+    /// An authority with this certificate and this private key.
+    #[cfg(feature = "disk")]
+    pub(super) fn from_pem(pem: &str, key: &str) -> Result<Self, Error> {
+        let key = KeyPair::from_pem(key).map_err(Error::certificate)?;
+        Ok(Self {
+            pem: pem.into(),
+            issuer: Arc::new(Issuer::new(Self::params(), key)),
+        })
+    }
+
+    fn params() -> CertificateParams {
         let mut authority = CertificateParams::default();
         authority
             .distinguished_name
             .push(DnType::CommonName, "kinform-ca");
         authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        let signed = authority
-            .self_signed(&authority_key)
-            .map_err(Error::certificate)?;
-        let issuer = Issuer::new(authority, authority_key);
+        authority
+    }
+}
 
+impl Tls {
+    /// A certificate of an authority for loopback, `localhost` and the address listened on.
+    pub(crate) fn generate(
+        authority: Authority,
+        address: IpAddr,
+        also: &[String],
+    ) -> Result<Self, Error> {
         let key = KeyPair::generate().map_err(Error::certificate)?;
         let mut names: Vec<String> = [
             "localhost",
@@ -115,20 +154,21 @@ impl Tls {
         leaf.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         leaf.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         leaf.use_authority_key_identifier_extension = true;
-        let certificate = leaf.signed_by(&key, &issuer).map_err(Error::certificate)?;
+        let certificate = leaf
+            .signed_by(&key, &*authority.issuer)
+            .map_err(Error::certificate)?;
 
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let private = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
         let mut config = ServerConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()
             .map_err(Error::tls)?
-            .with_client_cert_verifier(clients(&signed, provider)?)
+            .with_client_cert_verifier(clients(&authority, provider)?)
             .with_single_cert(vec![certificate.der().clone()], private)
             .map_err(Error::tls)?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(Self {
-            authority_pem: signed.pem().into(),
-            issuer: Arc::new(issuer),
+            authority,
             config: Arc::new(config),
         })
     }
@@ -136,11 +176,13 @@ impl Tls {
 
 /// Accepts clients' certificates of this authority, and clients without one.
 fn clients(
-    authority: &rcgen::Certificate,
+    authority: &Authority,
     provider: Arc<CryptoProvider>,
 ) -> Result<Arc<dyn ClientCertVerifier>, Error> {
     let mut roots = RootCertStore::empty();
-    roots.add(authority.der().clone()).map_err(Error::tls)?;
+    let certificate = CertificateDer::from_pem_slice(authority.pem.as_bytes())
+        .map_err(|error| Error::tls(rustls::Error::General(error.to_string())))?;
+    roots.add(certificate).map_err(Error::tls)?;
     WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
         .allow_unauthenticated()
         .build()
@@ -182,7 +224,7 @@ impl Tls {
         asked.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         asked.use_authority_key_identifier_extension = true;
         let made = asked
-            .signed_by(&key, &self.issuer)
+            .signed_by(&key, &*self.authority.issuer)
             .map_err(Error::certificate)?;
         Ok(ClientCertificate {
             certificate: made.pem(),

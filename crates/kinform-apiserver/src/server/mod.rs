@@ -10,6 +10,8 @@
 mod activity;
 mod builder;
 mod connections;
+#[cfg(feature = "disk")]
+pub(crate) mod data_dir;
 mod error;
 mod identity;
 mod listen;
@@ -27,10 +29,12 @@ use bytes::Bytes;
 use futures::FutureExt;
 use http::header::AUTHORIZATION;
 use http::{Request, Response};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::access::{Caller, User};
 use crate::api;
+use crate::controllers::event_ttl;
 use crate::controllers::garbage;
 use crate::controllers::restore;
 use crate::fault::Faults;
@@ -56,6 +60,9 @@ pub struct Server {
     identity: Identity,
     address: Option<SocketAddr>,
     tasks: TaskTracker,
+    /// Ends the task that takes writes to the disk.
+    closing: CancellationToken,
+    committing: TaskTracker,
 }
 
 /// State that a stopped server leaves behind: objects, history, definitions and credentials.
@@ -129,7 +136,7 @@ impl Server {
     /// Certificate of the authority that signed the server's own, as PEM; `None` for plain HTTP.
     #[must_use]
     pub fn authority(&self) -> Option<&str> {
-        self.identity.tls.as_ref().map(|tls| &*tls.authority_pem)
+        self.identity.tls.as_ref().map(|tls| &*tls.authority.pem)
     }
 
     /// A kubeconfig with its address, authority and token.
@@ -226,6 +233,7 @@ impl Server {
     pub fn seed(&self, seed: Seed) {
         seed::plant(&self.state.store, &self.state.registry, seed);
         garbage::adopt(&self.state);
+        event_ttl::adopt(&self.state);
     }
 
     /// Stores an object of a dump unchanged, with its uid, times and status, under a new version.
@@ -253,6 +261,19 @@ impl Server {
             Box::pin(function(request))
         };
         self.state.hooks.serve(service, Arc::new(boxed));
+    }
+
+    /// Waits until all writes so far are on disk; at once, if the server has no folder.
+    ///
+    /// # Errors
+    /// 500: writes were lost, because the disk failed.
+    ///
+    /// # Cancel safety
+    /// The writes go on to the disk.
+    pub async fn settled(&self) -> Result<(), Box<kinform_api::Status>> {
+        let store = &self.state.store;
+        let done = store.settled(store.begin()).await;
+        done.map_err(|lost| Box::new(lost.into()))
     }
 
     /// Forgets the history up to a revision; returns the lowest version that can still be resumed.
@@ -295,6 +316,9 @@ impl Server {
         self.tasks.wait().await;
         // A request that a client left may still be computed, and must not write later.
         self.state.shares.idle().await;
+        self.closing.cancel();
+        self.committing.close();
+        self.committing.wait().await;
         Stopped {
             store: self.state.store.clone(),
             registry: self.state.registry.clone(),
@@ -317,6 +341,7 @@ fn reachable(mut address: SocketAddr) -> SocketAddr {
 impl Drop for Server {
     fn drop(&mut self) {
         self.state.stopping.cancel();
+        self.closing.cancel();
     }
 }
 

@@ -1,13 +1,13 @@
 //! Values that are computed from stored objects, and kept until one of those changes.
 //!
 //! ```text
-//! shelves ──the newest revision among them──▶ the same? kept value : computed again
+//! shelves ──the number of their changes──▶ the same? kept value : computed again
 //! ```
 //!
 //! Rooms above keep parsed configurations here: webhooks, policies. Reads are exact: a write that was
 //! acknowledged is part of the next value.
 //!
-//! Complexity: one look at the store's revisions and one lock for a kept value.
+//! Complexity: one look at the store's counters and one lock for a kept value.
 
 use std::any::Any;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,7 +20,7 @@ pub(crate) struct Derived(Mutex<Option<Kept>>);
 
 #[derive(Debug)]
 struct Kept {
-    revision: u64,
+    changes: u64,
     value: Arc<dyn Any + Send + Sync>,
 }
 
@@ -34,10 +34,10 @@ impl Derived {
         compute: impl FnOnce() -> T,
     ) -> Arc<T> {
         // Read before the objects: what changes in between is computed again by the next caller.
-        let revision = store.last_change(shelves);
+        let changes = store.changes(shelves);
         let kept = || {
             let slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            let kept = slot.as_ref().filter(|kept| kept.revision == revision)?;
+            let kept = slot.as_ref().filter(|kept| kept.changes == changes)?;
             kept.value.clone().downcast::<T>().ok()
         };
         if let Some(value) = kept() {
@@ -45,9 +45,9 @@ impl Derived {
         }
         let value = Arc::new(compute());
         let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if slot.as_ref().is_none_or(|kept| kept.revision <= revision) {
+        if slot.as_ref().is_none_or(|kept| kept.changes <= changes) {
             *slot = Some(Kept {
-                revision,
+                changes,
                 value: value.clone(),
             });
         }

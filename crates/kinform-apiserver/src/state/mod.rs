@@ -9,11 +9,13 @@
 //! * `derived.rs`: values computed from stored objects; `metrics.rs`: counts and durations of
 //!   requests; `plugins.rs`: the admission plugins that are on;
 //! * `owner_graph.rs`: the objects that refer to each owner; `pod_logs.rs`: lines that tests
-//!   register for containers; `documents.rs`: OpenAPI documents that were made; `shares.rs`: cores
-//!   and memory of costly requests; `offload.rs`: their computation on other threads.
+//!   register for containers; `event_ttl.rs`: when events end; `documents.rs`: OpenAPI documents that
+//!   were made; `shares.rs`: cores and memory of costly requests; `offload.rs`: their computation on
+//!   other threads.
 
 pub(crate) mod derived;
 pub(crate) mod documents;
+pub(crate) mod event_ttl;
 pub(crate) mod metrics;
 pub(crate) mod offload;
 pub(crate) mod owner_graph;
@@ -29,6 +31,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::derived::Derived;
 use self::documents::Documents;
+use self::event_ttl::EventTtl;
 use self::metrics::Metrics;
 use self::owner_graph::OwnerGraph;
 use self::plugins::Plugins;
@@ -85,6 +88,7 @@ pub(crate) struct State {
     pub(crate) logs: PodLogs,
     /// The references of all stored objects; `None` if the server does not collect garbage.
     pub(crate) owners: Option<OwnerGraph>,
+    pub(crate) event_ttl: EventTtl,
     pub(crate) clock: Clock,
     /// Names under which it is reached, besides those of every server.
     pub(crate) names: Vec<String>,
@@ -114,7 +118,7 @@ impl State {
             .faults
             .replica()
             .and_then(|at| self.store.view_at(shelf, at).ok());
-        lagging.unwrap_or_else(|| self.store.view(shelf))
+        lagging.unwrap_or_else(|| self.store.shown(shelf))
     }
 
     /// The revision that the replica has reached.

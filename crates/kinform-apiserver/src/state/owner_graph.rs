@@ -13,9 +13,10 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use crate::object::metadata::{FOREGROUND, ORPHAN};
-use crate::storage::{Event, Shelf, Since, Store, Stored};
+use crate::storage::{Event, LogPlace, Shelf, Since, Store, Stored};
 
 /// Location of a stored object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -38,8 +39,7 @@ pub(crate) struct Owner {
 }
 
 /// Metadata of an object that garbage collection uses.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[derive(Debug, Default)]
 pub(crate) struct Ties {
     owner_references: Option<Vec<Owner>>,
     finalizers: Option<Vec<String>>,
@@ -47,12 +47,20 @@ pub(crate) struct Ties {
 }
 
 impl Ties {
-    /// Parses the ties of an object. Most objects have none, and are only skimmed.
+    /// Parses the ties of an object. Most objects have none; of others, the rest of the metadata is
+    /// only skimmed.
     pub(crate) fn of(object: &Stored) -> Self {
+        let mut ties = Self::default();
         if !object.has_ties() {
-            return Self::default();
+            return ties;
         }
-        serde_json::from_slice(object.metadata().0).unwrap_or_default()
+        object.each_of_metadata(|name, value| match name {
+            b"ownerReferences" => ties.owner_references = parse(value),
+            b"finalizers" => ties.finalizers = parse(value),
+            b"deletionTimestamp" => ties.deletion_timestamp = parse(value),
+            _ => {}
+        });
+        ties
     }
 
     pub(crate) fn owners(&self) -> &[Owner] {
@@ -72,6 +80,10 @@ impl Ties {
     fn waits(&self) -> bool {
         self.is_terminating() && (self.has_finalizer(FOREGROUND) || self.has_finalizer(ORPHAN))
     }
+}
+
+fn parse<T: DeserializeOwned>(value: &[u8]) -> Option<T> {
+    serde_json::from_slice(value).unwrap_or_default()
 }
 
 /// The graph of a server, and whose turn it is to collect garbage.
@@ -97,8 +109,8 @@ impl OwnerGraph {
 /// The references of all stored objects.
 #[derive(Debug, Default)]
 pub(crate) struct Graph {
-    /// The last revision that is included.
-    seen: u64,
+    /// The place in the log up to which writes are included.
+    seen: LogPlace,
     dependents: HashMap<Box<str>, BTreeSet<(Shelf, Box<str>)>>,
 }
 

@@ -5,6 +5,9 @@
 //!                        └─────────▶ log of (revision, previous, current) ──▶ watches
 //! ```
 //!
+//! A store may have a disk. Then a write is decided at once against the *head*, and readers and
+//! watches see it when it is on disk, at the *durable* mark. Without a disk both are one.
+//!
 //! The API's guarantees about versions follow from this module: a list is a snapshot at a revision,
 //! a watch is a cursor in the log, and both are taken under one lock, so no event is lost between
 //! them. Watchers own no queue: the log evicts events past a slow watcher's cursor, and the watch
@@ -14,27 +17,39 @@
 //! object's bytes. The log is bounded in events and bytes; the stored objects are bounded by the
 //! writers. A *shelf* is the storage of one resource in all its served versions.
 //!
+//! * `shelves.rs`: the shelves, the two marks and what is staged; `committer.rs`: the task that
+//!   takes staged writes to the disk; `disk/`: the file;
+//! * `watch_window.rs`: the log; `snapshot.rs`: the objects of a shelf; `stored.rs`: one version.
+//!
 //! Upstream: `apiserver:pkg/storage/{etcd3,cacher}`.
 
+pub(crate) mod committer;
+#[cfg(feature = "disk")]
+pub(crate) mod disk;
+#[cfg(test)]
+mod history;
+#[cfg(test)]
+mod marks;
 #[cfg(test)]
 mod model;
 mod scan;
+pub(crate) mod shelves;
 mod snapshot;
 pub(crate) mod stored;
 mod watch_window;
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
+use committer::{Committer, Marks};
+use shelves::Shelves;
 pub(crate) use snapshot::Place;
 pub use snapshot::Snapshot;
 pub(crate) use stored::decimal;
 pub use stored::{Draft, SelectableField, Stored};
 pub use watch_window::Event;
 pub(crate) use watch_window::{Ends, Polled};
-use watch_window::{Log, Order};
 
 /// The first revision of a new store, high enough that `resourceVersion=1` is too old.
 pub(crate) const FIRST_REVISION: u64 = 1000;
@@ -111,44 +126,25 @@ pub enum OutOfReach {
 
 /// The storage of all resources.
 pub struct Store {
-    inner: Mutex<Inner>,
-    revision: watch::Sender<u64>,
-}
-
-struct Inner {
-    revision: u64,
-    /// The lowest revision from which a watch can start.
-    // INVARIANT: every event with a revision above the floor is in its shelf's log.
-    floor: u64,
-    order: Order,
-    shelves: Vec<ShelfState>,
-    by_name: HashMap<Arc<str>, Shelf>,
-}
-
-struct ShelfState {
-    name: Arc<str>,
-    snapshot: Snapshot,
-    log: Log,
-    wake: watch::Sender<u64>,
+    inner: Mutex<Shelves>,
+    marks: watch::Sender<Marks>,
+    /// `None` if the store has no disk.
+    committer: Option<Committer>,
 }
 
 impl Store {
     /// An empty store at its first revision.
     #[must_use]
     pub fn new(limits: HistoryLimits) -> Self {
+        let inner = Shelves::new(limits);
         Self {
-            inner: Mutex::new(Inner {
-                revision: FIRST_REVISION,
-                floor: FIRST_REVISION,
-                order: Order::new(limits),
-                shelves: Vec::new(),
-                by_name: HashMap::new(),
-            }),
-            revision: watch::Sender::new(FIRST_REVISION),
+            marks: watch::Sender::new(Marks::of(&inner)),
+            inner: Mutex::new(inner),
+            committer: None,
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, Shelves> {
         // No code under this lock panics in the middle of a change.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -159,17 +155,22 @@ impl Store {
         self.lock().order.limits()
     }
 
-    /// Returns the current revision.
+    /// Returns the revision that readers see.
     #[must_use]
     pub fn revision(&self) -> u64 {
-        self.lock().revision
+        self.lock().durable
     }
 
-    /// Returns the revision of the last change of any of these shelves; 0 if there was none.
-    pub(crate) fn last_change(&self, shelves: &[Shelf]) -> u64 {
+    /// Returns the number of changes of these shelves at the head. A number that is the same means
+    /// that they are the same.
+    pub(crate) fn changes(&self, shelves: &[Shelf]) -> u64 {
         let inner = self.lock();
-        let of = |shelf: &Shelf| *inner.shelves[shelf.0].wake.borrow();
-        shelves.iter().map(of).max().unwrap_or(0)
+        shelves.iter().map(|shelf| inner.all[shelf.0].changes).sum()
+    }
+
+    /// Returns whether a shelf has no objects at the head.
+    pub(crate) fn is_empty(&self, shelf: Shelf) -> bool {
+        self.lock().all[shelf.0].snapshot.is_empty()
     }
 
     /// The lowest revision from which a watch can start and of which a list can be had.
@@ -178,55 +179,45 @@ impl Store {
         self.lock().floor
     }
 
-    /// Follows the current revision.
-    pub(crate) fn revisions(&self) -> watch::Receiver<u64> {
-        self.revision.subscribe()
+    /// Follows the revision that readers see.
+    pub(crate) fn marks(&self) -> watch::Receiver<Marks> {
+        self.marks.subscribe()
     }
 
     /// The shelf with this name (`deployments.apps`, `pods`), made if it is new.
     #[must_use]
     pub fn shelf(&self, name: &str) -> Shelf {
-        let mut inner = self.lock();
-        if let Some(shelf) = inner.by_name.get(name) {
-            return *shelf;
-        }
-        let shelf = Shelf(inner.shelves.len());
-        let name: Arc<str> = name.into();
-        inner.by_name.insert(name.clone(), shelf);
-        let wake = watch::Sender::new(0);
-        inner.shelves.push(ShelfState {
-            name,
-            snapshot: Snapshot::default(),
-            log: Log::default(),
-            wake,
-        });
-        shelf
+        self.lock().shelf(name)
     }
 
     /// The names of all shelves.
     #[must_use]
     pub fn shelves(&self) -> Vec<Arc<str>> {
-        self.lock()
-            .shelves
-            .iter()
-            .map(|shelf| shelf.name.clone())
-            .collect()
+        let inner = self.lock();
+        inner.all.iter().map(|shelf| shelf.name.clone()).collect()
     }
 
-    /// The current version of an object.
+    /// The version of an object as the last write left it. A store with a disk may still lose it.
     #[must_use]
     pub fn get(&self, shelf: Shelf, key: &str) -> Option<Arc<Stored>> {
-        self.lock().shelves[shelf.0].snapshot.get(key).cloned()
+        self.lock().all[shelf.0].snapshot.get(key).cloned()
     }
 
-    /// Returns the current state of a resource.
+    /// Returns the state of a resource as the last write left it. A store with a disk may still
+    /// lose it.
     #[must_use]
     pub fn view(&self, shelf: Shelf) -> View {
         let inner = self.lock();
         View {
-            snapshot: inner.shelves[shelf.0].snapshot.clone(),
-            revision: inner.revision,
+            snapshot: inner.all[shelf.0].snapshot.clone(),
+            revision: inner.head,
         }
+    }
+
+    /// Returns the state of a resource that readers see.
+    #[must_use]
+    pub fn shown(&self, shelf: Shelf) -> View {
+        self.lock().shown(shelf)
     }
 
     /// Returns the state of a resource at a past `revision`.
@@ -236,17 +227,7 @@ impl Store {
     /// # Errors
     /// The revision is below the history, or not reached yet.
     pub fn view_at(&self, shelf: Shelf, revision: u64) -> Result<View, OutOfReach> {
-        let (mut snapshot, later) = {
-            let inner = self.lock();
-            if revision < inner.floor {
-                return Err(OutOfReach::Expired);
-            }
-            if revision > inner.revision {
-                return Err(OutOfReach::Future(inner.revision));
-            }
-            let state = &inner.shelves[shelf.0];
-            (state.snapshot.clone(), state.log.after(revision))
-        };
+        let (mut snapshot, later) = self.lock().past(shelf, revision)?;
         for event in later.into_iter().rev() {
             match event.previous {
                 Some(previous) => drop(snapshot.insert(previous)),
@@ -266,24 +247,11 @@ impl Store {
     /// The current state is not the expected one.
     pub fn put(&self, shelf: Shelf, draft: Draft, expect: Expect) -> Result<Committed, Mismatch> {
         let mut inner = self.lock();
-        let current = inner.current(shelf, draft.key(), expect)?;
-        if let Some(current) = current.as_ref().filter(|current| draft.repeats(current)) {
-            let (revision, object) = (current.revision(), current.clone());
-            return Ok(Committed {
-                revision,
-                object,
-                changed: false,
-            });
+        let done = inner.put(shelf, draft, expect)?;
+        if done.changed {
+            self.written(&inner);
         }
-        let revision = inner.revision + 1;
-        let object = Arc::new(draft.seal(revision));
-        inner.shelves[shelf.0].snapshot.insert(object.clone());
-        self.record(&mut inner, shelf, current, Some(object.clone()));
-        Ok(Committed {
-            revision,
-            object,
-            changed: true,
-        })
+        Ok(done)
     }
 
     /// Removes an object; the removal takes a revision of its own.
@@ -292,51 +260,26 @@ impl Store {
     /// The current state is not the expected one, or there is no such object.
     pub fn remove(&self, shelf: Shelf, key: &str, expect: Expect) -> Result<Committed, Mismatch> {
         let mut inner = self.lock();
-        let Some(object) = inner.current(shelf, key, expect)? else {
-            return Err(Mismatch(None));
-        };
-        inner.shelves[shelf.0].snapshot.remove(key);
-        let revision = self.record(&mut inner, shelf, Some(object.clone()), None);
-        Ok(Committed {
-            revision,
-            object,
-            changed: true,
-        })
+        let done = inner.remove(shelf, key, expect)?;
+        self.written(&inner);
+        Ok(done)
     }
 
-    fn record(
-        &self,
-        inner: &mut Inner,
-        shelf: Shelf,
-        previous: Option<Arc<Stored>>,
-        current: Option<Arc<Stored>>,
-    ) -> u64 {
-        inner.revision += 1;
-        let revision = inner.revision;
-        let weight = previous.as_ref().map_or(0, |object| object.bytes().len());
-        inner.shelves[shelf.0].log.push(Event {
-            revision,
-            previous,
-            current,
-        });
-        inner.order.push(revision, shelf, weight);
-        while let Some((evicted, from)) = inner.order.pop_over_limit() {
-            inner.shelves[from.0].log.evict(evicted);
-            inner.floor = inner.floor.max(evicted);
+    /// Notifies those who wait for a write: the readers, or the committing task.
+    fn written(&self, inner: &Shelves) {
+        match &self.committer {
+            None => drop(self.marks.send_replace(Marks::of(inner))),
+            Some(committer) => committer.notify(),
         }
-        inner.shelves[shelf.0].wake.send_replace(revision);
-        self.revision.send_replace(revision);
-        revision
     }
 
     /// Advances the revision by `by` without a change, as writes to resources that no client sees
     /// do. It stops at half of the largest signed number, so that no write can make it overflow.
     pub fn advance(&self, by: u64) -> u64 {
-        const MOST: u64 = i64::MAX as u64 / 2;
         let mut inner = self.lock();
-        inner.revision = inner.revision.saturating_add(by).min(MOST);
-        self.revision.send_replace(inner.revision);
-        inner.revision
+        let revision = inner.advance(by);
+        self.written(&inner);
+        revision
     }
 
     /// Drops the history up to `revision`: watches, exact lists and continue tokens below it
@@ -344,23 +287,29 @@ impl Store {
     /// Watches that are under way go on. Returns the floor.
     pub fn compact(&self, revision: u64) -> u64 {
         let mut inner = self.lock();
-        inner.floor = inner.floor.max(revision.min(inner.revision));
-        inner.floor
+        let floor = inner.compact(revision);
+        self.written(&inner);
+        floor
     }
 
-    /// Returns the changes after a revision, in order, or the current state if some of them were
-    /// evicted. Both come with the revision up to which they are complete.
-    pub(crate) fn since(&self, revision: u64) -> Since {
+    /// Returns the writes after a place in the log, in order, or the current state if some of them
+    /// were evicted or lost. Both come with the place up to which they are complete.
+    pub(crate) fn since(&self, place: LogPlace) -> Since {
         let inner = self.lock();
-        let upto = inner.revision;
+        let upto = LogPlace {
+            revision: inner.head,
+            losses: inner.losses,
+        };
         let mut events = Vec::new();
-        if upto == revision {
+        if upto == place {
             return Since::Events(events, upto);
         }
-        for (at, state) in inner.shelves.iter().enumerate() {
-            let polled = state.log.poll(revision, upto, PollLimits::NONE);
-            if polled.lost {
-                let shelves = inner.shelves.iter().enumerate();
+        for (at, state) in inner.all.iter().enumerate() {
+            let polled = state
+                .log
+                .poll(place.revision, upto.revision, PollLimits::NONE);
+            if polled.lost || place.losses != upto.losses {
+                let shelves = inner.all.iter().enumerate();
                 let shelves = shelves.map(|(at, state)| (Shelf(at), state.snapshot.clone()));
                 return Since::Lost(shelves.collect(), upto);
             }
@@ -373,52 +322,46 @@ impl Store {
     /// Events of a shelf after a cursor, up to `limits.ceiling`, at most `limits.events`, and no
     /// further one once their objects have `limits.bytes`.
     pub(crate) fn poll(&self, shelf: Shelf, after: u64, limits: PollLimits) -> Polled {
-        let inner = self.lock();
-        let ceiling = limits.ceiling.unwrap_or(u64::MAX).min(inner.revision);
-        inner.shelves[shelf.0].log.poll(after, ceiling, limits)
+        self.lock().poll(shelf, after, limits)
     }
 
     /// Checks that a watch can start after `revision`. The error is the floor, the lowest such
     /// revision.
     pub(crate) fn can_resume(&self, revision: u64) -> Result<(), u64> {
-        let inner = self.lock();
-        if revision < inner.floor {
-            Err(inner.floor)
-        } else {
-            Ok(())
-        }
+        let floor = self.floor();
+        if revision < floor { Err(floor) } else { Ok(()) }
     }
 
     /// Returns a receiver that wakes when a shelf is written to or its watches are ended.
     pub(crate) fn subscribe(&self, shelf: Shelf) -> watch::Receiver<u64> {
-        self.lock().shelves[shelf.0].wake.subscribe()
+        self.lock().all[shelf.0].wake.subscribe()
     }
 
     /// Ends the watches of a shelf, which notice at their next poll that the count of ends has
     /// grown.
     pub(crate) fn end_watches(&self, shelf: Shelf, end: EndWatches) {
         let mut inner = self.lock();
-        let state = &mut inner.shelves[shelf.0];
+        let state = &mut inner.all[shelf.0];
         state.log.end(end);
         state.wake.send_modify(|_| {});
     }
 
     /// Returns the number of times that the watches of a shelf were ended.
     pub(crate) fn ends(&self, shelf: Shelf) -> Ends {
-        self.lock().shelves[shelf.0].log.ends()
+        self.lock().all[shelf.0].log.ends()
     }
 
     /// Wakes all watches, so that they poll again.
     pub(crate) fn wake_all(&self) {
-        for shelf in &self.lock().shelves {
+        for shelf in &self.lock().all {
             shelf.wake.send_modify(|_| {});
         }
-        self.revision.send_modify(|_| {});
+        self.marks.send_modify(|_| {});
     }
 
     /// Ends the watches of all shelves immediately.
     pub(crate) fn end_all_watches(&self) {
-        let shelves = self.lock().shelves.len();
+        let shelves = self.lock().all.len();
         for shelf in 0..shelves {
             self.end_watches(Shelf(shelf), EndWatches::AtOnce);
         }
@@ -429,19 +372,35 @@ impl std::fmt::Debug for Store {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let inner = self.lock();
         f.debug_struct("Store")
-            .field("revision", &inner.revision)
+            .field("revision", &inner.durable)
             .field("floor", &inner.floor)
-            .field("shelves", &inner.shelves.len())
+            .field("shelves", &inner.all.len())
             .finish_non_exhaustive()
     }
 }
 
-/// The changes since a revision.
+/// A place in the log of all writes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LogPlace {
+    pub(crate) revision: u64,
+    /// The number of times that staged writes were lost before.
+    losses: u64,
+}
+
+impl LogPlace {
+    /// The place after a revision, in a store that has lost no write.
+    pub(crate) fn after(revision: u64) -> Self {
+        let losses = 0;
+        Self { revision, losses }
+    }
+}
+
+/// The changes since a place in the log.
 #[derive(Debug)]
 pub(crate) enum Since {
-    Events(Vec<(Shelf, Event)>, u64),
-    /// The log does not reach back to that revision; contains the current state instead.
-    Lost(Vec<(Shelf, Snapshot)>, u64),
+    Events(Vec<(Shelf, Event)>, LogPlace),
+    /// The log does not reach back to that place; contains the current state instead.
+    Lost(Vec<(Shelf, Snapshot)>, LogPlace),
 }
 
 /// The limits of a poll.
@@ -468,30 +427,6 @@ pub(crate) enum EndWatches {
     AtOnce,
     /// Watches first receive all events: the resource is going away.
     AfterEvents,
-}
-
-impl Inner {
-    fn current(
-        &self,
-        shelf: Shelf,
-        key: &str,
-        expect: Expect,
-    ) -> Result<Option<Arc<Stored>>, Mismatch> {
-        let current = self.shelves[shelf.0].snapshot.get(key).cloned();
-        let holds = match (expect, &current) {
-            (Expect::Absent, found) => found.is_none(),
-            (Expect::Present, found) => found.is_some(),
-            (Expect::Revision(revision), found) => found
-                .as_ref()
-                .is_some_and(|object| object.revision() == revision),
-            (Expect::Any, _) => true,
-        };
-        if holds {
-            Ok(current)
-        } else {
-            Err(Mismatch(current))
-        }
-    }
 }
 
 /// The name of the shelf of a resource: `pods`, `deployments.apps`.

@@ -12,6 +12,7 @@
 //! looked at once.
 
 use std::ops::Range;
+use std::slice::Iter;
 
 /// The position of a value in an object's bytes; empty if the object has no such value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -120,15 +121,20 @@ fn skip_space(bytes: &[u8], mut at: usize) -> usize {
 
 /// Returns the position after the closing quote of the string whose opening quote is at `at`.
 fn end_of_string(bytes: &[u8], at: usize) -> usize {
-    let mut at = at + 1;
-    while let Some(byte) = bytes.get(at) {
+    let mut rest = bytes.get(at + 1..).unwrap_or_default().iter();
+    skip_string(&mut rest);
+    bytes.len() - rest.len()
+}
+
+/// Skips the rest of a string, and its closing quote.
+fn skip_string(rest: &mut Iter<'_, u8>) {
+    while let Some(byte) = rest.next() {
         match byte {
-            b'"' => return at + 1,
-            b'\\' => at += 2,
-            _ => at += 1,
+            b'"' => return,
+            b'\\' => drop(rest.next()),
+            _ => {}
         }
     }
-    bytes.len()
 }
 
 /// Returns the position after the value that starts at `at`.
@@ -150,26 +156,23 @@ fn end_of_word(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
-fn end_of_nested(bytes: &[u8], mut at: usize) -> usize {
+fn end_of_nested(bytes: &[u8], at: usize) -> usize {
+    let mut rest = bytes.get(at..).unwrap_or_default().iter();
     let mut depth = 0usize;
-    while let Some(byte) = bytes.get(at) {
+    while let Some(byte) = rest.next() {
         match byte {
-            b'"' => {
-                at = end_of_string(bytes, at);
-                continue;
-            }
+            b'"' => skip_string(&mut rest),
             b'{' | b'[' => depth += 1,
             b'}' | b']' => {
                 depth = depth.saturating_sub(1);
                 if depth == 0 {
-                    return at + 1;
+                    break;
                 }
             }
             _ => {}
         }
-        at += 1;
     }
-    bytes.len()
+    bytes.len() - rest.len()
 }
 
 #[cfg(test)]

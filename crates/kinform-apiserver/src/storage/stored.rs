@@ -68,6 +68,7 @@ pub struct Stored {
     metadata: Span,
     uid: Span,
     labels: Span,
+    ties: TieFlags,
     fields: Box<[Span]>,
     /// The object in protobuf, encoded at the first request for it and shared by all later ones.
     // BOUND: one message for each object, smaller than its JSON, and freed with it. The history's
@@ -82,6 +83,33 @@ struct Message {
 }
 
 impl Stored {
+    /// Takes the bytes of a stored version. Returns `None` if they do not have this revision.
+    #[cfg(feature = "disk")]
+    pub(crate) fn from_bytes(
+        fields: &[SelectableField],
+        (key, revision): (Box<str>, u64),
+        bytes: Bytes,
+    ) -> Option<Self> {
+        let (found, fields) = Found::of(fields, &bytes);
+        let version = found.version?;
+        let mut digits = [0; 20];
+        if bytes.get(version.clone())? != decimal(revision, &mut digits) {
+            return None;
+        }
+        Some(Self {
+            key,
+            revision,
+            version: Span::new(version),
+            metadata: found.metadata,
+            uid: found.uid,
+            labels: found.labels,
+            ties: found.ties,
+            fields,
+            bytes,
+            message: OnceLock::new(),
+        })
+    }
+
     /// Returns `namespace/name`, or `name` for a cluster-scoped object.
     #[must_use]
     pub fn key(&self) -> &str {
@@ -159,17 +187,21 @@ impl Stored {
         )
     }
 
-    /// Returns whether the metadata has owners, finalizers or a deletion timestamp. Only scans the
-    /// metadata.
-    pub(crate) fn has_ties(&self) -> bool {
-        let mut found = false;
-        scan::members(&self.bytes, self.metadata.range().start, |name, _| {
-            found |= matches!(
-                name,
-                b"ownerReferences" | b"finalizers" | b"deletionTimestamp"
-            );
+    /// Calls `visit` with the name and the encoded value of each member of the metadata.
+    pub(crate) fn each_of_metadata(&self, mut visit: impl FnMut(&[u8], &[u8])) {
+        scan::members(&self.bytes, self.metadata.range().start, |name, value| {
+            visit(name, self.bytes.get(value).unwrap_or_default());
         });
-        found
+    }
+
+    /// Returns whether the metadata has owners, finalizers or a deletion timestamp.
+    pub(crate) fn has_ties(&self) -> bool {
+        self.ties.has_any
+    }
+
+    /// Returns whether the object is being deleted.
+    pub(crate) fn is_terminating(&self) -> bool {
+        self.ties.is_terminating
     }
 
     /// Looks up the value of a label.
@@ -219,7 +251,15 @@ pub struct Draft {
     metadata: Span,
     uid: Span,
     labels: Span,
+    ties: TieFlags,
     fields: Box<[Span]>,
+}
+
+/// The members of the metadata that hold an object or bind it to others.
+#[derive(Clone, Copy, Debug, Default)]
+struct TieFlags {
+    has_any: bool,
+    is_terminating: bool,
 }
 
 impl Draft {
@@ -255,23 +295,15 @@ impl Draft {
         key: Box<str>,
         bytes: Vec<u8>,
     ) -> Option<Self> {
-        let mut found = Found::default();
-        let mut values = vec![Span::default(); fields.len()].into_boxed_slice();
-        scan::walk(&bytes, 0, |name, start| {
-            if name != b"metadata" {
-                return find_fields(&bytes, (name, start), fields, (0, u64::MAX), &mut values);
-            }
-            let end = found.read_metadata(&bytes, start);
-            found.metadata = Span::new(start..end);
-            end
-        });
-        let gap = found.gap?;
+        let (found, values) = Found::of(fields, &bytes);
+        let gap = found.version.filter(Range::is_empty)?.start;
         Some(Self {
             key,
             version: Span::new(gap..gap),
             metadata: found.metadata,
             uid: found.uid,
             labels: found.labels,
+            ties: found.ties,
             fields: values,
             bytes,
         })
@@ -290,6 +322,7 @@ impl Draft {
             metadata: self.metadata.moved(&to),
             uid: self.uid.moved(&to),
             labels: self.labels.moved(&to),
+            ties: self.ties,
             fields: self.fields.iter().map(|span| span.moved(&to)).collect(),
         }
     }
@@ -328,6 +361,7 @@ impl Draft {
             metadata: Span::new(metadata.start..metadata.end + by),
             uid: self.uid.shifted(gap, by),
             labels: self.labels.shifted(gap, by),
+            ties: self.ties,
             fields,
             message: OnceLock::new(),
         }
@@ -345,22 +379,43 @@ impl std::fmt::Debug for Draft {
 
 #[derive(Default)]
 struct Found {
-    gap: Option<usize>,
+    version: Option<Range<usize>>,
     metadata: Span,
     uid: Span,
     labels: Span,
+    ties: TieFlags,
 }
 
 impl Found {
+    /// Finds the metadata's values and the selectable fields.
+    fn of(fields: &[SelectableField], bytes: &[u8]) -> (Self, Box<[Span]>) {
+        let mut found = Self::default();
+        let mut values = vec![Span::default(); fields.len()].into_boxed_slice();
+        scan::walk(bytes, 0, |name, start| {
+            if name != b"metadata" {
+                return find_fields(bytes, (name, start), fields, (0, u64::MAX), &mut values);
+            }
+            let end = found.read_metadata(bytes, start);
+            found.metadata = Span::new(start..end);
+            end
+        });
+        (found, values)
+    }
+
     /// Reads the metadata and returns its end.
     fn read_metadata(&mut self, bytes: &[u8], at: usize) -> usize {
         scan::walk(bytes, at, |name, start| {
             let end = scan::end_of_value(bytes, start);
             let value = start..end;
             match name {
-                b"resourceVersion" if value.len() == 2 => self.gap = Some(start + 1),
+                b"resourceVersion" => self.version = Some(scan::unquoted(bytes, value)),
                 b"uid" => self.uid = Span::new(scan::unquoted(bytes, value)),
                 b"labels" => self.labels = Span::new(value),
+                b"ownerReferences" | b"finalizers" => self.ties.has_any = true,
+                b"deletionTimestamp" => {
+                    self.ties.has_any = true;
+                    self.ties.is_terminating = bytes.get(value) != Some(b"null");
+                }
                 _ => {}
             }
             end

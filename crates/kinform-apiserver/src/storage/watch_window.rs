@@ -83,11 +83,40 @@ impl Log {
         self.evicted = revision;
     }
 
-    pub(super) fn after(&self, revision: u64) -> Vec<Event> {
-        let from = self
+    /// Makes events up to a revision count as evicted.
+    pub(super) fn begin(&mut self, floor: u64) {
+        self.evicted = floor;
+    }
+
+    /// Drops the events after a revision.
+    pub(super) fn undo(&mut self, revision: u64) {
+        let left = self
             .events
             .partition_point(|event| event.revision <= revision);
-        self.events.range(from..).cloned().collect()
+        self.events.truncate(left);
+    }
+
+    /// Returns the event of a revision.
+    pub(super) fn find(&self, revision: u64) -> Option<&Event> {
+        let at = self
+            .events
+            .binary_search_by(|event| event.revision.cmp(&revision));
+        self.events.get(at.ok()?)
+    }
+
+    /// Returns the revision of the last event.
+    pub(super) fn last(&self) -> Option<u64> {
+        self.events.back().map(|event| event.revision)
+    }
+
+    /// Returns the events after a revision, up to another one.
+    pub(super) fn between(&self, after: u64, upto: u64) -> Vec<Event> {
+        let place = |of: u64| self.events.partition_point(|event| event.revision <= of);
+        let from = place(after);
+        self.events
+            .range(from..place(upto).max(from))
+            .cloned()
+            .collect()
     }
 
     pub(super) fn poll(&self, after: u64, ceiling: u64, limits: PollLimits) -> Polled {
@@ -171,12 +200,48 @@ impl Order {
         self.bytes += weight;
     }
 
-    pub(super) fn pop_over_limit(&mut self) -> Option<(u64, Shelf)> {
-        if self.slots.len() <= self.limits.events && self.bytes <= self.limits.bytes {
-            return None;
+    /// Returns the revision of the last event that is too much.
+    pub(super) fn excess(&self) -> Option<u64> {
+        let (mut events, mut bytes) = (self.slots.len(), self.bytes);
+        let mut last = None;
+        for slot in &self.slots {
+            if events <= self.limits.events && bytes <= self.limits.bytes {
+                break;
+            }
+            events -= 1;
+            bytes -= slot.weight;
+            last = Some(slot.revision);
         }
+        last
+    }
+
+    /// Returns the events up to a revision, oldest first.
+    pub(super) fn upto(&self, revision: u64) -> impl Iterator<Item = (u64, Shelf)> {
+        let slots = self.slots.iter();
+        let slots = slots.take_while(move |slot| slot.revision <= revision);
+        slots.map(|slot| (slot.revision, slot.shelf))
+    }
+
+    /// Removes the oldest event if its revision is not above `upto`.
+    pub(super) fn pop(&mut self, upto: u64) -> Option<(u64, Shelf)> {
+        self.slots.front().filter(|slot| slot.revision <= upto)?;
         let slot = self.slots.pop_front()?;
         self.bytes -= slot.weight;
         Some((slot.revision, slot.shelf))
+    }
+
+    /// Removes the events after a revision.
+    pub(super) fn undo(&mut self, revision: u64) {
+        while self
+            .slots
+            .back()
+            .is_some_and(|slot| slot.revision > revision)
+        {
+            self.bytes -= self.slots.pop_back().map_or(0, |slot| slot.weight);
+        }
+    }
+
+    pub(super) fn set_limits(&mut self, limits: HistoryLimits) {
+        self.limits = limits;
     }
 }

@@ -149,3 +149,28 @@ async fn writes_and_watches_of_one_version_are_seen_in_the_other() {
         seen["metadata"]["resourceVersion"]
     );
 }
+
+// apiserver: --event-ttl
+#[tokio::test(start_paused = true)]
+async fn an_event_ends_an_hour_after_its_last_write() {
+    let (_server, service) = support::server().await;
+    create(&service, OLDER, older()).await;
+    let made = create(&service, NEWER, newer()).await;
+    let minutes = |count: u64| std::time::Duration::from_secs(60 * count);
+    tokio::time::advance(minutes(40)).await;
+    let path = format!("{NEWER}/new");
+    let mut again = made.clone();
+    again["series"]["count"] = json!(3);
+    let (code, again) = send(&service, Method::PUT, &path, again).await;
+    assert_eq!(code, 200, "{again}");
+    assert_eq!(names(&service, OLDER).await, ["new", "old"]);
+    let version = support::version(&made);
+    let path = format!("{OLDER}?watch=1&resourceVersion={version}");
+    let mut watch = Watch::open(&service, &path).await;
+    assert_eq!(watch.next().await.unwrap()["type"], "MODIFIED");
+    tokio::time::advance(minutes(21)).await;
+    assert_eq!(names(&service, OLDER).await, ["new"]);
+    assert_eq!(watch.next().await.unwrap()["type"], "DELETED");
+    tokio::time::advance(minutes(40)).await;
+    assert_eq!(names(&service, OLDER).await, Vec::<String>::new());
+}

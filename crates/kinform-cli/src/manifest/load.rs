@@ -21,11 +21,24 @@ use crate::exit::Failure;
 /// The code of a server that would never act on an object.
 const NOT_IMPLEMENTED: u16 = 501;
 
+/// The fate of an object of the server that a document would create.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Existing {
+    /// The document is refused, or replaces it.
+    Refused,
+    /// It stays: the server continues with an earlier state.
+    Kept,
+}
+
 /// Applies the objects to the server and returns their number.
 ///
 /// # Errors
 /// The server does not serve a kind, or refuses an object.
-pub(crate) async fn load(server: &Server, documents: &[Document]) -> Result<usize, Failure> {
+pub(crate) async fn load(
+    server: &Server,
+    documents: &[Document],
+    existing: Existing,
+) -> Result<usize, Failure> {
     let mut sorted: Vec<&Document> = documents.iter().collect();
     sorted.sort_by_key(|document| document.rank());
     let (mut known, mut loaded) = (HashSet::new(), 0);
@@ -49,6 +62,9 @@ pub(crate) async fn load(server: &Server, documents: &[Document]) -> Result<usiz
             let created = create_namespace(server, namespace).await;
             created.map_err(|status| failed(refusal(&status)))?;
         }
+        if existing == Existing::Kept && is_there(server, document, (served, namespace)) {
+            continue;
+        }
         match put(server, document, (served, namespace)).await {
             Ok(()) => loaded += 1,
             Err(status) if status.code == NOT_IMPLEMENTED => {
@@ -59,6 +75,22 @@ pub(crate) async fn load(server: &Server, documents: &[Document]) -> Result<usiz
         }
     }
     Ok(loaded)
+}
+
+/// Returns whether the server has the object of a document that is not about its removal.
+fn is_there(
+    server: &Server,
+    document: &Document,
+    (served, namespace): (&ResourceInfo, Option<&str>),
+) -> bool {
+    let key = key(document, namespace);
+    document.act != Act::Remove && server.store().get(served.shelf, &key).is_some()
+}
+
+/// The key of a document's object.
+fn key(document: &Document, namespace: Option<&str>) -> String {
+    let name = document.text("/metadata/name");
+    namespace.map_or_else(|| name.to_owned(), |it| format!("{it}/{name}"))
 }
 
 fn refusal(status: &Status) -> String {
@@ -72,8 +104,7 @@ async fn put(
 ) -> Result<(), Status> {
     let mut object = document.object.clone();
     if document.act == Act::Remove {
-        let name = document.text("/metadata/name");
-        let key = namespace.map_or_else(|| name.to_owned(), |it| format!("{it}/{name}"));
+        let key = key(document, namespace);
         // An absent object is already removed.
         let _ = server.store().remove(served.shelf, &key, Expect::Any);
         return Ok(());

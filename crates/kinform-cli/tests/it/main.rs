@@ -11,6 +11,7 @@ mod demo;
 mod discovery;
 mod fake_server;
 mod get;
+mod killed;
 mod manifests;
 mod newcomers;
 mod rounds;

@@ -151,7 +151,7 @@ fn refuse(
 /// The limit ranges of the question's namespace, by name.
 fn ranges(question: &Question<'_>) -> Vec<Value> {
     let store = &question.state.store;
-    if store.last_change(&[store.shelf("limitranges")]) == 0 {
+    if store.is_empty(store.shelf("limitranges")) {
         return Vec::new();
     }
     let view = all(question, "limitranges");

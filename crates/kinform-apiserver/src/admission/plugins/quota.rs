@@ -73,7 +73,7 @@ pub(crate) fn counts(state: &State, operation: Operation) -> bool {
     let store = &state.store;
     matches!(operation, Operation::Create | Operation::Update)
         && state.plugins.has(Plugin::ResourceQuota)
-        && store.last_change(&[store.shelf(SHELF)]) != 0
+        && !store.is_empty(store.shelf(SHELF))
 }
 
 /// Reserves the usage of an object in all quotas that count it. A dry run only checks.

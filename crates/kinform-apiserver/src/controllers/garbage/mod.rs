@@ -34,6 +34,7 @@ use std::sync::Arc;
 use self::change::Change;
 use crate::state::State;
 use crate::state::owner_graph::{Node, OwnerGraph};
+use crate::storage::{LogPlace, Shelf, Since};
 
 /// The name of the collector in the journal.
 const NAME: &str = "garbage-collector";
@@ -51,8 +52,44 @@ pub(crate) fn run(state: &Arc<State>) {
     let Some(owners) = &state.owners else {
         return;
     };
-    let _turn = owners.turn();
+    collect(state, owners, VecDeque::new());
+}
+
+/// Adds all writes until now to the graph, and applies the consequences that an earlier process
+/// left open: for dependents of objects that were deleted within the history, and for objects that
+/// wait for the collector.
+pub(crate) fn resume(state: &Arc<State>) {
+    let Some(owners) = &state.owners else {
+        return;
+    };
     let mut queue = VecDeque::new();
+    {
+        let mut graph = owners.graph();
+        graph.follow(&state.store, &mut queue);
+        let is_terminating = |shelf: Shelf, key: &str| {
+            let object = state.store.get(shelf, key);
+            object.is_some_and(|object| object.is_terminating())
+        };
+        queue.retain(|node| match node {
+            Node::Object(shelf, key) => is_terminating(*shelf, key),
+            Node::Owner(..) => true,
+        });
+        let kept = LogPlace::after(state.store.floor());
+        if let Since::Events(events, _) = state.store.since(kept) {
+            for (_, event) in events {
+                let gone = event.previous.filter(|_| event.current.is_none());
+                let Some(gone) = gone else { continue };
+                let left = graph.dependents(gone.uid());
+                queue.extend(left.map(|(shelf, key)| Node::Object(*shelf, key.clone())));
+            }
+        }
+    }
+    collect(state, owners, queue);
+}
+
+/// Looks at the objects of a queue, and at those that the writes since the last run concern.
+fn collect(state: &Arc<State>, owners: &OwnerGraph, mut queue: VecDeque<Node>) {
+    let _turn = owners.turn();
     while let Some(changes) = next(state, owners, &mut queue) {
         let again = changes.into_iter().filter_map(|change| change.apply(state));
         queue.extend(again);
