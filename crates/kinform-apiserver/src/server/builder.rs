@@ -340,13 +340,10 @@ impl Builder {
         if let Some(folder) = &self.data_dir {
             folder.store.set_limits(self.history);
         }
-        let (store, registry) = match self.state.or(self.data_dir) {
+        let opened = self.state.or(self.data_dir);
+        let (store, registry) = match opened {
             Some(state) => (state.store, state.registry),
-            None => {
-                let store = Arc::new(Store::new(self.history));
-                let registry = Arc::new(Registry::built_in(&store));
-                (store, registry)
-            }
+            None => empty(self.history),
         };
         let authority = identity.tls.as_ref().map(|tls| &*tls.authority.pem);
         let place = Place {
@@ -354,13 +351,9 @@ impl Builder {
             address: address.map(super::reachable),
             authority,
         };
-        initial::found(&store, &registry, &place);
+        lay_initial(&store, &registry, (&place, self.rights));
         let faults = Faults::default();
         faults.delay_watches(self.lag);
-        if self.rights == Rights::Rbac {
-            initial::found_roles(&store, &registry, place.now);
-            rbac::aggregation::aggregate(&store);
-        }
         let mut tokens = self.tokens;
         tokens.add(identity.token.clone(), User::admin());
         let access = Access {
@@ -408,5 +401,21 @@ impl Builder {
             closing,
             committing,
         }
+    }
+}
+
+/// An empty store, with the built-in resources.
+fn empty(history: HistoryLimits) -> (Arc<Store>, Arc<Registry>) {
+    let store = Arc::new(Store::new(history));
+    let registry = Arc::new(Registry::built_in(&store));
+    (store, registry)
+}
+
+/// Stores what every cluster has from its start, with its roles if they decide.
+fn lay_initial(store: &Arc<Store>, registry: &Registry, (place, rights): (&Place<'_>, Rights)) {
+    initial::found(store, registry, place);
+    if rights == Rights::Rbac {
+        initial::found_roles(store, registry, place.now);
+        rbac::aggregation::aggregate(store);
     }
 }
