@@ -109,7 +109,7 @@ pub(crate) struct ServeArgs {
     /// Also load the files of the folders in a folder
     #[arg(short = 'R', long, requires = "load")]
     pub(crate) recursive: bool,
-    /// Store webhooks, admission policies and aggregated APIs, although this server never calls
+    /// Store mutating admission policies and aggregated APIs, although this server never uses
     /// them; without this, it refuses them, and --load skips them with a line each
     #[arg(long)]
     pub(crate) keep_inert: bool,

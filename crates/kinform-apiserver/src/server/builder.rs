@@ -323,6 +323,7 @@ impl Builder {
             clock,
             hooks: self.hooks,
             webhooks: Derived::default(),
+            policies: Derived::default(),
             limits: self.limits,
             openapi: Documents::default(),
             stopping: CancellationToken::new(),
